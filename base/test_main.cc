@@ -1,0 +1,40 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+
+namespace kerf {
+namespace {
+
+std::uint64_t ChooseSeed() {
+  if (const char* text = std::getenv("KERF_TEST_SEED"); text != nullptr && *text != '\0') {
+    return std::strtoull(text, nullptr, 0);
+  }
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  return Random(static_cast<std::uint64_t>(now) ^ (static_cast<std::uint64_t>(getpid()) << 32))
+      .Next();
+}
+
+}  // namespace
+
+std::uint64_t TestSeed() {
+  static const std::uint64_t seed = ChooseSeed();
+  return seed;
+}
+
+}  // namespace kerf
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  if (result != 0) {
+    std::fprintf(stderr, "replay with: KERF_TEST_SEED=%llu %s\n",
+                 static_cast<unsigned long long>(kerf::TestSeed()), argv[0]);
+  }
+  return result;
+}

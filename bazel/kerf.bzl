@@ -1,0 +1,109 @@
+"""Macros of every C++ target: warnings, tests and fuzz targets in one place."""
+
+KERF_COPTS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wshadow",
+    "-Wnon-virtual-dtor",
+    "-Wold-style-cast",
+    "-Woverloaded-virtual",
+    "-Wvla",
+]
+
+def kerf_cc_library(name, copts = [], **kwargs):
+    """A library with kerf's warnings.
+
+    Args:
+      name: of the target.
+      copts: further compiler flags.
+      **kwargs: passed to cc_library.
+    """
+    native.cc_library(
+        name = name,
+        copts = KERF_COPTS + copts,
+        linkstatic = True,
+        **kwargs
+    )
+
+def kerf_cc_binary(name, copts = [], **kwargs):
+    """A program with kerf's warnings.
+
+    Args:
+      name: of the target.
+      copts: further compiler flags.
+      **kwargs: passed to cc_binary.
+    """
+    native.cc_binary(
+        name = name,
+        copts = KERF_COPTS + copts,
+        **kwargs
+    )
+
+def kerf_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
+    """A gtest test; main comes from //base:test_main, which prints the seed.
+
+    Args:
+      name: of the target.
+      deps: what it tests.
+      copts: further compiler flags.
+      size: Bazel's test size.
+      **kwargs: passed to cc_test.
+    """
+    native.cc_test(
+        name = name,
+        copts = KERF_COPTS + copts,
+        linkstatic = True,
+        size = size,
+        deps = deps + ["//base:test_main"],
+        **kwargs
+    )
+
+def kerf_cc_fuzz_test(name, srcs, deps = [], corpus = [], **kwargs):
+    """A libFuzzer target that is also a test.
+
+    The source defines LLVMFuzzerTestOneInput. `bazel test` runs it with kerf's
+    own driver (//base:fuzz_main: the corpus, then seeded mutations of it for
+    KERF_FUZZ_SECONDS, 2 by default); `bazel run --config=fuzz` with libFuzzer.
+
+    Args:
+      name: of the target.
+      srcs: sources.
+      deps: what it fuzzes.
+      corpus: files to begin with.
+      **kwargs: passed to cc_test.
+    """
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        args = ["$(locations %s)" % label for label in corpus],
+        copts = KERF_COPTS,
+        data = corpus,
+        linkopts = select({
+            "//base:fuzz_build": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        linkstatic = True,
+        size = "small",
+        tags = ["fuzz"],
+        deps = deps + select({
+            "//base:fuzz_build": [],
+            "//conditions:default": ["//base:fuzz_main"],
+        }),
+        **kwargs
+    )
+
+def kerf_cc_bench(name, deps = [], **kwargs):
+    """A Google Benchmark program; built with all the rest, run by hand.
+
+    Args:
+      name: of the target.
+      deps: what it measures.
+      **kwargs: passed to cc_binary.
+    """
+    native.cc_binary(
+        name = name,
+        copts = KERF_COPTS,
+        deps = deps + ["@benchmark"],
+        **kwargs
+    )

@@ -1,0 +1,82 @@
+"""Finds a system library through pkg-config and makes a cc_library of it."""
+
+def _run(repository_ctx, arguments):
+    result = repository_ctx.execute(arguments)
+    if result.return_code != 0:
+        fail("%s: %s\nInstall it with: apt-get install %s" % (
+            repository_ctx.name,
+            result.stderr,
+            repository_ctx.attr.apt,
+        ))
+    return result.stdout.strip()
+
+def _unique(values):
+    seen = {}
+    for value in values:
+        seen[value] = True
+    return seen.keys()
+
+# Parts of libc: never linked statically.
+_LIBC_FLAGS = ["-lpthread", "-pthread", "-ldl", "-lm", "-lrt"]
+
+def _pkg_config_impl(repository_ctx):
+    pkg_config = repository_ctx.which("pkg-config")
+    if not pkg_config:
+        fail("pkg-config is missing. Install it with: apt-get install pkg-config")
+    modules = repository_ctx.attr.modules
+    for module in modules:
+        _run(repository_ctx, [pkg_config, "--modversion", module])
+    static = ["--static"] if repository_ctx.attr.static else []
+    cflags = _run(repository_ctx, [pkg_config, "--cflags"] + modules).split(" ")
+    libs = _run(repository_ctx, [pkg_config] + static + ["--libs"] + modules).split(" ")
+
+    includes = []
+    defines = list(repository_ctx.attr.defines)
+    for index, flag in enumerate(cflags):
+        if flag.startswith("-I"):
+            repository_ctx.symlink(flag[2:], "include%d" % index)
+            includes.append("include%d" % index)
+        elif flag.startswith("-D"):
+            defines.append(flag[2:])
+
+    if repository_ctx.attr.header_only:
+        linkopts = []
+    else:
+        linkopts = _unique(repository_ctx.attr.extra_libs + [flag for flag in libs if flag])
+        if repository_ctx.attr.static:
+            linkopts = (
+                ["-Wl,-Bstatic", "-Wl,--start-group"] +
+                [flag for flag in linkopts if flag not in _LIBC_FLAGS] +
+                ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS
+            )
+
+    repository_ctx.file("BUILD.bazel", """cc_library(
+    name = %r,
+    hdrs = glob(%r, allow_empty = True),
+    includes = %r,
+    defines = %r,
+    linkopts = %r,
+    visibility = ["//visibility:public"],
+)
+""" % (
+        repository_ctx.name,
+        [directory + "/**" for directory in includes],
+        includes,
+        _unique(defines),
+        linkopts,
+    ), executable = False)
+
+pkg_config_repository = repository_rule(
+    implementation = _pkg_config_impl,
+    configure = True,
+    local = True,
+    environ = ["PKG_CONFIG_PATH"],
+    attrs = {
+        "modules": attr.string_list(mandatory = True, doc = "pkg-config module names"),
+        "apt": attr.string(mandatory = True, doc = "the Debian package that brings them"),
+        "defines": attr.string_list(),
+        "extra_libs": attr.string_list(doc = "libraries that have no .pc file of their own"),
+        "static": attr.bool(doc = "link the static archives"),
+        "header_only": attr.bool(doc = "take the headers, link nothing"),
+    },
+)

@@ -1,0 +1,102 @@
+"""Every outside library that kerf links, and the Debian package it is from.
+
+tools/deps installs these packages; docs/adr/0002 says why each was chosen.
+"""
+
+load("//bazel:pkg_config.bzl", "pkg_config_repository")
+load("//bazel:protoc.bzl", "protoc_repository")
+
+def system_libraries():
+    """Declares the repositories of all outside libraries."""
+    protoc_repository(name = "com_google_protobuf")
+
+    # Static, so that the agent starts fast and runs on a machine without them.
+    pkg_config_repository(
+        name = "grpc",
+        apt = "libgrpc++-dev libprotobuf-dev",
+        extra_libs = ["-lgrpc++_reflection"],
+        modules = [
+            "grpc++",
+            "protobuf",
+        ],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "protobuf",
+        apt = "libprotobuf-dev",
+        modules = ["protobuf"],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "absl",
+        apt = "libabsl-dev",
+        modules = [
+            "absl_flat_hash_map",
+            "absl_flat_hash_set",
+            "absl_span",
+            "absl_status",
+            "absl_statusor",
+            "absl_str_format",
+            "absl_strings",
+        ],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "openssl_crypto",
+        apt = "libssl-dev",
+        modules = ["libcrypto"],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "zstd",
+        apt = "libzstd-dev",
+        modules = ["libzstd"],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "xxhash",
+        apt = "libxxhash-dev",
+        modules = ["libxxhash"],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "rocksdb",
+        apt = "librocksdb-dev",
+        modules = ["rocksdb"],
+    )
+    pkg_config_repository(
+        name = "cli11",
+        apt = "libcli11-dev",
+        header_only = True,
+        modules = ["CLI11"],
+    )
+    pkg_config_repository(
+        name = "nlohmann_json",
+        apt = "nlohmann-json3-dev",
+        header_only = True,
+        modules = ["nlohmann_json"],
+    )
+    pkg_config_repository(
+        name = "spdlog",
+        apt = "libspdlog-dev libfmt-dev",
+        defines = [
+            "FMT_HEADER_ONLY",
+            "SPDLOG_FMT_EXTERNAL",
+        ],
+        header_only = True,
+        modules = ["fmt"],
+    )
+    pkg_config_repository(
+        name = "gtest",
+        apt = "libgtest-dev libgmock-dev",
+        modules = [
+            "gmock",
+            "gtest",
+        ],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "benchmark",
+        apt = "libbenchmark-dev",
+        modules = ["benchmark"],
+    )

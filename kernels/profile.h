@@ -1,0 +1,56 @@
+// A profile names an algorithm with all its parameters and so fixes every cut for ever. The text
+// form and the named profiles are specified in docs/spec/chunking.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace kerf {
+
+enum class Algorithm : std::uint8_t {
+  // FastCDC as in the paper (Xia et al., TPDS 2020, algorithm 1), with kerf's gear table.
+  kFastCdc,
+  // The FastCDC 2020 variant in the field (Rust registry `fastcdc` v2020): its table and masks.
+  kFastCdc2020,
+};
+
+// Always valid when it comes from ParseProfile. A plain value.
+struct Profile {
+  Algorithm algorithm = Algorithm::kFastCdc2020;
+  std::uint32_t min_bytes = 0;
+  std::uint32_t avg_bytes = 0;
+  std::uint32_t max_bytes = 0;
+  // Normalisation level: how many bits the masks are stricter before avg_bytes and looser after it.
+  std::uint32_t level = 0;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+struct NamedProfile {
+  std::string_view name;
+  // In canonical form.
+  std::string_view parameters;
+};
+
+// The profile that an agent uses for a new store unless it is told otherwise.
+inline constexpr std::string_view kDefaultProfileName = "fastcdc2020-8k";
+
+// All named profiles. A name never changes its meaning.
+std::span<const NamedProfile> NamedProfiles();
+
+// "fastcdc", "fastcdc2020", ...: what may stand in front of the colon.
+std::span<const std::string_view> AlgorithmNames();
+
+// A named profile, or "algorithm:key=value,...". InvalidArgument says which key is unknown,
+// missing, given twice or out of range, what range it has, and why.
+absl::StatusOr<Profile> ParseProfile(std::string_view text);
+
+// The canonical text: every parameter, in the order of the specification. ParseProfile reads it
+// back.
+std::string FormatProfile(const Profile& profile);
+
+}  // namespace kerf

@@ -1,0 +1,109 @@
+// What the store of each repository holds, as far as agents have committed it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf {
+
+// A repository's part of the index: no call on one ever reads or changes another's.
+struct RepositoryId {
+  // 1 to 64 of [A-Za-z0-9._-].
+  std::string name;
+  DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+
+  friend bool operator==(const RepositoryId&, const RepositoryId&) = default;
+};
+
+inline constexpr std::size_t kMaxRepositoryNameBytes = 64;
+inline constexpr std::size_t kMaxLocatorBytes = 64;
+
+struct IndexEntry {
+  Digest digest;
+  std::uint32_t length_bytes = 0;
+  // Where the agent keeps the chunk: 1 to kMaxLocatorBytes bytes, opaque.
+  std::string locator;
+
+  friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
+};
+
+// The values are those of kerf.v1.Verdict.
+enum class Verdict : std::uint8_t {
+  kNew = 1,
+  kDuplicate = 2,
+  kUnverified = 3,
+};
+
+struct LookupResult {
+  Verdict verdict = Verdict::kNew;
+  // Unless verdict is kNew.
+  std::uint32_t length_bytes = 0;
+  std::string locator;
+};
+
+struct IndexStats {
+  // An estimate where the leaf cannot count cheaply.
+  std::uint64_t entry_count = 0;
+  // The epoch told by AdvanceEpoch, 0 if none.
+  std::uint64_t epoch = 0;
+};
+
+// Thread-safe: any method from any thread. Calls block until they are done or their leaf's deadline
+// has passed (kDeadlineExceeded, kUnavailable: nothing is known about what was written; repeat it,
+// every write is idempotent). InvalidArgument for arguments out of the limits above; kDataLoss
+// where stored bytes cannot be understood.
+//
+// The rule of epochs. A store's epoch is raised by each collection of garbage. An entry remembers
+// the epoch of the session that committed it, and the repository the epoch up to which dead chunks
+// have been forgotten (AdvanceEpoch). A session of epoch E is answered kDuplicate only by an entry
+// of which max(entry epoch, repository epoch) >= E; any other hit may have come back from the dead
+// (a lost delete, an old snapshot of the index) and is kUnverified.
+class Index {
+ public:
+  virtual ~Index() = default;
+
+  // results[i] is about digests[i]; the spans have the same length.
+  virtual absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                              std::span<const Digest> digests, std::span<LookupResult> results) = 0;
+
+  // Writes the entries: visible to every lookup that begins after the return. An entry that is
+  // there keeps its locator (the first commit wins) if max(its epoch, repository epoch) >=
+  // session_epoch, unless `replace`; else it gets the new locator and epoch. The epoch of an entry
+  // never falls.
+  virtual absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                              std::span<const IndexEntry> entries, bool replace) = 0;
+
+  // Removes the entries, durably before the return. One whose locator differs from the given,
+  // non-empty one has moved and stays. Returns how many were removed. length_bytes is not used.
+  virtual absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
+                                               std::span<const IndexEntry> entries) = 0;
+
+  // Raises the repository's epoch, durably before the return; returns the one before.
+  // FailedPrecondition if `epoch` lies behind it.
+  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
+                                                     std::uint64_t epoch) = 0;
+
+  // Up to `limit` entries in digest order, those behind `after` (from the first without it). An
+  // empty answer is the end. Entries that come or go meanwhile may or may not be seen.
+  virtual absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                                       const std::optional<Digest>& after,
+                                                       std::size_t limit) = 0;
+
+  virtual absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) = 0;
+
+  // "memory", "rocksdb", ...
+  virtual std::string_view backend_name() const = 0;
+};
+
+// InvalidArgument unless `name` is 1 to 64 of [A-Za-z0-9._-].
+absl::Status ValidateRepositoryName(std::string_view name);
+
+}  // namespace kerf
