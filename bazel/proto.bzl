@@ -1,14 +1,15 @@
 """C++ and gRPC code from a native proto_library, by Debian's protoc.
 
-Protos live under //proto and import each other relative to it (strip_import_prefix = "/proto"); C++
-includes them the same way: "kerf/v1/chunking.pb.h".
+All protos belong to the package //proto and import each other relative to it (strip_import_prefix =
+"/proto"); C++ includes them the same way: "kerf/v1/chunking.pb.h".
 """
 
 def _cc_proto_sources_impl(ctx):
     info = ctx.attr.proto[ProtoInfo]
     sources, headers = [], []
     for proto in info.direct_sources:
-        stem = proto.basename[:-len(".proto")]
+        # Behind the virtual import path, which ends with the package's own folder.
+        stem = proto.path.rpartition("/_virtual_imports/")[2].partition("/")[2][:-len(".proto")]
         sources.append(ctx.actions.declare_file(stem + ".pb.cc"))
         headers.append(ctx.actions.declare_file(stem + ".pb.h"))
         if ctx.attr.grpc:
@@ -86,7 +87,7 @@ def kerf_cc_proto_library(name, proto, grpc = False, deps = [], visibility = Non
         srcs = [name + "_srcs"],
         hdrs = [name + "_hdrs"],
         copts = ["-w"],
-        includes = ["/".join([".." for _ in native.package_name().split("/")[1:]])],
+        includes = ["."],
         linkstatic = True,
         tags = ["no-tidy"],
         visibility = visibility,
