@@ -1,0 +1,61 @@
+#include "client/cpp/channel.h"
+
+#include <charconv>
+
+#include "base/strings.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+
+namespace kerf::client {
+namespace {
+
+// Wide enough for a fast link; measured figures are in docs/performance.md.
+constexpr int kLookaheadBytes = 8 << 20;
+constexpr int kMaxMessageBytes = 4 << 20;
+// A dead peer is noticed within about a minute, without waking load balancers too often.
+constexpr int kKeepaliveTimeMs = 40'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kMaxReconnectBackoffMs = 2'000;
+
+bool IsPort(std::string_view text) {
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size() && port > 0 && port <= 65535;
+}
+
+absl::StatusOr<std::string> GrpcTarget(std::string_view server) {
+  if (server.starts_with("unix:")) {
+    if (server.size() > 5) return std::string(server);
+  } else if (const std::size_t colon = server.rfind(':');
+             colon != std::string_view::npos && colon > 0 && IsPort(server.substr(colon + 1))) {
+    return Cat("dns:///", server);
+  }
+  return absl::InvalidArgumentError(
+      Cat("'", server, "' is not a server address: write unix:PATH or HOST:PORT"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server) {
+  const absl::StatusOr<std::string> target = GrpcTarget(server);
+  if (!target.ok()) return target.status();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt("grpc.http2.lookahead_bytes", kLookaheadBytes);
+  arguments.SetInt("grpc.http2.bdp_probe", 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A proxy meant for web pages must not carry backups.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return {static_cast<absl::StatusCode>(status.error_code()), ToAbsl(status.error_message())};
+}
+
+}  // namespace kerf::client

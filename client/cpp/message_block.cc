@@ -1,0 +1,42 @@
+#include "client/cpp/message_block.h"
+
+#include <utility>
+
+namespace kerf::client {
+
+BlockPool::BlockPool(std::size_t block_bytes, std::size_t max_blocks)
+    : state_(std::make_shared<State>()) {
+  state_->block_bytes = block_bytes;
+  state_->available = max_blocks;
+}
+
+BlockRef BlockPool::Acquire() {
+  std::unique_ptr<MessageBlock> block;
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->freed.wait(lock, [this] { return state_->closed || state_->available > 0; });
+    if (state_->closed) return nullptr;
+    --state_->available;
+    if (!state_->idle.empty()) {
+      block = std::move(state_->idle.back());
+      state_->idle.pop_back();
+    }
+  }
+  if (block == nullptr) block = std::make_unique<MessageBlock>(state_->block_bytes);
+  block->Clear();
+  return {block.release(), [state = state_](MessageBlock* raw) {
+            std::unique_ptr<MessageBlock> returned(raw);
+            std::lock_guard lock(state->mutex);
+            ++state->available;
+            state->idle.push_back(std::move(returned));
+            state->freed.notify_one();
+          }};
+}
+
+void BlockPool::Close() {
+  std::lock_guard lock(state_->mutex);
+  state_->closed = true;
+  state_->freed.notify_all();
+}
+
+}  // namespace kerf::client

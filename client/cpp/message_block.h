@@ -1,0 +1,66 @@
+// Blocks of memory that file content is read into and sent from: one UploadRequest each.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace kerf::client {
+
+// One message under construction, then in flight. It is shared by the transport, which sends from
+// it, and by the agent, which keeps it until the chunks in it have been answered.
+class MessageBlock {
+ public:
+  explicit MessageBlock(std::size_t capacity_bytes)
+      : bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(capacity_bytes)),
+        capacity_bytes_(capacity_bytes) {}
+
+  std::uint8_t* data() { return bytes_.get(); }
+  const std::uint8_t* data() const { return bytes_.get(); }
+  std::size_t size_bytes() const { return size_bytes_; }
+  std::size_t free_bytes() const { return capacity_bytes_ - size_bytes_; }
+  std::uint8_t* end() { return bytes_.get() + size_bytes_; }
+  // The caller has written `count` bytes at end().
+  void Grow(std::size_t count) { size_bytes_ += count; }
+  void Clear() { size_bytes_ = 0; }
+
+ private:
+  std::unique_ptr<std::uint8_t[]> bytes_;
+  std::size_t capacity_bytes_;
+  std::size_t size_bytes_ = 0;
+};
+
+using BlockRef = std::shared_ptr<MessageBlock>;
+
+// Hands out at most a fixed number of blocks: the bound on what one stream keeps in memory.
+// Thread-safe. Blocks may outlive the pool.
+class BlockPool {
+ public:
+  BlockPool(std::size_t block_bytes, std::size_t max_blocks);
+
+  // An empty block; waits until one is free. Null once Close() was called.
+  BlockRef Acquire();
+
+  // Ends all waiting; for a stream that has failed.
+  void Close();
+
+  std::size_t block_bytes() const { return state_->block_bytes; }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable freed;
+    std::vector<std::unique_ptr<MessageBlock>> idle;
+    std::size_t block_bytes = 0;
+    std::size_t available = 0;
+    bool closed = false;
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace kerf::client

@@ -1,0 +1,281 @@
+#include "client/cpp/upload_stream.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "base/check.h"
+#include "client/cpp/channel.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/client_callback.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+
+namespace kerf::client {
+namespace {
+
+constexpr char kUploadMethod[] = "/kerf.v1.ChunkingService/Upload";
+
+// Field 1 of UploadRequest and field 3 of UploadFrame, both length-delimited.
+constexpr std::uint8_t kFramesTag = (1 << 3) | 2;
+constexpr std::uint8_t kDataTag = (3 << 3) | 2;
+// Lengths are written as varints of a fixed four bytes, so that a header can stand before bytes
+// that are not read yet.
+constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kDataHeaderBytes = 2 * (1 + kLengthBytes);
+constexpr std::size_t kMaxUnreadMessages = 16;
+
+void PutLength(std::uint8_t* out, std::size_t length) {
+  KERF_CHECK(length < (std::size_t{1} << 28));
+  for (std::size_t index = 0; index < kLengthBytes; ++index) {
+    const std::size_t more = index + 1 < kLengthBytes ? 0x80 : 0;
+    out[index] = static_cast<std::uint8_t>(((length >> (7 * index)) & 0x7F) | more);
+  }
+}
+
+grpc::Slice SliceOf(BlockRef block) {
+  auto* owner = new BlockRef(std::move(block));
+  return {(*owner)->data(), (*owner)->size_bytes(),
+          [](void* user_data) { delete static_cast<BlockRef*>(user_data); }, owner};
+}
+
+}  // namespace
+
+class UploadStream::Reactor final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit Reactor(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
+    stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
+    // Writes start outside reactions; the hold goes when nothing can be read any more.
+    AddHold();
+    StartRead(&read_buffer_);
+    StartCall();
+  }
+
+  void Enqueue(grpc::Slice slice) {
+    std::lock_guard lock(mutex_);
+    if (dead_) return;
+    outgoing_.emplace_back(&slice, 1);
+    WriteNext();
+  }
+
+  void FinishWrites() {
+    std::lock_guard lock(mutex_);
+    finish_requested_ = true;
+    WriteNext();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  // The next message, or false once the stream is done.
+  bool NextMessage(grpc::ByteBuffer& message) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !incoming_.empty() || done_; });
+    if (incoming_.empty()) return false;
+    message = std::move(incoming_.front());
+    incoming_.pop_front();
+    if (read_paused_) {
+      read_paused_ = false;
+      StartRead(&read_buffer_);
+    }
+    return true;
+  }
+
+  // After NextMessage returned false.
+  absl::Status final_status() const { return FromGrpc(status_); }
+
+ private:
+  void WriteNext() {
+    if (dead_ || write_running_) return;
+    if (!outgoing_.empty()) {
+      write_buffer_ = std::move(outgoing_.front());
+      outgoing_.pop_front();
+      write_running_ = true;
+      StartWrite(&write_buffer_);
+    } else if (finish_requested_ && !finish_sent_) {
+      finish_sent_ = true;
+      StartWritesDone();
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    std::lock_guard lock(mutex_);
+    write_running_ = false;
+    write_buffer_.Clear();
+    if (!ok) {
+      dead_ = true;
+      outgoing_.clear();
+    }
+    WriteNext();
+  }
+
+  void OnReadDone(bool ok) override {
+    std::lock_guard lock(mutex_);
+    if (!ok) {
+      dead_ = true;
+      outgoing_.clear();
+      RemoveHold();
+      return;
+    }
+    incoming_.push_back(std::move(read_buffer_));
+    read_buffer_ = grpc::ByteBuffer();
+    changed_.notify_all();
+    if (incoming_.size() < kMaxUnreadMessages) {
+      StartRead(&read_buffer_);
+    } else {
+      read_paused_ = true;
+    }
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    std::lock_guard lock(mutex_);
+    status_ = status;
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  grpc::ByteBuffer read_buffer_;
+  grpc::ByteBuffer write_buffer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<grpc::ByteBuffer> outgoing_;
+  std::deque<grpc::ByteBuffer> incoming_;
+  grpc::Status status_;
+  bool write_running_ = false;
+  bool read_paused_ = false;
+  bool finish_requested_ = false;
+  bool finish_sent_ = false;
+  bool dead_ = false;
+  bool done_ = false;
+};
+
+UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const Options& options,
+                           AnswerHandler& handler)
+    : handler_(handler),
+      pool_(options.block_bytes, options.max_blocks),
+      reactor_(std::make_unique<Reactor>(channel)) {
+  v1::UploadFrame frame;
+  *frame.mutable_open() = options.open;
+  SendFrame(frame);
+  answer_thread_ = std::thread([this] { RunAnswers(); });
+}
+
+UploadStream::~UploadStream() {
+  reactor_->Cancel();
+  if (answer_thread_.joinable()) answer_thread_.join();
+}
+
+void UploadStream::RunAnswers() {
+  grpc::ByteBuffer message;
+  v1::UploadResponse response;
+  absl::Status malformed;
+  while (reactor_->NextMessage(message)) {
+    if (!malformed.ok()) continue;
+    grpc::ProtoBufferReader reader(&message);
+    if (!reader.status().ok() || !response.ParseFromZeroCopyStream(&reader)) {
+      malformed = absl::InternalError("the server sent an answer that is no UploadResponse");
+      reactor_->Cancel();
+      continue;
+    }
+    for (const v1::UploadAnswer& answer : response.answers()) handler_.OnAnswer(answer);
+    handler_.OnMessageEnd();
+  }
+  end_status_ = malformed.ok() ? reactor_->final_status() : malformed;
+  pool_.Close();
+  handler_.OnEnd(end_status_);
+}
+
+bool UploadStream::EnsureRoom(std::size_t count) {
+  if (block_ != nullptr && block_->free_bytes() < count) SendBlock();
+  if (block_ == nullptr) block_ = pool_.Acquire();
+  return block_ != nullptr;
+}
+
+void UploadStream::AppendFrame(const v1::UploadFrame& frame) {
+  const std::size_t length = frame.ByteSizeLong();
+  if (!EnsureRoom(1 + kLengthBytes + length)) return;
+  std::uint8_t* out = block_->end();
+  out[0] = kFramesTag;
+  PutLength(out + 1, length);
+  frame.SerializeWithCachedSizesToArray(out + 1 + kLengthBytes);
+  block_->Grow(1 + kLengthBytes + length);
+}
+
+std::uint64_t UploadStream::BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes,
+                                      std::uint64_t start_offset) {
+  v1::UploadFrame frame;
+  v1::FileBegin& begin = *frame.mutable_file_begin();
+  begin.set_file_key(file_key.data(), file_key.size());
+  begin.set_size_hint_bytes(size_hint_bytes);
+  begin.set_start_offset(start_offset);
+  AppendFrame(frame);
+  return ++file_count_;
+}
+
+std::span<std::uint8_t> UploadStream::DataSpan() {
+  if (!EnsureRoom(kDataHeaderBytes + kMinSpanBytes)) return {};
+  return {block_->end() + kDataHeaderBytes, block_->free_bytes() - kDataHeaderBytes};
+}
+
+DataRef UploadStream::CommitData(std::size_t count) {
+  if (count == 0 || block_ == nullptr) return {};
+  KERF_CHECK(count + kDataHeaderBytes <= block_->free_bytes());
+  std::uint8_t* out = block_->end();
+  out[0] = kFramesTag;
+  PutLength(out + 1, 1 + kLengthBytes + count);
+  out[1 + kLengthBytes] = kDataTag;
+  PutLength(out + 2 + kLengthBytes, count);
+  DataRef reference{block_, block_->size_bytes() + kDataHeaderBytes};
+  block_->Grow(kDataHeaderBytes + count);
+  return reference;
+}
+
+void UploadStream::EndFile(std::uint64_t size_bytes, std::span<const std::uint8_t> content_hash) {
+  v1::UploadFrame frame;
+  v1::FileEnd& end = *frame.mutable_file_end();
+  end.set_size_bytes(size_bytes);
+  end.set_content_hash(content_hash.data(), content_hash.size());
+  AppendFrame(frame);
+}
+
+void UploadStream::SendBlock() {
+  if (block_ == nullptr || block_->size_bytes() == 0) return;
+  reactor_->Enqueue(SliceOf(std::move(block_)));
+  block_ = nullptr;
+}
+
+void UploadStream::Flush() { SendBlock(); }
+
+void UploadStream::SendFrame(const v1::UploadFrame& frame) {
+  v1::UploadRequest request;
+  *request.add_frames() = frame;
+  reactor_->Enqueue(grpc::Slice(request.SerializeAsString()));
+}
+
+void UploadStream::Commit(v1::Commit commit) {
+  v1::UploadFrame frame;
+  *frame.mutable_commit() = std::move(commit);
+  SendFrame(frame);
+}
+
+void UploadStream::ReportStale(v1::ReportStale report) {
+  v1::UploadFrame frame;
+  *frame.mutable_report_stale() = std::move(report);
+  SendFrame(frame);
+}
+
+void UploadStream::FinishWrites() { reactor_->FinishWrites(); }
+
+void UploadStream::Cancel() { reactor_->Cancel(); }
+
+absl::Status UploadStream::Wait() {
+  if (answer_thread_.joinable()) answer_thread_.join();
+  return end_status_;
+}
+
+}  // namespace kerf::client

@@ -1,0 +1,98 @@
+// One Upload stream: frames out, answers in. docs/spec/protocol.md has the rules.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "client/cpp/message_block.h"
+#include "grpcpp/channel.h"
+#include "kerf/v1/chunking.pb.h"
+
+namespace kerf::client {
+
+// Told of everything that the server answers, in order, on the stream's own answer thread. It may
+// block: then the server is soon told to wait, too.
+class AnswerHandler {
+ public:
+  virtual ~AnswerHandler() = default;
+  virtual void OnAnswer(const v1::UploadAnswer& answer) = 0;
+  // All answers of one message have been handed over.
+  virtual void OnMessageEnd() {}
+  // Exactly once, last. OK only if the server ended the stream after FinishWrites.
+  virtual void OnEnd(const absl::Status& status) = 0;
+};
+
+// Where bytes of a file lie until their chunks are answered.
+struct DataRef {
+  BlockRef block;
+  std::size_t position = 0;
+};
+
+// The writer's methods (BeginFile to Flush) belong to one thread; the others may be called from
+// any. After a failure, which OnEnd tells, all of them do nothing and DataSpan is empty.
+class UploadStream {
+ public:
+  struct Options {
+    v1::Open open;
+    // Blocks of the pool bound the data that has been sent and not been released by the handler;
+    // they must hold at least two of the profile's largest chunks.
+    std::size_t block_bytes = std::size_t{512} * 1024;
+    std::size_t max_blocks = 32;
+  };
+
+  // Connects and sends Open. `handler` must outlive the stream.
+  UploadStream(const std::shared_ptr<grpc::Channel>& channel, const Options& options,
+               AnswerHandler& handler);
+  // Cancels a stream that has not ended and waits for OnEnd.
+  ~UploadStream();
+  UploadStream(const UploadStream&) = delete;
+  UploadStream& operator=(const UploadStream&) = delete;
+
+  // Returns the file's number in the stream.
+  std::uint64_t BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes,
+                          std::uint64_t start_offset);
+  // Where to put the next bytes of the file: at least kMinSpanBytes. Waits while all blocks are in
+  // use. Empty if the stream has failed. Valid until the next call.
+  std::span<std::uint8_t> DataSpan();
+  // The first `count` bytes of the last DataSpan are content. Says where they lie.
+  DataRef CommitData(std::size_t count);
+  void EndFile(std::uint64_t size_bytes, std::span<const std::uint8_t> content_hash);
+  // Sends what has been collected. Otherwise a message is sent when its block is full.
+  void Flush();
+
+  void Commit(v1::Commit commit);
+  void ReportStale(v1::ReportStale report);
+  // After the last frame: the server ends the stream once it has answered everything.
+  void FinishWrites();
+  // Ends the stream now.
+  void Cancel();
+  // Waits for OnEnd, and returns its status.
+  absl::Status Wait();
+
+  static constexpr std::size_t kMinSpanBytes = std::size_t{16} * 1024;
+
+ private:
+  class Reactor;
+
+  bool EnsureRoom(std::size_t count);
+  void AppendFrame(const v1::UploadFrame& frame);
+  void SendBlock();
+  void SendFrame(const v1::UploadFrame& frame);
+  void RunAnswers();
+
+  AnswerHandler& handler_;
+  BlockPool pool_;
+  BlockRef block_;
+  std::uint64_t file_count_ = 0;
+  std::unique_ptr<Reactor> reactor_;
+  absl::Status end_status_;
+  std::thread answer_thread_;
+};
+
+}  // namespace kerf::client
