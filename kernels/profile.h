@@ -12,11 +12,21 @@
 namespace kerf {
 
 enum class Algorithm : std::uint8_t {
-  // FastCDC as in the paper (Xia et al., TPDS 2020, algorithm 1), with kerf's gear table.
+  // FastCDC as in the paper (Xia et al., TPDS 2020, algorithm 1), with kerf's gear table and masks.
   kFastCdc,
   // The FastCDC 2020 variant in the field (Rust registry `fastcdc` v2020): its table and masks.
   kFastCdc2020,
 };
+
+// Limits of every profile. What an algorithm's loop needs beyond them, ParseProfile asks for.
+inline constexpr std::uint32_t kMinAvgBytes = 256;
+inline constexpr std::uint32_t kMaxAvgBytes = 1u << 20;
+inline constexpr std::uint32_t kMaxMaxBytes = 4u << 20;
+inline constexpr std::uint32_t kMaxLevel = 3;
+// No gear hash sees further back than 64 bytes. With min >= the window nothing in front of a cut
+// has influence on the next one, so that every cut is a place to start again.
+inline constexpr std::uint32_t kHashWindowBytes = 64;
+static_assert(kHashWindowBytes <= kMinAvgBytes && kMaxAvgBytes <= kMaxMaxBytes);
 
 // Always valid when it comes from ParseProfile. A plain value.
 struct Profile {
