@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Shows kerf at work; called by tools/quickstart once out/kerf and out/kerfd are built.
+
+Starts kerfd with the embedded index, backs up real trees, changes files in a copy, backs that up,
+restores both, compares everything with diff and tar, prints a table, and stops the server.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KERF = str(ROOT / "out" / "kerf")
+KERFD = str(ROOT / "out" / "kerfd")
+DEFAULT_TREES = ["/usr/include", "/usr/share"]
+CHANGED_SHARE = 0.03
+START_TIMEOUT_S = 30
+MIB = 1024 * 1024
+
+
+def say(text):
+    print(f"quickstart: {text}", flush=True)
+
+
+def start_server(work):
+    """kerfd on a unix socket; returns (process, address)."""
+    ready = work / "ready"
+    server = subprocess.Popen(
+        [KERFD, "--listen", f"unix:{work}/kerfd.sock", "--data-dir", str(work / "kerfd"),
+         "--ready-file", str(ready), "--log-level", "warn"])
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not ready.exists():
+        if server.poll() is not None:
+            sys.exit(f"quickstart: kerfd ended with {server.returncode}")
+        if time.monotonic() > deadline:
+            server.kill()
+            sys.exit("quickstart: kerfd did not start in time")
+        time.sleep(0.02)
+    return server, f"unix:{work}/kerfd.sock"
+
+
+def kerf_json(arguments):
+    """Runs kerf with --json and returns its last summary message."""
+    result = subprocess.run([KERF, "--json", *arguments], stdout=subprocess.PIPE, check=False)
+    messages = [json.loads(line) for line in result.stdout.decode().splitlines()]
+    if result.returncode != 0:
+        for message in messages:
+            if message["message_type"] in ("error", "warning"):
+                print(json.dumps(message), file=sys.stderr)
+        sys.exit(f"quickstart: kerf {arguments[0]} ended with {result.returncode}")
+    return [message for message in messages if message["message_type"] == "summary"][-1]
+
+
+def backup(trees, store, server):
+    summary = kerf_json(["backup", *map(str, trees), "--store", str(store), "--server", server])
+    return summary
+
+
+def change_files(tree, seed=1):
+    """Small edits in a share of the files: inserts, overwrites, new and removed files."""
+    choose = random.Random(seed)
+    files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    for path in choose.sample(files, max(1, int(len(files) * CHANGED_SHARE))):
+        content = path.read_bytes()
+        position = choose.randrange(len(content) + 1)
+        edit = choose.randbytes(choose.randint(1, 64))
+        path.chmod(path.stat().st_mode | 0o200)
+        path.write_bytes(content[:position] + edit + content[position:])
+    for path in choose.sample(files, 10):
+        path.unlink()
+    for number in range(10):
+        (tree / f"kerf-quickstart-new-{number}").write_bytes(choose.randbytes(20_000))
+    return len(files)
+
+
+def compare(trees, restored):
+    """Content by diff, everything else by tar; both are outside tools."""
+    for tree in trees:
+        copy = restored / str(tree).lstrip("/")
+        subprocess.run(["diff", "-r", "--no-dereference", str(tree), str(copy)], check=True)
+        archive = subprocess.Popen(["tar", "--create", "--xattrs", "-C", str(tree), "."], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "--compare", "--xattrs", "-C", str(copy)], stdin=archive.stdout, check=True)
+        if archive.wait() != 0:
+            sys.exit(f"quickstart: tar could not read {tree}")
+
+
+def tree_bytes(path):
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def print_table(rows):
+    columns = ["step", "files", "MiB", "new chunks", "saved", "time", "MiB/s"]
+    table = [columns]
+    for step, files, size, new_chunks, saved, seconds in rows:
+        table.append([
+            step, f"{files:,}", f"{size / MIB:,.0f}",
+            "-" if new_chunks is None else f"{new_chunks:,}",
+            "-" if saved is None else f"{saved:.1%}",
+            f"{seconds:.2f} s", f"{size / MIB / seconds:,.0f}"])
+    widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
+    print()
+    for row in table:
+        print("  ".join(cell.ljust(width) if index == 0 else cell.rjust(width)
+                        for index, (cell, width) in enumerate(zip(row, widths))))
+    print()
+
+
+def run(work, trees):
+    store = work / "store"
+    server, address = start_server(work)
+    rows = []
+    try:
+        for tree in trees:
+            subprocess.run(["tar", "--create", "--file", "/dev/null", str(tree)], check=False,
+                           stderr=subprocess.DEVNULL)  # warms the page cache
+        say(f"backing up {' '.join(map(str, trees))}")
+        first = backup(trees, store, address)
+        again = backup(trees, store, address)
+
+        say("changing files in a copy and backing that up")
+        copies = []
+        for index, tree in enumerate(trees):
+            copy = work / "copy" / f"{index}-{tree.name}"
+            copy.parent.mkdir(exist_ok=True)
+            subprocess.run(["cp", "-a", str(tree), str(copy)], check=True)
+            change_files(copy, seed=index + 1)
+            copies.append(copy)
+        changed = backup(copies, store, address)
+
+        for name, summary in [("first backup", first), ("unchanged backup", again), ("edited copy", changed)]:
+            size = summary["total_bytes"]
+            rows.append((name, summary["files"], size, summary["new_chunks"],
+                         1 - summary["new_bytes"] / max(1, size), summary["seconds"]))
+
+        for name, summary, originals in [("restore first", first, trees), ("restore edited", changed, copies)]:
+            target = work / name.replace(" ", "-")
+            say(f"{name} and compare with diff and tar")
+            restored = kerf_json(["restore", summary["snapshot"], "--store", str(store), "--target", str(target)])
+            compare(originals, target)
+            rows.append((name, restored["files"], restored["bytes"], None, None, restored["seconds"]))
+            shutil.rmtree(target)
+
+        kerf_json(["verify", "--store", str(store), "--read-data"])
+        print_table(rows)
+        say(f"the store holds {tree_bytes(store) / MIB:,.0f} MiB; every file is identical")
+    finally:
+        server.terminate()
+        server.wait(timeout=START_TIMEOUT_S)
+    say("kerfd has stopped")
+
+
+def main():
+    trees = [pathlib.Path(tree).resolve() for tree in sys.argv[1:] or DEFAULT_TREES]
+    os.umask(0o077)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="kerf-quickstart-", dir=os.environ.get("TMPDIR", "/var/tmp")))
+    try:
+        run(work, trees)
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
