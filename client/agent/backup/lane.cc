@@ -14,8 +14,8 @@
 namespace kerf::agent {
 namespace {
 
-// Beyond this share of a limit the writer waits and has pending chunks committed: what is on its way and
-// not answered yet must fit into the rest.
+// Beyond this share of a limit the writer waits and has pending chunks committed: what is on its
+// way and not answered yet must fit into the rest.
 constexpr std::uint64_t kPressureNumerator = 1;
 constexpr std::uint64_t kPressureDenominator = 2;
 
@@ -266,8 +266,8 @@ absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
   return absl::OkStatus();
 }
 
-// The next bytes of the file in one piece. Blocks that are used up stay alive in spent_ until the message
-// has been worked off.
+// The next bytes of the file in one piece. Blocks that are used up stay alive in spent_ until the
+// message has been worked off.
 absl::StatusOr<std::span<const std::uint8_t>> Lane::Collect(File& file, std::size_t length_bytes) {
   std::lock_guard lock(mutex_);
   joined_.clear();
@@ -277,8 +277,7 @@ absl::StatusOr<std::span<const std::uint8_t>> Lane::Collect(File& file, std::siz
       return absl::InternalError("the server answered more bytes than were sent");
     }
     Segment& segment = file.segments.front();
-    const std::size_t count =
-        std::min(left_bytes, segment.length_bytes - file.consumed_bytes);
+    const std::size_t count = std::min(left_bytes, segment.length_bytes - file.consumed_bytes);
     const std::uint8_t* begin =
         segment.data.block->data() + segment.data.position + file.consumed_bytes;
     const bool whole = count == length_bytes;

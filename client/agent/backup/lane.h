@@ -26,8 +26,8 @@ class Lane;
 class ChunkTaker {
  public:
   virtual ~ChunkTaker() = default;
-  // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the lane
-  // with it.
+  // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the
+  // lane with it.
   virtual absl::Status Take(Lane& lane, const AnsweredChunk& chunk,
                             std::span<const std::uint8_t> bytes) = 0;
 };
@@ -50,10 +50,10 @@ class Lane final : public client::AnswerHandler {
   Lane(const std::shared_ptr<grpc::Channel>& channel, const v1::Open& open, ChunkTaker& taker);
   ~Lane() override;
 
-  // Reads the content to its end and sends it. `on_complete` is called once all its chunks have been
-  // answered and taken; never, if the lane fails first or the content cannot be read to its end. Returns
-  // the reader's error (the lane is fine then) or, in `lane_status`, the lane's. Waits while the limits
-  // of the server for uncommitted chunks and files are near.
+  // Reads the content to its end and sends it. `on_complete` is called once all its chunks have
+  // been answered and taken; never, if the lane fails first or the content cannot be read to its
+  // end. Returns the reader's error (the lane is fine then) or, in `lane_status`, the lane's. Waits
+  // while the limits of the server for uncommitted chunks and files are near.
   absl::Status SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
                         const Reader& reader, OnComplete on_complete);
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fingerprint/digest.h"
 #include "kerf/v1/chunking.pb.h"
+#include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
 
