@@ -1,0 +1,161 @@
+#include "client/agent/store/chunk_index.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/durable_file.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::string_view kPackSuffix = ".pack";
+
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
+  const std::unique_ptr<DIR, DirectoryCloser> directory(opendir(path.c_str()));
+  if (directory == nullptr) return ErrnoStatus(errno, path);
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = readdir(directory.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (errno != 0) return ErrnoStatus(errno, path);
+  return names;
+}
+
+absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListDirectory(packs_directory));
+  std::vector<PackId> ids;
+  for (const std::string& prefix : prefixes) {
+    if (prefix.size() != 2) continue;
+    KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          ListDirectory(Cat(packs_directory, "/", prefix)));
+    for (const std::string_view name : names) {
+      if (!name.ends_with(kPackSuffix)) continue;
+      if (const auto id = ParsePackId(name.substr(0, name.size() - kPackSuffix.size()))) {
+        ids.push_back(*id);
+      }
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
+  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (fd.get() < 0 || fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
+  if (file_bytes < kPackHeaderBytes + kPackTrailerBytes) {
+    return absl::DataLossError(Cat(path, ": it is too short for a pack: it was cut short"));
+  }
+  std::array<std::uint8_t, kPackHeaderBytes> header;
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), header, 0, path));
+  if (const absl::Status status = CheckPackHeader(header, id); !status.ok()) {
+    return Annotate(status, path);
+  }
+  std::array<std::uint8_t, kPackTrailerBytes> end;
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), end, file_bytes - kPackTrailerBytes, path));
+  const absl::StatusOr<PackTrailer> trailer = DecodePackTrailer(end, file_bytes);
+  if (!trailer.ok()) return Annotate(trailer.status(), path);
+  std::vector<std::uint8_t> bytes(trailer->footer_bytes);
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), bytes, trailer->footer_offset, path));
+  absl::StatusOr<PackFooter> footer = DecodePackFooter(bytes, *trailer);
+  if (!footer.ok()) return Annotate(footer.status(), path);
+  return KnownPack{id, *std::move(footer), file_bytes};
+}
+
+ChunkIndex::ChunkIndex(std::string packs_directory)
+    : packs_directory_(std::move(packs_directory)), rows_(0, RowHash{this}, RowEqual{this}) {}
+
+std::string ChunkIndex::PackPath(const PackId& id) const {
+  const std::string name = PackIdToHex(id);
+  return Cat(packs_directory_, "/", name.substr(0, 2), "/", name, kPackSuffix);
+}
+
+absl::Status ChunkIndex::Refresh() {
+  KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory_));
+  absl::flat_hash_map<std::string, std::shared_ptr<const KnownPack>> known;
+  for (const auto& pack : packs()) known.emplace(PackIdToHex(pack->id), pack);
+
+  std::vector<std::shared_ptr<const KnownPack>> present;
+  std::vector<std::shared_ptr<const KnownPack>> added;
+  std::vector<DamagedPack> damaged;
+  for (const PackId& id : ids) {
+    if (const auto found = known.find(PackIdToHex(id)); found != known.end()) {
+      present.push_back(found->second);
+      continue;
+    }
+    const std::string path = PackPath(id);
+    absl::StatusOr<KnownPack> pack = ReadPackFooter(path, id);
+    if (pack.ok()) {
+      added.push_back(std::make_shared<const KnownPack>(*std::move(pack)));
+    } else if (!absl::IsNotFound(pack.status())) {
+      damaged.push_back({path, pack.status()});
+    }
+  }
+  std::unique_lock lock(mutex_);
+  damaged_ = std::move(damaged);
+  if (present.size() < known.size()) {
+    present.insert(present.end(), added.begin(), added.end());
+    Rebuild(std::move(present));
+  } else {
+    for (auto& pack : added) Insert(std::move(pack));
+  }
+  return absl::OkStatus();
+}
+
+void ChunkIndex::Rebuild(std::vector<std::shared_ptr<const KnownPack>> packs) {
+  rows_.clear();
+  slots_.clear();
+  slot_of_.clear();
+  for (auto& pack : packs) Insert(std::move(pack));
+}
+
+void ChunkIndex::Insert(std::shared_ptr<const KnownPack> pack) {
+  const auto slot = static_cast<std::uint32_t>(slots_.size());
+  if (!slot_of_.emplace(PackIdToHex(pack->id), slot).second) return;
+  const auto count = static_cast<std::uint32_t>(pack->footer.chunks.size());
+  slots_.push_back(std::move(pack));
+  rows_.reserve(rows_.size() + count);
+  for (std::uint32_t index = 0; index < count; ++index) rows_.insert({slot, index});
+}
+
+void ChunkIndex::AddPack(SealedPack sealed) {
+  auto pack = std::make_shared<const KnownPack>(
+      KnownPack{sealed.id, std::move(sealed.footer), sealed.file_bytes});
+  std::unique_lock lock(mutex_);
+  Insert(std::move(pack));
+}
+
+std::optional<ChunkPlace> ChunkIndex::Locate(const Digest& digest) const {
+  std::shared_lock lock(mutex_);
+  const auto row = rows_.find(digest);
+  if (row == rows_.end()) return std::nullopt;
+  return ChunkPlace{slots_[row->slot], row->chunk_index};
+}
+
+std::vector<std::shared_ptr<const KnownPack>> ChunkIndex::packs() const {
+  std::shared_lock lock(mutex_);
+  return slots_;
+}
+
+std::vector<DamagedPack> ChunkIndex::damaged() const {
+  std::shared_lock lock(mutex_);
+  return damaged_;
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,105 @@
+// What the store holds, by the footers of its packs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/agent/store/pack_format.h"
+#include "client/agent/store/pack_writer.h"
+
+namespace kerf::agent {
+
+// A pack that the index knows. Immutable.
+struct KnownPack {
+  PackId id;
+  PackFooter footer;
+  std::uint64_t file_bytes = 0;
+};
+
+// Where a chunk lies.
+struct ChunkPlace {
+  std::shared_ptr<const KnownPack> pack;
+  std::uint32_t chunk_index = 0;
+
+  const PackChunk& chunk() const { return pack->footer.chunks[chunk_index]; }
+  const PackBlock& block() const { return pack->footer.blocks[chunk().block_index]; }
+  std::string locator() const { return EncodeLocator(pack->id, chunk_index); }
+};
+
+// A pack whose footer cannot be read.
+struct DamagedPack {
+  std::string path;
+  absl::Status status;
+};
+
+// Thread-safe. Takes about 60 bytes a chunk.
+class ChunkIndex {
+ public:
+  explicit ChunkIndex(std::string packs_directory);
+
+  // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged pack is
+  // left out and listed in damaged(); only a directory that cannot be listed is an error.
+  absl::Status Refresh();
+
+  // A pack that this process has sealed; saves reading its footer.
+  void AddPack(SealedPack sealed);
+
+  bool Contains(const Digest& digest) const { return Locate(digest).has_value(); }
+  // One of the places, if there are several.
+  std::optional<ChunkPlace> Locate(const Digest& digest) const;
+
+  std::vector<std::shared_ptr<const KnownPack>> packs() const;
+  std::vector<DamagedPack> damaged() const;
+
+  const std::string& packs_directory() const { return packs_directory_; }
+  std::string PackPath(const PackId& id) const;
+
+ private:
+  // Position of a pack in slots_, and of the chunk in its footer.
+  struct Row {
+    std::uint32_t slot = 0;
+    std::uint32_t chunk_index = 0;
+  };
+  struct RowHash {
+    using is_transparent = void;
+    const ChunkIndex* index;
+    std::size_t operator()(const Row& row) const { return DigestHash()(index->DigestOf(row)); }
+    std::size_t operator()(const Digest& digest) const { return DigestHash()(digest); }
+  };
+  struct RowEqual {
+    using is_transparent = void;
+    const ChunkIndex* index;
+    bool operator()(const Row& a, const Row& b) const {
+      return index->DigestOf(a) == index->DigestOf(b);
+    }
+    bool operator()(const Row& a, const Digest& b) const { return index->DigestOf(a) == b; }
+    bool operator()(const Digest& a, const Row& b) const { return a == index->DigestOf(b); }
+  };
+
+  const Digest& DigestOf(const Row& row) const {
+    return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
+  }
+  void Insert(std::shared_ptr<const KnownPack> pack);
+  void Rebuild(std::vector<std::shared_ptr<const KnownPack>> packs);
+
+  const std::string packs_directory_;
+  mutable std::shared_mutex mutex_;
+  std::vector<std::shared_ptr<const KnownPack>> slots_;
+  absl::flat_hash_map<std::string, std::uint32_t> slot_of_;
+  absl::flat_hash_set<Row, RowHash, RowEqual> rows_;
+  std::vector<DamagedPack> damaged_;
+};
+
+// Reads and checks the footer of one pack file.
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id);
+
+}  // namespace kerf::agent

@@ -1,0 +1,94 @@
+#include "client/agent/store/chunk_reader.h"
+
+#include <fcntl.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/durable_file.h"
+
+namespace kerf::agent {
+
+ChunkReader::ChunkReader(ChunkIndex& index, const Options& options)
+    : index_(index), options_(options) {}
+
+absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
+  std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
+  if (place.has_value()) {
+    absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
+    // A collection may have moved the chunk to another pack.
+    if (!absl::IsNotFound(bytes.status())) return bytes;
+  }
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  place = index_.Locate(chunk.digest);
+  if (!place.has_value()) {
+    return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
+  }
+  return ReadAt(*place, chunk);
+}
+
+absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {
+  const PackChunk& row = place.chunk();
+  if (row.length_bytes != chunk.length_bytes) {
+    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": it holds a chunk of ",
+                                   row.length_bytes, " bytes where the recipe has ",
+                                   chunk.length_bytes));
+  }
+  KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place));
+  const std::span<const std::uint8_t> bytes(block->data() + row.offset_in_block, row.length_bytes);
+  if (options_.verify &&
+      Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
+    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": chunk ",
+                                   DigestToHex(chunk.digest, 32), " is damaged"));
+  }
+  return ChunkBytes(std::move(block), bytes);
+}
+
+absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place) {
+  std::string key(place.pack->id.bytes.begin(), place.pack->id.bytes.end());
+  const std::uint32_t block_index = place.chunk().block_index;
+  key.append(reinterpret_cast<const char*>(&block_index), sizeof block_index);
+  Shard& shard = shards_[std::hash<std::string>()(key) % shards_.size()];
+  {
+    std::lock_guard lock(shard.mutex);
+    if (const auto found = shard.by_key.find(key); found != shard.by_key.end()) {
+      shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
+      return found->second->block;
+    }
+  }
+  KERF_ASSIGN_OR_RETURN(Block block, LoadBlock(place));
+  std::lock_guard lock(shard.mutex);
+  if (shard.by_key.contains(key)) return block;
+  shard.size_bytes += block->size();
+  shard.recent.push_front({key, block});
+  shard.by_key.emplace(std::move(key), shard.recent.begin());
+  while (shard.size_bytes > options_.cache_bytes / shards_.size() && shard.recent.size() > 1) {
+    shard.size_bytes -= shard.recent.back().block->size();
+    shard.by_key.erase(shard.recent.back().key);
+    shard.recent.pop_back();
+  }
+  return block;
+}
+
+absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) const {
+  const std::string path = index_.PackPath(place.pack->id);
+  const PackBlock& row = place.block();
+  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, path);
+  std::vector<std::uint8_t> stored(row.stored_bytes);
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), stored, row.offset, path));
+  if (!row.compressed) return std::make_shared<const std::vector<std::uint8_t>>(std::move(stored));
+  std::vector<std::uint8_t> raw(row.raw_bytes);
+  const std::size_t count = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
+  if (ZSTD_isError(count) != 0 || count != raw.size()) {
+    return absl::DataLossError(Cat(path, ": block at ", row.offset, " is damaged"));
+  }
+  return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
+}
+
+}  // namespace kerf::agent
