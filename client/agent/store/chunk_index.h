@@ -46,8 +46,8 @@ class ChunkIndex {
  public:
   explicit ChunkIndex(std::string packs_directory);
 
-  // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged pack is
-  // left out and listed in damaged(); only a directory that cannot be listed is an error.
+  // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
+  // pack is left out and listed in damaged(); only a directory that cannot be listed is an error.
   absl::Status Refresh();
 
   // A pack that this process has sealed; saves reading its footer.

@@ -41,8 +41,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const Ch
   }
   KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place));
   const std::span<const std::uint8_t> bytes(block->data() + row.offset_in_block, row.length_bytes);
-  if (options_.verify &&
-      Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
+  if (options_.verify && Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
     return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": chunk ",
                                    DigestToHex(chunk.digest, 32), " is damaged"));
   }

@@ -32,8 +32,8 @@ class ChunkBytes {
   std::span<const std::uint8_t> bytes_;
 };
 
-// Thread-safe. Keeps the blocks that were used last in memory, so that reading in the order of writing
-// decompresses each block once.
+// Thread-safe. Keeps the blocks that were used last in memory, so that reading in the order of
+// writing decompresses each block once.
 class ChunkReader {
  public:
   struct Options {
@@ -45,8 +45,8 @@ class ChunkReader {
   // `index` outlives the reader.
   ChunkReader(ChunkIndex& index, const Options& options);
 
-  // NotFound if no pack holds the chunk (the index is refreshed once before that is said); DataLoss,
-  // with the pack's path, if the pack holds something else under its name.
+  // NotFound if no pack holds the chunk (the index is refreshed once before that is said);
+  // DataLoss, with the pack's path, if the pack holds something else under its name.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
 
  private:

@@ -1,0 +1,30 @@
+// Small files with a magic, a version and a checksum around a payload.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace kerf::agent {
+
+// "KERF" and four letters that say what the file is.
+using FileMagic = std::array<char, 8>;
+
+inline constexpr FileMagic kConfigMagic = {'K', 'E', 'R', 'F', 'C', 'O', 'N', 'F'};
+inline constexpr FileMagic kSnapshotMagic = {'K', 'E', 'R', 'F', 'S', 'N', 'A', 'P'};
+inline constexpr FileMagic kEpochMagic = {'K', 'E', 'R', 'F', 'E', 'P', 'O', 'C'};
+inline constexpr FileMagic kPlanMagic = {'K', 'E', 'R', 'F', 'P', 'L', 'A', 'N'};
+
+// Magic, version 1 (u32), reserved (u32), payload length (u64), payload, BLAKE3 of all before it.
+std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload);
+
+// DataLoss if the bytes are not what EncodeFramed made; FailedPrecondition for a later version.
+absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
+                                         std::span<const std::uint8_t> bytes);
+
+}  // namespace kerf::agent

@@ -1,0 +1,25 @@
+// Reads what a recipe describes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/agent/store/chunk_reader.h"
+#include "client/agent/store/chunk_ref.h"
+#include "client/agent/store/tree_codec.h"
+#include "kerf/store/v1/store.pb.h"
+
+namespace kerf::agent {
+
+// DataLoss if a digest has not `digest_size_bytes`.
+absl::StatusOr<std::vector<ChunkRef>> RecipeFromProto(
+    const google::protobuf::RepeatedPtrField<store::v1::StoredChunkRef>& chunks,
+    std::size_t digest_size_bytes);
+void RecipeToProto(const std::vector<ChunkRef>& recipe, std::size_t digest_size_bytes,
+                   google::protobuf::RepeatedPtrField<store::v1::StoredChunkRef>& chunks);
+
+// The chunks one after the other. `reader` outlives the source.
+StreamSource ReadRecipe(ChunkReader& reader, std::vector<ChunkRef> recipe);
+
+}  // namespace kerf::agent

@@ -1,0 +1,208 @@
+#include "client/agent/store/store.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/durable_file.h"
+#include "client/agent/store/framed_file.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::uint64_t kMaxConfigBytes = 64 * 1024;
+constexpr std::uint64_t kMaxSnapshotBytes = std::uint64_t{1} << 30;
+constexpr std::string_view kSnapshotSuffix = ".snap";
+constexpr std::size_t kSnapshotIdDigits = 16;
+// Small chunks, so that the metadata of unchanged files around a changed one is found again
+// (docs/adr/0004).
+constexpr std::string_view kMetadataProfile = "fastcdc2020:min=512,avg=2048,max=16384,level=1";
+constexpr std::string_view kFolders[] = {"packs", "snapshots", "tmp", "gc", "locks"};
+
+absl::StatusOr<std::string> ReadFramed(const std::string& path, const FileMagic& magic,
+                                       std::uint64_t max_bytes) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> bytes, ReadWholeFile(path, max_bytes));
+  absl::StatusOr<std::string> payload = DecodeFramed(magic, bytes);
+  if (!payload.ok()) return Annotate(payload.status(), path);
+  return payload;
+}
+
+// Names of entries without those that begin with a dot.
+absl::StatusOr<std::vector<std::string>> ListNames(const std::string& path) {
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return ErrnoStatus(errno, path);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(directory)) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  closedir(directory);
+  return names;
+}
+
+absl::Status MakeDirectories(const std::string& directory) {
+  for (std::size_t slash = directory.find('/', 1);; slash = directory.find('/', slash + 1)) {
+    const std::string part = directory.substr(0, slash);
+    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, part);
+    if (slash == std::string::npos) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<store::v1::Snapshot> ReadSnapshot(const std::string& path) {
+  KERF_ASSIGN_OR_RETURN(const std::string payload,
+                        ReadFramed(path, kSnapshotMagic, kMaxSnapshotBytes));
+  store::v1::Snapshot snapshot;
+  if (!snapshot.ParseFromString(payload)) {
+    return absl::DataLossError(Cat(path, ": it is no snapshot"));
+  }
+  return snapshot;
+}
+
+bool IsSnapshotId(std::string_view text) {
+  return text.size() == kSnapshotIdDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
+Store::Store(std::string directory, store::v1::StoreConfig config)
+    : directory_(std::move(directory)), config_(std::move(config)) {}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory) {
+  absl::StatusOr<std::string> payload =
+      ReadFramed(Cat(directory, "/config"), kConfigMagic, kMaxConfigBytes);
+  if (absl::IsNotFound(payload.status())) {
+    return absl::NotFoundError(
+        Cat(directory, " holds no store: `kerf backup --store ", directory, "` makes one"));
+  }
+  if (!payload.ok()) return payload.status();
+  store::v1::StoreConfig config;
+  if (!config.ParseFromString(*payload) || config.id().empty() || config.digest_algorithm() < 1 ||
+      config.digest_algorithm() > 3) {
+    return absl::DataLossError(Cat(directory, "/config: it is no configuration of a store"));
+  }
+  return std::unique_ptr<Store>(new Store(directory, std::move(config)));
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& directory,
+                                                           std::string_view profile,
+                                                           DigestAlgorithm digest_algorithm) {
+  absl::StatusOr<std::unique_ptr<Store>> opened = Open(directory);
+  if (!absl::IsNotFound(opened.status())) return opened;
+  KERF_RETURN_IF_ERROR(MakeDirectories(directory));
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory));
+  for (const std::string& name : names) {
+    if (std::find(std::begin(kFolders), std::end(kFolders), name) == std::end(kFolders)) {
+      return absl::FailedPreconditionError(
+          Cat(directory, " is not empty and holds no store: name an empty or a new directory"));
+    }
+  }
+  for (const std::string_view folder : kFolders) {
+    KERF_RETURN_IF_ERROR(MakeDirectories(Cat(directory, "/", folder)));
+  }
+  store::v1::StoreConfig config;
+  config.set_id(RandomHex());
+  config.set_profile(std::string(profile));
+  config.set_metadata_profile(std::string(kMetadataProfile));
+  config.set_digest_algorithm(static_cast<kerf::v1::DigestAlgorithm>(digest_algorithm));
+  config.set_created_unix_ns(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count());
+  const std::unique_ptr<Store> store(new Store(directory, config));
+  KERF_RETURN_IF_ERROR(store->WriteEpoch(1));
+  // The configuration comes last: with it the store exists. Of two agents that make one at once,
+  // both go on with what the link that came first made.
+  const std::string temporary = Cat(store->temporary_directory(), "/config-", RandomHex());
+  KERF_RETURN_IF_ERROR(WriteFileDurably(temporary, store->temporary_directory(),
+                                        EncodeFramed(kConfigMagic, config.SerializeAsString())));
+  const std::string path = Cat(directory, "/config");
+  const int result = link(temporary.c_str(), path.c_str());
+  const int link_error = errno;
+  unlink(temporary.c_str());
+  if (result != 0 && link_error != EEXIST) return ErrnoStatus(link_error, path);
+  KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+  return Open(directory);
+}
+
+absl::StatusOr<std::uint64_t> Store::ReadEpoch() const {
+  const std::string path = Cat(directory_, "/epoch");
+  KERF_ASSIGN_OR_RETURN(const std::string text, ReadFramed(path, kEpochMagic, kMaxConfigBytes));
+  std::uint64_t epoch = 0;
+  if (!absl::SimpleAtoi(text, &epoch) || epoch == 0) {
+    return absl::DataLossError(Cat(path, ": it is no epoch"));
+  }
+  return epoch;
+}
+
+absl::Status Store::WriteEpoch(std::uint64_t epoch) const {
+  return WriteFileDurably(Cat(directory_, "/epoch"), temporary_directory(),
+                          EncodeFramed(kEpochMagic, Cat(epoch)));
+}
+
+absl::Status Store::WriteSnapshot(store::v1::Snapshot& snapshot) const {
+  if (snapshot.id().empty()) snapshot.set_id(RandomHex().substr(0, kSnapshotIdDigits));
+  return WriteFileDurably(Cat(snapshots_directory(), "/", snapshot.id(), kSnapshotSuffix),
+                          temporary_directory(),
+                          EncodeFramed(kSnapshotMagic, snapshot.SerializeAsString()));
+}
+
+absl::StatusOr<SnapshotList> Store::ListSnapshots() const {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(snapshots_directory()));
+  SnapshotList list;
+  for (const std::string_view name : names) {
+    if (!name.ends_with(kSnapshotSuffix)) continue;
+    const std::string path = Cat(snapshots_directory(), "/", name);
+    absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
+    if (snapshot.ok() && snapshot->id() != name.substr(0, name.size() - kSnapshotSuffix.size())) {
+      snapshot = absl::DataLossError(Cat(path, ": it is snapshot ", snapshot->id()));
+    }
+    if (snapshot.ok()) {
+      list.snapshots.push_back(*std::move(snapshot));
+    } else if (!absl::IsNotFound(snapshot.status())) {
+      list.damaged.push_back({path, snapshot.status()});
+    }
+  }
+  std::sort(list.snapshots.begin(), list.snapshots.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.started_unix_ns(), a.id()) < std::pair(b.started_unix_ns(), b.id());
+  });
+  return list;
+}
+
+absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) const {
+  if (IsSnapshotId(name)) {
+    return ReadSnapshot(Cat(snapshots_directory(), "/", name, kSnapshotSuffix));
+  }
+  KERF_ASSIGN_OR_RETURN(SnapshotList list, ListSnapshots());
+  if (name == "latest") {
+    if (!list.snapshots.empty()) return std::move(list.snapshots.back());
+    return absl::NotFoundError(Cat(directory_, " holds no snapshot yet"));
+  }
+  store::v1::Snapshot* found = nullptr;
+  for (store::v1::Snapshot& snapshot : list.snapshots) {
+    if (name.empty() || !snapshot.id().starts_with(name)) continue;
+    if (found != nullptr) {
+      return absl::InvalidArgumentError(
+          Cat("several snapshots begin with '", name, "': give more of the id"));
+    }
+    found = &snapshot;
+  }
+  if (found != nullptr) return std::move(*found);
+  return absl::NotFoundError(
+      Cat("no snapshot '", name, "' in ", directory_, ": `kerf snapshots` lists them"));
+}
+
+absl::Status Store::RemoveSnapshot(const std::string& id) const {
+  const std::string path = Cat(snapshots_directory(), "/", id, kSnapshotSuffix);
+  if (!IsSnapshotId(id)) return absl::InvalidArgumentError(Cat("'", id, "' is no snapshot id"));
+  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, path);
+  return SyncDirectory(snapshots_directory());
+}
+
+}  // namespace kerf::agent
