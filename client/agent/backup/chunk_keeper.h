@@ -1,7 +1,6 @@
 // Decides what happens to every chunk that is answered: kept, known already, or reported stale.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -32,38 +31,52 @@ struct ChunkCounts {
 // alone. Thread-safe.
 class ChunkKeeper final : public ChunkTaker {
  public:
-  // Both outlive the keeper. `distrusted` chunks are stored anew whatever is said of them.
-  ChunkKeeper(ChunkIndex& index, absl::flat_hash_set<Digest, DigestHash> distrusted);
+  // `index` outlives the keeper. `distrusted` chunks are stored anew whatever is said of them.
+  ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes,
+              absl::flat_hash_set<Digest, DigestHash> distrusted);
 
-  // Where Take puts new chunks of `lane`. Before the lane's first file.
+  // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
   void AddLane(Lane& lane, PackWriter& writer);
 
   absl::Status Take(Lane& lane, const AnsweredChunk& chunk,
                     std::span<const std::uint8_t> bytes) override;
 
   // The on_sealed callback of the pack writers: the chunks are durable, so their lanes commit them.
-  void OnSealed(const std::vector<StoredChunk>& chunks);
+  void OnSealed(SealedPack pack);
+  // Sends commits that wait for a batch to fill.
+  void SendCommits();
 
   ChunkCounts counts() const;
 
  private:
-  // How often each lane was answered this chunk and has not committed it.
+  // Entries of one Commit frame.
+  static constexpr std::size_t kCommitBatchEntries = 1024;
+
+  // How often a lane was answered a chunk that it has not committed.
   struct Waiter {
     Lane* lane = nullptr;
     std::uint32_t answer_count = 0;
   };
+  struct LaneState {
+    PackWriter* writer = nullptr;
+    std::vector<v1::CommitEntry> commits;
+    std::uint64_t resolved_chunks = 0;
+  };
 
-  absl::Status Store(Lane& lane, const AnsweredChunk& chunk, std::span<const std::uint8_t> bytes);
+  void AddCommit(Lane& lane, const Digest& digest, std::string locator,
+                 std::uint64_t resolved_chunks);
+  static void SendCommits(Lane& lane, LaneState& state);
 
   ChunkIndex& index_;
+  const std::size_t digest_size_bytes_;
   const absl::flat_hash_set<Digest, DigestHash> distrusted_;
 
   mutable std::mutex mutex_;
-  absl::flat_hash_map<Lane*, PackWriter*> writers_;
+  absl::flat_hash_map<Lane*, LaneState> lanes_;
   // Chunks in packs that are not durable yet.
   absl::flat_hash_map<Digest, std::vector<Waiter>, DigestHash> unsealed_;
   // Of distrusted_: those that this run has stored again.
-  absl::flat_hash_map<Digest, std::string, DigestHash> restored_;
+  absl::flat_hash_set<Digest, DigestHash> restored_;
   ChunkCounts counts_;
 };
 

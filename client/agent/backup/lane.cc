@@ -33,17 +33,20 @@ struct StateDeleter {
 
 }  // namespace
 
-Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, const v1::Open& open, ChunkTaker& taker)
-    : taker_(taker) {
-  client::UploadStream::Options options;
-  options.open = open;
-  stream_ = std::make_unique<client::UploadStream>(channel, options, *this);
+Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, ChunkTaker& taker)
+    : taker_(taker),
+      digest_size_bytes_(options.digest_size_bytes),
+      on_pressure_(std::move(options.on_pressure)) {
+  client::UploadStream::Options stream;
+  stream.open = std::move(options.open);
+  stream_ = std::make_unique<client::UploadStream>(channel, stream, *this);
 }
 
 Lane::~Lane() { stream_.reset(); }
 
 absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
-                            const Reader& reader, OnComplete on_complete) {
+                            const Reader& reader, OnComplete on_complete,
+                            absl::Status& read_status) {
   KERF_RETURN_IF_ERROR(RelievePressure());
   File* file = nullptr;
   {
@@ -59,10 +62,9 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   const std::unique_ptr<XXH3_state_t, StateDeleter> hash(XXH3_createState());
   XXH3_128bits_reset(hash.get());
   std::uint64_t sent_bytes = 0;
-  absl::Status read_status;
   while (true) {
     const std::span<std::uint8_t> span = stream_->DataSpan();
-    if (span.empty()) return status();
+    if (span.empty()) return WaitEnd();
     const absl::StatusOr<std::size_t> count = reader(span);
     if (!count.ok()) read_status = count.status();
     if (!count.ok() || *count == 0) break;
@@ -82,7 +84,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   file->ended = true;
   file->failed = !read_status.ok();
   CompleteFront(lock);
-  return read_status;
+  return absl::OkStatus();
 }
 
 // Completes files at the front that have ended and been answered, in order.
@@ -139,6 +141,14 @@ absl::Status Lane::Finish() {
   }
   stream_->FinishWrites();
   return stream_->Wait();
+}
+
+// The stream has failed: its reason comes with its end.
+absl::Status Lane::WaitEnd() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ended_; });
+  if (!failure_.ok()) return failure_;
+  return absl::InternalError("the server ended the stream too early");
 }
 
 void Lane::Cancel() { stream_->Cancel(); }

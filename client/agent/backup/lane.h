@@ -47,20 +47,30 @@ class Lane final : public client::AnswerHandler {
   // On the answer thread, or in SendFile itself.
   using OnComplete = std::function<void(FileOutcome)>;
 
-  Lane(const std::shared_ptr<grpc::Channel>& channel, const v1::Open& open, ChunkTaker& taker);
+  struct Options {
+    v1::Open open;
+    std::size_t digest_size_bytes = 32;
+    // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
+    // what has been taken durable and commits it.
+    std::function<absl::Status()> on_pressure;
+  };
+
+  Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, ChunkTaker& taker);
   ~Lane() override;
 
   // Reads the content to its end and sends it. `on_complete` is called once all its chunks have
   // been answered and taken; never, if the lane fails first or the content cannot be read to its
-  // end. Returns the reader's error (the lane is fine then) or, in `lane_status`, the lane's. Waits
+  // end: then `read_status` says why, and the lane goes on. Returns the lane's own failure. Waits
   // while the limits of the server for uncommitted chunks and files are near.
   absl::Status SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
-                        const Reader& reader, OnComplete on_complete);
+                        const Reader& reader, OnComplete on_complete, absl::Status& read_status);
 
   // Sends what is collected and waits until everything that was sent has been answered.
   absl::Status WaitAnswered();
   // Waits until every file is done (all its chunks committed), and ends the stream.
   absl::Status Finish();
+  // Sends what is collected.
+  void Flush() { stream_->Flush(); }
   void Cancel();
 
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks);
@@ -68,12 +78,6 @@ class Lane final : public client::AnswerHandler {
 
   // The lane's failure, OK while it works.
   absl::Status status() const;
-
-  // Called by the writer when the limits are near: makes what is pending durable and commits it.
-  void set_on_pressure(std::function<absl::Status()> on_pressure) {
-    on_pressure_ = std::move(on_pressure);
-  }
-  void set_digest_size_bytes(std::size_t size_bytes) { digest_size_bytes_ = size_bytes; }
 
   const std::string& worker() const { return worker_; }
 
@@ -103,11 +107,12 @@ class Lane final : public client::AnswerHandler {
   void CompleteFront(std::unique_lock<std::mutex>& lock);
   bool UnderPressure() const;
   absl::Status RelievePressure();
+  absl::Status WaitEnd();
   void Fail(const absl::Status& status);
 
   ChunkTaker& taker_;
-  std::function<absl::Status()> on_pressure_;
-  std::size_t digest_size_bytes_ = 32;
+  const std::size_t digest_size_bytes_;
+  const std::function<absl::Status()> on_pressure_;
   std::string worker_;
 
   mutable std::mutex mutex_;

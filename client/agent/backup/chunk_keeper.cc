@@ -1,0 +1,103 @@
+#include "client/agent/backup/chunk_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace kerf::agent {
+
+ChunkKeeper::ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes,
+                         absl::flat_hash_set<Digest, DigestHash> distrusted)
+    : index_(index), digest_size_bytes_(digest_size_bytes), distrusted_(std::move(distrusted)) {}
+
+void ChunkKeeper::AddLane(Lane& lane, PackWriter& writer) {
+  std::lock_guard lock(mutex_);
+  lanes_[&lane].writer = &writer;
+}
+
+absl::Status ChunkKeeper::Take(Lane& lane, const AnsweredChunk& chunk,
+                               std::span<const std::uint8_t> bytes) {
+  PackWriter* writer = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    ++counts_.chunks;
+    const bool distrusted = distrusted_.contains(chunk.digest) && !restored_.contains(chunk.digest);
+    std::optional<ChunkPlace> place;
+    if (!distrusted) place = index_.Locate(chunk.digest);
+    if (place.has_value()) {
+      if (chunk.verdict == v1::VERDICT_DUPLICATE) return absl::OkStatus();
+      if (chunk.verdict == v1::VERDICT_NEW) ++counts_.healed_chunks;
+      AddCommit(lane, chunk.digest, place->locator(), 1);
+      return absl::OkStatus();
+    }
+    std::vector<Waiter>& waiters = unsealed_[chunk.digest];
+    const bool first = waiters.empty();
+    if (chunk.verdict == v1::VERDICT_DUPLICATE) {
+      // The server may not have answered any of it as pending, so nothing counts against the lane.
+      ++counts_.stale_chunks;
+      lane.ReportStale(chunk.digest, chunk.locator);
+    }
+    const std::uint32_t answer_count = chunk.verdict == v1::VERDICT_DUPLICATE ? 0 : 1;
+    const auto waiter = std::find_if(waiters.begin(), waiters.end(),
+                                     [&](const Waiter& other) { return other.lane == &lane; });
+    if (waiter == waiters.end()) {
+      waiters.push_back({&lane, answer_count});
+    } else {
+      waiter->answer_count += answer_count;
+    }
+    if (!first) return absl::OkStatus();
+    ++counts_.new_chunks;
+    counts_.new_bytes += chunk.length_bytes;
+    writer = lanes_.at(&lane).writer;
+  }
+  return writer->Add(chunk.digest, bytes);
+}
+
+void ChunkKeeper::AddCommit(Lane& lane, const Digest& digest, std::string locator,
+                            std::uint64_t resolved_chunks) {
+  LaneState& state = lanes_.at(&lane);
+  v1::CommitEntry& entry = state.commits.emplace_back();
+  entry.set_digest(digest.bytes.data(), digest_size_bytes_);
+  entry.set_locator(std::move(locator));
+  state.resolved_chunks += resolved_chunks;
+  if (state.commits.size() >= kCommitBatchEntries) SendCommits(lane, state);
+}
+
+void ChunkKeeper::SendCommits(Lane& lane, LaneState& state) {
+  if (state.commits.empty()) return;
+  lane.Commit(state.commits, state.resolved_chunks);
+  state.commits.clear();
+  state.resolved_chunks = 0;
+}
+
+void ChunkKeeper::OnSealed(SealedPack pack) {
+  const PackId id = pack.id;
+  const std::vector<PackChunk> chunks = pack.footer.chunks;
+  std::lock_guard lock(mutex_);
+  index_.AddPack(std::move(pack));
+  for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+    const Digest& digest = chunks[index].digest;
+    if (distrusted_.contains(digest)) restored_.insert(digest);
+    const auto found = unsealed_.find(digest);
+    if (found == unsealed_.end()) continue;
+    for (const Waiter& waiter : found->second) {
+      AddCommit(*waiter.lane, digest, EncodeLocator(id, index), waiter.answer_count);
+    }
+    unsealed_.erase(found);
+  }
+  for (auto& [lane, state] : lanes_) SendCommits(*lane, state);
+}
+
+void ChunkKeeper::SendCommits() {
+  std::lock_guard lock(mutex_);
+  for (auto& [lane, state] : lanes_) SendCommits(*lane, state);
+}
+
+ChunkCounts ChunkKeeper::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace kerf::agent

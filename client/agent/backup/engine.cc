@@ -1,0 +1,460 @@
+#include "client/agent/backup/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/backup/entry_window.h"
+#include "client/agent/backup/lane.h"
+#include "client/agent/backup/metadata_upload.h"
+#include "client/agent/backup/parent_tree.h"
+#include "client/agent/fs/file_source.h"
+#include "client/agent/fs/scanner.h"
+#include "client/agent/store/recipe_stream.h"
+#include "client/cpp/channel.h"
+
+namespace kerf::agent {
+namespace {
+
+// Entries between the scanner and the tree stream: bounds memory, and lets the scan run ahead of
+// one large file.
+constexpr std::size_t kMaxWindowEntries = 50'000;
+// Files that a lane takes from the queue at once, and their bytes: neighbours stay together in
+// packs.
+constexpr std::size_t kBatchFiles = 64;
+constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
+constexpr std::size_t kMaxQueuedFiles = 4096;
+
+std::int64_t NowUnixNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Files that wait for a lane. Thread-safe.
+class FileQueue {
+ public:
+  using Batch = std::vector<EntryWindow::Slot*>;
+
+  // False once the queue was aborted.
+  bool Push(EntryWindow::Slot* slot) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return files_.size() < kMaxQueuedFiles || aborted_; });
+    if (aborted_) return false;
+    files_.push_back(slot);
+    changed_.notify_all();
+    return true;
+  }
+
+  void Close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  void Abort() {
+    std::lock_guard lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
+
+  // Calls `idle` before it waits. Empty at the end.
+  Batch Pop(const std::function<void()>& idle) {
+    std::unique_lock lock(mutex_);
+    if (files_.empty() && !closed_ && !aborted_) {
+      lock.unlock();
+      idle();
+      lock.lock();
+    }
+    changed_.wait(lock, [this] { return !files_.empty() || closed_ || aborted_; });
+    Batch batch;
+    std::uint64_t batch_bytes = 0;
+    while (!aborted_ && !files_.empty() && batch.size() < kBatchFiles &&
+           batch_bytes < kBatchBytes) {
+      batch_bytes += files_.front()->entry.tree.node.size_bytes;
+      batch.push_back(files_.front());
+      files_.pop_front();
+    }
+    changed_.notify_all();
+    return batch;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<EntryWindow::Slot*> files_;
+  bool closed_ = false;
+  bool aborted_ = false;
+};
+
+class Engine {
+ public:
+  Engine(Store& store, const BackupOptions& options, BackupProgress& progress,
+         absl::flat_hash_set<Digest, DigestHash> distrusted)
+      : store_(store),
+        options_(options),
+        progress_(progress),
+        digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
+        index_(store.packs_directory()),
+        keeper_(index_, digest_size_bytes_, std::move(distrusted)) {}
+
+  ~Engine() {
+    Stop();
+    for (const auto& lane : lanes_) lane->Cancel();
+    for (std::thread& thread : lane_threads_) thread.join();
+  }
+
+  absl::StatusOr<BackupResult> Run();
+
+ private:
+  absl::Status Prepare();
+  absl::Status OpenLanes();
+  v1::Open OpenFrame(const std::string& profile) const;
+  absl::StatusOr<std::unique_ptr<PackWriter>> MakeWriter(unsigned thread_count);
+  absl::Status Scan();
+  absl::Status HandleNode(ScannedNode& scanned);
+  bool Unchanged(const ScannedNode& scanned, BackupEntry& parent) const;
+  absl::Status EmitReady(bool wait);
+  void RunLane(Lane& lane);
+  absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
+  absl::Status FlushPacks();
+  absl::Status Finish();
+  void Warn(const std::string& path, const absl::Status& status);
+  void Fail(const absl::Status& status);
+  void Stop();
+  absl::Status failure();
+
+  Store& store_;
+  const BackupOptions& options_;
+  BackupProgress& progress_;
+  const std::size_t digest_size_bytes_;
+  ChunkIndex index_;
+  ChunkKeeper keeper_;
+  std::unique_ptr<PackWriter> data_writer_;
+  std::unique_ptr<PackWriter> metadata_writer_;
+  std::unique_ptr<ChunkReader> reader_;
+  std::unique_ptr<ParentTree> parent_;
+  std::unique_ptr<Scanner> scanner_;
+  EntryWindow window_;
+  FileQueue queue_;
+  // The last one carries the metadata.
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unique_ptr<MetadataUpload> metadata_;
+  std::vector<std::thread> lane_threads_;
+  store::v1::Snapshot snapshot_;
+  // Paths of files with content that could not be read.
+  absl::flat_hash_set<std::string> dropped_;
+
+  std::mutex mutex_;
+  absl::Status failure_;
+  std::uint64_t warning_count_ = 0;
+};
+
+void Engine::Warn(const std::string& path, const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  ++warning_count_;
+  if (options_.on_warning) options_.on_warning(path, status);
+}
+
+void Engine::Fail(const absl::Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+  Stop();
+}
+
+void Engine::Stop() {
+  queue_.Abort();
+  window_.Abort();
+}
+
+absl::Status Engine::failure() {
+  if (options_.cancelled != nullptr && options_.cancelled->load()) {
+    return absl::CancelledError("the backup was interrupted");
+  }
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+v1::Open Engine::OpenFrame(const std::string& profile) const {
+  v1::Open open;
+  open.set_repository(store_.config().id());
+  open.set_profile(profile);
+  open.set_digest_algorithm(store_.config().digest_algorithm());
+  open.set_store_epoch(snapshot_.store_epoch());
+  open.set_agent(Cat("kerf ", options_.host).substr(0, 128));
+  return open;
+}
+
+absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_count) {
+  PackWriterOptions options;
+  options.packs_directory = store_.packs_directory();
+  options.temporary_directory = store_.temporary_directory();
+  options.digest_algorithm = store_.digest_algorithm();
+  options.zstd_level = options_.zstd_level;
+  options.thread_count = thread_count;
+  options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
+  return std::make_unique<PackWriter>(std::move(options));
+}
+
+absl::Status Engine::OpenLanes() {
+  unsigned count = options_.lane_count;
+  if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
+  count = std::min(count, kMaxLanes);
+  for (unsigned index = 0; index <= count; ++index) {
+    const bool metadata = index == count;
+    KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                          client::OpenChannel(options_.server));
+    const std::string& profile =
+        metadata ? store_.config().metadata_profile() : store_.config().profile();
+    Lane::Options lane;
+    lane.open = OpenFrame(profile);
+    lane.digest_size_bytes = digest_size_bytes_;
+    lane.on_pressure = [this] { return FlushPacks(); };
+    lanes_.push_back(std::make_unique<Lane>(channel, std::move(lane), keeper_));
+    keeper_.AddLane(*lanes_.back(), metadata ? *metadata_writer_ : *data_writer_);
+  }
+  metadata_ = std::make_unique<MetadataUpload>(*lanes_.back(), digest_size_bytes_);
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Prepare() {
+  snapshot_.set_started_unix_ns(NowUnixNs());
+  snapshot_.set_host(options_.host);
+  snapshot_.set_user(options_.user);
+  snapshot_.set_profile(store_.config().profile());
+  for (const std::string& path : options_.paths) snapshot_.add_paths(path);
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store_.ReadEpoch());
+  snapshot_.set_store_epoch(epoch);
+  KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0));
+  KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1));
+  KERF_RETURN_IF_ERROR(OpenLanes());
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+
+  ScanOptions scan;
+  scan.excludes = options_.excludes;
+  scan.one_file_system = options_.one_file_system;
+  scan.skip_directories = {store_.directory()};
+  scan.on_error = [this](const std::string& path, const absl::Status& status) {
+    Warn(path, status);
+  };
+  KERF_ASSIGN_OR_RETURN(scanner_, MakeScanner(options_.paths, std::move(scan)));
+  if (options_.force) return absl::OkStatus();
+  KERF_ASSIGN_OR_RETURN(const SnapshotList list, store_.ListSnapshots());
+  if (const auto parent = FindParent(list, options_.host, options_.paths)) {
+    reader_ = std::make_unique<ChunkReader>(index_, ChunkReader::Options());
+    absl::StatusOr<std::unique_ptr<ParentTree>> tree =
+        ParentTree::Open(*reader_, *parent, digest_size_bytes_);
+    if (tree.ok()) {
+      parent_ = *std::move(tree);
+      snapshot_.set_parent(parent->id());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Nothing of a file may have changed, and all its chunks must still be in the store.
+bool Engine::Unchanged(const ScannedNode& scanned, BackupEntry& parent) const {
+  const Node& node = scanned.node;
+  const Node& before = parent.tree.node;
+  return before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
+         before.size_bytes == node.size_bytes && before.modified == node.modified &&
+         parent.identity == scanned.identity &&
+         std::all_of(parent.tree.recipe.begin(), parent.tree.recipe.end(),
+                     [this](const ChunkRef& chunk) { return index_.Contains(chunk.digest); });
+}
+
+absl::Status Engine::HandleNode(ScannedNode& scanned) {
+  BackupEntry entry;
+  BackupEntry* before = parent_ != nullptr ? parent_->Find(scanned.node.path) : nullptr;
+  store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
+  const bool has_content =
+      scanned.node.kind == NodeKind::kFile && scanned.node.hard_link_to.empty();
+  const bool unchanged = has_content && before != nullptr && Unchanged(scanned, *before);
+  entry.tree.node = std::move(scanned.node);
+  entry.identity = scanned.identity;
+  if (unchanged) {
+    entry.tree.recipe = std::move(before->tree.recipe);
+    entry.tree.node.sparse = before->tree.node.sparse;
+    entry.tree.node.extents = std::move(before->tree.node.extents);
+    stats.set_unchanged_file_count(stats.unchanged_file_count() + 1);
+    progress_.unchanged_files.fetch_add(1, std::memory_order_relaxed);
+  }
+  const std::uint64_t size_bytes = entry.tree.node.size_bytes;
+  const bool is_file = entry.tree.node.kind == NodeKind::kFile;
+  const bool upload = has_content && !unchanged;
+  if (is_file) {
+    progress_.scanned_files.fetch_add(1, std::memory_order_relaxed);
+    progress_.scanned_bytes.fetch_add(has_content ? size_bytes : 0, std::memory_order_relaxed);
+    if (!upload) {
+      progress_.done_files.fetch_add(1, std::memory_order_relaxed);
+      progress_.done_bytes.fetch_add(has_content ? size_bytes : 0, std::memory_order_relaxed);
+    }
+  }
+  EntryWindow::Slot* slot = window_.Push(std::move(entry), upload ? 2 : 0);
+  if (upload && !queue_.Push(slot)) return failure();
+  return EmitReady(window_.size() >= kMaxWindowEntries);
+}
+
+// Moves complete entries from the front of the window to the tree stream; with `wait`, at least
+// one.
+absl::Status Engine::EmitReady(bool wait) {
+  while (const std::unique_ptr<EntryWindow::Slot> slot = window_.Pop(wait)) {
+    wait = false;
+    const Node& node = slot->entry.tree.node;
+    if (slot->state == EntryWindow::State::kDropped) {
+      scanner_->ForgetHardLink(slot->entry.identity);
+      dropped_.insert(node.path);
+      continue;
+    }
+    if (dropped_.contains(node.hard_link_to)) {
+      Warn(AbsolutePath(node.path), absl::NotFoundError("another name of it could not be read"));
+      continue;
+    }
+    store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
+    stats.set_entry_count(stats.entry_count() + 1);
+    if (node.kind == NodeKind::kDirectory) stats.set_directory_count(stats.directory_count() + 1);
+    if (node.kind == NodeKind::kFile) {
+      stats.set_file_count(stats.file_count() + 1);
+      if (node.hard_link_to.empty()) stats.set_total_bytes(stats.total_bytes() + node.size_bytes);
+    }
+    KERF_RETURN_IF_ERROR(metadata_->Append(slot->entry.tree, slot->entry.identity));
+  }
+  return failure();
+}
+
+absl::Status Engine::Scan() {
+  ScannedNode scanned;
+  while (scanner_->Next(scanned)) {
+    KERF_RETURN_IF_ERROR(failure());
+    KERF_RETURN_IF_ERROR(HandleNode(scanned));
+  }
+  progress_.scan_done = true;
+  queue_.Close();
+  while (window_.size() > 0) KERF_RETURN_IF_ERROR(EmitReady(true));
+  return metadata_->Finish();
+}
+
+void Engine::RunLane(Lane& lane) {
+  while (true) {
+    const FileQueue::Batch batch = queue_.Pop([&lane] { lane.Flush(); });
+    if (batch.empty()) break;
+    for (EntryWindow::Slot* slot : batch) {
+      if (const absl::Status status = SendOne(lane, slot); !status.ok()) {
+        Fail(status);
+        return;
+      }
+    }
+  }
+  if (const absl::Status status = lane.WaitAnswered(); !status.ok()) Fail(status);
+}
+
+// OK unless the lane has failed; a file that cannot be read is warned of and dropped.
+absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
+  KERF_RETURN_IF_ERROR(failure());
+  BackupEntry& entry = slot->entry;
+  const std::string path = entry.tree.node.path;
+  absl::StatusOr<FileSource> source = FileSource::Open(path, entry.identity);
+  if (!source.ok()) {
+    Warn(AbsolutePath(path), source.status());
+    window_.DropParts(slot, 2);
+    return absl::OkStatus();
+  }
+  const std::uint64_t size_bytes = source->size_bytes();
+  const auto on_complete = [this, slot, size_bytes](FileOutcome outcome) {
+    slot->entry.tree.recipe = std::move(outcome.recipe);
+    progress_.done_files.fetch_add(1, std::memory_order_relaxed);
+    progress_.done_bytes.fetch_add(size_bytes, std::memory_order_relaxed);
+    progress_.new_bytes.store(keeper_.counts().new_bytes, std::memory_order_relaxed);
+    window_.CompleteParts(slot, 1);
+  };
+  absl::Status read_status;
+  if (source->content_bytes() == 0) {
+    on_complete({});
+  } else {
+    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      KERF_RETURN_IF_ERROR(failure());
+      return source->Read(span);
+    };
+    KERF_RETURN_IF_ERROR(
+        lane.SendFile(path, source->content_bytes(), read, on_complete, read_status));
+  }
+  if (!read_status.ok()) {
+    KERF_RETURN_IF_ERROR(failure());
+    // The lane will not complete what could not be read to its end.
+    Warn(AbsolutePath(path), read_status);
+    window_.DropParts(slot, 2);
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<bool> changed = source->Finish();
+  if (!changed.ok()) {
+    Warn(AbsolutePath(path), changed.status());
+    window_.DropParts(slot, 1);
+    return absl::OkStatus();
+  }
+  if (*changed) {
+    Warn(AbsolutePath(path),
+         absl::AbortedError("it changed while it was read; what was read is in the snapshot"));
+  }
+  source->Describe(entry.tree.node, entry.identity);
+  window_.CompleteParts(slot, 1);
+  return absl::OkStatus();
+}
+
+absl::Status Engine::FlushPacks() {
+  KERF_RETURN_IF_ERROR(data_writer_->Flush());
+  KERF_RETURN_IF_ERROR(metadata_writer_->Flush());
+  keeper_.SendCommits();
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Finish() {
+  KERF_RETURN_IF_ERROR(FlushPacks());
+  // From here on everything is durable. A server that fails now only has to be told again.
+  for (const auto& lane : lanes_) {
+    if (const absl::Status status = lane->Finish(); !status.ok()) {
+      Warn(options_.server, Annotate(status, "the index was not told of all new chunks"));
+    }
+  }
+  const ChunkCounts counts = keeper_.counts();
+  store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
+  stats.set_new_chunk_count(counts.new_chunks);
+  stats.set_new_bytes(counts.new_bytes);
+  stats.set_stored_bytes(data_writer_->stored_bytes() + metadata_writer_->stored_bytes());
+  stats.set_error_count(warning_count_);
+  metadata_->Describe(snapshot_);
+  snapshot_.set_finished_unix_ns(NowUnixNs());
+  return store_.WriteSnapshot(snapshot_);
+}
+
+absl::StatusOr<BackupResult> Engine::Run() {
+  KERF_RETURN_IF_ERROR(Prepare());
+  for (std::size_t index = 0; index + 1 < lanes_.size(); ++index) {
+    lane_threads_.emplace_back([this, index] { RunLane(*lanes_[index]); });
+  }
+  if (const absl::Status status = Scan(); !status.ok()) Fail(status);
+  for (std::thread& thread : lane_threads_) thread.join();
+  lane_threads_.clear();
+  KERF_RETURN_IF_ERROR(failure());
+  KERF_RETURN_IF_ERROR(Finish());
+  return BackupResult{snapshot_, keeper_.counts(), warning_count_};
+}
+
+}  // namespace
+
+absl::StatusOr<BackupResult> RunBackup(Store& store, const BackupOptions& options,
+                                       BackupProgress& progress) {
+  Engine engine(store, options, progress, {});
+  return engine.Run();
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,63 @@
+// One backup: scan, upload what has changed, write the snapshot.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/agent/backup/chunk_keeper.h"
+#include "client/agent/fs/exclude.h"
+#include "client/agent/store/store.h"
+
+namespace kerf::agent {
+
+// As of now; written by the engine, read by whoever shows progress.
+struct BackupProgress {
+  std::atomic<std::uint64_t> scanned_files{0};
+  std::atomic<std::uint64_t> scanned_bytes{0};
+  std::atomic<bool> scan_done{false};
+  // Uploaded or unchanged.
+  std::atomic<std::uint64_t> done_files{0};
+  std::atomic<std::uint64_t> done_bytes{0};
+  std::atomic<std::uint64_t> unchanged_files{0};
+  std::atomic<std::uint64_t> new_bytes{0};
+};
+
+struct BackupOptions {
+  std::vector<std::string> paths;
+  // "unix:PATH" or "HOST:PORT".
+  std::string server;
+  ExcludePatterns excludes;
+  bool one_file_system = false;
+  // Reads every file, even one that looks unchanged.
+  bool force = false;
+  // Upload streams at once; 0 takes as many as there are cores, at most kMaxLanes.
+  unsigned lane_count = 0;
+  int zstd_level = 3;
+  std::string host;
+  std::string user;
+  // An entry that could not be read, or changed while it was read; from any thread, one at a time.
+  std::function<void(const std::string& path, const absl::Status& status)> on_warning;
+  // Ends the run with Cancelled when it becomes true.
+  const std::atomic<bool>* cancelled = nullptr;
+};
+
+inline constexpr unsigned kMaxLanes = 8;
+
+struct BackupResult {
+  store::v1::Snapshot snapshot;
+  ChunkCounts chunks;
+  std::uint64_t warning_count = 0;
+};
+
+// OK means that the snapshot is durable and whole but for the entries that were warned of. On
+// failure no snapshot is written; packs that are sealed stay, and the next run uses them.
+absl::StatusOr<BackupResult> RunBackup(Store& store, const BackupOptions& options,
+                                       BackupProgress& progress);
+
+}  // namespace kerf::agent

@@ -1,0 +1,95 @@
+// The entries between the scanner and the tree stream: filled in scan order, completed in any
+// order, taken in scan order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "client/agent/fs/node.h"
+#include "client/agent/store/tree_codec.h"
+
+namespace kerf::agent {
+
+struct BackupEntry {
+  TreeEntry tree;
+  NodeIdentity identity;
+};
+
+// Thread-safe; Push and Pop belong to one thread.
+class EntryWindow {
+ public:
+  enum class State : std::uint8_t { kPending, kComplete, kDropped };
+
+  struct Slot {
+    BackupEntry entry;
+    // Parts that must be reported before the entry is complete: its recipe and its description.
+    int open_parts = 0;
+    bool dropped = false;
+    State state = State::kPending;
+  };
+
+  // An entry that waits for `open_parts` reports; complete at once if that is 0.
+  Slot* Push(BackupEntry entry, int open_parts) {
+    auto slot = std::make_unique<Slot>();
+    slot->entry = std::move(entry);
+    slot->open_parts = open_parts;
+    if (open_parts == 0) slot->state = State::kComplete;
+    std::lock_guard lock(mutex_);
+    slots_.push_back(std::move(slot));
+    return slots_.back().get();
+  }
+
+  // `count` parts of the entry are there. What the caller wrote into the entry before is seen by
+  // Pop.
+  void CompleteParts(Slot* slot, int count) { FinishParts(slot, count, false); }
+
+  // The same, but the entry is left out of the snapshot.
+  void DropParts(Slot* slot, int count) { FinishParts(slot, count, true); }
+
+  // Ends all waiting.
+  void Abort() {
+    std::lock_guard lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
+
+  // The first entry, once it is not pending; null if there is none, if the window has been aborted,
+  // or if it is still pending and `wait` is false.
+  std::unique_ptr<Slot> Pop(bool wait) {
+    std::unique_lock lock(mutex_);
+    if (slots_.empty()) return nullptr;
+    const auto ready = [this] { return slots_.front()->state != State::kPending || aborted_; };
+    if (wait) changed_.wait(lock, ready);
+    if (aborted_ || !ready()) return nullptr;
+    std::unique_ptr<Slot> slot = std::move(slots_.front());
+    slots_.pop_front();
+    return slot;
+  }
+
+  std::size_t size() const {
+    std::lock_guard lock(mutex_);
+    return slots_.size();
+  }
+
+ private:
+  // The slot belongs to Pop as soon as no part is open.
+  void FinishParts(Slot* slot, int count, bool drop) {
+    std::lock_guard lock(mutex_);
+    slot->open_parts -= count;
+    slot->dropped = slot->dropped || drop;
+    if (slot->open_parts > 0) return;
+    slot->state = slot->dropped ? State::kDropped : State::kComplete;
+    changed_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Slot>> slots_;
+  bool aborted_ = false;
+};
+
+}  // namespace kerf::agent

@@ -1,0 +1,62 @@
+#include "client/agent/backup/parent_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+#include "client/agent/fs/path.h"
+#include "client/agent/store/recipe_stream.h"
+
+namespace kerf::agent {
+
+ParentTree::ParentTree(StreamSource tree, StreamSource identity, std::size_t digest_size_bytes)
+    : tree_(std::move(tree), digest_size_bytes), identity_(std::move(identity)) {}
+
+absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader,
+                                                             const store::v1::Snapshot& snapshot,
+                                                             std::size_t digest_size_bytes) {
+  KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
+                        RecipeFromProto(snapshot.tree(), digest_size_bytes));
+  KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> identity,
+                        RecipeFromProto(snapshot.identity(), digest_size_bytes));
+  return std::unique_ptr<ParentTree>(new ParentTree(ReadRecipe(reader, std::move(tree)),
+                                                    ReadRecipe(reader, std::move(identity)),
+                                                    digest_size_bytes));
+}
+
+absl::StatusOr<bool> ParentTree::Advance() {
+  KERF_ASSIGN_OR_RETURN(const bool more, tree_.Next(current_.tree));
+  if (!more) return false;
+  KERF_ASSIGN_OR_RETURN(const bool known, identity_.Next(current_.identity));
+  if (!known) return absl::DataLossError("the identity stream is shorter than the tree stream");
+  return true;
+}
+
+BackupEntry* ParentTree::Find(const std::string& path) {
+  while (!at_end_) {
+    if (has_current_) {
+      const int order = ComparePaths(current_.tree.node.path, path);
+      if (order == 0) return &current_;
+      if (order > 0) return nullptr;
+    }
+    const absl::StatusOr<bool> more = Advance();
+    if (!more.ok()) damage_ = more.status();
+    has_current_ = more.ok() && *more;
+    at_end_ = !has_current_;
+  }
+  return nullptr;
+}
+
+std::optional<store::v1::Snapshot> FindParent(const SnapshotList& list, const std::string& host,
+                                              const std::vector<std::string>& paths) {
+  for (auto snapshot = list.snapshots.rbegin(); snapshot != list.snapshots.rend(); ++snapshot) {
+    if (snapshot->host() == host &&
+        std::equal(paths.begin(), paths.end(), snapshot->paths().begin(),
+                   snapshot->paths().end())) {
+      return *snapshot;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kerf::agent
