@@ -26,7 +26,7 @@ class Chunker {
   virtual std::size_t max_chunk_bytes() const = 0;
 };
 
-// The reference implementation of a valid profile.
+// The fastest implementation of a valid profile that this machine has. All give the same cuts.
 std::unique_ptr<Chunker> MakeChunker(const Profile& profile);
 
 }  // namespace kerf

@@ -116,6 +116,11 @@ absl::Status CheckRange(std::string_view text, std::string_view key, std::uint32
   return Refuse(text, Cat(key, "=", value, " is out of range ", low, "..", high, " (", why, ")"));
 }
 
+// What holds for every avg and level in range.
+static_assert(std::countr_zero(kMinAvgBytes) - kMaxLevel >= kFastCdcMinMaskBits);
+static_assert(std::countr_zero(kMaxAvgBytes) + kMaxLevel <= kFastCdcMaxMaskBits);
+static_assert(std::countr_zero(kMaxAvgBytes) + kMaxLevel <= kFastCdc2020MaxMaskBits);
+
 absl::Status Validate(std::string_view text, const Profile& profile) {
   KERF_RETURN_IF_ERROR(CheckRange(text, "avg", profile.avg_bytes, kMinAvgBytes, kMaxAvgBytes,
                                   "a power of two; the masks are made for these"));
@@ -131,8 +136,16 @@ absl::Status Validate(std::string_view text, const Profile& profile) {
                                   "at least avg; at most 4 MiB"));
   KERF_RETURN_IF_ERROR(CheckRange(text, "level", profile.level, 0, kMaxLevel,
                                   "bits that the masks are stricter before avg and looser after"));
-  // The 2020 variant steps by two bytes.
+  const std::uint32_t bits = static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
   if (profile.algorithm == Algorithm::kFastCdc2020) {
+    if (bits - profile.level < kFastCdc2020MinMaskBits) {
+      return Refuse(text,
+                    Cat("level=", profile.level, " is out of range for avg=", profile.avg_bytes,
+                        ": fastcdc2020 has masks of ", kFastCdc2020MinMaskBits, "..",
+                        kFastCdc2020MaxMaskBits, " bits, so log2(avg) - level must be at least ",
+                        kFastCdc2020MinMaskBits, " and here it is ", bits - profile.level));
+    }
+    // It steps by two bytes.
     for (const auto& [key, value] :
          {std::pair{"min", profile.min_bytes}, std::pair{"max", profile.max_bytes}}) {
       if (value % 2 != 0) {

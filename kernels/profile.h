@@ -28,6 +28,14 @@ inline constexpr std::uint32_t kMaxLevel = 3;
 inline constexpr std::uint32_t kHashWindowBytes = 64;
 static_assert(kHashWindowBytes <= kMinAvgBytes && kMaxAvgBytes <= kMaxMaxBytes);
 
+// The masks that exist, by their one bits: log2(avg) + level before avg, log2(avg) - level after
+// it. Those of fastcdc2020 with fewer bits are satisfied by runs of some bytes, which would be cut
+// at min: refused.
+inline constexpr std::uint32_t kFastCdcMinMaskBits = 5;
+inline constexpr std::uint32_t kFastCdcMaxMaskBits = 23;
+inline constexpr std::uint32_t kFastCdc2020MinMaskBits = 10;
+inline constexpr std::uint32_t kFastCdc2020MaxMaskBits = 23;
+
 // Always valid when it comes from ParseProfile. A plain value.
 struct Profile {
   Algorithm algorithm = Algorithm::kFastCdc2020;

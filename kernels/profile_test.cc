@@ -48,7 +48,7 @@ TEST(Profile, ReadsParametersInAnyOrder) {
 }
 
 TEST(Profile, FormatRoundTripsAtTheEdges) {
-  for (const std::string_view text : {"fastcdc2020:min=64,avg=256,max=256,level=3",
+  for (const std::string_view text : {"fastcdc2020:min=64,avg=1024,max=1024,level=0",
                                       "fastcdc:min=1048576,avg=1048576,max=4194304,level=0"}) {
     EXPECT_EQ(FormatProfile(*ParseProfile(text)), text);
   }
@@ -80,8 +80,11 @@ TEST(Profile, ErrorsNameTheKeyAndItsRange) {
   EXPECT_THAT(ErrorOf("fastcdc:min=64,avg=256,max=999999999,level=0"), HasSubstr("out of range"));
   EXPECT_THAT(ErrorOf("fastcdc:min=64,avg=256,max=256,level=4"),
               HasSubstr("level=4 is out of range 0..3"));
-  EXPECT_THAT(ErrorOf("fastcdc2020:min=65,avg=256,max=256,level=0"), HasSubstr("min=65 is odd"));
-  EXPECT_THAT(ErrorOf("fastcdc2020:min=64,avg=256,max=257,level=0"), HasSubstr("max=257 is odd"));
+  EXPECT_THAT(ErrorOf("fastcdc2020:min=65,avg=1024,max=2048,level=0"), HasSubstr("min=65 is odd"));
+  EXPECT_THAT(ErrorOf("fastcdc2020:min=64,avg=1024,max=2049,level=0"),
+              HasSubstr("max=2049 is odd"));
+  EXPECT_THAT(ErrorOf("fastcdc2020:min=64,avg=2048,max=4096,level=2"),
+              AllOf(HasSubstr("level=2 is out of range for avg=2048"), HasSubstr("here it is 9")));
 }
 
 TEST(Profile, HostileTextIsCutAndEscaped) {
