@@ -1,0 +1,15 @@
+#include "kernels/fingerprint/blake3_lanes-inl.h"
+
+#if defined(__x86_64__)
+
+namespace kerf::blake3 {
+
+void HashNodesAvx2(const NodeJob* jobs, std::size_t count) {
+  if (count == 1) return HashNodes<1>(jobs, count);
+  if (count <= 4) return HashNodes<4>(jobs, count);
+  HashNodes<8>(jobs, count);
+}
+
+}  // namespace kerf::blake3
+
+#endif  // defined(__x86_64__)

@@ -1,0 +1,117 @@
+#include "kernels/fingerprint/digest.h"
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/check.h"
+#include "kernels/fingerprint/blake3.h"
+
+namespace kerf {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+struct NamedAlgorithm {
+  DigestAlgorithm algorithm;
+  std::string_view name;
+  std::size_t size_bytes;
+};
+
+constexpr std::array<NamedAlgorithm, 3> kAlgorithms = {{
+    {DigestAlgorithm::kBlake3, "blake3", 32},
+    {DigestAlgorithm::kSha256, "sha256", 32},
+    {DigestAlgorithm::kXxh3_128, "xxh3-128", 16},
+}};
+
+const NamedAlgorithm& Find(DigestAlgorithm algorithm) {
+  for (const NamedAlgorithm& named : kAlgorithms) {
+    if (named.algorithm == algorithm) return named;
+  }
+  KERF_CHECK(false && "a digest algorithm that exists");
+  return kAlgorithms[0];
+}
+
+// OpenSSL looks an algorithm up by name and allocates a context in every call of its short form,
+// which costs as much as hashing a kilobyte: one look-up a process, one context a thread.
+void Sha256(Bytes bytes, Digest& digest) {
+  struct Context {
+    EVP_MD_CTX* context = EVP_MD_CTX_new();
+    Context() = default;
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+    ~Context() { EVP_MD_CTX_free(context); }
+  };
+  static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA2-256", nullptr);
+  thread_local Context holder;
+  unsigned int written = 0;
+  KERF_CHECK(sha256 != nullptr && holder.context != nullptr);
+  KERF_CHECK(EVP_DigestInit_ex2(holder.context, sha256, nullptr) == 1);
+  KERF_CHECK(EVP_DigestUpdate(holder.context, bytes.data(), bytes.size()) == 1);
+  KERF_CHECK(EVP_DigestFinal_ex(holder.context, digest.bytes.data(), &written) == 1);
+  KERF_CHECK(written == digest.bytes.size());
+}
+
+void Xxh3(Bytes bytes, Digest& digest) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  digest = Digest{};
+  std::copy(std::begin(canonical.digest), std::end(canonical.digest), digest.bytes.begin());
+}
+
+}  // namespace
+
+std::size_t DigestSizeBytes(DigestAlgorithm algorithm) { return Find(algorithm).size_bytes; }
+
+std::string_view DigestAlgorithmName(DigestAlgorithm algorithm) { return Find(algorithm).name; }
+
+std::optional<DigestAlgorithm> ParseDigestAlgorithm(std::string_view name) {
+  for (const NamedAlgorithm& named : kAlgorithms) {
+    if (named.name == name) return named.algorithm;
+  }
+  return std::nullopt;
+}
+
+std::string DigestToHex(const Digest& digest, std::size_t size_bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  KERF_CHECK(size_bytes <= digest.bytes.size());
+  std::string hex;
+  hex.reserve(2 * size_bytes);
+  for (const std::uint8_t byte : std::span(digest.bytes).first(size_bytes)) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+Digest Fingerprint(DigestAlgorithm algorithm, Bytes bytes) {
+  Digest digest;
+  FingerprintMany(algorithm, {&bytes, 1}, {&digest, 1});
+  return digest;
+}
+
+void FingerprintMany(DigestAlgorithm algorithm, std::span<const Bytes> chunks,
+                     std::span<Digest> digests) {
+  KERF_CHECK(chunks.size() == digests.size());
+  switch (algorithm) {
+    case DigestAlgorithm::kBlake3:
+      Blake3Many(Blake3Backends().front(), chunks, digests);
+      return;
+    case DigestAlgorithm::kSha256:
+      for (std::size_t index = 0; index < chunks.size(); ++index) {
+        Sha256(chunks[index], digests[index]);
+      }
+      return;
+    case DigestAlgorithm::kXxh3_128:
+      for (std::size_t index = 0; index < chunks.size(); ++index) {
+        Xxh3(chunks[index], digests[index]);
+      }
+      return;
+  }
+  KERF_CHECK(false && "a digest algorithm that exists");
+}
+
+}  // namespace kerf
