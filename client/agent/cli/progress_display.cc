@@ -1,0 +1,106 @@
+#include "client/agent/cli/progress_display.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/strings.h"
+#include "base/units.h"
+
+namespace kerf::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLiveInterval{150};
+constexpr std::chrono::seconds kJsonInterval{1};
+constexpr std::chrono::seconds kLogInterval{10};
+
+}  // namespace
+
+std::string FormatCount(std::uint64_t value) {
+  std::string digits = Cat(value);
+  for (std::size_t position = digits.size(); position > 3;) {
+    position -= 3;
+    digits.insert(position, 1, ',');
+  }
+  return digits;
+}
+
+std::string FormatDuration(double seconds) {
+  const auto total = static_cast<std::uint64_t>(std::max(0.0, seconds));
+  if (total >= 3600) {
+    return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
+  }
+  return absl::StrFormat("%d:%02d", total / 60, total % 60);
+}
+
+std::string FormatProgress(const ProgressState& state, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(state.done_bytes) / seconds : 0;
+  std::string text =
+      Cat(FormatCount(state.done_files), " of ", FormatCount(state.total_files),
+          state.counting ? "+ files  " : " files  ", FormatByteSize(state.done_bytes), " of ",
+          FormatByteSize(state.total_bytes), state.counting ? "+" : "");
+  if (state.total_bytes > 0 && !state.counting) {
+    absl::StrAppendFormat(&text, "  %d%%", 100 * state.done_bytes / state.total_bytes);
+  }
+  text += Cat("  ", FormatByteSize(static_cast<std::uint64_t>(rate)), "/s");
+  if (!state.counting && rate > 0 && state.total_bytes >= state.done_bytes) {
+    text +=
+        Cat("  ", FormatDuration(static_cast<double>(state.total_bytes - state.done_bytes) / rate),
+            " left");
+  }
+  if (state.has_saved && state.done_bytes > 0) {
+    const double saved =
+        1 - static_cast<double>(state.new_bytes) / static_cast<double>(state.done_bytes);
+    absl::StrAppendFormat(&text, "  %.0f%% saved", 100 * std::max(0.0, saved));
+  }
+  return text;
+}
+
+ProgressDisplay::ProgressDisplay(Reporter& reporter, std::string_view verb,
+                                 std::function<ProgressState()> state)
+    : reporter_(reporter), verb_(verb), state_(std::move(state)) {
+  if (reporter_.shows_progress()) thread_ = std::thread([this] { Run(); });
+}
+
+ProgressDisplay::~ProgressDisplay() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  if (reporter_.live_progress()) reporter_.Progress("");
+}
+
+void ProgressDisplay::Run() {
+  const Clock::time_point start = Clock::now();
+  const Clock::duration interval = reporter_.live_progress() ? Clock::duration(kLiveInterval)
+                                   : reporter_.json()        ? Clock::duration(kJsonInterval)
+                                                             : Clock::duration(kLogInterval);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, interval, [this] { return stopping_; })) {
+    lock.unlock();
+    Show(std::chrono::duration<double>(Clock::now() - start).count());
+    lock.lock();
+  }
+}
+
+void ProgressDisplay::Show(double seconds) {
+  const ProgressState state = state_();
+  if (reporter_.json()) {
+    reporter_.Json("progress", {{"verb", verb_},
+                                {"seconds", seconds},
+                                {"done_files", state.done_files},
+                                {"total_files", state.total_files},
+                                {"done_bytes", state.done_bytes},
+                                {"total_bytes", state.total_bytes},
+                                {"counting", state.counting}});
+    return;
+  }
+  reporter_.Progress(Cat(verb_, "  ", FormatProgress(state, seconds)));
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,67 @@
+// What `kerf` says, to people or, with --json, to programs.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace kerf::agent {
+
+// Thread-safe. With JSON, standard output carries one object a line and nothing else, each with its
+// `message_type`. Otherwise results go to standard output; warnings, errors and progress to
+// standard error.
+class Reporter {
+ public:
+  struct Options {
+    bool json = false;
+    // Errors and warnings only.
+    bool quiet = false;
+    bool verbose = false;
+    bool no_progress = false;
+  };
+
+  Reporter();
+  void Configure(const Options& options);
+
+  bool json() const { return options_.json; }
+  bool verbose() const { return options_.verbose; }
+  // True if a progress line may be redrawn on standard error.
+  bool live_progress() const { return live_progress_; }
+  bool shows_progress() const { return !options_.quiet && !options_.no_progress; }
+
+  // A line for people; nothing with --json or --quiet.
+  void Line(std::string_view text);
+  // A result: always printed, nothing with --json.
+  void Result(std::string_view text);
+  // An object for programs; nothing without --json.
+  void Json(std::string_view message_type, nlohmann::json object);
+  void Warning(std::string_view path, const absl::Status& status);
+  void Error(const absl::Status& status);
+
+  // Replaces the progress line on a terminal; an empty text removes it. Elsewhere prints a line.
+  void Progress(std::string_view text);
+
+ private:
+  void EraseProgress();
+
+  Options options_;
+  bool live_progress_ = false;
+  std::mutex mutex_;
+  bool progress_shown_ = false;
+};
+
+// Sets `object[key]`; text that is not UTF-8 gets replacement characters, and key + "_base64" has
+// the exact bytes.
+void PutBytes(nlohmann::json& object, const std::string& key, std::string_view bytes);
+
+// For terminals: control characters and what is not UTF-8 as \xNN.
+std::string Printable(std::string_view bytes);
+
+// "INVALID_ARGUMENT", ...
+std::string StatusCodeName(absl::StatusCode code);
+
+}  // namespace kerf::agent

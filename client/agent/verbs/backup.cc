@@ -1,0 +1,198 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/backup/engine.h"
+#include "client/agent/cli/progress_display.h"
+#include "client/agent/verbs/verbs.h"
+#include "kernels/profile.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
+    "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
+    "  kerf backup /srv --store /backup --json | jq .";
+
+struct BackupFlags {
+  std::vector<std::string> paths;
+  std::string store;
+  std::string server;
+  std::string profile = std::string(kDefaultProfileName);
+  std::string digest = "blake3";
+  std::string host;
+  std::vector<std::string> excludes;
+  std::vector<std::string> exclude_files;
+  bool one_file_system = false;
+  bool force = false;
+  unsigned streams = 0;
+  int level = 3;
+};
+
+std::string HostName() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0) return "unknown";
+  return name;
+}
+
+// Absolute, and without a '/' at the end unless it stands behind a symlink, where it means the
+// directory.
+std::string CanonicalPath(const std::string& path) {
+  std::string result = std::filesystem::absolute(path).lexically_normal();
+  while (result.size() > 1 && result.back() == '/') {
+    struct stat info{};
+    const std::string shorter = result.substr(0, result.size() - 1);
+    if (lstat(shorter.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) break;
+    result = shorter;
+  }
+  return result;
+}
+
+absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
+  BackupOptions options;
+  for (const std::string& path : flags.paths) options.paths.push_back(CanonicalPath(path));
+  options.server = flags.server;
+  for (const std::string& pattern : flags.excludes) {
+    KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
+  }
+  for (const std::string& file : flags.exclude_files) {
+    KERF_RETURN_IF_ERROR(options.excludes.AddFile(file));
+  }
+  options.one_file_system = flags.one_file_system;
+  options.force = flags.force;
+  options.lane_count = flags.streams;
+  options.zstd_level = flags.level;
+  options.host = flags.host.empty() ? HostName() : flags.host;
+  if (const char* user = std::getenv("USER")) options.user = user;
+  return options;
+}
+
+nlohmann::json Summary(const BackupResult& result, double seconds) {
+  const store::v1::SnapshotStats& stats = result.snapshot.stats();
+  return {{"snapshot", result.snapshot.id()},
+          {"parent", result.snapshot.parent()},
+          {"files", stats.file_count()},
+          {"directories", stats.directory_count()},
+          {"entries", stats.entry_count()},
+          {"unchanged_files", stats.unchanged_file_count()},
+          {"total_bytes", stats.total_bytes()},
+          {"chunks", result.chunks.chunks},
+          {"new_chunks", result.chunks.new_chunks},
+          {"new_bytes", result.chunks.new_bytes},
+          {"stored_bytes", stats.stored_bytes()},
+          {"healed_chunks", result.chunks.healed_chunks},
+          {"stale_chunks", result.chunks.stale_chunks},
+          {"warnings", result.warning_count},
+          {"seconds", seconds}};
+}
+
+void Print(Reporter& reporter, const BackupResult& result, double seconds) {
+  const store::v1::SnapshotStats& stats = result.snapshot.stats();
+  const double rate = static_cast<double>(stats.total_bytes()) / std::max(seconds, 1e-3);
+  reporter.Line(Cat("snapshot ", result.snapshot.id(), " is complete"));
+  reporter.Line(Cat("  files     ", FormatCount(stats.file_count()), ", ",
+                    FormatByteSize(stats.total_bytes()), "; ",
+                    FormatCount(stats.unchanged_file_count()), " unchanged"));
+  reporter.Line(Cat("  new       ", FormatCount(stats.new_chunk_count()), " chunks, ",
+                    FormatByteSize(stats.new_bytes()), ", stored in ",
+                    FormatByteSize(stats.stored_bytes())));
+  reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
+                    FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
+  if (result.warning_count > 0) {
+    reporter.Line(Cat("  partial   ", FormatCount(result.warning_count),
+                      " entries were not backed up as they are"));
+  }
+}
+
+ExitCode Run(Context& context, const BackupFlags& flags) {
+  const auto start = std::chrono::steady_clock::now();
+  Reporter& reporter = context.reporter;
+  const absl::StatusOr<Profile> profile = ParseProfile(flags.profile);
+  if (!profile.ok()) {
+    reporter.Error(profile.status());
+    return ExitCode::kUsage;
+  }
+  const auto digest = ParseDigestAlgorithm(flags.digest);
+  if (!digest.has_value()) {
+    reporter.Error(absl::InvalidArgumentError(
+        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128")));
+    return ExitCode::kUsage;
+  }
+  absl::StatusOr<BackupOptions> options = MakeOptions(flags);
+  if (!options.ok()) {
+    reporter.Error(options.status());
+    return ExitCode::kUsage;
+  }
+  const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenOrCreate(
+      std::filesystem::absolute(flags.store).lexically_normal(), FormatProfile(*profile), *digest);
+  if (!store.ok()) return FailWith(context, store.status());
+  options->cancelled = &context.cancelled;
+  options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
+    reporter.Warning(path, status);
+  };
+
+  BackupProgress progress;
+  absl::StatusOr<BackupResult> result;
+  {
+    const ProgressDisplay display(reporter, "backup", [&progress] {
+      ProgressState state;
+      state.done_files = progress.done_files;
+      state.total_files = progress.scanned_files;
+      state.done_bytes = progress.done_bytes;
+      state.total_bytes = progress.scanned_bytes;
+      state.counting = !progress.scan_done;
+      state.new_bytes = progress.new_bytes;
+      state.has_saved = true;
+      return state;
+    });
+    result = RunBackup(**store, *options, progress);
+  }
+  if (!result.ok()) return FailWith(context, result.status());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  reporter.Json("summary", Summary(*result, seconds));
+  Print(reporter, *result, seconds);
+  return result->warning_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddBackupVerb(Context& context) {
+  CLI::App& verb =
+      AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
+  auto flags = std::make_shared<BackupFlags>();
+  verb.add_option("paths", flags->paths, "What to back up")->required()->type_name("PATH...");
+  AddStoreOption(verb, flags->store);
+  AddServerOption(verb, flags->server);
+  verb.add_option("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
+      ->type_name("GLOB");
+  verb.add_option("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
+      ->type_name("FILE");
+  verb.add_flag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
+  verb.add_flag("--force", flags->force, "Read every file, even one that looks unchanged");
+  verb.add_option("--profile", flags->profile, "How a new store cuts: see `kerf chunk --help`")
+      ->capture_default_str();
+  verb.add_option("--digest", flags->digest,
+                  "What a new store names chunks by: blake3, sha256 or xxh3-128")
+      ->capture_default_str();
+  verb.add_option("--host", flags->host, "Name of this machine in the snapshot");
+  verb.add_option("--streams", flags->streams, "Upload streams at once; 0: one for each core")
+      ->check(CLI::Range(0u, kMaxLanes))
+      ->capture_default_str();
+  verb.add_option("--compression", flags->level, "zstd level of new packs")
+      ->check(CLI::Range(1, 19))
+      ->capture_default_str();
+  verb.callback(
+      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+}
+
+}  // namespace kerf::agent

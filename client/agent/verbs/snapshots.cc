@@ -1,0 +1,91 @@
+#include <ctime>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/cli/progress_display.h"
+#include "client/agent/store/store.h"
+#include "client/agent/verbs/verbs.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf snapshots --store /backup\n"
+    "  kerf snapshots --store /backup --json";
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+
+std::string FormatTime(std::int64_t unix_ns) {
+  const std::time_t seconds = unix_ns / kNsPerSecond;
+  std::tm local{};
+  char text[32] = "";
+  if (localtime_r(&seconds, &local) != nullptr) {
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  }
+  return text;
+}
+
+void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot) {
+  nlohmann::json paths = nlohmann::json::array();
+  for (const std::string& path : snapshot.paths()) {
+    nlohmann::json object;
+    PutBytes(object, "path", path);
+    paths.push_back(std::move(object));
+  }
+  reporter.Json("snapshot", {{"snapshot", snapshot.id()},
+                             {"started_unix_ns", snapshot.started_unix_ns()},
+                             {"finished_unix_ns", snapshot.finished_unix_ns()},
+                             {"host", snapshot.host()},
+                             {"user", snapshot.user()},
+                             {"paths", std::move(paths)},
+                             {"parent", snapshot.parent()},
+                             {"profile", snapshot.profile()},
+                             {"files", snapshot.stats().file_count()},
+                             {"total_bytes", snapshot.stats().total_bytes()},
+                             {"new_bytes", snapshot.stats().new_bytes()},
+                             {"stored_bytes", snapshot.stats().stored_bytes()},
+                             {"errors", snapshot.stats().error_count()}});
+}
+
+ExitCode Run(Context& context, const std::string& directory) {
+  const auto store = Store::Open(directory);
+  if (!store.ok()) return FailWith(context, store.status());
+  const auto list = (*store)->ListSnapshots();
+  if (!list.ok()) return FailWith(context, list.status());
+  Reporter& reporter = context.reporter;
+  if (list->snapshots.empty()) reporter.Line("no snapshots yet");
+  if (!list->snapshots.empty()) {
+    reporter.Result(absl::StrFormat("%-16s  %-19s  %-12s  %9s  %10s  %10s  %s", "ID", "TIME",
+                                    "HOST", "FILES", "SIZE", "ADDED", "PATHS"));
+  }
+  for (const store::v1::Snapshot& snapshot : list->snapshots) {
+    ReportJson(reporter, snapshot);
+    std::string paths;
+    for (const std::string& path : snapshot.paths()) {
+      paths += Cat(paths.empty() ? "" : " ", Printable(path));
+    }
+    reporter.Result(absl::StrFormat(
+        "%-16s  %-19s  %-12s  %9s  %10s  %10s  %s%s", snapshot.id(),
+        FormatTime(snapshot.started_unix_ns()), Printable(snapshot.host()),
+        FormatCount(snapshot.stats().file_count()), FormatByteSize(snapshot.stats().total_bytes()),
+        FormatByteSize(snapshot.stats().stored_bytes()), paths,
+        snapshot.stats().error_count() > 0 ? "  (partial)" : ""));
+  }
+  for (const DamagedSnapshot& damaged : list->damaged) {
+    reporter.Warning(damaged.path, damaged.status);
+  }
+  return list->damaged.empty() ? ExitCode::kOk : ExitCode::kIntegrity;
+}
+
+}  // namespace
+
+void AddSnapshotsVerb(Context& context) {
+  CLI::App& verb = AddVerb(context, "snapshots", "List the snapshots of a store", kExamples);
+  auto store = std::make_shared<std::string>();
+  AddStoreOption(verb, *store);
+  verb.callback(
+      [&context, store] { context.run = [&context, store] { return Run(context, *store); }; });
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,16 @@
+// The verbs of `kerf`: each declares its flags and says how it runs.
+#pragma once
+
+#include "client/agent/cli/context.h"
+
+namespace kerf::agent {
+
+void AddBackupVerb(Context& context);
+void AddChunkVerb(Context& context);
+void AddCompletionVerb(Context& context);
+void AddForgetVerb(Context& context);
+void AddLsVerb(Context& context);
+void AddPingVerb(Context& context);
+void AddSnapshotsVerb(Context& context);
+
+}  // namespace kerf::agent
