@@ -87,18 +87,14 @@ std::string ChunkIndex::PackPath(const PackId& id) const {
 }
 
 absl::Status ChunkIndex::Refresh() {
+  // Known before the directory is listed: what AddPack brings meanwhile is not missed in the list.
+  absl::flat_hash_set<std::string> gone;
+  for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
   KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory_));
-  absl::flat_hash_map<std::string, std::shared_ptr<const KnownPack>> known;
-  for (const auto& pack : packs()) known.emplace(PackIdToHex(pack->id), pack);
-
-  std::vector<std::shared_ptr<const KnownPack>> present;
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;
   for (const PackId& id : ids) {
-    if (const auto found = known.find(PackIdToHex(id)); found != known.end()) {
-      present.push_back(found->second);
-      continue;
-    }
+    if (gone.erase(PackIdToHex(id)) != 0) continue;
     const std::string path = PackPath(id);
     absl::StatusOr<KnownPack> pack = ReadPackFooter(path, id);
     if (pack.ok()) {
@@ -109,20 +105,19 @@ absl::Status ChunkIndex::Refresh() {
   }
   std::unique_lock lock(mutex_);
   damaged_ = std::move(damaged);
-  if (present.size() < known.size()) {
-    present.insert(present.end(), added.begin(), added.end());
-    Rebuild(std::move(present));
-  } else {
-    for (auto& pack : added) Insert(std::move(pack));
-  }
+  if (!gone.empty()) Remove(gone);
+  for (auto& pack : added) Insert(std::move(pack));
   return absl::OkStatus();
 }
 
-void ChunkIndex::Rebuild(std::vector<std::shared_ptr<const KnownPack>> packs) {
+void ChunkIndex::Remove(const absl::flat_hash_set<std::string>& names) {
+  const std::vector<std::shared_ptr<const KnownPack>> packs = std::move(slots_);
   rows_.clear();
   slots_.clear();
   slot_of_.clear();
-  for (auto& pack : packs) Insert(std::move(pack));
+  for (const auto& pack : packs) {
+    if (!names.contains(PackIdToHex(pack->id))) Insert(pack);
+  }
 }
 
 void ChunkIndex::Insert(std::shared_ptr<const KnownPack> pack) {
@@ -131,7 +126,12 @@ void ChunkIndex::Insert(std::shared_ptr<const KnownPack> pack) {
   const auto count = static_cast<std::uint32_t>(pack->footer.chunks.size());
   slots_.push_back(std::move(pack));
   rows_.reserve(rows_.size() + count);
-  for (std::uint32_t index = 0; index < count; ++index) rows_.insert({slot, index});
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const auto [row, inserted] = rows_.insert({slot, index});
+    if (inserted) continue;
+    rows_.erase(row);
+    rows_.insert({slot, index});
+  }
 }
 
 void ChunkIndex::AddPack(SealedPack sealed) {

@@ -50,7 +50,8 @@ class ChunkIndex {
   // pack is left out and listed in damaged(); only a directory that cannot be listed is an error.
   absl::Status Refresh();
 
-  // A pack that this process has sealed; saves reading its footer.
+  // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
+  // too, Locate gives this copy from now on.
   void AddPack(SealedPack sealed);
 
   bool Contains(const Digest& digest) const { return Locate(digest).has_value(); }
@@ -89,7 +90,7 @@ class ChunkIndex {
     return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
   }
   void Insert(std::shared_ptr<const KnownPack> pack);
-  void Rebuild(std::vector<std::shared_ptr<const KnownPack>> packs);
+  void Remove(const absl::flat_hash_set<std::string>& names);
 
   const std::string packs_directory_;
   mutable std::shared_mutex mutex_;

@@ -25,7 +25,7 @@ constexpr std::size_t kSnapshotIdDigits = 16;
 // Small chunks, so that the metadata of unchanged files around a changed one is found again
 // (docs/adr/0004).
 constexpr std::string_view kMetadataProfile = "fastcdc2020:min=512,avg=2048,max=16384,level=1";
-constexpr std::string_view kFolders[] = {"packs", "snapshots", "tmp", "gc", "locks"};
+constexpr std::string_view kFolders[] = {"packs", "snapshots", "pending", "tmp", "gc", "locks"};
 
 absl::StatusOr<std::string> ReadFramed(const std::string& path, const FileMagic& magic,
                                        std::uint64_t max_bytes) {
@@ -62,12 +62,34 @@ absl::StatusOr<store::v1::Snapshot> ReadSnapshot(const std::string& path) {
   if (!snapshot.ParseFromString(payload)) {
     return absl::DataLossError(Cat(path, ": it is no snapshot"));
   }
+  if (path.substr(path.rfind('/') + 1) != Cat(snapshot.id(), kSnapshotSuffix)) {
+    return absl::DataLossError(Cat(path, ": it is snapshot ", snapshot.id()));
+  }
   return snapshot;
 }
 
 bool IsSnapshotId(std::string_view text) {
   return text.size() == kSnapshotIdDigits &&
          text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+absl::StatusOr<SnapshotList> ListSnapshotsIn(const std::string& directory) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory));
+  SnapshotList list;
+  for (const std::string_view name : names) {
+    if (!name.ends_with(kSnapshotSuffix)) continue;
+    const std::string path = Cat(directory, "/", name);
+    absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
+    if (snapshot.ok()) {
+      list.snapshots.push_back(*std::move(snapshot));
+    } else if (!absl::IsNotFound(snapshot.status())) {
+      list.damaged.push_back({path, snapshot.status()});
+    }
+  }
+  std::sort(list.snapshots.begin(), list.snapshots.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.started_unix_ns(), a.id()) < std::pair(b.started_unix_ns(), b.id());
+  });
+  return list;
 }
 
 }  // namespace
@@ -146,38 +168,36 @@ absl::Status Store::WriteEpoch(std::uint64_t epoch) const {
                           EncodeFramed(kEpochMagic, Cat(epoch)));
 }
 
-absl::Status Store::WriteSnapshot(store::v1::Snapshot& snapshot) const {
+std::string Store::SnapshotPath(const std::string& directory, std::string_view id) {
+  return Cat(directory, "/", id, kSnapshotSuffix);
+}
+
+absl::Status Store::WriteSnapshotTo(const std::string& directory,
+                                    store::v1::Snapshot& snapshot) const {
   if (snapshot.id().empty()) snapshot.set_id(RandomHex().substr(0, kSnapshotIdDigits));
-  return WriteFileDurably(Cat(snapshots_directory(), "/", snapshot.id(), kSnapshotSuffix),
-                          temporary_directory(),
+  return WriteFileDurably(SnapshotPath(directory, snapshot.id()), temporary_directory(),
                           EncodeFramed(kSnapshotMagic, snapshot.SerializeAsString()));
 }
 
+absl::Status Store::WriteSnapshot(store::v1::Snapshot& snapshot) const {
+  return WriteSnapshotTo(snapshots_directory(), snapshot);
+}
+
 absl::StatusOr<SnapshotList> Store::ListSnapshots() const {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(snapshots_directory()));
-  SnapshotList list;
-  for (const std::string_view name : names) {
-    if (!name.ends_with(kSnapshotSuffix)) continue;
-    const std::string path = Cat(snapshots_directory(), "/", name);
-    absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
-    if (snapshot.ok() && snapshot->id() != name.substr(0, name.size() - kSnapshotSuffix.size())) {
-      snapshot = absl::DataLossError(Cat(path, ": it is snapshot ", snapshot->id()));
-    }
-    if (snapshot.ok()) {
-      list.snapshots.push_back(*std::move(snapshot));
-    } else if (!absl::IsNotFound(snapshot.status())) {
-      list.damaged.push_back({path, snapshot.status()});
-    }
-  }
-  std::sort(list.snapshots.begin(), list.snapshots.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.started_unix_ns(), a.id()) < std::pair(b.started_unix_ns(), b.id());
-  });
-  return list;
+  return ListSnapshotsIn(snapshots_directory());
+}
+
+absl::StatusOr<SnapshotList> Store::ListPending() const {
+  return ListSnapshotsIn(pending_directory());
 }
 
 absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) const {
+  const absl::Status none = absl::NotFoundError(
+      Cat("no snapshot '", name, "' in ", directory_, ": `kerf snapshots` lists them"));
   if (IsSnapshotId(name)) {
-    return ReadSnapshot(Cat(snapshots_directory(), "/", name, kSnapshotSuffix));
+    absl::StatusOr<store::v1::Snapshot> snapshot =
+        ReadSnapshot(Cat(snapshots_directory(), "/", name, kSnapshotSuffix));
+    return absl::IsNotFound(snapshot.status()) ? none : snapshot;
   }
   KERF_ASSIGN_OR_RETURN(SnapshotList list, ListSnapshots());
   if (name == "latest") {
@@ -194,8 +214,7 @@ absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) c
     found = &snapshot;
   }
   if (found != nullptr) return std::move(*found);
-  return absl::NotFoundError(
-      Cat("no snapshot '", name, "' in ", directory_, ": `kerf snapshots` lists them"));
+  return none;
 }
 
 absl::Status Store::RemoveSnapshot(const std::string& id) const {

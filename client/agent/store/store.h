@@ -45,6 +45,8 @@ class Store {
   std::string packs_directory() const { return directory_ + "/packs"; }
   std::string temporary_directory() const { return directory_ + "/tmp"; }
   std::string snapshots_directory() const { return directory_ + "/snapshots"; }
+  // docs/adr/0005-publish-then-check.md; see pending.h.
+  std::string pending_directory() const { return directory_ + "/pending"; }
   std::string plan_path() const { return directory_ + "/gc/plan"; }
   std::string collector_lock_path() const { return directory_ + "/locks/gc"; }
 
@@ -53,9 +55,15 @@ class Store {
   // Durable on return. Only the collector, under its lock.
   absl::Status WriteEpoch(std::uint64_t epoch) const;
 
+  // Where `directory` keeps the snapshot.
+  static std::string SnapshotPath(const std::string& directory, std::string_view id);
+  // Durable on return. The id is filled in if it is empty.
+  absl::Status WriteSnapshotTo(const std::string& directory, store::v1::Snapshot& snapshot) const;
   // Publishes: durable and visible on return. The id is filled in if it is empty.
   absl::Status WriteSnapshot(store::v1::Snapshot& snapshot) const;
   absl::StatusOr<SnapshotList> ListSnapshots() const;
+  // Those that are published and not yet checked.
+  absl::StatusOr<SnapshotList> ListPending() const;
   // By id, by a prefix of an id that only one has, or "latest". NotFound, or InvalidArgument for a
   // prefix that several share.
   absl::StatusOr<store::v1::Snapshot> FindSnapshot(std::string_view name) const;

@@ -1,0 +1,401 @@
+#include "client/agent/store/collection.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/chunk_index.h"
+#include "client/agent/store/chunk_reader.h"
+#include "client/agent/store/collection_plan.h"
+#include "client/agent/store/durable_file.h"
+#include "client/agent/store/marks.h"
+#include "client/agent/store/pack_writer.h"
+#include "client/agent/store/pending.h"
+#include "client/agent/store/roots.h"
+
+namespace kerf::agent {
+namespace {
+
+// How far a collection raises the epoch: once to fence late commits off, once when all is
+// forgotten.
+constexpr std::uint64_t kEpochsPerCollection = 2;
+
+// Collects chunks for one kind of call on the index.
+class IndexBatch {
+ public:
+  using Send = std::function<absl::Status(std::span<const StoredChunk>)>;
+  explicit IndexBatch(Send send) : send_(std::move(send)) {}
+
+  absl::Status Add(StoredChunk chunk) {
+    chunks_.push_back(std::move(chunk));
+    return chunks_.size() < kMaxIndexBatch ? absl::OkStatus() : Flush();
+  }
+  absl::Status Flush() {
+    if (chunks_.empty()) return absl::OkStatus();
+    KERF_RETURN_IF_ERROR(send_(chunks_));
+    chunks_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  Send send_;
+  std::vector<StoredChunk> chunks_;
+};
+
+class Collection {
+ public:
+  Collection(const Store& store, CollectionIndex& server, const CollectionOptions& options)
+      : store_(store),
+        server_(server),
+        options_(options),
+        index_(store.packs_directory()),
+        reader_(index_, ChunkReader::Options()) {}
+
+  absl::StatusOr<CollectionReport> Run();
+
+ private:
+  // A planned pack, by its index in marks_.
+  struct Target {
+    std::size_t pack_index = 0;
+    // It had live chunks when all roots had been read.
+    bool has_live = false;
+    // A chunk of it could not be moved: it stays.
+    bool keep = false;
+  };
+
+  absl::Status Lock();
+  absl::Status ReadEpoch();
+  absl::Status MarkRoots();
+  absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
+  void ChooseTargets();
+  absl::Status PublishPlan();
+  absl::Status Forget();
+  absl::Status Move();
+  absl::Status MoveChunks(PackWriter& writer);
+  absl::Status CommitMoves(const std::vector<SealedPack>& sealed);
+  absl::Status Delete(bool with_live);
+  void RemoveOldFiles();
+  absl::Status Step(CollectionStep step) const {
+    return options_.on_step ? options_.on_step(step) : absl::OkStatus();
+  }
+
+  const Store& store_;
+  CollectionIndex& server_;
+  const CollectionOptions& options_;
+  OwnedFd lock_;
+  std::uint64_t first_epoch_ = 0;
+  ChunkIndex index_;
+  ChunkReader reader_;
+  std::optional<Marks> marks_;
+  // Checked snapshots that have been marked; they never change.
+  absl::flat_hash_set<std::string> marked_;
+  std::vector<Target> targets_;
+  CollectionReport report_;
+};
+
+absl::Status Collection::Lock() {
+  const std::string path = store_.collector_lock_path();
+  lock_ = OwnedFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock_.get() < 0) return ErrnoStatus(errno, path);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, path);
+    return absl::FailedPreconditionError(
+        Cat(store_.directory(), ": another collection is running; wait until it is done"));
+  }
+  return Step(CollectionStep::kLocked);
+}
+
+absl::Status Collection::ReadEpoch() {
+  KERF_ASSIGN_OR_RETURN(first_epoch_, store_.ReadEpoch());
+  const absl::StatusOr<std::optional<CollectionPlan>> plan = ReadCollectionPlan(store_.plan_path());
+  if (plan.ok() && plan->has_value()) {
+    first_epoch_ = std::max(first_epoch_, (*plan)->target_epoch);
+  } else if (absl::IsDataLoss(plan.status())) {
+    // Whatever it was, its last epoch is no further away than this.
+    first_epoch_ += kEpochsPerCollection;
+    report_.findings.push_back(std::string(MessageOf(plan.status())));
+  } else if (!plan.ok()) {
+    return plan.status();
+  }
+  report_.epoch = first_epoch_ + kEpochsPerCollection;
+  return absl::OkStatus();
+}
+
+absl::Status Collection::MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked) {
+  std::uint64_t missing_count = 0;
+  const absl::Status status = VisitSnapshot(
+      snapshot, DigestSizeBytes(store_.digest_algorithm()), reader_,
+      [&](const ChunkRef& chunk) {
+        if (!marks_->Mark(chunk.digest)) ++missing_count;
+      },
+      EntryVisitor());
+  if (checked) report_.missing_chunk_count += missing_count;
+  // Its agent has not checked it yet, and will find the same chunk missing.
+  if (!checked && absl::IsNotFound(status)) return absl::OkStatus();
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(
+      Cat("snapshot ", snapshot.id(), " cannot be read, so what it references is unknown (",
+          MessageOf(status), "); repair it, or remove it with `kerf forget ", snapshot.id(), "`"));
+}
+
+absl::Status Collection::MarkRoots() {
+  KERF_ASSIGN_OR_RETURN(const Roots roots, ListRoots(store_));
+  if (!roots.checked.damaged.empty() || !roots.pending.damaged.empty()) {
+    const DamagedSnapshot& damaged = roots.checked.damaged.empty() ? roots.pending.damaged.front()
+                                                                   : roots.checked.damaged.front();
+    return absl::FailedPreconditionError(Cat("what a damaged snapshot references is unknown (",
+                                             MessageOf(damaged.status), "); remove the file ",
+                                             damaged.path, " if it is not needed"));
+  }
+  if (!marks_.has_value()) {
+    // After the roots were listed, so that what they reference is in it.
+    KERF_RETURN_IF_ERROR(index_.Refresh());
+    marks_.emplace(index_);
+  }
+  // Always again: what could not be read of one before may have been published since.
+  for (const store::v1::Snapshot& snapshot : roots.pending.snapshots) {
+    KERF_RETURN_IF_ERROR(MarkSnapshot(snapshot, false));
+  }
+  for (const store::v1::Snapshot& snapshot : roots.checked.snapshots) {
+    if (marked_.contains(snapshot.id())) continue;
+    KERF_RETURN_IF_ERROR(MarkSnapshot(snapshot, true));
+    marked_.insert(snapshot.id());
+  }
+  report_.snapshot_count = roots.checked.snapshots.size();
+  report_.pending_count = roots.pending.snapshots.size();
+  return absl::OkStatus();
+}
+
+void Collection::ChooseTargets() {
+  for (const DamagedPack& damaged : index_.damaged()) {
+    report_.findings.push_back(Cat(MessageOf(damaged.status), " (left as it is)"));
+  }
+  for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
+    const KnownPack& pack = marks_->pack(pack_index);
+    report_.stored_bytes_before += pack.file_bytes;
+    const std::uint64_t live_count = marks_->live_count(pack_index);
+    const bool all_live = live_count == pack.footer.chunks.size();
+    const double waste_ratio = marks_->DeadBytes(pack_index) / static_cast<double>(pack.file_bytes);
+    if (live_count == 0 || (!all_live && waste_ratio > options_.max_waste_ratio)) {
+      targets_.push_back({pack_index, live_count > 0, false});
+    }
+  }
+  std::sort(targets_.begin(), targets_.end(), [this](const Target& a, const Target& b) {
+    return marks_->pack(a.pack_index).id < marks_->pack(b.pack_index).id;
+  });
+}
+
+absl::Status Collection::PublishPlan() {
+  CollectionPlan plan;
+  plan.target_epoch = report_.epoch;
+  for (const Target& target : targets_) {
+    const KnownPack& pack = marks_->pack(target.pack_index);
+    PlannedPack& planned = plan.packs.emplace_back();
+    planned.id = pack.id;
+    planned.condemned.resize(pack.footer.chunks.size());
+    for (std::size_t index = 0; index < planned.condemned.size(); ++index) {
+      planned.condemned[index] = !marks_->live(target.pack_index, index);
+    }
+  }
+  return WriteCollectionPlan(store_.plan_path(), store_.temporary_directory(), plan);
+}
+
+absl::Status Collection::Forget() {
+  IndexBatch batch([this](std::span<const StoredChunk> chunks) {
+    return server_.Forget(report_.epoch - 1, chunks);
+  });
+  for (Target& target : targets_) {
+    target.has_live = marks_->live_count(target.pack_index) > 0;
+    const KnownPack& pack = marks_->pack(target.pack_index);
+    const std::vector<PackChunk>& chunks = pack.footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      // Of a redundant copy the index is told the other place instead, before this one goes.
+      if (marks_->referenced(target.pack_index, index)) continue;
+      ++report_.condemned_chunk_count;
+      KERF_RETURN_IF_ERROR(batch.Add(
+          {chunks[index].digest, chunks[index].length_bytes, EncodeLocator(pack.id, index)}));
+    }
+  }
+  return batch.Flush();
+}
+
+absl::Status Collection::MoveChunks(PackWriter& writer) {
+  for (Target& target : targets_) {
+    if (!target.has_live) continue;
+    const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      if (!marks_->live(target.pack_index, index)) continue;
+      const absl::StatusOr<ChunkBytes> bytes =
+          reader_.Read({chunks[index].digest, chunks[index].length_bytes});
+      if (absl::IsDataLoss(bytes.status())) {
+        target.keep = true;
+        report_.findings.push_back(Cat(MessageOf(bytes.status()), " (its pack is kept)"));
+        break;
+      }
+      if (!bytes.ok()) return bytes.status();
+      KERF_RETURN_IF_ERROR(writer.Add(chunks[index].digest, bytes->bytes()));
+      report_.moved_bytes += chunks[index].length_bytes;
+    }
+  }
+  return writer.Flush();
+}
+
+absl::Status Collection::CommitMoves(const std::vector<SealedPack>& sealed) {
+  IndexBatch batch([this](std::span<const StoredChunk> chunks) {
+    return server_.Commit(report_.epoch, chunks);
+  });
+  absl::flat_hash_map<Digest, std::string, DigestHash> moved;
+  for (const SealedPack& pack : sealed) {
+    const std::vector<PackChunk>& chunks = pack.footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      const std::string locator = EncodeLocator(pack.id, index);
+      moved.emplace(chunks[index].digest, locator);
+      KERF_RETURN_IF_ERROR(batch.Add({chunks[index].digest, chunks[index].length_bytes, locator}));
+    }
+  }
+  // The index may name the redundant copies that go: it is told the ones that stay.
+  for (const Target& target : targets_) {
+    const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      const Digest& digest = chunks[index].digest;
+      if (marks_->live(target.pack_index, index) || moved.contains(digest) ||
+          !marks_->referenced(target.pack_index, index)) {
+        continue;
+      }
+      const std::optional<ChunkPlace> place = index_.Locate(digest);
+      if (!place.has_value()) continue;
+      KERF_RETURN_IF_ERROR(batch.Add({digest, chunks[index].length_bytes, place->locator()}));
+    }
+  }
+  return batch.Flush();
+}
+
+absl::Status Collection::Move() {
+  std::mutex mutex;
+  std::vector<SealedPack> sealed;
+  PackWriterOptions writer_options;
+  writer_options.packs_directory = store_.packs_directory();
+  writer_options.temporary_directory = store_.temporary_directory();
+  writer_options.digest_algorithm = store_.digest_algorithm();
+  writer_options.zstd_level = options_.zstd_level;
+  writer_options.target_pack_bytes = options_.target_pack_bytes;
+  writer_options.thread_count = options_.thread_count;
+  writer_options.on_sealed = [&](SealedPack pack) {
+    const std::lock_guard lock(mutex);
+    sealed.push_back(std::move(pack));
+  };
+  {
+    PackWriter writer(std::move(writer_options));
+    KERF_RETURN_IF_ERROR(MoveChunks(writer));
+  }
+  for (const SealedPack& pack : sealed) report_.stored_bytes_after += pack.file_bytes;
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kMoved));
+  KERF_RETURN_IF_ERROR(CommitMoves(sealed));
+  return Step(CollectionStep::kMovesCommitted);
+}
+
+absl::Status Collection::Delete(bool with_live) {
+  for (const Target& target : targets_) {
+    if (target.has_live != with_live || target.keep) continue;
+    const KnownPack& pack = marks_->pack(target.pack_index);
+    const std::string path = index_.PackPath(pack.id);
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, path);
+    ++report_.deleted_pack_count;
+    if (with_live) ++report_.rewritten_pack_count;
+    report_.stored_bytes_after -= pack.file_bytes;
+  }
+  return absl::OkStatus();
+}
+
+// What dead agents have left behind. Nothing depends on it, so failures do not matter.
+void Collection::RemoveOldFiles() {
+  const auto remove = [this](const std::string& directory, std::int64_t max_age_s) {
+    DIR* entries = opendir(directory.c_str());
+    if (entries == nullptr) return;
+    while (const dirent* entry = readdir(entries)) {
+      const std::string path = Cat(directory, "/", static_cast<const char*>(entry->d_name));
+      struct stat info{};
+      if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      if (std::time(nullptr) - info.st_mtime <= max_age_s) continue;
+      if (unlink(path.c_str()) == 0) ++report_.removed_temporary_count;
+    }
+    closedir(entries);
+  };
+  remove(store_.temporary_directory(), options_.max_temporary_age_s);
+  remove(store_.pending_directory(), options_.max_pending_age_s);
+}
+
+absl::StatusOr<CollectionReport> Collection::Run() {
+  KERF_RETURN_IF_ERROR(Lock());
+  KERF_RETURN_IF_ERROR(ReadEpoch());
+  if (!options_.dry_run) RemoveOldFiles();
+  KERF_RETURN_IF_ERROR(MarkRoots());
+  ChooseTargets();
+  report_.stored_bytes_after = report_.stored_bytes_before;
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarked));
+
+  if (!options_.dry_run) {
+    const std::uint64_t fence_epoch = report_.epoch - 1;
+    KERF_RETURN_IF_ERROR(PublishPlan());
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
+    KERF_RETURN_IF_ERROR(store_.WriteEpoch(fence_epoch));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
+    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(fence_epoch));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
+    KERF_RETURN_IF_ERROR(MarkRoots());
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarkedAgain));
+    KERF_RETURN_IF_ERROR(Forget());
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kForgotten));
+    KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
+    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(report_.epoch));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
+    KERF_RETURN_IF_ERROR(Move());
+    KERF_RETURN_IF_ERROR(Delete(false));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeadDeleted));
+    KERF_RETURN_IF_ERROR(Delete(true));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeleted));
+    KERF_RETURN_IF_ERROR(RemoveCollectionPlan(store_.plan_path()));
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanRemoved));
+  }
+  if (options_.dry_run) {
+    for (const Target& target : targets_) {
+      const KnownPack& pack = marks_->pack(target.pack_index);
+      ++report_.deleted_pack_count;
+      if (target.has_live) ++report_.rewritten_pack_count;
+      report_.condemned_chunk_count +=
+          pack.footer.chunks.size() - marks_->live_count(target.pack_index);
+      report_.stored_bytes_after -=
+          target.has_live ? static_cast<std::uint64_t>(marks_->DeadBytes(target.pack_index))
+                          : pack.file_bytes;
+    }
+  }
+  for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
+    report_.chunk_count += marks_->pack(pack_index).footer.chunks.size();
+    report_.live_chunk_count += marks_->live_count(pack_index);
+  }
+  return std::move(report_);
+}
+
+}  // namespace
+
+absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
+                                                const CollectionOptions& options) {
+  return Collection(store, index, options).Run();
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,97 @@
+// Garbage collection: deletes what no snapshot references, while agents go on. The protocol and why
+// it is safe: docs/adr/0005-publish-then-check.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/agent/store/chunk_ref.h"
+#include "client/agent/store/store.h"
+
+namespace kerf::agent {
+
+// The server's index as a collection needs it. The calls come from one thread, with at most
+// kMaxIndexBatch chunks each, and return when the index has done it durably. They may be repeated.
+class CollectionIndex {
+ public:
+  virtual ~CollectionIndex() = default;
+  // Index::AdvanceEpoch. From then on, commits of sessions of an earlier epoch are refused.
+  virtual absl::Status AdvanceEpoch(std::uint64_t epoch) = 0;
+  // Index::Forget: an entry whose locator differs stays.
+  virtual absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
+  // Index::Commit with `replace`.
+  virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
+};
+
+inline constexpr std::size_t kMaxIndexBatch = 16 * 1024;
+
+// What has just been done. A collection that is stopped behind any of them leaves a store that is
+// whole, and the next one goes on from there.
+enum class CollectionStep {
+  kLocked,
+  kMarked,
+  kPlanned,
+  kEpochRaised,
+  kFenced,
+  kMarkedAgain,
+  kForgotten,
+  kEpochRaisedAgain,
+  kAdvanced,
+  kDeadDeleted,
+  kMoved,
+  kMovesCommitted,
+  kDeleted,
+  kPlanRemoved,
+};
+
+struct CollectionOptions {
+  // A pack is rewritten if more than this share of its stored bytes is dead. At 0 any waste is
+  // removed.
+  double max_waste_ratio = 0.2;
+  // Says what would be done and does nothing.
+  bool dry_run = false;
+  // Of the packs that hold what is moved.
+  int zstd_level = 3;
+  std::uint64_t target_pack_bytes = std::uint64_t{64} << 20;
+  // 0: as many as there are cores.
+  unsigned thread_count = 0;
+  // Temporary files and unchecked snapshots that are older go. An agent that comes back later than
+  // that finds its own gone and says so; nothing else depends on it.
+  std::int64_t max_temporary_age_s = std::int64_t{24} * 3600;
+  std::int64_t max_pending_age_s = std::int64_t{7} * 24 * 3600;
+  // Called behind each step; a status that is not OK ends the collection there, as a crash would.
+  std::function<absl::Status(CollectionStep)> on_step;
+};
+
+struct CollectionReport {
+  std::uint64_t epoch = 0;
+  std::uint64_t snapshot_count = 0;
+  std::uint64_t pending_count = 0;
+  std::uint64_t chunk_count = 0;
+  std::uint64_t live_chunk_count = 0;
+  std::uint64_t condemned_chunk_count = 0;
+  std::uint64_t deleted_pack_count = 0;
+  // Of them, those that had live chunks.
+  std::uint64_t rewritten_pack_count = 0;
+  std::uint64_t moved_bytes = 0;
+  // Pack files before and after.
+  std::uint64_t stored_bytes_before = 0;
+  std::uint64_t stored_bytes_after = 0;
+  std::uint64_t removed_temporary_count = 0;
+  // Chunks that checked snapshots reference and no pack holds: run `kerf verify`.
+  std::uint64_t missing_chunk_count = 0;
+  // Damage that was met and left as it is, one line each.
+  std::vector<std::string> findings;
+};
+
+// FailedPrecondition if another collection runs, or if a checked snapshot cannot be read: then
+// nobody knows what it references. The index's errors come back as they are; run it again.
+absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
+                                                const CollectionOptions& options);
+
+}  // namespace kerf::agent

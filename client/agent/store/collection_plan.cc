@@ -1,0 +1,133 @@
+#include "client/agent/store/collection_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/durable_file.h"
+#include "client/agent/store/framed_file.h"
+
+namespace kerf::agent {
+namespace {
+
+// Target epoch and count of packs.
+constexpr std::size_t kHeadBytes = 8 + 4;
+constexpr std::size_t kPackHeadBytes = 16 + 4;
+constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{1} << 32;
+
+void Put(std::vector<std::uint8_t>& bytes, std::uint64_t value, std::size_t size) {
+  for (std::size_t index = 0; index < size; ++index) {
+    bytes.push_back(static_cast<std::uint8_t>(value >> (8 * index)));
+  }
+}
+
+std::uint64_t Take(std::span<const std::uint8_t>& bytes, std::size_t size) {
+  std::uint64_t value = 0;
+  for (std::size_t index = 0; index < size; ++index) {
+    value |= std::uint64_t{bytes[index]} << (8 * index);
+  }
+  bytes = bytes.subspan(size);
+  return value;
+}
+
+std::size_t BitmapBytes(std::uint64_t bit_count) { return (bit_count + 7) / 8; }
+
+bool Before(const PlannedPack& pack, const PackId& id) { return pack.id < id; }
+
+absl::StatusOr<PlannedPack> TakePack(std::span<const std::uint8_t>& bytes) {
+  if (bytes.size() < kPackHeadBytes) return absl::DataLossError("its list of packs is cut short");
+  PlannedPack pack;
+  std::memcpy(pack.id.bytes.data(), bytes.data(), pack.id.bytes.size());
+  bytes = bytes.subspan(pack.id.bytes.size());
+  const std::uint64_t chunk_count = Take(bytes, 4);
+  if (bytes.size() < BitmapBytes(chunk_count)) {
+    return absl::DataLossError("its list of chunks is cut short");
+  }
+  pack.condemned.resize(chunk_count);
+  for (std::size_t index = 0; index < chunk_count; ++index) {
+    pack.condemned[index] = (bytes[index / 8] >> (index % 8) & 1) != 0;
+  }
+  bytes = bytes.subspan(BitmapBytes(chunk_count));
+  return pack;
+}
+
+}  // namespace
+
+const PlannedPack* CollectionPlan::Find(const PackId& pack) const {
+  const auto found = std::lower_bound(packs.begin(), packs.end(), pack, Before);
+  return found != packs.end() && found->id == pack ? &*found : nullptr;
+}
+
+bool CollectionPlan::Condemns(const PackId& pack, std::uint32_t chunk_index) const {
+  const PlannedPack* planned = Find(pack);
+  if (planned == nullptr) return false;
+  // A chunk that the plan does not know of is not moved by it either.
+  return chunk_index >= planned->condemned.size() || planned->condemned[chunk_index];
+}
+
+std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan) {
+  std::vector<std::uint8_t> bytes;
+  Put(bytes, plan.target_epoch, 8);
+  Put(bytes, plan.packs.size(), 4);
+  for (const PlannedPack& pack : plan.packs) {
+    bytes.insert(bytes.end(), pack.id.bytes.begin(), pack.id.bytes.end());
+    Put(bytes, pack.condemned.size(), 4);
+    const std::size_t start = bytes.size();
+    bytes.resize(start + BitmapBytes(pack.condemned.size()));
+    for (std::size_t index = 0; index < pack.condemned.size(); ++index) {
+      if (pack.condemned[index]) {
+        bytes[start + index / 8] |= static_cast<std::uint8_t>(1u << (index % 8));
+      }
+    }
+  }
+  return EncodeFramed(kPlanMagic,
+                      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+absl::StatusOr<CollectionPlan> DecodeCollectionPlan(std::span<const std::uint8_t> bytes) {
+  KERF_ASSIGN_OR_RETURN(const std::string payload, DecodeFramed(kPlanMagic, bytes));
+  if (payload.size() < kHeadBytes) return absl::DataLossError("it is cut short");
+  std::span<const std::uint8_t> rest(reinterpret_cast<const std::uint8_t*>(payload.data()),
+                                     payload.size());
+  CollectionPlan plan;
+  plan.target_epoch = Take(rest, 8);
+  const std::uint64_t pack_count = Take(rest, 4);
+  for (std::uint64_t index = 0; index < pack_count; ++index) {
+    KERF_ASSIGN_OR_RETURN(PlannedPack pack, TakePack(rest));
+    if (!plan.packs.empty() && !(plan.packs.back().id < pack.id)) {
+      return absl::DataLossError("its packs are not in order");
+    }
+    plan.packs.push_back(std::move(pack));
+  }
+  if (!rest.empty()) return absl::DataLossError("bytes follow its last pack");
+  return plan;
+}
+
+absl::StatusOr<std::optional<CollectionPlan>> ReadCollectionPlan(const std::string& path) {
+  const absl::StatusOr<std::vector<std::uint8_t>> bytes = ReadWholeFile(path, kMaxPlanBytes);
+  if (absl::IsNotFound(bytes.status())) return std::optional<CollectionPlan>();
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<CollectionPlan> plan = DecodeCollectionPlan(*bytes);
+  if (absl::IsDataLoss(plan.status())) {
+    return Annotate(plan.status(), Cat(path, ": run `kerf gc`, which replaces it"));
+  }
+  if (!plan.ok()) return Annotate(plan.status(), path);
+  return std::optional<CollectionPlan>(*std::move(plan));
+}
+
+absl::Status WriteCollectionPlan(const std::string& path, const std::string& temporary_directory,
+                                 const CollectionPlan& plan) {
+  return WriteFileDurably(path, temporary_directory, EncodeCollectionPlan(plan));
+}
+
+absl::Status RemoveCollectionPlan(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, path);
+  return SyncDirectory(path.substr(0, path.rfind('/')));
+}
+
+}  // namespace kerf::agent

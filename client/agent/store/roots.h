@@ -1,0 +1,28 @@
+// What snapshots reference.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/agent/store/chunk_reader.h"
+#include "client/agent/store/chunk_ref.h"
+#include "client/agent/store/store.h"
+#include "client/agent/store/tree_codec.h"
+
+namespace kerf::agent {
+
+using ChunkVisitor = std::function<void(const ChunkRef&)>;
+using EntryVisitor = std::function<void(const TreeEntry&)>;
+
+// Calls `visit_chunk` for every chunk that the snapshot references (those of its metadata streams
+// first), and `visit_entry`, unless it is empty, for every entry of its tree. A chunk that is
+// referenced often is visited often. The errors are those of ChunkReader and TreeReader; what was
+// visited before them stays visited.
+absl::Status VisitSnapshot(const store::v1::Snapshot& snapshot, std::size_t digest_size_bytes,
+                           ChunkReader& reader, const ChunkVisitor& visit_chunk,
+                           const EntryVisitor& visit_entry);
+
+}  // namespace kerf::agent
