@@ -7,12 +7,10 @@
 #include <array>
 
 #include "absl/strings/escaping.h"
-#include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
-#include "kernels/reference/fastcdc.h"
-#include "kernels/reference/fastcdc2020.h"
+#include "kernels/reference/reference.h"
 #include "kernels/stream_cutter.h"
 #include "kernels/testing/inputs.h"
 
@@ -23,11 +21,10 @@ using Bytes = std::span<const std::uint8_t>;
 using Ends = std::vector<std::uint64_t>;
 
 Ends CutByReference(const Profile& profile, Bytes bytes) {
-  const NextCutFunction next_cut = ReferenceOf(profile);
   Ends ends;
   std::size_t start = 0;
   while (start < bytes.size()) {
-    start += next_cut(profile, bytes.subspan(start));
+    start += ReferenceNextCut(profile, bytes.subspan(start));
     ends.push_back(start);
   }
   return ends;
@@ -154,17 +151,6 @@ std::string CutsDigest(std::span<const std::uint64_t> ends) {
   std::array<std::uint8_t, SHA256_DIGEST_LENGTH> digest;
   SHA256(bytes.data(), bytes.size(), digest.data());
   return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), 16});
-}
-
-NextCutFunction ReferenceOf(const Profile& profile) {
-  switch (profile.algorithm) {
-    case Algorithm::kFastCdc:
-      return FastCdcNextCut;
-    case Algorithm::kFastCdc2020:
-      return FastCdc2020NextCut;
-  }
-  KERF_CHECK(false && "an algorithm with a reference");
-  return nullptr;
 }
 
 void CheckChunkerConforms(const Chunker& chunker, const Profile& profile) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,12 +17,6 @@ std::vector<std::uint64_t> CutAll(const Chunker& chunker, std::span<const std::u
 // SHA-256 over the ends as little-endian 64-bit values, first 16 bytes in hexadecimal: how golden
 // vectors name a list of cuts.
 std::string CutsDigest(std::span<const std::uint64_t> ends);
-
-using NextCutFunction =
-    std::function<std::size_t(const Profile& profile, std::span<const std::uint8_t> bytes)>;
-
-// The specification (kernels/reference) of the profile's algorithm.
-NextCutFunction ReferenceOf(const Profile& profile);
 
 // Runs all checks of `chunker`, which claims to implement `profile`, as gtest expectations:
 // chunks cover the input with sizes within bounds, the cuts are the reference's, bytes behind
