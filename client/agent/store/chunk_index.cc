@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/store/durable_file.h"
+#include "client/agent/store/parallel.h"
 
 namespace kerf::agent {
 namespace {
@@ -91,16 +92,21 @@ absl::Status ChunkIndex::Refresh() {
   absl::flat_hash_set<std::string> gone;
   for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
   KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory_));
+  std::vector<PackId> unknown;
+  for (const PackId& id : ids) {
+    if (gone.erase(PackIdToHex(id)) == 0) unknown.push_back(id);
+  }
+  std::vector<absl::StatusOr<KnownPack>> read(unknown.size(), absl::UnknownError(""));
+  ForEachInParallel(unknown.size(), 0, [&](std::size_t index) {
+    read[index] = ReadPackFooter(PackPath(unknown[index]), unknown[index]);
+  });
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;
-  for (const PackId& id : ids) {
-    if (gone.erase(PackIdToHex(id)) != 0) continue;
-    const std::string path = PackPath(id);
-    absl::StatusOr<KnownPack> pack = ReadPackFooter(path, id);
-    if (pack.ok()) {
-      added.push_back(std::make_shared<const KnownPack>(*std::move(pack)));
-    } else if (!absl::IsNotFound(pack.status())) {
-      damaged.push_back({path, pack.status()});
+  for (std::size_t index = 0; index < read.size(); ++index) {
+    if (read[index].ok()) {
+      added.push_back(std::make_shared<const KnownPack>(*std::move(read[index])));
+    } else if (!absl::IsNotFound(read[index].status())) {
+      damaged.push_back({PackPath(unknown[index]), read[index].status()});
     }
   }
   std::unique_lock lock(mutex_);

@@ -1,7 +1,6 @@
 #include "client/agent/store/chunk_reader.h"
 
 #include <fcntl.h>
-#include <zstd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/agent/store/block.h"
 #include "client/agent/store/durable_file.h"
 
 namespace kerf::agent {
@@ -76,17 +76,9 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
 
 absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) const {
   const std::string path = index_.PackPath(place.pack->id);
-  const PackBlock& row = place.block();
   const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, path);
-  std::vector<std::uint8_t> stored(row.stored_bytes);
-  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), stored, row.offset, path));
-  if (!row.compressed) return std::make_shared<const std::vector<std::uint8_t>>(std::move(stored));
-  std::vector<std::uint8_t> raw(row.raw_bytes);
-  const std::size_t count = ZSTD_decompress(raw.data(), raw.size(), stored.data(), stored.size());
-  if (ZSTD_isError(count) != 0 || count != raw.size()) {
-    return absl::DataLossError(Cat(path, ": block at ", row.offset, " is damaged"));
-  }
+  KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
   return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
 }
 
