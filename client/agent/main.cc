@@ -39,8 +39,11 @@ std::string ConfigPath() {
 void AddVerbs(Context& context) {
   AddBackupVerb(context);
   AddSnapshotsVerb(context);
+  AddLsVerb(context);
+  AddForgetVerb(context);
   AddChunkVerb(context);
   AddPingVerb(context);
+  AddCompletionVerb(context);
 }
 
 int Main(int argc, char** argv) {

@@ -1,0 +1,126 @@
+#include <ctime>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/store.h"
+#include "client/agent/verbs/verbs.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf forget 3f2a91 --store /backup\n"
+    "  kerf forget --keep-last 3 --keep-daily 7 --keep-weekly 4 --store /backup --dry-run\n"
+    "Forgetting frees no space: `kerf gc` does.";
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+
+struct ForgetFlags {
+  std::vector<std::string> snapshots;
+  std::string store;
+  unsigned keep_last = 0;
+  unsigned keep_daily = 0;
+  unsigned keep_weekly = 0;
+  unsigned keep_monthly = 0;
+  unsigned keep_yearly = 0;
+  bool dry_run = false;
+
+  bool has_rule() const {
+    return keep_last + keep_daily + keep_weekly + keep_monthly + keep_yearly > 0;
+  }
+};
+
+// Keeps the newest snapshot of each of the `count` newest periods.
+void KeepByPeriod(const std::vector<const store::v1::Snapshot*>& newest_first, const char* format,
+                  unsigned count, std::set<std::string>& kept) {
+  std::set<std::string> periods;
+  for (const store::v1::Snapshot* snapshot : newest_first) {
+    const std::time_t seconds = snapshot->started_unix_ns() / kNsPerSecond;
+    std::tm local{};
+    char period[32] = "";
+    if (localtime_r(&seconds, &local) != nullptr) {
+      std::strftime(period, sizeof period, format, &local);
+    }
+    if (periods.contains(period)) continue;
+    if (periods.size() >= count) return;
+    periods.insert(period);
+    kept.insert(snapshot->id());
+  }
+}
+
+// Rules apply to each host and set of paths by itself.
+std::vector<std::string> ByRule(const SnapshotList& list, const ForgetFlags& flags) {
+  std::map<std::string, std::vector<const store::v1::Snapshot*>> groups;
+  for (auto snapshot = list.snapshots.rbegin(); snapshot != list.snapshots.rend(); ++snapshot) {
+    std::string key = snapshot->host();
+    for (const std::string& path : snapshot->paths()) key += '\0' + path;
+    groups[key].push_back(&*snapshot);
+  }
+  std::vector<std::string> forgotten;
+  for (const auto& [key, newest_first] : groups) {
+    std::set<std::string> kept;
+    for (std::size_t index = 0; index < newest_first.size() && index < flags.keep_last; ++index) {
+      kept.insert(newest_first[index]->id());
+    }
+    KeepByPeriod(newest_first, "%Y-%m-%d", flags.keep_daily, kept);
+    KeepByPeriod(newest_first, "%G-%V", flags.keep_weekly, kept);
+    KeepByPeriod(newest_first, "%Y-%m", flags.keep_monthly, kept);
+    KeepByPeriod(newest_first, "%Y", flags.keep_yearly, kept);
+    for (const store::v1::Snapshot* snapshot : newest_first) {
+      if (!kept.contains(snapshot->id())) forgotten.push_back(snapshot->id());
+    }
+  }
+  return forgotten;
+}
+
+absl::Status Forget(Context& context, const ForgetFlags& flags) {
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  std::vector<std::string> ids;
+  if (flags.has_rule()) {
+    KERF_ASSIGN_OR_RETURN(const SnapshotList list, store->ListSnapshots());
+    ids = ByRule(list, flags);
+  }
+  // All names are looked up before anything is removed.
+  for (const std::string& name : flags.snapshots) {
+    KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name));
+    ids.push_back(snapshot.id());
+  }
+  for (const std::string& id : ids) {
+    if (!flags.dry_run) KERF_RETURN_IF_ERROR(store->RemoveSnapshot(id));
+    context.reporter.Json("forgotten", {{"snapshot", id}, {"dry_run", flags.dry_run}});
+    context.reporter.Line(Cat(flags.dry_run ? "would forget " : "forgot ", id));
+  }
+  context.reporter.Json("summary", {{"forgotten", ids.size()}, {"dry_run", flags.dry_run}});
+  if (ids.empty()) context.reporter.Line("nothing to forget");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddForgetVerb(Context& context) {
+  CLI::App& verb = AddVerb(context, "forget", "Remove snapshots, by name or by rule", kExamples);
+  auto flags = std::make_shared<ForgetFlags>();
+  verb.add_option("snapshots", flags->snapshots, "Snapshots to remove")->type_name("SNAPSHOT...");
+  AddStoreOption(verb, flags->store);
+  verb.add_option("--keep-last", flags->keep_last, "Keep this many of the newest");
+  verb.add_option("--keep-daily", flags->keep_daily, "Keep the newest of this many days");
+  verb.add_option("--keep-weekly", flags->keep_weekly, "Keep the newest of this many weeks");
+  verb.add_option("--keep-monthly", flags->keep_monthly, "Keep the newest of this many months");
+  verb.add_option("--keep-yearly", flags->keep_yearly, "Keep the newest of this many years");
+  verb.add_flag("--dry-run", flags->dry_run, "Only say what would be removed");
+  verb.callback([&context, flags] {
+    context.run = [&context, flags] {
+      if (flags->snapshots.empty() != flags->has_rule()) {
+        context.reporter.Error(absl::InvalidArgumentError(
+            "name snapshots to forget, or give --keep rules, not both; see kerf forget --help"));
+        return ExitCode::kUsage;
+      }
+      const absl::Status status = Forget(context, *flags);
+      return status.ok() ? ExitCode::kOk : FailWith(context, status);
+    };
+  });
+}
+
+}  // namespace kerf::agent
