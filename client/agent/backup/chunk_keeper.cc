@@ -8,10 +8,6 @@
 
 namespace kerf::agent {
 
-ChunkKeeper::ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes,
-                         absl::flat_hash_set<Digest, DigestHash> distrusted)
-    : index_(index), digest_size_bytes_(digest_size_bytes), distrusted_(std::move(distrusted)) {}
-
 void ChunkKeeper::AddLane(Lane& lane, PackWriter& writer) {
   std::lock_guard lock(mutex_);
   lanes_[&lane].writer = &writer;

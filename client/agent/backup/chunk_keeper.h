@@ -5,6 +5,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,9 +32,20 @@ struct ChunkCounts {
 // alone. Thread-safe.
 class ChunkKeeper final : public ChunkTaker {
  public:
-  // `index` outlives the keeper. `distrusted` chunks are stored anew whatever is said of them.
-  ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes,
-              absl::flat_hash_set<Digest, DigestHash> distrusted);
+  // `index` outlives the keeper.
+  ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes)
+      : index_(index), digest_size_bytes_(digest_size_bytes) {}
+
+  // These chunks are stored anew, whatever the server says and the index shows. Before the first
+  // Take.
+  void Distrust(absl::flat_hash_set<Digest, DigestHash> digests) {
+    distrusted_ = std::move(digests);
+  }
+
+  // True if the store has the chunk and will keep it.
+  bool Holds(const Digest& digest) const {
+    return !distrusted_.contains(digest) && index_.Contains(digest);
+  }
 
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
   void AddLane(Lane& lane, PackWriter& writer);
@@ -69,7 +81,7 @@ class ChunkKeeper final : public ChunkTaker {
 
   ChunkIndex& index_;
   const std::size_t digest_size_bytes_;
-  const absl::flat_hash_set<Digest, DigestHash> distrusted_;
+  absl::flat_hash_set<Digest, DigestHash> distrusted_;
 
   mutable std::mutex mutex_;
   absl::flat_hash_map<Lane*, LaneState> lanes_;

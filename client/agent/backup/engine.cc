@@ -19,7 +19,9 @@
 #include "client/agent/backup/parent_tree.h"
 #include "client/agent/fs/file_source.h"
 #include "client/agent/fs/scanner.h"
-#include "client/agent/store/recipe_stream.h"
+#include "client/agent/store/collection_guard.h"
+#include "client/agent/store/pending.h"
+#include "client/agent/store/roots.h"
 #include "client/cpp/channel.h"
 
 namespace kerf::agent {
@@ -33,6 +35,7 @@ constexpr std::size_t kMaxWindowEntries = 50'000;
 constexpr std::size_t kBatchFiles = 64;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
 constexpr std::size_t kMaxQueuedFiles = 4096;
+constexpr int kMaxRounds = 3;
 
 std::int64_t NowUnixNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -97,14 +100,13 @@ class FileQueue {
 
 class Engine {
  public:
-  Engine(Store& store, const BackupOptions& options, BackupProgress& progress,
-         absl::flat_hash_set<Digest, DigestHash> distrusted)
+  Engine(Store& store, const BackupOptions& options, BackupProgress& progress)
       : store_(store),
         options_(options),
         progress_(progress),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory()),
-        keeper_(index_, digest_size_bytes_, std::move(distrusted)) {}
+        keeper_(index_, digest_size_bytes_) {}
 
   ~Engine() {
     Stop();
@@ -127,6 +129,7 @@ class Engine {
   absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
   absl::Status FlushPacks();
   absl::Status Finish();
+  absl::Status Publish();
   void Warn(const std::string& path, const absl::Status& status);
   void Fail(const absl::Status& status);
   void Stop();
@@ -136,6 +139,8 @@ class Engine {
   const BackupOptions& options_;
   BackupProgress& progress_;
   const std::size_t digest_size_bytes_;
+  // What collections of garbage had published when the run began.
+  std::optional<CollectionGuard> guard_;
   ChunkIndex index_;
   ChunkKeeper keeper_;
   std::unique_ptr<PackWriter> data_writer_;
@@ -233,12 +238,14 @@ absl::Status Engine::Prepare() {
   snapshot_.set_user(options_.user);
   snapshot_.set_profile(store_.config().profile());
   for (const std::string& path : options_.paths) snapshot_.add_paths(path);
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store_.ReadEpoch());
-  snapshot_.set_store_epoch(epoch);
+  // In this order: what the index of the store shows must be newer than the guard.
+  KERF_ASSIGN_OR_RETURN(guard_, CollectionGuard::Begin(store_));
+  snapshot_.set_store_epoch(guard_->epoch());
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  keeper_.Distrust(guard_->Condemned(index_));
   KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0));
   KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1));
   KERF_RETURN_IF_ERROR(OpenLanes());
-  KERF_RETURN_IF_ERROR(index_.Refresh());
 
   ScanOptions scan;
   scan.excludes = options_.excludes;
@@ -270,7 +277,7 @@ bool Engine::Unchanged(const ScannedNode& scanned, BackupEntry& parent) const {
          before.size_bytes == node.size_bytes && before.modified == node.modified &&
          parent.identity == scanned.identity &&
          std::all_of(parent.tree.recipe.begin(), parent.tree.recipe.end(),
-                     [this](const ChunkRef& chunk) { return index_.Contains(chunk.digest); });
+                     [this](const ChunkRef& chunk) { return keeper_.Holds(chunk.digest); });
 }
 
 absl::Status Engine::HandleNode(ScannedNode& scanned) {
@@ -433,7 +440,22 @@ absl::Status Engine::Finish() {
   stats.set_error_count(warning_count_);
   metadata_->Describe(snapshot_);
   snapshot_.set_finished_unix_ns(NowUnixNs());
-  return store_.WriteSnapshot(snapshot_);
+  return Publish();
+}
+
+// Aborted if a collection of garbage has deleted, or will delete, something that the snapshot
+// needs.
+absl::Status Engine::Publish() {
+  KERF_RETURN_IF_ERROR(PublishPending(store_, snapshot_));
+  ChunkReader reader(index_, ChunkReader::Options());
+  KERF_ASSIGN_OR_RETURN(
+      const FinishCheck check, guard_->Check(store_, index_, [&](const ChunkVisitor& visit) {
+        return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit, EntryVisitor());
+      }));
+  if (check.lost.empty()) return ConfirmPending(store_, snapshot_.id());
+  KERF_RETURN_IF_ERROR(WithdrawPending(store_, snapshot_.id()));
+  return absl::AbortedError(
+      Cat("collections of garbage took ", check.lost.size(), " chunks: run the backup again"));
 }
 
 absl::StatusOr<BackupResult> Engine::Run() {
@@ -453,8 +475,17 @@ absl::StatusOr<BackupResult> Engine::Run() {
 
 absl::StatusOr<BackupResult> RunBackup(Store& store, const BackupOptions& options,
                                        BackupProgress& progress) {
-  Engine engine(store, options, progress, {});
-  return engine.Run();
+  // A collection that came in between costs another round, which finds nearly all of it stored.
+  absl::StatusOr<BackupResult> result;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    progress.Reset();
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, store.ReadEpoch());
+    result = Engine(store, options, progress).Run();
+    if (result.ok() || absl::IsCancelled(result.status())) return result;
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_after, store.ReadEpoch());
+    if (!absl::IsAborted(result.status()) && epoch_before == epoch_after) return result;
+  }
+  return result;
 }
 
 }  // namespace kerf::agent

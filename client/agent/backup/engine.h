@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_keeper.h"
@@ -26,6 +25,14 @@ struct BackupProgress {
   std::atomic<std::uint64_t> done_bytes{0};
   std::atomic<std::uint64_t> unchanged_files{0};
   std::atomic<std::uint64_t> new_bytes{0};
+
+  void Reset() {
+    for (auto* counter :
+         {&scanned_files, &scanned_bytes, &done_files, &done_bytes, &unchanged_files, &new_bytes}) {
+      *counter = 0;
+    }
+    scan_done = false;
+  }
 };
 
 struct BackupOptions {
