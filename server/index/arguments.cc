@@ -67,4 +67,9 @@ absl::Status ValidateForget(const RepositoryId& repository, std::span<const Inde
   return ValidateEntries(repository, entries, 0);
 }
 
+absl::Status ValidateScan(const RepositoryId& repository, const std::optional<Digest>& after) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  return after.has_value() ? ValidateDigest(repository, *after) : absl::OkStatus();
+}
+
 }  // namespace kerf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -23,5 +24,8 @@ absl::Status ValidateCommit(const RepositoryId& repository, std::span<const Inde
 
 // The same, but a locator may be empty.
 absl::Status ValidateForget(const RepositoryId& repository, std::span<const IndexEntry> entries);
+
+// InvalidArgument unless the repository is valid and `after` as short as its digests.
+absl::Status ValidateScan(const RepositoryId& repository, const std::optional<Digest>& after);
 
 }  // namespace kerf

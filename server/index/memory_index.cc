@@ -200,7 +200,7 @@ absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repo
 absl::StatusOr<std::vector<IndexEntry>> MemoryIndex::Scan(const RepositoryId& repository,
                                                           const std::optional<Digest>& after,
                                                           std::size_t limit) {
-  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
   std::vector<IndexEntry> page;
   const Repository* known = Find(repository);
   if (known == nullptr) return page;

@@ -28,7 +28,7 @@ struct RocksDbIndexOptions {
 // Opens or creates the index in folder `path`, whose parent must exist. It owns the folder until it
 // is destroyed. FailedPrecondition: another process or object has it open, or a newer kerf wrote
 // it; DataLoss: it is corrupt (delete the folder and rebuild the index from the store);
-// NotFound, PermissionDenied, ResourceExhausted or Unavailable: what the file system said.
+// NotFound, ResourceExhausted or Unavailable: what the file system said.
 //
 // Stats are exact, after a crash too. ResourceExhausted from a write: the disk is full. Unavailable
 // from a write: the disk failed; RocksDB then takes no more writes until it is opened again.

@@ -1,0 +1,76 @@
+// The bytes of the index in a key-value store: the only file that knows them. docs/spec/index.md
+// has the same layout for people.
+//
+//   key    letter, length of the repository's name (1 byte), name, digest algorithm (1 byte), and
+//          for an entry the digest. The length makes keys of two repositories differ whatever
+//          their names; byte order of the keys is digest order inside one.
+//   entry  version (1 byte: 1), epoch (varint), length (varint), length of the locator (1 byte),
+//          locator
+//   number version (1 byte: 1), varint: a repository's epoch, the store's format
+//
+// Varints are little-endian groups of 7 bits, in their shortest form only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/fingerprint/digest.h"
+#include "server/index/index.h"
+
+namespace kerf::index_codec {
+
+// The layout of this file as a whole. A store of a higher number is of a newer kerf.
+inline constexpr std::uint64_t kFormatVersion = 1;
+
+// An entry without its digest, which is in the key.
+struct EntryValue {
+  std::uint64_t epoch = 0;
+  std::uint32_t length_bytes = 0;
+  // 1 to kMaxLocatorBytes bytes. A view: of the caller's locator, or into the parsed bytes.
+  std::string_view locator;
+
+  friend bool operator==(const EntryValue&, const EntryValue&) = default;
+};
+
+std::string EncodeEntry(const EntryValue& value);
+
+// DataLoss unless `bytes` are exactly what EncodeEntry makes of some entry.
+absl::StatusOr<EntryValue> ParseEntry(std::string_view bytes);
+
+std::string EncodeNumber(std::uint64_t number);
+
+// DataLoss unless `bytes` are exactly what EncodeNumber makes of some number.
+absl::StatusOr<std::uint64_t> ParseNumber(std::string_view bytes);
+
+// The key under which a store says its format version.
+inline constexpr std::string_view kFormatKey = "F";
+
+// What a repository's key is about.
+enum class KeyKind : char {
+  kEntryCount = 'C',
+  kEntry = 'E',
+  kEpoch = 'R',
+};
+
+// What all keys of that kind, and no others, begin with.
+std::string KindPrefix(KeyKind kind);
+
+// The key of kEntryCount and kEpoch; the prefix of all keys of kEntry. The repository is valid.
+std::string RepositoryKey(KeyKind kind, const RepositoryId& repository);
+
+// The smallest key behind all keys that begin with `prefix`, which is a RepositoryKey.
+std::string EndOfPrefix(std::string prefix);
+
+// DataLoss unless `key` is a RepositoryKey of that kind.
+absl::StatusOr<RepositoryId> ParseRepositoryKey(KeyKind kind, std::string_view key);
+
+// The digest as an entry's key ends with it. The view lasts as long as the digest.
+std::string_view DigestKey(const RepositoryId& repository, const Digest& digest);
+
+// The inverse. DataLoss unless `bytes` is as long as the repository's digests.
+absl::StatusOr<Digest> ParseDigestKey(const RepositoryId& repository, std::string_view bytes);
+
+}  // namespace kerf::index_codec

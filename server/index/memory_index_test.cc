@@ -1,0 +1,33 @@
+#include "server/index/memory_index.h"
+
+#include <gtest/gtest.h>
+
+#include "server/index/testing/conformance.h"
+
+namespace kerf {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Memory, IndexConformance,
+                         ::testing::Values(IndexBackend{[] { return CreateMemoryIndex(); }}));
+
+TEST(MemoryIndexTest, HoldsNoMoreThanItMay) {
+  const RepositoryId repository{"photos", DigestAlgorithm::kBlake3};
+  // One for the repository, two for entries.
+  const std::unique_ptr<Index> index = CreateMemoryIndex({.max_entry_count = 3});
+  std::vector<IndexEntry> entries(3);
+  for (std::size_t number = 0; number < entries.size(); ++number) {
+    entries[number] = {{{static_cast<std::uint8_t>(number)}}, 1, "a"};
+  }
+  EXPECT_EQ(index->Commit(repository, 1, entries, false).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(index->Stats(repository)->entry_count, 2u);
+  EXPECT_EQ(index->AdvanceEpoch({"more", DigestAlgorithm::kBlake3}, 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // What is there may still change, and what is forgotten makes room.
+  EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).first(2), true).ok());
+  EXPECT_EQ(index->Forget(repository, std::span(entries).first(1)).value(), 1u);
+  EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).last(1), false).ok());
+}
+
+}  // namespace
+}  // namespace kerf

@@ -1,0 +1,368 @@
+#include "server/index/rocksdb_index.h"
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <shared_mutex>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "rocksdb/db.h"
+#include "rocksdb/write_batch.h"
+#include "server/index/arguments.h"
+#include "server/index/codec.h"
+#include "server/index/rocksdb_store.h"
+
+namespace kerf {
+namespace {
+
+using index_codec::EntryValue;
+using index_codec::KeyKind;
+
+// Digests that one call handles at a time: bounds what a call of any size pins in memory.
+constexpr std::size_t kBatchCount = 1024;
+
+// Read-modify-writes of digests that begin with different bits do not wait for each other.
+constexpr std::size_t kStripeBits = 5;
+constexpr std::size_t kStripeCount = std::size_t{1} << kStripeBits;
+
+std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+// The stored values of some digests, read in one go.
+class Batch {
+ public:
+  Batch(const RepositoryId& repository, std::string_view prefix) : repository_(repository) {
+    prefix_ = prefix;
+  }
+
+  void Add(const Digest& digest) {
+    keys_.append(prefix_);
+    keys_.append(index_codec::DigestKey(repository_, digest));
+    ++count_;
+  }
+
+  absl::Status Read(rocksdb::DB& database, bool sorted) {
+    slices_.reserve(count_);
+    for (std::size_t index = 0; index < count_; ++index) slices_.push_back(key(index));
+    values_.resize(count_);
+    statuses_.resize(count_);
+    database.MultiGet(rocksdb::ReadOptions(), database.DefaultColumnFamily(), count_,
+                      slices_.data(), values_.data(), statuses_.data(), sorted);
+    for (const rocksdb::Status& status : statuses_) {
+      if (!status.ok() && !status.IsNotFound()) {
+        return FromRocksDb(status, "reading the index");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The entry of the index-th digest; nothing if it has none. DataLoss. The view lasts as long as
+  // the batch.
+  absl::StatusOr<std::optional<EntryValue>> value(std::size_t index) const {
+    if (statuses_[index].IsNotFound()) return std::nullopt;
+    KERF_ASSIGN_OR_RETURN(const EntryValue entry, index_codec::ParseEntry(ToView(values_[index])));
+    return entry;
+  }
+
+  rocksdb::Slice key(std::size_t index) const {
+    const std::size_t key_bytes = keys_.size() / count_;
+    return {keys_.data() + index * key_bytes, key_bytes};
+  }
+
+  std::size_t count() const { return count_; }
+
+ private:
+  const RepositoryId& repository_;
+  std::string_view prefix_;
+  std::size_t count_ = 0;
+  // All of one length, one behind the other.
+  std::string keys_;
+  std::vector<rocksdb::Slice> slices_;
+  std::vector<rocksdb::PinnableSlice> values_;
+  std::vector<rocksdb::Status> statuses_;
+};
+
+// Entries in digest order; those of one digest in the order given.
+std::vector<const IndexEntry*> Sorted(std::span<const IndexEntry> entries) {
+  std::vector<const IndexEntry*> sorted;
+  sorted.reserve(entries.size());
+  for (const IndexEntry& entry : entries) sorted.push_back(&entry);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const IndexEntry* a, const IndexEntry* b) { return a->digest < b->digest; });
+  return sorted;
+}
+
+class RocksDbIndex : public Index {
+ public:
+  RocksDbIndex(std::unique_ptr<rocksdb::DB> database, const RocksDbIndexOptions& options)
+      : options_(options), database_(std::move(database)) {}
+
+  // Reads the epochs of all repositories. Once, before any other call.
+  absl::Status LoadEpochs();
+
+  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const Digest> digests, std::span<LookupResult> results) override;
+  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const IndexEntry> entries, bool replace) override;
+  absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
+                                       std::span<const IndexEntry> entries) override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
+                                             std::uint64_t epoch) override;
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override;
+  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override;
+  std::string_view backend_name() const override { return "rocksdb"; }
+
+ private:
+  using Stripes = std::array<std::unique_lock<std::mutex>, kStripeCount>;
+
+  std::uint64_t EpochOf(const RepositoryId& repository);
+  // Holds the stripes of the entries while it lives; taken in order, so that nobody waits in a
+  // circle.
+  Stripes Lock(std::span<const IndexEntry> entries);
+  absl::Status CommitBatch(const RepositoryId& repository, std::string_view prefix,
+                           std::uint64_t session_epoch, std::span<const IndexEntry> entries,
+                           bool replace);
+  absl::StatusOr<std::uint64_t> ForgetBatch(const RepositoryId& repository, std::string_view prefix,
+                                            std::span<const IndexEntry> entries);
+  // Writes the batch, and with it that there are `added_count` more entries (modulo 2^64).
+  absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
+                     std::uint64_t added_count);
+
+  const RocksDbIndexOptions options_;
+  const std::unique_ptr<rocksdb::DB> database_;
+  std::array<std::mutex, kStripeCount> stripes_;
+  // Held while an epoch is written.
+  std::mutex advance_mutex_;
+  std::shared_mutex epochs_mutex_;
+  // By RepositoryKey; what is in here is durable.
+  std::map<std::string, std::uint64_t, std::less<>> epochs_;
+};
+
+absl::Status RocksDbIndex::LoadEpochs() {
+  const std::string prefix = index_codec::KindPrefix(KeyKind::kEpoch);
+  const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
+  for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
+    KERF_RETURN_IF_ERROR(
+        index_codec::ParseRepositoryKey(KeyKind::kEpoch, ToView(at->key())).status());
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, index_codec::ParseNumber(ToView(at->value())));
+    epochs_.emplace(ToView(at->key()), epoch);
+  }
+  return FromRocksDb(at->status(), "reading the index's epochs");
+}
+
+std::uint64_t RocksDbIndex::EpochOf(const RepositoryId& repository) {
+  const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
+  const std::shared_lock lock(epochs_mutex_);
+  const auto found = epochs_.find(key);
+  return found == epochs_.end() ? 0 : found->second;
+}
+
+absl::Status RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                                  std::span<const Digest> digests,
+                                  std::span<LookupResult> results) {
+  KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
+  // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
+  const std::uint64_t repository_epoch = EpochOf(repository);
+  const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
+  for (std::size_t begin = 0; begin < digests.size(); begin += kBatchCount) {
+    const auto part = digests.subspan(begin, std::min(kBatchCount, digests.size() - begin));
+    Batch batch(repository, prefix);
+    for (const Digest& digest : part) batch.Add(digest);
+    KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/false));
+    for (std::size_t index = 0; index < part.size(); ++index) {
+      KERF_ASSIGN_OR_RETURN(const std::optional<EntryValue> value, batch.value(index));
+      LookupResult& result = results[begin + index];
+      result = LookupResult{};
+      if (!value) continue;
+      const bool sure = std::max(value->epoch, repository_epoch) >= session_epoch;
+      result.verdict = sure ? Verdict::kDuplicate : Verdict::kUnverified;
+      result.length_bytes = value->length_bytes;
+      result.locator = value->locator;
+    }
+  }
+  return absl::OkStatus();
+}
+
+RocksDbIndex::Stripes RocksDbIndex::Lock(std::span<const IndexEntry> entries) {
+  std::bitset<kStripeCount> wanted;
+  for (const IndexEntry& entry : entries) wanted.set(entry.digest.bytes[0] >> (8 - kStripeBits));
+  Stripes held;
+  for (std::size_t index = 0; index < kStripeCount; ++index) {
+    if (wanted[index]) held[index] = std::unique_lock(stripes_[index]);
+  }
+  return held;
+}
+
+absl::Status RocksDbIndex::Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
+                                 std::uint64_t added_count) {
+  if (batch.Count() == 0) return absl::OkStatus();
+  if (added_count != 0) {
+    KERF_RETURN_IF_ERROR(
+        FromRocksDb(batch.Merge(index_codec::RepositoryKey(KeyKind::kEntryCount, repository),
+                                index_codec::EncodeNumber(added_count)),
+                    "writing the index"));
+  }
+  return FromRocksDb(database_->Write(rocksdb::WriteOptions(), &batch), "writing the index");
+}
+
+absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::string_view prefix,
+                                       std::uint64_t session_epoch,
+                                       std::span<const IndexEntry> entries, bool replace) {
+  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  Batch batch(repository, prefix);
+  for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
+  const Stripes held = Lock(entries);
+  const std::uint64_t repository_epoch = EpochOf(repository);
+  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
+  rocksdb::WriteBatch writes;
+  std::uint64_t added_count = 0;
+  std::optional<EntryValue> current;
+  for (std::size_t index = 0; index < sorted.size(); ++index) {
+    const IndexEntry& entry = *sorted[index];
+    // An earlier entry of this call for the same digest counts as committed before.
+    if (index == 0 || entry.digest != sorted[index - 1]->digest) {
+      KERF_ASSIGN_OR_RETURN(current, batch.value(index));
+      if (!current) ++added_count;
+    }
+    if (current && !replace && std::max(current->epoch, repository_epoch) >= session_epoch) {
+      continue;
+    }
+    const std::uint64_t epoch = current ? std::max(current->epoch, session_epoch) : session_epoch;
+    current = EntryValue{epoch, entry.length_bytes, entry.locator};
+    KERF_RETURN_IF_ERROR(FromRocksDb(
+        writes.Put(batch.key(index), index_codec::EncodeEntry(*current)), "writing the index"));
+  }
+  return Write(repository, writes, added_count);
+}
+
+absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                                  std::span<const IndexEntry> entries, bool replace) {
+  KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
+  if (entries.empty()) return absl::OkStatus();
+  const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
+  for (std::size_t begin = 0; begin < entries.size(); begin += kBatchCount) {
+    const auto part = entries.subspan(begin, std::min(kBatchCount, entries.size() - begin));
+    KERF_RETURN_IF_ERROR(CommitBatch(repository, prefix, session_epoch, part, replace));
+  }
+  if (!options_.sync_commits) return absl::OkStatus();
+  return FromRocksDb(database_->SyncWAL(), "syncing the index");
+}
+
+absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repository,
+                                                        std::string_view prefix,
+                                                        std::span<const IndexEntry> entries) {
+  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  Batch batch(repository, prefix);
+  for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
+  const Stripes held = Lock(entries);
+  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
+  rocksdb::WriteBatch writes;
+  std::uint64_t forgotten_count = 0;
+  std::optional<EntryValue> current;
+  for (std::size_t index = 0; index < sorted.size(); ++index) {
+    const IndexEntry& entry = *sorted[index];
+    if (index == 0 || entry.digest != sorted[index - 1]->digest) {
+      KERF_ASSIGN_OR_RETURN(current, batch.value(index));
+    }
+    if (!current || (!entry.locator.empty() && entry.locator != current->locator)) continue;
+    current.reset();
+    ++forgotten_count;
+    KERF_RETURN_IF_ERROR(FromRocksDb(writes.Delete(batch.key(index)), "writing the index"));
+  }
+  KERF_RETURN_IF_ERROR(Write(repository, writes, -forgotten_count));
+  return forgotten_count;
+}
+
+absl::StatusOr<std::uint64_t> RocksDbIndex::Forget(const RepositoryId& repository,
+                                                   std::span<const IndexEntry> entries) {
+  KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
+  std::uint64_t forgotten_count = 0;
+  const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
+  for (std::size_t begin = 0; begin < entries.size(); begin += kBatchCount) {
+    const auto part = entries.subspan(begin, std::min(kBatchCount, entries.size() - begin));
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, ForgetBatch(repository, prefix, part));
+    forgotten_count += count;
+  }
+  // Even if nothing was removed: another call may have removed it just now and not synced it yet.
+  if (!entries.empty()) {
+    KERF_RETURN_IF_ERROR(FromRocksDb(database_->SyncWAL(), "syncing the index"));
+  }
+  return forgotten_count;
+}
+
+absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& repository,
+                                                         std::uint64_t epoch) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  const std::lock_guard advancing(advance_mutex_);
+  const std::uint64_t before = EpochOf(repository);
+  if (epoch < before) {
+    return absl::FailedPreconditionError(ToAbsl(
+        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
+  }
+  if (epoch == before) return before;
+  const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  KERF_RETURN_IF_ERROR(FromRocksDb(database_->Put(write, key, index_codec::EncodeNumber(epoch)),
+                                   "writing the index"));
+  const std::unique_lock lock(epochs_mutex_);
+  epochs_[key] = epoch;
+  return before;
+}
+
+absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& repository,
+                                                           const std::optional<Digest>& after,
+                                                           std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
+  const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
+  const std::string end = index_codec::EndOfPrefix(prefix);
+  const rocksdb::Slice end_slice(end);
+  rocksdb::ReadOptions read;
+  read.iterate_upper_bound = &end_slice;
+  read.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(read));
+  std::string from = prefix;
+  if (after.has_value()) from.append(index_codec::DigestKey(repository, *after));
+  at->Seek(from);
+  if (after.has_value() && at->Valid() && at->key() == rocksdb::Slice(from)) at->Next();
+  std::vector<IndexEntry> page;
+  for (; at->Valid() && page.size() < limit; at->Next()) {
+    KERF_ASSIGN_OR_RETURN(
+        const Digest digest,
+        index_codec::ParseDigestKey(repository, ToView(at->key()).substr(prefix.size())));
+    KERF_ASSIGN_OR_RETURN(const EntryValue value, index_codec::ParseEntry(ToView(at->value())));
+    page.push_back({digest, value.length_bytes, std::string(value.locator)});
+  }
+  KERF_RETURN_IF_ERROR(FromRocksDb(at->status(), "scanning the index"));
+  return page;
+}
+
+absl::StatusOr<IndexStats> RocksDbIndex::Stats(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  IndexStats stats{.entry_count = 0, .epoch = EpochOf(repository)};
+  std::string count;
+  const rocksdb::Status read = database_->Get(
+      rocksdb::ReadOptions(), index_codec::RepositoryKey(KeyKind::kEntryCount, repository), &count);
+  if (read.IsNotFound()) return stats;
+  KERF_RETURN_IF_ERROR(FromRocksDb(read, "reading the index"));
+  KERF_ASSIGN_OR_RETURN(stats.entry_count, index_codec::ParseNumber(count));
+  return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Index>> OpenRocksDbIndex(const std::string& path,
+                                                        const RocksDbIndexOptions& options) {
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> database, OpenRocksDb(path, options));
+  auto index = std::make_unique<RocksDbIndex>(std::move(database), options);
+  KERF_RETURN_IF_ERROR(index->LoadEpochs());
+  return index;
+}
+
+}  // namespace kerf

@@ -1,0 +1,237 @@
+#include "server/index/rocksdb_index.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "server/index/codec.h"
+#include "server/index/rocksdb_store.h"
+#include "server/index/testing/conformance.h"
+
+namespace kerf {
+namespace {
+
+// Small enough that a test flushes and compacts.
+RocksDbIndexOptions SmallOptions() {
+  return {.block_cache_bytes = kMiB, .memtable_bytes = 256 * kKiB};
+}
+
+// The same in a test and in the copy of this program that a death test starts.
+std::string FolderOf(const std::string& name) {
+  const char* root = std::getenv("TEST_TMPDIR");
+  const std::string folder = Cat(root != nullptr ? root : "/tmp", "/kerf_rocksdb_index_test");
+  std::filesystem::create_directories(folder);
+  return Cat(folder, "/", name);
+}
+
+// A folder that is gone when the object goes.
+class Folder {
+ public:
+  explicit Folder(const std::string& name) : path_(FolderOf(name)) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::unique_ptr<Index> Open(const std::string& path) {
+  auto index = OpenRocksDbIndex(path, SmallOptions());
+  EXPECT_TRUE(index.ok()) << index.status();
+  return index.ok() ? *std::move(index) : nullptr;
+}
+
+IndexBackend RocksDbBackend() {
+  static std::atomic<int> number{0};
+  const auto folder = std::make_shared<std::unique_ptr<Folder>>();
+  return {
+      .create =
+          [folder] {
+            *folder = std::make_unique<Folder>(Cat("conformance", ++number));
+            return Open((*folder)->path());
+          },
+      .reopen =
+          [folder](std::unique_ptr<Index> index) {
+            index.reset();
+            return Open((*folder)->path());
+          },
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(RocksDb, IndexConformance, ::testing::Values(RocksDbBackend()));
+
+const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
+
+std::vector<IndexEntry> Entries(std::uint64_t first, std::uint64_t count) {
+  std::vector<IndexEntry> entries(count);
+  for (std::uint64_t index = 0; index < count; ++index) {
+    Random random(first + index);
+    random.Fill(entries[index].digest.bytes);
+    entries[index].length_bytes = 1;
+    entries[index].locator = Cat("at ", first + index);
+  }
+  return entries;
+}
+
+std::uint64_t CountHits(Index& index, std::uint64_t epoch, const std::vector<IndexEntry>& entries) {
+  std::vector<Digest> digests;
+  digests.reserve(entries.size());
+  for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+  std::vector<LookupResult> results(digests.size());
+  EXPECT_TRUE(index.Lookup(kRepository, epoch, digests, results).ok());
+  std::uint64_t hit_count = 0;
+  for (const LookupResult& result : results) {
+    hit_count += result.verdict == Verdict::kDuplicate ? 1 : 0;
+  }
+  return hit_count;
+}
+
+void WriteAndDie(const std::string& path) {
+  const std::unique_ptr<Index> index = Open(path);
+  for (std::uint64_t first = 0; first < 30'000; first += 500) {
+    if (!index->Commit(kRepository, 3, Entries(first, 500), false).ok()) std::_Exit(1);
+  }
+  if (index->Forget(kRepository, Entries(0, 1000)).value_or(0) != 1000) std::_Exit(2);
+  if (!index->AdvanceEpoch(kRepository, 4).ok()) std::_Exit(3);
+  if (!index->Commit(kRepository, 4, Entries(30'000, 10), false).ok()) std::_Exit(4);
+  kill(getpid(), SIGKILL);
+}
+
+TEST(RocksDbIndexDeathTest, AKilledProcessLosesNothing) {
+  // Runs the program again, so that RocksDB's threads are not forked.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string path = FolderOf("killed");
+  EXPECT_EXIT(WriteAndDie(path), ::testing::KilledBySignal(SIGKILL), "");
+  const std::unique_ptr<Index> index = Open(path);
+  EXPECT_EQ(CountHits(*index, 4, Entries(0, 1000)), 0u);
+  EXPECT_EQ(CountHits(*index, 4, Entries(1000, 29'010)), 29'010u);
+  EXPECT_EQ(index->Stats(kRepository)->entry_count, 29'010u);
+  EXPECT_EQ(index->Stats(kRepository)->epoch, 4u);
+  std::filesystem::remove_all(path);
+}
+
+TEST(RocksDbIndexTest, SaysThatAnotherHasItOpen) {
+  const Folder folder("locked");
+  const std::unique_ptr<Index> index = Open(folder.path());
+  const auto second = OpenRocksDbIndex(folder.path(), SmallOptions());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(MessageOf(second.status()).find(folder.path()), std::string_view::npos);
+  EXPECT_NE(MessageOf(second.status()).find("already open"), std::string_view::npos);
+}
+
+TEST(RocksDbIndexTest, NeedsAParentFolder) {
+  const Folder folder("missing");
+  const auto index = OpenRocksDbIndex(folder.path() + "/deeper/still", SmallOptions());
+  EXPECT_EQ(index.status().code(), absl::StatusCode::kNotFound) << index.status();
+}
+
+// Writes past kerf, as a disk or another program might.
+void Put(const std::string& path, const std::string& key, const std::string& value) {
+  const auto database = OpenRocksDb(path, SmallOptions());
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE((*database)->Put(rocksdb::WriteOptions(), key, value).ok());
+}
+
+TEST(RocksDbIndexTest, RefusesANewerFormat) {
+  const Folder folder("newer");
+  Open(folder.path());
+  Put(folder.path(), std::string(index_codec::kFormatKey),
+      index_codec::EncodeNumber(index_codec::kFormatVersion + 1));
+  const auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+  EXPECT_EQ(index.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(MessageOf(index.status()).find("format 2"), std::string_view::npos);
+}
+
+TEST(RocksDbIndexTest, RefusesADatabaseThatIsNotKerfs) {
+  const Folder folder("foreign");
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::DB* foreign = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, folder.path(), &foreign).ok());
+  ASSERT_TRUE(foreign->Put(rocksdb::WriteOptions(), "key", "value").ok());
+  delete foreign;
+  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RocksDbIndexTest, CorruptValuesAreDataLoss) {
+  const auto data_loss = absl::StatusCode::kDataLoss;
+  const std::vector<IndexEntry> entries = Entries(0, 1);
+  const Digest& digest = entries[0].digest;
+  const std::string key = Cat(index_codec::RepositoryKey(index_codec::KeyKind::kEntry, kRepository),
+                              index_codec::DigestKey(kRepository, digest));
+  const std::string good = index_codec::EncodeEntry({1, 2, "a"});
+  for (const std::string& bad :
+       {std::string(), std::string("garbage"), good + "x", good.substr(0, good.size() - 1)}) {
+    const Folder folder("corrupt");
+    Open(folder.path());
+    Put(folder.path(), key, bad);
+    const std::unique_ptr<Index> index = Open(folder.path());
+    LookupResult result;
+    EXPECT_EQ(index->Lookup(kRepository, 1, std::span(&digest, 1), std::span(&result, 1)).code(),
+              data_loss);
+    EXPECT_EQ(index->Commit(kRepository, 1, entries, false).code(), data_loss);
+    EXPECT_EQ(index->Forget(kRepository, entries).status().code(), data_loss);
+    EXPECT_EQ(index->Scan(kRepository, std::nullopt, 1).status().code(), data_loss);
+  }
+}
+
+TEST(RocksDbIndexTest, CorruptNumbersAreDataLoss) {
+  const Folder folder("corrupt_numbers");
+  Open(folder.path());
+  Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEntryCount, kRepository),
+      "?");
+  {
+    const std::unique_ptr<Index> index = Open(folder.path());
+    EXPECT_EQ(index->Stats(kRepository).status().code(), absl::StatusCode::kDataLoss);
+  }
+  Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, kRepository), "?");
+  EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
+  const Folder folder("damaged");
+  {
+    const std::unique_ptr<Index> index = Open(folder.path());
+    ASSERT_TRUE(index->Commit(kRepository, 1, Entries(0, 20'000), false).ok());
+  }
+  std::uint64_t damaged_count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (file.path().extension() != ".sst") continue;
+    std::filesystem::resize_file(file.path(), file.file_size() / 2);
+    ++damaged_count;
+  }
+  ASSERT_GT(damaged_count, 0u);
+  const auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+  EXPECT_EQ(index.status().code(), absl::StatusCode::kDataLoss) << index.status();
+}
+
+TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
+  const Folder folder("synced");
+  RocksDbIndexOptions options = SmallOptions();
+  options.sync_commits = true;
+  const auto index = OpenRocksDbIndex(folder.path(), options);
+  ASSERT_TRUE(index.ok()) << index.status();
+  ASSERT_TRUE((*index)->Commit(kRepository, 1, Entries(0, 2000), false).ok());
+  EXPECT_EQ(CountHits(**index, 1, Entries(0, 2000)), 2000u);
+}
+
+}  // namespace
+}  // namespace kerf

@@ -1,0 +1,44 @@
+// The index as one would write it on paper: the definition that the backends are held to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/index/index.h"
+
+namespace kerf {
+
+// Arguments are valid. Not thread-safe.
+class IndexModel {
+ public:
+  LookupResult Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      const Digest& digest) const;
+  void Commit(const RepositoryId& repository, std::uint64_t session_epoch, const IndexEntry& entry,
+              bool replace);
+  // Whether it was there and is now gone.
+  bool Forget(const RepositoryId& repository, const IndexEntry& entry);
+  // The epoch before; nothing if `epoch` lies behind it.
+  std::optional<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch);
+  std::vector<IndexEntry> All(const RepositoryId& repository) const;
+  std::uint64_t Epoch(const RepositoryId& repository) const;
+
+ private:
+  struct Entry {
+    std::uint64_t epoch = 0;
+    std::uint32_t length_bytes = 0;
+    std::string locator;
+  };
+  using Key = std::pair<std::string, DigestAlgorithm>;
+  static Key KeyOf(const RepositoryId& repository) {
+    return {repository.name, repository.digest_algorithm};
+  }
+
+  std::map<Key, std::map<Digest, Entry>> entries_;
+  std::map<Key, std::uint64_t> epochs_;
+};
+
+}  // namespace kerf
