@@ -163,6 +163,7 @@ TEST_P(IndexConformance, EpochNeverFalls) {
 
 TEST_P(IndexConformance, ScanPagesInDigestOrder) {
   std::vector<IndexEntry> entries;
+  entries.reserve(304);
   for (std::uint64_t number = 0; number < 300; ++number) {
     entries.push_back(EntryOf(number, "at " + std::to_string(number)));
   }
@@ -240,6 +241,7 @@ TEST_P(IndexConformance, RefusesWhatIsOutOfItsLimits) {
     EXPECT_EQ(index_->Scan(repository, std::nullopt, 1).status().code(), invalid) << name;
     EXPECT_EQ(index_->Stats(repository).status().code(), invalid) << name;
   }
+  // As a peer's number may be. NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
   const RepositoryId unknown{"photos", static_cast<DigestAlgorithm>(77)};
   EXPECT_EQ(index_->Lookup(unknown, 1, digests, results).code(), invalid);
   EXPECT_EQ(index_->Lookup(kRepository, 1, digests, {}).code(), invalid);
