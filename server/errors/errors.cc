@@ -1,0 +1,136 @@
+#include "server/errors/errors.h"
+
+#include <array>
+
+#include "absl/strings/cord.h"
+#include "base/check.h"
+#include "base/strings.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace kerf {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view kErrorInfoType = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr std::string_view kRetryInfoType = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr std::string_view kDomain = "kerf";
+
+constexpr milliseconds kNoRetry{0};
+// Long enough that refused clients cost little, short enough that a person does not notice.
+constexpr milliseconds kRetrySoon{1000};
+constexpr milliseconds kRetryLater{5000};
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
+
+constexpr std::array kReasons = {
+    ReasonInfo{Reason::kMalformedMessage, "MALFORMED_MESSAGE", kInvalid, kNoRetry},
+    ReasonInfo{Reason::kMessageTooLarge, "MESSAGE_TOO_LARGE", kExhausted, kNoRetry},
+    ReasonInfo{Reason::kFrameOrder, "FRAME_ORDER", kInvalid, kNoRetry},
+    ReasonInfo{Reason::kBadField, "BAD_FIELD", kInvalid, kNoRetry},
+    ReasonInfo{Reason::kUnknownDigest, "UNKNOWN_DIGEST", kInvalid, kNoRetry},
+    ReasonInfo{Reason::kUnfinishedFile, "UNFINISHED_FILE", kInvalid, kNoRetry},
+    ReasonInfo{Reason::kProfileTooLarge, "PROFILE_TOO_LARGE", absl::StatusCode::kFailedPrecondition,
+               kNoRetry},
+    ReasonInfo{Reason::kEpochBehind, "EPOCH_BEHIND", absl::StatusCode::kFailedPrecondition,
+               kNoRetry},
+    ReasonInfo{Reason::kSizeMismatch, "SIZE_MISMATCH", absl::StatusCode::kOutOfRange, kNoRetry},
+    ReasonInfo{Reason::kOffsetTooLarge, "OFFSET_TOO_LARGE", absl::StatusCode::kOutOfRange,
+               kNoRetry},
+    ReasonInfo{Reason::kContentMismatch, "CONTENT_MISMATCH", absl::StatusCode::kDataLoss, kNoRetry},
+    ReasonInfo{Reason::kTooManyUncommittedChunks, "TOO_MANY_UNCOMMITTED_CHUNKS", kExhausted,
+               kNoRetry},
+    ReasonInfo{Reason::kTooManyUncommittedFiles, "TOO_MANY_UNCOMMITTED_FILES", kExhausted,
+               kNoRetry},
+    ReasonInfo{Reason::kTooManyEntries, "TOO_MANY_ENTRIES", kExhausted, kNoRetry},
+    ReasonInfo{Reason::kTooManyStreams, "TOO_MANY_STREAMS", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kMemoryExhausted, "MEMORY_EXHAUSTED", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kDraining, "DRAINING", absl::StatusCode::kUnavailable, kRetrySoon},
+    ReasonInfo{Reason::kOpenTimeout, "OPEN_TIMEOUT", kDeadline, kNoRetry},
+    ReasonInfo{Reason::kIdleTimeout, "IDLE_TIMEOUT", kDeadline, kNoRetry},
+    ReasonInfo{Reason::kReadStalled, "READ_STALLED", kDeadline, kNoRetry},
+    ReasonInfo{Reason::kIndexUnavailable, "INDEX_UNAVAILABLE", absl::StatusCode::kUnavailable,
+               kRetrySoon},
+    ReasonInfo{Reason::kIndexFull, "INDEX_FULL", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kInternal, "INTERNAL", absl::StatusCode::kInternal, kNoRetry},
+};
+
+}  // namespace
+
+const ReasonInfo& InfoOf(Reason reason) {
+  const auto index = static_cast<std::size_t>(reason);
+  KERF_CHECK(index < kReasons.size());
+  KERF_CHECK(kReasons[index].reason == reason);
+  return kReasons[index];
+}
+
+absl::Status MakeError(Reason reason, std::string_view message,
+                       std::initializer_list<std::pair<std::string_view, std::string>> metadata) {
+  const ReasonInfo& info = InfoOf(reason);
+  absl::Status status(info.code, ToAbsl(message));
+  google::rpc::ErrorInfo error;
+  error.set_reason(std::string(info.name));
+  error.set_domain(std::string(kDomain));
+  for (const auto& [key, value] : metadata) (*error.mutable_metadata())[std::string(key)] = value;
+  status.SetPayload(ToAbsl(kErrorInfoType), absl::Cord(error.SerializeAsString()));
+  if (info.retry_delay != kNoRetry) {
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(info.retry_delay.count() / 1000);
+    retry.mutable_retry_delay()->set_nanos(
+        static_cast<std::int32_t>(info.retry_delay.count() % 1000) * 1'000'000);
+    status.SetPayload(ToAbsl(kRetryInfoType), absl::Cord(retry.SerializeAsString()));
+  }
+  return status;
+}
+
+std::string ReasonNameOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(ToAbsl(kErrorInfoType));
+  google::rpc::ErrorInfo error;
+  if (!payload.has_value() || !error.ParseFromString(std::string(*payload))) return "";
+  return error.reason();
+}
+
+absl::Status FromIndexStatus(const absl::Status& status) {
+  if (status.ok() || !ReasonNameOf(status).empty()) return status;
+  Reason reason = Reason::kInternal;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      reason = Reason::kIndexUnavailable;
+      break;
+    case absl::StatusCode::kResourceExhausted:
+      reason = Reason::kIndexFull;
+      break;
+    case absl::StatusCode::kInvalidArgument:
+      reason = Reason::kBadField;
+      break;
+    case absl::StatusCode::kFailedPrecondition:
+      reason = Reason::kEpochBehind;
+      break;
+    default:
+      break;
+  }
+  return MakeError(reason, Cat("the index: ", MessageOf(status)));
+}
+
+std::string EncodeStatusDetails(const absl::Status& status) {
+  if (!status.ok() && ReasonNameOf(status).empty()) {
+    return EncodeStatusDetails(MakeError(Reason::kInternal, MessageOf(status)));
+  }
+  google::rpc::Status encoded;
+  encoded.set_code(static_cast<std::int32_t>(status.code()));
+  encoded.set_message(std::string(MessageOf(status)));
+  for (const std::string_view type : {kErrorInfoType, kRetryInfoType}) {
+    const auto payload = status.GetPayload(ToAbsl(type));
+    if (!payload.has_value()) continue;
+    auto* detail = encoded.add_details();
+    detail->set_type_url(std::string(type));
+    detail->set_value(std::string(*payload));
+  }
+  return encoded.SerializeAsString();
+}
+
+}  // namespace kerf

@@ -1,0 +1,71 @@
+// Every error that kerfd answers: one table of reasons, and the status that carries one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace kerf {
+
+// Documented, one line each, in docs/spec/protocol.md; reasons are never renamed or reused.
+enum class Reason : std::uint8_t {
+  kMalformedMessage,
+  kMessageTooLarge,
+  kFrameOrder,
+  kBadField,
+  kUnknownDigest,
+  kUnfinishedFile,
+  kProfileTooLarge,
+  kEpochBehind,
+  kSizeMismatch,
+  kOffsetTooLarge,
+  kContentMismatch,
+  kTooManyUncommittedChunks,
+  kTooManyUncommittedFiles,
+  kTooManyEntries,
+  kTooManyStreams,
+  kMemoryExhausted,
+  kDraining,
+  kOpenTimeout,
+  kIdleTimeout,
+  kReadStalled,
+  kIndexUnavailable,
+  kIndexFull,
+  kInternal,
+};
+
+struct ReasonInfo {
+  Reason reason;
+  // In ErrorInfo.reason, as "CONTENT_MISMATCH".
+  std::string_view name;
+  absl::StatusCode code;
+  // RetryInfo's delay; 0 where an unchanged retry makes no sense or is the client's own choice.
+  std::chrono::milliseconds retry_delay;
+};
+
+const ReasonInfo& InfoOf(Reason reason);
+
+// A status whose payloads are one google.rpc.ErrorInfo (and one RetryInfo if the reason has a retry
+// delay).
+absl::Status MakeError(
+    Reason reason, std::string_view message,
+    std::initializer_list<std::pair<std::string_view, std::string>> metadata = {});
+
+// The reason's name, or an empty string for a status that MakeError did not make.
+std::string ReasonNameOf(const absl::Status& status);
+
+// `status` itself if it carries a reason; else the error for what an index answered: its code says
+// which reason that is.
+absl::Status FromIndexStatus(const absl::Status& status);
+
+// The serialized google.rpc.Status for the trailer "grpc-status-details-bin". A status without a
+// reason becomes INTERNAL.
+std::string EncodeStatusDetails(const absl::Status& status);
+
+}  // namespace kerf
