@@ -1,0 +1,483 @@
+#include "server/worker/stream_engine.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/fingerprint/digest.h"
+#include "server/errors/errors.h"
+#include "server/worker/answer_encoder.h"
+
+namespace kerf {
+namespace {
+
+// Input that one turn works through before other streams get the thread.
+constexpr std::size_t kTurnBytes = 4u << 20;
+// Chunks of one lookup.
+constexpr std::size_t kBatchChunks = 1024;
+// Data is copied and cut in steps of this size while it is in the cache.
+constexpr std::size_t kStepBytes = 64 * 1024;
+// Answers are handed to the transport at least this often, so that the client can begin to store.
+constexpr std::size_t kSendBytes = 64 * 1024;
+// What an open stream holds beside buffers, messages and the tables of its session.
+constexpr std::size_t kStreamBytes = 16 * 1024;
+
+// Space of AnswerChunks, kept by the thread and not by each of thousands of streams.
+struct Scratch {
+  std::vector<Bytes> bytes;
+  std::vector<Digest> digests;
+  std::vector<LookupResult> results;
+  std::vector<ChunkAnswer> answers;
+};
+
+Scratch& ThreadScratch() {
+  static thread_local Scratch scratch;
+  return scratch;
+}
+
+}  // namespace
+
+std::shared_ptr<StreamEngine> StreamEngine::Create(const EngineContext* context,
+                                                   std::string session_id,
+                                                   std::shared_ptr<StreamSink> sink) {
+  return std::shared_ptr<StreamEngine>(
+      new StreamEngine(context, std::move(session_id), std::move(sink)));
+}
+
+StreamEngine::StreamEngine(const EngineContext* context, std::string session_id,
+                           std::shared_ptr<StreamSink> sink)
+    : context_(context),
+      session_id_(std::move(session_id)),
+      sink_(std::move(sink)),
+      session_(std::make_unique<Session>(context->limits)),
+      buffer_memory_(context->work_budget),
+      session_memory_(context->work_budget) {}
+
+StreamEngine::~StreamEngine() { context_->input_budget->Release(queued_bytes_.load()); }
+
+void StreamEngine::Push(std::unique_ptr<FrameSource> message) {
+  const std::size_t size_bytes = message->size_bytes();
+  context_->input_budget->ForceReserve(size_bytes);
+  queued_bytes_.fetch_add(size_bytes);
+  expecting_.store(Expecting::kNothing, std::memory_order_release);
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(message)});
+  }
+  Wake();
+}
+
+void StreamEngine::HalfClose() {
+  {
+    const std::lock_guard lock(mutex_);
+    half_closed_ = true;
+  }
+  Wake();
+}
+
+void StreamEngine::Drain(std::chrono::milliseconds drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({nullptr, drain});
+  }
+  Wake();
+}
+
+void StreamEngine::Fail(const absl::Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.has_value()) failure_ = status;
+  }
+  Wake();
+}
+
+void StreamEngine::Cancel() {
+  cancelled_.store(true);
+  Wake();
+}
+
+bool StreamEngine::wants_input() const {
+  const std::size_t queued_bytes = queued_bytes_.load();
+  return queued_bytes == 0 ||
+         (queued_bytes < context_->input_budget_bytes && !context_->input_budget->is_exhausted());
+}
+
+void StreamEngine::Wake() {
+  State state = state_.load();
+  while (true) {
+    State next = State::kScheduled;
+    if (state == State::kScheduled || state == State::kRunAgain) return;
+    if (state == State::kRunning) next = State::kRunAgain;
+    if (!state_.compare_exchange_weak(state, next)) continue;
+    if (next == State::kScheduled) {
+      context_->pool->Post([self = shared_from_this()] { self->Run(); });
+    }
+    return;
+  }
+}
+
+void StreamEngine::Run() {
+  state_.store(State::kRunning);
+  const bool again = Turn();
+  State expected = State::kRunning;
+  if (!again && state_.compare_exchange_strong(expected, State::kIdle)) return;
+  state_.store(State::kScheduled);
+  context_->pool->Post([self = shared_from_this()] { self->Run(); });
+}
+
+bool StreamEngine::Turn() {
+  if (cancelled_.load()) {
+    DropEverything();
+    return false;
+  }
+  if (ended_) return false;
+  std::optional<absl::Status> failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = failure_;
+  }
+  if (failure.has_value()) {
+    End(*failure);
+    return false;
+  }
+  bool again = false;
+  if (absl::Status status = WorkThroughInput(&again); !status.ok()) End(FromIndexStatus(status));
+  if (ended_) return false;
+  SendAnswers();
+  return again;
+}
+
+absl::Status StreamEngine::WorkThroughInput(bool* again) {
+  std::size_t turn_bytes = 0;
+  while (turn_bytes < kTurnBytes) {
+    // When the client has read, the sink calls AnswersTaken.
+    if (IsOutputFull() || cancelled_.load()) return absl::OkStatus();
+    if (message_ == nullptr) {
+      Item item;
+      if (!TakeItem(&item)) return OnDry();
+      if (item.message == nullptr) {
+        KERF_RETURN_IF_ERROR(OnDrain(item.drain));
+        continue;
+      }
+      message_ = std::move(item.message);
+    }
+    if (data_ != nullptr) {
+      KERF_ASSIGN_OR_RETURN(const bool taken, OnData());
+      if (!taken) return absl::OkStatus();
+    }
+    if (data_ != nullptr) continue;
+    KERF_ASSIGN_OR_RETURN(const Frame* const frame, message_->Next());
+    if (frame == nullptr) {
+      turn_bytes += message_->size_bytes();
+      ReleaseMessage();
+    } else {
+      KERF_RETURN_IF_ERROR(OnFrame(*frame));
+    }
+  }
+  *again = true;
+  return absl::OkStatus();
+}
+
+bool StreamEngine::TakeItem(Item* item) {
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty()) return false;
+  *item = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+void StreamEngine::ReleaseMessage() {
+  data_ = nullptr;
+  if (message_ == nullptr) return;
+  const std::size_t size_bytes = message_->size_bytes();
+  message_.reset();
+  queued_bytes_.fetch_sub(size_bytes);
+  context_->input_budget->Release(size_bytes);
+  if (wants_input()) sink_->ResumeInput();
+}
+
+absl::Status StreamEngine::OnFrame(const Frame& frame) {
+  if (frame.control != nullptr) return OnControl(*frame.control);
+  if (session_->is_draining()) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(session_->AddData(frame.data_bytes));
+  data_ = &frame;
+  data_piece_ = data_piece_offset_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::OnControl(const v1::UploadFrame& frame) {
+  switch (frame.frame_case()) {
+    case v1::UploadFrame::kOpen:
+      return OnOpen(frame.open());
+    case v1::UploadFrame::kFileBegin:
+      return session_->is_draining() ? absl::OkStatus() : OnFileBegin(frame.file_begin());
+    case v1::UploadFrame::kFileEnd:
+      return session_->is_draining() ? absl::OkStatus() : OnFileEnd(frame.file_end());
+    case v1::UploadFrame::kCommit:
+      return OnCommit(frame.commit());
+    case v1::UploadFrame::kReportStale:
+      return OnReportStale(frame.report_stale());
+    default:
+      return MakeError(Reason::kMalformedMessage, "a frame without content that kerf.v1 knows");
+  }
+}
+
+absl::Status StreamEngine::OnOpen(const v1::Open& open) {
+  KERF_RETURN_IF_ERROR(session_->Open(open));
+  const Profile& profile = session_->parameters().profile;
+  chunker_ = MakeChunker(profile);
+  const std::size_t capacity_bytes =
+      std::max(context_->buffers->buffer_bytes(), 2 * chunker_->max_chunk_bytes());
+  if (capacity_bytes > context_->max_cut_buffer_bytes) {
+    return MakeError(Reason::kProfileTooLarge,
+                     Cat("chunks of up to ", chunker_->max_chunk_bytes(),
+                         " bytes need a buffer of ", capacity_bytes,
+                         "; this server gives a stream at most ", context_->max_cut_buffer_bytes));
+  }
+  // A stream that waits would hold a place; one that is refused can go elsewhere.
+  MemoryBudget& budget = *context_->work_budget;
+  if (budget.used_bytes() + capacity_bytes > budget.limit_bytes()) {
+    return MakeError(Reason::kMemoryExhausted,
+                     Cat("the server's streams hold ", budget.used_bytes(), " of ",
+                         budget.limit_bytes(), " bytes; come back later"));
+  }
+  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers);
+  v1::UploadAnswer answer;
+  v1::Opened& opened = *answer.mutable_opened();
+  opened.set_session_id(session_id_);
+  opened.mutable_limits()->set_max_message_bytes(context_->limits.max_message_bytes);
+  opened.mutable_limits()->set_max_uncommitted_chunks(context_->limits.max_uncommitted_chunks);
+  opened.mutable_limits()->set_max_uncommitted_files(context_->limits.max_uncommitted_files);
+  opened.mutable_limits()->set_max_commit_entries(context_->limits.max_commit_entries);
+  opened.set_worker(context_->worker_name);
+  opened.set_backend(context_->backend_name);
+  opened.set_profile(FormatProfile(profile));
+  AppendAnswer(answer, &answers_);
+  return AccountSession();
+}
+
+absl::Status StreamEngine::OnFileBegin(const v1::FileBegin& begin) {
+  KERF_RETURN_IF_ERROR(session_->BeginFile(begin));
+  cutter_->BeginFile(session_->file_number(), begin.start_offset());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StreamEngine::OnData() {
+  if (data_->data_bytes > 0 && !ReserveBuffer()) return false;
+  while (data_piece_ < data_->data.size()) {
+    const Bytes rest = data_->data[data_piece_].subspan(data_piece_offset_);
+    const std::size_t taken = cutter_->Append(rest.first(std::min(rest.size(), kStepBytes)));
+    data_piece_offset_ += taken;
+    if (taken == rest.size()) {
+      ++data_piece_;
+      data_piece_offset_ = 0;
+    }
+    cutter_->Cut();
+    const bool full = taken == 0 && !rest.empty();
+    if (!full && cutter_->chunks().size() < kBatchChunks) continue;
+    KERF_RETURN_IF_ERROR(AnswerChunks());
+    if (full) cutter_->Compact();
+    // The caller comes back when the client has read.
+    if (IsOutputFull()) return true;
+  }
+  data_ = nullptr;
+  return true;
+}
+
+absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
+  if (!session_->in_file()) return session_->EndFile(end, ContentHash{});
+  KERF_RETURN_IF_ERROR(session_->EndFile(end, cutter_->EndFile()));
+  KERF_RETURN_IF_ERROR(AnswerDone());
+  return cutter_->chunks().size() < kBatchChunks ? absl::OkStatus() : AnswerChunks();
+}
+
+absl::Status StreamEngine::OnCommit(const v1::Commit& commit) {
+  KERF_ASSIGN_OR_RETURN(const CommitPlan plan, session_->PlanCommit(commit));
+  const SessionParameters& parameters = session_->parameters();
+  if (!plan.others.empty()) {
+    std::vector<LookupResult> results(plan.others.size());
+    KERF_RETURN_IF_ERROR(context_->index->Lookup(parameters.repository, parameters.store_epoch,
+                                                 plan.others, results));
+    for (std::size_t index = 0; index < results.size(); ++index) {
+      if (results[index].verdict == Verdict::kNew) {
+        return session_->UnknownDigest(plan.others[index]);
+      }
+    }
+  }
+  if (!plan.entries.empty()) {
+    KERF_RETURN_IF_ERROR(context_->index->Commit(parameters.repository, parameters.store_epoch,
+                                                 plan.entries, /*replace=*/false));
+  }
+  v1::UploadAnswer answer;
+  *answer.mutable_committed() =
+      session_->ApplyCommit(commit, plan.entries.size() + plan.others.size());
+  AppendAnswer(answer, &answers_);
+  return AnswerDone();
+}
+
+absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries, session_->PlanStale(report));
+  if (entries.empty()) return absl::OkStatus();
+  const SessionParameters& parameters = session_->parameters();
+  std::vector<Digest> digests;
+  digests.reserve(entries.size());
+  for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+  std::vector<LookupResult> results(digests.size());
+  KERF_RETURN_IF_ERROR(
+      context_->index->Lookup(parameters.repository, parameters.store_epoch, digests, results));
+  KERF_RETURN_IF_ERROR(context_->index->Forget(parameters.repository, entries).status());
+  for (std::size_t index = 0; index < digests.size(); ++index) {
+    const LookupResult& result = results[index];
+    KERF_RETURN_IF_ERROR(session_->AddStale(
+        digests[index], result.verdict == Verdict::kNew ? 0 : result.length_bytes));
+  }
+  return AccountSession();
+}
+
+absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
+  if (session_->is_draining()) return absl::OkStatus();
+  if (!session_->is_open()) return MakeError(Reason::kDraining, "the server is stopping");
+  KERF_RETURN_IF_ERROR(AnswerChunks());
+  cutter_->AbandonFile();
+  v1::UploadAnswer answer;
+  *answer.mutable_go_away() = session_->BeginDrain(static_cast<std::uint32_t>(drain.count()));
+  AppendAnswer(answer, &answers_);
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::OnDry() {
+  KERF_RETURN_IF_ERROR(AnswerChunks());
+  const bool in_file = session_->in_file() && !session_->is_draining();
+  if (cutter_ != nullptr) {
+    // A stream that waits for its client holds at most the beginning of a chunk.
+    cutter_->Park();
+    buffer_memory_.Set(cutter_->memory_bytes());
+  }
+  bool half_closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!queue_.empty()) return absl::OkStatus();
+    half_closed = half_closed_;
+    expecting_.store(!session_->is_open() ? Expecting::kOpen
+                     : in_file            ? Expecting::kFile
+                                          : Expecting::kAnything,
+                     std::memory_order_release);
+  }
+  if (half_closed) End(session_->HalfClose());
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::AnswerChunks() {
+  if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
+  const std::span<const CutChunk> chunks = cutter_->chunks();
+  const SessionParameters& parameters = session_->parameters();
+  const std::size_t digest_bytes = DigestSizeBytes(parameters.repository.digest_algorithm);
+  Scratch& scratch = ThreadScratch();
+  scratch.bytes.clear();
+  for (const CutChunk& chunk : chunks) scratch.bytes.push_back(chunk.bytes);
+  scratch.digests.resize(chunks.size());
+  FingerprintMany(parameters.repository.digest_algorithm, scratch.bytes, scratch.digests);
+  scratch.results.assign(chunks.size(), LookupResult{});
+  KERF_RETURN_IF_ERROR(context_->index->Lookup(parameters.repository, parameters.store_epoch,
+                                               scratch.digests, scratch.results));
+  scratch.answers.clear();
+  std::uint64_t file_number = chunks.front().file_number;
+  for (std::size_t index = 0; index < chunks.size(); ++index) {
+    const CutChunk& chunk = chunks[index];
+    LookupResult& result = scratch.results[index];
+    // Never the same chunk, whatever the digest says.
+    if (result.length_bytes != chunk.bytes.size()) result = LookupResult{};
+    KERF_RETURN_IF_ERROR(session_->AddChunk({chunk.file_number, chunk.end_offset,
+                                             static_cast<std::uint32_t>(chunk.bytes.size()),
+                                             scratch.digests[index], result.verdict}));
+    if (chunk.file_number != file_number) {
+      AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
+      scratch.answers.clear();
+      file_number = chunk.file_number;
+    }
+    scratch.answers.push_back({chunk.end_offset, &scratch.digests[index], result.verdict,
+                               result.locator,
+                               XXH3_64bits(chunk.bytes.data(), chunk.bytes.size())});
+  }
+  AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
+  cutter_->ClearChunks();
+  if (cutter_->uncut_bytes() == 0) cutter_->Compact();
+  KERF_RETURN_IF_ERROR(AccountSession());
+  KERF_RETURN_IF_ERROR(AnswerDone());
+  if (answers_.size() >= kSendBytes) SendAnswers();
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::AnswerDone() {
+  if (!session_->has_done()) return absl::OkStatus();
+  v1::UploadAnswer answer;
+  for (v1::FileDone& done : session_->TakeDone()) {
+    *answer.mutable_file_done() = std::move(done);
+    AppendAnswer(answer, &answers_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::AccountSession() {
+  if (session_memory_.Set(kStreamBytes + session_->memory_bytes())) return absl::OkStatus();
+  return MakeError(Reason::kMemoryExhausted,
+                   Cat("no memory for ", session_->uncommitted_chunk_count(),
+                       " uncommitted chunks of this stream: the server's streams hold ",
+                       context_->work_budget->used_bytes(), " bytes"));
+}
+
+void StreamEngine::SendAnswers() {
+  if (!answers_.empty()) sink_->Send(std::exchange(answers_, {}));
+}
+
+bool StreamEngine::IsOutputFull() const {
+  return sink_->unsent_bytes() + answers_.size() >= context_->answer_budget_bytes;
+}
+
+bool StreamEngine::ReserveBuffer() {
+  const std::size_t capacity_bytes = cutter_->capacity_bytes();
+  if (buffer_memory_.Set(capacity_bytes)) return true;
+  if (!awaits_memory_.exchange(true)) {
+    context_->work_budget->WakeOnRelease([weak = weak_from_this()] {
+      const std::shared_ptr<StreamEngine> self = weak.lock();
+      if (self == nullptr) return;
+      self->awaits_memory_.store(false);
+      self->Wake();
+    });
+  }
+  return buffer_memory_.Set(capacity_bytes);
+}
+
+void StreamEngine::End(const absl::Status& status) {
+  if (std::exchange(ended_, true)) return;
+  SendAnswers();
+  sink_->Finish(status);
+  DropEverything();
+}
+
+void StreamEngine::DropEverything() {
+  ended_ = true;
+  expecting_.store(Expecting::kNothing, std::memory_order_release);
+  std::deque<Item> queue;
+  {
+    const std::lock_guard lock(mutex_);
+    queue.swap(queue_);
+  }
+  data_ = nullptr;
+  message_.reset();
+  queue.clear();
+  context_->input_budget->Release(queued_bytes_.exchange(0));
+  cutter_.reset();
+  chunker_.reset();
+  buffer_memory_.Set(0);
+  session_ = nullptr;
+  session_memory_.Set(0);
+  answers_.clear();
+  sink_.reset();
+}
+
+}  // namespace kerf

@@ -1,0 +1,175 @@
+// Runs one Upload stream: takes messages, cuts, hashes, asks the index, answers.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/chunker.h"
+#include "server/index/index.h"
+#include "server/session/frame.h"
+#include "server/session/session.h"
+#include "server/worker/cut_buffer.h"
+#include "server/worker/memory_budget.h"
+#include "server/worker/thread_pool.h"
+
+namespace kerf {
+
+// What all streams of a process share. Outlives them and all tasks of the pool.
+struct EngineContext {
+  Index* index = nullptr;
+  ThreadPool* pool = nullptr;
+  // For messages that have arrived. Apart from the other budget, or waiting messages could keep
+  // every stream from the buffer in which it would work them off.
+  MemoryBudget* input_budget = nullptr;
+  // For cut buffers and the tables of sessions.
+  MemoryBudget* work_budget = nullptr;
+  BufferPool* buffers = nullptr;
+  SessionLimits limits;
+  // A stream reads no further message while this much waits to be cut.
+  std::size_t input_budget_bytes = 4u << 20;
+  // It cuts no further while this much waits to be read by the client.
+  std::size_t answer_budget_bytes = 1u << 20;
+  // The largest cut buffer that a profile may ask for.
+  std::size_t max_cut_buffer_bytes = 8u << 20;
+  std::string worker_name;
+  std::string backend_name;
+};
+
+// The transport's side of a stream. Thread-safe; called from the engine's strand.
+class StreamSink {
+ public:
+  virtual ~StreamSink() = default;
+
+  // Encoded answers (answer_encoder.h) to be written as soon as the transport takes them, in order.
+  virtual void Send(std::string encoded_answers) = 0;
+
+  // Given to Send and not yet taken by the transport.
+  virtual std::size_t unsent_bytes() const = 0;
+
+  // There is room for input: StreamEngine::wants_input is true. May come at any time.
+  virtual void ResumeInput() = 0;
+
+  // After what was sent, ends the stream with `status` (of server/errors). The last call.
+  virtual void Finish(const absl::Status& status) = 0;
+};
+
+// A strand: its work runs on the pool, one task at a time. All methods are thread-safe and return
+// at once. It has no clock: whoever owns it ends it if the peer is too slow.
+class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
+ public:
+  static std::shared_ptr<StreamEngine> Create(const EngineContext* context, std::string session_id,
+                                              std::shared_ptr<StreamSink> sink);
+  StreamEngine(const StreamEngine&) = delete;
+  StreamEngine& operator=(const StreamEngine&) = delete;
+  ~StreamEngine();
+
+  void Push(std::unique_ptr<FrameSource> message);
+  // The client sends no more.
+  void HalfClose();
+  // Answers what has arrived, then says GoAway.
+  void Drain(std::chrono::milliseconds drain);
+  // Ends the stream with this status as soon as the task that runs is done; input that waits is
+  // dropped.
+  void Fail(const absl::Status& status);
+  // The peer is gone, or the transport has ended the stream: drops everything, calls the sink no
+  // more after the task that runs.
+  void Cancel();
+  // The transport has taken answers.
+  void AnswersTaken() { Wake(); }
+  // Whether the next message may be read.
+  bool wants_input() const;
+  // What the peer is waited for.
+  enum class Expecting : std::uint8_t {
+    // There is input to work on, or memory or the client's reading is waited for.
+    kNothing,
+    kOpen,
+    // In mid-file: data or the end of the file.
+    kFile,
+    // Between files.
+    kAnything,
+  };
+  Expecting expecting() const { return expecting_.load(std::memory_order_acquire); }
+
+ private:
+  struct Item {
+    // Null: a drain.
+    std::unique_ptr<FrameSource> message;
+    std::chrono::milliseconds drain{0};
+  };
+
+  StreamEngine(const EngineContext* context, std::string session_id,
+               std::shared_ptr<StreamSink> sink);
+
+  void Wake();
+  void Run();
+  // One turn of the strand; whether it wants another one.
+  bool Turn();
+  // Until the input runs dry, something blocks, or the turn is over: then `again` is set.
+  absl::Status WorkThroughInput(bool* again);
+  bool TakeItem(Item* item);
+  void ReleaseMessage();
+  absl::Status OnFrame(const Frame& frame);
+  absl::Status OnControl(const v1::UploadFrame& frame);
+  absl::Status OnOpen(const v1::Open& open);
+  absl::Status OnFileBegin(const v1::FileBegin& begin);
+  // False: no memory for a buffer yet.
+  absl::StatusOr<bool> OnData();
+  absl::Status OnFileEnd(const v1::FileEnd& end);
+  absl::Status OnCommit(const v1::Commit& commit);
+  absl::Status OnReportStale(const v1::ReportStale& report);
+  absl::Status OnDrain(std::chrono::milliseconds drain);
+  // Nothing more has arrived: what can be answered is answered.
+  absl::Status OnDry();
+
+  // Fingerprints, looks up and answers the chunks that are cut.
+  absl::Status AnswerChunks();
+  absl::Status AnswerDone();
+  absl::Status AccountSession();
+  void SendAnswers();
+  bool IsOutputFull() const;
+  bool ReserveBuffer();
+  void End(const absl::Status& status);
+  void DropEverything();
+
+  const EngineContext* const context_;
+  const std::string session_id_;
+
+  // The strand.
+  enum class State : std::uint8_t { kIdle, kScheduled, kRunning, kRunAgain };
+  std::atomic<State> state_{State::kIdle};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> awaits_memory_{false};
+  std::atomic<Expecting> expecting_{Expecting::kOpen};
+  std::atomic<std::size_t> queued_bytes_{0};
+
+  mutable std::mutex mutex_;
+  std::deque<Item> queue_;
+  bool half_closed_ = false;
+  std::optional<absl::Status> failure_;
+
+  // All below belongs to the strand.
+  std::shared_ptr<StreamSink> sink_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Chunker> chunker_;
+  std::unique_ptr<CutBuffer> cutter_;
+  Reservation buffer_memory_;
+  Reservation session_memory_;
+  std::unique_ptr<FrameSource> message_;
+  // The data frame in hand and how much of it has been taken.
+  const Frame* data_ = nullptr;
+  std::size_t data_piece_ = 0;
+  std::size_t data_piece_offset_ = 0;
+  std::string answers_;
+  bool ended_ = false;
+};
+
+}  // namespace kerf
