@@ -1,0 +1,69 @@
+#include "server/front/chunking_service.h"
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/version.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "server/front/grpc_status.h"
+
+namespace kerf {
+namespace {
+
+// Answers a call that is not taken.
+class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+std::uint64_t RandomId() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+ChunkingService::ChunkingService(const UploadStream::Options& options)
+    : options_(options), process_id_(RandomId()) {}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
+    grpc::CallbackServerContext* context) {
+  if (absl::Status status = options_.registry->Enter(); !status.ok()) {
+    return new RefusedStream(status);
+  }
+  return UploadStream::Start(options_, context,
+                             absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)));
+}
+
+grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
+    grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
+    v1::GetCapabilitiesResponse* response) {
+  response->set_version(std::string(kVersion));
+  for (const NamedProfile& named : NamedProfiles()) {
+    v1::ProfileInfo* info = response->add_profiles();
+    info->set_name(std::string(named.name));
+    info->set_parameters(std::string(named.parameters));
+  }
+  for (const std::string_view name : AlgorithmNames()) {
+    response->add_algorithms(std::string(name));
+  }
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_BLAKE3);
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_SHA256);
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_XXH3_128);
+  const SessionLimits& limits = options_.engine->limits;
+  response->mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
+  response->mutable_limits()->set_max_uncommitted_chunks(limits.max_uncommitted_chunks);
+  response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
+  response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
+  response->set_worker(options_.engine->worker_name);
+  response->add_backends(options_.engine->backend_name);
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kerf

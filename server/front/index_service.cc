@@ -1,0 +1,189 @@
+#include "server/front/index_service.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/errors/errors.h"
+#include "server/front/grpc_status.h"
+
+namespace kerf {
+namespace {
+
+absl::Status BadField(std::string_view field, std::string_view what) {
+  return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
+}
+
+absl::StatusOr<RepositoryId> ReadRepository(const v1::RepositoryRef& ref) {
+  if (absl::Status status = ValidateRepositoryName(ref.repository()); !status.ok()) {
+    return BadField("repository.repository", MessageOf(status));
+  }
+  switch (ref.digest_algorithm()) {
+    case v1::DIGEST_ALGORITHM_BLAKE3:
+    case v1::DIGEST_ALGORITHM_SHA256:
+    case v1::DIGEST_ALGORITHM_XXH3_128:
+      return RepositoryId{ref.repository(), static_cast<DigestAlgorithm>(ref.digest_algorithm())};
+    default:
+      return BadField("repository.digest_algorithm", "unknown algorithm");
+  }
+}
+
+absl::Status CheckCount(int count) {
+  if (count <= kMaxIndexRequestEntries) return absl::OkStatus();
+  return MakeError(Reason::kBadField, Cat(count, " entries in one request; at most ",
+                                          kMaxIndexRequestEntries, " are taken"));
+}
+
+absl::Status CheckEpoch(std::uint64_t store_epoch) {
+  if (store_epoch > 0) return absl::OkStatus();
+  return BadField("store_epoch", "a store's first epoch is 1, not 0");
+}
+
+absl::StatusOr<Digest> ReadDigest(const RepositoryId& repository, const std::string& bytes) {
+  const std::size_t size_bytes = DigestSizeBytes(repository.digest_algorithm);
+  if (bytes.size() != size_bytes) {
+    return BadField("digest",
+                    Cat("has ", bytes.size(), " bytes; one of this repository has ", size_bytes));
+  }
+  Digest digest;
+  std::memcpy(digest.bytes.data(), bytes.data(), size_bytes);
+  return digest;
+}
+
+template <typename Entries>
+absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& repository,
+                                                    const Entries& entries,
+                                                    std::size_t min_locator_bytes) {
+  KERF_RETURN_IF_ERROR(CheckCount(entries.size()));
+  std::vector<IndexEntry> result;
+  result.reserve(static_cast<std::size_t>(entries.size()));
+  for (const v1::IndexEntry& entry : entries) {
+    if (entry.locator().size() < min_locator_bytes || entry.locator().size() > kMaxLocatorBytes) {
+      return BadField("entries.locator",
+                      Cat("has ", entry.locator().size(), " bytes; a locator has ",
+                          min_locator_bytes, " to ", kMaxLocatorBytes));
+    }
+    KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, entry.digest()));
+    result.push_back({digest, entry.length_bytes(), entry.locator()});
+  }
+  return result;
+}
+
+absl::Status Stats(Index& index, const v1::GetIndexStatsRequest& request,
+                   v1::GetIndexStatsResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_ASSIGN_OR_RETURN(const IndexStats stats, index.Stats(repository));
+  response.set_entry_count(stats.entry_count);
+  response.set_epoch(stats.epoch);
+  response.set_backend(std::string(index.backend_name()));
+  return absl::OkStatus();
+}
+
+absl::Status Lookup(Index& index, const v1::LookupChunksRequest& request,
+                    v1::LookupChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_RETURN_IF_ERROR(CheckCount(request.digests_size()));
+  std::vector<Digest> digests;
+  digests.reserve(static_cast<std::size_t>(request.digests_size()));
+  for (const std::string& bytes : request.digests()) {
+    KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, bytes));
+    digests.push_back(digest);
+  }
+  std::vector<LookupResult> results(digests.size());
+  KERF_RETURN_IF_ERROR(index.Lookup(repository, request.store_epoch(), digests, results));
+  for (std::size_t position = 0; position < results.size(); ++position) {
+    v1::LookupAnswer* const answer = response.add_answers();
+    answer->set_verdict(static_cast<v1::Verdict>(results[position].verdict));
+    if (results[position].verdict == Verdict::kNew) continue;
+    answer->mutable_entry()->set_digest(request.digests(static_cast<int>(position)));
+    answer->mutable_entry()->set_length_bytes(results[position].length_bytes);
+    answer->mutable_entry()->set_locator(std::move(results[position].locator));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Commit(Index& index, const v1::CommitChunksRequest& request,
+                    v1::CommitChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                        ReadEntries(repository, request.entries(), 1));
+  for (const IndexEntry& entry : entries) {
+    if (entry.length_bytes == 0) return BadField("entries.length_bytes", "no chunk is empty");
+  }
+  KERF_RETURN_IF_ERROR(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true));
+  response.set_entry_count(entries.size());
+  return absl::OkStatus();
+}
+
+absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
+                    v1::ForgetChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                        ReadEntries(repository, request.entries(), 0));
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t forgotten_count, index.Forget(repository, entries));
+  response.set_forgotten_count(forgotten_count);
+  return absl::OkStatus();
+}
+
+absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
+                     v1::AdvanceEpochResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t previous_epoch,
+                        index.AdvanceEpoch(repository, request.store_epoch()));
+  response.set_previous_epoch(previous_epoch);
+  return absl::OkStatus();
+}
+
+// Runs `handler` on the pool; gRPC keeps request and response until the reactor has finished.
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* RunOn(ThreadPool& pool, Index& index,
+                                grpc::CallbackServerContext* context, const Request* request,
+                                Response* response,
+                                absl::Status (*handler)(Index&, const Request&, Response&)) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  pool.Post([&index, request, response, handler, reactor] {
+    reactor->Finish(ToGrpcStatus(FromIndexStatus(handler(index, *request, *response))));
+  });
+  return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
+                                                      const v1::GetIndexStatsRequest* request,
+                                                      v1::GetIndexStatsResponse* response) {
+  return RunOn(*pool_, *index_, context, request, response, &Stats);
+}
+
+grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
+                                                     const v1::LookupChunksRequest* request,
+                                                     v1::LookupChunksResponse* response) {
+  return RunOn(*pool_, *index_, context, request, response, &Lookup);
+}
+
+grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
+                                                     const v1::CommitChunksRequest* request,
+                                                     v1::CommitChunksResponse* response) {
+  return RunOn(*pool_, *index_, context, request, response, &Commit);
+}
+
+grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
+                                                     const v1::ForgetChunksRequest* request,
+                                                     v1::ForgetChunksResponse* response) {
+  return RunOn(*pool_, *index_, context, request, response, &Forget);
+}
+
+grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
+                                                     const v1::AdvanceEpochRequest* request,
+                                                     v1::AdvanceEpochResponse* response) {
+  return RunOn(*pool_, *index_, context, request, response, &Advance);
+}
+
+}  // namespace kerf

@@ -1,0 +1,282 @@
+#include "server/front/upload_stream.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "server/errors/errors.h"
+#include "server/front/frame_parser.h"
+#include "server/front/grpc_status.h"
+#include "server/logging/logging.h"
+
+namespace kerf {
+namespace {
+
+// Of one write: small enough that a slow reader still finishes one within the stall timeout.
+constexpr std::size_t kMaxWriteBytes = 256 * 1024;
+
+// A received message with its slices.
+class ByteBufferMessage : public FrameSource {
+ public:
+  // False: gRPC could not give the bytes.
+  bool Take(grpc::ByteBuffer* buffer) {
+    size_bytes_ = buffer->Length();
+    if (!buffer->Dump(&slices_).ok()) return false;
+    std::vector<Bytes> pieces;
+    pieces.reserve(slices_.size());
+    for (const grpc::Slice& slice : slices_) pieces.emplace_back(slice.begin(), slice.size());
+    parser_.Reset(pieces);
+    return true;
+  }
+
+  absl::StatusOr<const Frame*> Next() override { return parser_.Next(); }
+  std::size_t size_bytes() const override { return size_bytes_; }
+
+ private:
+  std::vector<grpc::Slice> slices_;
+  std::size_t size_bytes_ = 0;
+  FrameParser parser_;
+};
+
+}  // namespace
+
+UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerContext* context,
+                                  std::string session_id) {
+  std::shared_ptr<UploadStream> stream(new UploadStream(options, context, std::move(session_id)));
+  stream->self_ = stream;
+  stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
+  options.registry->Add(stream);
+  const std::lock_guard lock(stream->mutex_);
+  stream->StartReadLocked();
+  return stream.get();
+}
+
+UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* context,
+                           std::string session_id)
+    : options_(options),
+      context_(context),
+      session_id_(std::move(session_id)),
+      seen_since_((*options.clock)()) {}
+
+void UploadStream::StartReadLocked() {
+  if (is_reading_ || read_ended_ || is_finished_ || final_status_.has_value()) return;
+  is_reading_ = true;
+  StartRead(&read_buffer_);
+}
+
+void UploadStream::OnReadDone(bool ok) {
+  if (!ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_reading_ = false;
+      read_ended_ = true;
+    }
+    engine_->HalfClose();
+    return;
+  }
+  auto message = std::make_unique<ByteBufferMessage>();
+  const bool taken = message->Take(&read_buffer_);
+  read_buffer_.Clear();
+  const std::size_t limit = options_.engine->limits.max_message_bytes;
+  if (!taken) {
+    engine_->Fail(MakeError(Reason::kInternal, "a message whose bytes cannot be read"));
+  } else if (message->size_bytes() > limit) {
+    engine_->Fail(MakeError(
+        Reason::kMessageTooLarge,
+        Cat("a message of ", message->size_bytes(), " bytes; at most ", limit, " are taken"),
+        {{"limit", Cat(limit)}}));
+  } else {
+    engine_->Push(std::move(message));
+  }
+  const std::lock_guard lock(mutex_);
+  is_reading_ = false;
+  ++read_count_;
+  // Else the engine calls ResumeInput.
+  if (engine_->wants_input()) StartReadLocked();
+}
+
+void UploadStream::ResumeInput() {
+  const std::lock_guard lock(mutex_);
+  StartReadLocked();
+}
+
+void UploadStream::Send(std::string encoded_answers) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return;
+  unsent_bytes_ += encoded_answers.size();
+  unsent_.push_back(std::move(encoded_answers));
+  if (!is_writing_) StartWriteLocked();
+}
+
+std::size_t UploadStream::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return unsent_bytes_;
+}
+
+void UploadStream::StartWriteLocked() {
+  std::vector<grpc::Slice> slices;
+  std::size_t size_bytes = 0;
+  while (!unsent_.empty() &&
+         (slices.empty() || size_bytes + unsent_.front().size() <= kMaxWriteBytes)) {
+    size_bytes += unsent_.front().size();
+    slices.emplace_back(unsent_.front());
+    unsent_.pop_front();
+  }
+  unsent_bytes_ -= size_bytes;
+  write_buffer_ = grpc::ByteBuffer(slices.data(), slices.size());
+  is_writing_ = true;
+  write_began_ = (*options_.clock)();
+  StartWrite(&write_buffer_);
+}
+
+void UploadStream::OnWriteDone(bool ok) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_writing_ = false;
+    write_buffer_.Clear();
+    if (is_finished_) return;
+    if (!ok) {
+      FinishLocked(absl::CancelledError("the client is gone"));
+    } else if (!unsent_.empty()) {
+      StartWriteLocked();
+    } else if (final_status_.has_value()) {
+      FinishLocked(*final_status_);
+    }
+  }
+  engine_->AnswersTaken();
+}
+
+void UploadStream::Finish(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_ || final_status_.has_value()) return;
+  final_status_ = status;
+  if (!is_writing_ && unsent_.empty()) FinishLocked(status);
+}
+
+void UploadStream::FinishLocked(const absl::Status& status) {
+  if (std::exchange(is_finished_, true)) return;
+  finished_at_ = (*options_.clock)();
+  unsent_.clear();
+  unsent_bytes_ = 0;
+  if (!status.ok()) {
+    Log(status.code() == absl::StatusCode::kInternal ? LogLevel::kError : LogLevel::kInfo,
+        Cat("stream ", session_id_, " of ", context_->peer(), " ended: ", ReasonNameOf(status),
+            ": ", MessageOf(status)));
+  }
+  engine_->Cancel();
+  ServerBidiReactor::Finish(ToGrpcStatus(status));
+}
+
+void UploadStream::OnCancel() {
+  const std::lock_guard lock(mutex_);
+  if (!is_finished_) FinishLocked(absl::CancelledError("the client has cancelled"));
+}
+
+void UploadStream::OnDone() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_done_ = true;
+  }
+  engine_->Cancel();
+  options_.registry->Leave(this);
+  const std::shared_ptr<UploadStream> last = std::move(self_);
+}
+
+void UploadStream::CheckTime(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) {
+    // The status waits behind a write that the client still does not read.
+    if (!is_done_ && now - finished_at_ >= options_.timeouts->write_stall) context_->TryCancel();
+    return;
+  }
+  CheckWriteLocked(now);
+  if (!is_finished_) CheckInputLocked(now);
+}
+
+void UploadStream::CheckWriteLocked(TimePoint now) {
+  if (!is_writing_ || now - write_began_ < options_.timeouts->write_stall) return;
+  FinishLocked(MakeError(Reason::kReadStalled, Cat("the client has not read its answers for ",
+                                                   options_.timeouts->write_stall.count(), " ms")));
+}
+
+void UploadStream::CheckInputLocked(TimePoint now) {
+  using Expecting = StreamEngine::Expecting;
+  const Expecting expecting = engine_->expecting();
+  if (expecting != seen_expecting_ || read_count_ != seen_read_count_) {
+    seen_expecting_ = expecting;
+    seen_read_count_ = read_count_;
+    seen_since_ = now;
+    return;
+  }
+  const std::chrono::nanoseconds waited = now - seen_since_;
+  const StreamTimeouts& timeouts = *options_.timeouts;
+  if (expecting == Expecting::kOpen && waited >= timeouts.open) {
+    engine_->Fail(MakeError(Reason::kOpenTimeout,
+                            Cat("no Open frame within ", timeouts.open.count(), " ms")));
+  } else if (expecting == Expecting::kFile && waited >= timeouts.idle) {
+    engine_->Fail(MakeError(Reason::kIdleTimeout,
+                            Cat("no data in mid-file for ", timeouts.idle.count(), " ms")));
+  }
+}
+
+absl::Status StreamRegistry::Enter() {
+  const std::lock_guard lock(mutex_);
+  if (is_draining_) return MakeError(Reason::kDraining, "the server is stopping");
+  if (entered_count_ >= max_streams_) {
+    return MakeError(Reason::kTooManyStreams,
+                     Cat("the server serves at most ", max_streams_, " streams"),
+                     {{"limit", Cat(max_streams_)}});
+  }
+  ++entered_count_;
+  return absl::OkStatus();
+}
+
+void StreamRegistry::Add(std::shared_ptr<UploadStream> stream) {
+  std::optional<std::chrono::milliseconds> drain;
+  UploadStream& added = *stream;
+  {
+    const std::lock_guard lock(mutex_);
+    // A drain may have come between Enter and here.
+    if (is_draining_) drain = drain_;
+    streams_.emplace(stream.get(), std::move(stream));
+  }
+  if (drain.has_value()) added.Drain(*drain);
+}
+
+void StreamRegistry::Leave(const UploadStream* stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  --entered_count_;
+}
+
+std::vector<std::shared_ptr<UploadStream>> StreamRegistry::Snapshot() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<UploadStream>> streams;
+  streams.reserve(streams_.size());
+  for (const auto& [key, stream] : streams_) streams.push_back(stream);
+  return streams;
+}
+
+void StreamRegistry::CheckTime(TimePoint now) {
+  for (const auto& stream : Snapshot()) stream->CheckTime(now);
+}
+
+void StreamRegistry::Drain(std::chrono::milliseconds drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_draining_, true)) return;
+    drain_ = drain;
+  }
+  for (const auto& stream : Snapshot()) stream->Drain(drain);
+}
+
+void StreamRegistry::FailAll(const absl::Status& status) {
+  for (const auto& stream : Snapshot()) stream->Fail(status);
+}
+
+std::size_t StreamRegistry::stream_count() const {
+  const std::lock_guard lock(mutex_);
+  return entered_count_;
+}
+
+}  // namespace kerf

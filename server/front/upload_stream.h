@@ -1,0 +1,141 @@
+// One Upload call at the edge: moves messages between gRPC and the stream's engine, and ends a
+// stream whose peer neither reads nor sends.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "server/worker/stream_engine.h"
+
+namespace kerf {
+
+// Injected, so that tests decide how late it is.
+using TimePoint = std::chrono::steady_clock::time_point;
+using Clock = std::function<TimePoint()>;
+
+struct StreamTimeouts {
+  // Until the Open frame has come.
+  std::chrono::milliseconds open{10'000};
+  // In mid-file, until the next message.
+  std::chrono::milliseconds idle{60'000};
+  // Until the client has read a write.
+  std::chrono::milliseconds write_stall{60'000};
+};
+
+class StreamRegistry;
+
+// Owned by gRPC until OnDone, and shared with the engine and the registry. Thread-safe.
+class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                     public StreamSink,
+                     public std::enable_shared_from_this<UploadStream> {
+ public:
+  struct Options {
+    const EngineContext* engine = nullptr;
+    const StreamTimeouts* timeouts = nullptr;
+    const Clock* clock = nullptr;
+    StreamRegistry* registry = nullptr;
+  };
+
+  // Begins the stream; gRPC keeps it alive until OnDone.
+  static UploadStream* Start(const Options& options, grpc::CallbackServerContext* context,
+                             std::string session_id);
+  UploadStream(const UploadStream&) = delete;
+  UploadStream& operator=(const UploadStream&) = delete;
+
+  // For the watchdog: ends the stream if its peer is too slow.
+  void CheckTime(TimePoint now);
+  void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
+  void Fail(const absl::Status& status) { engine_->Fail(status); }
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Send(std::string encoded_answers) override;
+  std::size_t unsent_bytes() const override;
+  void ResumeInput() override;
+  void Finish(const absl::Status& status) override;
+
+ private:
+  UploadStream(const Options& options, grpc::CallbackServerContext* context,
+               std::string session_id);
+
+  // The rest is called with mutex_ held.
+  void StartReadLocked();
+  void StartWriteLocked();
+  // Now, whatever is unsent.
+  void FinishLocked(const absl::Status& status);
+  void CheckWriteLocked(TimePoint now);
+  void CheckInputLocked(TimePoint now);
+
+  const Options options_;
+  grpc::CallbackServerContext* const context_;
+  const std::string session_id_;
+  std::shared_ptr<UploadStream> self_;
+  std::shared_ptr<StreamEngine> engine_;
+
+  mutable std::mutex mutex_;
+  grpc::ByteBuffer read_buffer_;
+  bool is_reading_ = false;
+  bool read_ended_ = false;
+  std::uint64_t read_count_ = 0;
+  std::deque<std::string> unsent_;
+  std::size_t unsent_bytes_ = 0;
+  // The message of the write that is under way; gRPC wants it alive until OnWriteDone.
+  grpc::ByteBuffer write_buffer_;
+  bool is_writing_ = false;
+  TimePoint write_began_;
+  std::optional<absl::Status> final_status_;
+  bool is_finished_ = false;
+  TimePoint finished_at_;
+  // From then on gRPC's context is gone.
+  bool is_done_ = false;
+  // What the last CheckTime saw, and since when it has been so.
+  StreamEngine::Expecting seen_expecting_ = StreamEngine::Expecting::kNothing;
+  std::uint64_t seen_read_count_ = 0;
+  TimePoint seen_since_;
+};
+
+// Every stream of the process. Thread-safe.
+class StreamRegistry {
+ public:
+  explicit StreamRegistry(std::size_t max_streams) : max_streams_(max_streams) {}
+
+  // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave.
+  absl::Status Enter();
+  void Add(std::shared_ptr<UploadStream> stream);
+  void Leave(const UploadStream* stream);
+
+  void CheckTime(TimePoint now);
+  // New streams are refused from here on; open ones are told.
+  void Drain(std::chrono::milliseconds drain);
+  // Ends all open streams.
+  void FailAll(const absl::Status& status);
+
+  std::size_t stream_count() const;
+
+ private:
+  std::vector<std::shared_ptr<UploadStream>> Snapshot() const;
+
+  const std::size_t max_streams_;
+  mutable std::mutex mutex_;
+  std::size_t entered_count_ = 0;
+  bool is_draining_ = false;
+  std::chrono::milliseconds drain_{0};
+  absl::flat_hash_map<const UploadStream*, std::shared_ptr<UploadStream>> streams_;
+};
+
+}  // namespace kerf
