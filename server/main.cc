@@ -1,0 +1,148 @@
+// kerfd: reads settings, opens the index, serves until it is told to stop.
+#include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "server/front/server.h"
+#include "server/index/memory_index.h"
+#include "server/index/rocksdb_index.h"
+#include "server/logging/logging.h"
+#include "server/settings/settings.h"
+
+extern "C" char** environ;
+
+namespace kerf {
+namespace {
+
+constexpr int kFailureExitCode = 1;
+// How often a draining kerfd looks whether its streams have ended.
+constexpr long kDrainPollNanoseconds = 50'000'000;
+
+absl::StatusOr<std::unique_ptr<Index>> OpenIndex(const Settings& settings) {
+  if (settings.data_dir.empty()) {
+    Log(LogLevel::kWarning,
+        "NO --data-dir: the index is in memory and is lost when kerfd stops; agents will then "
+        "upload everything again");
+    return CreateMemoryIndex();
+  }
+  if (mkdir(settings.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("cannot create --data-dir ", settings.data_dir, ": ", std::strerror(errno))));
+  }
+  RocksDbIndexOptions options;
+  options.sync_commits = settings.sync_commits;
+  return OpenRocksDbIndex(settings.data_dir + "/index", options);
+}
+
+// Whole or not at all: whoever waits for it may read it as soon as it is there.
+absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses) {
+  std::string text;
+  for (const std::string& address : addresses) text += address + "\n";
+  const std::string temporary = Cat(path, ".", getpid());
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  bool written =
+      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0 && close(file) != 0) written = false;
+  if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    unlink(temporary.c_str());
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("cannot write --ready-file ", path, ": ", std::strerror(error))));
+  }
+  return absl::OkStatus();
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Until all streams have ended, the time is over, or a second signal comes.
+void WaitForDrain(const Server& server, const sigset_t& signals, std::chrono::milliseconds drain) {
+  const auto deadline = std::chrono::steady_clock::now() + drain;
+  while (server.stream_count() > 0 && std::chrono::steady_clock::now() < deadline) {
+    const timespec poll{0, kDrainPollNanoseconds};
+    if (sigtimedwait(&signals, nullptr, &poll) > 0) {
+      Log(LogLevel::kWarning, "second signal: stopping at once");
+      return;
+    }
+  }
+}
+
+absl::Status Serve(const Settings& settings) {
+  // Blocked before the first thread starts, so that only sigwait below ever sees them.
+  const sigset_t signals = StopSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  // It would write a line for each malformed string that a peer sends; the peer gets an error.
+  google::protobuf::SetLogHandler(nullptr);
+
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Index> index, OpenIndex(settings));
+  ServerOptions options;
+  options.listen = settings.listen;
+  options.limits = settings.limits;
+  options.timeouts = {.open = settings.open_timeout,
+                      .idle = settings.idle_timeout,
+                      .write_stall = settings.write_stall_timeout};
+  options.worker_threads = settings.worker_threads;
+  options.max_streams = settings.max_streams;
+  options.memory_bytes = settings.memory_bytes;
+  options.stream_memory_bytes = settings.stream_memory_bytes;
+  options.worker_name = settings.worker_name;
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index.get()));
+  for (const std::string& address : server->addresses()) {
+    Log(LogLevel::kInfo,
+        Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
+  }
+  if (!settings.ready_file.empty()) {
+    KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
+  }
+
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  Log(LogLevel::kInfo,
+      Cat(signal_number == SIGTERM ? "SIGTERM" : "SIGINT", ": draining ", server->stream_count(),
+          " streams for up to ", settings.drain.count(), " ms"));
+  server->BeginDrain(settings.drain);
+  WaitForDrain(*server, signals, settings.drain);
+  server->Stop();
+  if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
+  Log(LogLevel::kInfo, "stopped");
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const SettingsResult result = ReadSettings(argc, argv, environ);
+  if (result.exit_code.has_value()) {
+    std::fputs(result.output.c_str(), *result.exit_code == 0 ? stdout : stderr);
+    return *result.exit_code;
+  }
+  SetLogLevel(result.settings.log_level);
+  if (absl::Status status = Serve(result.settings); !status.ok()) {
+    Log(LogLevel::kError, MessageOf(status));
+    return kFailureExitCode;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kerf
+
+int main(int argc, char** argv) { return kerf::Main(argc, argv); }

@@ -1,0 +1,252 @@
+#include "server/settings/settings.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/strings.h"
+#include "base/units.h"
+#include "base/version.h"
+#include "server/front/listen_address.h"
+
+namespace kerf {
+namespace {
+
+constexpr std::string_view kEnvironmentPrefix = "KERFD_";
+constexpr int kUsageExitCode = 2;
+
+constexpr const char* kExamples = R"(
+Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir) and
+from a TOML file (--config), the first before the second before the third.
+
+Examples:
+  kerfd --data-dir /var/lib/kerf                       serve 127.0.0.1:7461
+  kerfd --data-dir /var/lib/kerf --listen unix:/run/kerf.sock --listen 0.0.0.0:7461
+  kerfd --config /etc/kerf/kerfd.toml
+  kerfd --data-dir /var/lib/kerf --print-config > kerfd.toml
+  kerfd --listen 127.0.0.1:0 --ready-file /tmp/kerfd.ready     pick a port and say which
+
+SIGTERM or SIGINT: tells open streams where to resume, takes their commits for --drain-ms, ends.
+A second one ends at once.)";
+
+// Sizes are kept as text until all is read, so that --print-config writes what a person wrote.
+struct Texts {
+  std::string memory = "1G";
+  std::string stream_memory = "16M";
+  std::string log_level = "info";
+};
+
+std::string CheckSize(const std::string& text) {
+  const auto parsed = ParseByteSize(text);
+  return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+std::string CheckListen(const std::string& text) {
+  const auto parsed = ParseListenAddress(text);
+  return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+std::string CheckRole(const std::string& role) {
+  if (role == "all") return "";
+  if (role == "front" || role == "worker") {
+    return "role '" + role + "' is not built yet: this kerfd runs with --role=all only";
+  }
+  return "'" + role + "' is no role: all, front or worker";
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "kerfd";
+  return name.data();
+}
+
+std::string EnvironmentName(const std::string& option) {
+  std::string name(kEnvironmentPrefix);
+  for (const char character : option) {
+    name.push_back(character == '-' ? '_' : static_cast<char>(std::toupper(character)));
+  }
+  return name;
+}
+
+class Builder {
+ public:
+  Builder(CLI::App& app, std::set<std::string>& variables) : app_(app), variables_(variables) {}
+
+  template <typename Value>
+  CLI::Option* Add(const std::string& name, Value& value, const std::string& description) {
+    CLI::Option* const option = app_.add_option("--" + name, value, description);
+    option->envname(EnvironmentName(name))->capture_default_str();
+    variables_.insert(EnvironmentName(name));
+    return option;
+  }
+
+  // A time of at least 1 ms and at most a day, which keeps sums of a few from overflowing anything.
+  void AddMs(const std::string& name, std::uint32_t& value, const std::string& description) {
+    Add(name, value, description)->check(CLI::Range(1u, 86'400'000u))->type_name("MS");
+  }
+
+  void AddSize(const std::string& name, std::string& value, const std::string& description) {
+    Add(name, value, description)->check(CheckSize, "")->type_name("SIZE");
+  }
+
+ private:
+  CLI::App& app_;
+  std::set<std::string>& variables_;
+};
+
+struct Milliseconds {
+  std::uint32_t open = 10'000;
+  std::uint32_t idle = 60'000;
+  std::uint32_t write_stall = 60'000;
+  std::uint32_t drain = 10'000;
+};
+
+void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
+  builder.Add("role", settings.role, "Parts that run in this process: all (front, worker: later)")
+      ->check(CheckRole, "");
+  builder
+      .Add("listen", settings.listen,
+           "Where to serve: unix:PATH or HOST:PORT, port 0 picks one; may be repeated")
+      ->check(CheckListen, "")
+      ->type_name("ADDRESS");
+  builder
+      .Add("data-dir", settings.data_dir,
+           "Folder of the index (DIR/index). Without it the index is in memory and goes with the "
+           "process")
+      ->type_name("DIR");
+  builder
+      .Add("ready-file", settings.ready_file,
+           "Written once kerfd serves: the bound addresses, one a line")
+      ->type_name("FILE");
+  builder.Add("worker-name", settings.worker_name, "Names this process to clients");
+  builder
+      .Add("worker-threads", settings.worker_threads,
+           "Threads that cut and hash; 0: one for each core")
+      ->check(CLI::Range(0u, 1024u));
+  builder.Add("max-streams", settings.max_streams, "Uploads at the same time; more are refused")
+      ->check(CLI::Range(1u, 1'000'000u));
+  builder.AddSize("memory", texts.memory,
+                  "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "
+                  "that wait; gRPC's buffers stay under half of it");
+  builder.AddSize("stream-memory", texts.stream_memory,
+                  "Of one stream: half for its cut buffer, a quarter for messages that wait");
+  builder
+      .Add("max-uncommitted-chunks", settings.limits.max_uncommitted_chunks,
+           "Of one stream; about 150 bytes of memory each")
+      ->check(CLI::Range(1u, 16'777'216u));
+  builder
+      .Add("max-uncommitted-files", settings.limits.max_uncommitted_files,
+           "Of one stream; about 120 bytes of memory each")
+      ->check(CLI::Range(1u, 16'777'216u));
+  builder.AddMs("open-timeout-ms", times.open, "A stream without Open ends after this");
+  builder.AddMs("idle-timeout-ms", times.idle,
+                "A stream that says nothing in mid-file ends after this");
+  builder.AddMs("write-stall-timeout-ms", times.write_stall,
+                "A stream whose client does not read its answers ends after this");
+  builder.AddMs("drain-ms", times.drain, "How long a stopping kerfd still takes commits");
+  builder.Add(
+      "sync-commits", settings.sync_commits,
+      "Wait for the disk on each commit (true or false). Without it a power cut may cost an "
+      "agent a second upload, never its data");
+  builder.Add("log-level", texts.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+}
+
+std::string UnknownVariable(const char* const* environment, const std::set<std::string>& known) {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (name.substr(0, kEnvironmentPrefix.size()) != kEnvironmentPrefix) continue;
+    if (known.count(std::string(name)) == 0) return std::string(name);
+  }
+  return "";
+}
+
+void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) {
+  settings.memory_bytes = *ParseByteSize(texts.memory);
+  settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
+  settings.open_timeout = std::chrono::milliseconds(times.open);
+  settings.idle_timeout = std::chrono::milliseconds(times.idle);
+  settings.write_stall_timeout = std::chrono::milliseconds(times.write_stall);
+  settings.drain = std::chrono::milliseconds(times.drain);
+  static const std::map<std::string, LogLevel> levels = {{"debug", LogLevel::kDebug},
+                                                         {"info", LogLevel::kInfo},
+                                                         {"warning", LogLevel::kWarning},
+                                                         {"error", LogLevel::kError}};
+  settings.log_level = levels.at(texts.log_level);
+}
+
+SettingsResult Usage(const std::string& message) {
+  SettingsResult result;
+  result.exit_code = kUsageExitCode;
+  result.output = "kerfd: " + message + "\nSee kerfd --help.\n";
+  return result;
+}
+
+SettingsResult Done(std::string output) {
+  SettingsResult result;
+  result.exit_code = 0;
+  result.output = std::move(output);
+  return result;
+}
+
+SettingsResult Read(int argc, const char* const* argv, const char* const* environment) {
+  SettingsResult result;
+  Settings& settings = result.settings;
+  settings.role = "all";
+  settings.listen = {"127.0.0.1:7461"};
+  settings.worker_name = HostName();
+  settings.max_streams = 1024;
+  Texts texts;
+  Milliseconds times;
+  bool print_config = false;
+
+  CLI::App app(
+      "kerfd cuts and fingerprints what backup agents send, and says which chunks are new.",
+      "kerfd");
+  app.footer(kExamples);
+  app.set_config("--config", "", "A TOML file of settings, as --print-config writes it")
+      ->check(CLI::ExistingFile)
+      ->envname("KERFD_CONFIG");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_version_flag("--version", Cat("kerfd ", kVersion));
+  app.add_flag("--print-config", print_config, "Print the effective settings as TOML and end")
+      ->configurable(false);
+  std::set<std::string> variables = {"KERFD_CONFIG"};
+  Builder builder(app, variables);
+  AddOptions(builder, settings, texts, times);
+
+  if (const std::string unknown = UnknownVariable(environment, variables); !unknown.empty()) {
+    return Usage("the environment variable " + unknown + " is no setting");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return Done(app.help());
+  } catch (const CLI::CallForVersion&) {
+    return Done(Cat("kerfd ", kVersion, "\n"));
+  } catch (const CLI::ParseError& error) {
+    return Usage(error.what());
+  }
+  Convert(texts, times, settings);
+  if (print_config)
+    return Done(app.config_to_str(/*default_also=*/true, /*write_description=*/true));
+  return result;
+}
+
+}  // namespace
+
+SettingsResult ReadSettings(int argc, const char* const* argv, const char* const* environment) {
+  // CLI11 throws; nothing of it leaves this file.
+  try {
+    return Read(argc, argv, environment);
+  } catch (const std::exception& error) {
+    return Usage(error.what());
+  }
+}
+
+}  // namespace kerf

@@ -1,0 +1,49 @@
+// kerfd's settings: flags, KERFD_ environment and a TOML file, the former before the latter.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/logging/logging.h"
+#include "server/session/session.h"
+
+namespace kerf {
+
+struct Settings {
+  std::string role;
+  std::vector<std::string> listen;
+  // Empty: an index in memory.
+  std::string data_dir;
+  // Empty: none.
+  std::string ready_file;
+  std::string worker_name;
+  std::uint32_t worker_threads = 0;
+  std::uint32_t max_streams = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t stream_memory_bytes = 0;
+  SessionLimits limits;
+  std::chrono::milliseconds open_timeout{0};
+  std::chrono::milliseconds idle_timeout{0};
+  std::chrono::milliseconds write_stall_timeout{0};
+  std::chrono::milliseconds drain{0};
+  bool sync_commits = false;
+  LogLevel log_level = LogLevel::kInfo;
+};
+
+// What the command line asks for.
+struct SettingsResult {
+  // Set: the program ends with this exit code, 0 after --help, --version or --print-config, 2 for
+  // wrong usage. `output` goes to standard output for 0, else to standard error.
+  std::optional<int> exit_code;
+  std::string output;
+  Settings settings;
+};
+
+// Reads everything and checks it. `environment` is a null-terminated list of KEY=VALUE; a KERFD_
+// variable that is no setting is an error, as is an unknown key of the file.
+SettingsResult ReadSettings(int argc, const char* const* argv, const char* const* environment);
+
+}  // namespace kerf
