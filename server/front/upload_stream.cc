@@ -159,9 +159,11 @@ void UploadStream::FinishLocked(const absl::Status& status) {
   unsent_.clear();
   unsent_bytes_ = 0;
   if (!status.ok()) {
-    Log(status.code() == absl::StatusCode::kInternal ? LogLevel::kError : LogLevel::kInfo,
-        Cat("stream ", session_id_, " of ", context_->peer(), " ended: ", ReasonNameOf(status),
-            ": ", MessageOf(status)));
+    const LogLevel level = status.code() == absl::StatusCode::kInternal    ? LogLevel::kError
+                           : status.code() == absl::StatusCode::kCancelled ? LogLevel::kDebug
+                                                                           : LogLevel::kInfo;
+    Log(level, Cat("stream ", session_id_, " of ", context_->peer(),
+                   " ended: ", ReasonNameOf(status), ": ", MessageOf(status)));
   }
   engine_->Cancel();
   ServerBidiReactor::Finish(ToGrpcStatus(status));

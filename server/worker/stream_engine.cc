@@ -60,6 +60,7 @@ StreamEngine::StreamEngine(const EngineContext* context, std::string session_id,
 StreamEngine::~StreamEngine() { context_->input_budget->Release(queued_bytes_.load()); }
 
 void StreamEngine::Push(std::unique_ptr<FrameSource> message) {
+  if (cancelled_.load()) return;
   const std::size_t size_bytes = message->size_bytes();
   context_->input_budget->ForceReserve(size_bytes);
   queued_bytes_.fetch_add(size_bytes);

@@ -24,6 +24,20 @@ namespace {
 // A guard against a hang, not a measure: nothing here is waited for that long unless it is broken.
 constexpr std::chrono::seconds kPatience{60};
 
+// Gone with the process. Not in TEST_TMPDIR: its path is longer than a socket's may be.
+class SocketFolder {
+ public:
+  SocketFolder() : path_("/tmp/kerf-test-XXXXXX") { KERF_CHECK(mkdtemp(path_.data()) != nullptr); }
+  ~SocketFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 std::span<const std::uint8_t> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
@@ -31,18 +45,17 @@ std::span<const std::uint8_t> AsBytes(std::string_view text) {
 }  // namespace
 
 std::string FreshSocketAddress() {
+  static const SocketFolder folder;
   static std::atomic<int> counter{0};
-  const std::string name = Cat("/kerf-", getpid(), "-", counter.fetch_add(1), ".sock");
-  const char* const folder = std::getenv("TEST_TMPDIR");
-  std::string path = Cat(std::string(folder == nullptr ? "/tmp" : folder), name);
-  if (path.size() > 100) path = "/tmp" + name;
-  return "unix:" + path;
+  return Cat("unix:", folder.path(), "/", counter.fetch_add(1), ".sock");
 }
 
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   // A connection of its own, not one that another test's channel has open.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A window that does not grow: who does not read is soon noticed.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 

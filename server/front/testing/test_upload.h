@@ -19,7 +19,7 @@
 
 namespace kerf {
 
-// A fresh path for a unix socket; short enough for one wherever the test runs.
+// A fresh path for a unix socket.
 std::string FreshSocketAddress();
 
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);

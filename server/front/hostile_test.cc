@@ -1,0 +1,367 @@
+// Clients that lie, babble, stall, or are too many: each ends with a clear status, memory stays
+// bounded, and others are served meanwhile.
+#include <grpcpp/impl/codegen/rpc_method.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "server/front/server.h"
+#include "server/front/testing/test_upload.h"
+#include "server/index/memory_index.h"
+
+namespace kerf {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Small chunks, so that little data makes many answers.
+constexpr const char* kSmallChunks = "fastcdc2020:min=512,avg=2048,max=8192,level=1";
+
+std::string RandomContent(std::size_t size_bytes, std::uint64_t seed) {
+  std::string content(size_bytes, '\0');
+  Random(seed).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+  return content;
+}
+
+// Sends the messages as they are.
+grpc::Status SendRaw(const std::shared_ptr<grpc::Channel>& channel,
+                     const std::vector<std::string>& messages) {
+  const grpc::internal::RpcMethod method("/kerf.v1.ChunkingService/Upload",
+                                         grpc::internal::RpcMethod::BIDI_STREAMING, channel);
+  grpc::ClientContext context;
+  const std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
+          channel.get(), method, &context));
+  for (const std::string& message : messages) {
+    const grpc::Slice slice(message);
+    if (!stream->Write(grpc::ByteBuffer(&slice, 1))) break;
+  }
+  stream->WritesDone();
+  grpc::ByteBuffer answer;
+  while (stream->Read(&answer)) {
+  }
+  return stream->Finish();
+}
+
+class HostileTest : public testing::Test {
+ protected:
+  void Start() {
+    options_.listen = {FreshSocketAddress()};
+    options_.worker_threads = 2;
+    options_.watchdog_interval = milliseconds(0);
+    options_.clock = [this] { return TimePoint(milliseconds(now_ms_.load())); };
+    auto server = Server::Start(options_, index_.get());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = Connect();
+  }
+  void TearDown() override {
+    if (server_ != nullptr) server_->Stop();
+  }
+
+  std::shared_ptr<grpc::Channel> Connect() { return ConnectTo(server_->addresses()[0]); }
+
+  // Lets the time pass in steps until the server has acted on it.
+  void PassTimeUntil(const std::function<bool()>& condition, int step_ms) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!condition() && std::chrono::steady_clock::now() < deadline) {
+      server_->CheckTimeouts();
+      now_ms_ += step_ms;
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(condition());
+  }
+
+  // A whole upload of a client that behaves.
+  void ExpectServed() {
+    TestUpload upload(Connect());
+    const std::string content = RandomContent(100'000, 1);
+    const v1::Open open = OpenFor("innocent");
+    ASSERT_TRUE(upload.SendOpen(open));
+    ASSERT_TRUE(upload.SendFile(content, 10'000));
+    upload.WritesDone();
+    const grpc::Status status = upload.WaitForEnd();
+    EXPECT_TRUE(status.ok()) << ReasonOf(status) << ": " << status.error_message();
+    EXPECT_EQ(upload.RecipeOf(1), PlainRecipe(content, open));
+  }
+
+  std::string ReasonAfter(const std::vector<v1::UploadRequest>& requests) {
+    TestUpload upload(channel_);
+    for (const v1::UploadRequest& request : requests) {
+      if (!upload.Send(request)) break;
+    }
+    upload.WritesDone();
+    const grpc::Status status = upload.WaitForEnd();
+    return status.ok() ? "OK" : ReasonOf(status);
+  }
+
+  ServerOptions options_;
+  std::atomic<std::int64_t> now_ms_{1'000'000};
+  std::unique_ptr<Index> index_ = CreateMemoryIndex();
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+v1::UploadRequest Opening() {
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenFor("home");
+  return request;
+}
+
+TEST_F(HostileTest, LiesAreAnsweredWithTheirReason) {
+  options_.stream_memory_bytes = 4 * kMiB;
+  Start();
+  v1::UploadRequest request = Opening();
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data("twelve bytes");
+  v1::FileEnd* end = request.add_frames()->mutable_file_end();
+  end->set_size_bytes(12);
+  end->set_content_hash(ContentHashOf("twelve bytes"));
+  EXPECT_EQ(ReasonAfter({request}), "OK");
+  end->set_size_bytes(13);
+  EXPECT_EQ(ReasonAfter({request}), "SIZE_MISMATCH");
+  end->set_size_bytes(12);
+  end->set_content_hash(ContentHashOf("other bytes!"));
+  EXPECT_EQ(ReasonAfter({request}), "CONTENT_MISMATCH");
+  request.mutable_frames()->RemoveLast();
+  EXPECT_EQ(ReasonAfter({request}), "UNFINISHED_FILE");
+  request.mutable_frames(1)->mutable_file_begin()->set_start_offset(~std::uint64_t{0});
+  EXPECT_EQ(ReasonAfter({request}), "OFFSET_TOO_LARGE");
+  EXPECT_EQ(ReasonAfter({}), "FRAME_ORDER");
+  EXPECT_EQ(ReasonAfter({Opening(), Opening()}), "FRAME_ORDER");
+  request = Opening();
+  request.add_frames();
+  EXPECT_EQ(ReasonAfter({request}), "MALFORMED_MESSAGE");
+  request = Opening();
+  request.mutable_frames(0)->mutable_open()->set_profile(
+      "fastcdc2020:min=65536,avg=1048576,max=4194304,level=1");
+  EXPECT_EQ(ReasonAfter({request}), "PROFILE_TOO_LARGE");
+  request = Opening();
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data(std::string(4u << 20, 'x'));
+  EXPECT_EQ(ReasonAfter({request}), "MESSAGE_TOO_LARGE");
+  ExpectServed();
+}
+
+TEST_F(HostileTest, ForeignDigestsAreNotCommitted) {
+  Start();
+  v1::UploadRequest request = Opening();
+  v1::CommitEntry* entry = request.add_frames()->mutable_commit()->add_entries();
+  entry->set_digest(std::string(32, 'f'));
+  entry->set_locator("nowhere");
+  EXPECT_EQ(ReasonAfter({request}), "UNKNOWN_DIGEST");
+  EXPECT_EQ(index_->Stats({"home", DigestAlgorithm::kBlake3})->entry_count, 0u);
+}
+
+TEST_F(HostileTest, GarbageEndsWithAReason) {
+  Start();
+  Random random(TestSeed());
+  v1::UploadRequest request = Opening();
+  for (int file = 0; file < 3; ++file) {
+    request.add_frames()->mutable_file_begin()->set_file_key("key");
+    request.add_frames()->set_data("some data");
+    v1::FileEnd* end = request.add_frames()->mutable_file_end();
+    end->set_size_bytes(9);
+    end->set_content_hash(ContentHashOf("some data"));
+  }
+  const std::string valid = request.SerializeAsString();
+  for (int round = 0; round < 200; ++round) {
+    std::string message = valid;
+    if (random.OneIn(3)) {
+      message = RandomContent(random.Below(300), random.Next());
+    } else if (random.OneIn(2)) {
+      message.resize(random.Below(message.size()));
+    } else {
+      for (std::uint64_t flips = random.Between(1, 4); flips > 0; --flips) {
+        message[random.Below(message.size())] ^= static_cast<char>(1u << random.Below(8));
+      }
+    }
+    const grpc::Status status = SendRaw(channel_, {message, message});
+    ASSERT_FALSE(status.ok());
+    const std::string reason = ReasonOf(status);
+    ASSERT_TRUE(reason.find(' ') == std::string::npos) << reason;
+    ASSERT_NE(reason, "INTERNAL") << status.error_message();
+  }
+  ExpectServed();
+}
+
+TEST_F(HostileTest, WhoNeverReadsIsEndedAndOthersAreServed) {
+  options_.memory_bytes = 64 * kMiB;
+  options_.stream_memory_bytes = 8 * kMiB;
+  // The clock of this test runs ahead of the writer.
+  options_.timeouts.idle = std::chrono::hours(24);
+  options_.timeouts.open = std::chrono::hours(24);
+  Start();
+  const std::string content = RandomContent(1'000'000, TestSeed());
+  TestUpload upload(channel_, /*read=*/false);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home", kSmallChunks)));
+  std::atomic<int> sent_count{0};
+  std::thread writer([&] {
+    while (upload.SendFile(content, 500'000)) ++sent_count;
+  });
+  // 500 bytes of answers for each 10 kB: the window and the answer budget fill, and then everything
+  // stops. Time passes only when nothing moves; if that was a mistake, nothing is ended yet.
+  const auto is_ended = [&] {
+    return sent_count.load() > 0 && server_->used_memory_bytes() < 500'000;
+  };
+  for (int last_count = -1; !is_ended(); last_count = sent_count.load()) {
+    std::this_thread::sleep_for(milliseconds(100));
+    if (sent_count.load() != last_count) continue;
+    now_ms_ += options_.timeouts.write_stall.count();
+    server_->CheckTimeouts();
+    // Once more the same time, and the call would be cancelled.
+    for (int look = 0; look < 2'000 && !is_ended(); ++look) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+  EXPECT_LE(server_->peak_memory_bytes(), options_.memory_bytes);
+  EXPECT_LE(server_->used_memory_bytes(), 1 * kMiB);
+  ExpectServed();
+  const grpc::Status status = upload.WaitForEnd();
+  writer.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+  EXPECT_EQ(ReasonOf(status), "READ_STALLED");
+}
+
+TEST_F(HostileTest, WhoReadsSlowlyGetsEverything) {
+  options_.memory_bytes = 64 * kMiB;
+  options_.stream_memory_bytes = 8 * kMiB;
+  Start();
+  const std::string content = RandomContent(8'000'000, TestSeed());
+  const v1::Open open = OpenFor("home", kSmallChunks);
+  TestUpload upload(channel_, /*read=*/false);
+  ASSERT_TRUE(upload.SendOpen(open));
+  std::thread writer([&] {
+    EXPECT_TRUE(upload.SendFile(content, 100'000));
+    upload.WritesDone();
+  });
+  // Long, but less than the timeout: nothing is ended.
+  for (int look = 0; look < 50; ++look) {
+    now_ms_ += options_.timeouts.write_stall.count() / 100;
+    server_->CheckTimeouts();
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const grpc::Status status = upload.WaitForEnd();
+  writer.join();
+  EXPECT_TRUE(status.ok()) << ReasonOf(status);
+  EXPECT_EQ(upload.RecipeOf(1), PlainRecipe(content, open));
+}
+
+TEST_F(HostileTest, SilenceEndsAStreamWhereItIsWaitedFor) {
+  Start();
+  TestUpload unopened(channel_);
+  TestUpload in_file(channel_);
+  TestUpload between_files(channel_);
+  ASSERT_TRUE(between_files.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(in_file.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(in_file.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  const auto opened = [](const std::vector<v1::UploadAnswer>& answers) { return !answers.empty(); };
+  ASSERT_TRUE(between_files.WaitFor(opened));
+  ASSERT_TRUE(in_file.WaitFor(opened));
+  std::atomic<bool> ended{false};
+  std::thread waiter([&] {
+    EXPECT_EQ(ReasonOf(unopened.WaitForEnd()), "OPEN_TIMEOUT");
+    EXPECT_EQ(ReasonOf(in_file.WaitForEnd()), "IDLE_TIMEOUT");
+    ended = true;
+  });
+  PassTimeUntil([&] { return ended.load(); }, 1'000);
+  waiter.join();
+  // A metadata stream stays open for hours.
+  ASSERT_TRUE(between_files.SendFile("still there"));
+  between_files.WritesDone();
+  EXPECT_TRUE(between_files.WaitForEnd().ok());
+}
+
+TEST_F(HostileTest, ThousandsOfStreams) {
+  constexpr std::size_t kTaken = 200;
+  constexpr std::size_t kOpened = 2'000;
+  options_.max_streams = kTaken;
+  Start();
+  std::vector<std::unique_ptr<TestUpload>> uploads;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int index = 0; index < 4; ++index) channels.push_back(Connect());
+  for (std::size_t index = 0; index < kOpened; ++index) {
+    uploads.push_back(std::make_unique<TestUpload>(channels[index % channels.size()], false));
+    uploads.back()->SendOpen(OpenFor("home"));
+    if (index < kTaken) {
+      uploads.back()->StartReading();
+      ASSERT_TRUE(uploads.back()->WaitFor([](const auto& answers) { return !answers.empty(); }));
+    }
+  }
+  for (std::size_t index = kTaken; index < kOpened; ++index) {
+    const grpc::Status status = uploads[index]->WaitForEnd();
+    ASSERT_EQ(ReasonOf(status), "TOO_MANY_STREAMS") << index;
+    ASSERT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
+  EXPECT_EQ(server_->stream_count(), kTaken);
+  // An idle stream costs little.
+  EXPECT_LE(server_->used_memory_bytes(), kTaken * 32 * kKiB);
+  for (std::size_t index = 0; index < kTaken; ++index) {
+    uploads[index]->WritesDone();
+    ASSERT_TRUE(uploads[index]->WaitForEnd().ok());
+  }
+  uploads.clear();
+  while (server_->stream_count() > 0) std::this_thread::yield();
+  ExpectServed();
+}
+
+TEST_F(HostileTest, MemoryIsHeldUnderItsLimit) {
+  options_.memory_bytes = 16 * kMiB;
+  options_.stream_memory_bytes = 8 * kMiB;
+  Start();
+  const v1::Open open = OpenFor("home");
+  const std::string content = RandomContent(3'000'000, TestSeed());
+  std::vector<std::unique_ptr<TestUpload>> uploads;
+  for (int index = 0; index < 12; ++index) {
+    uploads.push_back(std::make_unique<TestUpload>(channel_));
+    ASSERT_TRUE(uploads.back()->SendOpen(open));
+  }
+  std::vector<std::thread> writers;
+  std::atomic<int> refused{0};
+  for (const auto& upload : uploads) {
+    writers.emplace_back([&, &mine = *upload] {
+      mine.SendFile(content, 300'000);
+      mine.WritesDone();
+      const grpc::Status status = mine.WaitForEnd();
+      if (!status.ok()) {
+        EXPECT_EQ(ReasonOf(status), "MEMORY_EXHAUSTED");
+        ++refused;
+        return;
+      }
+      EXPECT_EQ(mine.RecipeOf(1), PlainRecipe(content, open));
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_LT(refused.load(), 12);
+  EXPECT_LE(server_->peak_memory_bytes(), options_.memory_bytes);
+  uploads.clear();
+  while (server_->stream_count() > 0) std::this_thread::yield();
+  EXPECT_EQ(server_->used_memory_bytes(), 0u);
+}
+
+TEST_F(HostileTest, ClientsThatVanishLeaveNothing) {
+  Start();
+  Random random(TestSeed());
+  const std::string content = RandomContent(2'000'000, random.Next());
+  for (int round = 0; round < 20; ++round) {
+    TestUpload upload(channel_);
+    upload.SendOpen(OpenFor("home"));
+    std::thread writer([&] { upload.SendFile(content, 50'000); });
+    for (std::uint64_t spin = random.Below(2'000); spin > 0; --spin) std::this_thread::yield();
+    upload.Cancel();
+    writer.join();
+  }
+  while (server_->stream_count() > 0) std::this_thread::yield();
+  ExpectServed();
+  while (server_->used_memory_bytes() > 0) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace kerf

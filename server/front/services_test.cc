@@ -1,0 +1,290 @@
+// Everything beside uploads: capabilities, the index service, health, drain, addresses.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "kerf/v1/chunking.grpc.pb.h"
+#include "kerf/v1/index.grpc.pb.h"
+#include "server/front/listen_address.h"
+#include "server/front/server.h"
+#include "server/front/testing/test_upload.h"
+#include "server/index/memory_index.h"
+
+namespace kerf {
+namespace {
+
+class ServicesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.listen = {FreshSocketAddress(), "127.0.0.1:0"};
+    options_.worker_threads = 1;
+    auto server = Server::Start(options_, index_.get());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = ConnectTo(server_->addresses()[1]);
+  }
+  void TearDown() override {
+    if (server_ != nullptr) server_->Stop();
+  }
+
+  ServerOptions options_;
+  std::unique_ptr<Index> index_ = CreateMemoryIndex();
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(ServicesTest, SaysWhatItCanDo) {
+  const auto stub = v1::ChunkingService::NewStub(channel_);
+  grpc::ClientContext context;
+  v1::GetCapabilitiesResponse response;
+  ASSERT_TRUE(stub->GetCapabilities(&context, {}, &response).ok());
+  EXPECT_EQ(response.version(), "0.1.0");
+  EXPECT_GT(response.profiles_size(), 0);
+  EXPECT_EQ(response.digest_algorithms_size(), 3);
+  EXPECT_EQ(response.limits().max_uncommitted_chunks(), 65'536u);
+  EXPECT_EQ(response.limits().max_uncommitted_files(), 16'384u);
+}
+
+TEST_F(ServicesTest, IndexRoundTrip) {
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::RepositoryRef repository;
+  repository.set_repository("home");
+  repository.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  v1::IndexEntry entry;
+  entry.set_digest(std::string(32, 'd'));
+  entry.set_length_bytes(77);
+  entry.set_locator("pack 1");
+
+  v1::CommitChunksRequest commit;
+  *commit.mutable_repository() = repository;
+  commit.set_store_epoch(1);
+  *commit.add_entries() = entry;
+  v1::CommitChunksResponse committed;
+  grpc::ClientContext commit_context;
+  ASSERT_TRUE(stub->CommitChunks(&commit_context, commit, &committed).ok());
+  EXPECT_EQ(committed.entry_count(), 1u);
+
+  v1::LookupChunksRequest lookup;
+  *lookup.mutable_repository() = repository;
+  lookup.set_store_epoch(1);
+  lookup.add_digests(entry.digest());
+  lookup.add_digests(std::string(32, 'e'));
+  v1::LookupChunksResponse answers;
+  grpc::ClientContext lookup_context;
+  ASSERT_TRUE(stub->LookupChunks(&lookup_context, lookup, &answers).ok());
+  ASSERT_EQ(answers.answers_size(), 2);
+  EXPECT_EQ(answers.answers(0).verdict(), v1::VERDICT_DUPLICATE);
+  EXPECT_EQ(answers.answers(0).entry().SerializeAsString(), entry.SerializeAsString());
+  EXPECT_EQ(answers.answers(1).verdict(), v1::VERDICT_NEW);
+  EXPECT_FALSE(answers.answers(1).has_entry());
+
+  v1::GetIndexStatsRequest stats;
+  *stats.mutable_repository() = repository;
+  v1::GetIndexStatsResponse counted;
+  grpc::ClientContext stats_context;
+  ASSERT_TRUE(stub->GetIndexStats(&stats_context, stats, &counted).ok());
+  EXPECT_EQ(counted.entry_count(), 1u);
+  EXPECT_EQ(counted.backend(), "memory");
+
+  v1::ForgetChunksRequest forget;
+  *forget.mutable_repository() = repository;
+  forget.set_store_epoch(2);
+  *forget.add_entries() = entry;
+  v1::ForgetChunksResponse forgotten;
+  grpc::ClientContext forget_context;
+  ASSERT_TRUE(stub->ForgetChunks(&forget_context, forget, &forgotten).ok());
+  EXPECT_EQ(forgotten.forgotten_count(), 1u);
+
+  v1::AdvanceEpochRequest advance;
+  *advance.mutable_repository() = repository;
+  advance.set_store_epoch(2);
+  v1::AdvanceEpochResponse advanced;
+  grpc::ClientContext advance_context;
+  ASSERT_TRUE(stub->AdvanceEpoch(&advance_context, advance, &advanced).ok());
+  advance.set_store_epoch(1);
+  grpc::ClientContext behind_context;
+  const grpc::Status behind = stub->AdvanceEpoch(&behind_context, advance, &advanced);
+  EXPECT_EQ(behind.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(behind), "EPOCH_BEHIND");
+}
+
+TEST_F(ServicesTest, IndexRequestsAreChecked) {
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::LookupChunksRequest lookup;
+  lookup.set_store_epoch(1);
+  v1::LookupChunksResponse answers;
+  const auto reason = [&] {
+    grpc::ClientContext context;
+    const grpc::Status status = stub->LookupChunks(&context, lookup, &answers);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  EXPECT_EQ(reason(), "BAD_FIELD");
+  lookup.mutable_repository()->set_repository("home");
+  EXPECT_EQ(reason(), "BAD_FIELD");
+  lookup.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_XXH3_128);
+  EXPECT_EQ(reason(), "OK");
+  lookup.add_digests("short");
+  EXPECT_EQ(reason(), "BAD_FIELD");
+  lookup.clear_digests();
+  for (int count = 0; count < 65'537; ++count) lookup.add_digests(std::string(16, 'd'));
+  EXPECT_EQ(reason(), "BAD_FIELD");
+}
+
+TEST_F(ServicesTest, StaleChunksAreForgottenAndCommittedAnew) {
+  const v1::Open open = OpenFor("home");
+  const std::string content = "a chunk that the store has lost";
+  const std::string digest = PlainRecipe(content, open)[0].digest;
+  const auto upload_once = [&](bool stale) {
+    TestUpload upload(channel_);
+    ASSERT_TRUE(upload.SendOpen(open));
+    ASSERT_TRUE(upload.SendFile(content));
+    ASSERT_TRUE(upload.WaitFor(
+        [](const auto& answers) { return answers.size() >= 2 && answers[1].has_chunks(); }));
+    if (!stale) {
+      EXPECT_EQ(upload.ChunksOf(1)[0].verdict(), v1::VERDICT_NEW);
+      ASSERT_TRUE(upload.CommitAnswered("old place"));
+      ASSERT_TRUE(upload.WaitForDone(1));
+      // A second Commit of the same digest finds it in the index and changes nothing.
+      ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) {
+        auto* entry = frame.mutable_commit()->add_entries();
+        entry->set_digest(digest);
+        entry->set_locator("third place");
+      }));
+    } else {
+      EXPECT_EQ(upload.ChunksOf(1)[0].verdict(), v1::VERDICT_DUPLICATE);
+      EXPECT_EQ(upload.ChunksOf(1)[0].locator(), "old place");
+      ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) {
+        auto* entry = frame.mutable_report_stale()->add_entries();
+        entry->set_digest(digest);
+        entry->set_locator("old place");
+      }));
+      ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) {
+        auto* entry = frame.mutable_commit()->add_entries();
+        entry->set_digest(digest);
+        entry->set_locator("new place");
+      }));
+    }
+    upload.WritesDone();
+    const grpc::Status status = upload.WaitForEnd();
+    EXPECT_TRUE(status.ok()) << ReasonOf(status);
+  };
+  upload_once(false);
+  upload_once(true);
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  ASSERT_TRUE(upload.SendFile(content));
+  ASSERT_TRUE(upload.WaitForDone(1));
+  EXPECT_EQ(upload.ChunksOf(1)[0].locator(), "new place");
+}
+
+TEST_F(ServicesTest, DrainSaysWhereToResume) {
+  const v1::Open open = OpenFor("home");
+  const std::string content(1'000'000, 'z');
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); }));
+  const auto has_chunks = [](const std::vector<v1::UploadAnswer>& answers) {
+    return !answers.empty() && answers.back().has_chunks();
+  };
+  ASSERT_TRUE(upload.WaitFor(has_chunks));
+  server_->BeginDrain(std::chrono::milliseconds(5'000));
+
+  const auto said_go_away = [](const std::vector<v1::UploadAnswer>& answers) {
+    return !answers.empty() && answers.back().has_go_away();
+  };
+  ASSERT_TRUE(upload.WaitFor(said_go_away));
+  EXPECT_EQ(upload.answers().back().go_away().drain_ms(), 5'000u);
+  EXPECT_EQ(upload.answers().back().go_away().files_size(), 0);
+
+  // Commits are still taken, more data is dropped.
+  const std::uint64_t answered = upload.ChunksOf(1).back().end_offset();
+  ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); }));
+  ASSERT_TRUE(upload.CommitAnswered());
+  ASSERT_TRUE(upload.WaitFor(
+      [](const std::vector<v1::UploadAnswer>& answers) { return answers.back().has_committed(); }));
+  const v1::Committed committed = upload.answers().back().committed();
+  ASSERT_EQ(committed.files_size(), 1);
+  EXPECT_EQ(committed.files(0).durable_offset(), answered);
+  {
+    TestUpload refused(channel_);
+    EXPECT_EQ(ReasonOf(refused.WaitForEnd()), "DRAINING");
+  }
+  upload.WritesDone();
+  const grpc::Status status = upload.WaitForEnd();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "DRAINING");
+  server_->Stop();
+  server_.reset();
+
+  // Another server goes on from the durable offset: prefix and rest are the whole recipe.
+  SetUp();
+  TestUpload resumed(channel_);
+  ASSERT_TRUE(resumed.SendOpen(open));
+  ASSERT_TRUE(resumed.SendFile(std::string_view(content).substr(answered), 10'000, answered));
+  resumed.WritesDone();
+  EXPECT_TRUE(resumed.WaitForEnd().ok());
+  std::vector<RecipeChunk> recipe = upload.RecipeOf(1);
+  const std::vector<RecipeChunk> rest = resumed.RecipeOf(1);
+  recipe.insert(recipe.end(), rest.begin(), rest.end());
+  EXPECT_EQ(recipe, PlainRecipe(content, open));
+}
+
+TEST_F(ServicesTest, StopEndsOpenStreams) {
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.WaitFor([](const auto& answers) { return !answers.empty(); }));
+  server_->Stop();
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "DRAINING");
+}
+
+TEST_F(ServicesTest, TakenAddressesAreErrors) {
+  ServerOptions again = options_;
+  again.listen = {server_->addresses()[1]};
+  EXPECT_EQ(Server::Start(again, index_.get()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  again.listen = {server_->addresses()[0]};
+  const absl::Status status = Server::Start(again, index_.get()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(status.message()).find("another server"), std::string::npos) << status;
+}
+
+TEST(ListenAddress, DeadSocketsAreReplaced) {
+  const std::string path = FreshSocketAddress().substr(5);
+  EXPECT_TRUE(PrepareUnixSocket(path).ok());
+  const int server = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  ASSERT_EQ(bind(server, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(server, 1), 0);
+  EXPECT_FALSE(PrepareUnixSocket(path).ok());
+  close(server);
+  EXPECT_TRUE(PrepareUnixSocket(path).ok());
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  std::ofstream(path) << "a plain file";
+  EXPECT_FALSE(PrepareUnixSocket(path).ok());
+  unlink(path.c_str());
+}
+
+TEST(ListenAddress, IsReadStrictly) {
+  EXPECT_TRUE(ParseListenAddress("127.0.0.1:0").ok());
+  EXPECT_TRUE(ParseListenAddress("[::1]:7461").ok());
+  EXPECT_TRUE(ParseListenAddress("unix:/run/kerf.sock")->is_unix);
+  for (const char* text :
+       {"", "localhost", ":1", "host:", "host:99999", "host:x", "::1:80", "unix:", "host:-1"}) {
+    EXPECT_FALSE(ParseListenAddress(text).ok()) << text;
+  }
+  EXPECT_FALSE(ParseListenAddress("unix:/" + std::string(200, 'x')).ok());
+}
+
+}  // namespace
+}  // namespace kerf
