@@ -33,6 +33,8 @@ namespace {
 // How far a collection raises the epoch: once to fence late commits off, once when all is
 // forgotten.
 constexpr std::uint64_t kEpochsPerCollection = 2;
+// How often an index may lose what it was told to forget before the collection gives up.
+constexpr int kMaxForgetRounds = 3;
 
 // Collects chunks for one kind of call on the index.
 class IndexBatch {
@@ -84,6 +86,7 @@ class Collection {
   void ChooseTargets();
   absl::Status PublishPlan();
   absl::Status Forget();
+  absl::Status AdvanceIndex();
   absl::Status Move();
   absl::Status MoveChunks(PackWriter& writer);
   absl::Status CommitMoves(const std::vector<SealedPack>& sealed);
@@ -218,6 +221,7 @@ absl::Status Collection::Forget() {
   IndexBatch batch([this](std::span<const StoredChunk> chunks) {
     return server_.Forget(report_.epoch - 1, chunks);
   });
+  report_.condemned_chunk_count = 0;
   for (Target& target : targets_) {
     target.has_live = marks_->live_count(target.pack_index) > 0;
     const KnownPack& pack = marks_->pack(target.pack_index);
@@ -231,6 +235,21 @@ absl::Status Collection::Forget() {
     }
   }
   return batch.Flush();
+}
+
+// An index that went back in time after the fence has lost what it forgot, and shows it by its
+// epoch.
+absl::Status Collection::AdvanceIndex() {
+  std::uint64_t expected_epoch = report_.epoch - 1;
+  for (int round = 0; round < kMaxForgetRounds; ++round) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch));
+    if (epoch_before == expected_epoch) return absl::OkStatus();
+    expected_epoch = report_.epoch;
+    KERF_RETURN_IF_ERROR(Forget());
+  }
+  return absl::AbortedError(
+      "the index has lost what it was told, several times over; see to the server, then run this "
+      "again");
 }
 
 absl::Status Collection::MoveChunks(PackWriter& writer) {
@@ -354,7 +373,7 @@ absl::StatusOr<CollectionReport> Collection::Run() {
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
     KERF_RETURN_IF_ERROR(store_.WriteEpoch(fence_epoch));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
-    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(fence_epoch));
+    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(fence_epoch).status());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
     KERF_RETURN_IF_ERROR(MarkRoots());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarkedAgain));
@@ -362,7 +381,7 @@ absl::StatusOr<CollectionReport> Collection::Run() {
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kForgotten));
     KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
-    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(report_.epoch));
+    KERF_RETURN_IF_ERROR(AdvanceIndex());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
     KERF_RETURN_IF_ERROR(Move());
     KERF_RETURN_IF_ERROR(Delete(false));

@@ -20,8 +20,9 @@ namespace kerf::agent {
 class CollectionIndex {
  public:
   virtual ~CollectionIndex() = default;
-  // Index::AdvanceEpoch. From then on, commits of sessions of an earlier epoch are refused.
-  virtual absl::Status AdvanceEpoch(std::uint64_t epoch) = 0;
+  // Index::AdvanceEpoch: returns the epoch before. From then on, commits of sessions of an earlier
+  // epoch are refused.
+  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) = 0;
   // Index::Forget: an entry whose locator differs stays.
   virtual absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
   // Index::Commit with `replace`.
@@ -90,7 +91,8 @@ struct CollectionReport {
 };
 
 // FailedPrecondition if another collection runs, or if a checked snapshot cannot be read: then
-// nobody knows what it references. The index's errors come back as they are; run it again.
+// nobody knows what it references. Aborted if the index keeps losing what it was told. The index's
+// errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 
