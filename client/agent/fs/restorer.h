@@ -42,12 +42,15 @@ enum class OverwritePolicy {
 // "refuse", "never", "if-changed", "always".
 std::optional<OverwritePolicy> ParseOverwritePolicy(std::string_view name);
 
+inline constexpr unsigned kMaxRestoreThreads = 16;
+
 struct RestoreOptions {
   OverwritePolicy overwrite = OverwritePolicy::kRefuse;
-  // Threads that write files; 0 takes as many as there are cores.
+  // Threads that write files; 0 takes as many as there are cores, at most kMaxRestoreThreads.
   unsigned thread_count = 0;
   // Called for every node that could not be restored, or not completely, with its path in the
-  // snapshot; from several threads, one at a time. The run goes on.
+  // snapshot; from several threads, one at a time. The run goes on. What lies below a directory
+  // that could not be restored is counted, and not reported again.
   std::function<void(const std::string& path, const absl::Status& status)> on_error;
 };
 
@@ -72,8 +75,9 @@ struct RestoreSummary {
 // Directories are made at once, files by several threads, hard links and the metadata of
 // directories in Finish, deepest first. A file appears under its name with mode 0600 (or only when
 // complete, where it replaces another one), gets its metadata when its content is complete, and is
-// removed again if its content is not. Owners are restored by number: as root always, otherwise
-// where they differ from what the file has got anyway.
+// removed again if its content is not. Owners are restored by number; where they cannot be, set-id
+// bits are not restored either. Directories that exist are entered and get the metadata of their
+// node. Nothing is synced.
 //
 // Add and Finish belong to one thread.
 class Restorer {
