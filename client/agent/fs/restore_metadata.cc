@@ -19,10 +19,7 @@ namespace {
 constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 constexpr uid_t kKeep = static_cast<uid_t>(-1);
 
-bool IsRoot() {
-  static const bool root = geteuid() == 0;
-  return root;
-}
+bool IsRoot() { return geteuid() == 0; }
 
 // Attributes in this namespace need the right to write the file, the others need to own it or to be
 // root; changing the owner removes capabilities, changing the mode changes an ACL.
