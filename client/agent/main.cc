@@ -38,9 +38,13 @@ std::string ConfigPath() {
 
 void AddVerbs(Context& context) {
   AddBackupVerb(context);
+  AddRestoreVerb(context);
   AddSnapshotsVerb(context);
   AddLsVerb(context);
+  AddVerifyVerb(context);
   AddForgetVerb(context);
+  AddGcVerb(context);
+  AddStatsVerb(context);
   AddChunkVerb(context);
   AddPingVerb(context);
   AddCompletionVerb(context);

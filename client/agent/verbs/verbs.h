@@ -9,8 +9,12 @@ void AddBackupVerb(Context& context);
 void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);
 void AddForgetVerb(Context& context);
+void AddGcVerb(Context& context);
 void AddLsVerb(Context& context);
 void AddPingVerb(Context& context);
+void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
+void AddStatsVerb(Context& context);
+void AddVerifyVerb(Context& context);
 
 }  // namespace kerf::agent

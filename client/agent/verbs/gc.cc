@@ -1,0 +1,161 @@
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/cli/progress_display.h"
+#include "client/agent/store/collection.h"
+#include "client/agent/verbs/verbs.h"
+#include "client/cpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "kerf/v1/index.grpc.pb.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf gc --store /backup --server unix:/run/kerfd.sock\n"
+    "  kerf gc --store /backup --dry-run\n"
+    "It may run beside backups. The server is told before anything is deleted.";
+constexpr std::chrono::seconds kCallDeadline{60};
+
+struct GcFlags {
+  std::string store;
+  std::string server;
+  double max_waste = CollectionOptions().max_waste_ratio;
+  bool dry_run = false;
+};
+
+// The server's index, as a collection needs it.
+class ServerIndex final : public CollectionIndex {
+ public:
+  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store)
+      : stub_(v1::IndexService::NewStub(channel)),
+        digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())) {
+    repository_.set_repository(store.config().id());
+    repository_.set_digest_algorithm(store.config().digest_algorithm());
+  }
+
+  absl::Status AdvanceEpoch(std::uint64_t epoch) override {
+    v1::AdvanceEpochRequest request;
+    request.set_store_epoch(epoch);
+    v1::AdvanceEpochResponse response;
+    return Call(&v1::IndexService::Stub::AdvanceEpoch, request, response);
+  }
+
+  absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {
+    v1::ForgetChunksRequest request;
+    request.set_store_epoch(epoch);
+    AddEntries(chunks, request);
+    v1::ForgetChunksResponse response;
+    return Call(&v1::IndexService::Stub::ForgetChunks, request, response);
+  }
+
+  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {
+    v1::CommitChunksRequest request;
+    request.set_store_epoch(epoch);
+    AddEntries(chunks, request);
+    v1::CommitChunksResponse response;
+    return Call(&v1::IndexService::Stub::CommitChunks, request, response);
+  }
+
+ private:
+  template <typename Request>
+  void AddEntries(std::span<const StoredChunk> chunks, Request& request) const {
+    for (const StoredChunk& chunk : chunks) {
+      v1::IndexEntry& entry = *request.add_entries();
+      entry.set_digest(chunk.digest.bytes.data(), digest_size_bytes_);
+      entry.set_length_bytes(chunk.length_bytes);
+      entry.set_locator(chunk.locator);
+    }
+  }
+
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::IndexService::Stub::*method)(grpc::ClientContext*,
+                                                                   const Request&, Response*),
+                    Request& request, Response& response) {
+    *request.mutable_repository() = repository_;
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
+    return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
+  }
+
+  const std::unique_ptr<v1::IndexService::Stub> stub_;
+  const std::size_t digest_size_bytes_;
+  v1::RepositoryRef repository_;
+};
+
+void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, double seconds) {
+  reporter.Json("summary", {{"epoch", report.epoch},
+                            {"dry_run", dry_run},
+                            {"snapshots", report.snapshot_count},
+                            {"chunks", report.chunk_count},
+                            {"live_chunks", report.live_chunk_count},
+                            {"condemned_chunks", report.condemned_chunk_count},
+                            {"deleted_packs", report.deleted_pack_count},
+                            {"rewritten_packs", report.rewritten_pack_count},
+                            {"moved_bytes", report.moved_bytes},
+                            {"stored_bytes_before", report.stored_bytes_before},
+                            {"stored_bytes_after", report.stored_bytes_after},
+                            {"missing_chunks", report.missing_chunk_count},
+                            {"findings", report.findings},
+                            {"seconds", seconds}});
+  for (const std::string& finding : report.findings) {
+    reporter.Warning("gc", absl::DataLossError(finding));
+  }
+  reporter.Line(Cat(FormatCount(report.live_chunk_count), " of ", FormatCount(report.chunk_count),
+                    " chunks are in use by ", FormatCount(report.snapshot_count), " snapshots"));
+  const std::uint64_t freed_bytes =
+      report.stored_bytes_before - std::min(report.stored_bytes_before, report.stored_bytes_after);
+  reporter.Line(Cat(dry_run ? "would free " : "freed ", FormatByteSize(freed_bytes), ": ",
+                    FormatCount(report.deleted_pack_count), " packs, of them ",
+                    FormatCount(report.rewritten_pack_count), " rewritten; ",
+                    FormatByteSize(report.stored_bytes_after), " remain",
+                    absl::StrFormat("; %.2f s", seconds)));
+}
+
+ExitCode Run(Context& context, const GcFlags& flags) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto store = Store::Open(flags.store);
+  if (!store.ok()) return FailWith(context, store.status());
+  const auto channel = client::OpenChannel(flags.server);
+  if (!channel.ok()) {
+    context.reporter.Error(channel.status());
+    return ExitCode::kUsage;
+  }
+  ServerIndex index(*channel, **store);
+  CollectionOptions options;
+  options.max_waste_ratio = flags.max_waste;
+  options.dry_run = flags.dry_run;
+  options.on_step = [&context](CollectionStep) {
+    return context.cancelled ? absl::CancelledError("the collection was interrupted")
+                             : absl::OkStatus();
+  };
+  const absl::StatusOr<CollectionReport> report = CollectGarbage(**store, index, options);
+  if (!report.ok()) return FailWith(context, report.status());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  Print(context.reporter, *report, flags.dry_run, seconds);
+  return report->missing_chunk_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddGcVerb(Context& context) {
+  CLI::App& verb = AddVerb(context, "gc", "Free the space of what no snapshot needs", kExamples);
+  auto flags = std::make_shared<GcFlags>();
+  AddStoreOption(verb, flags->store);
+  AddServerOption(verb, flags->server);
+  verb.add_option("--max-waste", flags->max_waste,
+                  "Rewrite packs of which more than this share is not needed")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  verb.add_flag("--dry-run", flags->dry_run, "Only say what would be done");
+  verb.callback(
+      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+}
+
+}  // namespace kerf::agent

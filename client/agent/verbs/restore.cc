@@ -1,0 +1,136 @@
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/cli/progress_display.h"
+#include "client/agent/restore/restore_run.h"
+#include "client/agent/verbs/snapshot_name.h"
+#include "client/agent/verbs/verbs.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf restore latest --store /backup --target /tmp/restored\n"
+    "      /etc/hosts becomes /tmp/restored/etc/hosts\n"
+    "  kerf restore 3f2a91:/etc/ssh --store /backup --target /etc/ssh --overwrite always\n"
+    "      what was in /etc/ssh goes straight into the target";
+
+struct RestoreFlags {
+  std::string snapshot;
+  std::string store;
+  std::string target;
+  std::string overwrite = "refuse";
+  bool no_verify = false;
+  unsigned threads = 0;
+};
+
+// What the display shows; written by the run.
+struct Shared {
+  std::mutex mutex;
+  RestoreSummary summary;
+};
+
+nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreSummary& summary,
+                           double seconds) {
+  return {{"snapshot", snapshot.id()},
+          {"files", summary.file_count},
+          {"directories", summary.directory_count},
+          {"others", summary.other_count},
+          {"skipped", summary.skipped_count},
+          {"errors", summary.error_count},
+          {"unprivileged", summary.unprivileged_count},
+          {"bytes", summary.written_bytes},
+          {"seconds", seconds}};
+}
+
+ExitCode Run(Context& context, const RestoreFlags& flags) {
+  const auto start = std::chrono::steady_clock::now();
+  Reporter& reporter = context.reporter;
+  const auto overwrite = ParseOverwritePolicy(flags.overwrite);
+  const auto store = Store::Open(flags.store);
+  if (!store.ok()) return FailWith(context, store.status());
+  const SnapshotName name = ParseSnapshotName(flags.snapshot);
+  const auto snapshot = (*store)->FindSnapshot(name.snapshot);
+  if (!snapshot.ok()) return FailWith(context, snapshot.status());
+
+  auto shared = std::make_shared<Shared>();
+  RestoreRunOptions options;
+  options.subtree = name.path;
+  options.target = flags.target;
+  options.restore.overwrite = *overwrite;
+  options.restore.thread_count = flags.threads;
+  options.restore.on_error = [&reporter](const std::string& path, const absl::Status& status) {
+    reporter.Warning(path, status);
+  };
+  options.verify_chunks = !flags.no_verify;
+  options.cancelled = &context.cancelled;
+  options.on_progress = [shared](const RestoreSummary& summary) {
+    std::lock_guard lock(shared->mutex);
+    shared->summary = summary;
+  };
+  absl::StatusOr<RestoreSummary> summary;
+  {
+    const ProgressDisplay display(reporter, "restore", [shared, &snapshot] {
+      std::lock_guard lock(shared->mutex);
+      ProgressState state;
+      state.done_files = shared->summary.file_count;
+      state.total_files = snapshot->stats().file_count();
+      state.done_bytes = shared->summary.written_bytes;
+      state.total_bytes = snapshot->stats().total_bytes();
+      return state;
+    });
+    summary = RunRestore(**store, *snapshot, options);
+  }
+  if (!summary.ok()) return FailWith(context, summary.status());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  reporter.Json("summary", SummaryJson(*snapshot, *summary, seconds));
+  reporter.Line(Cat("restored snapshot ", snapshot->id(), " to ", Printable(flags.target)));
+  reporter.Line(Cat("  files     ", FormatCount(summary->file_count), ", ",
+                    FormatByteSize(summary->written_bytes), "; ",
+                    FormatCount(summary->directory_count), " directories, ",
+                    FormatCount(summary->other_count), " others"));
+  reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
+                    FormatByteSize(static_cast<std::uint64_t>(
+                        static_cast<double>(summary->written_bytes) / std::max(seconds, 1e-3))),
+                    "/s"));
+  if (summary->unprivileged_count > 0) {
+    reporter.Line(Cat("  as root only: ", FormatCount(summary->unprivileged_count),
+                      " owners or attributes were not set"));
+  }
+  if (summary->error_count > 0) {
+    reporter.Line(Cat("  partial   ", FormatCount(summary->error_count), " entries failed"));
+  }
+  return summary->error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddRestoreVerb(Context& context) {
+  CLI::App& verb = AddVerb(context, "restore", "Bring a snapshot, or part of it, back", kExamples);
+  auto flags = std::make_shared<RestoreFlags>();
+  verb.add_option("snapshot", flags->snapshot, "Id, beginning of an id, or latest")
+      ->required()
+      ->type_name("SNAPSHOT[:PATH]");
+  AddStoreOption(verb, flags->store);
+  verb.add_option("--target", flags->target, "Where to; made if it does not exist")
+      ->required()
+      ->type_name("DIR");
+  verb.add_option("--overwrite", flags->overwrite,
+                  "What is in the way: refuse (report it), never (leave it), if-changed, always")
+      ->check(CLI::IsMember({"refuse", "never", "if-changed", "always"}))
+      ->capture_default_str();
+  verb.add_flag("--no-verify", flags->no_verify, "Do not hash what is read");
+  verb.add_option("--threads", flags->threads, "Threads that write; 0: one for each core")
+      ->check(CLI::Range(0u, 256u))
+      ->capture_default_str();
+  verb.callback(
+      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+}
+
+}  // namespace kerf::agent
