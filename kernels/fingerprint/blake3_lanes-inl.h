@@ -31,6 +31,25 @@ KERF_INLINE void RotateRight(Vector& x) {
   x = (x >> kCount) | (x << (32 - kCount));
 }
 
+#if defined(__AVX2__) && !defined(__AVX512VL__)
+// Without a vector rotate, one byte shuffle does the work of two shifts where whole bytes move.
+using Bytes32 = std::uint8_t __attribute__((vector_size(32)));
+template <>
+KERF_INLINE void RotateRight<16>(VectorOf<8>::Type& x) {
+  const Bytes32 bytes = reinterpret_cast<Bytes32>(x);
+  x = reinterpret_cast<VectorOf<8>::Type>(
+      __builtin_shufflevector(bytes, bytes, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13,
+                              18, 19, 16, 17, 22, 23, 20, 21, 26, 27, 24, 25, 30, 31, 28, 29));
+}
+template <>
+KERF_INLINE void RotateRight<8>(VectorOf<8>::Type& x) {
+  const Bytes32 bytes = reinterpret_cast<Bytes32>(x);
+  x = reinterpret_cast<VectorOf<8>::Type>(
+      __builtin_shufflevector(bytes, bytes, 1, 2, 3, 0, 5, 6, 7, 4, 9, 10, 11, 8, 13, 14, 15, 12,
+                              17, 18, 19, 16, 21, 22, 23, 20, 25, 26, 27, 24, 29, 30, 31, 28));
+}
+#endif
+
 // A quarter of half a round on every lane.
 template <typename Vector>
 KERF_INLINE void Mix(Vector& a, Vector& b, Vector& c, Vector& d, const Vector& x, const Vector& y) {
