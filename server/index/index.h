@@ -62,10 +62,12 @@ struct IndexStats {
 // where stored bytes cannot be understood.
 //
 // The rule of epochs. A store's epoch is raised by each collection of garbage. An entry remembers
-// the epoch of the session that committed it, and the repository the epoch up to which dead chunks
-// have been forgotten (AdvanceEpoch). A session of epoch E is answered kDuplicate only by an entry
-// of which max(entry epoch, repository epoch) >= E; any other hit may have come back from the dead
-// (a lost delete, an old snapshot of the index) and is kUnverified.
+// the epoch of the session that committed it, and the repository the highest epoch that a
+// collection has told it (AdvanceEpoch). A session of epoch E is answered kDuplicate only by an
+// entry of which max(entry epoch, repository epoch) >= E; any other hit may have come back from the
+// dead (a lost delete, an old snapshot of the index) and is kUnverified. The repository's epoch is
+// also a fence: commits of earlier sessions are refused, for they may name chunks that the
+// collection deletes (docs/adr/0005).
 class Index {
  public:
   virtual ~Index() = default;
@@ -77,7 +79,8 @@ class Index {
   // Writes the entries: visible to every lookup that begins after the return. An entry that is
   // there keeps its locator (the first commit wins) if max(its epoch, repository epoch) >=
   // session_epoch, unless `replace`; else it gets the new locator and epoch. The epoch of an entry
-  // never falls.
+  // never falls. FailedPrecondition, and nothing is written, if session_epoch lies behind the
+  // repository's epoch: the session must read the store's epoch again and reopen.
   virtual absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                               std::span<const IndexEntry> entries, bool replace) = 0;
 
@@ -86,8 +89,9 @@ class Index {
   virtual absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
                                                std::span<const IndexEntry> entries) = 0;
 
-  // Raises the repository's epoch, durably before the return; returns the one before.
-  // FailedPrecondition if `epoch` lies behind it.
+  // Raises the repository's epoch, durably before the return; returns the one before. A commit of
+  // an earlier session is either complete before the return, or refused. FailedPrecondition if
+  // `epoch` lies behind it.
   virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
                                                      std::uint64_t epoch) = 0;
 

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "server/index/arguments.h"
+#include "server/index/epoch_fence.h"
 
 namespace kerf {
 namespace {
@@ -78,6 +79,7 @@ class MemoryIndex : public Index {
   std::shared_mutex repositories_mutex_;
   // Nodes of a map stay where they are, and repositories are never removed.
   std::map<std::pair<std::string, DigestAlgorithm>, Repository> repositories_;
+  EpochFence fence_;
   std::array<Shard, kShardCount> shards_;
 };
 
@@ -157,6 +159,8 @@ absl::Status MemoryIndex::Commit(const RepositoryId& repository, std::uint64_t s
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
+  const auto inside = fence_.EnterCommit();
+  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, known->epoch.load()));
   for (const IndexEntry& entry : entries) {
     KERF_RETURN_IF_ERROR(CommitOne(*known, session_epoch, entry, replace));
   }
@@ -187,13 +191,13 @@ absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repo
                                                         std::uint64_t epoch) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
-  std::uint64_t before = known->epoch.load();
-  do {
-    if (epoch < before) {
-      return absl::FailedPreconditionError(ToAbsl(
-          Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
-    }
-  } while (!known->epoch.compare_exchange_weak(before, epoch));
+  const auto alone = fence_.EnterAdvance();
+  const std::uint64_t before = known->epoch.load();
+  if (epoch < before) {
+    return absl::FailedPreconditionError(ToAbsl(
+        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
+  }
+  known->epoch.store(epoch);
   return before;
 }
 

@@ -15,6 +15,7 @@
 #include "rocksdb/write_batch.h"
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
+#include "server/index/epoch_fence.h"
 #include "server/index/rocksdb_store.h"
 
 namespace kerf {
@@ -137,8 +138,7 @@ class RocksDbIndex : public Index {
   const RocksDbIndexOptions options_;
   const std::unique_ptr<rocksdb::DB> database_;
   std::array<std::mutex, kStripeCount> stripes_;
-  // Held while an epoch is written.
-  std::mutex advance_mutex_;
+  EpochFence fence_;
   std::shared_mutex epochs_mutex_;
   // By RepositoryKey; what is in here is durable.
   std::map<std::string, std::uint64_t, std::less<>> epochs_;
@@ -245,6 +245,8 @@ absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t 
                                   std::span<const IndexEntry> entries, bool replace) {
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
+  const auto inside = fence_.EnterCommit();
+  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, EpochOf(repository)));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   for (std::size_t begin = 0; begin < entries.size(); begin += kBatchCount) {
     const auto part = entries.subspan(begin, std::min(kBatchCount, entries.size() - begin));
@@ -299,7 +301,7 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::Forget(const RepositoryId& repositor
 absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& repository,
                                                          std::uint64_t epoch) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
-  const std::lock_guard advancing(advance_mutex_);
+  const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = EpochOf(repository);
   if (epoch < before) {
     return absl::FailedPreconditionError(ToAbsl(

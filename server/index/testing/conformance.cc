@@ -161,6 +161,21 @@ TEST_P(IndexConformance, EpochNeverFalls) {
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 9u);
 }
 
+TEST_P(IndexConformance, CommitBehindTheEpochIsRefusedAndWritesNothing) {
+  ASSERT_TRUE(CommitOne(*index_, 4, EntryOf(1, "old")).ok());
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 5).ok());
+  const std::vector<IndexEntry> late = {EntryOf(1, "late"), EntryOf(2, "late")};
+  for (const bool replace : {false, true}) {
+    const absl::Status status = index_->Commit(kRepository, 4, late, replace);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 1)).locator, "old");
+    EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 2)).verdict, Verdict::kNew);
+  }
+  EXPECT_TRUE(index_->Commit({"other", DigestAlgorithm::kBlake3}, 4, late, false).ok());
+  EXPECT_TRUE(index_->Commit(kRepository, 5, late, true).ok());
+  EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 1)).locator, "late");
+}
+
 TEST_P(IndexConformance, ScanPagesInDigestOrder) {
   std::vector<IndexEntry> entries;
   entries.reserve(304);
@@ -304,7 +319,12 @@ class Life {
     const std::vector<IndexEntry> entries = RandomEntries(repository);
     const std::uint64_t epoch = RandomEpoch();
     const bool replace = random_.OneIn(3);
-    ASSERT_TRUE(index_->Commit(repository, epoch, entries, replace).ok());
+    const absl::Status status = index_->Commit(repository, epoch, entries, replace);
+    if (!entries.empty() && epoch < model_.Epoch(repository)) {
+      ASSERT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      return;
+    }
+    ASSERT_TRUE(status.ok()) << status;
     for (const IndexEntry& entry : entries) model_.Commit(repository, epoch, entry, replace);
   }
 
@@ -425,6 +445,47 @@ TEST_P(IndexConformance, ForgottenBeforeTheEpochIsNeverDuplicateInIt) {
   }
   done.store(true);
   for (std::thread& reader : readers) reader.join();
+}
+
+// What is in the index when AdvanceEpoch returns is all that earlier sessions ever commit.
+TEST_P(IndexConformance, NoCommitOfAnEarlierSessionPassesTheFence) {
+  constexpr std::size_t kThreads = 3;
+  constexpr std::uint64_t kRounds = 20;
+  std::atomic<std::uint64_t> next_number{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> writers;
+  writers.reserve(kThreads);
+  std::atomic<std::uint64_t> accepted_count{0};
+  std::atomic<std::uint64_t> session_epoch{1};
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    writers.emplace_back([&, this] {
+      while (!done.load()) {
+        const std::uint64_t epoch = session_epoch.load();
+        std::vector<IndexEntry> entries(5);
+        for (IndexEntry& entry : entries) entry = EntryOf(next_number.fetch_add(1), "a");
+        const absl::Status status = index_->Commit(kRepository, epoch, entries, false);
+        if (status.ok()) {
+          accepted_count += entries.size();
+        } else {
+          EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+        }
+      }
+    });
+  }
+  for (std::uint64_t epoch = 2; epoch < 2 + kRounds; ++epoch) {
+    const std::uint64_t awaited = accepted_count.load() + kThreads * 5;
+    while (accepted_count.load() < awaited) std::this_thread::yield();
+    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch).ok());
+    const std::uint64_t at_fence = index_->Stats(kRepository)->entry_count;
+    // All writers try, and are refused, before they are told of the new epoch.
+    const std::uint64_t tried = next_number.load() + 2 * kThreads * 5;
+    while (next_number.load() < tried) std::this_thread::yield();
+    EXPECT_EQ(index_->Stats(kRepository)->entry_count, at_fence);
+    session_epoch.store(epoch);
+  }
+  done.store(true);
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(index_->Stats(kRepository)->entry_count, accepted_count.load());
 }
 
 TEST_P(IndexConformance, ConcurrentCommitAndForgetKeepTheCount) {

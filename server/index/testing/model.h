@@ -17,6 +17,7 @@ class IndexModel {
  public:
   LookupResult Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                       const Digest& digest) const;
+  // The session's epoch does not lie behind the repository's.
   void Commit(const RepositoryId& repository, std::uint64_t session_epoch, const IndexEntry& entry,
               bool replace);
   // Whether it was there and is now gone.
