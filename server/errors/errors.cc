@@ -113,7 +113,11 @@ absl::Status FromIndexStatus(const absl::Status& status) {
     default:
       break;
   }
-  return MakeError(reason, Cat("the index: ", MessageOf(status)));
+  const std::string_view advice =
+      reason == Reason::kEpochBehind
+          ? "; read the store's epoch again and open a new stream with it"
+          : "";
+  return MakeError(reason, Cat("the index: ", MessageOf(status), advice));
 }
 
 std::string EncodeStatusDetails(const absl::Status& status) {

@@ -261,6 +261,7 @@ TEST(ListenAddress, DeadSocketsAreReplaced) {
   const std::string path = FreshSocketAddress().substr(5);
   EXPECT_TRUE(PrepareUnixSocket(path).ok());
   const int server = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_GE(server, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,7 +22,7 @@ constexpr std::string_view kEnvironmentPrefix = "KERFD_";
 constexpr int kUsageExitCode = 2;
 
 constexpr const char* kExamples = R"(
-Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir) and
+Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir; a list with commas) and
 from a TOML file (--config), the first before the second before the third.
 
 Examples:
@@ -79,7 +81,7 @@ class Builder {
   template <typename Value>
   CLI::Option* Add(const std::string& name, Value& value, const std::string& description) {
     CLI::Option* const option = app_.add_option("--" + name, value, description);
-    option->envname(EnvironmentName(name))->capture_default_str();
+    option->capture_default_str();
     variables_.insert(EnvironmentName(name));
     return option;
   }
@@ -156,12 +158,42 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
-std::string UnknownVariable(const char* const* environment, const std::set<std::string>& known) {
+// The variable's option, as "--data-dir" for KERFD_DATA_DIR.
+std::string OptionName(std::string_view variable) {
+  std::string name = "--";
+  for (const char character : variable.substr(kEnvironmentPrefix.size())) {
+    name.push_back(character == '_' ? '-' : static_cast<char>(std::tolower(character)));
+  }
+  return name;
+}
+
+bool IsGiven(const std::vector<std::string>& arguments, const std::string& option) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+    return argument == option || argument.rfind(option + "=", 0) == 0;
+  });
+}
+
+// Adds the environment's settings to the arguments, unless a flag stands there already: CLI11
+// itself would let the file win over the environment. Returns the name of a variable that is no
+// setting.
+std::string AddEnvironment(const char* const* environment, const std::set<std::string>& known,
+                           std::vector<std::string>& arguments) {
+  const std::vector<std::string> flags = arguments;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry(*environment);
-    const std::string_view name = entry.substr(0, entry.find('='));
-    if (name.substr(0, kEnvironmentPrefix.size()) != kEnvironmentPrefix) continue;
-    if (known.count(std::string(name)) == 0) return std::string(name);
+    if (entry.substr(0, kEnvironmentPrefix.size()) != kEnvironmentPrefix) continue;
+    const std::size_t equals = entry.find('=');
+    const std::string name(entry.substr(0, equals));
+    if (known.count(name) == 0) return name;
+    const std::string option = OptionName(name);
+    if (equals == std::string_view::npos || IsGiven(flags, option)) continue;
+    std::string_view value = entry.substr(equals + 1);
+    // A list: KERFD_LISTEN=unix:/run/kerf.sock,127.0.0.1:7461.
+    while (option == "--listen" && value.find(',') != std::string_view::npos) {
+      arguments.push_back(Cat(option, "=", value.substr(0, value.find(','))));
+      value.remove_prefix(value.find(',') + 1);
+    }
+    arguments.push_back(Cat(option, "=", value));
   }
   return "";
 }
@@ -210,8 +242,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
       "kerfd");
   app.footer(kExamples);
   app.set_config("--config", "", "A TOML file of settings, as --print-config writes it")
-      ->check(CLI::ExistingFile)
-      ->envname("KERFD_CONFIG");
+      ->check(CLI::ExistingFile);
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_version_flag("--version", Cat("kerfd ", kVersion));
   app.add_flag("--print-config", print_config, "Print the effective settings as TOML and end")
@@ -220,11 +251,15 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   Builder builder(app, variables);
   AddOptions(builder, settings, texts, times);
 
-  if (const std::string unknown = UnknownVariable(environment, variables); !unknown.empty()) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (const std::string unknown = AddEnvironment(environment, variables, arguments);
+      !unknown.empty()) {
     return Usage("the environment variable " + unknown + " is no setting");
   }
   try {
-    app.parse(argc, argv);
+    // CLI11 takes them from the back.
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     return Done(app.help());
   } catch (const CLI::CallForVersion&) {
