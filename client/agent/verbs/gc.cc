@@ -39,11 +39,12 @@ class ServerIndex final : public CollectionIndex {
     repository_.set_digest_algorithm(store.config().digest_algorithm());
   }
 
-  absl::Status AdvanceEpoch(std::uint64_t epoch) override {
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) override {
     v1::AdvanceEpochRequest request;
     request.set_store_epoch(epoch);
     v1::AdvanceEpochResponse response;
-    return Call(&v1::IndexService::Stub::AdvanceEpoch, request, response);
+    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::AdvanceEpoch, request, response));
+    return response.previous_epoch();
   }
 
   absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {
