@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Measures kerf, restic and borg on the same files in one run; called by tools/compare.
+
+For each data set, each run and each tool in turn (A B C A B C, so that a machine's noise falls on all):
+a fresh repository, the first backup, an unchanged backup, a backup after the edits, a restore that is
+compared byte for byte with diff. The page cache is warm and written back before each step. Figures are
+medians over the runs; kerfd runs beside kerf and its CPU time and memory are shown on their own.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import compare_data
+import compare_tools
+
+BACKUPS = ["first backup", "unchanged backup", "edited backup"]
+STEPS = [*BACKUPS, "restore"]
+
+
+def say(text):
+    print(f"compare: {text}", flush=True)
+
+
+def warm(folder):
+    """Reads everything once and writes back what is dirty."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(path, name), "rb", buffering=0) as file:
+                while file.read(1 << 20):
+                    pass
+    os.sync()
+
+
+def check_restored(folder, target):
+    """No figure of a tool whose files do not come back byte for byte."""
+    subprocess.run(["diff", "-r", "--no-dereference", str(folder), str(target) + str(folder)], check=True,
+                   stdout=sys.stderr)
+
+
+def remove(folder):
+    subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, stderr=subprocess.DEVNULL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_once(kind, work, data, log):
+    """One tool, one fresh repository: {step: Measurement} and {moment: bytes}."""
+    tool = kind(work, log)
+    steps, stored, edited = {}, {}, False
+    try:
+        tool.start()
+        warm(data.folder)
+        for name in BACKUPS:
+            if name == "edited backup":
+                edited = True
+                data.edit()
+                warm(data.folder)
+            os.sync()
+            steps[name] = tool.backup(data.folder)
+            if name != "unchanged backup":
+                stored[name] = {"repository": tool.stored_bytes(), "index_or_cache": tool.index_bytes()}
+        target = work / "restored"
+        os.sync()
+        steps["restore"] = tool.restore(target, data.folder)
+        check_restored(data.folder, target)
+    finally:
+        tool.stop()
+        if edited:
+            data.revert()
+    return steps, stored
+
+
+def as_json(steps, stored):
+    return {"steps": {name: vars(measurement) for name, measurement in steps.items()}, "stored_bytes": stored}
+
+
+def measure_all(kinds, data_sets, runs, work):
+    """results[data set][tool] = list of as_json, one a run."""
+    results = {data.name: {kind.name: [] for kind in kinds} for data in data_sets}
+    for data in data_sets:
+        for number in range(runs):
+            for kind in kinds:
+                place = work / f"{kind.name}-run"
+                place.mkdir()
+                log_path = work / f"{kind.name}.log"
+                try:
+                    with open(log_path, "wb") as log:
+                        steps, stored = run_once(kind, place, data, log)
+                except (subprocess.CalledProcessError, RuntimeError) as error:
+                    sys.stderr.write(log_path.read_text(errors="replace")[-4000:])
+                    raise SystemExit(f"compare: {kind.name}: {error}") from error
+                finally:
+                    remove(place)
+                results[data.name][kind.name].append(as_json(steps, stored))
+                say(f"{data.name}, run {number + 1} of {runs}, {kind.name}: "
+                    + ", ".join(f"{name} {steps[name].wall_s:.2f} s" for name in STEPS)
+                    + f" (load {os.getloadavg()[0]:.1f})")
+    return results
+
+
+def median(runs, read):
+    values = [read(run) for run in runs]
+    return None if None in values else statistics.median(values)
+
+
+def rows_of(results):
+    """(label, function of one tool's runs -> text)."""
+    def seconds(step, field):
+        def text(runs):
+            value = median(runs, lambda run: run["steps"][step][field])
+            return "" if value is None else f"{value:.2f}"
+        return text
+
+    def stored(moment, part):
+        return lambda runs: f"{median(runs, lambda run: run['stored_bytes'][moment][part]) / 1e6:,.1f}"
+
+    def memory(field):
+        def text(runs):
+            peaks = [max(run["steps"][step][field] or 0 for step in STEPS) for run in runs]
+            return f"{statistics.median(peaks) / 1e6:,.0f}" if any(peaks) else ""
+        return text
+
+    for step in STEPS:
+        yield f"{step}, s", seconds(step, "wall_s")
+    for step in STEPS:
+        yield f"{step}, CPU s", seconds(step, "cpu_s")
+    for step in STEPS:
+        yield f"{step}, CPU s of kerfd", seconds(step, "server_cpu_s")
+    for moment in ("first backup", "edited backup"):
+        yield f"stored after {moment}, MB", stored(moment, "repository")
+        yield f"index or cache after {moment}, MB", stored(moment, "index_or_cache")
+    yield "peak memory, MB", memory("peak_rss_bytes")
+    yield "peak memory of kerfd, MB", memory("server_peak_rss_bytes")
+
+
+def print_table(title, results):
+    names = list(results)
+    rows = [[label, *(text(results[name]) for name in names)] for label, text in rows_of(results)]
+    rows = [["", *names], *(row for row in rows if any(row[1:]))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(names) + 1)]
+    print(f"\n{title}")
+    for row in rows:
+        print("  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
+                        for column, (cell, width) in enumerate(zip(row, widths))))
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def describe_machine():
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{len(os.sched_getaffinity(0))} cores, {cpu_model()}, {memory_bytes / 2**30:.0f} GiB, {platform.release()}"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tools/compare", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3, help="of each tool on each data set (default 3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the data: 0.05 for a quick trial (default 1)")
+    parser.add_argument("--tools", default="kerf,restic,borg", help="comma-separated (default kerf,restic,borg)")
+    parser.add_argument("--data", default="files,tars", help="comma-separated: files, tars (default both)")
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of files and edits (default 1)")
+    parser.add_argument("--work-dir", type=pathlib.Path, default=pathlib.Path("/var/tmp"),
+                        help="a folder of this run is made in it and removed (default /var/tmp)")
+    parser.add_argument("--json", type=pathlib.Path, help="write every run's figures to this file")
+    arguments = parser.parse_args()
+    unknown = set(arguments.tools.split(",")) - set(compare_tools.TOOLS)
+    if unknown:
+        parser.error(f"--tools: {', '.join(sorted(unknown))} is not one of {', '.join(compare_tools.TOOLS)}")
+    unknown = set(arguments.data.split(",")) - {"files", "tars"}
+    if unknown:
+        parser.error(f"--data: {', '.join(sorted(unknown))} is not one of files, tars")
+    if arguments.runs < 1 or not 0 < arguments.scale <= 100:
+        parser.error("--runs is at least 1 and --scale in (0, 100]")
+    return arguments
+
+
+def run(arguments, work):
+    kinds = [compare_tools.TOOLS[name] for name in arguments.tools.split(",")]
+    say(f"making the data in {work}")
+    small_files = compare_data.SmallFiles(work, arguments.scale, arguments.seed)
+    data_sets = [small_files] if "files" in arguments.data.split(",") else []
+    if "tars" in arguments.data.split(","):
+        data_sets.append(compare_data.Tars(work, small_files, arguments.seed))
+    for data in data_sets:
+        say(f"{data.name}: {data.description}")
+    results = measure_all(kinds, data_sets, arguments.runs, work)
+    report = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": describe_machine(),
+        "command": shlex.join(["tools/compare", *sys.argv[1:]]),
+        "versions": {kind.name: kind.version() for kind in kinds},
+        "conditions": "page cache warm; every restore compared byte for byte; medians",
+        "data": {data.name: data.description for data in data_sets},
+        "runs": results,
+    }
+    print(f"\n{report['date']}; {report['machine']}\n{report['command']}\n{report['conditions']}")
+    for version in report["versions"].values():
+        print(version)
+    for data in data_sets:
+        print_table(f"{data.name}: {data.description}; median of {arguments.runs}", results[data.name])
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def main():
+    arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended by SIGTERM"))
+    work = pathlib.Path(tempfile.mkdtemp(prefix="kerf-compare-", dir=arguments.work_dir))
+    try:
+        run(arguments, work)
+    finally:
+        remove(work)
+
+
+if __name__ == "__main__":
+    main()
