@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -25,6 +26,8 @@ constexpr std::size_t kSnapshotIdDigits = 16;
 // Small chunks, so that the metadata of unchanged files around a changed one is found again
 // (docs/adr/0004).
 constexpr std::string_view kMetadataProfile = "fastcdc2020:min=512,avg=2048,max=16384,level=1";
+constexpr std::string_view kEpochName = "epoch";
+constexpr std::string_view kConfigName = "config";
 constexpr std::string_view kFolders[] = {"packs", "snapshots", "pending", "tmp", "gc", "locks"};
 
 absl::StatusOr<std::string> ReadFramed(const std::string& path, const FileMagic& magic,
@@ -66,6 +69,18 @@ absl::StatusOr<store::v1::Snapshot> ReadSnapshot(const std::string& path) {
     return absl::DataLossError(Cat(path, ": it is snapshot ", snapshot.id()));
   }
   return snapshot;
+}
+
+// Durable on return; a file that is there already stays.
+absl::Status PublishUnlessThere(const std::string& path, const std::string& temporary_directory,
+                                std::span<const std::uint8_t> bytes) {
+  const std::string temporary = Cat(temporary_directory, "/new-", RandomHex());
+  KERF_RETURN_IF_ERROR(WriteFileDurably(temporary, temporary_directory, bytes));
+  const int result = link(temporary.c_str(), path.c_str());
+  const int link_error = errno;
+  unlink(temporary.c_str());
+  if (result != 0 && link_error != EEXIST) return ErrnoStatus(link_error, path);
+  return SyncDirectory(path.substr(0, path.rfind('/')));
 }
 
 bool IsSnapshotId(std::string_view text) {
@@ -121,6 +136,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   KERF_RETURN_IF_ERROR(MakeDirectories(directory));
   KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory));
   for (const std::string& name : names) {
+    // Another agent may be making the store right now.
+    if (name == kEpochName || name == kConfigName) continue;
     if (std::find(std::begin(kFolders), std::end(kFolders), name) == std::end(kFolders)) {
       return absl::FailedPreconditionError(
           Cat(directory, " is not empty and holds no store: name an empty or a new directory"));
@@ -138,18 +155,14 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
                                  std::chrono::system_clock::now().time_since_epoch())
                                  .count());
   const std::unique_ptr<Store> store(new Store(directory, config));
-  KERF_RETURN_IF_ERROR(store->WriteEpoch(1));
-  // The configuration comes last: with it the store exists. Of two agents that make one at once,
-  // both go on with what the link that came first made.
-  const std::string temporary = Cat(store->temporary_directory(), "/config-", RandomHex());
-  KERF_RETURN_IF_ERROR(WriteFileDurably(temporary, store->temporary_directory(),
-                                        EncodeFramed(kConfigMagic, config.SerializeAsString())));
-  const std::string path = Cat(directory, "/config");
-  const int result = link(temporary.c_str(), path.c_str());
-  const int link_error = errno;
-  unlink(temporary.c_str());
-  if (result != 0 && link_error != EEXIST) return ErrnoStatus(link_error, path);
-  KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+  // The configuration comes last: with it the store exists. Of agents that make one at once, all go
+  // on with what came first; an epoch that has been raised meanwhile must not go back.
+  KERF_RETURN_IF_ERROR(PublishUnlessThere(Cat(directory, "/", kEpochName),
+                                          store->temporary_directory(),
+                                          EncodeFramed(kEpochMagic, Cat(1))));
+  KERF_RETURN_IF_ERROR(PublishUnlessThere(Cat(directory, "/", kConfigName),
+                                          store->temporary_directory(),
+                                          EncodeFramed(kConfigMagic, config.SerializeAsString())));
   return Open(directory);
 }
 
