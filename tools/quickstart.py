@@ -33,7 +33,7 @@ def start_server(work):
     ready = work / "ready"
     server = subprocess.Popen(
         [KERFD, "--listen", f"unix:{work}/kerfd.sock", "--data-dir", str(work / "kerfd"),
-         "--ready-file", str(ready), "--log-level", "warn"])
+         "--ready-file", str(ready), "--log-level", "warning"])
     deadline = time.monotonic() + START_TIMEOUT_S
     while not ready.exists():
         if server.poll() is not None:
