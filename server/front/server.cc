@@ -26,8 +26,10 @@
 namespace kerf {
 namespace {
 
-// A stream's window: what gRPC itself buffers of it while it is not read.
-constexpr int kLookaheadBytes = 4 << 20;
+// A stream's window: what gRPC itself buffers of it while it is not read. All windows together fit
+// into half the memory, so that gRPC never has to cancel a stream of its own choice.
+constexpr std::uint64_t kMinWindowBytes = 64 * kKiB;
+constexpr std::uint64_t kMaxWindowBytes = 4 * kMiB;
 // gRPC answers larger messages itself, without kerf's details; the margin lets kerf answer those
 // that are a little too large.
 constexpr int kMessageMarginBytes = 64 * 1024;
@@ -107,11 +109,13 @@ class GrpcServer final : public Server {
 
 void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("kerfd");
-  quota.Resize(options.memory_bytes / 2);
+  quota.Resize(options.memory_bytes);
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.limits.max_message_bytes) +
                                    kMessageMarginBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  const std::uint64_t window_bytes =
+      std::clamp(options.memory_bytes / 2 / options.max_streams, kMinWindowBytes, kMaxWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(window_bytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   // Two servers on one port would share its clients without a word.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

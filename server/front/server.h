@@ -22,9 +22,10 @@ struct ServerOptions {
   StreamTimeouts timeouts;
   // 0: one for each core.
   std::size_t worker_threads = 0;
+  // At least 1.
   std::size_t max_streams = 1024;
   // Of all streams. Half is for cutting and for what is not committed yet, a quarter for messages
-  // that wait; gRPC's own buffers are held under half of it.
+  // that wait. gRPC's own buffers, which hold those messages too, have the same limit once more.
   std::uint64_t memory_bytes = kGiB;
   // Of one stream: half at most is its cut buffer, a quarter messages that wait.
   std::uint64_t stream_memory_bytes = 16 * kMiB;

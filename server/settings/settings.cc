@@ -133,7 +133,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       ->check(CLI::Range(1u, 1'000'000u));
   builder.AddSize("memory", texts.memory,
                   "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "
-                  "that wait; gRPC's buffers stay under half of it");
+                  "that wait. gRPC's buffers may take as much once more");
   builder.AddSize("stream-memory", texts.stream_memory,
                   "Of one stream: half for its cut buffer, a quarter for messages that wait");
   builder
