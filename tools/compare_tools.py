@@ -127,13 +127,14 @@ class Kerf(Tool):
 
     @classmethod
     def version(cls):
-        return subprocess.run([cls.KERF, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        number = subprocess.run([cls.KERF, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        return f"kerf {number}"
 
     def start(self):
         ready = self.work / "ready"
         self.server = subprocess.Popen(
             [self.KERFD, "--listen", self.address, "--data-dir", self.work / "kerfd", "--ready-file", ready,
-             "--log-level", "warn"], env=self.environment, stdout=self.log, stderr=self.log)
+             "--log-level", "warning"], env=self.environment, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not ready.exists():
             if self.server.poll() is not None:
