@@ -23,8 +23,6 @@
 #include "server/logging/logging.h"
 #include "server/settings/settings.h"
 
-extern "C" char** environ;
-
 namespace kerf {
 namespace {
 

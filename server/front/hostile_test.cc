@@ -285,7 +285,9 @@ TEST_F(HostileTest, ThousandsOfStreams) {
   options_.max_streams = kTaken;
   Start();
   std::vector<std::unique_ptr<TestUpload>> uploads;
+  uploads.reserve(kOpened);
   std::vector<std::shared_ptr<grpc::Channel>> channels;
+  channels.reserve(4);
   for (int index = 0; index < 4; ++index) channels.push_back(Connect());
   for (std::size_t index = 0; index < kOpened; ++index) {
     uploads.push_back(std::make_unique<TestUpload>(channels[index % channels.size()], false));
@@ -319,11 +321,13 @@ TEST_F(HostileTest, MemoryIsHeldUnderItsLimit) {
   const v1::Open open = OpenFor("home");
   const std::string content = RandomContent(3'000'000, TestSeed());
   std::vector<std::unique_ptr<TestUpload>> uploads;
+  uploads.reserve(12);
   for (int index = 0; index < 12; ++index) {
     uploads.push_back(std::make_unique<TestUpload>(channel_));
     ASSERT_TRUE(uploads.back()->SendOpen(open));
   }
   std::vector<std::thread> writers;
+  writers.reserve(uploads.size());
   std::atomic<int> refused{0};
   for (const auto& upload : uploads) {
     writers.emplace_back([&, &mine = *upload] {

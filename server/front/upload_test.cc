@@ -111,6 +111,7 @@ TEST_P(UploadTest, ManySmallFilesInFewMessages) {
   Random random(TestSeed());
   const v1::Open open = OpenFor("home");
   std::vector<std::string> contents;
+  contents.reserve(1000);
   for (int index = 0; index < 1000; ++index) {
     contents.push_back(RandomContent(random.OneIn(10) ? 0 : random.Below(30'000), random.Next()));
   }
@@ -130,6 +131,7 @@ TEST_P(UploadTest, ManySmallFilesInFewMessages) {
   }
   ASSERT_TRUE(upload.Send(request));
   std::vector<std::vector<RecipeChunk>> expected;
+  expected.reserve(contents.size());
   std::size_t expected_chunks = 0;
   for (const std::string& content : contents) {
     expected.push_back(PlainRecipe(content, open));

@@ -220,6 +220,7 @@ class StreamEngineTest : public testing::Test {
 
 TEST_F(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
   std::vector<std::thread> clients;
+  clients.reserve(8);
   Random seeds(TestSeed());
   std::atomic<int> served{0};
   for (int client = 0; client < 8; ++client) {
@@ -249,6 +250,7 @@ TEST_F(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
 
 TEST_F(StreamEngineTest, EndsInTheMiddleOfAnything) {
   std::vector<std::thread> clients;
+  clients.reserve(8);
   Random seeds(TestSeed());
   for (int client = 0; client < 8; ++client) {
     clients.emplace_back([&, client, seed = seeds.Next()] {
