@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <mutex>
@@ -33,6 +34,7 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
     errno = 0;
   }
   if (errno != 0) return ErrnoStatus(errno, path);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

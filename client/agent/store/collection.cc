@@ -33,8 +33,8 @@ namespace {
 // How far a collection raises the epoch: once to fence late commits off, once when all is
 // forgotten.
 constexpr std::uint64_t kEpochsPerCollection = 2;
-// How often an index may lose what it was told to forget before the collection gives up.
-constexpr int kMaxForgetRounds = 3;
+// How often the index is asked whether it still knows what it was told to forget.
+constexpr int kMaxForgetRounds = 4;
 
 // Collects chunks for one kind of call on the index.
 class IndexBatch {
@@ -80,16 +80,19 @@ class Collection {
   };
 
   absl::Status Lock();
-  absl::Status ReadEpoch();
+  absl::Status ReadEpochs();
+  absl::Status Fence();
+  absl::Status CommitAll();
   absl::Status MarkRoots();
   absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
   void ChooseTargets();
   absl::Status PublishPlan();
   absl::Status Forget();
+  absl::Status DistrustIndex();
   absl::Status AdvanceIndex();
   absl::Status Move();
   absl::Status MoveChunks(PackWriter& writer);
-  absl::Status CommitMoves(const std::vector<SealedPack>& sealed);
+  absl::Status CommitMoves();
   absl::Status Delete(bool with_live);
   void RemoveOldFiles();
   absl::Status Step(CollectionStep step) const {
@@ -101,12 +104,19 @@ class Collection {
   const CollectionOptions& options_;
   OwnedFd lock_;
   std::uint64_t first_epoch_ = 0;
+  std::uint64_t index_epoch_ = 0;
+  // By the last Forget: entries that the index still had.
+  std::uint64_t forgotten_count_ = 0;
+  // It has gone back in time: entries of it may name chunks that are gone.
+  bool index_is_behind_ = false;
   ChunkIndex index_;
   ChunkReader reader_;
   std::optional<Marks> marks_;
   // Checked snapshots that have been marked; they never change.
   absl::flat_hash_set<std::string> marked_;
   std::vector<Target> targets_;
+  // Packs that hold what was moved.
+  std::vector<SealedPack> moved_;
   CollectionReport report_;
 };
 
@@ -122,20 +132,42 @@ absl::Status Collection::Lock() {
   return Step(CollectionStep::kLocked);
 }
 
-absl::Status Collection::ReadEpoch() {
-  KERF_ASSIGN_OR_RETURN(first_epoch_, store_.ReadEpoch());
+absl::Status Collection::ReadEpochs() {
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t store_epoch, store_.ReadEpoch());
+  if (!options_.dry_run) {
+    KERF_ASSIGN_OR_RETURN(index_epoch_, server_.ReadEpoch());
+  }
+  first_epoch_ = store_epoch;
+  // An index that has lost nothing knows this epoch: the collection that raised it has told it.
+  std::uint64_t min_index_epoch = store_epoch;
   const absl::StatusOr<std::optional<CollectionPlan>> plan = ReadCollectionPlan(store_.plan_path());
   if (plan.ok() && plan->has_value()) {
     first_epoch_ = std::max(first_epoch_, (*plan)->target_epoch);
+    index_is_behind_ = (*plan)->index_is_behind;
+    // That collection has deleted nothing if it died before it raised the epoch for the second
+    // time.
+    if (store_epoch < (*plan)->target_epoch) {
+      min_index_epoch = (*plan)->target_epoch - kEpochsPerCollection;
+    }
   } else if (absl::IsDataLoss(plan.status())) {
     // Whatever it was, its last epoch is no further away than this.
     first_epoch_ += kEpochsPerCollection;
+    index_is_behind_ = true;
     report_.findings.push_back(std::string(MessageOf(plan.status())));
   } else if (!plan.ok()) {
     return plan.status();
   }
+  // Nobody has told it of the first epoch, and nothing had been deleted then.
+  if (min_index_epoch > 1 && index_epoch_ < min_index_epoch) index_is_behind_ = true;
   report_.epoch = first_epoch_ + kEpochsPerCollection;
   return absl::OkStatus();
+}
+
+absl::Status Collection::Fence() {
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch - 1));
+  if (epoch_before == index_epoch_ || index_is_behind_) return absl::OkStatus();
+  index_is_behind_ = true;
+  return PublishPlan();
 }
 
 absl::Status Collection::MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked) {
@@ -205,6 +237,7 @@ void Collection::ChooseTargets() {
 absl::Status Collection::PublishPlan() {
   CollectionPlan plan;
   plan.target_epoch = report_.epoch;
+  plan.index_is_behind = index_is_behind_;
   for (const Target& target : targets_) {
     const KnownPack& pack = marks_->pack(target.pack_index);
     PlannedPack& planned = plan.packs.emplace_back();
@@ -218,38 +251,25 @@ absl::Status Collection::PublishPlan() {
 }
 
 absl::Status Collection::Forget() {
-  IndexBatch batch([this](std::span<const StoredChunk> chunks) {
-    return server_.Forget(report_.epoch - 1, chunks);
+  IndexBatch batch([this](std::span<const StoredChunk> chunks) -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, server_.Forget(report_.epoch, chunks));
+    forgotten_count_ += count;
+    return absl::OkStatus();
   });
+  forgotten_count_ = 0;
   report_.condemned_chunk_count = 0;
   for (Target& target : targets_) {
     target.has_live = marks_->live_count(target.pack_index) > 0;
-    const KnownPack& pack = marks_->pack(target.pack_index);
-    const std::vector<PackChunk>& chunks = pack.footer.chunks;
+    const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       // Of a redundant copy the index is told the other place instead, before this one goes.
       if (marks_->referenced(target.pack_index, index)) continue;
       ++report_.condemned_chunk_count;
-      KERF_RETURN_IF_ERROR(batch.Add(
-          {chunks[index].digest, chunks[index].length_bytes, EncodeLocator(pack.id, index)}));
+      // Whatever place the index names: a locator that it kept by mistake must not save the entry.
+      KERF_RETURN_IF_ERROR(batch.Add({chunks[index].digest, chunks[index].length_bytes, ""}));
     }
   }
   return batch.Flush();
-}
-
-// An index that went back in time after the fence has lost what it forgot, and shows it by its
-// epoch.
-absl::Status Collection::AdvanceIndex() {
-  std::uint64_t expected_epoch = report_.epoch - 1;
-  for (int round = 0; round < kMaxForgetRounds; ++round) {
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch));
-    if (epoch_before == expected_epoch) return absl::OkStatus();
-    expected_epoch = report_.epoch;
-    KERF_RETURN_IF_ERROR(Forget());
-  }
-  return absl::AbortedError(
-      "the index has lost what it was told, several times over; see to the server, then run this "
-      "again");
 }
 
 absl::Status Collection::MoveChunks(PackWriter& writer) {
@@ -273,12 +293,12 @@ absl::Status Collection::MoveChunks(PackWriter& writer) {
   return writer.Flush();
 }
 
-absl::Status Collection::CommitMoves(const std::vector<SealedPack>& sealed) {
+absl::Status Collection::CommitMoves() {
   IndexBatch batch([this](std::span<const StoredChunk> chunks) {
     return server_.Commit(report_.epoch, chunks);
   });
   absl::flat_hash_map<Digest, std::string, DigestHash> moved;
-  for (const SealedPack& pack : sealed) {
+  for (const SealedPack& pack : moved_) {
     const std::vector<PackChunk>& chunks = pack.footer.chunks;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       const std::string locator = EncodeLocator(pack.id, index);
@@ -297,6 +317,7 @@ absl::Status Collection::CommitMoves(const std::vector<SealedPack>& sealed) {
       }
       const std::optional<ChunkPlace> place = index_.Locate(digest);
       if (!place.has_value()) continue;
+      moved.emplace(digest, place->locator());
       KERF_RETURN_IF_ERROR(batch.Add({digest, chunks[index].length_bytes, place->locator()}));
     }
   }
@@ -305,7 +326,6 @@ absl::Status Collection::CommitMoves(const std::vector<SealedPack>& sealed) {
 
 absl::Status Collection::Move() {
   std::mutex mutex;
-  std::vector<SealedPack> sealed;
   PackWriterOptions writer_options;
   writer_options.packs_directory = store_.packs_directory();
   writer_options.temporary_directory = store_.temporary_directory();
@@ -313,18 +333,63 @@ absl::Status Collection::Move() {
   writer_options.zstd_level = options_.zstd_level;
   writer_options.target_pack_bytes = options_.target_pack_bytes;
   writer_options.thread_count = options_.thread_count;
-  writer_options.on_sealed = [&](SealedPack pack) {
+  writer_options.on_sealed = [this, &mutex](SealedPack pack) {
     const std::lock_guard lock(mutex);
-    sealed.push_back(std::move(pack));
+    moved_.push_back(std::move(pack));
   };
   {
     PackWriter writer(std::move(writer_options));
     KERF_RETURN_IF_ERROR(MoveChunks(writer));
   }
-  for (const SealedPack& pack : sealed) report_.stored_bytes_after += pack.file_bytes;
-  KERF_RETURN_IF_ERROR(Step(CollectionStep::kMoved));
-  KERF_RETURN_IF_ERROR(CommitMoves(sealed));
-  return Step(CollectionStep::kMovesCommitted);
+  for (const SealedPack& pack : moved_) report_.stored_bytes_after += pack.file_bytes;
+  return Step(CollectionStep::kMoved);
+}
+
+// The last epoch makes every entry that the index holds trusted again, so it must have forgotten
+// the condemned ones by then. An index that loses its last writes (a failover) may have lost just
+// that: it is asked once more behind the epoch. What it loses later it loses together with the
+// epoch.
+absl::Status Collection::AdvanceIndex() {
+  for (int round = 0; !index_is_behind_; ++round) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch));
+    const bool went_back = epoch_before != report_.epoch - 1;
+    if (!went_back) {
+      KERF_RETURN_IF_ERROR(Forget());
+      if (forgotten_count_ == 0) return absl::OkStatus();
+    }
+    if (went_back || round + 1 == kMaxForgetRounds) index_is_behind_ = true;
+    // The epoch that the index was just told is void for sessions of a later one.
+    ++report_.epoch;
+    KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
+  }
+  return DistrustIndex();
+}
+
+// The index is not told the last epoch; the chunks that the store keeps are committed anew with it
+// instead. All other entries stay UNVERIFIED.
+absl::Status Collection::DistrustIndex() {
+  report_.findings.push_back(
+      "the index had gone back in time; it was told of all chunks of the store again");
+  return CommitAll();
+}
+
+absl::Status Collection::CommitAll() {
+  IndexBatch batch([this](std::span<const StoredChunk> chunks) {
+    return server_.Commit(report_.epoch, chunks);
+  });
+  for (const auto& pack : index_.packs()) {
+    const std::vector<PackChunk>& chunks = pack->footer.chunks;
+    const bool goes = std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
+      return &marks_->pack(target.pack_index) == pack.get();
+    });
+    if (goes) continue;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      KERF_RETURN_IF_ERROR(batch.Add(
+          {chunks[index].digest, chunks[index].length_bytes, EncodeLocator(pack->id, index)}));
+    }
+  }
+  KERF_RETURN_IF_ERROR(batch.Flush());
+  return CommitMoves();
 }
 
 absl::Status Collection::Delete(bool with_live) {
@@ -360,7 +425,7 @@ void Collection::RemoveOldFiles() {
 
 absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(Lock());
-  KERF_RETURN_IF_ERROR(ReadEpoch());
+  KERF_RETURN_IF_ERROR(ReadEpochs());
   if (!options_.dry_run) RemoveOldFiles();
   KERF_RETURN_IF_ERROR(MarkRoots());
   ChooseTargets();
@@ -373,17 +438,19 @@ absl::StatusOr<CollectionReport> Collection::Run() {
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
     KERF_RETURN_IF_ERROR(store_.WriteEpoch(fence_epoch));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
-    KERF_RETURN_IF_ERROR(server_.AdvanceEpoch(fence_epoch).status());
+    KERF_RETURN_IF_ERROR(Fence());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
     KERF_RETURN_IF_ERROR(MarkRoots());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarkedAgain));
     KERF_RETURN_IF_ERROR(Forget());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kForgotten));
+    KERF_RETURN_IF_ERROR(Move());
+    KERF_RETURN_IF_ERROR(CommitMoves());
+    KERF_RETURN_IF_ERROR(Step(CollectionStep::kMovesCommitted));
     KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
     KERF_RETURN_IF_ERROR(AdvanceIndex());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
-    KERF_RETURN_IF_ERROR(Move());
     KERF_RETURN_IF_ERROR(Delete(false));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeadDeleted));
     KERF_RETURN_IF_ERROR(Delete(true));

@@ -20,11 +20,15 @@ namespace kerf::agent {
 class CollectionIndex {
  public:
   virtual ~CollectionIndex() = default;
+  // The repository's epoch, 0 if it was never told any.
+  virtual absl::StatusOr<std::uint64_t> ReadEpoch() = 0;
   // Index::AdvanceEpoch: returns the epoch before. From then on, commits of sessions of an earlier
   // epoch are refused.
   virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) = 0;
-  // Index::Forget: an entry whose locator differs stays.
-  virtual absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
+  // Index::Forget; the locators are empty: whatever place the index names. Returns how many entries
+  // were there.
+  virtual absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
+                                               std::span<const StoredChunk> chunks) = 0;
   // Index::Commit with `replace`.
   virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
 };
@@ -41,11 +45,11 @@ enum class CollectionStep {
   kFenced,
   kMarkedAgain,
   kForgotten,
+  kMoved,
+  kMovesCommitted,
   kEpochRaisedAgain,
   kAdvanced,
   kDeadDeleted,
-  kMoved,
-  kMovesCommitted,
   kDeleted,
   kPlanRemoved,
 };
@@ -91,8 +95,7 @@ struct CollectionReport {
 };
 
 // FailedPrecondition if another collection runs, or if a checked snapshot cannot be read: then
-// nobody knows what it references. Aborted if the index keeps losing what it was told. The index's
-// errors come back as they are; run it again.
+// nobody knows what it references. The index's errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 

@@ -15,8 +15,9 @@
 namespace kerf::agent {
 namespace {
 
-// Target epoch and count of packs.
-constexpr std::size_t kHeadBytes = 8 + 4;
+// Target epoch, flags, count of packs.
+constexpr std::size_t kHeadBytes = 8 + 4 + 4;
+constexpr std::uint64_t kFlagIndexIsBehind = 1;
 constexpr std::size_t kPackHeadBytes = 16 + 4;
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{1} << 32;
 
@@ -73,6 +74,7 @@ bool CollectionPlan::Condemns(const PackId& pack, std::uint32_t chunk_index) con
 std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan) {
   std::vector<std::uint8_t> bytes;
   Put(bytes, plan.target_epoch, 8);
+  Put(bytes, plan.index_is_behind ? kFlagIndexIsBehind : 0, 4);
   Put(bytes, plan.packs.size(), 4);
   for (const PlannedPack& pack : plan.packs) {
     bytes.insert(bytes.end(), pack.id.bytes.begin(), pack.id.bytes.end());
@@ -96,6 +98,9 @@ absl::StatusOr<CollectionPlan> DecodeCollectionPlan(std::span<const std::uint8_t
                                      payload.size());
   CollectionPlan plan;
   plan.target_epoch = Take(rest, 8);
+  const std::uint64_t flags = Take(rest, 4);
+  if (flags > kFlagIndexIsBehind) return absl::DataLossError("its flags are unknown");
+  plan.index_is_behind = flags == kFlagIndexIsBehind;
   const std::uint64_t pack_count = Take(rest, 4);
   for (std::uint64_t index = 0; index < pack_count; ++index) {
     KERF_ASSIGN_OR_RETURN(PlannedPack pack, TakePack(rest));

@@ -5,15 +5,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "base/strings.h"
 
 namespace kerf::agent {
+namespace {
+
+std::mutex seeded_mutex;
+std::optional<Random> seeded;
+std::atomic<bool> skip_sync = false;
+
+}  // namespace
 
 absl::Status ErrnoStatus(int error_number, std::string_view what) {
   const std::string message = Cat(what, ": ", std::strerror(error_number));
@@ -48,10 +59,23 @@ OwnedFd::~OwnedFd() {
 
 int OwnedFd::Release() { return std::exchange(fd_, -1); }
 
+absl::Status SyncFile(int fd, std::string_view what) {
+  if (!skip_sync && fsync(fd) != 0) return ErrnoStatus(errno, what);
+  return absl::OkStatus();
+}
+
+void StartWriteback(int fd, std::uint64_t offset, std::uint64_t size_bytes) {
+  if (skip_sync) return;
+  sync_file_range(fd, static_cast<off_t>(offset), static_cast<off_t>(size_bytes),
+                  SYNC_FILE_RANGE_WRITE);
+}
+
+void SkipSyncForTest() { skip_sync = true; }
+
 absl::Status SyncDirectory(const std::string& directory) {
   const OwnedFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() < 0 || fsync(fd.get()) != 0) return ErrnoStatus(errno, directory);
-  return absl::OkStatus();
+  if (fd.get() < 0) return ErrnoStatus(errno, directory);
+  return SyncFile(fd.get(), directory);
 }
 
 absl::Status PublishFile(const std::string& from, const std::string& to) {
@@ -65,7 +89,7 @@ absl::Status WriteFileDurably(const std::string& path, const std::string& tempor
   const OwnedFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd.get() < 0) return ErrnoStatus(errno, temporary);
   absl::Status status = PWriteExactly(fd.get(), bytes, 0, temporary);
-  if (status.ok() && fsync(fd.get()) != 0) status = ErrnoStatus(errno, temporary);
+  if (status.ok()) status = SyncFile(fd.get(), temporary);
   if (status.ok()) status = PublishFile(temporary, path);
   if (!status.ok()) unlink(temporary.c_str());
   return status;
@@ -111,9 +135,21 @@ absl::Status PWriteExactly(int fd, std::span<const std::uint8_t> bytes, std::uin
   return absl::OkStatus();
 }
 
+void SeedRandomHexForTest(std::uint64_t seed) {
+  const std::lock_guard lock(seeded_mutex);
+  seeded.emplace(seed);
+}
+
 std::string RandomHex() {
   std::uint8_t bytes[16];
-  KERF_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+  {
+    const std::lock_guard lock(seeded_mutex);
+    if (seeded.has_value()) {
+      seeded->Fill(bytes);
+    } else {
+      KERF_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+    }
+  }
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   for (const std::uint8_t byte : bytes) {

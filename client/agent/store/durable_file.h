@@ -34,6 +34,16 @@ class OwnedFd {
   int fd_ = -1;
 };
 
+// Makes the content of the file durable.
+absl::Status SyncFile(int fd, std::string_view what);
+
+// Begins to write the range back, so that a SyncFile later has little left to do. Promises nothing.
+void StartWriteback(int fd, std::uint64_t offset, std::uint64_t size_bytes);
+
+// From now on SyncFile, StartWriteback and SyncDirectory do nothing. Simulations only, of which
+// nothing is to survive the machine.
+void SkipSyncForTest();
+
 // Makes the directory's entries durable.
 absl::Status SyncDirectory(const std::string& directory);
 
@@ -55,5 +65,9 @@ absl::Status PWriteExactly(int fd, std::span<const std::uint8_t> bytes, std::uin
 
 // 16 random bytes from the kernel, for ids and names of temporary files.
 std::string RandomHex();
+
+// From now on RandomHex gives what follows from `seed`, so that a simulation can be replayed. Tests
+// only; not while other threads call RandomHex.
+void SeedRandomHexForTest(std::uint64_t seed);
 
 }  // namespace kerf::agent

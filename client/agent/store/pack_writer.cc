@@ -179,9 +179,7 @@ absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scra
   lock.unlock();
 
   KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), stored, offset, pack->temporary_path));
-  // Begins to write back now, so that the fsync at the end has little left to do.
-  sync_file_range(pack->fd.get(), static_cast<off_t>(offset), static_cast<off_t>(stored.size()),
-                  SYNC_FILE_RANGE_WRITE);
+  StartWriteback(pack->fd.get(), offset, stored.size());
   lock.lock();
   const bool last = --pack->writes_running == 0 && pack->closed;
   lock.unlock();
@@ -192,7 +190,7 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   const std::vector<std::uint8_t> end = EncodePackEnd(pack->footer, pack->size_bytes);
   const int fd = pack->fd.get();
   KERF_RETURN_IF_ERROR(PWriteExactly(fd, end, pack->size_bytes, pack->temporary_path));
-  if (fsync(fd) != 0) return ErrnoStatus(errno, pack->temporary_path);
+  KERF_RETURN_IF_ERROR(SyncFile(fd, pack->temporary_path));
   const std::string name = PackIdToHex(pack->id);
   const std::string directory = Cat(options_.packs_directory, "/", name.substr(0, 2));
   if (mkdir(directory.c_str(), 0700) == 0) {

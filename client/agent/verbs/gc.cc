@@ -39,6 +39,13 @@ class ServerIndex final : public CollectionIndex {
     repository_.set_digest_algorithm(store.config().digest_algorithm());
   }
 
+  absl::StatusOr<std::uint64_t> ReadEpoch() override {
+    v1::GetIndexStatsRequest request;
+    v1::GetIndexStatsResponse response;
+    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::GetIndexStats, request, response));
+    return response.epoch();
+  }
+
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) override {
     v1::AdvanceEpochRequest request;
     request.set_store_epoch(epoch);
@@ -47,12 +54,14 @@ class ServerIndex final : public CollectionIndex {
     return response.previous_epoch();
   }
 
-  absl::Status Forget(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {
+  absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
+                                       std::span<const StoredChunk> chunks) override {
     v1::ForgetChunksRequest request;
     request.set_store_epoch(epoch);
     AddEntries(chunks, request);
     v1::ForgetChunksResponse response;
-    return Call(&v1::IndexService::Stub::ForgetChunks, request, response);
+    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
+    return response.forgotten_count();
   }
 
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {

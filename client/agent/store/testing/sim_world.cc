@@ -1,0 +1,322 @@
+#include "client/agent/store/testing/sim_world.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/agent/store/durable_file.h"
+#include "client/agent/store/pending.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::size_t kAgentCount = 3;
+// Few, so that agents and collections meet over the same chunks.
+constexpr std::uint64_t kContentCount = 16;
+constexpr std::size_t kMaxSnapshots = 3;
+
+}  // namespace
+
+absl::StatusOr<std::uint64_t> SimIndex::ReadEpoch() { return state.epoch; }
+
+absl::StatusOr<std::uint64_t> SimIndex::AdvanceEpoch(std::uint64_t epoch) {
+  world_.Interleave();
+  if (epoch < state.epoch) return absl::FailedPreconditionError("the epoch lies behind");
+  return std::exchange(state.epoch, epoch);
+}
+
+absl::StatusOr<std::uint64_t> SimIndex::Forget(std::uint64_t /*epoch*/,
+                                               std::span<const StoredChunk> chunks) {
+  std::uint64_t count = 0;
+  for (const StoredChunk& chunk : chunks) {
+    world_.Interleave();
+    const auto found = state.entries.find(chunk.digest);
+    if (found == state.entries.end()) continue;
+    if (!chunk.locator.empty() && found->second.locator != chunk.locator) continue;
+    state.entries.erase(found);
+    ++count;
+  }
+  return count;
+}
+
+absl::Status SimIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+  for (const StoredChunk& chunk : chunks) {
+    world_.Interleave();
+    if (!CommitOne(epoch, chunk.digest, chunk.locator, true)) {
+      return absl::FailedPreconditionError("the epoch lies behind");
+    }
+  }
+  return absl::OkStatus();
+}
+
+SimVerdict SimIndex::Lookup(std::uint64_t session_epoch, const Digest& digest) const {
+  const auto found = state.entries.find(digest);
+  if (found == state.entries.end()) return SimVerdict::kNew;
+  return std::max(found->second.epoch, state.epoch) >= session_epoch ? SimVerdict::kDuplicate
+                                                                     : SimVerdict::kUnverified;
+}
+
+bool SimIndex::CommitOne(std::uint64_t session_epoch, const Digest& digest,
+                         const std::string& locator, bool replace) {
+  if (session_epoch < state.epoch) return false;
+  const auto [entry, inserted] = state.entries.try_emplace(digest, Entry{locator, session_epoch});
+  if (!inserted) {
+    const bool current = std::max(entry->second.epoch, state.epoch) >= session_epoch;
+    if (!current || replace) entry->second.locator = locator;
+    entry->second.epoch = std::max(entry->second.epoch, session_epoch);
+  }
+  return true;
+}
+
+void SimAgent::Crash() {
+  phase_ = Phase::kIdle;
+  ++world_.lives[number_];
+}
+
+void SimAgent::Step() {
+  switch (phase_) {
+    case Phase::kIdle:
+      return Begin();
+    case Phase::kUpload:
+      return UploadOne();
+    case Phase::kPublish:
+      return Publish();
+    case Phase::kCheck:
+      return Check();
+    case Phase::kConfirm:
+      return Confirm();
+  }
+}
+
+void SimAgent::Begin() {
+  guard_ = *CollectionGuard::Begin(world_.test.store());
+  session_epoch_ = guard_.epoch();
+  index_ = std::make_unique<ChunkIndex>(world_.test.store().packs_directory());
+  KERF_CHECK(index_->Refresh().ok());
+  distrusted_ = guard_.Condemned(*index_);
+  trusting_ = world_.random.OneIn(2);
+  files_.clear();
+  to_upload_.clear();
+  // Unchanged files are taken from a snapshot that is there, without a question to anybody.
+  const SnapshotList list = *world_.test.store().ListSnapshots();
+  if (!list.snapshots.empty() && world_.random.OneIn(2)) {
+    const auto& parent = list.snapshots[world_.random.Below(list.snapshots.size())];
+    for (const auto& [path, chunks] : world_.files_of.at(parent.id())) {
+      if (!world_.random.OneIn(3)) files_[path] = chunks;
+    }
+  }
+  for (std::uint64_t count = world_.random.Between(1, 4); count > 0; --count) {
+    const std::string content = world_.RandomContent();
+    files_[Cat("f", world_.random.Below(4))] = {content};
+    to_upload_.push_back(content);
+  }
+  phase_ = Phase::kUpload;
+}
+
+void SimAgent::UploadOne() {
+  if (to_upload_.empty()) {
+    phase_ = Phase::kPublish;
+    return;
+  }
+  const std::string content = to_upload_.back();
+  to_upload_.pop_back();
+  Keep(content);
+}
+
+void SimAgent::Keep(const std::string& content) {
+  const Digest digest = RefOf(content).digest;
+  const SimVerdict verdict = world_.index.Lookup(session_epoch_, digest);
+  const bool distrusted = distrusted_.contains(digest);
+  if (trusting_ && verdict == SimVerdict::kDuplicate && !distrusted) return;
+  SimWorld::Message message{number_, world_.lives[number_], session_epoch_, digest, {}, false};
+  const std::optional<ChunkPlace> place = index_->Locate(digest);
+  if (place.has_value() && !distrusted) {
+    if (verdict == SimVerdict::kDuplicate) return;
+    message.locator = place->locator();
+  } else {
+    SealedPack pack = world_.test.WritePack({content});
+    message.locator = EncodeLocator(pack.id, 0);
+    // What the index holds is stale.
+    message.replace = verdict == SimVerdict::kDuplicate;
+    index_->AddPack(std::move(pack));
+    distrusted_.erase(digest);
+  }
+  world_.network.push_back(std::move(message));
+}
+
+void SimAgent::OnRefused(const Digest& digest) {
+  ++world_.refused_count;
+  const CollectionGuard now = *CollectionGuard::Begin(world_.test.store());
+  session_epoch_ = now.epoch();
+  KERF_CHECK(index_->Refresh().ok());
+  for (const Digest& condemned : now.Condemned(*index_)) distrusted_.insert(condemned);
+  Keep(world_.contents.at(digest));
+}
+
+void SimAgent::Publish() {
+  std::vector<std::string> metadata;
+  snapshot_ = world_.test.Describe(files_, metadata);
+  for (const std::string& chunk : metadata) world_.contents[RefOf(chunk).digest] = chunk;
+  world_.test.WritePack(metadata);
+  KERF_CHECK(PublishPending(world_.test.store(), snapshot_).ok());
+  phase_ = Phase::kCheck;
+}
+
+void SimAgent::Check() {
+  const auto visit = [this](const ChunkVisitor& visit_chunk) -> absl::Status {
+    std::vector<std::string> metadata;
+    world_.test.Describe(files_, metadata);
+    for (const std::string& chunk : metadata) visit_chunk(RefOf(chunk));
+    for (const auto& [path, chunks] : files_) {
+      for (const std::string& chunk : chunks) visit_chunk(RefOf(chunk));
+    }
+    return absl::OkStatus();
+  };
+  const auto check = guard_.Check(world_.test.store(), *index_, visit);
+  KERF_CHECK(check.ok());
+  if (check->lost.empty()) {
+    phase_ = Phase::kConfirm;
+    return;
+  }
+  ++world_.repaired_count;
+  KERF_CHECK(WithdrawPending(world_.test.store(), snapshot_.id()).ok());
+  guard_ = check->next;
+  session_epoch_ = guard_.epoch();
+  for (const ChunkRef& lost : check->lost) {
+    distrusted_.insert(lost.digest);
+    to_upload_.push_back(world_.contents.at(lost.digest));
+  }
+  phase_ = Phase::kUpload;
+}
+
+void SimAgent::Confirm() {
+  world_.files_of[snapshot_.id()] = files_;
+  KERF_CHECK(ConfirmPending(world_.test.store(), snapshot_.id()).ok());
+  ++world_.confirmed_count;
+  phase_ = Phase::kIdle;
+}
+
+SimWorld::SimWorld(std::uint64_t seed) : random(seed), index(*this), lives(kAgentCount) {
+  SeedRandomHexForTest(random.Next());
+  SkipSyncForTest();
+  for (std::size_t number = 0; number < kAgentCount; ++number) {
+    agents_.push_back(std::make_unique<SimAgent>(*this, number));
+  }
+}
+
+std::string SimWorld::RandomContent() {
+  const std::string content = Cat("content ", random.Below(kContentCount));
+  contents[RefOf(content).digest] = content;
+  return content;
+}
+
+void SimWorld::Deliver() {
+  if (network.empty()) return;
+  const auto at = static_cast<std::ptrdiff_t>(random.Below(network.size()));
+  const Message message = std::move(network[static_cast<std::size_t>(at)]);
+  network.erase(network.begin() + at);
+  if (!index.CommitOne(message.session_epoch, message.digest, message.locator, message.replace) &&
+      message.life == lives[message.agent]) {
+    agents_[message.agent]->OnRefused(message.digest);
+  }
+}
+
+void SimWorld::ForgetSnapshot() {
+  const SnapshotList list = *test.store().ListSnapshots();
+  if (list.snapshots.size() <= kMaxSnapshots) return;
+  const std::string id = list.snapshots[random.Below(list.snapshots.size())].id();
+  KERF_CHECK(test.store().RemoveSnapshot(id).ok());
+}
+
+void SimWorld::Step(bool collections) {
+  switch (random.Below(collections ? 24 : 22)) {
+    case 0:
+      return agents_[random.Below(agents_.size())]->Crash();
+    case 1:
+    case 2:
+      return ForgetSnapshot();
+    case 3:
+      // The index is set back to what it was some time ago.
+      if (!backups_.empty() && random.OneIn(4)) {
+        index.state = backups_[random.Below(backups_.size())];
+      }
+      return;
+    case 4:
+      if (random.OneIn(4)) backups_.push_back(index.state);
+      return;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+      return Deliver();
+    case 22:
+    case 23: {
+      const absl::Status status = Collect(true);
+      if (failure_.ok()) failure_ = status;
+      return;
+    }
+    default:
+      return agents_[random.Below(agents_.size())]->Step();
+  }
+}
+
+void SimWorld::Interleave() {
+  if (!random.OneIn(2)) return;
+  for (std::uint64_t count = random.Between(1, 8); count > 0; --count) Step(false);
+}
+
+absl::Status SimWorld::Collect(bool may_crash) {
+  CollectionOptions options;
+  options.max_waste_ratio = random.OneIn(2) ? 0 : 0.5;
+  options.thread_count = 1;
+  bool crashed = false;
+  options.on_step = [&](CollectionStep /*step*/) {
+    Interleave();
+    crashed = may_crash && random.OneIn(30);
+    return crashed ? absl::CancelledError("crash") : absl::OkStatus();
+  };
+  ++collection_count;
+  const absl::Status status = CollectGarbage(test.store(), index, options).status();
+  if (crashed) {
+    ++crashed_collection_count;
+  } else if (!status.ok() && !absl::IsAborted(status)) {
+    return Annotate(status, "collection");
+  }
+  KERF_RETURN_IF_ERROR(CheckSnapshots());
+  return status.ok() ? CheckIndex() : absl::OkStatus();
+}
+
+absl::Status SimWorld::CheckSnapshots() {
+  const SnapshotList list = *test.store().ListSnapshots();
+  for (const store::v1::Snapshot& snapshot : list.snapshots) {
+    KERF_RETURN_IF_ERROR(
+        Annotate(test.Restore(snapshot), Cat("snapshot ", snapshot.id(), " is lost")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimWorld::CheckIndex() {
+  ChunkIndex packs(test.store().packs_directory());
+  KERF_RETURN_IF_ERROR(packs.Refresh());
+  const std::uint64_t epoch = *test.store().ReadEpoch();
+  for (const auto& [digest, entry] : index.state.entries) {
+    if (index.Lookup(epoch, digest) == SimVerdict::kDuplicate && !packs.Contains(digest)) {
+      return absl::DataLossError(
+          Cat("the index calls '", contents.at(digest), "' a duplicate and no pack holds it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimWorld::Run(int step_count) {
+  for (int step = 0; step < step_count && failure_.ok(); ++step) Step(true);
+  KERF_RETURN_IF_ERROR(failure_);
+  while (!network.empty()) Deliver();
+  KERF_RETURN_IF_ERROR(Collect(false));
+  return CheckSnapshots();
+}
+
+}  // namespace kerf::agent

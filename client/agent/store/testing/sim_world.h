@@ -1,0 +1,139 @@
+// A seeded world of agents, collections and an index that share one real store. One thread: agents
+// take one step at a time, between any two steps of a collection and within its calls to the index.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "client/agent/store/chunk_index.h"
+#include "client/agent/store/collection.h"
+#include "client/agent/store/collection_guard.h"
+#include "client/agent/store/testing/test_store.h"
+
+namespace kerf::agent {
+
+class SimWorld;
+
+enum class SimVerdict { kNew, kDuplicate, kUnverified };
+
+// The server's index by its contract (server/index/index.h), commits of an epoch gone by refused.
+class SimIndex final : public CollectionIndex {
+ public:
+  struct Entry {
+    std::string locator;
+    std::uint64_t epoch = 0;
+  };
+  struct State {
+    std::map<Digest, Entry> entries;
+    std::uint64_t epoch = 0;
+  };
+
+  explicit SimIndex(SimWorld& world) : world_(world) {}
+
+  absl::StatusOr<std::uint64_t> ReadEpoch() override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) override;
+  absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
+                                       std::span<const StoredChunk> chunks) override;
+  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
+
+  SimVerdict Lookup(std::uint64_t session_epoch, const Digest& digest) const;
+  // False if it is refused.
+  bool CommitOne(std::uint64_t session_epoch, const Digest& digest, const std::string& locator,
+                 bool replace);
+
+  State state;
+
+ private:
+  SimWorld& world_;
+};
+
+// Backs up made-up chunks, one step at a time.
+class SimAgent {
+ public:
+  SimAgent(SimWorld& world, std::size_t number) : world_(world), number_(number) {}
+
+  void Step();
+  // Forgets everything that it knew. What it has sent may still arrive.
+  void Crash();
+  // The answer to a commit that came too late.
+  void OnRefused(const Digest& digest);
+
+ private:
+  enum class Phase { kIdle, kUpload, kPublish, kCheck, kConfirm };
+
+  void Begin();
+  void UploadOne();
+  void Keep(const std::string& content);
+  void Publish();
+  void Check();
+  void Confirm();
+
+  SimWorld& world_;
+  const std::size_t number_;
+  Phase phase_ = Phase::kIdle;
+  // Believes DUPLICATE without looking into the store.
+  bool trusting_ = false;
+  CollectionGuard guard_;
+  std::uint64_t session_epoch_ = 0;
+  std::unique_ptr<ChunkIndex> index_;
+  DigestSet distrusted_;
+  std::vector<std::string> to_upload_;
+  FileChunks files_;
+  store::v1::Snapshot snapshot_;
+};
+
+class SimWorld {
+ public:
+  explicit SimWorld(std::uint64_t seed);
+
+  // Runs `step_count` steps, then lets everything come to an end. OK, or what was lost.
+  absl::Status Run(int step_count);
+  // Some steps of agents and of the network; called from within a collection.
+  void Interleave();
+
+  struct Message {
+    std::size_t agent = 0;
+    // Of the agent's life: it changes when it crashes.
+    std::uint64_t life = 0;
+    std::uint64_t session_epoch = 0;
+    Digest digest;
+    std::string locator;
+    bool replace = false;
+  };
+
+  Random random;
+  TestStore test;
+  SimIndex index;
+  std::deque<Message> network;
+  std::map<Digest, std::string> contents;
+  std::map<std::string, FileChunks> files_of;
+  std::vector<std::uint64_t> lives;
+  int confirmed_count = 0;
+  int collection_count = 0;
+  int crashed_collection_count = 0;
+  int repaired_count = 0;
+  int refused_count = 0;
+
+  std::string RandomContent();
+
+ private:
+  void Step(bool collections);
+  void Deliver();
+  void ForgetSnapshot();
+  absl::Status Collect(bool may_crash);
+  // Every checked snapshot restores.
+  absl::Status CheckSnapshots();
+  // Everything that the index would call DUPLICATE is there.
+  absl::Status CheckIndex();
+
+  std::vector<std::unique_ptr<SimAgent>> agents_;
+  std::vector<SimIndex::State> backups_;
+  absl::Status failure_;
+};
+
+}  // namespace kerf::agent
