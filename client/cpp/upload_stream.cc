@@ -75,7 +75,7 @@ class UploadStream::Reactor final
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !incoming_.empty() || done_; });
     if (incoming_.empty()) return false;
-    message = std::move(incoming_.front());
+    message.Swap(&incoming_.front());
     incoming_.pop_front();
     if (read_paused_) {
       read_paused_ = false;
@@ -91,7 +91,7 @@ class UploadStream::Reactor final
   void WriteNext() {
     if (dead_ || write_running_) return;
     if (!outgoing_.empty()) {
-      write_buffer_ = std::move(outgoing_.front());
+      write_buffer_.Swap(&outgoing_.front());
       outgoing_.pop_front();
       write_running_ = true;
       StartWrite(&write_buffer_);
@@ -120,8 +120,7 @@ class UploadStream::Reactor final
       RemoveHold();
       return;
     }
-    incoming_.push_back(std::move(read_buffer_));
-    read_buffer_ = grpc::ByteBuffer();
+    incoming_.emplace_back().Swap(&read_buffer_);
     changed_.notify_all();
     if (incoming_.size() < kMaxUnreadMessages) {
       StartRead(&read_buffer_);
