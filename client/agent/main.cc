@@ -2,10 +2,14 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/strings.h"
 #include "base/version.h"
+#include "client/agent/cli/config_file.h"
 #include "client/agent/cli/context.h"
 #include "client/agent/verbs/verbs.h"
 
@@ -29,13 +33,6 @@ void InstallSignalHandlers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-std::string ConfigPath() {
-  if (const char* path = std::getenv("KERF_CONFIG")) return path;
-  if (const char* base = std::getenv("XDG_CONFIG_HOME")) return Cat(base, "/kerf/config.toml");
-  if (const char* home = std::getenv("HOME")) return Cat(home, "/.config/kerf/config.toml");
-  return "";
-}
-
 void AddVerbs(Context& context) {
   AddBackupVerb(context);
   AddRestoreVerb(context);
@@ -50,18 +47,39 @@ void AddVerbs(Context& context) {
   AddCompletionVerb(context);
 }
 
+// Before the arguments are parsed: an error in them must already be JSON.
+bool AsksForJson(int argc, char** argv) {
+  for (int index = 1; index < argc; ++index) {
+    if (std::string_view(argv[index]) == "--json") return true;
+  }
+  return false;
+}
+
+// What is wrong with the arguments. CLI11 looks for what is missing first; a flag that does not
+// exist is the better message.
+std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) return error.what();
+  const std::vector<const CLI::App*> verbs =
+      app.get_subcommands([](const CLI::App* verb) { return verb->parsed(); });
+  const std::string help =
+      verbs.empty() ? "kerf --help" : Cat("kerf ", verbs[0]->get_name(), " --help");
+  if (!unknown.empty()) return Cat("unknown argument: ", unknown[0], "; see ", help);
+  if (verbs.empty()) return Cat("say what to do: backup, restore, ...; see ", help);
+  return Cat(error.what(), "; see ", help);
+}
+
 int Main(int argc, char** argv) {
   InstallSignalHandlers();
   CLI::App app(
       "kerf backs up folders into a store, with the help of a kerfd that cuts and deduplicates");
-  app.footer(
-      Cat("Flags come before the environment (KERF_STORE, KERF_SERVER), the environment "
-          "before the file.\n",
-          kExitCodeHelp));
+  app.name("kerf");
+  app.footer(Cat(
+      "A flag goes before its environment variable (KERF_STORE, KERF_SERVER, ...), that before\n"
+      "the configuration file.\n\n",
+      kExitCodeHelp));
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string(kVersion));
-  app.set_config("--config", ConfigPath(), "Settings as TOML, a section for each verb");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_version_flag("--version", Cat("kerf ", kVersion));
   Reporter::Options output;
   app.add_flag("--json", output.json, "One JSON object a line");
   app.add_flag("-q,--quiet", output.quiet, "Only results, warnings and errors");
@@ -71,23 +89,28 @@ int Main(int argc, char** argv) {
   Reporter reporter;
   Context context{app, reporter, cancelled, {}};
   AddVerbs(context);
+  AddConfigFile(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error);  // --help, --version
-      return 0;
+      return static_cast<int>(std::cout.flush() ? ExitCode::kOk : ExitCode::kFailure);
     }
-    for (int index = 1; index < argc; ++index) {
-      output.json = output.json || std::string_view(argv[index]) == "--json";
-    }
+    output.json = output.json || AsksForJson(argc, argv);
     reporter.Configure(output);
-    reporter.Error(absl::InvalidArgumentError(Cat(error.what(), "; see kerf --help")));
+    reporter.Error(absl::InvalidArgumentError(Describe(error, app)));
     return static_cast<int>(ExitCode::kUsage);
   }
   reporter.Configure(output);
   const ExitCode code = context.run();
-  return static_cast<int>(cancelled ? ExitCode::kInterrupted : code);
+  if (cancelled) return static_cast<int>(ExitCode::kInterrupted);
+  if (const absl::Status written = reporter.Flush(); !written.ok() && code == ExitCode::kOk) {
+    // `kerf ls | head` is no reason for a message.
+    if (!absl::IsCancelled(written)) reporter.Error(written);
+    return static_cast<int>(ExitCode::kFailure);
+  }
+  return static_cast<int>(code);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/strings.h"
+#include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
@@ -34,9 +35,17 @@ absl::StatusOr<std::string> GrpcTarget(std::string_view server) {
       Cat("'", server, "' is not a server address: write unix:PATH or HOST:PORT"));
 }
 
+// Without this, closing the last channel of the process shuts gRPC down, which joins a poller that
+// may sleep for 10 s.
+void KeepGrpc() {
+  static const bool kept = (grpc_init(), true);
+  static_cast<void>(kept);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server) {
+  KeepGrpc();
   const absl::StatusOr<std::string> target = GrpcTarget(server);
   if (!target.ok()) return target.status();
   grpc::ChannelArguments arguments;

@@ -23,6 +23,7 @@
 #include "client/agent/store/pending.h"
 #include "client/agent/store/roots.h"
 #include "client/cpp/channel.h"
+#include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
 namespace {
@@ -162,6 +163,17 @@ class Engine {
   absl::Status failure_;
   std::uint64_t warning_count_ = 0;
 };
+
+// The server's name of a file: its path, or where that is longer than the protocol takes, a
+// fingerprint of it.
+std::string FileKey(const std::string& path) {
+  constexpr std::size_t kMaxFileKeyBytes = 4096;
+  if (path.size() <= kMaxFileKeyBytes) return path;
+  const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(path.data()),
+                                            path.size());
+  return DigestToHex(Fingerprint(DigestAlgorithm::kBlake3, bytes),
+                     DigestSizeBytes(DigestAlgorithm::kBlake3));
+}
 
 void Engine::Warn(const std::string& path, const absl::Status& status) {
   std::lock_guard lock(mutex_);
@@ -393,7 +405,7 @@ absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
       return source->Read(span);
     };
     KERF_RETURN_IF_ERROR(
-        lane.SendFile(path, source->content_bytes(), read, on_complete, read_status));
+        lane.SendFile(FileKey(path), source->content_bytes(), read, on_complete, read_status));
   }
   if (!read_status.ok()) {
     KERF_RETURN_IF_ERROR(failure());

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include "absl/strings/escaping.h"
@@ -38,14 +40,9 @@ std::size_t Utf8Length(std::string_view text) {
   return length;
 }
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = Utf8Length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
+// A line on standard output waits at most so long for the next one; a listing of a million files
+// must not cost a million system calls.
+constexpr std::chrono::milliseconds kFlushInterval{100};
 
 void Write(std::FILE* file, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -78,7 +75,7 @@ void Reporter::Result(std::string_view text) {
   if (options_.json) return;
   std::lock_guard lock(mutex_);
   EraseProgress();
-  Write(stdout, text);
+  WriteOut(text);
 }
 
 void Reporter::Json(std::string_view message_type, nlohmann::json object) {
@@ -86,7 +83,7 @@ void Reporter::Json(std::string_view message_type, nlohmann::json object) {
   object["message_type"] = message_type;
   const std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::lock_guard lock(mutex_);
-  Write(stdout, text);
+  WriteOut(text);
 }
 
 void Reporter::Warning(std::string_view path, const absl::Status& status) {
@@ -126,6 +123,34 @@ void Reporter::Progress(std::string_view text) {
   progress_shown_ = true;
 }
 
+absl::Status Reporter::Flush() {
+  std::lock_guard lock(mutex_);
+  if (std::fflush(stdout) != 0 && write_error_ == 0) write_error_ = errno;
+  if (write_error_ == 0) return absl::OkStatus();
+  if (write_error_ == EPIPE) return absl::CancelledError("nobody reads standard output");
+  return absl::ErrnoToStatus(write_error_, "cannot write to standard output");
+}
+
+void Reporter::WriteOut(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  const auto now = std::chrono::steady_clock::now();
+  const bool flush = now - flushed_ > kFlushInterval;
+  if (flush) flushed_ = now;
+  if ((std::fputc('\n', stdout) == EOF || (flush && std::fflush(stdout) != 0)) &&
+      write_error_ == 0) {
+    write_error_ = errno;
+  }
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 void PutBytes(nlohmann::json& object, const std::string& key, std::string_view bytes) {
   object[key] = std::string(bytes);
   if (!IsUtf8(bytes)) object[key + "_base64"] = absl::Base64Escape(ToAbsl(bytes));
@@ -137,9 +162,15 @@ std::string Printable(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t length = Utf8Length(bytes);
     const auto first = static_cast<unsigned char>(bytes.front());
-    if (length == 0 || first < 0x20 || first == 0x7F) {
-      text += {'\\', 'x', kDigits[first >> 4], kDigits[first & 15]};
-      bytes.remove_prefix(1);
+    // U+0080 to U+009F steer terminals too.
+    const bool c1_control =
+        length == 2 && first == 0xC2 && static_cast<unsigned char>(bytes[1]) < 0xA0;
+    if (length == 0 || first < 0x20 || first == 0x7F || c1_control) {
+      for (std::size_t index = 0; index < std::max<std::size_t>(length, 1); ++index) {
+        const auto byte = static_cast<unsigned char>(bytes[index]);
+        text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      }
+      bytes.remove_prefix(std::max<std::size_t>(length, 1));
     } else {
       text += bytes.substr(0, length);
       bytes.remove_prefix(length);

@@ -1,6 +1,7 @@
 // What `kerf` says, to people or, with --json, to programs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -42,21 +43,31 @@ class Reporter {
   void Warning(std::string_view path, const absl::Status& status);
   void Error(const absl::Status& status);
 
+  // Makes everything visible. An error if standard output could not be written; Cancelled if its
+  // reader is gone.
+  absl::Status Flush();
+
   // Replaces the progress line on a terminal; an empty text removes it. Elsewhere prints a line.
   void Progress(std::string_view text);
 
  private:
   void EraseProgress();
+  void WriteOut(std::string_view text);
 
   Options options_;
   bool live_progress_ = false;
   std::mutex mutex_;
   bool progress_shown_ = false;
+  std::chrono::steady_clock::time_point flushed_;
+  // Of the first write to standard output that failed.
+  int write_error_ = 0;
 };
 
 // Sets `object[key]`; text that is not UTF-8 gets replacement characters, and key + "_base64" has
 // the exact bytes.
 void PutBytes(nlohmann::json& object, const std::string& key, std::string_view bytes);
+
+bool IsUtf8(std::string_view text);
 
 // For terminals: control characters and what is not UTF-8 as \xNN.
 std::string Printable(std::string_view bytes);

@@ -18,18 +18,27 @@ constexpr std::uint64_t kProgressInterval = 64;
 
 class RecipeContent final : public FileContent {
  public:
-  RecipeContent(ChunkReader& reader, std::vector<ChunkRef> recipe)
-      : reader_(reader), recipe_(std::move(recipe)) {}
+  RecipeContent(ChunkReader& reader, std::vector<ChunkRef> recipe,
+                const std::atomic<bool>* cancelled)
+      : reader_(reader), recipe_(std::move(recipe)), cancelled_(cancelled) {}
 
   absl::StatusOr<std::span<const std::uint8_t>> Next() override {
+    if (cancelled_ != nullptr && cancelled_->load()) {
+      return absl::CancelledError("the restore was interrupted");
+    }
     if (next_ == recipe_.size()) return std::span<const std::uint8_t>();
-    KERF_ASSIGN_OR_RETURN(current_, reader_.Read(recipe_[next_++]));
+    absl::StatusOr<ChunkBytes> chunk = reader_.Read(recipe_[next_++]);
+    // The snapshot promises the chunk: without it the store is damaged.
+    if (absl::IsNotFound(chunk.status())) return absl::DataLossError(chunk.status().message());
+    KERF_RETURN_IF_ERROR(chunk.status());
+    current_ = *std::move(chunk);
     return current_.bytes();
   }
 
  private:
   ChunkReader& reader_;
   const std::vector<ChunkRef> recipe_;
+  const std::atomic<bool>* const cancelled_;
   std::size_t next_ = 0;
   ChunkBytes current_;
 };
@@ -104,7 +113,8 @@ class RestoreRun {
     if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return;
     std::unique_ptr<FileContent> content;
     if (entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty()) {
-      content = std::make_unique<RecipeContent>(reader_, std::move(entry.recipe));
+      content =
+          std::make_unique<RecipeContent>(reader_, std::move(entry.recipe), options_.cancelled);
     }
     restorer_->Add(std::move(entry.node), std::move(content));
   }

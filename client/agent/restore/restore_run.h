@@ -26,9 +26,10 @@ struct RestoreRunOptions {
   std::function<void(const RestoreSummary&)> on_progress;
 };
 
-// Entries that fail are reported through options.restore.on_error and counted; the run goes on. An
-// error where nothing can be restored: DataLoss for a metadata stream that is damaged, NotFound for
-// a subtree that the snapshot does not hold.
+// Entries that fail (DataLoss where the store is damaged) are reported through
+// options.restore.on_error and counted; the run goes on. An error where nothing can be restored:
+// DataLoss for a metadata stream that is damaged, NotFound for a subtree that the snapshot does not
+// hold.
 absl::StatusOr<RestoreSummary> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                           const RestoreRunOptions& options);
 

@@ -52,26 +52,47 @@ std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
+// Flags that are followed by a value.
+std::string ValueFlags(const CLI::App& app) {
+  std::string names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_type_size() == 0 || option->get_expected_max() == 0) continue;
+    for (const std::string& name : option->get_lnames()) {
+      names += Cat(names.empty() ? "" : "|", "--", name);
+    }
+  }
+  return names;
+}
+
 std::string Bash(const CLI::App& app) {
   std::string verbs;
   std::string cases;
+  std::string value_flags = ValueFlags(app);
   for (const CLI::App* verb : VerbsOf(app)) {
     verbs += Cat(verbs.empty() ? "" : " ", verb->get_name());
     cases += Cat("    ", verb->get_name(), ") words='", Names(FlagsOf(*verb)), "' ;;\n");
+    if (const std::string flags = ValueFlags(*verb); !flags.empty()) value_flags += Cat("|", flags);
   }
   return Cat(
       "_kerf() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words word\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words= word= skip=\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-      "    case $word in -*) ;; *) verb=$word; break ;; esac\n"
+      "    if [ -n \"$skip\" ]; then skip=; continue; fi\n"
+      "    case $word in\n"
+      "      ",
+      value_flags,
+      ") skip=1 ;;\n"
+      "      -*) ;;\n"
+      "      *) verb=$word; break ;;\n"
+      "    esac\n"
       "  done\n"
       "  case $verb in\n",
       cases, "    *) words='", verbs, "' ;;\n  esac\n  words+=' ", Names(FlagsOf(app)),
       "'\n"
       "  case $current in\n"
       "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$current\")) ;;\n"
-      "    *) if [ -z \"$verb\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"));\n"
-      "       else COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
+      "    *) if [ -z \"$verb$skip\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+      "       else local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
       "  esac\n"
       "}\n"
       "complete -o filenames -F _kerf kerf");

@@ -64,8 +64,11 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   options.target = flags.target;
   options.restore.overwrite = *overwrite;
   options.restore.thread_count = flags.threads;
-  options.restore.on_error = [&reporter](const std::string& path, const absl::Status& status) {
-    reporter.Warning(path, status);
+  // One call at a time.
+  std::uint64_t damaged_count = 0;
+  options.restore.on_error = [&](const std::string& path, const absl::Status& status) {
+    if (absl::IsDataLoss(status)) ++damaged_count;
+    if (!absl::IsCancelled(status)) reporter.Warning(path, status);
   };
   options.verify_chunks = !flags.no_verify;
   options.cancelled = &context.cancelled;
@@ -106,6 +109,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   if (summary->error_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCount(summary->error_count), " entries failed"));
   }
+  if (damaged_count > 0) return ExitCode::kIntegrity;
   return summary->error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 

@@ -1,0 +1,352 @@
+// The command line as people and scripts meet it.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/strings.h"
+#include "e2e/world.h"
+#include "gmock/gmock.h"
+
+namespace kerf::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int kOk = 0;
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+constexpr int kPartial = 3;
+constexpr int kUnavailable = 5;
+
+// Every verb with arguments that are right apart from what it works on.
+const std::vector<std::vector<std::string>>& Verbs() {
+  static const std::vector<std::vector<std::string>> verbs = {
+      {"backup", "."},
+      {"restore", "latest", "--target", "out"},
+      {"verify"},
+      {"snapshots"},
+      {"ls", "latest"},
+      {"forget", "--keep-last", "1"},
+      {"gc"},
+      {"stats"},
+      {"ping"},
+      {"chunk", "file"},
+      {"completion", "bash"}};
+  return verbs;
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  void MakeFiles() {
+    std::filesystem::create_directory(world_ / "tree");
+    WriteText(world_ / "tree/a", std::string(100'000, 'a'));
+    WriteText(world_ / "tree/b", "b");
+    WriteText(world_ / "tree/\xff\n", "odd name");
+  }
+
+  World world_;
+};
+
+TEST_F(Cli, HelpOfEveryVerbHasExamplesAndGoesToStandardOutput) {
+  const Completed help = world_.Kerf({"--help"});
+  EXPECT_EQ(help.exit_code, kOk);
+  EXPECT_EQ(help.err, "");
+  EXPECT_THAT(help.out, HasSubstr("130 interrupted"));
+  for (const auto& arguments : Verbs()) {
+    EXPECT_THAT(help.out, HasSubstr("\n  " + arguments[0] + " "));
+    const Completed verb = world_.Kerf({arguments[0], "--help"});
+    EXPECT_EQ(verb.exit_code, kOk) << arguments[0];
+    EXPECT_EQ(verb.err, "") << arguments[0];
+    EXPECT_THAT(verb.out, HasSubstr("  kerf " + arguments[0])) << "an example";
+  }
+  const Completed version = world_.Kerf({"--version"});
+  EXPECT_EQ(version.exit_code, kOk);
+  EXPECT_THAT(version.out, ::testing::ContainsRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(Cli, UsageErrors) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"frobnicate"},
+           {"snapshots", "--no-such-flag"},
+           {"snapshots", "extra"},
+           {"backup"},
+           {"restore", "latest"},
+           {"restore", "latest", "--target", "x", "--overwrite", "sometimes"},
+           {"forget"},
+           {"forget", "latest", "--keep-last", "1"},
+           {"forget", "--keep-last", "-1"},
+           {"chunk", "x", "--profile", "fastcdc2020:min=1"},
+           {"chunk", "x", "--profile", "no-such-profile"},
+           {"chunk", "x", "--digest", "md5"},
+           {"completion", "tcsh"},
+           {"backup", ".", "--profile", "none"},
+           {"backup", ".", "--exclude", ""},
+           {"backup", ".", "--exclude-from", "none"},
+           {"ping", "--server", "nonsense"}}) {
+    const std::string shown = nlohmann::json(arguments).dump();
+    const Completed text = world_.Kerf(arguments);
+    EXPECT_EQ(text.exit_code, kUsage) << shown;
+    EXPECT_EQ(text.out, "") << shown;
+    EXPECT_THAT(text.err, ::testing::StartsWith("kerf: ")) << shown;
+    EXPECT_EQ(std::count(text.err.begin(), text.err.end(), '\n'), 1) << shown << text.err;
+    const JsonRun json = world_.KerfJson(arguments);
+    EXPECT_EQ(json.exit_code, kUsage) << shown;
+    EXPECT_EQ(json.messages.size(), 1u) << shown;
+    EXPECT_TRUE(json.Only("error")["message"].is_string()) << shown;
+  }
+}
+
+TEST_F(Cli, UnknownFlagsAreNamed) {
+  EXPECT_THAT(world_.Kerf({"backup", "--jsno"}).err, HasSubstr("--jsno"));
+  EXPECT_THAT(world_.Kerf({"snapshots", "--sotre", "x"}).err, HasSubstr("--sotre"));
+}
+
+TEST_F(Cli, MissingSettingsSayHowToGiveThem) {
+  world_.UnsetEnvironment("KERF_STORE");
+  const Completed run = world_.Kerf({"snapshots"});
+  EXPECT_EQ(run.exit_code, kUsage);
+  EXPECT_THAT(run.err, HasSubstr("--store"));
+}
+
+TEST_F(Cli, NoStoreAndNoServer) {
+  for (const auto& arguments : Verbs()) {
+    const std::string& verb = arguments[0];
+    if (verb == "chunk" || verb == "completion" || verb == "backup" || verb == "ping") continue;
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_EQ(run.exit_code, kFailure) << verb;
+    EXPECT_EQ(run.Only("error")["code"], "NOT_FOUND") << verb;
+  }
+  MakeFiles();
+  EXPECT_EQ(world_.KerfJson({"backup", "tree"}).exit_code, kUnavailable);
+  const JsonRun ping = world_.KerfJson({"ping"});
+  EXPECT_EQ(ping.exit_code, kUnavailable);
+  EXPECT_THAT(std::string(ping.Only("error")["message"]), HasSubstr("kerfd.sock"));
+}
+
+TEST_F(Cli, EveryVerbSpeaksJson) {
+  world_.StartServer();
+  MakeFiles();
+  const nlohmann::json backup = world_.Backup({"tree"});
+  EXPECT_EQ(backup["files"], 3);
+  EXPECT_TRUE(backup["seconds"].is_number());
+  world_.Backup({"tree"});
+
+  const JsonRun snapshots = world_.KerfJson({"snapshots"});
+  EXPECT_EQ(snapshots.exit_code, kOk);
+  ASSERT_EQ(snapshots.Of("snapshot").size(), 2u);
+  EXPECT_EQ(snapshots.Of("snapshot")[0]["snapshot"], backup["snapshot"]);
+
+  const JsonRun list = world_.KerfJson({"ls", "latest:" + (world_ / "tree")});
+  EXPECT_EQ(list.exit_code, kOk);
+  ASSERT_EQ(list.Of("entry").size(), 4u);
+  EXPECT_EQ(list.Of("entry")[1]["path"], world_ / "tree/a");
+  EXPECT_EQ(list.Of("entry")[1]["size_bytes"], 100'000);
+  const nlohmann::json odd = list.Of("entry")[3];
+  EXPECT_EQ(odd["path"], (world_ / "tree/") + "\xef\xbf\xbd\n");
+  EXPECT_TRUE(odd["path_base64"].is_string());
+
+  EXPECT_EQ(world_.KerfJson({"verify"}).Only("summary")["findings"], 0);
+  EXPECT_EQ(world_.KerfJson({"stats"}).Only("summary")["snapshots"], 2);
+  EXPECT_TRUE(world_.KerfJson({"ping"}).Only("summary")["latency_ms"].is_number());
+  EXPECT_EQ(world_.KerfJson({"restore", "latest", "--target", "out"}).Only("summary")["files"], 3);
+
+  const JsonRun dry = world_.KerfJson({"forget", "--keep-last", "1", "--dry-run"});
+  EXPECT_EQ(dry.Only("forgotten")["snapshot"], backup["snapshot"]);
+  EXPECT_EQ(world_.KerfJson({"snapshots"}).Of("snapshot").size(), 2u);
+  EXPECT_EQ(world_.KerfJson({"forget", "--keep-last", "1"}).Only("summary")["forgotten"], 1);
+  EXPECT_EQ(world_.KerfJson({"snapshots"}).Of("snapshot").size(), 1u);
+  EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
+  EXPECT_EQ(world_.KerfJson({"completion", "fish"}).exit_code, kOk);
+  for (const auto& arguments : Verbs()) {
+    if (arguments[0] == "restore" || arguments[0] == "chunk") continue;
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_EQ(run.exit_code, kOk) << arguments[0];
+    EXPECT_FALSE(run.messages.empty()) << arguments[0];
+  }
+}
+
+TEST_F(Cli, TextOutputIsQuietWhenAsked) {
+  world_.StartServer();
+  MakeFiles();
+  const Completed loud = world_.Kerf({"backup", "tree"});
+  EXPECT_EQ(loud.exit_code, kOk);
+  EXPECT_EQ(loud.err, "");
+  EXPECT_THAT(loud.out, AllOf(HasSubstr("snapshot "), HasSubstr("files"), Not(HasSubstr("\x1b"))));
+  const Completed quiet = world_.Kerf({"backup", "tree", "--quiet"});
+  EXPECT_EQ(quiet.exit_code, kOk);
+  EXPECT_EQ(quiet.out + quiet.err, "");
+  const Completed list = world_.Kerf({"ls", "latest:" + (world_ / "tree"), "-l"});
+  EXPECT_THAT(list.out, HasSubstr("\\xff"));
+  EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 4) << list.out;
+}
+
+TEST_F(Cli, ChunkCutsLocally) {
+  WriteText(world_ / "empty", "");
+  std::string text;
+  for (int i = 0; i < 60'000; ++i) text += Cat(i * i, ",");
+  WriteText(world_ / "file", text);
+  const JsonRun run = world_.KerfJson({"chunk", "file", "--profile", "fastcdc2020-8k"});
+  EXPECT_EQ(run.exit_code, kOk);
+  std::uint64_t offset = 0;
+  for (const nlohmann::json& chunk : run.Of("chunk")) {
+    EXPECT_EQ(chunk["file"], "file");
+    EXPECT_EQ(chunk["offset"], offset);
+    EXPECT_EQ(std::string(chunk["digest"]).size(), 64u);
+    offset += static_cast<std::uint64_t>(chunk["length"]);
+  }
+  EXPECT_EQ(offset, text.size());
+  EXPECT_THAT(world_.KerfJson({"chunk", "empty"}).Of("chunk"), IsEmpty());
+
+  const std::string by_name = world_.Kerf({"chunk", "file"}).out;
+  EXPECT_EQ(world_.Kerf({"chunk", "-"}, text).out, by_name);
+  EXPECT_EQ(std::count(by_name.begin(), by_name.end(), '\n'),
+            static_cast<std::ptrdiff_t>(run.messages.size()));
+
+  const Completed one = world_.Kerf({"chunk", "-", "--digest", "sha256"}, "abc");
+  EXPECT_THAT(one.out,
+              HasSubstr("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+  const Completed several = world_.Kerf({"chunk", "file", "none", "empty"});
+  EXPECT_EQ(several.exit_code, kPartial);
+  EXPECT_THAT(several.err, HasSubstr("none"));
+  EXPECT_EQ(world_.Kerf({"chunk", "none"}).exit_code, kFailure);
+}
+
+TEST_F(Cli, AFullDiskIsAnError) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  WriteText(world_ / "file", "x");
+  const Completed run = world_.Run(
+      {"/bin/sh", "-c", "exec " + BuiltProgram("client/agent/kerf") + " chunk file > /dev/full"});
+  EXPECT_NE(run.exit_code, kOk);
+}
+
+TEST_F(Cli, AReaderThatGoesAwayEndsItQuietly) {
+  std::string text;
+  for (int i = 0; i < 300'000; ++i) text += Cat(i * i, ",");
+  WriteText(world_ / "file", text);
+  const Completed run = world_.Run(
+      {"/bin/bash", "-c", BuiltProgram("client/agent/kerf") + " chunk file | head -n 1"});
+  EXPECT_EQ(run.exit_code, kOk);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST_F(Cli, CompletionScriptsAreSound) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Completed script = world_.Kerf({"completion", shell});
+    EXPECT_EQ(script.exit_code, kOk);
+    for (const auto& arguments : Verbs()) EXPECT_THAT(script.out, HasSubstr(arguments[0]));
+    EXPECT_THAT(script.out, HasSubstr("read-data"));
+    WriteText(world_ / shell, script.out);
+  }
+  const Completed syntax = world_.Run({"/bin/bash", "-n", world_ / "bash"});
+  EXPECT_EQ(syntax.exit_code, kOk) << syntax.err;
+  // As a person would: complete "kerf ver", then "kerf verify --re".
+  const Completed used = world_.Run(
+      {"/bin/bash", "-c",
+       "source ./bash; COMP_WORDS=(kerf ver); COMP_CWORD=1; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf verify --re); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf --json --store x ls --st); COMP_CWORD=5; _kerf; echo ${COMPREPLY[*]}"});
+  EXPECT_EQ(used.out, "verify\n--read-data\n--store\n") << used.err;
+  for (const std::string shell : {"zsh", "fish"}) {
+    const std::string program = "/usr/bin/" + shell;
+    if (access(program.c_str(), X_OK) != 0) {
+      std::printf("%s is not installed: its script was not parsed\n", shell.c_str());
+      continue;
+    }
+    const Completed parsed = world_.Run({program, "-n", world_ / shell});
+    EXPECT_EQ(parsed.exit_code, kOk) << parsed.err;
+  }
+}
+
+class Configuration : public Cli {
+ protected:
+  Configuration() {
+    MakeFiles();
+    world_.UnsetEnvironment("KERF_STORE");
+    world_.UnsetEnvironment("KERF_SERVER");
+  }
+
+  void Config(const std::string& text) {
+    std::filesystem::create_directories(world_ / ".config/kerf");
+    WriteText(world_ / ".config/kerf/config.toml", text);
+  }
+
+  // Which store `kerf snapshots` goes for: none of those here exist, and the message names it.
+  std::string StoreOf(std::vector<std::string> flags = {}) {
+    flags.insert(flags.begin(), "snapshots");
+    const std::string message = world_.KerfJson(flags).Only("error")["message"];
+    for (const char* store : {"from-file", "from-environment", "from-flag"}) {
+      if (message.find(store) != std::string::npos) return store;
+    }
+    return message;
+  }
+};
+
+TEST_F(Configuration, AFlagGoesBeforeTheEnvironmentThatBeforeTheFile) {
+  Config("# where it all is\nstore = \"from-file\"\n");
+  EXPECT_EQ(StoreOf(), "from-file");
+  world_.SetEnvironment("KERF_STORE", "from-environment");
+  EXPECT_EQ(StoreOf(), "from-environment");
+  EXPECT_EQ(StoreOf({"--store", "from-flag"}), "from-flag");
+}
+
+TEST_F(Configuration, TheFileMayLieElsewhere) {
+  WriteText(world_ / "other.toml", "store = 'from-file'\n");
+  EXPECT_EQ(StoreOf({"--config", world_ / "other.toml"}), "from-file");
+  world_.SetEnvironment("KERF_CONFIG", world_ / "other.toml");
+  EXPECT_EQ(StoreOf(), "from-file");
+  world_.UnsetEnvironment("KERF_CONFIG");
+  std::filesystem::create_directories(world_ / "xdg/kerf");
+  WriteText(world_ / "xdg/kerf/config.toml", "store = \"from-file\" # here\n");
+  world_.SetEnvironment("XDG_CONFIG_HOME", world_ / "xdg");
+  EXPECT_EQ(StoreOf(), "from-file");
+  EXPECT_EQ(world_.KerfJson({"snapshots", "--config", "none.toml"}).exit_code, kUsage);
+}
+
+TEST_F(Configuration, UnknownKeysAreErrors) {
+  for (const char* text : {"stoer = \"x\"\n", "[snapshots]\nnone = 1\n", "[none]\nstore = \"x\"\n",
+                           "store = \n", "store \"x\"\n", "store = \"x\n"}) {
+    Config(text);
+    const JsonRun run = world_.KerfJson({"snapshots", "--store", "x"});
+    EXPECT_EQ(run.exit_code, kUsage) << text;
+    EXPECT_THAT(std::string(run.Only("error")["message"]), HasSubstr("config.toml")) << text;
+  }
+}
+
+TEST_F(Configuration, SettingsOfAVerbStandInItsTable) {
+  world_.StartServer();
+  Config(Cat("store = \"", world_.store(), "\"\nserver = \"", world_.address(),
+             "\"\n\n[backup]\nexclude = [\"a\", \"c#d\"]\n"));
+  EXPECT_EQ(world_.Backup({"tree"})["files"], 2);
+  EXPECT_EQ(world_.KerfJson({"snapshots"}).Of("snapshot").size(), 1u);
+}
+
+TEST_F(Cli, AnInterruptedBackupEndsWith130AndLeavesNoSnapshot) {
+  world_.StartServer();
+  std::filesystem::create_directory(world_ / "tree");
+  // Enough that it cannot be over before the signal comes; a hole costs no disk.
+  WriteText(world_ / "tree/a", "a");
+  std::filesystem::resize_file(world_ / "tree/a", 1);
+  ASSERT_EQ(mkfifo((world_ / "excludes").c_str(), 0600), 0);
+  // It waits for the patterns until the signal is there.
+  const auto kerf = world_.Start({"backup", "tree", "--exclude-from", world_ / "excludes"});
+  std::ofstream patterns(world_ / "excludes");
+  kerf->Signal(SIGINT);
+  patterns << "*.o\n";
+  patterns.close();
+  EXPECT_EQ(kerf->Wait().exit_code, 130);
+  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kerf::e2e

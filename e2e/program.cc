@@ -1,0 +1,118 @@
+#include "e2e/program.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace kerf::e2e {
+namespace {
+
+constexpr int kPatience_ms = 60'000;
+
+int ExitCodeOf(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  // execve does not write to them.
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Program::Program(const std::vector<std::string>& arguments, const std::string& output_prefix,
+                 const ProgramOptions& options)
+    : output_prefix_(output_prefix) {
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> envp = Pointers(environment);
+  WriteText(output_prefix + ".in", options.standard_input);
+  const std::string in = output_prefix + ".in";
+  const std::string out = output_prefix + ".out";
+  const std::string err = output_prefix + ".err";
+  pid_ = fork();
+  KERF_CHECK(pid_ >= 0);
+  if (pid_ != 0) return;
+  // Should the test itself be killed, nothing of it may go on.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+  const bool ready =
+      dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO) >= 0 &&
+      dup2(open(out.c_str(), kFlags, 0600), STDOUT_FILENO) >= 0 &&
+      dup2(open(err.c_str(), kFlags, 0600), STDERR_FILENO) >= 0 &&
+      (options.working_directory.empty() || chdir(options.working_directory.c_str()) == 0);
+  if (ready) execve(argv[0], argv.data(), envp.data());
+  _exit(127);
+}
+
+Program::~Program() {
+  if (ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Program::Signal(int number) const {
+  if (!ended_) kill(pid_, number);
+}
+
+bool Program::HasEnded() {
+  int status = 0;
+  if (!ended_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+    ended_ = true;
+    exit_code_ = ExitCodeOf(status);
+  }
+  return ended_;
+}
+
+Completed Program::Wait() {
+  if (!ended_) {
+    pollfd descriptor{static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), POLLIN, 0};
+    KERF_CHECK(descriptor.fd >= 0);
+    if (poll(&descriptor, 1, kPatience_ms) != 1) {
+      ADD_FAILURE() << output_prefix_ << ": the program does not end";
+      kill(pid_, SIGKILL);
+    }
+    close(descriptor.fd);
+    int status = 0;
+    KERF_CHECK(waitpid(pid_, &status, 0) == pid_);
+    ended_ = true;
+    exit_code_ = ExitCodeOf(status);
+  }
+  return {exit_code_, ReadText(output_prefix_ + ".out"), ReadText(output_prefix_ + ".err")};
+}
+
+std::string BuiltProgram(const std::string& path) {
+  const char* source = std::getenv("TEST_SRCDIR");
+  KERF_CHECK(source != nullptr);
+  return std::string(source) + "/kerf/" + path;
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  KERF_CHECK(file.good());
+}
+
+}  // namespace kerf::e2e

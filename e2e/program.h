@@ -1,0 +1,59 @@
+// Programs started by a test, the way a user starts them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kerf::e2e {
+
+struct ProgramOptions {
+  // The whole environment of the program.
+  std::map<std::string, std::string> environment;
+  // Empty: that of the test.
+  std::string working_directory;
+  std::string standard_input;
+};
+
+// How a program ended.
+struct Completed {
+  // 128 + the signal if one ended it.
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// One running program; killed if it still runs at the end. Standard output and error go to files in
+// a directory of the caller. Not thread-safe.
+class Program {
+ public:
+  // `output_prefix` + ".out" and ".err" take the output.
+  Program(const std::vector<std::string>& arguments, const std::string& output_prefix,
+          const ProgramOptions& options);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void Signal(int number) const;
+  // True if it has ended; does not wait.
+  bool HasEnded();
+  // Waits for its end. A program that takes longer than a minute is killed and fails the test.
+  Completed Wait();
+
+ private:
+  const std::string output_prefix_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int exit_code_ = -1;
+};
+
+// The binary that Bazel built for a test that names it in `data`: "client/agent/kerf".
+std::string BuiltProgram(const std::string& path);
+
+std::string ReadText(const std::string& path);
+void WriteText(const std::string& path, const std::string& text);
+
+}  // namespace kerf::e2e

@@ -1,0 +1,241 @@
+// What goes in comes out: real processes, real file systems, compared by plain system calls.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/agent/fs/testing/compare_trees.h"
+#include "client/agent/fs/testing/nasty_tree.h"
+#include "e2e/world.h"
+#include "gmock/gmock.h"
+
+namespace kerf::e2e {
+namespace {
+
+using agent::testing::CompareTrees;
+using agent::testing::MakeNastyTree;
+using agent::testing::NastyTree;
+using agent::testing::RemoveTree;
+using agent::testing::RemoveUnreadable;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int kOk = 0;
+constexpr int kFailure = 1;
+constexpr int kPartial = 3;
+constexpr int kIntegrity = 6;
+
+// What the tree's metadata may take; its content is some MiB.
+constexpr int kMetadataBytes = 100'000;
+
+class RoundTrip : public ::testing::Test {
+ protected:
+  RoundTrip() : tree_(world_ / "tree"), target_(world_ / "restored") { world_.StartServer(); }
+
+  void MakeNasty() { RemoveUnreadable(MakeNastyTree(tree_, TestSeed())); }
+
+  JsonRun Restore(const std::string& snapshot, std::vector<std::string> flags = {}) {
+    std::vector<std::string> arguments = {"restore", snapshot, "--target", target_};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return world_.KerfJson(arguments);
+  }
+
+  void ExpectRestored(const std::string& tree) {
+    EXPECT_THAT(CompareTrees(tree, target_ + tree, {.owners = true, .holes = true}), IsEmpty());
+  }
+
+  World world_;
+  const std::string tree_;
+  const std::string target_;
+};
+
+TEST_F(RoundTrip, NastyTree) {
+  MakeNasty();
+  const nlohmann::json first = world_.Backup({tree_});
+  EXPECT_EQ(first["warnings"], 0);
+  const JsonRun restored = Restore(first["snapshot"]);
+  EXPECT_EQ(restored.exit_code, kOk);
+  EXPECT_EQ(restored.Only("summary")["errors"], 0);
+  ExpectRestored(tree_);
+  EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
+
+  // Files that were written within the last ticks of the clock are read again once.
+  world_.Backup({tree_});
+  const nlohmann::json unchanged = world_.Backup({tree_});
+  constexpr int kHardLinks = 5;
+  EXPECT_EQ(int{unchanged["unchanged_files"]} + kHardLinks, unchanged["files"]);
+  EXPECT_LT(unchanged["new_bytes"], kMetadataBytes);
+  RemoveTree(target_);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+}
+
+TEST_F(RoundTrip, TheSameWithoutAnIndex) {
+  MakeNasty();
+  world_.Backup({tree_});
+  world_.StopServer();
+  RemoveTree(world_ / "server/data");
+  world_.StartServer();
+  const nlohmann::json again = world_.Backup({tree_, "--force"});
+  EXPECT_LT(again["new_bytes"], kMetadataBytes) << "what the store holds is not stored twice";
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+}
+
+TEST_F(RoundTrip, ARealTree) {
+  const std::string real = "/usr/include/linux";
+  if (access(real.c_str(), R_OK) != 0) GTEST_SKIP() << real << " is not there";
+  world_.Backup({real});
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_THAT(CompareTrees(real, target_ + real, {.owners = geteuid() == 0}), IsEmpty());
+}
+
+TEST_F(RoundTrip, ASubtreeGoesStraightIntoTheTarget) {
+  MakeNasty();
+  world_.Backup({tree_});
+  EXPECT_EQ(Restore("latest:" + tree_ + "/links").exit_code, kOk);
+  // Names of the same file outside of the subtree do not count.
+  for (const std::string& line : CompareTrees(tree_ + "/links", target_)) {
+    EXPECT_THAT(line, HasSubstr("number of links"));
+  }
+  struct stat a{};
+  struct stat b{};
+  ASSERT_EQ(stat((target_ + "/a-first").c_str(), &a), 0);
+  ASSERT_EQ(stat((target_ + "/other/third").c_str(), &b), 0);
+  EXPECT_EQ(a.st_ino, b.st_ino);
+  EXPECT_EQ(a.st_nlink, 3u);
+
+  RemoveTree(target_);
+  EXPECT_EQ(Restore("latest:" + tree_ + "/files/random").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/random"), ReadText(tree_ + "/files/random"));
+
+  const JsonRun none = Restore("latest:/no/such/path");
+  EXPECT_EQ(none.exit_code, kFailure);
+  EXPECT_EQ(none.Only("error")["code"], "NOT_FOUND");
+}
+
+TEST_F(RoundTrip, OverwritePolicies) {
+  std::filesystem::create_directory(tree_);
+  WriteText(tree_ + "/a", "snapshot");
+  world_.Backup({tree_});
+  ASSERT_EQ(Restore("latest").exit_code, kOk);
+  const std::string file = target_ + tree_ + "/a";
+  WriteText(file, "mine");
+  const JsonRun refused = Restore("latest");
+  EXPECT_EQ(refused.exit_code, kPartial);
+  EXPECT_EQ(refused.Only("warning")["code"], "ALREADY_EXISTS");
+  EXPECT_EQ(ReadText(file), "mine");
+  EXPECT_EQ(Restore("latest", {"--overwrite", "never"}).exit_code, kOk);
+  EXPECT_EQ(ReadText(file), "mine");
+  const JsonRun changed = Restore("latest", {"--overwrite", "if-changed"});
+  EXPECT_EQ(changed.exit_code, kOk);
+  EXPECT_EQ(changed.Only("summary")["files"], 1);
+  EXPECT_EQ(ReadText(file), "snapshot");
+  EXPECT_EQ(Restore("latest", {"--overwrite", "if-changed"}).Only("summary")["skipped"], 1);
+  EXPECT_EQ(Restore("latest", {"--overwrite", "always"}).Only("summary")["files"], 1);
+  EXPECT_EQ(Restore("latest", {"--overwrite", "sometimes"}).exit_code, 2);
+}
+
+TEST_F(RoundTrip, ExcludesAndTheStoreItself) {
+  std::filesystem::create_directories(tree_ + "/cache/deep");
+  WriteText(tree_ + "/a.o", "x");
+  WriteText(tree_ + "/a.c", "x");
+  WriteText(tree_ + "/cache/deep/b", "x");
+  WriteText(world_ / "excludes", "# objects\n*.o\n");
+  world_.SetEnvironment("KERF_STORE", tree_ + "/store");
+  world_.Backup({tree_, "--exclude", "cache/", "--exclude-from", world_ / "excludes"});
+  const JsonRun list = world_.KerfJson({"ls", "latest:" + tree_});
+  std::vector<std::string> paths;
+  for (const nlohmann::json& entry : list.Of("entry")) paths.push_back(entry["path"]);
+  EXPECT_THAT(paths, ::testing::ElementsAre(tree_, tree_ + "/a.c"));
+}
+
+TEST_F(RoundTrip, AFileThatChangesWhileItIsRead) {
+  std::filesystem::create_directory(tree_);
+  WriteText(tree_ + "/quiet", "quiet");
+  WriteText(tree_ + "/restless", std::string(20 << 20, 'a'));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    const int fd = open((tree_ + "/restless").c_str(), O_WRONLY | O_APPEND);
+    while (!stop) EXPECT_EQ(write(fd, "b", 1), 1);
+    close(fd);
+  });
+  const JsonRun run = world_.KerfJson({"backup", tree_});
+  stop = true;
+  writer.join();
+  EXPECT_EQ(run.exit_code, kPartial);
+  EXPECT_THAT(std::string(run.Only("warning")["path"]), HasSubstr("restless"));
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + tree_ + "/quiet"), "quiet");
+  const std::string restless = ReadText(target_ + tree_ + "/restless");
+  EXPECT_GE(restless.size(), std::size_t{20} << 20);
+  EXPECT_EQ(restless.find('b'), restless.size() == (20 << 20) ? std::string::npos : 20u << 20);
+}
+
+TEST_F(RoundTrip, WhatCannotBeReadIsReportedAndTheRestIsThere) {
+  std::filesystem::create_directories(tree_ + "/locked");
+  WriteText(tree_ + "/fine", "fine");
+  WriteText(tree_ + "/secret", "secret");
+  WriteText(tree_ + "/locked/inside", "x");
+  chmod((tree_ + "/secret").c_str(), 0);
+  chmod((tree_ + "/locked").c_str(), 0);
+  if (access((tree_ + "/secret").c_str(), R_OK) == 0) GTEST_SKIP() << "root can read everything";
+  const JsonRun run = world_.KerfJson({"backup", tree_});
+  EXPECT_EQ(run.exit_code, kPartial);
+  EXPECT_EQ(run.Of("warning").size(), 2u);
+  EXPECT_EQ(run.Only("summary")["warnings"], 2);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + tree_ + "/fine"), "fine");
+}
+
+TEST_F(RoundTrip, AMissingPathIsPartialAndNothingElseIsLost) {
+  std::filesystem::create_directory(tree_);
+  WriteText(tree_ + "/fine", "fine");
+  const JsonRun run = world_.KerfJson({"backup", tree_, world_ / "none"});
+  EXPECT_EQ(run.exit_code, kPartial);
+  EXPECT_EQ(run.Only("warning")["code"], "NOT_FOUND");
+  EXPECT_EQ(world_.KerfJson({"backup", world_ / "none"}).exit_code, kFailure);
+}
+
+TEST_F(RoundTrip, ADamagedPackIsFoundAndTheRestIsRestored) {
+  MakeNasty();
+  world_.Backup({tree_});
+  Random random(TestSeed());
+  std::vector<std::string> packs;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(world_.store() + "/packs")) {
+    if (entry.is_regular_file() && entry.file_size() > 100'000) packs.push_back(entry.path());
+  }
+  ASSERT_FALSE(packs.empty());
+  // In the middle of the largest block: not the footer, not the metadata.
+  const std::string pack = packs[random.Below(packs.size())];
+  std::fstream file(pack, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(50'000);
+  const char byte = static_cast<char>(file.get());
+  file.seekp(50'000);
+  file.put(static_cast<char>(byte ^ 0x55));
+  file.close();
+  const JsonRun verify = world_.KerfJson({"verify", "--read-data"});
+  EXPECT_EQ(verify.exit_code, kIntegrity);
+  EXPECT_FALSE(verify.Of("finding").empty());
+  const JsonRun restored = Restore("latest");
+  EXPECT_EQ(restored.exit_code, kIntegrity);
+  EXPECT_FALSE(restored.Of("warning").empty());
+  // A file that is damaged is not there; all that is there is right.
+  for (const std::string& line : CompareTrees(tree_, target_ + tree_)) {
+    EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("only left"), HasSubstr("number of links"),
+                                       HasSubstr("hard link")));
+  }
+}
+
+}  // namespace
+}  // namespace kerf::e2e

@@ -1,0 +1,131 @@
+#include "e2e/world.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace kerf::e2e {
+namespace {
+
+constexpr std::chrono::seconds kStartPatience{30};
+constexpr std::chrono::milliseconds kStartPoll{5};
+
+}  // namespace
+
+std::vector<nlohmann::json> JsonRun::Of(std::string_view message_type) const {
+  std::vector<nlohmann::json> found;
+  for (const nlohmann::json& message : messages) {
+    if (message["message_type"] == message_type) found.push_back(message);
+  }
+  return found;
+}
+
+nlohmann::json JsonRun::Only(std::string_view message_type) const {
+  const std::vector<nlohmann::json> found = Of(message_type);
+  if (found.size() == 1) return found.front();
+  ADD_FAILURE() << found.size() << " messages of type " << message_type;
+  for (const nlohmann::json& message : messages)
+    std::fprintf(stderr, "%s\n", message.dump().c_str());
+  return nlohmann::json::object();
+}
+
+World::World() {
+  // In folders of their own, so that the one above keeps its time.
+  for (const char* name : {"runs", "server"}) {
+    KERF_CHECK(mkdir((folder_ / name).c_str(), 0700) == 0);
+  }
+  environment_["PATH"] = "/usr/local/bin:/usr/bin:/bin";
+  environment_["HOME"] = path();
+  environment_["TZ"] = "UTC";
+  environment_["KERF_STORE"] = store();
+  environment_["KERF_SERVER"] = address();
+}
+
+ProgramOptions World::Options() const {
+  ProgramOptions options;
+  options.environment = environment_;
+  options.working_directory = path();
+  return options;
+}
+
+std::string World::NextPrefix() { return folder_ / Cat("runs/", ++run_count_); }
+
+void World::StartServer(const std::vector<std::string>& flags) {
+  server_.reset();
+  const std::string ready = folder_ / "server/ready";
+  unlink(ready.c_str());
+  std::vector<std::string> arguments = {
+      BuiltProgram("server/kerfd"), "--listen",     address(), "--data-dir",
+      folder_ / "server/data",      "--ready-file", ready};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  server_ = std::make_unique<Program>(arguments, NextPrefix(), Options());
+  const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+  while (access(ready.c_str(), F_OK) != 0) {
+    if (server_->HasEnded() || std::chrono::steady_clock::now() > deadline) {
+      FAIL() << "kerfd does not start: " << server_->Wait().err;
+    }
+    std::this_thread::sleep_for(kStartPoll);
+  }
+}
+
+void World::StopServer() {
+  server_->Signal(SIGTERM);
+  const Completed end = server_->Wait();
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  server_.reset();
+}
+
+std::unique_ptr<Program> World::Start(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
+  return std::make_unique<Program>(arguments, NextPrefix(), Options());
+}
+
+Completed World::Kerf(std::vector<std::string> arguments, const std::string& standard_input) {
+  arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
+  ProgramOptions options = Options();
+  options.standard_input = standard_input;
+  return Program(arguments, NextPrefix(), options).Wait();
+}
+
+Completed World::Run(const std::vector<std::string>& arguments) {
+  return Program(arguments, NextPrefix(), Options()).Wait();
+}
+
+JsonRun World::KerfJson(std::vector<std::string> arguments) {
+  arguments.push_back("--json");
+  const Completed end = Kerf(std::move(arguments));
+  EXPECT_EQ(end.err, "");
+  JsonRun run;
+  run.exit_code = end.exit_code;
+  std::istringstream lines(end.out);
+  std::string line;
+  while (std::getline(lines, line)) {
+    nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
+    const bool good = message.is_object() && message.contains("message_type") &&
+                      message["message_type"].is_string();
+    if (good) {
+      run.messages.push_back(std::move(message));
+    } else {
+      ADD_FAILURE() << "not a message: " << line;
+    }
+  }
+  return run;
+}
+
+nlohmann::json World::Backup(std::vector<std::string> arguments, int exit_code) {
+  arguments.insert(arguments.begin(), "backup");
+  const JsonRun run = KerfJson(std::move(arguments));
+  EXPECT_EQ(run.exit_code, exit_code);
+  return run.Only("summary");
+}
+
+}  // namespace kerf::e2e
