@@ -82,7 +82,7 @@ class GrpcServer final : public Server {
   std::size_t peak_memory_bytes() const override {
     return work_budget_.peak_bytes() + input_budget_.peak_bytes();
   }
-  void CheckTimeouts() override { registry_.CheckTime(options_.clock()); }
+  std::size_t CheckTimeouts() override { return registry_.CheckTime(options_.clock()); }
 
  private:
   void Watch();

@@ -58,7 +58,8 @@ class Server {
   // Held and at most held by streams, of ServerOptions::memory_bytes.
   virtual std::size_t used_memory_bytes() const = 0;
   virtual std::size_t peak_memory_bytes() const = 0;
-  virtual void CheckTimeouts() = 0;
+  // Ends the streams whose peers are too slow; returns how many.
+  virtual std::size_t CheckTimeouts() = 0;
 };
 
 }  // namespace kerf

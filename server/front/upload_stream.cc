@@ -184,41 +184,45 @@ void UploadStream::OnDone() {
   const std::shared_ptr<UploadStream> last = std::move(self_);
 }
 
-void UploadStream::CheckTime(TimePoint now) {
+bool UploadStream::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) {
     // The status waits behind a write that the client still does not read.
     if (!is_done_ && now - finished_at_ >= options_.timeouts->write_stall) context_->TryCancel();
-    return;
+    return false;
   }
-  CheckWriteLocked(now);
-  if (!is_finished_) CheckInputLocked(now);
+  return CheckWriteLocked(now) || CheckInputLocked(now);
 }
 
-void UploadStream::CheckWriteLocked(TimePoint now) {
-  if (!is_writing_ || now - write_began_ < options_.timeouts->write_stall) return;
+bool UploadStream::CheckWriteLocked(TimePoint now) {
+  if (!is_writing_ || now - write_began_ < options_.timeouts->write_stall) return false;
   FinishLocked(MakeError(Reason::kReadStalled, Cat("the client has not read its answers for ",
                                                    options_.timeouts->write_stall.count(), " ms")));
+  return true;
 }
 
-void UploadStream::CheckInputLocked(TimePoint now) {
+bool UploadStream::CheckInputLocked(TimePoint now) {
   using Expecting = StreamEngine::Expecting;
   const Expecting expecting = engine_->expecting();
   if (expecting != seen_expecting_ || read_count_ != seen_read_count_) {
     seen_expecting_ = expecting;
     seen_read_count_ = read_count_;
     seen_since_ = now;
-    return;
+    return false;
   }
   const std::chrono::nanoseconds waited = now - seen_since_;
   const StreamTimeouts& timeouts = *options_.timeouts;
+  if (is_timed_out_) return false;
   if (expecting == Expecting::kOpen && waited >= timeouts.open) {
+    is_timed_out_ = true;
     engine_->Fail(MakeError(Reason::kOpenTimeout,
                             Cat("no Open frame within ", timeouts.open.count(), " ms")));
   } else if (expecting == Expecting::kFile && waited >= timeouts.idle) {
+    is_timed_out_ = true;
     engine_->Fail(MakeError(Reason::kIdleTimeout,
                             Cat("no data in mid-file for ", timeouts.idle.count(), " ms")));
   }
+  return is_timed_out_;
 }
 
 absl::Status StreamRegistry::Enter() {
@@ -259,8 +263,10 @@ std::vector<std::shared_ptr<UploadStream>> StreamRegistry::Snapshot() const {
   return streams;
 }
 
-void StreamRegistry::CheckTime(TimePoint now) {
-  for (const auto& stream : Snapshot()) stream->CheckTime(now);
+std::size_t StreamRegistry::CheckTime(TimePoint now) {
+  std::size_t ended_count = 0;
+  for (const auto& stream : Snapshot()) ended_count += stream->CheckTime(now) ? 1 : 0;
+  return ended_count;
 }
 
 void StreamRegistry::Drain(std::chrono::milliseconds drain) {

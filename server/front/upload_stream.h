@@ -54,8 +54,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
-  // For the watchdog: ends the stream if its peer is too slow.
-  void CheckTime(TimePoint now);
+  // For the watchdog: ends the stream if its peer is too slow. Whether this call did so.
+  bool CheckTime(TimePoint now);
   void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
   void Fail(const absl::Status& status) { engine_->Fail(status); }
 
@@ -78,8 +78,9 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   void StartWriteLocked();
   // Now, whatever is unsent.
   void FinishLocked(const absl::Status& status);
-  void CheckWriteLocked(TimePoint now);
-  void CheckInputLocked(TimePoint now);
+  // Whether they ended the stream.
+  bool CheckWriteLocked(TimePoint now);
+  bool CheckInputLocked(TimePoint now);
 
   const Options options_;
   grpc::CallbackServerContext* const context_;
@@ -107,6 +108,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   StreamEngine::Expecting seen_expecting_ = StreamEngine::Expecting::kNothing;
   std::uint64_t seen_read_count_ = 0;
   TimePoint seen_since_;
+  // CheckTime has told the engine to end.
+  bool is_timed_out_ = false;
 };
 
 // Every stream of the process. Thread-safe.
@@ -119,7 +122,8 @@ class StreamRegistry {
   void Add(std::shared_ptr<UploadStream> stream);
   void Leave(const UploadStream* stream);
 
-  void CheckTime(TimePoint now);
+  // How many streams it ended.
+  std::size_t CheckTime(TimePoint now);
   // New streams are refused from here on; open ones are told.
   void Drain(std::chrono::milliseconds drain);
   // Ends all open streams.
