@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
 namespace {
@@ -143,8 +144,31 @@ absl::StatusOr<std::shared_ptr<PackWriter::OpenPack>> PackWriter::CreatePack() {
   return pack;
 }
 
+// A fingerprint that is wrong, whether by a fault of memory or by a lying server, would only be
+// noticed at restore, when the file is gone.
+absl::Status PackWriter::CheckFingerprints(const Block& block) const {
+  std::vector<std::span<const std::uint8_t>> chunks;
+  chunks.reserve(block.chunks.size());
+  for (const PackChunk& chunk : block.chunks) {
+    chunks.push_back(std::span(block.raw).subspan(chunk.offset_in_block, chunk.length_bytes));
+  }
+  std::vector<Digest> digests(chunks.size());
+  FingerprintMany(options_.digest_algorithm, chunks, digests);
+  for (std::size_t index = 0; index < digests.size(); ++index) {
+    if (digests[index] == block.chunks[index].digest) continue;
+    const std::size_t size_bytes = DigestSizeBytes(options_.digest_algorithm);
+    return absl::DataLossError(
+        Cat("a chunk of ", block.chunks[index].length_bytes, " bytes was named ",
+            DigestToHex(block.chunks[index].digest, size_bytes), " but has the fingerprint ",
+            DigestToHex(digests[index], size_bytes),
+            ": the server or the memory of a machine is faulty; nothing of it was stored"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scratch,
                                     void* zstd_context) {
+  KERF_RETURN_IF_ERROR(CheckFingerprints(block));
   scratch.resize(ZSTD_compressBound(block.raw.size()));
   const std::size_t compressed_bytes =
       ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(zstd_context), scratch.data(), scratch.size(),

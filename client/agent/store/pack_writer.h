@@ -53,7 +53,8 @@ class PackWriter {
   PackWriter& operator=(const PackWriter&) = delete;
 
   // Takes a copy of the chunk. Waits while the threads are behind. After any failure (disk full,
-  // ...) it and Flush return that failure.
+  // ...) it and Flush return that failure. A chunk whose fingerprint is not `digest` is such a
+  // failure (DataLoss): no pack ever names bytes wrongly.
   absl::Status Add(const Digest& digest, std::span<const std::uint8_t> bytes);
 
   // Returns when everything that was added before is durable and on_sealed has returned for it.
@@ -72,6 +73,7 @@ class PackWriter {
 
   void Enqueue(std::unique_lock<std::mutex>& lock);
   void Run();
+  absl::Status CheckFingerprints(const Block& block) const;
   absl::Status WriteBlock(Block block, std::vector<std::uint8_t>& scratch, void* zstd_context);
   absl::StatusOr<std::shared_ptr<OpenPack>> CreatePack();
   absl::Status Seal(const std::shared_ptr<OpenPack>& pack);
