@@ -30,7 +30,7 @@
 #include "base/units.h"
 #include "client/agent/store/chunk_index.h"
 #include "client/agent/store/store.h"
-#include "e2e/process.h"
+#include "e2e/program.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/index/rocksdb_index.h"
 
@@ -66,7 +66,7 @@ class CrashTest : public ::testing::Test {
     std::printf("seed %llu\n", static_cast<unsigned long long>(TestSeed()));
     folder_ = Variable("TEST_TMPDIR") + "/kerf_crash_test";
     std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+    std::filesystem::create_directories(folder_ + "/runs");
     tree_ = folder_ + "/tree";
     // Short: the path of a unix socket has at most 107 bytes.
     char socket_folder[] = "/tmp/kerf-crash-XXXXXX";
@@ -79,15 +79,16 @@ class CrashTest : public ::testing::Test {
 
   void TearDown() override {
     server_.reset();
-    if (HasFailure()) {
-      std::ifstream log(log_path());
-      std::fprintf(stderr, "%s\n", std::string(std::istreambuf_iterator<char>(log), {}).c_str());
+    for (int run = 1; HasFailure() && run <= run_count_; ++run) {
+      const std::string said = ReadText(Cat(RunPrefix(run), ".err"));
+      if (!said.empty()) std::fprintf(stderr, "run %d: %s\n", run, said.c_str());
     }
     std::filesystem::remove_all(folder_);
     std::filesystem::remove_all(socket_folder_);
   }
 
-  std::string log_path() const { return folder_ + "/log"; }
+  std::string RunPrefix(int run) const { return Cat(folder_, "/runs/", run); }
+  std::string NextRun() { return RunPrefix(++run_count_); }
   std::string store_path() const { return Cat(folder_, "/store", generation_); }
   std::string data_path() const { return Cat(folder_, "/kerfd", generation_); }
 
@@ -113,12 +114,12 @@ class CrashTest : public ::testing::Test {
     const std::string ready = folder_ + "/ready";
     std::filesystem::remove(ready);
     server_.emplace(
-        std::vector<std::string>{Variable("KERFD"), "--listen", address_, "--data-dir", data_path(),
+        std::vector<std::string>{kerfd_, "--listen", address_, "--data-dir", data_path(),
                                  "--ready-file", ready, "--log-level", "warning"},
-        log_path());
+        NextRun(), ProgramOptions());
     const auto end = Clock::now() + kLimit;
     while (!std::filesystem::exists(ready)) {
-      ASSERT_FALSE(server_->Poll().has_value()) << "kerfd ended";
+      ASSERT_FALSE(server_->HasEnded()) << "kerfd ended";
       ASSERT_LT(Clock::now(), end) << "kerfd does not start";
       std::this_thread::sleep_for(milliseconds(1));
     }
@@ -135,36 +136,30 @@ class CrashTest : public ::testing::Test {
     StartServer();
   }
 
-  Process StartBackup() {
-    return {{Variable("KERF"), "--quiet", "backup", tree_, "--store", store_path(), "--server",
-             address_},
-            log_path()};
+  Program StartBackup() {
+    return {{kerf_, "--quiet", "backup", tree_, "--store", store_path(), "--server", address_},
+            NextRun(),
+            ProgramOptions()};
   }
 
   void Run(const std::vector<std::string>& argv) {
-    Process process(argv, log_path());
-    const std::optional<int> code = process.Wait(kLimit);
-    ASSERT_TRUE(code.has_value()) << argv[0] << " " << argv[1] << " does not end";
-    ASSERT_EQ(*code, 0) << argv[0] << " " << argv[1];
+    ASSERT_EQ(Program(argv, NextRun(), ProgramOptions()).Wait().exit_code, 0)
+        << argv[0] << " " << argv[1];
   }
 
   void BackUpAndCheck(bool read_data) {
     const auto start = Clock::now();
-    Process backup = StartBackup();
-    const std::optional<int> code = backup.Wait(kLimit);
-    ASSERT_TRUE(code.has_value()) << "the backup does not end";
-    ASSERT_EQ(*code, 0) << "the backup";
+    ASSERT_EQ(StartBackup().Wait().exit_code, 0) << "the backup";
     longest_backup_ =
         std::max(longest_backup_,
                  std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start));
     const std::string target = folder_ + "/restored";
     std::filesystem::remove_all(target);
-    ASSERT_NO_FATAL_FAILURE(Run({Variable("KERF"), "--quiet", "restore", "latest", "--store",
-                                 store_path(), "--target", target}));
+    ASSERT_NO_FATAL_FAILURE(
+        Run({kerf_, "--quiet", "restore", "latest", "--store", store_path(), "--target", target}));
     ASSERT_NO_FATAL_FAILURE(
         Run({"/usr/bin/diff", "-r", "--no-dereference", tree_, target + tree_}));
-    std::vector<std::string> verify = {Variable("KERF"), "--quiet", "verify", "--store",
-                                       store_path()};
+    std::vector<std::string> verify = {kerf_, "--quiet", "verify", "--store", store_path()};
     if (read_data) verify.emplace_back("--read-data");
     ASSERT_NO_FATAL_FAILURE(Run(verify));
   }
@@ -267,7 +262,7 @@ class CrashTest : public ::testing::Test {
   }
 
   // Returns whether the backup was still running when it struck.
-  bool Strike(Process& backup) {
+  bool Strike(Program& backup) {
     const std::uint64_t victim = random_.Below(4);
     Places committed;
     // Asking takes a moment, so not always: the kill strikes a busier kerfd without it.
@@ -275,24 +270,25 @@ class CrashTest : public ::testing::Test {
       if (const auto store = OpenStore(); store != nullptr) committed = Duplicates(*store);
     }
     if (victim == 0) return backup.Kill();
-    const bool running = !backup.Poll().has_value();
+    const bool running = !backup.HasEnded();
     // The agent may find the new kerfd and go on, find none and end, or be killed before or after.
     if (victim == 1) backup.Kill();
     KillServer(committed);
     if (victim == 2) backup.Kill();
-    if (victim == 3) {
-      EXPECT_TRUE(backup.Wait(kLimit).has_value()) << "the agent hangs";
-    }
+    if (victim == 3) backup.Wait();
     return running;
   }
 
+  const std::string kerf_ = BuiltProgram("client/agent/kerf");
+  const std::string kerfd_ = BuiltProgram("server/kerfd");
   Random random_{TestSeed()};
   std::string folder_;
   std::string socket_folder_;
   std::string tree_;
   std::string address_;
   int generation_ = 0;
-  std::optional<Process> server_;
+  int run_count_ = 0;
+  std::optional<Program> server_;
   std::chrono::microseconds longest_backup_{0};
 };
 
@@ -308,7 +304,7 @@ TEST_F(CrashTest, AnyMoment) {
       ASSERT_NO_FATAL_FAILURE(NewStore());
     }
     EditTree();
-    Process backup = StartBackup();
+    Program backup = StartBackup();
     const auto length = static_cast<std::uint64_t>(longest_backup_.count());
     std::this_thread::sleep_for(std::chrono::microseconds(random_.Below(length)));
     struck += Strike(backup) ? 1 : 0;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -33,6 +34,17 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// What is not in the bounding set does not come back with execve, not even for root.
+bool DropPrivileges() {
+  if (geteuid() != 0) return true;
+  for (const unsigned long capability :
+       {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_FSETID, CAP_SETFCAP,
+        CAP_MKNOD, CAP_SYS_ADMIN}) {
+    if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments, const std::string& output_prefix,
@@ -56,16 +68,13 @@ Program::Program(const std::vector<std::string>& arguments, const std::string& o
       dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO) >= 0 &&
       dup2(open(out.c_str(), kFlags, 0600), STDOUT_FILENO) >= 0 &&
       dup2(open(err.c_str(), kFlags, 0600), STDERR_FILENO) >= 0 &&
-      (options.working_directory.empty() || chdir(options.working_directory.c_str()) == 0);
+      (options.working_directory.empty() || chdir(options.working_directory.c_str()) == 0) &&
+      (!options.without_privileges || DropPrivileges());
   if (ready) execve(argv[0], argv.data(), envp.data());
   _exit(127);
 }
 
-Program::~Program() {
-  if (ended_) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-}
+Program::~Program() { Kill(); }
 
 void Program::Signal(int number) const {
   if (!ended_) kill(pid_, number);
@@ -80,6 +89,21 @@ bool Program::HasEnded() {
   return ended_;
 }
 
+bool Program::Kill() {
+  if (HasEnded()) return false;
+  kill(pid_, SIGKILL);
+  Reap();
+  // It may have ended by itself between the two.
+  return exit_code_ == 128 + SIGKILL;
+}
+
+void Program::Reap() {
+  int status = 0;
+  KERF_CHECK(waitpid(pid_, &status, 0) == pid_);
+  ended_ = true;
+  exit_code_ = ExitCodeOf(status);
+}
+
 Completed Program::Wait() {
   if (!ended_) {
     pollfd descriptor{static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), POLLIN, 0};
@@ -89,10 +113,7 @@ Completed Program::Wait() {
       kill(pid_, SIGKILL);
     }
     close(descriptor.fd);
-    int status = 0;
-    KERF_CHECK(waitpid(pid_, &status, 0) == pid_);
-    ended_ = true;
-    exit_code_ = ExitCodeOf(status);
+    Reap();
   }
   return {exit_code_, ReadText(output_prefix_ + ".out"), ReadText(output_prefix_ + ".err")};
 }

@@ -15,6 +15,9 @@ struct ProgramOptions {
   // Empty: that of the test.
   std::string working_directory;
   std::string standard_input;
+  // Takes from root what lets it read, own and make everything (its capabilities), so that it is
+  // refused what its user id is refused. Nothing changes for anyone else.
+  bool without_privileges = false;
 };
 
 // How a program ended.
@@ -40,10 +43,14 @@ class Program {
   void Signal(int number) const;
   // True if it has ended; does not wait.
   bool HasEnded();
+  // kill -9, and waits until it is gone. True if it was still running.
+  bool Kill();
   // Waits for its end. A program that takes longer than a minute is killed and fails the test.
   Completed Wait();
 
  private:
+  void Reap();
+
   const std::string output_prefix_;
   pid_t pid_ = -1;
   bool ended_ = false;

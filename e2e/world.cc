@@ -54,6 +54,7 @@ ProgramOptions World::Options() const {
   ProgramOptions options;
   options.environment = environment_;
   options.working_directory = path();
+  options.without_privileges = without_privileges_;
   return options;
 }
 

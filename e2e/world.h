@@ -47,6 +47,9 @@ class World {
   }
   void UnsetEnvironment(const std::string& name) { environment_.erase(name); }
 
+  // All runs from now on are without root's privileges (ProgramOptions::without_privileges).
+  void DropPrivileges() { without_privileges_ = true; }
+
   std::unique_ptr<Program> Start(std::vector<std::string> arguments);
   Completed Kerf(std::vector<std::string> arguments, const std::string& standard_input = "");
   // With --json behind the arguments; fails the test if a line of standard output is not an object
@@ -64,6 +67,7 @@ class World {
 
   agent::testing::TemporaryDirectory folder_;
   std::map<std::string, std::string> environment_;
+  bool without_privileges_ = false;
   int run_count_ = 0;
   std::unique_ptr<Program> server_;
 };

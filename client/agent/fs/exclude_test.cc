@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
 #include "base/strings.h"
+#include "client/agent/fs/testing/temporary_directory.h"
 
 namespace kerf::agent {
 namespace {
@@ -64,7 +64,8 @@ TEST(Exclude, RefusesWhatMatchesNothing) {
 }
 
 TEST(Exclude, ReadsAFile) {
-  const std::string file = std::string(std::getenv("TEST_TMPDIR")) + "/excludes";
+  const testing::TemporaryDirectory directory;
+  const std::string file = directory / "excludes";
   std::ofstream(file) << "# comment\n\n*.o\r\n/tmp/\n";
   ExcludePatterns patterns;
   ASSERT_TRUE(patterns.AddFile(file).ok());

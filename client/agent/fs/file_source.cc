@@ -38,33 +38,51 @@ bool IsFresh(const Timestamp& changed) {
   return seconds * kSecondNanoseconds + now.tv_nsec - changed.nanoseconds < window;
 }
 
+int OpenWithoutTouching(int directory, const std::string& path, int flags) {
+  const int fd = openat(directory, path.c_str(), flags | O_NOATIME);
+  // Only the owner and root may leave the access time alone.
+  if (fd < 0 && errno == EPERM) return openat(directory, path.c_str(), flags);
+  return fd;
+}
+
+// A file server has a lease on the file, for a client that caches it: opening waits until it is
+// given back, which the kernel sees to (/proc/sys/fs/lease-break-time). It may only wait for what
+// is a regular file for certain.
+int OpenLeased(int directory, const std::string& path) {
+  const UniqueFd handle(openat(directory, path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  if (!handle.valid() || fstat(handle.get(), &status) != 0) return -1;
+  if (!S_ISREG(status.st_mode)) {
+    errno = ENXIO;
+    return -1;
+  }
+  return OpenWithoutTouching(AT_FDCWD, Cat("/proc/self/fd/", handle.get()), O_RDONLY | O_CLOEXEC);
+}
+
 int OpenForReading(int directory, const std::string& path) {
   // O_NONBLOCK: should a fifo stand there by now, open must not wait for its writer.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  const int fd = openat(directory, path.c_str(), kFlags | O_NOATIME);
-  // Only the owner and root may leave the access time alone.
-  if (fd < 0 && errno == EPERM) return openat(directory, path.c_str(), kFlags);
+  const int fd = OpenWithoutTouching(directory, path, kFlags);
+  if (fd < 0 && errno == EWOULDBLOCK) return OpenLeased(directory, path);
   return fd;
 }
 
 absl::StatusOr<UniqueFd> OpenFile(const std::string& node_path, const std::string& absolute) {
-  UniqueFd fd;
-  if (absolute.size() < kMaxPathCallBytes) {
-    fd = UniqueFd(OpenForReading(AT_FDCWD, absolute));
-  } else {
+  UniqueFd parent;
+  std::string path = absolute;
+  if (absolute.size() >= kMaxPathCallBytes) {
     const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    KERF_ASSIGN_OR_RETURN(const UniqueFd parent,
-                          OpenBelow(root.get(), ParentOf(node_path), O_PATH | O_DIRECTORY));
-    fd = UniqueFd(OpenForReading(parent.get(), std::string(NameOf(node_path))));
+    KERF_ASSIGN_OR_RETURN(parent, OpenBelow(root.get(), ParentOf(node_path), O_PATH | O_DIRECTORY));
+    path = NameOf(node_path);
   }
-  if (!fd.valid()) {
-    if (errno == ELOOP || errno == ENXIO) {
-      return absl::FailedPreconditionError(
-          ToAbsl(Cat("it is no longer a regular file: ", absolute)));
-    }
-    return OsError(errno, "cannot open", absolute);
+  // The directory does not count where the path is absolute.
+  const int fd = OpenForReading(parent.get(), path);
+  if (fd >= 0) return UniqueFd(fd);
+  const int error = errno;
+  if (error == ELOOP || error == ENXIO) {
+    return absl::FailedPreconditionError(ToAbsl(Cat("it is no longer a regular file: ", absolute)));
   }
-  return fd;
+  return OsError(error, "cannot open", absolute);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace kerf::agent {
 class FileSource {
  public:
   // Opens the node's file without following symlinks and without touching its access time (where
-  // the kernel permits), and looks for holes if it takes less space than its size. Fails with
+  // the kernel permits), and looks for holes if it takes less space than its size. Waits where
+  // someone else must give back a lease on it first (fcntl(2), F_SETLEASE). Fails with
   //   NotFound            it vanished
   //   FailedPrecondition  another file or another kind of node stands there now
   //   PermissionDenied, ... as from open(2)

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "client/agent/fs/testing/memory_snapshot.h"
 #include "client/agent/fs/testing/temporary_directory.h"
@@ -136,6 +138,31 @@ TEST_F(FileSourceTest, AnotherFileIsRefused) {
   EXPECT_EQ(Open("fifo").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(FileSource::Open(directory_.NodePath("none"), other).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileSourceTest, ALeaseIsWaitedFor) {
+  Write("file", 10);
+  sigset_t lease_break;
+  sigset_t before;
+  sigemptyset(&lease_break);
+  sigaddset(&lease_break, SIGIO);
+  // Blocked in the other thread too, so that the signal waits for sigtimedwait.
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &lease_break, &before), 0);
+  const UniqueFd holder(open((directory_ / "file").c_str(), O_RDWR));
+  if (fcntl(holder.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases here";
+  absl::Status status = absl::UnknownError("not opened");
+  std::thread reader([&] {
+    auto source = Open("file");
+    status = source.status();
+    if (!source.ok()) return;
+    EXPECT_EQ(ReadAll(*source), 10u);
+  });
+  constexpr timespec kPatience = {30, 0};
+  EXPECT_EQ(sigtimedwait(&lease_break, nullptr, &kPatience), SIGIO);
+  EXPECT_EQ(fcntl(holder.get(), F_SETLEASE, F_UNLCK), 0);
+  reader.join();
+  EXPECT_TRUE(status.ok()) << status;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST_F(FileSourceTest, FindsHoles) {

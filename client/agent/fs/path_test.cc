@@ -5,9 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
+
+#include "client/agent/fs/testing/temporary_directory.h"
 
 namespace kerf::agent {
 namespace {
@@ -49,11 +50,10 @@ TEST(Path, OrdersADirectoryBeforeItsChildrenAndSiblingsByByte) {
 }
 
 TEST(Path, OpenBelowFollowsNoSymlink) {
-  std::string root = std::string(std::getenv("TEST_TMPDIR")) + "/open.XXXXXX";
-  ASSERT_NE(mkdtemp(root.data()), nullptr);
-  std::filesystem::create_directories(root + "/real/inner");
-  std::filesystem::create_symlink("real", root + "/link");
-  const UniqueFd fd(open(root.c_str(), O_PATH | O_DIRECTORY));
+  const testing::TemporaryDirectory root;
+  std::filesystem::create_directories(root / "real/inner");
+  std::filesystem::create_symlink("real", root / "link");
+  const UniqueFd fd(open(root.path().c_str(), O_PATH | O_DIRECTORY));
   EXPECT_TRUE(OpenBelow(fd.get(), "real/inner", O_RDONLY | O_DIRECTORY).ok());
   EXPECT_EQ(OpenBelow(fd.get(), "link/inner", O_RDONLY).status().code(),
             absl::StatusCode::kFailedPrecondition);
@@ -61,7 +61,6 @@ TEST(Path, OpenBelowFollowsNoSymlink) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(OpenBelow(fd.get(), "real/none", O_RDONLY).status().code(),
             absl::StatusCode::kNotFound);
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

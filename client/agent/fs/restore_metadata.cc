@@ -29,7 +29,7 @@ class Applier {
  public:
   explicit Applier(const Node& node) : node_(node) {}
 
-  void Note(absl::Status status) { result_.status.Update(status); }
+  void Note(const absl::Status& status) { result_.status.Update(status); }
   void NoteError(int error, std::string_view action) {
     Note(OsError(error, action, "/" + node_.path));
   }

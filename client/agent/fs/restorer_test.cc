@@ -300,9 +300,10 @@ int AsNobody(const std::function<int()>& body) {
 }
 
 TEST_F(RestorerTest, WithoutPrivileges) {
-  std::filesystem::create_directory(target_);
-  std::filesystem::permissions(target_, std::filesystem::perms::all);
-  std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
+  // Where nobody may go: Bazel's own folders are perhaps below root's home.
+  const TemporaryDirectory open_to_all("/tmp");
+  std::filesystem::permissions(open_to_all.path(), std::filesystem::perms::all);
+  const std::string target = open_to_all / "target";
   const int code = AsNobody([&] {
     MemoryNode foreign = File("read-only/set-id", "x");
     foreign.node.uid = 0;
@@ -315,15 +316,15 @@ TEST_F(RestorerTest, WithoutPrivileges) {
                                            Directory("read-only/below", 0555),
                                            File("read-only/below/file", "x"), foreign, attribute};
     for (const OverwritePolicy policy : {OverwritePolicy::kRefuse, OverwritePolicy::kAlways}) {
-      const RestoreReport report = Restore(nodes, policy);
+      const RestoreReport report = RestoreAll(nodes, target, policy);
       for (const std::string& error : report.errors) std::fprintf(stderr, "%s\n", error.c_str());
       if (!report.errors.empty()) return 1;
       if (report.summary.unprivileged_count != 1) return 2;
     }
     struct stat status{};
-    if (stat((target_ + "/read-only").c_str(), &status) != 0) return 3;
+    if (stat((target + "/read-only").c_str(), &status) != 0) return 3;
     if ((status.st_mode & 07777) != 0555) return 4;
-    if (stat((target_ + "/read-only/set-id").c_str(), &status) != 0) return 5;
+    if (stat((target + "/read-only/set-id").c_str(), &status) != 0) return 5;
     // A foreign program must not become one that runs as its new owner.
     return (status.st_mode & 07777) == 0755 ? 0 : 6;
   });

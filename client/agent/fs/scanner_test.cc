@@ -45,6 +45,7 @@ class ScannerTest : public ::testing::Test {
  protected:
   std::vector<std::string> Scan(const std::vector<std::string>& roots, ScanOptions options = {}) {
     std::vector<std::string> absolute;
+    absolute.reserve(roots.size());
     for (const std::string& root : roots) absolute.push_back(directory_ / root);
     snapshot_ = TakeSnapshot(absolute, std::move(options));
     EXPECT_THAT(snapshot_.errors, IsEmpty());

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "client/agent/fs/unique_fd.h"
 
@@ -25,8 +26,10 @@ constexpr std::size_t kMaxLines = 50;
 
 std::set<std::string> Names(int fd) {
   std::set<std::string> names;
-  DIR* directory = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory == nullptr) return names;
+  const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (own < 0) return names;
+  DIR* directory = fdopendir(own);
+  KERF_CHECK(directory != nullptr);
   while (const dirent* entry = readdir(directory)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.insert(name);

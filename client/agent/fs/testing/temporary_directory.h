@@ -12,9 +12,9 @@ namespace kerf::agent::testing {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    const char* parent = std::getenv("TEST_TMPDIR");
-    path_ = std::string(parent == nullptr ? "/tmp" : parent) + "/kerf.XXXXXX";
+  TemporaryDirectory() : TemporaryDirectory(TestParent()) {}
+  // In a directory of the caller's choice.
+  explicit TemporaryDirectory(const std::string& parent) : path_(parent + "/kerf.XXXXXX") {
     KERF_CHECK(mkdtemp(path_.data()) != nullptr);
     // Scanned paths have no symlinks.
     char resolved[PATH_MAX];
@@ -31,6 +31,11 @@ class TemporaryDirectory {
   std::string NodePath(const std::string& name) const { return (*this / name).substr(1); }
 
  private:
+  static std::string TestParent() {
+    const char* parent = std::getenv("TEST_TMPDIR");
+    return parent == nullptr ? "/tmp" : parent;
+  }
+
   std::string path_;
 };
 
