@@ -33,4 +33,9 @@ ExitCode FailWith(Context& context, const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
+ExitCode FailUsage(Context& context, const absl::Status& status) {
+  context.reporter.Error(status);
+  return ExitCode::kUsage;
+}
+
 }  // namespace kerf::agent

@@ -34,4 +34,7 @@ CLI::App& AddVerb(Context& context, const std::string& name, const std::string& 
 // Reports the failure and returns its exit code.
 ExitCode FailWith(Context& context, const absl::Status& status);
 
+// The same for what is wrong with the command line: always kUsage.
+ExitCode FailUsage(Context& context, const absl::Status& status);
+
 }  // namespace kerf::agent

@@ -12,8 +12,8 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/cli/progress_display.h"
+#include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
-#include "kernels/profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -27,8 +27,7 @@ struct BackupFlags {
   std::vector<std::string> paths;
   std::string store;
   std::string server;
-  std::string profile = std::string(kDefaultProfileName);
-  std::string digest = "blake3";
+  CutFlags cut;
   std::string host;
   std::vector<std::string> excludes;
   std::vector<std::string> exclude_files;
@@ -116,24 +115,13 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
 ExitCode Run(Context& context, const BackupFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
-  const absl::StatusOr<Profile> profile = ParseProfile(flags.profile);
-  if (!profile.ok()) {
-    reporter.Error(profile.status());
-    return ExitCode::kUsage;
-  }
-  const auto digest = ParseDigestAlgorithm(flags.digest);
-  if (!digest.has_value()) {
-    reporter.Error(absl::InvalidArgumentError(
-        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128")));
-    return ExitCode::kUsage;
-  }
+  const absl::StatusOr<CutRule> rule = ParseCutFlags(flags.cut);
+  if (!rule.ok()) return FailUsage(context, rule.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
-  if (!options.ok()) {
-    reporter.Error(options.status());
-    return ExitCode::kUsage;
-  }
-  const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenOrCreate(
-      std::filesystem::absolute(flags.store).lexically_normal(), FormatProfile(*profile), *digest);
+  if (!options.ok()) return FailUsage(context, options.status());
+  const absl::StatusOr<std::unique_ptr<Store>> store =
+      Store::OpenOrCreate(std::filesystem::absolute(flags.store).lexically_normal(),
+                          FormatProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
   options->cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
@@ -179,11 +167,8 @@ void AddBackupVerb(Context& context) {
       ->type_name("FILE");
   verb.add_flag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
   verb.add_flag("--force", flags->force, "Read every file, even one that looks unchanged");
-  verb.add_option("--profile", flags->profile, "How a new store cuts: see `kerf chunk --help`")
-      ->capture_default_str();
-  verb.add_option("--digest", flags->digest,
-                  "What a new store names chunks by: blake3, sha256 or xxh3-128")
-      ->capture_default_str();
+  AddCutOptions(verb, flags->cut, "How a new store cuts: see `kerf chunk --help`",
+                "What a new store names chunks by: blake3, sha256 or xxh3-128");
   verb.add_option("--host", flags->host, "Name of this machine in the snapshot");
   verb.add_option("--streams", flags->streams, "Upload streams at once; 0: one for each core")
       ->check(CLI::Range(0u, kMaxLanes))

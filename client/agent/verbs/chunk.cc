@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "client/agent/store/durable_file.h"
+#include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
 #include "kernels/chunker.h"
 #include "kernels/fingerprint/digest.h"
@@ -24,8 +26,7 @@ constexpr char kExamples[] =
 
 struct ChunkFlags {
   std::vector<std::string> files;
-  std::string profile = std::string(kDefaultProfileName);
-  std::string digest = "blake3";
+  CutFlags cut;
 };
 
 class FileChunker {
@@ -46,17 +47,31 @@ class FileChunker {
       if (count < 0) return ErrnoStatus(errno, file);
       if (count == 0) break;
       cutter.Commit(static_cast<std::size_t>(count));
-      while (const auto chunk = cutter.Next()) Report(file, *chunk);
+      ReportAll(file, cutter);
     }
     cutter.Finish();
-    while (const auto chunk = cutter.Next()) Report(file, *chunk);
+    ReportAll(file, cutter);
     return absl::OkStatus();
   }
 
  private:
-  void Report(const std::string& file, const StreamChunk& chunk) {
-    const std::string hex =
-        DigestToHex(Fingerprint(digest_, chunk.bytes), DigestSizeBytes(digest_));
+  // What can be cut now, hashed together.
+  void ReportAll(const std::string& file, StreamCutter& cutter) {
+    chunks_.clear();
+    bytes_.clear();
+    while (const auto chunk = cutter.Next()) {
+      chunks_.push_back(*chunk);
+      bytes_.push_back(chunk->bytes);
+    }
+    digests_.resize(chunks_.size());
+    FingerprintMany(digest_, bytes_, digests_);
+    for (std::size_t index = 0; index < chunks_.size(); ++index) {
+      Report(file, chunks_[index], digests_[index]);
+    }
+  }
+
+  void Report(const std::string& file, const StreamChunk& chunk, const Digest& digest) {
+    const std::string hex = DigestToHex(digest, DigestSizeBytes(digest_));
     if (context_.reporter.json()) {
       nlohmann::json object = {
           {"offset", chunk.offset_bytes}, {"length", chunk.bytes.size()}, {"digest", hex}};
@@ -74,22 +89,17 @@ class FileChunker {
   const Chunker& chunker_;
   const DigestAlgorithm digest_;
   const bool name_files_;
+  // Of ReportAll.
+  std::vector<StreamChunk> chunks_;
+  std::vector<std::span<const std::uint8_t>> bytes_;
+  std::vector<Digest> digests_;
 };
 
 ExitCode Run(Context& context, const ChunkFlags& flags) {
-  const absl::StatusOr<Profile> profile = ParseProfile(flags.profile);
-  if (!profile.ok()) {
-    context.reporter.Error(profile.status());
-    return ExitCode::kUsage;
-  }
-  const auto digest = ParseDigestAlgorithm(flags.digest);
-  if (!digest.has_value()) {
-    context.reporter.Error(absl::InvalidArgumentError(
-        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128")));
-    return ExitCode::kUsage;
-  }
-  const std::unique_ptr<Chunker> chunker = MakeChunker(*profile);
-  FileChunker cutter(context, *chunker, *digest, flags.files.size() > 1);
+  const absl::StatusOr<CutRule> rule = ParseCutFlags(flags.cut);
+  if (!rule.ok()) return FailUsage(context, rule.status());
+  const std::unique_ptr<Chunker> chunker = MakeChunker(rule->profile);
+  FileChunker cutter(context, *chunker, rule->digest, flags.files.size() > 1);
   bool failed = false;
   for (const std::string& file : flags.files) {
     if (const absl::Status status = cutter.Run(file); !status.ok()) {
@@ -115,9 +125,8 @@ void AddChunkVerb(Context& context) {
   verb.add_option("files", flags->files, "Files to cut; - is standard input")
       ->required()
       ->type_name("FILE...");
-  verb.add_option("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
-      ->capture_default_str();
-  verb.add_option("--digest", flags->digest, "blake3, sha256 or xxh3-128")->capture_default_str();
+  AddCutOptions(verb, flags->cut, "A named profile, or algorithm:key=value,...",
+                "blake3, sha256 or xxh3-128");
   verb.callback(
       [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
 }

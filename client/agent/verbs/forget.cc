@@ -113,9 +113,11 @@ void AddForgetVerb(Context& context) {
   verb.callback([&context, flags] {
     context.run = [&context, flags] {
       if (flags->snapshots.empty() != flags->has_rule()) {
-        context.reporter.Error(absl::InvalidArgumentError(
-            "name snapshots to forget, or give --keep rules, not both; see kerf forget --help"));
-        return ExitCode::kUsage;
+        return FailUsage(
+            context,
+            absl::InvalidArgumentError(
+                "name snapshots to forget, or give --keep rules, not both; see kerf forget "
+                "--help"));
       }
       const absl::Status status = Forget(context, *flags);
       return status.ok() ? ExitCode::kOk : FailWith(context, status);

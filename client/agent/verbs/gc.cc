@@ -132,10 +132,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   const auto store = Store::Open(flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   const auto channel = client::OpenChannel(flags.server);
-  if (!channel.ok()) {
-    context.reporter.Error(channel.status());
-    return ExitCode::kUsage;
-  }
+  if (!channel.ok()) return FailUsage(context, channel.status());
   ServerIndex index(*channel, **store);
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;

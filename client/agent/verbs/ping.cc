@@ -19,10 +19,7 @@ constexpr int kRounds = 5;
 
 ExitCode Run(Context& context, const std::string& server) {
   const auto channel = client::OpenChannel(server);
-  if (!channel.ok()) {
-    context.reporter.Error(channel.status());
-    return ExitCode::kUsage;
-  }
+  if (!channel.ok()) return FailUsage(context, channel.status());
   const auto stub = v1::ChunkingService::NewStub(*channel);
   v1::GetCapabilitiesResponse capabilities;
   double best_ms = 0;
