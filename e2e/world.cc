@@ -85,6 +85,13 @@ void World::StopServer() {
   server_.reset();
 }
 
+std::string World::last_address() const {
+  const std::string text = ReadText(folder_ / "server/ready");
+  KERF_CHECK(!text.empty() && text.back() == '\n');
+  const std::string lines = text.substr(0, text.size() - 1);
+  return lines.substr(lines.rfind('\n') + 1);
+}
+
 std::unique_ptr<Program> World::Start(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
   return std::make_unique<Program>(arguments, NextPrefix(), Options());

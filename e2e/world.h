@@ -34,6 +34,8 @@ class World {
   // SIGTERM, and checks that it ends well.
   void StopServer();
   Program& server() { return *server_; }
+  // Where it serves beside address(), if a flag said so: the last address that it was given.
+  std::string last_address() const;
 
   std::string operator/(const std::string& name) const { return folder_ / name; }
   const std::string& path() const { return folder_.path(); }

@@ -37,11 +37,19 @@ constexpr std::size_t kCutBufferBytes = 1 << 20;
 // Answers that wait for a client: those of about 20 MiB of data.
 constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
 constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
+// Calls of one connection beside max_streams of Upload: calls of the index, and uploads on their
+// way to being refused. A client with more waits, and then learns that they are refused; without a
+// limit a burst of them would hold some 15 KiB each at once.
+constexpr std::size_t kOtherCalls = 256;
 constexpr std::chrono::seconds kKeepalive{60};
 constexpr std::chrono::seconds kKeepaliveTimeout{20};
 constexpr std::chrono::seconds kMinPingInterval{5};
-// After this, calls that have not ended are cancelled.
+// For streams to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
+constexpr std::chrono::milliseconds kStopPoll{5};
+// For clients to close their connections. An idle client may not look at its connection for
+// seconds.
+constexpr std::chrono::milliseconds kCloseGrace{200};
 
 class GrpcServer final : public Server {
  public:
@@ -117,6 +125,8 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
       std::clamp(options.memory_bytes / 2 / options.max_streams, kMinWindowBytes, kMaxWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(window_bytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_streams + kOtherCalls));
   // Two servers on one port would share its clients without a word.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   const auto milliseconds = [](std::chrono::milliseconds duration) {
@@ -200,7 +210,11 @@ void GrpcServer::Stop() {
   if (server_ == nullptr) return;
   BeginDrain(std::chrono::milliseconds(0));
   registry_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
-  server_->Shutdown(std::chrono::system_clock::now() + kStopGrace);
+  const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
+  while (registry_.stream_count() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   server_->Wait();
   for (const std::string& path : socket_paths_) unlink(path.c_str());
 }

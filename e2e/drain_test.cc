@@ -1,0 +1,195 @@
+// A kerfd that is told to stop: what open streams learn, how soon it ends, and that they go on at
+// the next one without a difference.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "e2e/world.h"
+#include "kerf/v1/chunking.grpc.pb.h"
+#include "server/front/testing/test_upload.h"
+
+namespace kerf::e2e {
+namespace {
+
+using Answers = std::vector<v1::UploadAnswer>;
+
+// A drain that no test waits for.
+constexpr const char* kNever = "80000000";
+
+bool IsOpened(const Answers& answers) { return !answers.empty(); }
+bool IsToldToGo(const Answers& answers) { return !answers.empty() && answers.back().has_go_away(); }
+
+class DrainTest : public testing::Test {
+ protected:
+  // On the same data each time.
+  void Start(const std::string& drain_ms) {
+    world_.StartServer({"--listen", "127.0.0.1:0", "--drain-ms", drain_ms});
+    if (!HasFatalFailure()) channel_ = ConnectTo(world_.last_address());
+  }
+  void Begin(TestUpload& upload) {
+    ASSERT_TRUE(upload.SendOpen(open_));
+    ASSERT_TRUE(upload.WaitFor(IsOpened));
+  }
+  void BeginFile(TestUpload& upload) {
+    Begin(upload);
+    ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  }
+  static void ExpectDraining(TestUpload& upload) {
+    const grpc::Status status = upload.WaitForEnd();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), "DRAINING");
+  }
+
+  World world_;
+  const v1::Open open_ = OpenFor("home");
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(DrainTest, StreamsGoOnAtTheNextServer) {
+  Start(kNever);
+  ASSERT_FALSE(HasFatalFailure());
+  std::string content(3'000'000, '\0');
+  Random(2).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+  const std::vector<RecipeChunk> whole = PlainRecipe(content, open_);
+
+  // One between files, one in mid-file, and one in mid-file of which some is committed.
+  TestUpload idle(channel_);
+  Begin(idle);
+  TestUpload uncommitted(channel_);
+  BeginFile(uncommitted);
+  TestUpload upload(channel_);
+  BeginFile(upload);
+  ASSERT_FALSE(HasFatalFailure());
+  const auto has_chunks = [](const Answers& answers) { return answers.back().has_chunks(); };
+  const auto has_committed = [](const Answers& answers) { return answers.back().has_committed(); };
+  ASSERT_TRUE(uncommitted.SendFrame(
+      [&](v1::UploadFrame& frame) { frame.set_data(content.substr(0, 500'000)); }));
+  ASSERT_TRUE(uncommitted.WaitFor(has_chunks));
+  ASSERT_TRUE(upload.SendFrame(
+      [&](v1::UploadFrame& frame) { frame.set_data(content.substr(0, 1'000'000)); }));
+  ASSERT_TRUE(upload.WaitFor(has_chunks));
+  ASSERT_TRUE(upload.CommitAnswered());
+  ASSERT_TRUE(upload.WaitFor(has_committed));
+  const std::uint64_t durable_bytes = upload.answers().back().committed().files(0).durable_offset();
+  ASSERT_TRUE(upload.SendFrame(
+      [&](v1::UploadFrame& frame) { frame.set_data(content.substr(1'000'000, 1'000'000)); }));
+
+  world_.server().Signal(SIGTERM);
+  for (TestUpload* stream : {&idle, &uncommitted, &upload}) {
+    ASSERT_TRUE(stream->WaitFor(IsToldToGo));
+    EXPECT_EQ(stream->answers().back().go_away().drain_ms(), 80'000'000u);
+  }
+  EXPECT_EQ(idle.answers().back().go_away().files_size(), 0);
+  EXPECT_EQ(uncommitted.answers().back().go_away().files_size(), 0);
+  ASSERT_EQ(upload.answers().back().go_away().files_size(), 1);
+  EXPECT_EQ(upload.answers().back().go_away().files(0).file_number(), 1u);
+  EXPECT_GE(upload.answers().back().go_away().files(0).durable_offset(), durable_bytes);
+  {
+    TestUpload refused(channel_);
+    ExpectDraining(refused);
+  }
+  // What was answered may still be committed.
+  ASSERT_TRUE(upload.CommitAnswered());
+  ASSERT_TRUE(upload.WaitFor(has_committed));
+  const std::uint64_t resume_bytes = upload.answers().back().committed().files(0).durable_offset();
+  EXPECT_EQ(resume_bytes, upload.RecipeOf(1).back().end_offset);
+  EXPECT_GT(resume_bytes, durable_bytes);
+  for (TestUpload* stream : {&idle, &uncommitted, &upload}) {
+    stream->WritesDone();
+    ExpectDraining(*stream);
+  }
+  // Its last stream has ended: it does not wait for the rest of the day.
+  EXPECT_EQ(world_.server().Wait().exit_code, 0);
+
+  Start(kNever);
+  ASSERT_FALSE(HasFatalFailure());
+  TestUpload resumed(channel_);
+  Begin(resumed);
+  ASSERT_TRUE(
+      resumed.SendFile(std::string_view(content).substr(resume_bytes), 100'000, resume_bytes));
+  // The first half is in the index, and what was not committed is not.
+  ASSERT_TRUE(resumed.SendFile(content, 100'000));
+  resumed.WritesDone();
+  EXPECT_TRUE(resumed.WaitForEnd().ok());
+  std::vector<RecipeChunk> recipe = upload.RecipeOf(1);
+  const std::vector<RecipeChunk> rest = resumed.RecipeOf(1);
+  recipe.insert(recipe.end(), rest.begin(), rest.end());
+  EXPECT_EQ(recipe, whole);
+  EXPECT_EQ(resumed.RecipeOf(2), whole);
+  for (const v1::Chunk& chunk : resumed.ChunksOf(2)) {
+    EXPECT_EQ(chunk.verdict(),
+              chunk.end_offset() <= resume_bytes ? v1::VERDICT_DUPLICATE : v1::VERDICT_NEW)
+        << chunk.end_offset();
+  }
+}
+
+TEST_F(DrainTest, SecondSignalEndsAtOnce) {
+  for (const int second : {SIGTERM, SIGINT}) {
+    Start(kNever);
+    ASSERT_FALSE(HasFatalFailure());
+    TestUpload idle(channel_);
+    Begin(idle);
+    TestUpload in_file(channel_);
+    BeginFile(in_file);
+    world_.server().Signal(SIGTERM);
+    ASSERT_TRUE(idle.WaitFor(IsToldToGo));
+    ASSERT_TRUE(in_file.WaitFor(IsToldToGo));
+    EXPECT_FALSE(world_.server().HasEnded());
+    world_.server().Signal(second);
+    EXPECT_EQ(world_.server().Wait().exit_code, 0);
+    ExpectDraining(idle);
+    ExpectDraining(in_file);
+  }
+}
+
+TEST_F(DrainTest, WhoNeverReadsHoldsItUpForTheDrainOnly) {
+  Start("200");
+  ASSERT_FALSE(HasFatalFailure());
+  TestUpload upload(channel_, /*read=*/false);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home", "fastcdc2020:min=512,avg=2048,max=8192,level=1")));
+  std::string content(1'000'000, '\0');
+  Random(3).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+  std::atomic<int> sent_count{0};
+  std::thread writer([&] {
+    while (upload.SendFile(content, 200'000)) ++sent_count;
+  });
+  // Until nothing moves any more.
+  for (int last_count = -1; sent_count.load() == 0 || sent_count.load() != last_count;) {
+    last_count = sent_count.load();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  // Another one sees when the server has gone so far, and behaves.
+  TestUpload other(channel_);
+  Begin(other);
+  world_.server().Signal(SIGTERM);
+  EXPECT_TRUE(other.WaitFor(IsToldToGo));
+  other.WritesDone();
+  ExpectDraining(other);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(world_.server().Wait().exit_code, 0);
+  // Long before the stream is ended for not reading, after 60 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  upload.Cancel();
+  writer.join();
+  EXPECT_FALSE(upload.WaitForEnd().ok());
+}
+
+TEST_F(DrainTest, WithoutStreamsItEndsAtOnce) {
+  Start(kNever);
+  ASSERT_FALSE(HasFatalFailure());
+  world_.server().Signal(SIGINT);
+  EXPECT_EQ(world_.server().Wait().exit_code, 0);
+}
+
+}  // namespace
+}  // namespace kerf::e2e
