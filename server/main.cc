@@ -98,7 +98,9 @@ absl::Status Serve(const Settings& settings) {
   options.limits = settings.limits;
   options.timeouts = {.open = settings.open_timeout,
                       .idle = settings.idle_timeout,
-                      .write_stall = settings.write_stall_timeout};
+                      .write_stall = settings.write_stall_timeout,
+                      .index = settings.index_timeout};
+  options.index_calls = {.max_calls = settings.max_index_calls, .timeout = settings.index_timeout};
   options.worker_threads = settings.worker_threads;
   options.max_streams = settings.max_streams;
   options.memory_bytes = settings.memory_bytes;

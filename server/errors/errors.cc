@@ -47,6 +47,7 @@ constexpr std::array kReasons = {
                kNoRetry},
     ReasonInfo{Reason::kTooManyEntries, "TOO_MANY_ENTRIES", kExhausted, kNoRetry},
     ReasonInfo{Reason::kTooManyStreams, "TOO_MANY_STREAMS", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kTooManyCalls, "TOO_MANY_CALLS", kExhausted, kRetrySoon},
     ReasonInfo{Reason::kMemoryExhausted, "MEMORY_EXHAUSTED", kExhausted, kRetryLater},
     ReasonInfo{Reason::kDraining, "DRAINING", absl::StatusCode::kUnavailable, kRetrySoon},
     ReasonInfo{Reason::kOpenTimeout, "OPEN_TIMEOUT", kDeadline, kNoRetry},

@@ -30,6 +30,7 @@ enum class Reason : std::uint8_t {
   kTooManyUncommittedFiles,
   kTooManyEntries,
   kTooManyStreams,
+  kTooManyCalls,
   kMemoryExhausted,
   kDraining,
   kOpenTimeout,

@@ -1,17 +1,23 @@
-// Clients that lie, babble, stall, or are too many: each ends with a clear status, memory stays
-// bounded, and others are served meanwhile.
+// Clients that lie, babble, stall, or are too many, and an index that hangs: each call ends with a
+// clear status, memory stays bounded, and others are served meanwhile.
 #include <grpcpp/impl/codegen/rpc_method.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "kerf/v1/index.grpc.pb.h"
 #include "server/front/server.h"
 #include "server/front/testing/test_upload.h"
 #include "server/index/memory_index.h"
@@ -111,6 +117,89 @@ class HostileTest : public testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// An index that answers lookups and statistics only while its gate is open.
+class GatedIndex final : public Index {
+ public:
+  void SetOpen(bool is_open) {
+    const std::lock_guard lock(mutex_);
+    is_open_ = is_open;
+    changed_.notify_all();
+  }
+  void WaitForBlocked(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return blocked_count_ >= count; });
+  }
+
+  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+    PassGate();
+    return index_->Lookup(repository, session_epoch, digests, results);
+  }
+  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const IndexEntry> entries, bool replace) override {
+    return index_->Commit(repository, session_epoch, entries, replace);
+  }
+  absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
+                                       std::span<const IndexEntry> entries) override {
+    return index_->Forget(repository, entries);
+  }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
+                                             std::uint64_t epoch) override {
+    return index_->AdvanceEpoch(repository, epoch);
+  }
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override {
+    return index_->Scan(repository, after, limit);
+  }
+  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+    PassGate();
+    return index_->Stats(repository);
+  }
+  std::string_view backend_name() const override { return "gated"; }
+
+ private:
+  void PassGate() {
+    std::unique_lock lock(mutex_);
+    ++blocked_count_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return is_open_; });
+    --blocked_count_;
+  }
+
+  const std::unique_ptr<Index> index_ = CreateMemoryIndex();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+  int blocked_count_ = 0;
+};
+
+class HangingIndexTest : public HostileTest {
+ protected:
+  HangingIndexTest() {
+    auto gated = std::make_unique<GatedIndex>();
+    gate_ = gated.get();
+    index_ = std::move(gated);
+    // Only the index is slow here.
+    options_.timeouts.open = std::chrono::hours(24);
+    options_.timeouts.idle = std::chrono::hours(24);
+    options_.timeouts.write_stall = std::chrono::hours(24);
+  }
+
+  std::string ReasonOfStats() {
+    v1::GetIndexStatsRequest request;
+    request.mutable_repository()->set_repository("home");
+    request.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+    v1::GetIndexStatsResponse response;
+    grpc::ClientContext context;
+    const auto stub = v1::IndexService::NewStub(channel_);
+    const grpc::Status status = stub->GetIndexStats(&context, request, &response);
+    return status.ok() ? "OK" : ReasonOf(status);
+  }
+
+  GatedIndex* gate_ = nullptr;
+};
+
 v1::UploadRequest Opening() {
   v1::UploadRequest request;
   *request.add_frames()->mutable_open() = OpenFor("home");
@@ -149,6 +238,10 @@ TEST_F(HostileTest, LiesAreAnsweredWithTheirReason) {
   request.add_frames()->mutable_file_begin();
   request.add_frames()->set_data(std::string(4u << 20, 'x'));
   EXPECT_EQ(ReasonAfter({request}), "MESSAGE_TOO_LARGE");
+  // Far above the limit it is gRPC that ends the stream.
+  request.mutable_frames(2)->set_data(std::string(5u << 20, 'x'));
+  EXPECT_EQ(SendRaw(channel_, {request.SerializeAsString()}).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
   ExpectServed();
 }
 
@@ -343,6 +436,64 @@ TEST_F(HostileTest, MemoryIsHeldUnderItsLimit) {
   uploads.clear();
   while (server_->stream_count() > 0) std::this_thread::yield();
   EXPECT_EQ(server_->used_memory_bytes(), 0u);
+}
+
+TEST_F(HangingIndexTest, StreamsDoNotWaitForever) {
+  Start();
+  // Two threads of the pool hang in the index, and the third stream gets none.
+  std::vector<std::unique_ptr<TestUpload>> uploads;
+  uploads.reserve(3);
+  for (int index = 0; index < 3; ++index) {
+    uploads.push_back(std::make_unique<TestUpload>(channel_));
+    ASSERT_TRUE(uploads.back()->SendOpen(OpenFor("home")));
+    ASSERT_TRUE(uploads.back()->SendFile("a file"));
+    if (index < 2) gate_->WaitForBlocked(index + 1);
+  }
+  EXPECT_TRUE(PassTimeUntilEnded(3, 10'000));
+  for (const auto& upload : uploads) {
+    const grpc::Status status = upload->WaitForEnd();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), "INDEX_UNAVAILABLE");
+  }
+  gate_->SetOpen(true);
+  ExpectServed();
+}
+
+TEST_F(HangingIndexTest, CallsOfTheIndexAreFewAndDoNotWaitForever) {
+  options_.index_calls.max_calls = 3;
+  Start();
+  std::vector<std::string> reasons(3);
+  std::vector<std::thread> callers;
+  callers.reserve(reasons.size());
+  for (std::string& reason : reasons) {
+    callers.emplace_back([&] { reason = ReasonOfStats(); });
+  }
+  // Two hang, and one is in the queue or still on its way.
+  gate_->WaitForBlocked(2);
+  EXPECT_TRUE(PassTimeUntilEnded(3, options_.index_calls.timeout.count()));
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(reasons, std::vector<std::string>(3, "INDEX_UNAVAILABLE"));
+  // They keep their places: the index still has them.
+  EXPECT_EQ(ReasonOfStats(), "TOO_MANY_CALLS");
+  gate_->SetOpen(true);
+  while (ReasonOfStats() == "TOO_MANY_CALLS") std::this_thread::yield();
+  EXPECT_EQ(ReasonOfStats(), "OK");
+  ExpectServed();
+}
+
+TEST_F(HangingIndexTest, StopAnswersWhatHangs) {
+  Start();
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.SendFile("a file"));
+  std::string reason;
+  std::thread caller([&] { reason = ReasonOfStats(); });
+  gate_->WaitForBlocked(2);
+  server_->Stop();
+  caller.join();
+  EXPECT_EQ(reason, "DRAINING");
+  EXPECT_FALSE(upload.WaitForEnd().ok());
+  gate_->SetOpen(true);
 }
 
 TEST_F(HostileTest, ClientsThatVanishLeaveNothing) {

@@ -1,5 +1,8 @@
 #include "server/front/index_service.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <cstring>
 #include <string>
 #include <utility>
@@ -13,6 +16,9 @@
 
 namespace kerf {
 namespace {
+
+// Of a request beside its entries; the protocol has two.
+constexpr int kOtherFields = 16;
 
 absl::Status BadField(std::string_view field, std::string_view what) {
   return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
@@ -141,49 +147,84 @@ absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
   return absl::OkStatus();
 }
 
-// Runs `handler` on the pool; gRPC keeps request and response until the reactor has finished.
+// Whether the message has no more fields than a request of kMaxIndexRequestEntries entries.
+bool HasFewFields(const std::string& bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  for (int count = 0; count <= kMaxIndexRequestEntries + kOtherFields; ++count) {
+    const std::uint32_t tag = input.ReadTag();
+    // The end, or what the parser will refuse.
+    if (tag == 0 || !google::protobuf::internal::WireFormatLite::SkipField(&input, tag)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+template <typename Request>
+absl::Status ParseRequest(const grpc::ByteBuffer& buffer, Request* request) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) {
+    return MakeError(Reason::kInternal, "a request whose bytes cannot be read");
+  }
+  std::string bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  if (!HasFewFields(bytes)) return CheckCount(kMaxIndexRequestEntries + 1);
+  if (request->ParseFromString(bytes)) return absl::OkStatus();
+  return MakeError(Reason::kMalformedMessage,
+                   Cat("the bytes are no ", request->GetDescriptor()->full_name()));
+}
+
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* RunOn(ThreadPool& pool, Index& index,
-                                grpc::CallbackServerContext* context, const Request* request,
-                                Response* response,
+grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, Index& index,
+                                grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
                                 absl::Status (*handler)(Index&, const Request&, Response&)) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  pool.Post([&index, request, response, handler, reactor] {
-    reactor->Finish(ToGrpcStatus(FromIndexStatus(handler(index, *request, *response))));
+  // A copy of the buffer has the same bytes, not a copy of them.
+  return calls.Run(context, response, [&index, request = *request, handler](grpc::ByteBuffer* out) {
+    Request parsed;
+    KERF_RETURN_IF_ERROR(ParseRequest(request, &parsed));
+    Response answer;
+    KERF_RETURN_IF_ERROR(handler(index, parsed, answer));
+    const grpc::Slice slice(answer.SerializeAsString());
+    *out = grpc::ByteBuffer(&slice, 1);
+    return absl::OkStatus();
   });
-  return reactor;
 }
 
 }  // namespace
 
 grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
-                                                      const v1::GetIndexStatsRequest* request,
-                                                      v1::GetIndexStatsResponse* response) {
-  return RunOn(*pool_, *index_, context, request, response, &Stats);
+                                                      const grpc::ByteBuffer* request,
+                                                      grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Stats);
 }
 
 grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
-                                                     const v1::LookupChunksRequest* request,
-                                                     v1::LookupChunksResponse* response) {
-  return RunOn(*pool_, *index_, context, request, response, &Lookup);
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Lookup);
 }
 
 grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
-                                                     const v1::CommitChunksRequest* request,
-                                                     v1::CommitChunksResponse* response) {
-  return RunOn(*pool_, *index_, context, request, response, &Commit);
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Commit);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
-                                                     const v1::ForgetChunksRequest* request,
-                                                     v1::ForgetChunksResponse* response) {
-  return RunOn(*pool_, *index_, context, request, response, &Forget);
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Forget);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
-                                                     const v1::AdvanceEpochRequest* request,
-                                                     v1::AdvanceEpochResponse* response) {
-  return RunOn(*pool_, *index_, context, request, response, &Advance);
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Advance);
 }
 
 }  // namespace kerf

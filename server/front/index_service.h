@@ -4,39 +4,46 @@
 #include <grpcpp/grpcpp.h>
 
 #include "kerf/v1/index.grpc.pb.h"
+#include "server/front/index_calls.h"
 #include "server/index/index.h"
-#include "server/worker/thread_pool.h"
 
 namespace kerf {
 
 // Entries of one request.
 inline constexpr int kMaxIndexRequestEntries = 65'536;
 
-// Calls run on the pool: an index blocks, and gRPC's threads must not.
-class IndexService final : public v1::IndexService::CallbackService {
+// Calls run on the pool: an index blocks, and gRPC's threads must not. Requests come as bytes: a
+// message of 4 MiB may say so many empty entries that the parsed form needs a hundred MiB, so that
+// it is looked at before it is parsed, and parsed by the pool's few threads only.
+class IndexService final : public v1::IndexService::WithRawCallbackMethod_GetIndexStats<
+                               v1::IndexService::WithRawCallbackMethod_LookupChunks<
+                                   v1::IndexService::WithRawCallbackMethod_CommitChunks<
+                                       v1::IndexService::WithRawCallbackMethod_ForgetChunks<
+                                           v1::IndexService::WithRawCallbackMethod_AdvanceEpoch<
+                                               v1::IndexService::Service>>>>> {
  public:
   // Both outlive the service and its calls.
-  IndexService(Index* index, ThreadPool* pool) : index_(index), pool_(pool) {}
+  IndexService(Index* index, IndexCalls* calls) : index_(index), calls_(calls) {}
 
   grpc::ServerUnaryReactor* GetIndexStats(grpc::CallbackServerContext* context,
-                                          const v1::GetIndexStatsRequest* request,
-                                          v1::GetIndexStatsResponse* response) override;
+                                          const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* LookupChunks(grpc::CallbackServerContext* context,
-                                         const v1::LookupChunksRequest* request,
-                                         v1::LookupChunksResponse* response) override;
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* CommitChunks(grpc::CallbackServerContext* context,
-                                         const v1::CommitChunksRequest* request,
-                                         v1::CommitChunksResponse* response) override;
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ForgetChunks(grpc::CallbackServerContext* context,
-                                         const v1::ForgetChunksRequest* request,
-                                         v1::ForgetChunksResponse* response) override;
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* AdvanceEpoch(grpc::CallbackServerContext* context,
-                                         const v1::AdvanceEpochRequest* request,
-                                         v1::AdvanceEpochResponse* response) override;
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override;
 
  private:
   Index* const index_;
-  ThreadPool* const pool_;
+  IndexCalls* const calls_;
 };
 
 }  // namespace kerf

@@ -74,7 +74,8 @@ class GrpcServer final : public Server {
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
                    .registry = &registry_}),
-        index_service_(index, &pool_),
+        index_calls_(options.index_calls, &pool_, &options_.clock),
+        index_service_(index, &index_calls_),
         pool_(options.worker_threads) {}
 
   ~GrpcServer() override { Stop(); }
@@ -90,7 +91,10 @@ class GrpcServer final : public Server {
   std::size_t peak_memory_bytes() const override {
     return work_budget_.peak_bytes() + input_budget_.peak_bytes();
   }
-  std::size_t CheckTimeouts() override { return registry_.CheckTime(options_.clock()); }
+  std::size_t CheckTimeouts() override {
+    const TimePoint now = options_.clock();
+    return registry_.CheckTime(now) + index_calls_.CheckTime(now);
+  }
 
  private:
   void Watch();
@@ -102,6 +106,7 @@ class GrpcServer final : public Server {
   StreamRegistry registry_;
   const EngineContext engine_;
   ChunkingService chunking_;
+  IndexCalls index_calls_;
   IndexService index_service_;
   // Behind what its last tasks use: the ends of streams.
   ThreadPool pool_;
@@ -211,9 +216,11 @@ void GrpcServer::Stop() {
   BeginDrain(std::chrono::milliseconds(0));
   registry_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
   const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
-  while (registry_.stream_count() > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (registry_.stream_count() + index_calls_.waiting_count() > 0 &&
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kStopPoll);
   }
+  index_calls_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
   server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
   server_->Wait();
   for (const std::string& path : socket_paths_) unlink(path.c_str());

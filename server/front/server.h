@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "server/front/index_calls.h"
 #include "server/front/upload_stream.h"
 #include "server/index/index.h"
 #include "server/session/session.h"
@@ -20,6 +21,7 @@ struct ServerOptions {
   std::vector<std::string> listen;
   SessionLimits limits;
   StreamTimeouts timeouts;
+  IndexCallLimits index_calls;
   // 0: one for each core.
   std::size_t worker_threads = 0;
   // At least 1.
@@ -58,7 +60,8 @@ class Server {
   // Held and at most held by streams, of ServerOptions::memory_bytes.
   virtual std::size_t used_memory_bytes() const = 0;
   virtual std::size_t peak_memory_bytes() const = 0;
-  // Ends the streams whose peers are too slow; returns how many.
+  // Ends the streams whose peers are too slow, and what waits for the index too long; returns how
+  // many.
   virtual std::size_t CheckTimeouts() = 0;
 };
 

@@ -134,7 +134,13 @@ TEST_F(ServicesTest, IndexRequestsAreChecked) {
   lookup.add_digests("short");
   EXPECT_EQ(reason(), "BAD_FIELD");
   lookup.clear_digests();
-  for (int count = 0; count < 65'537; ++count) lookup.add_digests(std::string(16, 'd'));
+  for (int count = 0; count < 65'536; ++count) lookup.add_digests(std::string(16, 'd'));
+  EXPECT_EQ(reason(), "OK");
+  lookup.add_digests(std::string(16, 'd'));
+  EXPECT_EQ(reason(), "BAD_FIELD");
+  // It would take a hundred MiB if it were parsed.
+  lookup.clear_digests();
+  for (int count = 0; count < 2'000'000; ++count) lookup.add_digests("");
   EXPECT_EQ(reason(), "BAD_FIELD");
 }
 

@@ -56,7 +56,8 @@ UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* 
     : options_(options),
       context_(context),
       session_id_(std::move(session_id)),
-      seen_since_((*options.clock)()) {}
+      seen_since_((*options.clock)()),
+      seen_turn_since_(seen_since_) {}
 
 void UploadStream::StartReadLocked() {
   if (is_reading_ || read_ended_ || is_finished_ || final_status_.has_value()) return;
@@ -191,7 +192,7 @@ bool UploadStream::CheckTime(TimePoint now) {
     if (!is_done_ && now - finished_at_ >= options_.timeouts->write_stall) context_->TryCancel();
     return false;
   }
-  return CheckWriteLocked(now) || CheckInputLocked(now);
+  return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
 }
 
 bool UploadStream::CheckWriteLocked(TimePoint now) {
@@ -223,6 +224,21 @@ bool UploadStream::CheckInputLocked(TimePoint now) {
                             Cat("no data in mid-file for ", timeouts.idle.count(), " ms")));
   }
   return is_timed_out_;
+}
+
+bool UploadStream::CheckWorkLocked(TimePoint now) {
+  const std::uint64_t turn_count = engine_->turn_count();
+  if (!engine_->is_busy() || turn_count != seen_turn_count_) {
+    seen_turn_count_ = turn_count;
+    seen_turn_since_ = now;
+    return false;
+  }
+  const std::chrono::milliseconds limit = options_.timeouts->index;
+  if (now - seen_turn_since_ < limit) return false;
+  // Its strand may never come back: it cannot be asked to end the stream.
+  FinishLocked(MakeError(Reason::kIndexUnavailable,
+                         Cat("the index has not answered for ", limit.count(), " ms")));
+  return true;
 }
 
 absl::Status StreamRegistry::Enter() {

@@ -32,6 +32,8 @@ struct StreamTimeouts {
   std::chrono::milliseconds idle{60'000};
   // Until the client has read a write.
   std::chrono::milliseconds write_stall{60'000};
+  // For one turn of work, which asks the index for a few batches at most.
+  std::chrono::milliseconds index{60'000};
 };
 
 class StreamRegistry;
@@ -54,7 +56,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
-  // For the watchdog: ends the stream if its peer is too slow. Whether this call did so.
+  // For the watchdog: ends the stream if its peer or the index is too slow. Whether this call did
+  // so.
   bool CheckTime(TimePoint now);
   void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
   void Fail(const absl::Status& status) { engine_->Fail(status); }
@@ -81,6 +84,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Whether they ended the stream.
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
+  bool CheckWorkLocked(TimePoint now);
 
   const Options options_;
   grpc::CallbackServerContext* const context_;
@@ -108,6 +112,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   StreamEngine::Expecting seen_expecting_ = StreamEngine::Expecting::kNothing;
   std::uint64_t seen_read_count_ = 0;
   TimePoint seen_since_;
+  std::uint64_t seen_turn_count_ = 0;
+  TimePoint seen_turn_since_;
   // CheckTime has told the engine to end.
   bool is_timed_out_ = false;
 };

@@ -104,6 +104,7 @@ struct Milliseconds {
   std::uint32_t open = 10'000;
   std::uint32_t idle = 60'000;
   std::uint32_t write_stall = 60'000;
+  std::uint32_t index = 60'000;
   std::uint32_t drain = 10'000;
 };
 
@@ -149,6 +150,12 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
                 "A stream that says nothing in mid-file ends after this");
   builder.AddMs("write-stall-timeout-ms", times.write_stall,
                 "A stream whose client does not read its answers ends after this");
+  builder.AddMs("index-timeout-ms", times.index,
+                "What waits for the index for longer is answered INDEX_UNAVAILABLE");
+  builder
+      .Add("max-index-calls", settings.max_index_calls,
+           "Calls of the Index service at the same time; more are refused")
+      ->check(CLI::Range(1u, 100'000u));
   builder.AddMs("drain-ms", times.drain, "How long a stopping kerfd still takes commits");
   builder.Add(
       "sync-commits", settings.sync_commits,
@@ -204,6 +211,7 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   settings.open_timeout = std::chrono::milliseconds(times.open);
   settings.idle_timeout = std::chrono::milliseconds(times.idle);
   settings.write_stall_timeout = std::chrono::milliseconds(times.write_stall);
+  settings.index_timeout = std::chrono::milliseconds(times.index);
   settings.drain = std::chrono::milliseconds(times.drain);
   static const std::map<std::string, LogLevel> levels = {{"debug", LogLevel::kDebug},
                                                          {"info", LogLevel::kInfo},
@@ -233,6 +241,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   settings.listen = {"127.0.0.1:7461"};
   settings.worker_name = HostName();
   settings.max_streams = 1024;
+  settings.max_index_calls = 64;
   Texts texts;
   Milliseconds times;
   bool print_config = false;

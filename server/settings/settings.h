@@ -28,6 +28,8 @@ struct Settings {
   std::chrono::milliseconds open_timeout{0};
   std::chrono::milliseconds idle_timeout{0};
   std::chrono::milliseconds write_stall_timeout{0};
+  std::chrono::milliseconds index_timeout{0};
+  std::uint32_t max_index_calls = 0;
   std::chrono::milliseconds drain{0};
   bool sync_commits = false;
   LogLevel log_level = LogLevel::kInfo;

@@ -124,6 +124,7 @@ void StreamEngine::Wake() {
 void StreamEngine::Run() {
   state_.store(State::kRunning);
   const bool again = Turn();
+  turn_count_.fetch_add(1, std::memory_order_relaxed);
   State expected = State::kRunning;
   if (!again && state_.compare_exchange_strong(expected, State::kIdle)) return;
   state_.store(State::kScheduled);

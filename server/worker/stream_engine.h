@@ -98,6 +98,9 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
     kAnything,
   };
   Expecting expecting() const { return expecting_.load(std::memory_order_acquire); }
+  // For a watchdog: work is in hand or waits for a thread, and how many turns were done.
+  bool is_busy() const { return state_.load() != State::kIdle; }
+  std::uint64_t turn_count() const { return turn_count_.load(std::memory_order_relaxed); }
 
  private:
   struct Item {
@@ -146,6 +149,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   // The strand.
   enum class State : std::uint8_t { kIdle, kScheduled, kRunning, kRunAgain };
   std::atomic<State> state_{State::kIdle};
+  std::atomic<std::uint64_t> turn_count_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> awaits_memory_{false};
   std::atomic<Expecting> expecting_{Expecting::kOpen};
