@@ -1,12 +1,16 @@
 #include "client/agent/restore/restore_run.h"
 
+#include <algorithm>
+#include <deque>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/fs/path.h"
+#include "client/agent/restore/read_ahead.h"
 #include "client/agent/store/chunk_reader.h"
 #include "client/agent/store/recipe_stream.h"
 
@@ -16,31 +20,62 @@ namespace {
 // Entries between two calls of on_progress.
 constexpr std::uint64_t kProgressInterval = 64;
 
+// A file is read and written in pieces of about this size; a file of one piece is read by who
+// writes it.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+// Pieces of one file that are read ahead: what it holds in memory.
+constexpr std::size_t kPiecesAhead = 6;
+constexpr unsigned kMaxReadThreads = 8;
+
 class RecipeContent final : public FileContent {
  public:
-  RecipeContent(ChunkReader& reader, std::vector<ChunkRef> recipe,
+  RecipeContent(ChunkReader& reader, ReadAhead& read_ahead, std::vector<ChunkRef> recipe,
                 const std::atomic<bool>* cancelled)
-      : reader_(reader), recipe_(std::move(recipe)), cancelled_(cancelled) {}
+      : reader_(reader),
+        read_ahead_(read_ahead),
+        recipe_(std::make_shared<const std::vector<ChunkRef>>(std::move(recipe))),
+        cancelled_(cancelled) {}
 
   absl::StatusOr<std::span<const std::uint8_t>> Next() override {
     if (cancelled_ != nullptr && cancelled_->load()) {
       return absl::CancelledError("the restore was interrupted");
     }
-    if (next_ == recipe_.size()) return std::span<const std::uint8_t>();
-    absl::StatusOr<ChunkBytes> chunk = reader_.Read(recipe_[next_++]);
-    // The snapshot promises the chunk: without it the store is damaged.
-    if (absl::IsNotFound(chunk.status())) return absl::DataLossError(chunk.status().message());
-    KERF_RETURN_IF_ERROR(chunk.status());
-    current_ = *std::move(chunk);
-    return current_.bytes();
+    if (ahead_.empty()) {
+      Piece piece = NextPiece();
+      if (piece.end == recipe_->size()) {
+        KERF_ASSIGN_OR_RETURN(current_, ReadPiece(reader_, std::move(piece)));
+        return std::span<const std::uint8_t>(current_);
+      }
+      ahead_.push_back(read_ahead_.Read(std::move(piece)));
+    }
+    while (ahead_.size() < kPiecesAhead && next_ < recipe_->size()) {
+      ahead_.push_back(read_ahead_.Read(NextPiece()));
+    }
+    absl::StatusOr<std::vector<std::uint8_t>> bytes = ahead_.front().get();
+    ahead_.pop_front();
+    KERF_RETURN_IF_ERROR(bytes.status());
+    current_ = *std::move(bytes);
+    return std::span<const std::uint8_t>(current_);
   }
 
  private:
+  Piece NextPiece() {
+    Piece piece{recipe_, next_, next_, std::exchange(current_, {})};
+    std::size_t size_bytes = 0;
+    while (piece.end < recipe_->size() && size_bytes < kPieceBytes) {
+      size_bytes += (*recipe_)[piece.end++].length_bytes;
+    }
+    next_ = piece.end;
+    return piece;
+  }
+
   ChunkReader& reader_;
-  const std::vector<ChunkRef> recipe_;
+  ReadAhead& read_ahead_;
+  const std::shared_ptr<const std::vector<ChunkRef>> recipe_;
   const std::atomic<bool>* const cancelled_;
   std::size_t next_ = 0;
-  ChunkBytes current_;
+  std::deque<ReadAhead::Result> ahead_;
+  std::vector<std::uint8_t> current_;
 };
 
 class RestoreRun {
@@ -48,7 +83,9 @@ class RestoreRun {
   RestoreRun(const RestoreRunOptions& options, ChunkIndex& index, std::size_t digest_size_bytes)
       : options_(options),
         digest_size_bytes_(digest_size_bytes),
-        reader_(index, ReaderOptions(options)) {}
+        reader_(index, ReaderOptions(options)),
+        read_ahead_(reader_, std::clamp(std::thread::hardware_concurrency(), 1u, kMaxReadThreads)) {
+  }
 
   absl::StatusOr<RestoreSummary> Run(const store::v1::Snapshot& snapshot) {
     // Hard links may point out of the subtree: then their content must be known.
@@ -113,8 +150,8 @@ class RestoreRun {
     if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return;
     std::unique_ptr<FileContent> content;
     if (entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty()) {
-      content =
-          std::make_unique<RecipeContent>(reader_, std::move(entry.recipe), options_.cancelled);
+      content = std::make_unique<RecipeContent>(reader_, read_ahead_, std::move(entry.recipe),
+                                                options_.cancelled);
     }
     restorer_->Add(std::move(entry.node), std::move(content));
   }
@@ -157,6 +194,7 @@ class RestoreRun {
   const RestoreRunOptions& options_;
   const std::size_t digest_size_bytes_;
   ChunkReader reader_;
+  ReadAhead read_ahead_;
   absl::flat_hash_map<std::string, OutsideTarget> outside_;
   std::unique_ptr<Restorer> restorer_;
 };
