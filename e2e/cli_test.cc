@@ -40,6 +40,7 @@ const std::vector<std::vector<std::string>>& Verbs() {
       {"gc"},
       {"stats"},
       {"ping"},
+      {"bench", "service"},
       {"chunk", "file"},
       {"completion", "bash"}};
   return verbs;
@@ -122,7 +123,10 @@ TEST_F(Cli, MissingSettingsSayHowToGiveThem) {
 TEST_F(Cli, NoStoreAndNoServer) {
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
-    if (verb == "chunk" || verb == "completion" || verb == "backup" || verb == "ping") continue;
+    if (verb == "chunk" || verb == "completion" || verb == "backup" || verb == "ping" ||
+        verb == "bench") {
+      continue;
+    }
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_EQ(run.exit_code, kFailure) << verb;
     EXPECT_EQ(run.Only("error")["code"], "NOT_FOUND") << verb;
@@ -169,7 +173,8 @@ TEST_F(Cli, EveryVerbSpeaksJson) {
   EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
   EXPECT_EQ(world_.KerfJson({"completion", "fish"}).exit_code, kOk);
   for (const auto& arguments : Verbs()) {
-    if (arguments[0] == "restore" || arguments[0] == "chunk") continue;
+    // bench has a test of its own.
+    if (arguments[0] == "restore" || arguments[0] == "chunk" || arguments[0] == "bench") continue;
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_EQ(run.exit_code, kOk) << arguments[0];
     EXPECT_FALSE(run.messages.empty()) << arguments[0];
@@ -255,8 +260,10 @@ TEST_F(Cli, CompletionScriptsAreSound) {
       {"/bin/bash", "-c",
        "source ./bash; COMP_WORDS=(kerf ver); COMP_CWORD=1; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf verify --re); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
-       "COMP_WORDS=(kerf --json --store x ls --st); COMP_CWORD=5; _kerf; echo ${COMPREPLY[*]}"});
-  EXPECT_EQ(used.out, "verify\n--read-data\n--store\n") << used.err;
+       "COMP_WORDS=(kerf --json --store x ls --st); COMP_CWORD=5; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf bench s); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf bench service --rou); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
+  EXPECT_EQ(used.out, "verify\n--read-data\n--store\nservice\n--rounds\n") << used.err;
   for (const std::string shell : {"zsh", "fish"}) {
     const std::string program = "/usr/bin/" + shell;
     if (access(program.c_str(), X_OK) != 0) {

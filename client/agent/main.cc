@@ -44,6 +44,7 @@ void AddVerbs(Context& context) {
   AddStatsVerb(context);
   AddChunkVerb(context);
   AddPingVerb(context);
+  AddBenchVerb(context);
   AddCompletionVerb(context);
 }
 

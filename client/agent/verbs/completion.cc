@@ -16,7 +16,13 @@ struct FlagText {
   std::string description;
 };
 
-std::vector<FlagText> FlagsOf(const CLI::App& app) {
+std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
+  // Those of no group are hidden.
+  return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
+}
+
+// A verb's own, then those of what stands below it.
+std::vector<FlagText> FlagsOf(const CLI::App& app, bool with_below = false) {
   std::vector<FlagText> flags;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
@@ -24,6 +30,12 @@ std::vector<FlagText> FlagsOf(const CLI::App& app) {
     }
     for (const std::string& name : option->get_snames()) {
       flags.push_back({Cat("-", name), option->get_description()});
+    }
+  }
+  if (!with_below) return flags;
+  for (const CLI::App* below : VerbsOf(app)) {
+    for (FlagText& flag : FlagsOf(*below, true)) {
+      if (flag.name != "--help" && flag.name != "-h") flags.push_back(std::move(flag));
     }
   }
   return flags;
@@ -48,10 +60,6 @@ std::string Names(const std::vector<FlagText>& flags) {
   return names;
 }
 
-std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 // Flags that are followed by a value.
 std::string ValueFlags(const CLI::App& app) {
   std::string names;
@@ -61,37 +69,48 @@ std::string ValueFlags(const CLI::App& app) {
       names += Cat(names.empty() ? "" : "|", "--", name);
     }
   }
+  for (const CLI::App* below : VerbsOf(app)) {
+    if (const std::string more = ValueFlags(*below); !more.empty()) {
+      names += Cat(names.empty() ? "" : "|", more);
+    }
+  }
+  return names;
+}
+
+std::string VerbNames(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* verb : VerbsOf(app)) {
+    names += Cat(names.empty() ? "" : " ", verb->get_name());
+  }
   return names;
 }
 
 std::string Bash(const CLI::App& app) {
-  std::string verbs;
   std::string cases;
-  std::string value_flags = ValueFlags(app);
   for (const CLI::App* verb : VerbsOf(app)) {
-    verbs += Cat(verbs.empty() ? "" : " ", verb->get_name());
-    cases += Cat("    ", verb->get_name(), ") words='", Names(FlagsOf(*verb)), "' ;;\n");
-    if (const std::string flags = ValueFlags(*verb); !flags.empty()) value_flags += Cat("|", flags);
+    cases += Cat("    ", verb->get_name(), ") words='", Names(FlagsOf(*verb, true)), "' below='",
+                 VerbNames(*verb), "' ;;\n");
   }
   return Cat(
       "_kerf() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words= word= skip=\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} verb= words= below= word= skip=\n"
       "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
       "    if [ -n \"$skip\" ]; then skip=; continue; fi\n"
       "    case $word in\n"
       "      ",
-      value_flags,
+      ValueFlags(app),
       ") skip=1 ;;\n"
       "      -*) ;;\n"
       "      *) verb=$word; break ;;\n"
       "    esac\n"
       "  done\n"
       "  case $verb in\n",
-      cases, "    *) words='", verbs, "' ;;\n  esac\n  words+=' ", Names(FlagsOf(app)),
+      cases, "    *) words='", VerbNames(app), "' ;;\n  esac\n  words+=' ", Names(FlagsOf(app)),
       "'\n"
       "  case $current in\n"
       "    -*) COMPREPLY=($(compgen -W \"$words\" -- \"$current\")) ;;\n"
       "    *) if [ -z \"$verb$skip\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+      "       elif [ -n \"$below\" ]; then COMPREPLY=($(compgen -W \"$below\" -- \"$current\"))\n"
       "       else local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\")); fi ;;\n"
       "  esac\n"
       "}\n"
@@ -103,13 +122,15 @@ std::string Zsh(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* verb : VerbsOf(app)) {
     verbs += Cat("    '", verb->get_name(), ":", Quoted(verb->get_description()), "'\n");
-    cases += Cat("    ", verb->get_name(), ") flags=(", Names(FlagsOf(*verb)), ") ;;\n");
+    cases += Cat("    ", verb->get_name(), ") flags=(", Names(FlagsOf(*verb, true)), ") below=(",
+                 VerbNames(*verb), ") ;;\n");
   }
-  return Cat("#compdef kerf\n_kerf() {\n  local -a verbs flags\n  verbs=(\n", verbs,
+  return Cat("#compdef kerf\n_kerf() {\n  local -a verbs flags below\n  verbs=(\n", verbs,
              "  )\n  if (( CURRENT == 2 )); then\n    _describe 'verb' verbs\n    return\n  fi\n"
              "  case $words[2] in\n",
              cases, "  esac\n  flags+=(", Names(FlagsOf(app)),
-             ")\n  if [[ $PREFIX == -* ]]; then compadd -- $flags; else _files; fi\n}\n"
+             ")\n  if [[ $PREFIX == -* ]]; then compadd -- $flags\n"
+             "  elif (( $#below )); then compadd -- $below\n  else _files; fi\n}\n"
              "_kerf \"$@\"");
 }
 
@@ -126,7 +147,13 @@ std::string Fish(const CLI::App& app) {
   for (const CLI::App* verb : VerbsOf(app)) {
     text += Cat("complete -c kerf -n __fish_use_subcommand -a ", verb->get_name(), " -d '",
                 Quoted(verb->get_description()), "'\n");
-    add(*verb, Cat(" -n '__fish_seen_subcommand_from ", verb->get_name(), "'"));
+    const std::string seen = Cat(" -n '__fish_seen_subcommand_from ", verb->get_name(), "'");
+    add(*verb, seen);
+    for (const CLI::App* below : VerbsOf(*verb)) {
+      text += Cat("complete -c kerf", seen, " -a ", below->get_name(), " -d '",
+                  Quoted(below->get_description()), "'\n");
+      add(*below, seen);
+    }
   }
   text.pop_back();
   return text;

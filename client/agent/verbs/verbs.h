@@ -6,6 +6,7 @@
 namespace kerf::agent {
 
 void AddBackupVerb(Context& context);
+void AddBenchVerb(Context& context);
 void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);
 void AddForgetVerb(Context& context);
@@ -16,5 +17,8 @@ void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
 void AddVerifyVerb(Context& context);
+
+// Of `kerf bench`.
+void AddBenchService(Context& context, CLI::App& bench_verb);
 
 }  // namespace kerf::agent

@@ -1,0 +1,18 @@
+#include "client/agent/verbs/verbs.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf bench service\n"
+    "  kerf bench service --json > service.json";
+
+}  // namespace
+
+void AddBenchVerb(Context& context) {
+  CLI::App& verb = AddVerb(context, "bench", "Measure how fast kerf is here", kExamples);
+  verb.require_subcommand(1);
+  AddBenchService(context, verb);
+}
+
+}  // namespace kerf::agent

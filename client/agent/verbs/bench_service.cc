@@ -1,0 +1,170 @@
+#include <unistd.h>
+
+#include <climits>
+#include <memory>
+#include <random>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/verbs/verbs.h"
+#include "client/bench/raw_peer.h"
+#include "client/bench/report.h"
+#include "client/bench/service_bench.h"
+#include "client/bench/service_options.h"
+
+namespace kerf::agent {
+namespace {
+
+using bench::ServiceOptions;
+
+constexpr char kExamples[] =
+    "  kerf bench service\n"
+    "  kerf bench service --rounds 9 --tcp --json > service.json\n"
+    "  kerf bench service --duplicate 100 --idle-streams 0 --busy-streams 0\n"
+    "  kerf bench service --server unix:/run/kerfd.sock     a kerfd that runs; leaves entries of "
+    "a\n"
+    "                                                       repository of its own in its index\n\n"
+    "CPU seconds are user plus system time of both processes. A GB is 10^9 bytes.";
+
+constexpr std::uint64_t kMaxPassBytes = 16 * kGiB;
+
+struct ServiceFlags {
+  std::string profile = std::string(kDefaultProfileName);
+  std::string digest = "blake3";
+  std::string size = "256M";
+  std::string message = "512K";
+  std::string busy_size = "16M";
+  std::uint64_t seed = 0;
+  ServiceOptions options;
+};
+
+// The one that stands beside this program.
+std::string KerfdBesideUs() {
+  char path[PATH_MAX];
+  const ssize_t count = readlink("/proc/self/exe", path, sizeof path);
+  const std::string self(path, count < 0 ? 0 : static_cast<std::size_t>(count));
+  return Cat(self.substr(0, self.rfind('/') + 1), "kerfd");
+}
+
+absl::StatusOr<std::uint64_t> ReadSize(std::string_view flag, const std::string& text,
+                                       std::uint64_t min_bytes, std::uint64_t max_bytes) {
+  const auto bytes = ParseByteSize(text);
+  if (!bytes.ok()) return Annotate(bytes.status(), flag);
+  if (*bytes >= min_bytes && *bytes <= max_bytes) return *bytes;
+  return absl::InvalidArgumentError(Cat(flag, " is ", text, ": it must be between ",
+                                        FormatByteSize(min_bytes), " and ",
+                                        FormatByteSize(max_bytes)));
+}
+
+absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
+  ServiceOptions options = flags.options;
+  KERF_ASSIGN_OR_RETURN(options.profile, ParseProfile(flags.profile));
+  const auto digest = ParseDigestAlgorithm(flags.digest);
+  if (!digest.has_value()) {
+    return absl::InvalidArgumentError(
+        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128"));
+  }
+  options.digest = *digest;
+  KERF_ASSIGN_OR_RETURN(options.pass_bytes, ReadSize("--size", flags.size, 1, kMaxPassBytes));
+  KERF_ASSIGN_OR_RETURN(options.busy_stream_bytes,
+                        ReadSize("--busy-size", flags.busy_size, 1, kMaxPassBytes));
+  KERF_ASSIGN_OR_RETURN(
+      const std::uint64_t message_bytes,
+      ReadSize("--message", flags.message, bench::kMinMessageBytes, bench::kMaxMessageBytes));
+  options.message_bytes = static_cast<std::uint32_t>(message_bytes);
+  if (options.kerfd_path.empty()) options.kerfd_path = KerfdBesideUs();
+  // Two runs against one server must not find each other's chunks.
+  options.seed = flags.seed != 0 ? flags.seed : std::random_device()();
+  return options;
+}
+
+ExitCode Run(Context& context, const ServiceFlags& flags) {
+  const absl::StatusOr<ServiceOptions> options = ReadOptions(flags);
+  if (!options.ok()) {
+    context.reporter.Error(options.status());
+    return ExitCode::kUsage;
+  }
+  Reporter& reporter = context.reporter;
+  const auto result =
+      bench::RunServiceBench(*options, context.cancelled, [&reporter](std::string_view doing) {
+        if (reporter.shows_progress() && reporter.live_progress()) reporter.Progress(doing);
+      });
+  reporter.Progress("");
+  if (!result.ok()) return FailWith(context, result.status());
+  reporter.Json("summary", bench::ReportJson(*options, *result));
+  for (const std::string& line : bench::ReportLines(*options, *result)) reporter.Result(line);
+  return ExitCode::kOk;
+}
+
+// The other end of the raw stream, started by `kerf bench service` itself.
+void AddRawPeer(Context& context, CLI::App& bench_verb) {
+  CLI::App* verb = bench_verb.add_subcommand("raw-peer", "");
+  verb->group("");
+  auto listen = std::make_shared<std::string>();
+  auto ready_file = std::make_shared<std::string>();
+  verb->add_option("--listen", *listen)->required();
+  verb->add_option("--ready-file", *ready_file)->required();
+  verb->callback([&context, listen, ready_file] {
+    context.run = [&context, listen, ready_file] {
+      const absl::Status status = bench::ServeRaw(*listen, *ready_file);
+      return status.ok() ? ExitCode::kOk : FailWith(context, status);
+    };
+  });
+}
+
+}  // namespace
+
+void AddBenchService(Context& context, CLI::App& bench_verb) {
+  CLI::App& verb = *bench_verb.add_subcommand(
+      "service", "kerfd beside a raw gRPC stream, and beside cutting and hashing alone");
+  verb.fallthrough();
+  verb.footer(Cat("Examples:\n", kExamples));
+  auto flags = std::make_shared<ServiceFlags>();
+  ServiceOptions& options = flags->options;
+  options.stream_counts = {1, 8};
+  options.rounds = 5;
+  options.idle_streams = 1000;
+  options.busy_streams = 100;
+  verb.add_option("--kerfd", options.kerfd_path, "The program to start; else that beside kerf")
+      ->type_name("PATH");
+  verb.add_option("--server", options.server, "A kerfd that runs, instead of starting one")
+      ->type_name("ADDR");
+  verb.add_flag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
+  verb.add_option("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
+      ->capture_default_str();
+  verb.add_option("--digest", flags->digest, "blake3, sha256 or xxh3-128")->capture_default_str();
+  verb.add_option("--size", flags->size, "Bytes of one pass, over all its streams")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb.add_option("--message", flags->message, "File data in one message")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb.add_option("--streams", options.stream_counts, "Numbers of streams at once")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  verb.add_option("--rounds", options.rounds, "Rounds; the report has their medians")
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  verb.add_option("--duplicate", options.duplicate_percent,
+                  "Percent of the data that kerfd has in its index")
+      ->check(CLI::Range(0u, 100u))
+      ->capture_default_str();
+  verb.add_option("--idle-streams", options.idle_streams, "Open, silent streams; 0: none")
+      ->check(CLI::Range(0u, 1000u))
+      ->capture_default_str();
+  verb.add_option("--busy-streams", options.busy_streams, "Streams that all send; 0: none")
+      ->check(CLI::Range(0u, 1000u))
+      ->capture_default_str();
+  verb.add_option("--busy-size", flags->busy_size, "What each busy stream sends")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb.add_option("--seed", flags->seed, "Of the data; 0: another one each time")
+      ->capture_default_str();
+  verb.callback(
+      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  AddRawPeer(context, bench_verb);
+}
+
+}  // namespace kerf::agent

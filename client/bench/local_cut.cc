@@ -1,0 +1,74 @@
+#include "client/bench/local_cut.h"
+
+#include <xxhash.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "client/bench/process_costs.h"
+
+namespace kerf::bench {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// Chunks that are hashed together while they are still in the cache in which they were cut: of the
+// sizes that were tried the fastest (kernels/bench).
+constexpr std::size_t kBatchChunks = 64;
+
+}  // namespace
+
+LocalChunks CutAndHash(const Chunker& chunker, DigestAlgorithm digest, Bytes file) {
+  LocalChunks result;
+  std::array<Bytes, kBatchChunks> batch;
+  std::array<Digest, kBatchChunks> digests;
+  std::uint64_t end_offset = 0;
+  while (!file.empty()) {
+    std::size_t count = 0;
+    for (; count < kBatchChunks && !file.empty(); ++count) {
+      batch[count] = file.first(chunker.NextCut(file));
+      file = file.subspan(batch[count].size());
+    }
+    FingerprintMany(digest, std::span(batch).first(count), std::span(digests).first(count));
+    for (std::size_t index = 0; index < count; ++index) {
+      end_offset += batch[index].size();
+      result.push_back({end_offset, digests[index]});
+    }
+  }
+  return result;
+}
+
+LocalPass MeasureLocal(const Chunker& chunker, DigestAlgorithm digest, std::span<const Bytes> files,
+                       std::size_t thread_count) {
+  LocalPass pass;
+  pass.chunks.resize(files.size());
+  for (const Bytes file : files) pass.cost.bytes += file.size();
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t index = next++; index < files.size(); index = next++) {
+      pass.chunks[index] = CutAndHash(chunker, digest, files[index]);
+    }
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const double start_cpu = OwnCpuSeconds();
+  std::vector<std::thread> threads;
+  for (std::size_t index = 1; index < thread_count; ++index) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  pass.cost.client_cpu_seconds = OwnCpuSeconds() - start_cpu;
+  pass.cost.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return pass;
+}
+
+void AddChecks(Bytes file, LocalChunks& chunks) {
+  std::uint64_t begin = 0;
+  for (LocalChunk& chunk : chunks) {
+    chunk.check = XXH3_64bits(file.data() + begin, chunk.end_offset - begin);
+    begin = chunk.end_offset;
+  }
+}
+
+}  // namespace kerf::bench

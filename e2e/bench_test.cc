@@ -1,0 +1,194 @@
+// `kerf bench`, small: what it says must be whole and must fit together.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/strings.h"
+#include "e2e/world.h"
+#include "gmock/gmock.h"
+
+namespace kerf::e2e {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr int kOk = 0;
+constexpr int kUsage = 2;
+constexpr int kInterrupted = 130;
+// The average over all 8 KiB chunks of random data lies between these.
+constexpr double kMinChunkBytes = 4'000;
+constexpr double kMaxChunkBytes = 16'000;
+
+class Bench : public ::testing::Test {
+ protected:
+  Bench() {
+    std::filesystem::create_directory(world_ / "scratch");
+    // Relative: a socket's path may only be short.
+    world_.SetEnvironment("TMPDIR", "scratch");
+  }
+
+  std::vector<std::string> Service(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"bench", "service", "--kerfd",
+                                          BuiltProgram("server/kerfd")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  std::vector<std::string> Small(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments =
+        Service({"--size", "2M", "--rounds", "1", "--idle-streams", "0", "--busy-streams", "0"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  void ExpectNothingLeft() {
+    EXPECT_TRUE(std::filesystem::is_empty(world_ / "scratch")) << "files are left behind";
+  }
+
+  World world_;
+};
+
+void ExpectPositive(const json& object, const std::string& key) {
+  ASSERT_TRUE(object.contains(key)) << key;
+  ASSERT_TRUE(object[key].is_number()) << key << ": " << object[key];
+  EXPECT_GT(object[key].get<double>(), 0) << key;
+}
+
+// A row about one measured pass.
+void ExpectRow(const json& row, const std::string& what, bool has_server) {
+  EXPECT_EQ(row["what"], what);
+  EXPECT_EQ(row["bytes"], 2 << 20);
+  for (const char* key : {"seconds", "mb_per_second", "client_cpu_seconds_per_gb"}) {
+    ExpectPositive(row, key);
+  }
+  const json& client = row["client_cpu_seconds_per_gb"];
+  const json& server = row["server_cpu_seconds_per_gb"];
+  if (has_server) {
+    ExpectPositive(row, "server_cpu_seconds_per_gb");
+    EXPECT_NEAR(row["cpu_seconds_per_gb"].get<double>(),
+                client.get<double>() + server.get<double>(), 1e-9);
+  } else {
+    EXPECT_TRUE(server.is_null());
+    EXPECT_EQ(row["cpu_seconds_per_gb"], client);
+  }
+  ASSERT_EQ(row["rounds"].size(), 1u);
+  EXPECT_NEAR(row["mb_per_second"].get<double>(), 2.097152 / row["seconds"].get<double>(), 1e-6);
+}
+
+TEST_F(Bench, ServiceReportIsWholeAndConsistent) {
+  const JsonRun run = world_.KerfJson(Small({"--seed", "7"}));
+  ASSERT_EQ(run.exit_code, kOk);
+  const json summary = run.Only("summary");
+  EXPECT_EQ(summary["benchmark"], "service");
+  EXPECT_FALSE(summary["machine"]["cpu"].get<std::string>().empty());
+  ExpectPositive(summary["machine"], "cores");
+  EXPECT_THAT(summary["date"].get<std::string>(), ::testing::ContainsRegex("^20.*T.*Z$"));
+  EXPECT_EQ(summary["settings"]["bytes_per_pass"], 2 << 20);
+  EXPECT_EQ(summary["settings"]["index"], "rocksdb");
+  EXPECT_EQ(summary["settings"]["seed"], 7);
+  EXPECT_TRUE(summary["memory"].is_null());
+  std::uint64_t chunks = 0;
+  ASSERT_EQ(summary["streams"].size(), 2u);
+  for (const std::size_t index : {0, 1}) {
+    const json& group = summary["streams"][index];
+    EXPECT_EQ(group["streams"], index == 0 ? 1 : 8);
+    ASSERT_EQ(group["rows"].size(), 3u);
+    ExpectRow(group["rows"][0], "cut_and_hash", false);
+    ExpectRow(group["rows"][1], "raw", true);
+    ExpectRow(group["rows"][2], "kerfd", true);
+    const auto cost = [&](int row) {
+      return group["rows"][row]["cpu_seconds_per_gb"].get<double>();
+    };
+    EXPECT_NEAR(group["ratio"].get<double>(), cost(2) / (cost(0) + cost(1)), 1e-9);
+    EXPECT_THAT(group["wall"].get<std::string>(),
+                ::testing::AnyOf("transport", "cut_and_hash", "index_and_answers", "waiting"));
+    EXPECT_EQ(group["goal_met"],
+              group["ratio"].get<double>() <= summary["goal_ratio"].get<double>());
+    EXPECT_EQ(group["duplicate_chunks"], 0);
+    ExpectPositive(group, "answer_bytes");
+    const double average = 2097152.0 / group["chunks"].get<double>();
+    EXPECT_GT(average, kMinChunkBytes);
+    EXPECT_LT(average, kMaxChunkBytes);
+    chunks += group["chunks"].get<std::uint64_t>();
+  }
+  // Both groups were sent twice: the first time is not measured, but checked.
+  EXPECT_GT(summary["checked_chunks"].get<std::uint64_t>(), chunks);
+  ExpectNothingLeft();
+}
+
+TEST_F(Bench, DuplicatesAreFound) {
+  const json summary =
+      world_.KerfJson(Small({"--duplicate", "100", "--streams", "2", "--tcp"})).Only("summary");
+  const json& group = summary["streams"][0];
+  EXPECT_EQ(group["duplicate_chunks"], group["chunks"]);
+  EXPECT_EQ(summary["settings"]["transport"], "loopback TCP");
+  ExpectNothingLeft();
+}
+
+TEST_F(Bench, MemoryOfIdleAndBusyStreams) {
+  const json memory =
+      world_
+          .KerfJson(Service({"--size", "64K", "--rounds", "1", "--streams", "1", "--idle-streams",
+                             "20", "--busy-streams", "3", "--busy-size", "2M"}))
+          .Only("summary")["memory"];
+  ExpectPositive(memory, "empty_bytes");
+  EXPECT_EQ(memory["idle"]["streams"], 20);
+  EXPECT_GT(memory["idle"]["resident_bytes"], memory["empty_bytes"]);
+  EXPECT_EQ(memory["busy"]["streams"], 3);
+  EXPECT_GT(memory["busy"]["peak_resident_bytes"], memory["empty_bytes"]);
+  ExpectPositive(memory["busy"], "bytes_per_stream");
+  ExpectNothingLeft();
+}
+
+TEST_F(Bench, TheTableHasTheRowsAndTheRatio) {
+  const Completed run = world_.Kerf(Small({}));
+  EXPECT_EQ(run.exit_code, kOk) << run.err;
+  for (const char* text : {"cut and hash", "raw gRPC", "kerfd", "goal 1.25", "the wall: "}) {
+    EXPECT_THAT(run.out, HasSubstr(text));
+  }
+}
+
+TEST_F(Bench, ARunningServerOnAUnixSocketIsKnown) {
+  world_.StartServer();
+  const json summary =
+      world_.KerfJson(Small({"--server", world_.address(), "--streams", "1"})).Only("summary");
+  EXPECT_TRUE(summary["streams"][0]["ratio"].is_number());
+  EXPECT_EQ(summary["settings"]["transport"], world_.address());
+  EXPECT_TRUE(summary["memory"].is_null());
+  world_.StopServer();
+}
+
+TEST_F(Bench, WhatIsNotThereIsSaid) {
+  const Completed missing =
+      world_.Kerf({"bench", "service", "--kerfd", world_ / "no-such-program"});
+  EXPECT_NE(missing.exit_code, kOk);
+  EXPECT_THAT(missing.err, HasSubstr("no-such-program"));
+  world_.SetEnvironment("TMPDIR", world_ / ("scratch/" + std::string(100, 'x')));
+  std::filesystem::create_directory(world_ / ("scratch/" + std::string(100, 'x')));
+  EXPECT_THAT(world_.Kerf(Small({})).err, HasSubstr("--tcp"));
+  std::filesystem::remove(world_ / ("scratch/" + std::string(100, 'x')));
+  EXPECT_EQ(world_.Kerf({"bench"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "service", "--size", "much"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "service", "--profile", "none"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "service", "--message", "5M"}).exit_code, kUsage);
+  ExpectNothingLeft();
+}
+
+TEST_F(Bench, AnInterruptLeavesNothingBehind) {
+  const auto bench = world_.Start(Service({"--rounds", "1000"}));
+  // It works once its folders are there.
+  while (std::filesystem::is_empty(world_ / "scratch") && !bench->HasEnded()) {
+    std::this_thread::yield();
+  }
+  bench->Signal(SIGINT);
+  EXPECT_EQ(bench->Wait().exit_code, kInterrupted);
+  ExpectNothingLeft();
+}
+
+}  // namespace
+}  // namespace kerf::e2e
