@@ -106,7 +106,7 @@ class Engine {
         options_(options),
         progress_(progress),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
-        index_(store.packs_directory()),
+        index_(store.packs_directory(), SeenPacks::kAreDurable),
         keeper_(index_, digest_size_bytes_) {}
 
   ~Engine() {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/agent/fs/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kerf::agent {
 

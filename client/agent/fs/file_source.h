@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/node.h"
-#include "client/agent/fs/unique_fd.h"
 
 namespace kerf::agent {
 

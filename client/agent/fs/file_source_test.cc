@@ -10,9 +10,9 @@
 #include <fstream>
 #include <thread>
 
+#include "base/unique_fd.h"
 #include "client/agent/fs/testing/memory_snapshot.h"
 #include "client/agent/fs/testing/temporary_directory.h"
-#include "client/agent/fs/unique_fd.h"
 
 namespace kerf::agent {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/agent/fs/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kerf::agent {
 

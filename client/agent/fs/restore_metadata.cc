@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/os_error.h"
-#include "client/agent/fs/unique_fd.h"
 
 namespace kerf::agent {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/node.h"
 #include "client/agent/fs/restorer.h"
-#include "client/agent/fs/unique_fd.h"
 
 namespace kerf::agent {
 

@@ -17,12 +17,12 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/directory_stack.h"
 #include "client/agent/fs/os_error.h"
 #include "client/agent/fs/path.h"
 #include "client/agent/fs/restore_metadata.h"
 #include "client/agent/fs/restore_node.h"
-#include "client/agent/fs/unique_fd.h"
 
 namespace kerf::agent {
 namespace {

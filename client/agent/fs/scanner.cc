@@ -15,10 +15,10 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/os_error.h"
 #include "client/agent/fs/owner_names.h"
 #include "client/agent/fs/path.h"
-#include "client/agent/fs/unique_fd.h"
 #include "client/agent/fs/xattrs.h"
 
 namespace kerf::agent {

@@ -1,10 +1,8 @@
 #include "client/agent/store/chunk_index.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <mutex>
@@ -19,24 +17,8 @@ namespace kerf::agent {
 namespace {
 
 constexpr std::string_view kPackSuffix = ".pack";
-
-struct DirectoryCloser {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
-absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
-  const std::unique_ptr<DIR, DirectoryCloser> directory(opendir(path.c_str()));
-  if (directory == nullptr) return ErrnoStatus(errno, path);
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = readdir(directory.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    errno = 0;
-  }
-  if (errno != 0) return ErrnoStatus(errno, path);
-  std::sort(names.begin(), names.end());
-  return names;
-}
+// Fewer footers are read before a thread has started.
+constexpr std::size_t kMinPacksForThreads = 32;
 
 absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory) {
   KERF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListDirectory(packs_directory));
@@ -58,7 +40,7 @@ absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory
 }  // namespace
 
 absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
-  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info{};
   if (fd.get() < 0 || fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
@@ -81,8 +63,10 @@ absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& 
   return KnownPack{id, *std::move(footer), file_bytes};
 }
 
-ChunkIndex::ChunkIndex(std::string packs_directory)
-    : packs_directory_(std::move(packs_directory)), rows_(0, RowHash{this}, RowEqual{this}) {}
+ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen)
+    : packs_directory_(std::move(packs_directory)),
+      seen_(seen),
+      rows_(0, RowHash{this}, RowEqual{this}) {}
 
 std::string ChunkIndex::PackPath(const PackId& id) const {
   const std::string name = PackIdToHex(id);
@@ -98,8 +82,10 @@ absl::Status ChunkIndex::Refresh() {
   for (const PackId& id : ids) {
     if (gone.erase(PackIdToHex(id)) == 0) unknown.push_back(id);
   }
+  if (seen_ == SeenPacks::kAreDurable) KERF_RETURN_IF_ERROR(MakeNamesDurable(unknown));
   std::vector<absl::StatusOr<KnownPack>> read(unknown.size(), absl::UnknownError(""));
-  ForEachInParallel(unknown.size(), 0, [&](std::size_t index) {
+  const unsigned thread_count = unknown.size() < kMinPacksForThreads ? 1 : 0;
+  ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
     read[index] = ReadPackFooter(PackPath(unknown[index]), unknown[index]);
   });
   std::vector<std::shared_ptr<const KnownPack>> added;
@@ -116,6 +102,18 @@ absl::Status ChunkIndex::Refresh() {
   if (!gone.empty()) Remove(gone);
   for (auto& pack : added) Insert(std::move(pack));
   return absl::OkStatus();
+}
+
+absl::Status ChunkIndex::MakeNamesDurable(const std::vector<PackId>& ids) const {
+  std::string synced;
+  // Their order is that of the directories.
+  for (const PackId& id : ids) {
+    std::string directory = DirectoryOf(PackPath(id));
+    if (directory == synced) continue;
+    KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+    synced = std::move(directory);
+  }
+  return ids.empty() ? absl::OkStatus() : SyncDirectory(packs_directory_);
 }
 
 void ChunkIndex::Remove(const absl::flat_hash_set<std::string>& names) {

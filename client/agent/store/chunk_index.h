@@ -41,10 +41,20 @@ struct DamagedPack {
   absl::Status status;
 };
 
+// How much is known of a pack that another process has put into the store.
+enum class SeenPacks {
+  // It is there now. For readers.
+  kAreThere,
+  // It also survives the machine: it may have been renamed into place a moment ago, and its writer
+  // may die before its name is durable. For all who write or delete something because a pack is
+  // there.
+  kAreDurable,
+};
+
 // Thread-safe. Takes about 60 bytes a chunk.
 class ChunkIndex {
  public:
-  explicit ChunkIndex(std::string packs_directory);
+  explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere);
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
   // pack is left out and listed in damaged(); only a directory that cannot be listed is an error.
@@ -89,10 +99,12 @@ class ChunkIndex {
   const Digest& DigestOf(const Row& row) const {
     return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
   }
+  absl::Status MakeNamesDurable(const std::vector<PackId>& ids) const;
   void Insert(std::shared_ptr<const KnownPack> pack);
   void Remove(const absl::flat_hash_set<std::string>& names);
 
   const std::string packs_directory_;
+  const SeenPacks seen_;
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<const KnownPack>> slots_;
   absl::flat_hash_map<std::string, std::uint32_t> slot_of_;

@@ -76,7 +76,7 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
 
 absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) const {
   const std::string path = index_.PackPath(place.pack->id);
-  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, path);
   KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
   return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));

@@ -1,10 +1,8 @@
 #include "client/agent/store/collection.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -64,7 +62,7 @@ class Collection {
       : store_(store),
         server_(server),
         options_(options),
-        index_(store.packs_directory()),
+        index_(store.packs_directory(), SeenPacks::kAreDurable),
         reader_(index_, ChunkReader::Options()) {}
 
   absl::StatusOr<CollectionReport> Run();
@@ -94,7 +92,7 @@ class Collection {
   absl::Status MoveChunks(PackWriter& writer);
   absl::Status CommitMoves();
   absl::Status Delete(bool with_live);
-  void RemoveOldFiles();
+  absl::Status RemoveOldFiles();
   absl::Status Step(CollectionStep step) const {
     return options_.on_step ? options_.on_step(step) : absl::OkStatus();
   }
@@ -102,7 +100,7 @@ class Collection {
   const Store& store_;
   CollectionIndex& server_;
   const CollectionOptions& options_;
-  OwnedFd lock_;
+  UniqueFd lock_;
   std::uint64_t first_epoch_ = 0;
   std::uint64_t index_epoch_ = 0;
   // By the last Forget: entries that the index still had.
@@ -122,7 +120,7 @@ class Collection {
 
 absl::Status Collection::Lock() {
   const std::string path = store_.collector_lock_path();
-  lock_ = OwnedFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  lock_ = UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (lock_.get() < 0) return ErrnoStatus(errno, path);
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return ErrnoStatus(errno, path);
@@ -196,6 +194,9 @@ absl::Status Collection::MarkRoots() {
                                              MessageOf(damaged.status), "); remove the file ",
                                              damaged.path, " if it is not needed"));
   }
+  // A snapshot that was removed must not come back once its chunks are gone.
+  KERF_RETURN_IF_ERROR(SyncDirectory(store_.pending_directory()));
+  KERF_RETURN_IF_ERROR(SyncDirectory(store_.snapshots_directory()));
   if (!marks_.has_value()) {
     // After the roots were listed, so that what they reference is in it.
     KERF_RETURN_IF_ERROR(index_.Refresh());
@@ -397,7 +398,8 @@ absl::Status Collection::Delete(bool with_live) {
     if (target.has_live != with_live || target.keep) continue;
     const KnownPack& pack = marks_->pack(target.pack_index);
     const std::string path = index_.PackPath(pack.id);
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, path);
+    const absl::Status status = RemoveFile(path);
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
     ++report_.deleted_pack_count;
     if (with_live) ++report_.rewritten_pack_count;
     report_.stored_bytes_after -= pack.file_bytes;
@@ -405,28 +407,27 @@ absl::Status Collection::Delete(bool with_live) {
   return absl::OkStatus();
 }
 
-// What dead agents have left behind. Nothing depends on it, so failures do not matter.
-void Collection::RemoveOldFiles() {
-  const auto remove = [this](const std::string& directory, std::int64_t max_age_s) {
-    DIR* entries = opendir(directory.c_str());
-    if (entries == nullptr) return;
-    while (const dirent* entry = readdir(entries)) {
-      const std::string path = Cat(directory, "/", static_cast<const char*>(entry->d_name));
+// What dead agents have left behind. Failures to remove it do not matter.
+absl::Status Collection::RemoveOldFiles() {
+  const auto remove = [this](const std::string& directory, std::int64_t max_age_s) -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
+    for (const std::string& name : names) {
+      const std::string path = Cat(directory, "/", name);
       struct stat info{};
       if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
       if (std::time(nullptr) - info.st_mtime <= max_age_s) continue;
-      if (unlink(path.c_str()) == 0) ++report_.removed_temporary_count;
+      if (RemoveFile(path).ok()) ++report_.removed_temporary_count;
     }
-    closedir(entries);
+    return absl::OkStatus();
   };
-  remove(store_.temporary_directory(), options_.max_temporary_age_s);
-  remove(store_.pending_directory(), options_.max_pending_age_s);
+  KERF_RETURN_IF_ERROR(remove(store_.temporary_directory(), options_.max_temporary_age_s));
+  return remove(store_.pending_directory(), options_.max_pending_age_s);
 }
 
 absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(Lock());
   KERF_RETURN_IF_ERROR(ReadEpochs());
-  if (!options_.dry_run) RemoveOldFiles();
+  if (!options_.dry_run) KERF_RETURN_IF_ERROR(RemoveOldFiles());
   KERF_RETURN_IF_ERROR(MarkRoots());
   ChooseTargets();
   report_.stored_bytes_after = report_.stored_bytes_before;

@@ -1,12 +1,10 @@
 #include "client/agent/store/collection_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string_view>
 
+#include "base/little_endian.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/store/durable_file.h"
@@ -17,22 +15,14 @@ namespace {
 
 // Target epoch, flags, count of packs.
 constexpr std::size_t kHeadBytes = 8 + 4 + 4;
-constexpr std::uint64_t kFlagIndexIsBehind = 1;
+constexpr std::uint32_t kFlagIndexIsBehind = 1;
 constexpr std::size_t kPackHeadBytes = 16 + 4;
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{1} << 32;
 
-void Put(std::vector<std::uint8_t>& bytes, std::uint64_t value, std::size_t size) {
-  for (std::size_t index = 0; index < size; ++index) {
-    bytes.push_back(static_cast<std::uint8_t>(value >> (8 * index)));
-  }
-}
-
-std::uint64_t Take(std::span<const std::uint8_t>& bytes, std::size_t size) {
-  std::uint64_t value = 0;
-  for (std::size_t index = 0; index < size; ++index) {
-    value |= std::uint64_t{bytes[index]} << (8 * index);
-  }
-  bytes = bytes.subspan(size);
+template <typename T>
+T Take(std::span<const std::uint8_t>& bytes) {
+  const T value = LoadLittleEndian<T>(bytes.data());
+  bytes = bytes.subspan(sizeof value);
   return value;
 }
 
@@ -45,7 +35,7 @@ absl::StatusOr<PlannedPack> TakePack(std::span<const std::uint8_t>& bytes) {
   PlannedPack pack;
   std::memcpy(pack.id.bytes.data(), bytes.data(), pack.id.bytes.size());
   bytes = bytes.subspan(pack.id.bytes.size());
-  const std::uint64_t chunk_count = Take(bytes, 4);
+  const auto chunk_count = Take<std::uint32_t>(bytes);
   if (bytes.size() < BitmapBytes(chunk_count)) {
     return absl::DataLossError("its list of chunks is cut short");
   }
@@ -73,12 +63,12 @@ bool CollectionPlan::Condemns(const PackId& pack, std::uint32_t chunk_index) con
 
 std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan) {
   std::vector<std::uint8_t> bytes;
-  Put(bytes, plan.target_epoch, 8);
-  Put(bytes, plan.index_is_behind ? kFlagIndexIsBehind : 0, 4);
-  Put(bytes, plan.packs.size(), 4);
+  AppendLittleEndian(bytes, plan.target_epoch);
+  AppendLittleEndian(bytes, plan.index_is_behind ? kFlagIndexIsBehind : std::uint32_t{0});
+  AppendLittleEndian(bytes, static_cast<std::uint32_t>(plan.packs.size()));
   for (const PlannedPack& pack : plan.packs) {
     bytes.insert(bytes.end(), pack.id.bytes.begin(), pack.id.bytes.end());
-    Put(bytes, pack.condemned.size(), 4);
+    AppendLittleEndian(bytes, static_cast<std::uint32_t>(pack.condemned.size()));
     const std::size_t start = bytes.size();
     bytes.resize(start + BitmapBytes(pack.condemned.size()));
     for (std::size_t index = 0; index < pack.condemned.size(); ++index) {
@@ -97,12 +87,12 @@ absl::StatusOr<CollectionPlan> DecodeCollectionPlan(std::span<const std::uint8_t
   std::span<const std::uint8_t> rest(reinterpret_cast<const std::uint8_t*>(payload.data()),
                                      payload.size());
   CollectionPlan plan;
-  plan.target_epoch = Take(rest, 8);
-  const std::uint64_t flags = Take(rest, 4);
+  plan.target_epoch = Take<std::uint64_t>(rest);
+  const auto flags = Take<std::uint32_t>(rest);
   if (flags > kFlagIndexIsBehind) return absl::DataLossError("its flags are unknown");
   plan.index_is_behind = flags == kFlagIndexIsBehind;
-  const std::uint64_t pack_count = Take(rest, 4);
-  for (std::uint64_t index = 0; index < pack_count; ++index) {
+  const auto pack_count = Take<std::uint32_t>(rest);
+  for (std::uint32_t index = 0; index < pack_count; ++index) {
     KERF_ASSIGN_OR_RETURN(PlannedPack pack, TakePack(rest));
     if (!plan.packs.empty() && !(plan.packs.back().id < pack.id)) {
       return absl::DataLossError("its packs are not in order");
@@ -131,8 +121,9 @@ absl::Status WriteCollectionPlan(const std::string& path, const std::string& tem
 }
 
 absl::Status RemoveCollectionPlan(const std::string& path) {
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, path);
-  return SyncDirectory(path.substr(0, path.rfind('/')));
+  const absl::Status status = RemoveFile(path);
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  return SyncDirectory(DirectoryOf(path));
 }
 
 }  // namespace kerf::agent

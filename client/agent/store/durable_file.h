@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 
 namespace kerf::agent {
 
@@ -16,26 +17,13 @@ namespace kerf::agent {
 // EACCES and EPERM PermissionDenied, EEXIST AlreadyExists, all else Unknown.
 absl::Status ErrnoStatus(int error_number, std::string_view what);
 
-// A file descriptor that closes itself.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(other.Release()) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept;
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  ~OwnedFd();
+// All changes of a store go through the functions below, which is what a FileHook sees.
 
-  int get() const { return fd_; }
-  int Release();
+// A new file that is open for writing, mode 0600. AlreadyExists if there is one.
+absl::StatusOr<UniqueFd> CreateNewFile(const std::string& path);
 
- private:
-  int fd_ = -1;
-};
-
-// Makes the content of the file durable.
-absl::Status SyncFile(int fd, std::string_view what);
+// Makes the content of the open file durable.
+absl::Status SyncFile(int fd, const std::string& path);
 
 // Begins to write the range back, so that a SyncFile later has little left to do. Promises nothing.
 void StartWriteback(int fd, std::uint64_t offset, std::uint64_t size_bytes);
@@ -47,8 +35,24 @@ void SkipSyncForTest();
 // Makes the directory's entries durable.
 absl::Status SyncDirectory(const std::string& directory);
 
+// The directory that the entry `path` lies in.
+std::string DirectoryOf(const std::string& path);
+
+// Makes a directory, mode 0700; OK if it is there. Not durable before its parent is synced.
+absl::Status MakeDirectory(const std::string& path);
+
+// Names of all entries without those that begin with a dot, in order. An error if only some of them
+// can be read.
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
+
 // Renames and makes the new name durable; the content must have been synced.
 absl::Status PublishFile(const std::string& from, const std::string& to);
+
+// The same for a name that is new: a file that is there already stays, and is made durable.
+absl::Status PublishUnlessThere(const std::string& from, const std::string& to);
+
+// Not durable before the directory is synced. NotFound if it is not there.
+absl::Status RemoveFile(const std::string& path);
 
 // Writes `bytes` to a new file in `temporary_directory`, syncs it, and renames it to `path`.
 absl::Status WriteFileDurably(const std::string& path, const std::string& temporary_directory,
@@ -58,10 +62,11 @@ absl::Status WriteFileDurably(const std::string& path, const std::string& tempor
 absl::StatusOr<std::vector<std::uint8_t>> ReadWholeFile(const std::string& path,
                                                         std::uint64_t max_bytes);
 
+// DataLoss if the file ends before.
 absl::Status PReadExactly(int fd, std::span<std::uint8_t> bytes, std::uint64_t offset,
-                          std::string_view what);
+                          const std::string& path);
 absl::Status PWriteExactly(int fd, std::span<const std::uint8_t> bytes, std::uint64_t offset,
-                           std::string_view what);
+                           const std::string& path);
 
 // 16 random bytes from the kernel, for ids and names of temporary files.
 std::string RandomHex();

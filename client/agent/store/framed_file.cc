@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/little_endian.h"
 #include "base/strings.h"
 #include "kernels/fingerprint/digest.h"
 
@@ -12,29 +13,13 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeadBytes = 8 + 4 + 4 + 8;
 constexpr std::size_t kChecksumBytes = 32;
 
-template <typename T>
-void Put(std::vector<std::uint8_t>& out, T value) {
-  for (std::size_t index = 0; index < sizeof value; ++index) {
-    out.push_back(static_cast<std::uint8_t>(value >> (8 * index)));
-  }
-}
-
-template <typename T>
-T Get(const std::uint8_t* bytes) {
-  T value = 0;
-  for (std::size_t index = 0; index < sizeof value; ++index) {
-    value |= static_cast<T>(T{bytes[index]} << (8 * index));
-  }
-  return value;
-}
-
 }  // namespace
 
 std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload) {
   std::vector<std::uint8_t> out(magic.begin(), magic.end());
-  Put(out, kVersion);
-  Put(out, std::uint32_t{0});
-  Put(out, static_cast<std::uint64_t>(payload.size()));
+  AppendLittleEndian(out, kVersion);
+  AppendLittleEndian(out, std::uint32_t{0});
+  AppendLittleEndian(out, static_cast<std::uint64_t>(payload.size()));
   out.insert(out.end(), payload.begin(), payload.end());
   const Digest checksum = Fingerprint(DigestAlgorithm::kBlake3, out);
   out.insert(out.end(), checksum.bytes.begin(), checksum.bytes.end());
@@ -47,14 +32,14 @@ absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
       std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) {
     return absl::DataLossError("it is not the kind of file that its name says, or was cut short");
   }
-  if (const auto version = Get<std::uint32_t>(bytes.data() + 8); version != kVersion) {
+  if (const auto version = LoadLittleEndian<std::uint32_t>(bytes.data() + 8); version != kVersion) {
     return absl::FailedPreconditionError(
         Cat("it has format version ", version, "; this kerf reads ", kVersion));
   }
   const std::size_t payload_bytes = bytes.size() - kHeadBytes - kChecksumBytes;
   const Digest checksum =
       Fingerprint(DigestAlgorithm::kBlake3, bytes.first(kHeadBytes + payload_bytes));
-  if (Get<std::uint64_t>(bytes.data() + 16) != payload_bytes ||
+  if (LoadLittleEndian<std::uint64_t>(bytes.data() + 16) != payload_bytes ||
       std::memcmp(checksum.bytes.data(), bytes.data() + kHeadBytes + payload_bytes,
                   kChecksumBytes) != 0) {
     return absl::DataLossError("its checksum does not match: it is damaged");

@@ -1,7 +1,9 @@
 #include "client/agent/store/pack_format.h"
 
 #include <cstring>
+#include <iterator>
 
+#include "base/little_endian.h"
 #include "base/strings.h"
 
 namespace kerf::agent {
@@ -18,9 +20,7 @@ class Writer {
  public:
   template <typename T>
   void Put(T value) {
-    for (std::size_t index = 0; index < sizeof value; ++index) {
-      bytes_.push_back(static_cast<std::uint8_t>(value >> (8 * index)));
-    }
+    AppendLittleEndian(bytes_, value);
   }
   void PutBytes(const void* data, std::size_t size) {
     const auto* bytes = static_cast<const std::uint8_t*>(data);
@@ -39,10 +39,7 @@ class Reader {
 
   template <typename T>
   T Get() {
-    T value = 0;
-    for (std::size_t index = 0; index < sizeof value; ++index) {
-      value = static_cast<T>(value | static_cast<T>(T{bytes_[index]} << (8 * index)));
-    }
+    const T value = LoadLittleEndian<T>(bytes_.data());
     bytes_ = bytes_.subspan(sizeof value);
     return value;
   }
@@ -220,20 +217,17 @@ absl::StatusOr<PackFooter> DecodePackFooter(std::span<const std::uint8_t> footer
 
 std::string EncodeLocator(const PackId& pack, std::uint32_t chunk_index) {
   std::string locator(pack.bytes.begin(), pack.bytes.end());
-  for (int shift = 0; shift < 32; shift += 8) {
-    locator.push_back(static_cast<char>(static_cast<std::uint8_t>(chunk_index >> shift)));
-  }
-  return locator;
+  std::uint8_t position[sizeof chunk_index];
+  StoreLittleEndian(position, chunk_index);
+  return locator.append(std::begin(position), std::end(position));
 }
 
 std::optional<Locator> DecodeLocator(std::string_view locator) {
   Locator result;
   if (locator.size() != result.pack.bytes.size() + 4) return std::nullopt;
   std::memcpy(result.pack.bytes.data(), locator.data(), result.pack.bytes.size());
-  for (std::size_t index = 0; index < 4; ++index) {
-    const auto byte = static_cast<std::uint8_t>(locator[result.pack.bytes.size() + index]);
-    result.chunk_index |= std::uint32_t{byte} << (8 * index);
-  }
+  result.chunk_index = LoadLittleEndian<std::uint32_t>(
+      reinterpret_cast<const std::uint8_t*>(locator.data()) + result.pack.bytes.size());
   return result;
 }
 

@@ -1,12 +1,8 @@
 #include "client/agent/store/pack_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/check.h"
@@ -29,12 +25,12 @@ struct ContextDeleter {
 
 struct PackWriter::OpenPack {
   ~OpenPack() {
-    if (!temporary_path.empty()) unlink(temporary_path.c_str());
+    if (!temporary_path.empty()) RemoveFile(temporary_path).IgnoreError();
   }
 
   PackId id;
   std::string temporary_path;
-  OwnedFd fd;
+  UniqueFd fd;
   // Guarded by the writer's mutex.
   std::uint64_t size_bytes = kPackHeaderBytes;
   PackFooter footer;
@@ -136,8 +132,7 @@ absl::StatusOr<std::shared_ptr<PackWriter::OpenPack>> PackWriter::CreatePack() {
   const std::string name = RandomHex();
   pack->id = *ParsePackId(name);
   const std::string path = Cat(options_.temporary_directory, "/", name, ".pack");
-  pack->fd = OwnedFd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (pack->fd.get() < 0) return ErrnoStatus(errno, path);
+  KERF_ASSIGN_OR_RETURN(pack->fd, CreateNewFile(path));
   pack->temporary_path = path;
   pack->footer.digest_algorithm = options_.digest_algorithm;
   KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), EncodePackHeader(pack->id), 0, path));
@@ -217,11 +212,9 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   KERF_RETURN_IF_ERROR(SyncFile(fd, pack->temporary_path));
   const std::string name = PackIdToHex(pack->id);
   const std::string directory = Cat(options_.packs_directory, "/", name.substr(0, 2));
-  if (mkdir(directory.c_str(), 0700) == 0) {
-    KERF_RETURN_IF_ERROR(SyncDirectory(options_.packs_directory));
-  } else if (errno != EEXIST) {
-    return ErrnoStatus(errno, directory);
-  }
+  KERF_RETURN_IF_ERROR(MakeDirectory(directory));
+  // Also if it was there: whoever made it may not have come to this yet.
+  KERF_RETURN_IF_ERROR(SyncDirectory(options_.packs_directory));
   KERF_RETURN_IF_ERROR(PublishFile(pack->temporary_path, Cat(directory, "/", name, ".pack")));
   pack->temporary_path.clear();
   const std::uint64_t file_bytes = pack->size_bytes + end.size();

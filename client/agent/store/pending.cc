@@ -1,10 +1,5 @@
 #include "client/agent/store/pending.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/store/durable_file.h"
@@ -30,7 +25,8 @@ absl::Status ConfirmPending(const Store& store, const std::string& id) {
 
 absl::Status WithdrawPending(const Store& store, const std::string& id) {
   const std::string path = Store::SnapshotPath(store.pending_directory(), id);
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, path);
+  const absl::Status status = RemoveFile(path);
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
   return SyncDirectory(store.pending_directory());
 }
 

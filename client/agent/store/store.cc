@@ -1,11 +1,8 @@
 #include "client/agent/store/store.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <span>
 #include <utility>
@@ -21,6 +18,8 @@ namespace {
 
 constexpr std::uint64_t kMaxConfigBytes = 64 * 1024;
 constexpr std::uint64_t kMaxSnapshotBytes = std::uint64_t{1} << 30;
+// More than a frame and an id add to a snapshot.
+constexpr std::uint64_t kMaxFramingBytes = 1024;
 constexpr std::string_view kSnapshotSuffix = ".snap";
 constexpr std::size_t kSnapshotIdDigits = 16;
 // Small chunks, so that the metadata of unchanged files around a changed one is found again
@@ -38,22 +37,14 @@ absl::StatusOr<std::string> ReadFramed(const std::string& path, const FileMagic&
   return payload;
 }
 
-// Names of entries without those that begin with a dot.
-absl::StatusOr<std::vector<std::string>> ListNames(const std::string& path) {
-  DIR* directory = opendir(path.c_str());
-  if (directory == nullptr) return ErrnoStatus(errno, path);
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-  }
-  closedir(directory);
-  return names;
-}
-
+// Makes it and what is missing above it, durably.
 absl::Status MakeDirectories(const std::string& directory) {
   for (std::size_t slash = directory.find('/', 1);; slash = directory.find('/', slash + 1)) {
     const std::string part = directory.substr(0, slash);
-    if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, part);
+    if (access(part.c_str(), F_OK) != 0) {
+      KERF_RETURN_IF_ERROR(MakeDirectory(part));
+      KERF_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(part)));
+    }
     if (slash == std::string::npos) return absl::OkStatus();
   }
 }
@@ -72,15 +63,13 @@ absl::StatusOr<store::v1::Snapshot> ReadSnapshot(const std::string& path) {
 }
 
 // Durable on return; a file that is there already stays.
-absl::Status PublishUnlessThere(const std::string& path, const std::string& temporary_directory,
-                                std::span<const std::uint8_t> bytes) {
+absl::Status WriteUnlessThere(const std::string& path, const std::string& temporary_directory,
+                              std::span<const std::uint8_t> bytes) {
   const std::string temporary = Cat(temporary_directory, "/new-", RandomHex());
   KERF_RETURN_IF_ERROR(WriteFileDurably(temporary, temporary_directory, bytes));
-  const int result = link(temporary.c_str(), path.c_str());
-  const int link_error = errno;
-  unlink(temporary.c_str());
-  if (result != 0 && link_error != EEXIST) return ErrnoStatus(link_error, path);
-  return SyncDirectory(path.substr(0, path.rfind('/')));
+  const absl::Status status = PublishUnlessThere(temporary, path);
+  RemoveFile(temporary).IgnoreError();
+  return status;
 }
 
 bool IsSnapshotId(std::string_view text) {
@@ -89,7 +78,7 @@ bool IsSnapshotId(std::string_view text) {
 }
 
 absl::StatusOr<SnapshotList> ListSnapshotsIn(const std::string& directory) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory));
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
   SnapshotList list;
   for (const std::string_view name : names) {
     if (!name.ends_with(kSnapshotSuffix)) continue;
@@ -132,9 +121,15 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
                                                            std::string_view profile,
                                                            DigestAlgorithm digest_algorithm) {
   absl::StatusOr<std::unique_ptr<Store>> opened = Open(directory);
+  if (opened.ok()) {
+    // Whoever makes it may not have come to this yet.
+    KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+    return opened;
+  }
   if (!absl::IsNotFound(opened.status())) return opened;
   KERF_RETURN_IF_ERROR(MakeDirectories(directory));
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames(directory));
+  KERF_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(directory)));
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
   for (const std::string& name : names) {
     // Another agent may be making the store right now.
     if (name == kEpochName || name == kConfigName) continue;
@@ -144,7 +139,17 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
     }
   }
   for (const std::string_view folder : kFolders) {
-    KERF_RETURN_IF_ERROR(MakeDirectories(Cat(directory, "/", folder)));
+    KERF_RETURN_IF_ERROR(MakeDirectory(Cat(directory, "/", folder)));
+  }
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> packs,
+                        ListDirectory(Cat(directory, "/packs")));
+  if (!packs.empty()) {
+    // By now another agent has made it, or it was lost. Another id and digest algorithm would make
+    // the packs useless.
+    opened = Open(directory);
+    if (!absl::IsNotFound(opened.status())) return opened;
+    return absl::DataLossError(
+        Cat(directory, "/config is gone, and the store holds packs: bring the file back"));
   }
   store::v1::StoreConfig config;
   config.set_id(RandomHex());
@@ -157,12 +162,13 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   const std::unique_ptr<Store> store(new Store(directory, config));
   // The configuration comes last: with it the store exists. Of agents that make one at once, all go
   // on with what came first; an epoch that has been raised meanwhile must not go back.
-  KERF_RETURN_IF_ERROR(PublishUnlessThere(Cat(directory, "/", kEpochName),
-                                          store->temporary_directory(),
-                                          EncodeFramed(kEpochMagic, Cat(1))));
-  KERF_RETURN_IF_ERROR(PublishUnlessThere(Cat(directory, "/", kConfigName),
-                                          store->temporary_directory(),
-                                          EncodeFramed(kConfigMagic, config.SerializeAsString())));
+  // This also makes the folders durable.
+  KERF_RETURN_IF_ERROR(WriteUnlessThere(Cat(directory, "/", kEpochName),
+                                        store->temporary_directory(),
+                                        EncodeFramed(kEpochMagic, Cat(1))));
+  KERF_RETURN_IF_ERROR(WriteUnlessThere(Cat(directory, "/", kConfigName),
+                                        store->temporary_directory(),
+                                        EncodeFramed(kConfigMagic, config.SerializeAsString())));
   return Open(directory);
 }
 
@@ -187,6 +193,12 @@ std::string Store::SnapshotPath(const std::string& directory, std::string_view i
 
 absl::Status Store::WriteSnapshotTo(const std::string& directory,
                                     store::v1::Snapshot& snapshot) const {
+  // Larger ones could not be read back.
+  if (snapshot.ByteSizeLong() + kMaxFramingBytes > kMaxSnapshotBytes) {
+    return absl::ResourceExhaustedError(
+        Cat("the snapshot's file would have more than ", kMaxSnapshotBytes,
+            " bytes: split the backup into several of fewer paths"));
+  }
   if (snapshot.id().empty()) snapshot.set_id(RandomHex().substr(0, kSnapshotIdDigits));
   return WriteFileDurably(SnapshotPath(directory, snapshot.id()), temporary_directory(),
                           EncodeFramed(kSnapshotMagic, snapshot.SerializeAsString()));
@@ -233,7 +245,9 @@ absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) c
 absl::Status Store::RemoveSnapshot(const std::string& id) const {
   const std::string path = Cat(snapshots_directory(), "/", id, kSnapshotSuffix);
   if (!IsSnapshotId(id)) return absl::InvalidArgumentError(Cat("'", id, "' is no snapshot id"));
-  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, path);
+  // Whoever forgets this one may count on a later one: that one must not be lost when this one is.
+  KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
+  KERF_RETURN_IF_ERROR(RemoveFile(path));
   return SyncDirectory(snapshots_directory());
 }
 

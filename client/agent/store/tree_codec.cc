@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/little_endian.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/fs/path.h"
@@ -37,22 +38,6 @@ std::int64_t UnZigZag(std::uint64_t value) {
 void PutText(std::vector<std::uint8_t>& out, const std::string& text) {
   PutVarint(out, text.size());
   out.insert(out.end(), text.begin(), text.end());
-}
-
-template <typename T>
-void PutFixed(std::uint8_t* out, T value) {
-  for (std::size_t index = 0; index < sizeof value; ++index) {
-    out[index] = static_cast<std::uint8_t>(value >> (8 * index));
-  }
-}
-
-template <typename T>
-T GetFixed(const std::uint8_t* bytes) {
-  T value = 0;
-  for (std::size_t index = 0; index < sizeof value; ++index) {
-    value = static_cast<T>(value | static_cast<T>(T{bytes[index]} << (8 * index)));
-  }
-  return value;
 }
 
 // Reads fields; once one is out of bounds, `ok` is false and all further ones are zero.
@@ -226,16 +211,17 @@ void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
       }
     }
   }
-  PutFixed(out.data() + start, static_cast<std::uint32_t>(out.size() - start - kLengthBytes));
+  StoreLittleEndian(out.data() + start,
+                    static_cast<std::uint32_t>(out.size() - start - kLengthBytes));
 }
 
 void EncodeIdentity(const NodeIdentity& identity, std::vector<std::uint8_t>& out) {
   const std::size_t start = out.size();
   out.resize(start + kIdentityBytes);
-  PutFixed(out.data() + start, identity.device);
-  PutFixed(out.data() + start + 8, identity.inode);
-  PutFixed(out.data() + start + 16, static_cast<std::uint64_t>(identity.changed.seconds));
-  PutFixed(out.data() + start + 24, identity.changed.nanoseconds);
+  StoreLittleEndian(out.data() + start, identity.device);
+  StoreLittleEndian(out.data() + start + 8, identity.inode);
+  StoreLittleEndian(out.data() + start + 16, static_cast<std::uint64_t>(identity.changed.seconds));
+  StoreLittleEndian(out.data() + start + 24, identity.changed.nanoseconds);
 }
 
 namespace {
@@ -271,7 +257,7 @@ absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) {
     if (buffer_.size() != position_) return Damaged(last_path_, "the stream ends behind it");
     return false;
   }
-  const auto length = GetFixed<std::uint32_t>(buffer_.data() + position_);
+  const auto length = LoadLittleEndian<std::uint32_t>(buffer_.data() + position_);
   if (length > kMaxEntryBytes) return Damaged(last_path_, "the entry behind it is too long");
   KERF_ASSIGN_OR_RETURN(const bool whole, Fill(kLengthBytes + length));
   if (!whole) return Damaged(last_path_, "the stream ends within the entry behind it");
@@ -358,10 +344,10 @@ absl::StatusOr<bool> IdentityReader::Next(NodeIdentity& identity) {
     return absl::DataLossError("identity stream: it ends within an entry");
   }
   const std::uint8_t* bytes = buffer_.data() + position_;
-  identity.device = GetFixed<std::uint64_t>(bytes);
-  identity.inode = GetFixed<std::uint64_t>(bytes + 8);
-  identity.changed.seconds = static_cast<std::int64_t>(GetFixed<std::uint64_t>(bytes + 16));
-  identity.changed.nanoseconds = GetFixed<std::uint32_t>(bytes + 24);
+  identity.device = LoadLittleEndian<std::uint64_t>(bytes);
+  identity.inode = LoadLittleEndian<std::uint64_t>(bytes + 8);
+  identity.changed.seconds = static_cast<std::int64_t>(LoadLittleEndian<std::uint64_t>(bytes + 16));
+  identity.changed.nanoseconds = LoadLittleEndian<std::uint32_t>(bytes + 24);
   position_ += kIdentityBytes;
   return true;
 }

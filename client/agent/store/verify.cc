@@ -136,7 +136,7 @@ void Verification::CheckPack(const KnownPack& pack) {
   }
   if (options_.read_data) {
     const std::string path = index_.PackPath(pack.id);
-    const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (fd.get() >= 0) {
       CheckBlocks(pack, fd.get(), path);
     } else if (errno != ENOENT) {

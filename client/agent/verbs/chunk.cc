@@ -36,7 +36,7 @@ class FileChunker {
 
   absl::Status Run(const std::string& file) {
     const bool standard_input = file == "-";
-    const OwnedFd opened(standard_input ? -1 : open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd opened(standard_input ? -1 : open(file.c_str(), O_RDONLY | O_CLOEXEC));
     if (!standard_input && opened.get() < 0) return ErrnoStatus(errno, file);
     const int fd = standard_input ? STDIN_FILENO : opened.get();
     StreamCutter cutter(chunker_);

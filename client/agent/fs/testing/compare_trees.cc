@@ -17,7 +17,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "client/agent/fs/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kerf::agent::testing {
 namespace {

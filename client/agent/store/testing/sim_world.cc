@@ -17,6 +17,7 @@ constexpr std::size_t kAgentCount = 3;
 // Few, so that agents and collections meet over the same chunks.
 constexpr std::uint64_t kContentCount = 16;
 constexpr std::size_t kMaxSnapshots = 3;
+constexpr int kMaxBackUpSteps = 1000;
 
 }  // namespace
 
@@ -94,7 +95,8 @@ void SimAgent::Step() {
 void SimAgent::Begin() {
   guard_ = *CollectionGuard::Begin(world_.test.store());
   session_epoch_ = guard_.epoch();
-  index_ = std::make_unique<ChunkIndex>(world_.test.store().packs_directory());
+  index_ =
+      std::make_unique<ChunkIndex>(world_.test.store().packs_directory(), SeenPacks::kAreDurable);
   KERF_CHECK(index_->Refresh().ok());
   distrusted_ = guard_.Condemned(*index_);
   trusting_ = world_.random.OneIn(2);
@@ -195,11 +197,21 @@ void SimAgent::Check() {
 void SimAgent::Confirm() {
   world_.files_of[snapshot_.id()] = files_;
   KERF_CHECK(ConfirmPending(world_.test.store(), snapshot_.id()).ok());
-  ++world_.confirmed_count;
+  world_.confirmed.push_back(snapshot_.id());
   phase_ = Phase::kIdle;
 }
 
-SimWorld::SimWorld(std::uint64_t seed) : random(seed), index(*this), lives(kAgentCount) {
+SimWorld::SimWorld(std::uint64_t seed, Past past)
+    : random(seed),
+      test(past.folder.empty() ? own_folder.path() : past.folder),
+      index(*this),
+      network(std::move(past.network)),
+      contents(std::move(past.contents)),
+      files_of(std::move(past.files_of)),
+      lives(kAgentCount) {
+  index.state = std::move(past.index);
+  // Nobody waits for what is still on its way.
+  for (Message& message : network) message.agent = kAgentCount;
   SeedRandomHexForTest(random.Next());
   SkipSyncForTest();
   for (std::size_t number = 0; number < kAgentCount; ++number) {
@@ -219,7 +231,7 @@ void SimWorld::Deliver() {
   const Message message = std::move(network[static_cast<std::size_t>(at)]);
   network.erase(network.begin() + at);
   if (!index.CommitOne(message.session_epoch, message.digest, message.locator, message.replace) &&
-      message.life == lives[message.agent]) {
+      message.agent < agents_.size() && message.life == lives[message.agent]) {
     agents_[message.agent]->OnRefused(message.digest);
   }
 }
@@ -228,6 +240,7 @@ void SimWorld::ForgetSnapshot() {
   const SnapshotList list = *test.store().ListSnapshots();
   if (list.snapshots.size() <= kMaxSnapshots) return;
   const std::string id = list.snapshots[random.Below(list.snapshots.size())].id();
+  forgotten.push_back(id);
   KERF_CHECK(test.store().RemoveSnapshot(id).ok());
 }
 
@@ -285,17 +298,8 @@ absl::Status SimWorld::Collect(bool may_crash) {
   } else if (!status.ok() && !absl::IsAborted(status)) {
     return Annotate(status, "collection");
   }
-  KERF_RETURN_IF_ERROR(CheckSnapshots());
+  KERF_RETURN_IF_ERROR(test.RestoreAll());
   return status.ok() ? CheckIndex() : absl::OkStatus();
-}
-
-absl::Status SimWorld::CheckSnapshots() {
-  const SnapshotList list = *test.store().ListSnapshots();
-  for (const store::v1::Snapshot& snapshot : list.snapshots) {
-    KERF_RETURN_IF_ERROR(
-        Annotate(test.Restore(snapshot), Cat("snapshot ", snapshot.id(), " is lost")));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status SimWorld::CheckIndex() {
@@ -311,12 +315,21 @@ absl::Status SimWorld::CheckIndex() {
   return absl::OkStatus();
 }
 
+absl::Status SimWorld::BackUp() {
+  const std::size_t confirmed_before = confirmed.size();
+  for (int step = 0; step < kMaxBackUpSteps; ++step) {
+    agents_.front()->Step();
+    if (confirmed.size() > confirmed_before) return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError("a backup does not come to its end");
+}
+
 absl::Status SimWorld::Run(int step_count) {
   for (int step = 0; step < step_count && failure_.ok(); ++step) Step(true);
   KERF_RETURN_IF_ERROR(failure_);
   while (!network.empty()) Deliver();
   KERF_RETURN_IF_ERROR(Collect(false));
-  return CheckSnapshots();
+  return test.RestoreAll();
 }
 
 }  // namespace kerf::agent

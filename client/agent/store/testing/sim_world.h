@@ -89,13 +89,6 @@ class SimAgent {
 
 class SimWorld {
  public:
-  explicit SimWorld(std::uint64_t seed);
-
-  // Runs `step_count` steps, then lets everything come to an end. OK, or what was lost.
-  absl::Status Run(int step_count);
-  // Some steps of agents and of the network; called from within a collection.
-  void Interleave();
-
   struct Message {
     std::size_t agent = 0;
     // Of the agent's life: it changes when it crashes.
@@ -105,15 +98,37 @@ class SimWorld {
     std::string locator;
     bool replace = false;
   };
+  // What a machine finds when it comes up again.
+  struct Past {
+    // The store lies, or will lie, in it; empty: in one of its own.
+    std::string folder;
+    SimIndex::State index;
+    std::deque<Message> network;
+    std::map<Digest, std::string> contents;
+    std::map<std::string, FileChunks> files_of;
+  };
+
+  explicit SimWorld(std::uint64_t seed) : SimWorld(seed, Past()) {}
+  SimWorld(std::uint64_t seed, Past past);
+
+  // Runs `step_count` steps, then lets everything come to an end. OK, or what was lost.
+  absl::Status Run(int step_count);
+  // Lets one agent back up until its snapshot is checked.
+  absl::Status BackUp();
+  // Some steps of agents and of the network; called from within a collection.
+  void Interleave();
 
   Random random;
+  const TemporaryFolder own_folder{TemporaryFolder::Place::kMemory};
   TestStore test;
   SimIndex index;
   std::deque<Message> network;
   std::map<Digest, std::string> contents;
   std::map<std::string, FileChunks> files_of;
   std::vector<std::uint64_t> lives;
-  int confirmed_count = 0;
+  // Snapshots of which an agent was told that they are there, and that somebody began to remove.
+  std::vector<std::string> confirmed;
+  std::vector<std::string> forgotten;
   int collection_count = 0;
   int crashed_collection_count = 0;
   int repaired_count = 0;
@@ -126,8 +141,6 @@ class SimWorld {
   void Deliver();
   void ForgetSnapshot();
   absl::Status Collect(bool may_crash);
-  // Every checked snapshot restores.
-  absl::Status CheckSnapshots();
   // Everything that the index would call DUPLICATE is there.
   absl::Status CheckIndex();
 

@@ -1,6 +1,7 @@
 #include "client/agent/store/testing/test_store.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,7 @@
 namespace kerf::agent {
 namespace {
 
+constexpr char kMemoryFolder[] = "/dev/shm";
 constexpr DigestAlgorithm kAlgorithm = DigestAlgorithm::kBlake3;
 constexpr std::size_t kDigestBytes = 32;
 // Small, so that a small tree has several metadata chunks.
@@ -40,10 +42,22 @@ std::vector<ChunkRef> Cut(const std::vector<std::uint8_t>& stream,
   return recipe;
 }
 
+absl::Status ReadAll(const store::v1::Snapshot& snapshot, ChunkReader& reader) {
+  absl::Status missing;
+  KERF_RETURN_IF_ERROR(VisitSnapshot(
+      snapshot, kDigestBytes, reader,
+      [&](const ChunkRef& chunk) {
+        if (missing.ok()) missing = reader.Read(chunk).status();
+      },
+      EntryVisitor()));
+  return missing;
+}
+
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+TemporaryFolder::TemporaryFolder(Place place) {
   const char* base = std::getenv("TEST_TMPDIR");
+  if (place == Place::kMemory && access(kMemoryFolder, W_OK | X_OK) == 0) base = kMemoryFolder;
   path_ = Cat(base != nullptr ? base : "/tmp", "/kerf-store-XXXXXX");
   KERF_CHECK(mkdtemp(path_.data()) != nullptr);
 }
@@ -53,9 +67,12 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, error);
 }
 
-TestStore::TestStore() {
-  auto opened =
-      Store::OpenOrCreate(folder_.path() + "/store", "fastcdc2020:min=1,avg=2,max=3", kAlgorithm);
+TestStore::TestStore() : TestStore("") {}
+
+TestStore::TestStore(const std::string& folder) {
+  if (folder.empty()) folder_.emplace();
+  auto opened = Store::OpenOrCreate((folder.empty() ? folder_->path() : folder) + "/store",
+                                    "fastcdc2020:min=1,avg=2,max=3", kAlgorithm);
   KERF_CHECK(opened.ok());
   store_ = *std::move(opened);
 }
@@ -123,14 +140,20 @@ absl::Status TestStore::Restore(const store::v1::Snapshot& snapshot) {
   ChunkIndex index(store_->packs_directory());
   KERF_RETURN_IF_ERROR(index.Refresh());
   ChunkReader reader(index, ChunkReader::Options());
-  absl::Status missing;
-  KERF_RETURN_IF_ERROR(VisitSnapshot(
-      snapshot, kDigestBytes, reader,
-      [&](const ChunkRef& chunk) {
-        if (missing.ok()) missing = reader.Read(chunk).status();
-      },
-      EntryVisitor()));
-  return missing;
+  return ReadAll(snapshot, reader);
+}
+
+absl::Status TestStore::RestoreAll() {
+  KERF_ASSIGN_OR_RETURN(const SnapshotList list, store_->ListSnapshots());
+  if (!list.damaged.empty()) return list.damaged.front().status;
+  ChunkIndex index(store_->packs_directory());
+  KERF_RETURN_IF_ERROR(index.Refresh());
+  ChunkReader reader(index, ChunkReader::Options());
+  for (const store::v1::Snapshot& snapshot : list.snapshots) {
+    KERF_RETURN_IF_ERROR(
+        Annotate(ReadAll(snapshot, reader), Cat("snapshot ", snapshot.id(), " is lost")));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> TestStore::PackFiles() {

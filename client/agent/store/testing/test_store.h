@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,12 @@
 
 namespace kerf::agent {
 
-// A folder below TEST_TMPDIR that goes with the object.
+// A folder that goes with the object: below TEST_TMPDIR, or for simulations of many small files in
+// memory where the machine has such a place.
 class TemporaryFolder {
  public:
-  TemporaryFolder();
+  enum class Place { kTestFolder, kMemory };
+  explicit TemporaryFolder(Place place = Place::kTestFolder);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -34,6 +37,8 @@ using FileChunks = std::map<std::string, std::vector<std::string>>;
 class TestStore {
  public:
   TestStore();
+  // In `folder`, which stays; made there if it is not there yet.
+  explicit TestStore(const std::string& folder);
 
   Store& store() { return *store_; }
   const std::string& directory() const { return store_->directory(); }
@@ -49,10 +54,12 @@ class TestStore {
 
   // Reads every chunk of the snapshot back and compares it with its digest.
   absl::Status Restore(const store::v1::Snapshot& snapshot);
+  // The same for every checked snapshot; none may be damaged.
+  absl::Status RestoreAll();
   std::vector<std::string> PackFiles();
 
  private:
-  TemporaryFolder folder_;
+  std::optional<TemporaryFolder> folder_;
   std::unique_ptr<Store> store_;
 };
 

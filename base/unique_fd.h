@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace kerf::agent {
+namespace kerf {
 
 // Closes at the end of its life; -1 is none. Not thread-safe.
 class UniqueFd {
@@ -36,4 +36,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace kerf::agent
+}  // namespace kerf

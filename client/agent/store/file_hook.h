@@ -1,0 +1,47 @@
+// The seam between a store and its file system: tests see, and may refuse, what is about to happen.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace kerf::agent {
+
+struct FileOperation {
+  enum class Kind {
+    kCreate,
+    kWrite,
+    kSync,
+    kSyncDirectory,
+    // Replaces `to`.
+    kRename,
+    // Fails if `to` is there.
+    kLink,
+    kRemove,
+    kMakeDirectory,
+    kListDirectory,
+  };
+
+  Kind kind = Kind::kCreate;
+  std::string_view path;
+  std::string_view to;
+  // Of kWrite.
+  std::uint64_t offset = 0;
+  std::span<const std::uint8_t> bytes;
+};
+
+// Thread-safe.
+class FileHook {
+ public:
+  virtual ~FileHook() = default;
+  // Called before the operation. A status that is not OK is returned in its place. What is let
+  // through may still fail.
+  virtual absl::Status Before(const FileOperation& operation) = 0;
+};
+
+// Null takes it away. Tests only; not while other threads use a store.
+void SetFileHookForTest(FileHook* hook);
+
+}  // namespace kerf::agent
