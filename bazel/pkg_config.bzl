@@ -36,7 +36,7 @@ def _pkg_config_impl(repository_ctx):
         if flag.startswith("-I"):
             repository_ctx.symlink(flag[2:], "include%d" % index)
             includes.append("include%d" % index)
-        elif flag.startswith("-D"):
+        elif flag.startswith("-D") and not repository_ctx.attr.header_only:
             defines.append(flag[2:])
 
     if repository_ctx.attr.header_only:

@@ -71,6 +71,12 @@ def system_libraries():
         modules = ["CLI11"],
     )
     pkg_config_repository(
+        name = "tomlplusplus",
+        apt = "libtomlplusplus-dev",
+        header_only = True,
+        modules = ["tomlplusplus"],
+    )
+    pkg_config_repository(
         name = "nlohmann_json",
         apt = "nlohmann-json3-dev",
         header_only = True,

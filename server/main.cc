@@ -27,6 +27,7 @@ namespace kerf {
 namespace {
 
 constexpr int kFailureExitCode = 1;
+constexpr int kUsageExitCode = 2;
 // How often a draining kerfd looks whether its streams have ended.
 constexpr long kDrainPollNanoseconds = 50'000'000;
 
@@ -84,15 +85,7 @@ void WaitForDrain(const Server& server, const sigset_t& signals, std::chrono::mi
   }
 }
 
-absl::Status Serve(const Settings& settings) {
-  // Blocked before the first thread starts, so that only sigwait below ever sees them.
-  const sigset_t signals = StopSignals();
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  // It would write a line for each malformed string that a peer sends; the peer gets an error.
-  google::protobuf::SetLogHandler(nullptr);
-
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Index> index, OpenIndex(settings));
+ServerOptions OptionsOf(const Settings& settings) {
   ServerOptions options;
   options.listen = settings.listen;
   options.limits = settings.limits;
@@ -106,6 +99,22 @@ absl::Status Serve(const Settings& settings) {
   options.memory_bytes = settings.memory_bytes;
   options.stream_memory_bytes = settings.stream_memory_bytes;
   options.worker_name = settings.worker_name;
+  return options;
+}
+
+absl::Status Serve(const Settings& settings) {
+  const ServerOptions options = OptionsOf(settings);
+  KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
+  // Blocked before the first thread starts, so that only sigwait below ever sees them.
+  const sigset_t signals = StopSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  // A file that may not grow (ulimit -f) is an error of the index, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  // It would write a line for each malformed string that a peer sends; the peer gets an error.
+  google::protobuf::SetLogHandler(nullptr);
+
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Index> index, OpenIndex(settings));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index.get()));
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo,
@@ -137,7 +146,7 @@ int Main(int argc, char** argv) {
   SetLogLevel(result.settings.log_level);
   if (absl::Status status = Serve(result.settings); !status.ok()) {
     Log(LogLevel::kError, MessageOf(status));
-    return kFailureExitCode;
+    return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : kFailureExitCode;
   }
   return 0;
 }

@@ -228,7 +228,7 @@ void GrpcServer::Stop() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index) {
+absl::Status Server::CheckOptions(const ServerOptions& options) {
   if (options.listen.empty()) return absl::InvalidArgumentError("no address to listen on");
   if (options.stream_memory_bytes < kMinStreamMemoryBytes) {
     return absl::InvalidArgumentError(
@@ -240,6 +240,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
         "the memory of all streams, ", FormatByteSize(options.memory_bytes),
         ", must be at least twice that of one, ", FormatByteSize(options.stream_memory_bytes))));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index) {
+  KERF_RETURN_IF_ERROR(CheckOptions(options));
   ServerOptions effective = options;
   if (effective.worker_threads == 0) {
     effective.worker_threads = std::max(1u, std::thread::hardware_concurrency());

@@ -44,6 +44,9 @@ class Server {
   // FailedPrecondition for an address that is taken.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Index* index);
 
+  // InvalidArgument for options that make no sense.
+  static absl::Status CheckOptions(const ServerOptions& options);
+
   virtual ~Server() = default;
 
   // The bound addresses, with the ports that were picked, in the order of `listen`.

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/strings.h"
+#include "base/toml.h"
+#include "base/toml_config.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "server/front/listen_address.h"
@@ -74,15 +77,26 @@ std::string EnvironmentName(const std::string& option) {
   return name;
 }
 
+std::string TomlOf(const std::string& value) { return QuoteToml(value); }
+std::string TomlOf(std::uint32_t value) { return Cat(value); }
+std::string TomlOf(bool value) { return value ? "true" : "false"; }
+std::string TomlOf(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + QuoteToml(value);
+  return "[" + text + "]";
+}
+
 class Builder {
  public:
-  Builder(CLI::App& app, std::set<std::string>& variables) : app_(app), variables_(variables) {}
+  explicit Builder(CLI::App& app) : app_(app) {}
 
   template <typename Value>
   CLI::Option* Add(const std::string& name, Value& value, const std::string& description) {
     CLI::Option* const option = app_.add_option("--" + name, value, description);
     option->capture_default_str();
     variables_.insert(EnvironmentName(name));
+    printers_.emplace_back(
+        [=, &value] { return Cat("# ", description, "\n", name, " = ", TomlOf(value), "\n\n"); });
     return option;
   }
 
@@ -95,9 +109,20 @@ class Builder {
     Add(name, value, description)->check(CheckSize, "")->type_name("SIZE");
   }
 
+  // The environment's names of all settings.
+  const std::set<std::string>& variables() const { return variables_; }
+
+  // The values as they are now, as a file for --config.
+  std::string Print() const {
+    std::string text = "# Settings of kerfd.\n\n";
+    for (const auto& printer : printers_) text += printer();
+    return text;
+  }
+
  private:
   CLI::App& app_;
-  std::set<std::string>& variables_;
+  std::set<std::string> variables_ = {"KERFD_CONFIG"};
+  std::vector<std::function<std::string()>> printers_;
 };
 
 struct Milliseconds {
@@ -195,6 +220,8 @@ std::string AddEnvironment(const char* const* environment, const std::set<std::s
     const std::string option = OptionName(name);
     if (equals == std::string_view::npos || IsGiven(flags, option)) continue;
     std::string_view value = entry.substr(equals + 1);
+    // Set to nothing is not set.
+    if (value.empty()) continue;
     // A list: KERFD_LISTEN=unix:/run/kerf.sock,127.0.0.1:7461.
     while (option == "--listen" && value.find(',') != std::string_view::npos) {
       arguments.push_back(Cat(option, "=", value.substr(0, value.find(','))));
@@ -252,16 +279,16 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   app.footer(kExamples);
   app.set_config("--config", "", "A TOML file of settings, as --print-config writes it")
       ->check(CLI::ExistingFile);
+  app.config_formatter(MakeTomlConfig(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_version_flag("--version", Cat("kerfd ", kVersion));
   app.add_flag("--print-config", print_config, "Print the effective settings as TOML and end")
       ->configurable(false);
-  std::set<std::string> variables = {"KERFD_CONFIG"};
-  Builder builder(app, variables);
+  Builder builder(app);
   AddOptions(builder, settings, texts, times);
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (const std::string unknown = AddEnvironment(environment, variables, arguments);
+  if (const std::string unknown = AddEnvironment(environment, builder.variables(), arguments);
       !unknown.empty()) {
     return Usage("the environment variable " + unknown + " is no setting");
   }
@@ -277,8 +304,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
     return Usage(error.what());
   }
   Convert(texts, times, settings);
-  if (print_config)
-    return Done(app.config_to_str(/*default_also=*/true, /*write_description=*/true));
+  if (print_config) return Done(builder.Print());
   return result;
 }
 

@@ -85,15 +85,70 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
-  const SettingsResult printed = Read({"--print-config", "--memory", "300M", "--listen", "unix:/b",
-                                       "--listen", "127.0.0.1:0", "--sync-commits", "true"});
-  ASSERT_EQ(printed.exit_code, 0);
-  std::ofstream(path_) << printed.output;
-  const SettingsResult result = Read({"--config", path_.c_str()});
-  ASSERT_FALSE(result.exit_code.has_value()) << result.output << printed.output;
-  EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{300} << 20);
-  EXPECT_EQ(result.settings.listen, (std::vector<std::string>{"unix:/b", "127.0.0.1:0"}));
-  EXPECT_TRUE(result.settings.sync_commits);
+  for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
+           {},
+           {"--memory", "300M", "--listen", "unix:/b,c", "--listen", "127.0.0.1:0",
+            "--sync-commits", "true", "--max-streams", "7", "--data-dir", "/a \"b\" 'c' \\d # e",
+            "--worker-name", "[x, y]"},
+       }) {
+    std::vector<const char*> printing = arguments;
+    printing.push_back("--print-config");
+    const SettingsResult printed = Read(printing);
+    ASSERT_EQ(printed.exit_code, 0);
+    std::ofstream(path_) << printed.output;
+    const SettingsResult given = Read(arguments);
+    const SettingsResult result = Read({"--config", path_.c_str()});
+    ASSERT_FALSE(result.exit_code.has_value()) << result.output << printed.output;
+    EXPECT_EQ(result.settings.memory_bytes, given.settings.memory_bytes);
+    EXPECT_EQ(result.settings.listen, given.settings.listen);
+    EXPECT_EQ(result.settings.sync_commits, given.settings.sync_commits);
+    EXPECT_EQ(result.settings.max_streams, given.settings.max_streams);
+    EXPECT_EQ(result.settings.data_dir, given.settings.data_dir);
+    EXPECT_EQ(result.settings.worker_name, given.settings.worker_name);
+    // All of them, the same again.
+    EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);
+  }
+}
+
+TEST_F(SettingsTest, BadFilesAreRefusedWithTheirLine) {
+  for (const char* text : {
+           "max-stream = 7",
+           "max_streams = 7",
+           "[server]\nmax-streams = 7",
+           "max-streams 7",
+           "max-streams = 5\nmax-streams = 6",
+           "worker-name = \"x",
+           "max-streams = 5 6",
+           "max-streams = 1.5",
+           "= 3",
+           "\x01",
+           "print-config = true",
+           "config = \"x\"",
+           "help = true",
+           "worker-name = \"\xff\"",
+       }) {
+    std::ofstream(path_) << "# first\n" << text << "\n";
+    const SettingsResult result = Read({"--config", path_.c_str()});
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_NE(result.output.find(path_), std::string::npos) << result.output;
+    EXPECT_TRUE(result.output.find("line 2") != std::string::npos ||
+                result.output.find("line 3") != std::string::npos)
+        << text << "\n"
+        << result.output;
+  }
+  for (const char* text : {"max-streams = \"abc\"", "max-streams = 0", "max-streams = [1, 2]",
+                           "sync-commits = \"maybe\"", "listen = \"nowhere\"", "drain-ms = -1"}) {
+    std::ofstream(path_) << text << "\n";
+    const SettingsResult result = Read({"--config", path_.c_str()});
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_NE(result.output.find(std::string(text).substr(0, std::string(text).find(' '))),
+              std::string::npos)
+        << result.output;
+  }
+}
+
+TEST_F(SettingsTest, AnEmptyVariableIsNotSet) {
+  EXPECT_EQ(Read({}, {"KERFD_MAX_STREAMS="}).settings.max_streams, 1'024u);
 }
 
 TEST_F(SettingsTest, HelpAndVersion) {
