@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "kernels/reference/fastcdc.h"
 #include "kernels/reference/fastcdc2020.h"
+#include "kernels/reference/reference.h"
 
 namespace kerf {
 namespace {
@@ -71,24 +72,39 @@ class GearChunker final : public Chunker {
   std::size_t unit_;
 };
 
+// An algorithm that has no faster form than its specification.
+class PlainChunker final : public Chunker {
+ public:
+  explicit PlainChunker(const Profile& profile) : profile_(profile) {}
+
+  std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
+    KERF_CHECK(!bytes.empty());
+    return ReferenceNextCut(profile_, bytes);
+  }
+
+  std::size_t max_chunk_bytes() const override { return profile_.max_bytes; }
+
+ private:
+  const Profile profile_;
+};
+
 }  // namespace
 
 std::unique_ptr<Chunker> MakeChunker(const Profile& profile) {
+  if (profile.algorithm != Algorithm::kFastCdc && profile.algorithm != Algorithm::kFastCdc2020) {
+    return std::make_unique<PlainChunker>(profile);
+  }
   const std::uint32_t bits = static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
   const std::uint32_t strict_bits = bits + profile.level;
   const std::uint32_t loose_bits = bits - profile.level;
-  switch (profile.algorithm) {
-    case Algorithm::kFastCdc:
-      return std::make_unique<GearChunker<std::uint32_t>>(
-          profile, FastCdcGear(),
-          Masks<std::uint32_t>{FastCdcMask(strict_bits), FastCdcMask(loose_bits)}, 1);
-    case Algorithm::kFastCdc2020:
-      return std::make_unique<GearChunker<std::uint64_t>>(
-          profile, FastCdc2020Gear(),
-          Masks<std::uint64_t>{FastCdc2020Mask(strict_bits), FastCdc2020Mask(loose_bits)}, 2);
+  if (profile.algorithm == Algorithm::kFastCdc) {
+    return std::make_unique<GearChunker<std::uint32_t>>(
+        profile, FastCdcGear(),
+        Masks<std::uint32_t>{FastCdcMask(strict_bits), FastCdcMask(loose_bits)}, 1);
   }
-  KERF_CHECK(false && "an algorithm without a chunker");
-  return nullptr;
+  return std::make_unique<GearChunker<std::uint64_t>>(
+      profile, FastCdc2020Gear(),
+      Masks<std::uint64_t>{FastCdc2020Mask(strict_bits), FastCdc2020Mask(loose_bits)}, 2);
 }
 
 }  // namespace kerf

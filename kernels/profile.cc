@@ -1,21 +1,20 @@
 #include "kernels/profile.h"
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "kernels/profile_rules.h"
 
 namespace kerf {
 namespace {
 
-constexpr std::array<std::string_view, 2> kAlgorithmNames = {"fastcdc", "fastcdc2020"};
-constexpr std::array<Algorithm, 2> kAlgorithms = {Algorithm::kFastCdc, Algorithm::kFastCdc2020};
-
-constexpr std::array<NamedProfile, 8> kNamedProfiles = {{
+constexpr std::array<NamedProfile, 19> kNamedProfiles = {{
     {"fastcdc2020-4k", "fastcdc2020:min=1024,avg=4096,max=16384,level=1"},
     {"fastcdc2020-8k", "fastcdc2020:min=2048,avg=8192,max=32768,level=1"},
     {"fastcdc2020-16k", "fastcdc2020:min=4096,avg=16384,max=65536,level=1"},
@@ -24,16 +23,69 @@ constexpr std::array<NamedProfile, 8> kNamedProfiles = {{
     {"fastcdc-8k", "fastcdc:min=2048,avg=8192,max=32768,level=2"},
     {"fastcdc-16k", "fastcdc:min=4096,avg=16384,max=65536,level=2"},
     {"fastcdc-64k", "fastcdc:min=16384,avg=65536,max=262144,level=2"},
+    {"fixed-8k", "fixed:size=8192"},
+    {"rabin-8k", "rabin:min=2048,avg=8192,max=32768"},
+    {"crc-8k", "crc:min=1024,bits=13,max=32768"},
+    {"tttd-8k", "tttd:min=2048,avg=8192,max=32768"},
+    {"ae-max-8k", "ae-max:window=8192,max=32768"},
+    {"ae-min-8k", "ae-min:window=8192,max=32768"},
+    {"maxp-8k", "maxp:window=1024,max=32768"},
+    {"ram-8k", "ram:window=8192,max=32768"},
+    {"seqcdc-8k", "seqcdc:mode=increasing,length=5,trigger=50,skip=256,min=4096,max=16384"},
+    {"seqcdc-16k", "seqcdc:mode=increasing,length=5,trigger=50,skip=512,min=8192,max=32768"},
+    {"mincdc-8k", "mincdc:min=4096,max=12288"},
+}};
+
+enum class Key : std::uint8_t {
+  kSize,
+  kMin,
+  kAvg,
+  kMax,
+  kLevel,
+  kWindow,
+  kBits,
+  kMode,
+  kLength,
+  kTrigger,
+  kSkip
+};
+
+constexpr std::array<std::string_view, 11> kKeyNames = {
+    "size", "min", "avg", "max", "level", "window", "bits", "mode", "length", "trigger", "skip"};
+constexpr std::array<std::string_view, 2> kModeNames = {"increasing", "decreasing"};
+
+constexpr std::size_t kMaxKeys = 6;
+
+struct AlgorithmRow {
+  Algorithm algorithm;
+  std::string_view name;
+  // In canonical order.
+  std::array<Key, kMaxKeys> key_array;
+  std::size_t key_count;
+
+  std::span<const Key> keys() const { return std::span(key_array).first(key_count); }
+};
+
+constexpr std::array<AlgorithmRow, 12> kAlgorithms = {{
+    {Algorithm::kFixed, "fixed", {Key::kSize}, 1},
+    {Algorithm::kRabin, "rabin", {Key::kMin, Key::kAvg, Key::kMax}, 3},
+    {Algorithm::kCrc, "crc", {Key::kMin, Key::kBits, Key::kMax}, 3},
+    {Algorithm::kTttd, "tttd", {Key::kMin, Key::kAvg, Key::kMax}, 3},
+    {Algorithm::kFastCdc, "fastcdc", {Key::kMin, Key::kAvg, Key::kMax, Key::kLevel}, 4},
+    {Algorithm::kFastCdc2020, "fastcdc2020", {Key::kMin, Key::kAvg, Key::kMax, Key::kLevel}, 4},
+    {Algorithm::kAeMax, "ae-max", {Key::kWindow, Key::kMax}, 2},
+    {Algorithm::kAeMin, "ae-min", {Key::kWindow, Key::kMax}, 2},
+    {Algorithm::kMaxp, "maxp", {Key::kWindow, Key::kMax}, 2},
+    {Algorithm::kRam, "ram", {Key::kWindow, Key::kMax}, 2},
+    {Algorithm::kSeqCdc,
+     "seqcdc",
+     {Key::kMode, Key::kLength, Key::kTrigger, Key::kSkip, Key::kMin, Key::kMax},
+     6},
+    {Algorithm::kMinCdc, "mincdc", {Key::kMin, Key::kMax}, 2},
 }};
 
 // Longer than every valid text; what a peer sends is not carried further than this.
 constexpr std::size_t kMaxTextBytes = 128;
-
-// In canonical order.
-constexpr std::array<std::string_view, 4> kKeys = {"min", "avg", "max", "level"};
-constexpr std::string_view kKeyList = "min, avg, max, level";
-
-using Values = std::array<std::optional<std::uint32_t>, kKeys.size()>;
 
 absl::Status Refuse(std::string_view text, std::string_view why) {
   const std::string_view shown = text.substr(0, kMaxTextBytes);
@@ -51,15 +103,48 @@ std::string Join(const Names& names) {
   return joined;
 }
 
-std::optional<Algorithm> FindAlgorithm(std::string_view name) {
-  for (std::size_t index = 0; index < kAlgorithmNames.size(); ++index) {
-    if (kAlgorithmNames[index] == name) return kAlgorithms[index];
+std::string KeyList(const AlgorithmRow& row) {
+  std::string list;
+  for (const Key key : row.keys()) {
+    list += Cat(list.empty() ? "" : ", ", kKeyNames[static_cast<std::size_t>(key)]);
   }
-  return std::nullopt;
+  return list;
 }
 
-std::string_view NameOf(Algorithm algorithm) {
-  return kAlgorithmNames[algorithm == Algorithm::kFastCdc ? 0 : 1];
+const AlgorithmRow& RowOf(Algorithm algorithm) {
+  const auto row = std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                                [&](const AlgorithmRow& it) { return it.algorithm == algorithm; });
+  KERF_CHECK(row != kAlgorithms.end());
+  return *row;
+}
+
+// Where the value of a key lies; kMode is no number.
+std::uint32_t& FieldOf(Profile& profile, Key key) {
+  switch (key) {
+    case Key::kMin:
+      return profile.min_bytes;
+    case Key::kAvg:
+      return profile.avg_bytes;
+    case Key::kSize:
+    case Key::kMax:
+      return profile.max_bytes;
+    case Key::kLevel:
+      return profile.level;
+    case Key::kWindow:
+      return profile.window_bytes;
+    case Key::kBits:
+      return profile.mask_bits;
+    case Key::kLength:
+      return profile.sequence_length;
+    case Key::kTrigger:
+      return profile.skip_trigger;
+    case Key::kSkip:
+      return profile.skip_bytes;
+    case Key::kMode:
+      break;
+  }
+  KERF_CHECK(false && "a key without a number");
+  return profile.min_bytes;
 }
 
 // Digits only. Nothing else a number parser takes (signs, blanks, hexadecimal) is a second way to
@@ -75,82 +160,58 @@ std::optional<std::uint32_t> ParseNumber(std::string_view digits) {
   return value;
 }
 
-// One "key=value" into `values`.
-absl::Status ParsePair(std::string_view text, std::string_view pair, Values& values) {
+// The value of one key into `profile`.
+absl::Status ParseValue(std::string_view text, Key key, std::string_view value, Profile& profile) {
+  const std::string_view name = kKeyNames[static_cast<std::size_t>(key)];
+  if (key == Key::kMode) {
+    const auto mode = std::find(kModeNames.begin(), kModeNames.end(), value);
+    if (mode == kModeNames.end()) {
+      return Refuse(text, Cat("key 'mode': '", absl::CHexEscape(ToAbsl(value)), "' is none of ",
+                              Join(kModeNames)));
+    }
+    profile.mode = static_cast<SequenceMode>(mode - kModeNames.begin());
+    return absl::OkStatus();
+  }
+  const std::optional<std::uint32_t> number = ParseNumber(value);
+  if (!number.has_value()) {
+    return Refuse(text, Cat("key '", name, "': '", absl::CHexEscape(ToAbsl(value)),
+                            "' is not a decimal number of at most 9 digits"));
+  }
+  FieldOf(profile, key) = *number;
+  return absl::OkStatus();
+}
+
+// One "key=value" into `profile`; `seen` has a place for each key of the row.
+absl::Status ParsePair(std::string_view text, const AlgorithmRow& row, std::string_view pair,
+                       std::array<bool, kMaxKeys>& seen, Profile& profile) {
   const std::size_t equals = pair.find('=');
   if (equals == std::string_view::npos) {
     return Refuse(text, Cat("'", absl::CHexEscape(ToAbsl(pair)), "' is not key=value"));
   }
-  const std::string_view key = pair.substr(0, equals);
-  for (std::size_t index = 0; index < kKeys.size(); ++index) {
-    if (kKeys[index] != key) continue;
-    if (values[index].has_value()) return Refuse(text, Cat("key '", key, "' is given twice"));
-    values[index] = ParseNumber(pair.substr(equals + 1));
-    if (values[index].has_value()) return absl::OkStatus();
-    return Refuse(text, Cat("key '", key, "': '", absl::CHexEscape(ToAbsl(pair.substr(equals + 1))),
-                            "' is not a decimal number of at most 9 digits"));
+  const std::string_view name = pair.substr(0, equals);
+  for (std::size_t index = 0; index < row.key_count; ++index) {
+    if (kKeyNames[static_cast<std::size_t>(row.key_array[index])] != name) continue;
+    if (seen[index]) return Refuse(text, Cat("key '", name, "' is given twice"));
+    seen[index] = true;
+    return ParseValue(text, row.key_array[index], pair.substr(equals + 1), profile);
   }
-  return Refuse(text,
-                Cat("unknown key '", absl::CHexEscape(ToAbsl(key)), "'; the keys are ", kKeyList));
+  return Refuse(text, Cat("unknown key '", absl::CHexEscape(ToAbsl(name)), "'; the keys of ",
+                          row.name, " are ", KeyList(row)));
 }
 
-absl::StatusOr<Values> ParsePairs(std::string_view text, std::string_view pairs) {
-  Values values;
+absl::Status ParsePairs(std::string_view text, const AlgorithmRow& row, std::string_view pairs,
+                        Profile& profile) {
+  std::array<bool, kMaxKeys> seen{};
   while (true) {
     const std::size_t comma = pairs.find(',');
-    KERF_RETURN_IF_ERROR(ParsePair(text, pairs.substr(0, comma), values));
+    KERF_RETURN_IF_ERROR(ParsePair(text, row, pairs.substr(0, comma), seen, profile));
     if (comma == std::string_view::npos) break;
     pairs.remove_prefix(comma + 1);
   }
-  for (std::size_t index = 0; index < kKeys.size(); ++index) {
-    if (!values[index].has_value()) {
-      return Refuse(text, Cat("key '", kKeys[index], "' is missing; the keys are ", kKeyList));
-    }
-  }
-  return values;
-}
-
-absl::Status CheckRange(std::string_view text, std::string_view key, std::uint32_t value,
-                        std::uint32_t low, std::uint32_t high, std::string_view why) {
-  if (low <= value && value <= high) return absl::OkStatus();
-  return Refuse(text, Cat(key, "=", value, " is out of range ", low, "..", high, " (", why, ")"));
-}
-
-// What holds for every avg and level in range.
-static_assert(std::countr_zero(kMinAvgBytes) - kMaxLevel >= kFastCdcMinMaskBits);
-static_assert(std::countr_zero(kMaxAvgBytes) + kMaxLevel <= kFastCdcMaxMaskBits);
-static_assert(std::countr_zero(kMaxAvgBytes) + kMaxLevel <= kFastCdc2020MaxMaskBits);
-
-absl::Status Validate(std::string_view text, const Profile& profile) {
-  KERF_RETURN_IF_ERROR(CheckRange(text, "avg", profile.avg_bytes, kMinAvgBytes, kMaxAvgBytes,
-                                  "a power of two; the masks are made for these"));
-  if (!std::has_single_bit(profile.avg_bytes)) {
-    const std::uint32_t below = std::bit_floor(profile.avg_bytes);
-    return Refuse(text, Cat("avg=", profile.avg_bytes, " is not a power of two; the nearest are ",
-                            below, " and ", below * 2));
-  }
-  KERF_RETURN_IF_ERROR(CheckRange(
-      text, "min", profile.min_bytes, kHashWindowBytes, profile.avg_bytes,
-      "at least the hash window, so that cutting can start again at every cut; at most avg"));
-  KERF_RETURN_IF_ERROR(CheckRange(text, "max", profile.max_bytes, profile.avg_bytes, kMaxMaxBytes,
-                                  "at least avg; at most 4 MiB"));
-  KERF_RETURN_IF_ERROR(CheckRange(text, "level", profile.level, 0, kMaxLevel,
-                                  "bits that the masks are stricter before avg and looser after"));
-  const std::uint32_t bits = static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
-  if (profile.algorithm == Algorithm::kFastCdc2020) {
-    if (bits - profile.level < kFastCdc2020MinMaskBits) {
-      return Refuse(text,
-                    Cat("level=", profile.level, " is out of range for avg=", profile.avg_bytes,
-                        ": fastcdc2020 has masks of ", kFastCdc2020MinMaskBits, "..",
-                        kFastCdc2020MaxMaskBits, " bits, so log2(avg) - level must be at least ",
-                        kFastCdc2020MinMaskBits, " and here it is ", bits - profile.level));
-    }
-    // It steps by two bytes.
-    for (const auto& [key, value] :
-         {std::pair{"min", profile.min_bytes}, std::pair{"max", profile.max_bytes}}) {
-      if (value % 2 != 0) {
-        return Refuse(text, Cat(key, "=", value, " is odd; fastcdc2020 needs even sizes"));
-      }
+  for (std::size_t index = 0; index < row.key_count; ++index) {
+    if (!seen[index]) {
+      return Refuse(text, Cat("key '", kKeyNames[static_cast<std::size_t>(row.key_array[index])],
+                              "' is missing; the keys of ", row.name, " are ", KeyList(row)));
     }
   }
   return absl::OkStatus();
@@ -160,7 +221,14 @@ absl::Status Validate(std::string_view text, const Profile& profile) {
 
 std::span<const NamedProfile> NamedProfiles() { return kNamedProfiles; }
 
-std::span<const std::string_view> AlgorithmNames() { return kAlgorithmNames; }
+std::span<const std::string_view> AlgorithmNames() {
+  static const auto names = [] {
+    std::array<std::string_view, kAlgorithms.size()> made;
+    for (std::size_t index = 0; index < made.size(); ++index) made[index] = kAlgorithms[index].name;
+    return made;
+  }();
+  return names;
+}
 
 absl::StatusOr<Profile> ParseProfile(std::string_view text) {
   for (const NamedProfile& named : kNamedProfiles) {
@@ -176,25 +244,39 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text) {
       names[index] = kNamedProfiles[index].name;
     }
     return Refuse(text, Cat("no such name; the named profiles are ", Join(names),
-                            "; or write algorithm:min=..,avg=..,max=..,level=.."));
+                            "; or write algorithm:key=value,..."));
   }
-  const std::optional<Algorithm> algorithm = FindAlgorithm(text.substr(0, colon));
-  if (!algorithm.has_value()) {
-    return Refuse(text, Cat("unknown algorithm; there are ", Join(kAlgorithmNames)));
+  const auto row =
+      std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                   [&](const AlgorithmRow& it) { return it.name == text.substr(0, colon); });
+  if (row == kAlgorithms.end()) {
+    return Refuse(text, Cat("unknown algorithm; there are ", Join(AlgorithmNames())));
   }
-  KERF_ASSIGN_OR_RETURN(const Values values, ParsePairs(text, text.substr(colon + 1)));
-  const Profile profile{.algorithm = *algorithm,
-                        .min_bytes = *values[0],
-                        .avg_bytes = *values[1],
-                        .max_bytes = *values[2],
-                        .level = *values[3]};
-  KERF_RETURN_IF_ERROR(Validate(text, profile));
+  Profile profile;
+  profile.algorithm = row->algorithm;
+  KERF_RETURN_IF_ERROR(ParsePairs(text, *row, text.substr(colon + 1), profile));
+  if (const std::string why = WhyProfileIsInvalid(profile, row->name); !why.empty()) {
+    return Refuse(text, why);
+  }
+  // What has no min of its own cannot cut before its window, or its size, is full.
+  if (profile.window_bytes != 0) profile.min_bytes = profile.window_bytes;
+  if (profile.algorithm == Algorithm::kFixed) profile.min_bytes = profile.max_bytes;
   return profile;
 }
 
 std::string FormatProfile(const Profile& profile) {
-  return Cat(NameOf(profile.algorithm), ":min=", profile.min_bytes, ",avg=", profile.avg_bytes,
-             ",max=", profile.max_bytes, ",level=", profile.level);
+  const AlgorithmRow& row = RowOf(profile.algorithm);
+  std::string text(row.name);
+  char separator = ':';
+  Profile copy = profile;
+  for (const Key key : row.keys()) {
+    text += separator;
+    text += Cat(kKeyNames[static_cast<std::size_t>(key)], "=");
+    text += key == Key::kMode ? std::string(kModeNames[static_cast<std::size_t>(profile.mode)])
+                              : Cat(FieldOf(copy, key));
+    separator = ',';
+  }
+  return text;
 }
 
 }  // namespace kerf

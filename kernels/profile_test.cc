@@ -23,8 +23,7 @@ TEST(Profile, NamedProfilesAreCanonical) {
     ASSERT_TRUE(by_name.ok()) << by_name.status();
     EXPECT_EQ(FormatProfile(*by_name), named.parameters);
     EXPECT_EQ(*ParseProfile(named.parameters), *by_name);
-    EXPECT_EQ(by_name->min_bytes * 4, by_name->avg_bytes);
-    EXPECT_EQ(by_name->avg_bytes * 4, by_name->max_bytes);
+    EXPECT_LE(by_name->min_bytes, by_name->max_bytes);
   }
 }
 
@@ -38,6 +37,16 @@ TEST(Profile, NamesKeepTheirMeaning) {
             (Profile{Algorithm::kFastCdc2020, 16384, 65536, 262144, 1}));
   EXPECT_EQ(*ParseProfile("fastcdc-8k"), (Profile{Algorithm::kFastCdc, 2048, 8192, 32768, 2}));
   EXPECT_EQ(*ParseProfile("fastcdc-16k"), (Profile{Algorithm::kFastCdc, 4096, 16384, 65536, 2}));
+  EXPECT_EQ(*ParseProfile("rabin-8k"), (Profile{Algorithm::kRabin, 2048, 8192, 32768}));
+  EXPECT_EQ(*ParseProfile("crc-8k"), *ParseProfile("crc:bits=13,min=1024,max=32768"));
+  EXPECT_EQ(*ParseProfile("mincdc-8k"), *ParseProfile("mincdc:max=12288,min=4096"));
+}
+
+TEST(Profile, EveryChunkIsBetweenMinAndMax) {
+  EXPECT_EQ(ParseProfile("fixed:size=100")->min_bytes, 100u);
+  EXPECT_EQ(ParseProfile("fixed:size=100")->max_bytes, 100u);
+  EXPECT_EQ(ParseProfile("ram:window=100,max=300")->min_bytes, 100u);
+  EXPECT_EQ(ParseProfile("maxp:window=100,max=201")->min_bytes, 100u);
 }
 
 TEST(Profile, ReadsParametersInAnyOrder) {
@@ -57,7 +66,7 @@ TEST(Profile, FormatRoundTripsAtTheEdges) {
 TEST(Profile, ErrorsNameTheKeyAndItsRange) {
   EXPECT_THAT(ErrorOf(""), HasSubstr("named profiles are fastcdc2020-4k"));
   EXPECT_THAT(ErrorOf("fastcdc2020-7k"), HasSubstr("no such name"));
-  EXPECT_THAT(ErrorOf("rabin:min=1"), HasSubstr("there are fastcdc, fastcdc2020"));
+  EXPECT_THAT(ErrorOf("robin:min=1"), HasSubstr("unknown algorithm; there are fixed, rabin,"));
   EXPECT_THAT(ErrorOf("fastcdc:"), HasSubstr("is not key=value"));
   EXPECT_THAT(ErrorOf("fastcdc:min=64,avg=256,max=256,level=0,"), HasSubstr("is not key=value"));
   EXPECT_THAT(ErrorOf("fastcdc:min=64,avg=256,max=256"), HasSubstr("'level' is missing"));
@@ -85,6 +94,29 @@ TEST(Profile, ErrorsNameTheKeyAndItsRange) {
               HasSubstr("max=2049 is odd"));
   EXPECT_THAT(ErrorOf("fastcdc2020:min=64,avg=2048,max=4096,level=2"),
               AllOf(HasSubstr("level=2 is out of range for avg=2048"), HasSubstr("here it is 9")));
+}
+
+TEST(Profile, ErrorsOfTheOtherAlgorithms) {
+  EXPECT_THAT(ErrorOf("fixed:size=63"), HasSubstr("size=63 is out of range 64..4194304"));
+  EXPECT_THAT(ErrorOf("rabin:min=64,avg=300,max=400"), HasSubstr("not a power of two"));
+  EXPECT_THAT(ErrorOf("rabin:min=64,avg=256,max=400,level=1"),
+              HasSubstr("unknown key 'level'; the keys of rabin are min, avg, max"));
+  EXPECT_THAT(ErrorOf("tttd:min=47,avg=256,max=400"), HasSubstr("min=47 is out of range 64..256"));
+  EXPECT_THAT(ErrorOf("crc:min=255,bits=13,max=400"), HasSubstr("min=255 is out of range 256.."));
+  EXPECT_THAT(ErrorOf("crc:min=256,bits=5,max=400"), HasSubstr("bits=5 is out of range 6..22"));
+  EXPECT_THAT(ErrorOf("crc:min=256,bits=13,max=255"), HasSubstr("max=255 is out of range 256.."));
+  for (const std::string_view name : {"ae-max", "ae-min", "ram"}) {
+    EXPECT_THAT(ErrorOf(Cat(name, ":window=63,max=400")), HasSubstr("window=63 is out of range"));
+    EXPECT_THAT(ErrorOf(Cat(name, ":window=64,max=64")), HasSubstr("more than the window"));
+  }
+  EXPECT_THAT(ErrorOf("maxp:window=64,max=128"), HasSubstr("more than twice the window"));
+  EXPECT_THAT(ErrorOf("seqcdc:mode=up,length=5,trigger=50,skip=256,min=4096,max=16384"),
+              HasSubstr("'up' is none of increasing, decreasing"));
+  EXPECT_THAT(ErrorOf("seqcdc:mode=increasing,length=0,trigger=50,skip=256,min=4096,max=16384"),
+              HasSubstr("length=0 is out of range 1..255"));
+  EXPECT_THAT(ErrorOf("seqcdc:mode=increasing,length=5,trigger=0,skip=256,min=4096,max=16384"),
+              HasSubstr("trigger=0 is out of range"));
+  EXPECT_THAT(ErrorOf("mincdc:min=64,max=63"), HasSubstr("max=63 is out of range 64.."));
 }
 
 TEST(Profile, HostileTextIsCutAndEscaped) {

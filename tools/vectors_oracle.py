@@ -2,7 +2,7 @@
 """Holds the golden vectors against code that shares nothing with kerf: tools/vectors --oracle.
 
 BLAKE3 comes from the PyPI package, SHA-256 and MD5 from Python, AES from the openssl command; the
-cut rules are written here once more from docs/spec/chunking.md..
+cut rules are those of cut_rules.py.
 """
 
 import hashlib
@@ -11,22 +11,7 @@ import subprocess
 import sys
 
 import blake3
-
-WORD = (1 << 64) - 1
-MASKS_2020 = {
-    10: 0x0000590003530000, 11: 0x0000D90003530000, 12: 0x0000D90103530000,
-    13: 0x0000D90303530000, 14: 0x0000D90313530000, 15: 0x0000D90F03530000,
-    16: 0x0000D90303537000, 17: 0x0000D90703537000,
-}
-
-
-def splitmix64(seed):
-    while True:
-        seed = (seed + 0x9E3779B97F4A7C15) & WORD
-        value = seed
-        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & WORD
-        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & WORD
-        yield value ^ (value >> 31)
+from cut_rules import cut, splitmix64
 
 
 def random_bytes(seed, length):
@@ -50,41 +35,6 @@ def make_input(kind, seed, length):
     if kind == "ramp":
         return bytes(i // (seed + 1) & 255 for i in range(length))
     return None
-
-
-def gear_2020():
-    return [int.from_bytes(hashlib.md5(bytes([x]) * 64).digest()[:8], "big") for x in range(256)]
-
-
-def gear_kerf():
-    values = splitmix64(1595)
-    return [next(values) >> 32 for _ in range(256)]
-
-
-def cut(data, profile):
-    """Ends of all chunks."""
-    name, parameters = profile.split(":")
-    values = {key: int(value) for key, value in (p.split("=") for p in parameters.split(","))}
-    bits = values["avg"].bit_length() - 1
-    strict, loose = bits + values["level"], bits - values["level"]
-    if name == "fastcdc2020":
-        gear, word, unit = gear_2020(), WORD, 2
-        strict, loose = MASKS_2020[strict], MASKS_2020[loose]
-    else:
-        gear, word, unit = gear_kerf(), (1 << 32) - 1, 1
-        strict, loose = (sum(1 << (31 - 7 * k % 24) for k in range(n)) for n in (strict, loose))
-    ends, start = [], 0
-    while start < len(data):
-        size = min(len(data) - start, values["max"])
-        length, rolled = size, 0
-        for i in range(values["min"], size - size % unit):
-            rolled = ((rolled << 1) + gear[data[start + i]]) & word
-            if rolled & (strict if i < values["avg"] else loose) == 0:
-                length = i
-                break
-        start += length
-        ends.append(start)
-    return ends
 
 
 def short(data):

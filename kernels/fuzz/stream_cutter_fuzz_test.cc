@@ -15,10 +15,19 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::array<const char*, 4> kProfiles = {"fastcdc:min=64,avg=256,max=256,level=0",
-                                                  "fastcdc:min=64,avg=256,max=1021,level=3",
-                                                  "fastcdc2020:min=64,avg=1024,max=2048,level=0",
-                                                  "fastcdc2020:min=512,avg=2048,max=4096,level=1"};
+constexpr std::array<const char*, 12> kProfiles = {
+    "fastcdc:min=64,avg=256,max=256,level=0",
+    "fastcdc:min=64,avg=256,max=1021,level=3",
+    "fastcdc2020:min=64,avg=1024,max=2048,level=0",
+    "fastcdc2020:min=512,avg=2048,max=4096,level=1",
+    "rabin:min=64,avg=256,max=1000",
+    "crc:min=256,bits=6,max=1000",
+    "tttd:min=64,avg=256,max=1000",
+    "ae-max:window=64,max=1000",
+    "maxp:window=64,max=1000",
+    "ram:window=64,max=1000",
+    "seqcdc:mode=increasing,length=2,trigger=3,skip=40,min=64,max=1000",
+    "mincdc:min=64,max=200"};
 
 }  // namespace
 
