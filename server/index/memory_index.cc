@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "server/index/arguments.h"
 #include "server/index/epoch_fence.h"
+#include "server/index/rules.h"
 
 namespace kerf {
 namespace {
@@ -125,8 +126,7 @@ absl::Status MemoryIndex::Lookup(const RepositoryId& repository, std::uint64_t s
     const auto found = shard.entries.find(Key{known->number, digests[index]});
     if (found == shard.entries.end()) continue;
     const Value& value = found->second;
-    const bool sure = std::max(value.epoch, repository_epoch) >= session_epoch;
-    results[index].verdict = sure ? Verdict::kDuplicate : Verdict::kUnverified;
+    results[index].verdict = index_rules::VerdictOf(value.epoch, repository_epoch, session_epoch);
     results[index].length_bytes = value.length_bytes;
     results[index].locator = value.locator;
   }
@@ -140,16 +140,19 @@ absl::Status MemoryIndex::CommitOne(Repository& repository, std::uint64_t sessio
   Shard& shard = ShardOf(entry.digest);
   const std::unique_lock lock(shard.mutex);
   const auto found = shard.entries.lower_bound(key);
-  if (found != shard.entries.end() && found->first == key) {
-    Value& value = found->second;
-    if (!replace && std::max(value.epoch, repository_epoch) >= session_epoch) {
-      return absl::OkStatus();
-    }
-    value = {std::max(value.epoch, session_epoch), entry.length_bytes, entry.locator};
+  const bool is_there = found != shard.entries.end() && found->first == key;
+  const std::optional<std::uint64_t> held_epoch =
+      is_there ? std::optional(found->second.epoch) : std::nullopt;
+  const std::optional<std::uint64_t> epoch =
+      index_rules::EpochToWrite(held_epoch, repository_epoch, session_epoch, replace);
+  if (!epoch.has_value()) return absl::OkStatus();
+  Value value{*epoch, entry.length_bytes, entry.locator};
+  if (is_there) {
+    found->second = std::move(value);
     return absl::OkStatus();
   }
   KERF_RETURN_IF_ERROR(Charge());
-  shard.entries.insert(found, {key, Value{session_epoch, entry.length_bytes, entry.locator}});
+  shard.entries.insert(found, {key, std::move(value)});
   repository.entry_count.fetch_add(1);
   return absl::OkStatus();
 }
@@ -178,7 +181,7 @@ absl::StatusOr<std::uint64_t> MemoryIndex::Forget(const RepositoryId& repository
     const std::unique_lock lock(shard.mutex);
     const auto found = shard.entries.find(Key{known->number, entry.digest});
     if (found == shard.entries.end()) continue;
-    if (!entry.locator.empty() && entry.locator != found->second.locator) continue;
+    if (!index_rules::IsForgotten(found->second.locator, entry.locator)) continue;
     shard.entries.erase(found);
     known->entry_count.fetch_sub(1);
     charged_count_.fetch_sub(1, std::memory_order_relaxed);

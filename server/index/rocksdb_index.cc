@@ -17,6 +17,7 @@
 #include "server/index/codec.h"
 #include "server/index/epoch_fence.h"
 #include "server/index/rocksdb_store.h"
+#include "server/index/rules.h"
 
 namespace kerf {
 namespace {
@@ -180,8 +181,7 @@ absl::Status RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t 
       LookupResult& result = results[begin + index];
       result = LookupResult{};
       if (!value) continue;
-      const bool sure = std::max(value->epoch, repository_epoch) >= session_epoch;
-      result.verdict = sure ? Verdict::kDuplicate : Verdict::kUnverified;
+      result.verdict = index_rules::VerdictOf(value->epoch, repository_epoch, session_epoch);
       result.length_bytes = value->length_bytes;
       result.locator = value->locator;
     }
@@ -230,11 +230,12 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
       KERF_ASSIGN_OR_RETURN(current, batch.value(index));
       if (!current) ++added_count;
     }
-    if (current && !replace && std::max(current->epoch, repository_epoch) >= session_epoch) {
-      continue;
-    }
-    const std::uint64_t epoch = current ? std::max(current->epoch, session_epoch) : session_epoch;
-    current = EntryValue{epoch, entry.length_bytes, entry.locator};
+    const std::optional<std::uint64_t> held_epoch =
+        current ? std::optional(current->epoch) : std::nullopt;
+    const std::optional<std::uint64_t> epoch =
+        index_rules::EpochToWrite(held_epoch, repository_epoch, session_epoch, replace);
+    if (!epoch) continue;
+    current = EntryValue{*epoch, entry.length_bytes, entry.locator};
     KERF_RETURN_IF_ERROR(FromRocksDb(
         writes.Put(batch.key(index), index_codec::EncodeEntry(*current)), "writing the index"));
   }
@@ -272,7 +273,7 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repo
     if (index == 0 || entry.digest != sorted[index - 1]->digest) {
       KERF_ASSIGN_OR_RETURN(current, batch.value(index));
     }
-    if (!current || (!entry.locator.empty() && entry.locator != current->locator)) continue;
+    if (!current || !index_rules::IsForgotten(current->locator, entry.locator)) continue;
     current.reset();
     ++forgotten_count;
     KERF_RETURN_IF_ERROR(FromRocksDb(writes.Delete(batch.key(index)), "writing the index"));

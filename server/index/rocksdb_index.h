@@ -9,6 +9,10 @@
 #include "base/units.h"
 #include "server/index/index.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace kerf {
 
 struct RocksDbIndexOptions {
@@ -23,6 +27,8 @@ struct RocksDbIndexOptions {
   // costs an agent their second upload, never its data; a killed process loses none. Forget and
   // AdvanceEpoch always wait.
   bool sync_commits = false;
+  // Null: the machine's file system. Tests give one that fails; it outlives the index.
+  rocksdb::Env* env = nullptr;
 };
 
 // Opens or creates the index in folder `path`, whose parent must exist. It owns the folder until it

@@ -62,6 +62,7 @@ rocksdb::BlockBasedTableOptions TableOptions(const RocksDbIndexOptions& options)
 
 rocksdb::Options DatabaseOptions(const RocksDbIndexOptions& options) {
   rocksdb::Options database;
+  if (options.env != nullptr) database.env = options.env;
   database.create_if_missing = true;
   database.merge_operator = std::make_shared<AddNumbers>();
   database.table_factory.reset(rocksdb::NewBlockBasedTableFactory(TableOptions(options)));
@@ -95,7 +96,12 @@ absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
         ToAbsl(Cat("the index in ", path,
                    " is already open; stop the other kerfd or use another data folder")));
   }
-  return FromRocksDb(status, Cat("opening the index in ", path));
+  const absl::Status error = FromRocksDb(status, Cat("opening the index in ", path));
+  if (error.code() != absl::StatusCode::kDataLoss) return error;
+  return absl::DataLossError(
+      ToAbsl(Cat(MessageOf(error),
+                 "; delete this folder and start again: nothing that was backed up is "
+                 "lost, agents upload once more what the index does not know")));
 }
 
 bool IsEmpty(rocksdb::DB& database) {

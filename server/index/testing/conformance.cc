@@ -114,6 +114,29 @@ TEST_P(IndexConformance, OneCallIsOneCommitAfterTheOther) {
   EXPECT_EQ(index_->Forget(kRepository, gone).value(), 1u);
 }
 
+// Larger than any leaf's batch, and no digest twice: the first and the last of each batch count.
+TEST_P(IndexConformance, LargeCallsLeaveNothingOut) {
+  constexpr std::uint64_t kCount = 5'000;
+  std::vector<IndexEntry> entries;
+  entries.reserve(kCount);
+  std::vector<Digest> digests;
+  digests.reserve(kCount);
+  for (std::uint64_t number = 0; number < kCount; ++number) {
+    entries.push_back(EntryOf(number, std::to_string(number)));
+    digests.push_back(entries.back().digest);
+  }
+  ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
+  EXPECT_EQ(index_->Stats(kRepository)->entry_count, kCount);
+  std::vector<LookupResult> results(kCount);
+  ASSERT_TRUE(index_->Lookup(kRepository, 1, digests, results).ok());
+  for (std::uint64_t number = 0; number < kCount; ++number) {
+    ASSERT_EQ(results[number].verdict, Verdict::kDuplicate) << number;
+    ASSERT_EQ(results[number].locator, std::to_string(number));
+  }
+  EXPECT_EQ(index_->Forget(kRepository, entries).value(), kCount);
+  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
+}
+
 TEST_P(IndexConformance, HitOfAnEarlierEpochIsUnverifiedUntilTheEpochAdvances) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kUnverified, 7, "a"});

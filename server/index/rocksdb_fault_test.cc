@@ -1,0 +1,211 @@
+// A disk that is full or fails below the RocksDB leaf: errors are clear, nothing that a failed
+// commit left behind is called DUPLICATE after them, and what was committed stays.
+#include <gtest/gtest.h>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "server/index/rocksdb_index.h"
+
+namespace kerf {
+namespace {
+
+// What the file system answers to writes.
+enum class Fault : std::uint8_t { kNone, kNoSpace, kBroken, kSyncBroken };
+
+class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FaultyFile(std::unique_ptr<rocksdb::FSWritableFile> file, const std::atomic<Fault>& fault)
+      : FSWritableFileOwnerWrapper(std::move(file)), fault_(fault) {}
+
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* context) override {
+    if (const rocksdb::IOStatus status = WriteFault(); !status.ok()) return status;
+    return FSWritableFileOwnerWrapper::Append(data, options, context);
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo& info,
+                           rocksdb::IODebugContext* context) override {
+    if (const rocksdb::IOStatus status = WriteFault(); !status.ok()) return status;
+    return FSWritableFileOwnerWrapper::Append(data, options, info, context);
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* context) override {
+    if (fault_.load() == Fault::kSyncBroken) return rocksdb::IOStatus::IOError("test: fsync");
+    return FSWritableFileOwnerWrapper::Sync(options, context);
+  }
+  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* context) override {
+    if (fault_.load() == Fault::kSyncBroken) return rocksdb::IOStatus::IOError("test: fsync");
+    return FSWritableFileOwnerWrapper::Fsync(options, context);
+  }
+
+ private:
+  rocksdb::IOStatus WriteFault() const {
+    switch (fault_.load()) {
+      case Fault::kNoSpace:
+        return rocksdb::IOStatus::NoSpace("test: disk full");
+      case Fault::kBroken:
+        return rocksdb::IOStatus::IOError("test: write");
+      default:
+        return rocksdb::IOStatus::OK();
+    }
+  }
+
+  const std::atomic<Fault>& fault_;
+};
+
+class FaultyFileSystem : public rocksdb::FileSystemWrapper {
+ public:
+  FaultyFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "faulty"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    std::unique_ptr<rocksdb::FSWritableFile> real;
+    const rocksdb::IOStatus status =
+        FileSystemWrapper::NewWritableFile(name, options, &real, context);
+    if (status.ok()) *file = std::make_unique<FaultyFile>(std::move(real), fault_);
+    return status;
+  }
+
+  void Set(Fault fault) { fault_ = fault; }
+
+ private:
+  std::atomic<Fault> fault_{Fault::kNone};
+};
+
+const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
+
+std::vector<IndexEntry> Entries(std::uint64_t first, std::uint64_t count) {
+  std::vector<IndexEntry> entries(count);
+  for (std::uint64_t index = 0; index < count; ++index) {
+    Random(first + index).Fill(entries[index].digest.bytes);
+    entries[index].length_bytes = 1;
+    entries[index].locator = "here";
+  }
+  return entries;
+}
+
+class RocksDbFaultTest : public testing::Test {
+ protected:
+  RocksDbFaultTest() {
+    const char* root = std::getenv("TEST_TMPDIR");
+    path_ = Cat(root != nullptr ? root : "/tmp", "/kerf_rocksdb_fault_test");
+    std::filesystem::remove_all(path_);
+    Open();
+  }
+  ~RocksDbFaultTest() override {
+    files_->Set(Fault::kNone);
+    index_.reset();
+    std::filesystem::remove_all(path_);
+  }
+
+  void Open(bool sync_commits = false) {
+    index_.reset();
+    files_->Set(Fault::kNone);
+    auto index = OpenRocksDbIndex(path_, {.block_cache_bytes = kMiB,
+                                          .memtable_bytes = 256 * kKiB,
+                                          .sync_commits = sync_commits,
+                                          .env = env_.get()});
+    ASSERT_TRUE(index.ok()) << index.status();
+    index_ = *std::move(index);
+  }
+
+  absl::StatusCode Commit(const std::vector<IndexEntry>& entries) {
+    return index_->Commit(kRepository, 1, entries, /*replace=*/false).code();
+  }
+
+  // How many of them are called DUPLICATE; a lookup that fails is an error, not a miss.
+  std::size_t HitCount(const std::vector<IndexEntry>& entries) {
+    std::size_t hit_count = 0;
+    for (const IndexEntry& entry : entries) {
+      LookupResult result;
+      const absl::Status status =
+          index_->Lookup(kRepository, 1, std::span(&entry.digest, 1), std::span(&result, 1));
+      EXPECT_TRUE(status.ok()) << status;
+      hit_count += result.verdict == Verdict::kDuplicate ? 1 : 0;
+    }
+    return hit_count;
+  }
+
+  const std::shared_ptr<FaultyFileSystem> files_ = std::make_shared<FaultyFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(files_);
+  std::string path_;
+  std::unique_ptr<Index> index_;
+};
+
+TEST_F(RocksDbFaultTest, FailedCommitsAreNotSeenAndCommittedOnesStay) {
+  const std::vector<IndexEntry> kept = Entries(0, 100);
+  const std::vector<IndexEntry> failed = Entries(100, 100);
+  ASSERT_EQ(Commit(kept), absl::StatusCode::kOk);
+  for (const auto& [fault, code] :
+       {std::pair{Fault::kNoSpace, absl::StatusCode::kResourceExhausted},
+        std::pair{Fault::kBroken, absl::StatusCode::kUnavailable}}) {
+    files_->Set(fault);
+    EXPECT_EQ(Commit(failed), code);
+    EXPECT_EQ(HitCount(failed), 0u);
+    EXPECT_EQ(HitCount(kept), 100u);
+    EXPECT_EQ(index_->Stats(kRepository)->entry_count, 100u);
+    // It does not recover by itself in mid-air: what it says of a later commit is true either way.
+    files_->Set(Fault::kNone);
+    const bool again = Commit(failed) == absl::StatusCode::kOk;
+    EXPECT_EQ(HitCount(failed), again ? 100u : 0u);
+    Open();
+    ASSERT_FALSE(HasFatalFailure());
+    EXPECT_EQ(HitCount(kept), 100u);
+    EXPECT_EQ(HitCount(failed), again ? 100u : 0u);
+    ASSERT_EQ(Commit(failed), absl::StatusCode::kOk);
+    EXPECT_EQ(HitCount(failed), 100u);
+    EXPECT_EQ(index_->Forget(kRepository, failed).value(), 100u);
+  }
+}
+
+TEST_F(RocksDbFaultTest, AnEpochThatIsNotDurableDoesNotCount) {
+  const std::vector<IndexEntry> entries = Entries(0, 10);
+  ASSERT_EQ(Commit(entries), absl::StatusCode::kOk);
+  files_->Set(Fault::kSyncBroken);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(index_->Stats(kRepository)->epoch, 0u);
+  // A session of that epoch is still told to look for itself.
+  LookupResult result;
+  ASSERT_TRUE(
+      index_->Lookup(kRepository, 2, std::span(&entries[0].digest, 1), std::span(&result, 1)).ok());
+  EXPECT_EQ(result.verdict, Verdict::kUnverified);
+}
+
+TEST_F(RocksDbFaultTest, SyncedCommitsWaitForTheDisk) {
+  files_->Set(Fault::kSyncBroken);
+  EXPECT_EQ(Commit(Entries(0, 10)), absl::StatusCode::kOk);
+  Open(/*sync_commits=*/true);
+  ASSERT_FALSE(HasFatalFailure());
+  files_->Set(Fault::kSyncBroken);
+  EXPECT_EQ(Commit(Entries(10, 10)), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RocksDbFaultTest, AForgetThatIsNotDurableIsAnError) {
+  const std::vector<IndexEntry> entries = Entries(0, 10);
+  ASSERT_EQ(Commit(entries), absl::StatusCode::kOk);
+  files_->Set(Fault::kSyncBroken);
+  EXPECT_EQ(index_->Forget(kRepository, entries).status().code(), absl::StatusCode::kUnavailable);
+  // Repeated until it is durable.
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_TRUE(index_->Forget(kRepository, entries).ok());
+  EXPECT_EQ(HitCount(entries), 0u);
+  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
+}
+
+}  // namespace
+}  // namespace kerf

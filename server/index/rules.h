@@ -1,0 +1,37 @@
+// What an index says and writes, as pure functions: the same for every leaf. Why: index.h, ADR
+// 0005.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "server/index/index.h"
+
+namespace kerf::index_rules {
+
+// What a session is told of an entry that is there.
+inline Verdict VerdictOf(std::uint64_t entry_epoch, std::uint64_t repository_epoch,
+                         std::uint64_t session_epoch) {
+  return std::max(entry_epoch, repository_epoch) >= session_epoch ? Verdict::kDuplicate
+                                                                  : Verdict::kUnverified;
+}
+
+// The epoch with which a commit writes its entry over that of `held_epoch` (none: the digest is
+// new); nothing if what is there stays. The session does not lie behind the repository's epoch.
+inline std::optional<std::uint64_t> EpochToWrite(std::optional<std::uint64_t> held_epoch,
+                                                 std::uint64_t repository_epoch,
+                                                 std::uint64_t session_epoch, bool replace) {
+  if (!held_epoch.has_value()) return session_epoch;
+  const bool holds = VerdictOf(*held_epoch, repository_epoch, session_epoch) == Verdict::kDuplicate;
+  if (holds && !replace) return std::nullopt;
+  return std::max(*held_epoch, session_epoch);
+}
+
+// Whether Forget of `locator` (empty: wherever it is) removes the entry at `held_locator`.
+inline bool IsForgotten(std::string_view held_locator, std::string_view locator) {
+  return locator.empty() || locator == held_locator;
+}
+
+}  // namespace kerf::index_rules

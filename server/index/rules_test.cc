@@ -1,0 +1,45 @@
+#include "server/index/rules.h"
+
+#include <gtest/gtest.h>
+
+namespace kerf::index_rules {
+namespace {
+
+TEST(IndexRules, VerdictNeedsTheEntrysOrTheRepositorysEpoch) {
+  EXPECT_EQ(VerdictOf(5, 0, 5), Verdict::kDuplicate);
+  EXPECT_EQ(VerdictOf(6, 0, 5), Verdict::kDuplicate);
+  EXPECT_EQ(VerdictOf(4, 0, 5), Verdict::kUnverified);
+  EXPECT_EQ(VerdictOf(4, 5, 5), Verdict::kDuplicate);
+  EXPECT_EQ(VerdictOf(4, 4, 5), Verdict::kUnverified);
+  EXPECT_EQ(VerdictOf(0, 6, 5), Verdict::kDuplicate);
+}
+
+TEST(IndexRules, ANewDigestIsWrittenWithTheSessionsEpoch) {
+  EXPECT_EQ(EpochToWrite(std::nullopt, 0, 5, false), 5u);
+  EXPECT_EQ(EpochToWrite(std::nullopt, 5, 5, true), 5u);
+}
+
+TEST(IndexRules, TheFirstCommitWinsUnlessItIsUnverified) {
+  EXPECT_EQ(EpochToWrite(5, 0, 5, false), std::nullopt);
+  EXPECT_EQ(EpochToWrite(6, 0, 5, false), std::nullopt);
+  EXPECT_EQ(EpochToWrite(4, 5, 5, false), std::nullopt);
+  EXPECT_EQ(EpochToWrite(4, 4, 5, false), 5u);
+  EXPECT_EQ(EpochToWrite(0, 0, 1, false), 1u);
+}
+
+TEST(IndexRules, ReplaceWritesAndNeverLowersTheEpoch) {
+  EXPECT_EQ(EpochToWrite(5, 0, 5, true), 5u);
+  EXPECT_EQ(EpochToWrite(9, 0, 5, true), 9u);
+  EXPECT_EQ(EpochToWrite(4, 9, 9, true), 9u);
+  EXPECT_EQ(EpochToWrite(4, 0, 5, true), 5u);
+}
+
+TEST(IndexRules, ForgetLeavesWhatHasMoved) {
+  EXPECT_TRUE(IsForgotten("a", "a"));
+  EXPECT_TRUE(IsForgotten("a", ""));
+  EXPECT_FALSE(IsForgotten("a", "b"));
+  EXPECT_FALSE(IsForgotten("a", "ab"));
+}
+
+}  // namespace
+}  // namespace kerf::index_rules
