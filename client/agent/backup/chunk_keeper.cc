@@ -8,12 +8,12 @@
 
 namespace kerf::agent {
 
-void ChunkKeeper::AddLane(Lane& lane, PackWriter& writer) {
+void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer) {
   std::lock_guard lock(mutex_);
   lanes_[&lane].writer = &writer;
 }
 
-absl::Status ChunkKeeper::Take(Lane& lane, const AnsweredChunk& chunk,
+absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
                                std::span<const std::uint8_t> bytes) {
   PackWriter* writer = nullptr;
   {
@@ -51,7 +51,7 @@ absl::Status ChunkKeeper::Take(Lane& lane, const AnsweredChunk& chunk,
   return writer->Add(chunk.digest, bytes);
 }
 
-void ChunkKeeper::AddCommit(Lane& lane, const Digest& digest, std::string locator,
+void ChunkKeeper::AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                             std::uint64_t resolved_chunks) {
   LaneState& state = lanes_.at(&lane);
   v1::CommitEntry& entry = state.commits.emplace_back();
@@ -61,7 +61,7 @@ void ChunkKeeper::AddCommit(Lane& lane, const Digest& digest, std::string locato
   if (state.commits.size() >= kCommitBatchEntries) SendCommits(lane, state);
 }
 
-void ChunkKeeper::SendCommits(Lane& lane, LaneState& state) {
+void ChunkKeeper::SendCommits(ChunkLane& lane, LaneState& state) {
   if (state.commits.empty()) return;
   lane.Commit(state.commits, state.resolved_chunks);
   state.commits.clear();
@@ -89,6 +89,11 @@ void ChunkKeeper::OnSealed(SealedPack pack) {
 void ChunkKeeper::SendCommits() {
   std::lock_guard lock(mutex_);
   for (auto& [lane, state] : lanes_) SendCommits(*lane, state);
+}
+
+std::size_t ChunkKeeper::unsealed_count() const {
+  std::lock_guard lock(mutex_);
+  return unsealed_.size();
 }
 
 ChunkCounts ChunkKeeper::counts() const {

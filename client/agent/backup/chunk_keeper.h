@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "client/agent/backup/lane.h"
+#include "client/agent/backup/chunk_taker.h"
 #include "client/agent/store/chunk_index.h"
 #include "client/agent/store/pack_writer.h"
 
@@ -48,9 +48,9 @@ class ChunkKeeper final : public ChunkTaker {
   }
 
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
-  void AddLane(Lane& lane, PackWriter& writer);
+  void AddLane(ChunkLane& lane, PackWriter& writer);
 
-  absl::Status Take(Lane& lane, const AnsweredChunk& chunk,
+  absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                     std::span<const std::uint8_t> bytes) override;
 
   // The on_sealed callback of the pack writers: the chunks are durable, so their lanes commit them.
@@ -58,6 +58,8 @@ class ChunkKeeper final : public ChunkTaker {
   // Sends commits that wait for a batch to fill.
   void SendCommits();
 
+  // Chunks that were taken and are in no durable pack yet.
+  std::size_t unsealed_count() const;
   ChunkCounts counts() const;
 
  private:
@@ -66,7 +68,7 @@ class ChunkKeeper final : public ChunkTaker {
 
   // How often a lane was answered a chunk that it has not committed.
   struct Waiter {
-    Lane* lane = nullptr;
+    ChunkLane* lane = nullptr;
     std::uint32_t answer_count = 0;
   };
   struct LaneState {
@@ -75,16 +77,16 @@ class ChunkKeeper final : public ChunkTaker {
     std::uint64_t resolved_chunks = 0;
   };
 
-  void AddCommit(Lane& lane, const Digest& digest, std::string locator,
+  void AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                  std::uint64_t resolved_chunks);
-  static void SendCommits(Lane& lane, LaneState& state);
+  static void SendCommits(ChunkLane& lane, LaneState& state);
 
   ChunkIndex& index_;
   const std::size_t digest_size_bytes_;
   absl::flat_hash_set<Digest, DigestHash> distrusted_;
 
   mutable std::mutex mutex_;
-  absl::flat_hash_map<Lane*, LaneState> lanes_;
+  absl::flat_hash_map<ChunkLane*, LaneState> lanes_;
   // Chunks in packs that are not durable yet.
   absl::flat_hash_map<Digest, std::vector<Waiter>, DigestHash> unsealed_;
   // Of distrusted_: those that this run has stored again.

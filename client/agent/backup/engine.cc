@@ -339,6 +339,14 @@ absl::Status Engine::EmitReady(bool wait) {
       Warn(AbsolutePath(node.path), absl::NotFoundError("another name of it could not be read"));
       continue;
     }
+    if (!FitsTree(slot->entry.tree, digest_size_bytes_)) {
+      Warn(AbsolutePath(node.path),
+           absl::ResourceExhaustedError("it has more chunks than a snapshot can list: make a store "
+                                        "of larger chunks with --profile"));
+      scanner_->ForgetHardLink(slot->entry.identity);
+      dropped_.insert(node.path);
+      continue;
+    }
     store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
     stats.set_entry_count(stats.entry_count() + 1);
     if (node.kind == NodeKind::kDirectory) stats.set_directory_count(stats.directory_count() + 1);
@@ -458,6 +466,8 @@ absl::Status Engine::Finish() {
 // Aborted if a collection of garbage has deleted, or will delete, something that the snapshot
 // needs.
 absl::Status Engine::Publish() {
+  // A snapshot must not be there before all that it needs.
+  KERF_CHECK(keeper_.unsealed_count() == 0);
   KERF_RETURN_IF_ERROR(PublishPending(store_, snapshot_));
   ChunkReader reader(index_, ChunkReader::Options());
   KERF_ASSIGN_OR_RETURN(

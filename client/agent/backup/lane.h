@@ -14,23 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/agent/backup/recipe.h"
+#include "client/agent/backup/chunk_taker.h"
 #include "client/agent/store/chunk_ref.h"
 #include "client/cpp/upload_stream.h"
 
 namespace kerf::agent {
-
-class Lane;
-
-// Keeps the chunks that are answered. Called on the answer threads of all lanes at once.
-class ChunkTaker {
- public:
-  virtual ~ChunkTaker() = default;
-  // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the
-  // lane with it.
-  virtual absl::Status Take(Lane& lane, const AnsweredChunk& chunk,
-                            std::span<const std::uint8_t> bytes) = 0;
-};
 
 // What became of one file.
 struct FileOutcome {
@@ -40,7 +28,7 @@ struct FileOutcome {
 };
 
 // SendFile and Drain belong to one thread; Commit and ReportStale may be called from any.
-class Lane final : public client::AnswerHandler {
+class Lane final : public client::AnswerHandler, public ChunkLane {
  public:
   // Fills the span with the next bytes; 0 is the end.
   using Reader = std::function<absl::StatusOr<std::size_t>(std::span<std::uint8_t>)>;
@@ -73,8 +61,8 @@ class Lane final : public client::AnswerHandler {
   void Flush() { stream_->Flush(); }
   void Cancel();
 
-  void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks);
-  void ReportStale(const Digest& digest, std::string_view locator);
+  void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
+  void ReportStale(const Digest& digest, std::string_view locator) override;
 
   // The lane's failure, OK while it works.
   absl::Status status() const;

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <utility>
@@ -63,9 +65,16 @@ absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& 
   return KnownPack{id, *std::move(footer), file_bytes};
 }
 
-ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen)
+std::uint64_t MaxIndexedChunks() {
+  const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return memory_bytes / 4 * 3 / kIndexBytesPerChunk;
+}
+
+ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_t max_chunk_count)
     : packs_directory_(std::move(packs_directory)),
       seen_(seen),
+      max_chunk_count_(max_chunk_count),
       rows_(0, RowHash{this}, RowEqual{this}) {}
 
 std::string ChunkIndex::PackPath(const PackId& id) const {
@@ -85,9 +94,20 @@ absl::Status ChunkIndex::Refresh() {
   if (seen_ == SeenPacks::kAreDurable) KERF_RETURN_IF_ERROR(MakeNamesDurable(unknown));
   std::vector<absl::StatusOr<KnownPack>> read(unknown.size(), absl::UnknownError(""));
   const unsigned thread_count = unknown.size() < kMinPacksForThreads ? 1 : 0;
+  std::atomic<std::uint64_t> chunk_count = 0;
+  for (const auto& pack : packs()) chunk_count += pack->footer.chunks.size();
   ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
+    if (chunk_count > max_chunk_count_) return;
     read[index] = ReadPackFooter(PackPath(unknown[index]), unknown[index]);
+    if (read[index].ok()) chunk_count += read[index]->footer.chunks.size();
   });
+  if (chunk_count > max_chunk_count_) {
+    return absl::ResourceExhaustedError(
+        Cat(packs_directory_, ": it holds more than the ", max_chunk_count_,
+            " chunks that three quarters of this machine's memory can list (", kIndexBytesPerChunk,
+            " bytes each): use a machine with more memory, and for what is "
+            "to come a second store, or one with larger chunks"));
+  }
   std::vector<std::shared_ptr<const KnownPack>> added;
   std::vector<DamagedPack> damaged;
   for (std::size_t index = 0; index < read.size(); ++index) {
@@ -152,6 +172,17 @@ std::optional<ChunkPlace> ChunkIndex::Locate(const Digest& digest) const {
   const auto row = rows_.find(digest);
   if (row == rows_.end()) return std::nullopt;
   return ChunkPlace{slots_[row->slot], row->chunk_index};
+}
+
+std::vector<ChunkPlace> ChunkIndex::LocateAll(const Digest& digest) const {
+  std::vector<ChunkPlace> places;
+  for (const std::shared_ptr<const KnownPack>& pack : packs()) {
+    const std::vector<PackChunk>& chunks = pack->footer.chunks;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      if (chunks[index].digest == digest) places.push_back({pack, index});
+    }
+  }
+  return places;
 }
 
 std::vector<std::shared_ptr<const KnownPack>> ChunkIndex::packs() const {

@@ -51,13 +51,20 @@ enum class SeenPacks {
   kAreDurable,
 };
 
-// Thread-safe. Takes about 60 bytes a chunk.
+// Memory that an index takes for each chunk.
+inline constexpr std::uint64_t kIndexBytesPerChunk = 64;
+// Three quarters of the machine's memory, in chunks.
+std::uint64_t MaxIndexedChunks();
+
+// Thread-safe. Takes kIndexBytesPerChunk.
 class ChunkIndex {
  public:
-  explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere);
+  explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere,
+                      std::uint64_t max_chunk_count = MaxIndexedChunks());
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
-  // pack is left out and listed in damaged(); only a directory that cannot be listed is an error.
+  // pack is left out and listed in damaged(). An error only for a directory that cannot be listed,
+  // or ResourceExhausted for more chunks than max_chunk_count.
   absl::Status Refresh();
 
   // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
@@ -67,6 +74,9 @@ class ChunkIndex {
   bool Contains(const Digest& digest) const { return Locate(digest).has_value(); }
   // One of the places, if there are several.
   std::optional<ChunkPlace> Locate(const Digest& digest) const;
+
+  // All of them, at the cost of a look into every footer.
+  std::vector<ChunkPlace> LocateAll(const Digest& digest) const;
 
   std::vector<std::shared_ptr<const KnownPack>> packs() const;
   std::vector<DamagedPack> damaged() const;
@@ -105,6 +115,7 @@ class ChunkIndex {
 
   const std::string packs_directory_;
   const SeenPacks seen_;
+  const std::uint64_t max_chunk_count_;
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<const KnownPack>> slots_;
   absl::flat_hash_map<std::string, std::uint32_t> slot_of_;

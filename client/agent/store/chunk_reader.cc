@@ -21,6 +21,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
   std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
   if (place.has_value()) {
     absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
+    if (absl::IsDataLoss(bytes.status())) return ReadOther(bytes.status(), chunk);
     // A collection may have moved the chunk to another pack.
     if (!absl::IsNotFound(bytes.status())) return bytes;
   }
@@ -29,7 +30,18 @@ absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
   if (!place.has_value()) {
     return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
   }
-  return ReadAt(*place, chunk);
+  absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
+  return absl::IsDataLoss(bytes.status()) ? ReadOther(bytes.status(), chunk) : bytes;
+}
+
+// Several packs may hold the chunk, and one of them may be sound.
+absl::StatusOr<ChunkBytes> ChunkReader::ReadOther(const absl::Status& damage,
+                                                  const ChunkRef& chunk) {
+  for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
+    absl::StatusOr<ChunkBytes> bytes = ReadAt(place, chunk);
+    if (bytes.ok()) return bytes;
+  }
+  return damage;
 }
 
 absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {
@@ -53,28 +65,38 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
   const std::uint32_t block_index = place.chunk().block_index;
   key.append(reinterpret_cast<const char*>(&block_index), sizeof block_index);
   Shard& shard = shards_[std::hash<std::string>()(key) % shards_.size()];
-  {
-    std::lock_guard lock(shard.mutex);
+  std::unique_lock lock(shard.mutex);
+  while (true) {
     if (const auto found = shard.by_key.find(key); found != shard.by_key.end()) {
       shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
       return found->second->block;
     }
+    if (shard.loading.insert(key).second) break;
+    shard.loaded.wait(lock);
   }
-  KERF_ASSIGN_OR_RETURN(Block block, LoadBlock(place));
-  std::lock_guard lock(shard.mutex);
-  if (shard.by_key.contains(key)) return block;
+  lock.unlock();
+  absl::StatusOr<Block> block = LoadBlock(place);
+  lock.lock();
+  shard.loading.erase(key);
+  if (block.ok()) Keep(shard, key, *block);
+  shard.loaded.notify_all();
+  return block;
+}
+
+// Under the shard's lock.
+void ChunkReader::Keep(Shard& shard, const std::string& key, const Block& block) const {
   shard.size_bytes += block->size();
   shard.recent.push_front({key, block});
-  shard.by_key.emplace(std::move(key), shard.recent.begin());
+  shard.by_key.emplace(key, shard.recent.begin());
   while (shard.size_bytes > options_.cache_bytes / shards_.size() && shard.recent.size() > 1) {
     shard.size_bytes -= shard.recent.back().block->size();
     shard.by_key.erase(shard.recent.back().key);
     shard.recent.pop_back();
   }
-  return block;
 }
 
-absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) const {
+absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) {
+  ++loaded_block_count_;
   const std::string path = index_.PackPath(place.pack->id);
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, path);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/agent/store/chunk_index.h"
@@ -46,8 +49,14 @@ class ChunkReader {
   ChunkReader(ChunkIndex& index, const Options& options);
 
   // NotFound if no pack holds the chunk (the index is refreshed once before that is said);
-  // DataLoss, with the pack's path, if the pack holds something else under its name.
+  // DataLoss, with the pack's path, if every pack that should hold it holds something else.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
+
+  // The same for one copy.
+  absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk);
+
+  // Blocks that were read from packs and not from memory.
+  std::uint64_t loaded_block_count() const { return loaded_block_count_; }
 
  private:
   using Block = std::shared_ptr<const std::vector<std::uint8_t>>;
@@ -58,18 +67,23 @@ class ChunkReader {
   // One lock for each; a block belongs to one by its key.
   struct Shard {
     std::mutex mutex;
+    std::condition_variable loaded;
+    // Blocks that a thread is reading: others wait for it.
+    absl::flat_hash_set<std::string> loading;
     std::list<Cached> recent;
     absl::flat_hash_map<std::string, std::list<Cached>::iterator> by_key;
     std::uint64_t size_bytes = 0;
   };
 
-  absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk);
+  absl::StatusOr<ChunkBytes> ReadOther(const absl::Status& damage, const ChunkRef& chunk);
   absl::StatusOr<Block> GetBlock(const ChunkPlace& place);
-  absl::StatusOr<Block> LoadBlock(const ChunkPlace& place) const;
+  absl::StatusOr<Block> LoadBlock(const ChunkPlace& place);
+  void Keep(Shard& shard, const std::string& key, const Block& block) const;
 
   ChunkIndex& index_;
   const Options options_;
   std::array<Shard, 8> shards_;
+  std::atomic<std::uint64_t> loaded_block_count_ = 0;
 };
 
 }  // namespace kerf::agent

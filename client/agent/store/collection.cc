@@ -89,6 +89,8 @@ class Collection {
   absl::Status DistrustIndex();
   absl::Status AdvanceIndex();
   absl::Status Move();
+  bool OtherCopyIsSound(const PackChunk& chunk);
+  bool IsTarget(const KnownPack& pack) const;
   absl::Status MoveChunks(PackWriter& writer);
   absl::Status CommitMoves();
   absl::Status Delete(bool with_live);
@@ -273,12 +275,28 @@ absl::Status Collection::Forget() {
   return batch.Flush();
 }
 
+// False if the copy that is to stay instead of this redundant one has rotted.
+bool Collection::OtherCopyIsSound(const PackChunk& chunk) {
+  const std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
+  // Of a chunk that is moved, any copy that is sound is taken.
+  if (!place.has_value() || IsTarget(*place->pack)) return true;
+  return !absl::IsDataLoss(reader_.ReadAt(*place, {chunk.digest, chunk.length_bytes}).status());
+}
+
+bool Collection::IsTarget(const KnownPack& pack) const {
+  return std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
+    return &marks_->pack(target.pack_index) == &pack;
+  });
+}
+
 absl::Status Collection::MoveChunks(PackWriter& writer) {
   for (Target& target : targets_) {
-    if (!target.has_live) continue;
     const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-      if (!marks_->live(target.pack_index, index)) continue;
+      if (!marks_->live(target.pack_index, index) &&
+          (!marks_->referenced(target.pack_index, index) || OtherCopyIsSound(chunks[index]))) {
+        continue;
+      }
       const absl::StatusOr<ChunkBytes> bytes =
           reader_.Read({chunks[index].digest, chunks[index].length_bytes});
       if (absl::IsDataLoss(bytes.status())) {
@@ -380,10 +398,7 @@ absl::Status Collection::CommitAll() {
   });
   for (const auto& pack : index_.packs()) {
     const std::vector<PackChunk>& chunks = pack->footer.chunks;
-    const bool goes = std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
-      return &marks_->pack(target.pack_index) == pack.get();
-    });
-    if (goes) continue;
+    if (IsTarget(*pack)) continue;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       KERF_RETURN_IF_ERROR(batch.Add(
           {chunks[index].digest, chunks[index].length_bytes, EncodeLocator(pack->id, index)}));

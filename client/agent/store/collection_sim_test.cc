@@ -9,7 +9,7 @@
 namespace kerf::agent {
 namespace {
 
-constexpr int kWorldCount = 3;
+constexpr int kWorldCount = 8;
 constexpr int kStepsPerWorld = 100;
 
 TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {

@@ -34,6 +34,8 @@ struct PackWriter::OpenPack {
   // Guarded by the writer's mutex.
   std::uint64_t size_bytes = kPackHeaderBytes;
   PackFooter footer;
+  // Of the blocks in it.
+  std::set<std::uint64_t> tickets;
   std::size_t writes_running = 0;
   bool closed = false;
 };
@@ -59,7 +61,7 @@ PackWriter::~PackWriter() {
 }
 
 absl::Status PackWriter::Add(const Digest& digest, std::span<const std::uint8_t> bytes) {
-  KERF_CHECK(bytes.size() <= kMaxBlockRawBytes);
+  KERF_CHECK(!bytes.empty() && bytes.size() <= kMaxBlockRawBytes);
   std::unique_lock lock(mutex_);
   if (!current_.raw.empty() && current_.raw.size() + bytes.size() > options_.block_bytes) {
     Enqueue(lock);
@@ -75,6 +77,9 @@ absl::Status PackWriter::Add(const Digest& digest, std::span<const std::uint8_t>
 // Gives the lock away while the threads are behind.
 void PackWriter::Enqueue(std::unique_lock<std::mutex>& lock) {
   Block block = std::exchange(current_, Block());
+  block.ticket = ++last_ticket_;
+  unplaced_.insert(block.ticket);
+  unsealed_.insert(block.ticket);
   changed_.wait(
       lock, [this] { return queue_.size() < max_queued_blocks_ || !failure_.ok() || stopping_; });
   queue_.push_back(std::move(block));
@@ -84,20 +89,21 @@ void PackWriter::Enqueue(std::unique_lock<std::mutex>& lock) {
 absl::Status PackWriter::Flush() {
   std::unique_lock lock(mutex_);
   if (!current_.raw.empty()) Enqueue(lock);
-  changed_.wait(lock, [this] { return (queue_.empty() && busy_count_ == 0) || !failure_.ok(); });
-  if (!failure_.ok()) return failure_;
-  if (pack_ == nullptr) return absl::OkStatus();
-  const std::shared_ptr<OpenPack> pack = std::exchange(pack_, nullptr);
-  pack->closed = true;
-  ++busy_count_;
-  lock.unlock();
-  absl::Status status = Seal(pack);
-  lock.lock();
-  --busy_count_;
-  if (!status.ok() && failure_.ok()) failure_ = status;
-  changed_.notify_all();
-  // Another caller's Flush may still be sealing what was added before this one.
-  changed_.wait(lock, [this] { return busy_count_ == 0 || !failure_.ok(); });
+  const std::uint64_t ticket = last_ticket_;
+  changed_.wait(lock, [&] { return !AnyUpTo(unplaced_, ticket) || !failure_.ok(); });
+  if (failure_.ok() && pack_ != nullptr && AnyUpTo(pack_->tickets, ticket)) {
+    const std::shared_ptr<OpenPack> pack = std::exchange(pack_, nullptr);
+    pack->closed = true;
+    // Else the last thread that writes into it seals it.
+    if (pack->writes_running == 0) {
+      lock.unlock();
+      const absl::Status status = Seal(pack);
+      lock.lock();
+      if (!status.ok() && failure_.ok()) failure_ = status;
+      changed_.notify_all();
+    }
+  }
+  changed_.wait(lock, [&] { return !AnyUpTo(unsealed_, ticket) || !failure_.ok(); });
   return failure_;
 }
 
@@ -116,12 +122,12 @@ void PackWriter::Run() {
     if (stopping_) return;
     Block block = std::move(queue_.front());
     queue_.pop_front();
-    ++busy_count_;
     changed_.notify_all();
+    // What comes after a failure is never called durable.
+    if (!failure_.ok()) continue;
     lock.unlock();
-    absl::Status status = WriteBlock(std::move(block), scratch, context.get());
+    const absl::Status status = WriteBlock(std::move(block), scratch, context.get());
     lock.lock();
-    --busy_count_;
     if (!status.ok() && failure_.ok()) failure_ = status;
     changed_.notify_all();
   }
@@ -191,7 +197,11 @@ absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scra
     pack->footer.chunks.push_back(chunk);
   }
   ++pack->writes_running;
-  if (pack->size_bytes >= options_.target_pack_bytes) {
+  pack->tickets.insert(block.ticket);
+  unplaced_.erase(block.ticket);
+  changed_.notify_all();
+  if (pack->size_bytes >= options_.target_pack_bytes ||
+      pack->footer.chunks.size() >= options_.max_pack_chunks) {
     pack->closed = true;
     pack_ = nullptr;
   }
@@ -223,6 +233,9 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
     stored_bytes_ += file_bytes;
   }
   options_.on_sealed({pack->id, std::move(pack->footer), file_bytes});
+  const std::lock_guard lock(mutex_);
+  for (const std::uint64_t ticket : pack->tickets) unsealed_.erase(ticket);
+  changed_.notify_all();
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -34,8 +35,11 @@ struct PackWriterOptions {
   // Raw bytes that are compressed together: more compresses better, less is cheaper to read one
   // chunk of.
   std::uint32_t block_bytes = 512 * 1024;
-  // A pack is sealed when it has grown to this.
+  // A pack is sealed when it has grown to this,
   std::uint64_t target_pack_bytes = std::uint64_t{64} << 20;
+  // or lists as many chunks: small ones that compress well must not make a footer that is larger
+  // than readers take (kMaxFooterBytes).
+  std::size_t max_pack_chunks = std::size_t{1} << 18;
   // 0: as many as there are cores.
   unsigned thread_count = 0;
   // Called once for each pack when it is durable, from one of the writer's threads; several packs
@@ -52,7 +56,8 @@ class PackWriter {
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
-  // Takes a copy of the chunk. Waits while the threads are behind. After any failure (disk full,
+  // Takes a copy of the chunk, which is not empty. Waits while the threads are behind. After any
+  // failure (disk full,
   // ...) it and Flush return that failure. A chunk whose fingerprint is not `digest` is such a
   // failure (DataLoss): no pack ever names bytes wrongly.
   absl::Status Add(const Digest& digest, std::span<const std::uint8_t> bytes);
@@ -65,6 +70,8 @@ class PackWriter {
 
  private:
   struct Block {
+    // In the order of their way into the queue.
+    std::uint64_t ticket = 0;
     std::vector<std::uint8_t> raw;
     // block_index is set when the block gets its place in a pack.
     std::vector<PackChunk> chunks;
@@ -77,6 +84,10 @@ class PackWriter {
   absl::Status WriteBlock(Block block, std::vector<std::uint8_t>& scratch, void* zstd_context);
   absl::StatusOr<std::shared_ptr<OpenPack>> CreatePack();
   absl::Status Seal(const std::shared_ptr<OpenPack>& pack);
+  // True if a block up to `ticket` has not yet got that far.
+  static bool AnyUpTo(const std::set<std::uint64_t>& tickets, std::uint64_t ticket) {
+    return !tickets.empty() && *tickets.begin() <= ticket;
+  }
 
   const PackWriterOptions options_;
   std::size_t max_queued_blocks_ = 0;
@@ -85,8 +96,10 @@ class PackWriter {
   std::condition_variable changed_;
   Block current_;
   std::deque<Block> queue_;
-  // Blocks that a thread has taken and not written, and packs that are being sealed.
-  std::size_t busy_count_ = 0;
+  std::uint64_t last_ticket_ = 0;
+  // Of blocks that have no place in a pack yet, and of those that are not durable yet.
+  std::set<std::uint64_t> unplaced_;
+  std::set<std::uint64_t> unsealed_;
   // The pack that takes blocks; null if there is none.
   std::shared_ptr<OpenPack> pack_;
   absl::Status failure_;

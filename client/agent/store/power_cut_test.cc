@@ -22,8 +22,8 @@ namespace kerf::agent {
 namespace {
 
 constexpr int kWorldCount = 4;
-constexpr int kStepsBefore = 60;
-constexpr int kStepsAfter = 3;
+constexpr int kStepsBefore = 30;
+constexpr int kStepsAfter = 2;
 constexpr int kCutsPerWorld = 60;
 
 // KERF_POWER_CUT_WORLDS says how many worlds (4) of 60 cuts each.

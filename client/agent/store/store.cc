@@ -16,10 +16,11 @@
 namespace kerf::agent {
 namespace {
 
-constexpr std::uint64_t kMaxConfigBytes = 64 * 1024;
-constexpr std::uint64_t kMaxSnapshotBytes = std::uint64_t{1} << 30;
 // More than a frame and an id add to a snapshot.
-constexpr std::uint64_t kMaxFramingBytes = 1024;
+constexpr std::uint64_t kMaxFramingBytes = 4096;
+constexpr std::uint64_t kMaxConfigBytes = 64 * 1024;
+// What protobuf can parse, less a frame.
+constexpr std::uint64_t kMaxSnapshotBytes = (std::uint64_t{1} << 31) - kMaxFramingBytes;
 constexpr std::string_view kSnapshotSuffix = ".snap";
 constexpr std::size_t kSnapshotIdDigits = 16;
 // Small chunks, so that the metadata of unchanged files around a changed one is found again

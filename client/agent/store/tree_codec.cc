@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
 #include "base/little_endian.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -159,7 +160,27 @@ absl::Status CheckContent(const TreeEntry& entry) {
   return absl::OkStatus();
 }
 
+// The longest that a number, and the fields of fixed number, take.
+constexpr std::uint64_t kMaxVarintBytes = 10;
+constexpr std::uint64_t kMaxFixedFieldsBytes = 16 * kMaxVarintBytes;
+
 }  // namespace
+
+bool RecipeFitsTree(std::uint64_t chunk_count, std::size_t digest_size_bytes) {
+  return chunk_count < kMaxEntryBytes / (kMaxVarintBytes + digest_size_bytes);
+}
+
+bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes) {
+  const Node& node = entry.node;
+  std::uint64_t bytes = kMaxFixedFieldsBytes + node.path.size() + node.user.size() +
+                        node.group.size() + node.link_target.size() + node.hard_link_to.size();
+  for (const Xattr& xattr : node.xattrs) {
+    bytes += 2 * kMaxVarintBytes + xattr.name.size() + xattr.value.size();
+  }
+  bytes += node.extents.size() * 2 * kMaxVarintBytes;
+  bytes += entry.recipe.size() * (kMaxVarintBytes + digest_size_bytes);
+  return RecipeFitsTree(entry.recipe.size(), digest_size_bytes) && bytes <= kMaxEntryBytes;
+}
 
 void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
                      std::vector<std::uint8_t>& out) {
@@ -211,6 +232,7 @@ void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
       }
     }
   }
+  KERF_CHECK(out.size() - start - kLengthBytes <= kMaxEntryBytes);
   StoreLittleEndian(out.data() + start,
                     static_cast<std::uint32_t>(out.size() - start - kLengthBytes));
 }
@@ -258,8 +280,7 @@ absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) {
     return false;
   }
   const auto length = LoadLittleEndian<std::uint32_t>(buffer_.data() + position_);
-  if (length > kMaxEntryBytes) return Damaged(last_path_, "the entry behind it is too long");
-  KERF_ASSIGN_OR_RETURN(const bool whole, Fill(kLengthBytes + length));
+  KERF_ASSIGN_OR_RETURN(const bool whole, Fill(kLengthBytes + std::size_t{length}));
   if (!whole) return Damaged(last_path_, "the stream ends within the entry behind it");
   KERF_RETURN_IF_ERROR(Decode(std::span(buffer_).subspan(position_ + kLengthBytes, length), entry));
   position_ += kLengthBytes + length;

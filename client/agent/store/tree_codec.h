@@ -23,10 +23,15 @@ struct TreeEntry {
   friend bool operator==(const TreeEntry&, const TreeEntry&) = default;
 };
 
-// Bounds on what a reader believes of one entry.
-inline constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{1} << 30;
+// What the length in front of an entry can say.
+inline constexpr std::uint64_t kMaxEntryBytes = UINT32_MAX;
 
-// Appends one entry to `out`.
+// False if the entry could be longer than kMaxEntryBytes: then it cannot be written.
+bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes);
+// The same for the recipe alone.
+bool RecipeFitsTree(std::uint64_t chunk_count, std::size_t digest_size_bytes);
+
+// Appends one entry, which fits, to `out`.
 void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
                      std::vector<std::uint8_t>& out);
 void EncodeIdentity(const NodeIdentity& identity, std::vector<std::uint8_t>& out);

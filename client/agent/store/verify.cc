@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/store/block.h"
@@ -46,6 +46,7 @@ class Verification {
                    std::size_t end_chunk, const std::string& path);
   void CheckSnapshot(const store::v1::Snapshot& snapshot);
   absl::Status CheckTree(const store::v1::Snapshot& snapshot, std::vector<VerifyFinding>& findings);
+  void ForgetDamageWithSoundCopies(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   absl::Status CheckReference(const ChunkRef& chunk);
   void AddProgress(const std::function<void(VerifyProgress&)>& change);
 
@@ -57,8 +58,9 @@ class Verification {
 
   std::mutex mutex_;
   VerifyReport report_;
-  // Chunks whose bytes are not what their digests say.
-  absl::flat_hash_set<Digest, DigestHash> damaged_;
+  // Of each chunk whose bytes are not what its digest says: in how many packs. Once all packs are
+  // read, only those remain that no pack holds undamaged.
+  absl::flat_hash_map<Digest, std::uint64_t, DigestHash> damaged_;
 };
 
 void Verification::Find(std::string snapshot_id, std::string path, absl::Status status) {
@@ -100,7 +102,7 @@ void Verification::CheckChunks(const KnownPack& pack, std::uint32_t block_index,
          absl::DataLossError(Cat(path, ": chunk ", DigestToHex(expected, digest_size_bytes_),
                                  " in block ", block_index, " is damaged")));
     const std::lock_guard lock(mutex_);
-    damaged_.insert(expected);
+    ++damaged_[expected];
   }
 }
 
@@ -119,7 +121,7 @@ void Verification::CheckBlocks(const KnownPack& pack, int fd, const std::string&
       Find("", "", raw.status());
       const std::lock_guard lock(mutex_);
       for (std::size_t index = first_chunk; index < end_chunk; ++index) {
-        damaged_.insert(chunks[index].digest);
+        ++damaged_[chunks[index].digest];
       }
     }
     AddProgress([&](VerifyProgress& done) { done.bytes_done += block.raw_bytes; });
@@ -145,6 +147,20 @@ void Verification::CheckPack(const KnownPack& pack) {
     }
   }
   AddProgress([](VerifyProgress& done) { ++done.packs_done; });
+}
+
+void Verification::ForgetDamageWithSoundCopies(
+    const std::vector<std::shared_ptr<const KnownPack>>& packs) {
+  if (damaged_.empty()) return;
+  absl::flat_hash_map<Digest, std::uint64_t, DigestHash> copies;
+  for (const auto& pack : packs) {
+    for (const PackChunk& chunk : pack->footer.chunks) {
+      if (damaged_.contains(chunk.digest)) ++copies[chunk.digest];
+    }
+  }
+  for (const auto& [digest, count] : copies) {
+    if (damaged_[digest] < count) damaged_.erase(digest);
+  }
 }
 
 absl::Status Verification::CheckReference(const ChunkRef& chunk) {
@@ -244,6 +260,7 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   // The packs first: what is damaged in them is then named with the files that it is part of.
   ForEachInParallel(packs.size(), options_.thread_count,
                     [&](std::size_t index) { CheckPack(*packs[index]); });
+  ForgetDamageWithSoundCopies(packs);
   ForEachInParallel(roots.checked.snapshots.size(), options_.thread_count,
                     [&](std::size_t index) { CheckSnapshot(roots.checked.snapshots[index]); });
   return std::move(report_);

@@ -17,6 +17,7 @@ constexpr std::size_t kAgentCount = 3;
 // Few, so that agents and collections meet over the same chunks.
 constexpr std::uint64_t kContentCount = 16;
 constexpr std::size_t kMaxSnapshots = 3;
+constexpr int kSwiftSteps = 8;
 constexpr int kMaxBackUpSteps = 1000;
 
 }  // namespace
@@ -252,13 +253,13 @@ void SimWorld::Step(bool collections) {
     case 2:
       return ForgetSnapshot();
     case 3:
-      // The index is set back to what it was some time ago.
-      if (!backups_.empty() && random.OneIn(4)) {
-        index.state = backups_[random.Below(backups_.size())];
+      // The index is set back: by a failover, which loses the last writes, or by much.
+      if (!backups_.empty() && random.OneIn(3)) {
+        index.state = random.OneIn(2) ? backups_.back() : backups_[random.Below(backups_.size())];
       }
       return;
     case 4:
-      if (random.OneIn(4)) backups_.push_back(index.state);
+      backups_.push_back(index.state);
       return;
     case 5:
     case 6:
@@ -278,6 +279,11 @@ void SimWorld::Step(bool collections) {
 
 void SimWorld::Interleave() {
   if (!random.OneIn(2)) return;
+  // A whole backup may fit between two steps of a collection.
+  if (random.OneIn(12)) {
+    SimAgent& swift = *agents_[random.Below(agents_.size())];
+    for (int step = 0; step < kSwiftSteps; ++step) swift.Step();
+  }
   for (std::uint64_t count = random.Between(1, 8); count > 0; --count) Step(false);
 }
 

@@ -1,0 +1,182 @@
+#include "client/agent/backup/chunk_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/agent/store/testing/disk_hook.h"
+#include "client/agent/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+std::span<const std::uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+// Whatever is committed here must survive a power cut at that moment.
+class WatchedLane final : public ChunkLane {
+ public:
+  explicit WatchedLane(DiskHook& disk) : disk_(disk) {}
+
+  void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override {
+    for (const v1::CommitEntry& entry : entries) {
+      Digest digest;
+      std::memcpy(digest.bytes.data(), entry.digest().data(), entry.digest().size());
+      if (!disk_.Survives(digest)) ++lost_count;
+      const std::lock_guard lock(mutex_);
+      committed[digest] = entry.locator();
+    }
+    resolved_count += resolved_chunks;
+  }
+  void ReportStale(const Digest& /*digest*/, std::string_view /*locator*/) override {
+    ++stale_count;
+  }
+
+  std::map<Digest, std::string> committed;
+  std::atomic<int> lost_count = 0;
+  std::atomic<int> stale_count = 0;
+  std::atomic<std::uint64_t> resolved_count = 0;
+
+ private:
+  DiskHook& disk_;
+  std::mutex mutex_;
+};
+
+class ChunkKeeperTest : public testing::Test {
+ protected:
+  ChunkKeeperTest() {
+    PackWriterOptions options = store_.writer_options();
+    options.target_pack_bytes = 2000;
+    options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
+    writer_ = std::make_unique<PackWriter>(std::move(options));
+    keeper_.AddLane(lane_, *writer_);
+    keeper_.AddLane(other_lane_, *writer_);
+  }
+
+  absl::Status Take(WatchedLane& lane, const std::string& content, v1::Verdict verdict) {
+    const ChunkRef ref = RefOf(content);
+    return keeper_.Take(lane, {ref.digest, ref.length_bytes, verdict, ""}, BytesOf(content));
+  }
+  bool Committed(const WatchedLane& lane, const std::string& content) {
+    return lane.committed.contains(RefOf(content).digest);
+  }
+  void Finish() {
+    ASSERT_TRUE(writer_->Flush().ok());
+    keeper_.SendCommits();
+    EXPECT_EQ(keeper_.unsealed_count(), 0u);
+    EXPECT_EQ(lane_.lost_count + other_lane_.lost_count, 0);
+  }
+
+  const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
+  DiskHook disk_{folder_.path()};
+  TestStore store_{folder_.path()};
+  ChunkIndex index_{store_.store().packs_directory(), SeenPacks::kAreDurable};
+  ChunkKeeper keeper_{index_, 32};
+  WatchedLane lane_{disk_};
+  WatchedLane other_lane_{disk_};
+  // Last: its threads use all of the above.
+  std::unique_ptr<PackWriter> writer_;
+};
+
+TEST_F(ChunkKeeperTest, NothingIsCommittedBeforeItIsDurable) {
+  Random random(TestSeed());
+  std::vector<std::string> contents;
+  for (int number = 0; number < 30; ++number) {
+    contents.push_back(Cat("chunk ", number, std::string(random.Below(500), 'x')));
+    ASSERT_TRUE(Take(lane_, contents.back(), v1::VERDICT_NEW).ok());
+  }
+  Finish();
+  for (const std::string& content : contents) EXPECT_TRUE(Committed(lane_, content));
+  EXPECT_EQ(lane_.resolved_count, contents.size());
+  EXPECT_EQ(keeper_.counts().new_chunks, contents.size());
+}
+
+TEST_F(ChunkKeeperTest, WhatIsTakenIsUnsealedUntilTheFlush) {
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  EXPECT_EQ(keeper_.unsealed_count(), 1u);
+  EXPECT_FALSE(Committed(lane_, "content"));
+  Finish();
+}
+
+TEST_F(ChunkKeeperTest, AChunkOfTwoLanesIsStoredOnceAndCommittedByBoth) {
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+  EXPECT_TRUE(Committed(other_lane_, "content"));
+  EXPECT_EQ(lane_.resolved_count, 2u);
+  EXPECT_EQ(other_lane_.resolved_count, 1u);
+  EXPECT_EQ(keeper_.counts().new_chunks, 1u);
+}
+
+TEST_F(ChunkKeeperTest, ADuplicateThatTheStoreHasNotIsStoredAndReported) {
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_DUPLICATE).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+  EXPECT_EQ(lane_.stale_count, 1);
+  EXPECT_EQ(lane_.resolved_count, 0u);
+}
+
+TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {
+  store_.WritePack({"content", "known"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(lane_, "known", v1::VERDICT_DUPLICATE).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+  EXPECT_FALSE(Committed(lane_, "known"));
+  EXPECT_EQ(keeper_.counts().healed_chunks, 1u);
+  EXPECT_EQ(keeper_.counts().new_chunks, 0u);
+}
+
+TEST_F(ChunkKeeperTest, APackOfAnotherAgentIsCommittedOnlyWhenItsNameIsDurable) {
+  disk_.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "/packs/",
+                               absl::UnknownError("Input/output error")));
+  {
+    PackWriter another(store_.writer_options());
+    const std::string content = "content";
+    ASSERT_TRUE(another.Add(RefOf(content).digest, BytesOf(content)).ok());
+    ASSERT_FALSE(another.Flush().ok());
+  }
+  EXPECT_FALSE(index_.Refresh().ok());
+  disk_.RefuseWith({});
+  ASSERT_TRUE(index_.Refresh().ok());
+  ASSERT_TRUE(index_.Contains(RefOf("content").digest));
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+}
+
+TEST_F(ChunkKeeperTest, ADistrustedChunkIsStoredAnew) {
+  store_.WritePack({"content"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  keeper_.Distrust({RefOf("content").digest});
+  EXPECT_FALSE(keeper_.Holds(RefOf("content").digest));
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_UNVERIFIED).ok());
+  EXPECT_FALSE(Committed(lane_, "content"));
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+  EXPECT_EQ(store_.PackFiles().size(), 2u);
+}
+
+TEST_F(ChunkKeeperTest, WhenTheDiskIsFullNothingIsCommitted) {
+  disk_.RefuseWith(RefuseEvery(FileOperation::Kind::kWrite, "/tmp/",
+                               absl::ResourceExhaustedError("the disk is full")));
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(writer_->Flush()));
+  keeper_.SendCommits();
+  EXPECT_TRUE(lane_.committed.empty());
+  EXPECT_TRUE(absl::IsResourceExhausted(Take(lane_, "more", v1::VERDICT_NEW)));
+}
+
+}  // namespace
+}  // namespace kerf::agent

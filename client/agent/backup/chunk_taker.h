@@ -1,0 +1,43 @@
+// What becomes of the chunks that a server answers: between the lanes and who keeps the chunks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "kerf/v1/chunking.pb.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf::agent {
+
+// One chunk as the server answered it.
+struct AnsweredChunk {
+  Digest digest;
+  std::uint32_t length_bytes = 0;
+  v1::Verdict verdict = v1::VERDICT_NEW;
+  // Unless verdict is VERDICT_NEW.
+  std::string locator;
+};
+
+// The way back to the server. Thread-safe.
+class ChunkLane {
+ public:
+  virtual ~ChunkLane() = default;
+  // All of it is durable. Chunks of `resolved_chunks` answers are no longer pending with it.
+  virtual void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) = 0;
+  virtual void ReportStale(const Digest& digest, std::string_view locator) = 0;
+};
+
+// Keeps the chunks that are answered. Called on the answer threads of all lanes at once.
+class ChunkTaker {
+ public:
+  virtual ~ChunkTaker() = default;
+  // `bytes` are those of the chunk and valid during the call only. A status that is not OK ends the
+  // lane with it.
+  virtual absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
+                            std::span<const std::uint8_t> bytes) = 0;
+};
+
+}  // namespace kerf::agent

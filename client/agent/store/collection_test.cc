@@ -1,0 +1,267 @@
+// Single collections on small stores; collection_sim_test.cc has what happens beside them.
+#include "client/agent/store/collection.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <utime.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/strings.h"
+#include "client/agent/store/collection_plan.h"
+#include "client/agent/store/pending.h"
+#include "client/agent/store/testing/disk_hook.h"
+#include "client/agent/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+// Remembers what it was told.
+class PlainIndex final : public CollectionIndex {
+ public:
+  absl::StatusOr<std::uint64_t> ReadEpoch() override { return epoch; }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to) override {
+    return std::exchange(epoch, to);
+  }
+  absl::StatusOr<std::uint64_t> Forget(std::uint64_t /*epoch*/,
+                                       std::span<const StoredChunk> chunks) override {
+    std::uint64_t count = 0;
+    for (const StoredChunk& chunk : chunks) count += locators.erase(chunk.digest);
+    return count;
+  }
+  absl::Status Commit(std::uint64_t /*epoch*/, std::span<const StoredChunk> chunks) override {
+    for (const StoredChunk& chunk : chunks) locators[chunk.digest] = chunk.locator;
+    return absl::OkStatus();
+  }
+
+  // As an agent would have committed all that the store holds.
+  void CommitAll(const Store& store) {
+    ChunkIndex packs(store.packs_directory());
+    ASSERT_TRUE(packs.Refresh().ok());
+    for (const auto& pack : packs.packs()) {
+      for (std::uint32_t chunk = 0; chunk < pack->footer.chunks.size(); ++chunk) {
+        locators[pack->footer.chunks[chunk].digest] = EncodeLocator(pack->id, chunk);
+      }
+    }
+  }
+
+  std::uint64_t epoch = 1;
+  std::map<Digest, std::string> locators;
+};
+
+class CollectionTest : public testing::Test {
+ protected:
+  absl::StatusOr<CollectionReport> Collect(double max_waste_ratio = 0) {
+    options_.max_waste_ratio = max_waste_ratio;
+    options_.thread_count = 1;
+    return CollectGarbage(test_.store(), index_, options_);
+  }
+
+  // Every chunk that the index names lies in a pack, where the index says.
+  void ExpectIndexTrue() {
+    ChunkIndex packs(test_.store().packs_directory());
+    ASSERT_TRUE(packs.Refresh().ok());
+    for (const auto& [digest, locator] : index_.locators) {
+      const std::optional<Locator> place = DecodeLocator(locator);
+      ASSERT_TRUE(place.has_value());
+      EXPECT_TRUE(std::filesystem::exists(packs.PackPath(place->pack)));
+      EXPECT_TRUE(packs.Contains(digest));
+    }
+  }
+
+  const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
+  DiskHook hook_{folder_.path()};
+  TestStore test_{folder_.path()};
+  PlainIndex index_;
+  CollectionOptions options_;
+};
+
+std::string Big(char letter) {
+  std::string text;
+  // Does not compress to nothing.
+  for (int number = 0; number < 100; ++number) text += Cat(std::string(1, letter), number * 7919);
+  return text;
+}
+
+TEST_F(CollectionTest, OfAnEmptyStoreNothingIsToDo) {
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->epoch, 3u);
+  EXPECT_EQ(report->deleted_pack_count, 0u);
+  EXPECT_EQ(*test_.store().ReadEpoch(), 3u);
+  EXPECT_EQ(index_.epoch, 3u);
+  EXPECT_FALSE(ReadCollectionPlan(test_.store().plan_path())->has_value());
+}
+
+TEST_F(CollectionTest, WhatIsForgottenGoesAndTheRestStays) {
+  const store::v1::Snapshot first = test_.WriteSnapshot({{"a", {Big('a')}}});
+  test_.WriteSnapshot({{"b", {Big('b')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(first.id()).ok());
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->deleted_pack_count, 1u);
+  EXPECT_EQ(report->rewritten_pack_count, 0u);
+  EXPECT_GT(report->condemned_chunk_count, 0u);
+  EXPECT_LT(report->stored_bytes_after, report->stored_bytes_before);
+  EXPECT_EQ(test_.PackFiles().size(), 1u);
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('a')).digest));
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('b')).digest));
+  ExpectIndexTrue();
+  EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+TEST_F(CollectionTest, APackIsRewrittenOnlyForEnoughWaste) {
+  const store::v1::Snapshot first = test_.WriteSnapshot({{"a", {Big('a'), Big('b')}}});
+  // Its metadata is new, its content the same as half of the first.
+  std::vector<std::string> metadata;
+  store::v1::Snapshot second = test_.Describe({{"b", {Big('b')}}}, metadata);
+  test_.WritePack(metadata);
+  ASSERT_TRUE(test_.store().WriteSnapshot(second).ok());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(first.id()).ok());
+  index_.CommitAll(test_.store());
+  auto report = Collect(0.99);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->deleted_pack_count, 0u);
+  report = Collect(0.2);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->rewritten_pack_count, 1u);
+  EXPECT_GE(report->moved_bytes, Big('b').size());
+  EXPECT_LT(report->moved_bytes, Big('b').size() + Big('a').size());
+  ExpectIndexTrue();
+  EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+TEST_F(CollectionTest, ADryRunDoesNothing) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  options_.dry_run = true;
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->deleted_pack_count, 1u);
+  EXPECT_EQ(test_.PackFiles().size(), 1u);
+  EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
+  EXPECT_EQ(index_.epoch, 1u);
+}
+
+TEST_F(CollectionTest, OnlyOneRunsAtATime) {
+  absl::Status inner;
+  options_.on_step = [&](CollectionStep step) {
+    if (step != CollectionStep::kMarked) return absl::OkStatus();
+    inner = CollectGarbage(test_.store(), index_, CollectionOptions()).status();
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(Collect().ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(inner)) << inner;
+}
+
+TEST_F(CollectionTest, ASnapshotThatCannotBeReadStopsIt) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  const std::string path = Store::SnapshotPath(test_.store().snapshots_directory(), snapshot.id());
+  const std::string good = ReadTestFile(path);
+  WriteTestFile(path, good.substr(0, good.size() - 1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+  WriteTestFile(path, good);
+  for (const std::string& pack : test_.PackFiles()) std::filesystem::remove(pack);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+}
+
+TEST_F(CollectionTest, ADirectoryThatCannotBeListedStopsIt) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kListDirectory, "/snapshots",
+                               absl::UnknownError("Input/output error")));
+  EXPECT_EQ(Collect().status().code(), absl::StatusCode::kUnknown);
+  EXPECT_EQ(test_.PackFiles().size(), 1u);
+}
+
+TEST_F(CollectionTest, OldFilesOfDeadAgentsGo) {
+  const Store& store = test_.store();
+  store::v1::Snapshot pending;
+  ASSERT_TRUE(PublishPending(store, pending).ok());
+  const std::string old_pending = Store::SnapshotPath(store.pending_directory(), pending.id());
+  WriteTestFile(store.temporary_directory() + "/old", "x");
+  WriteTestFile(store.temporary_directory() + "/new", "x");
+  const utimbuf past{1, 1};
+  ASSERT_EQ(utime((store.temporary_directory() + "/old").c_str(), &past), 0);
+  ASSERT_EQ(utime(old_pending.c_str(), &past), 0);
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->removed_temporary_count, 2u);
+  EXPECT_FALSE(std::filesystem::exists(old_pending));
+  EXPECT_TRUE(std::filesystem::exists(store.temporary_directory() + "/new"));
+}
+
+TEST_F(CollectionTest, ARedundantCopyStaysWhenTheOtherOneHasRotted) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  ChunkIndex packs(test_.store().packs_directory());
+  // Of two copies either may be the one that the collection keeps.
+  for (int round = 0; round < 2; ++round) {
+    const SealedPack copy = test_.WritePack({Big('a')});
+    if (round == 0) continue;
+    const std::string path = packs.PackPath(copy.id);
+    std::string bytes = ReadTestFile(path);
+    bytes[copy.footer.blocks.front().offset + 20] ^= 1;
+    WriteTestFile(path, bytes);
+  }
+  for (int round = 0; round < 3; ++round) {
+    const auto report = Collect();
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+  }
+}
+
+TEST_F(CollectionTest, APackWhoseNameIsNotDurableIsNotCountedOn) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "/packs/",
+                               absl::UnknownError("Input/output error")));
+  {
+    PackWriter writer(test_.writer_options());
+    const std::string chunk = Big('a');
+    ASSERT_TRUE(writer
+                    .Add(RefOf(chunk).digest,
+                         {reinterpret_cast<const std::uint8_t*>(chunk.data()), chunk.size()})
+                    .ok());
+    EXPECT_FALSE(writer.Flush().ok());
+  }
+  hook_.RefuseWith({});
+  ASSERT_EQ(test_.PackFiles().size(), 2u);
+  ASSERT_TRUE(Collect().ok());
+  const TemporaryFolder after;
+  hook_.CutPower(after.path());
+  EXPECT_TRUE(TestStore(after.path()).RestoreAll().ok());
+}
+
+TEST_F(CollectionTest, ASnapshotThatIsGoneDoesNotComeBackWithoutItsChunks) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  // As somebody does who has not come to make it durable yet.
+  ASSERT_TRUE(
+      RemoveFile(Store::SnapshotPath(test_.store().snapshots_directory(), snapshot.id())).ok());
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_TRUE(test_.PackFiles().empty());
+  const TemporaryFolder after;
+  hook_.CutPower(after.path());
+  EXPECT_TRUE(TestStore(after.path()).store().ListSnapshots()->snapshots.empty());
+}
+
+// A failover to a copy that misses the last writes, but not the fence before them.
+TEST_F(CollectionTest, AnIndexThatLosesWhatItWasToldToForgetIsToldAgain) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  for (const CollectionStep failover : {CollectionStep::kForgotten, CollectionStep::kMovesCommitted,
+                                        CollectionStep::kEpochRaisedAgain}) {
+    const PlainIndex before = index_;
+    options_.on_step = [&](CollectionStep step) {
+      if (step == failover) index_.locators = before.locators;
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(Collect().ok());
+    EXPECT_TRUE(index_.locators.empty());
+    test_.WritePack({Big('a')});
+    index_.CommitAll(test_.store());
+  }
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,230 @@
+#include "client/agent/store/tree_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/little_endian.h"
+#include "base/strings.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::size_t kDigestBytes = 32;
+
+StreamSource InPieces(const std::vector<std::uint8_t>& bytes, std::size_t piece_bytes) {
+  return [rest = std::span(bytes),
+          piece_bytes]() mutable -> absl::StatusOr<std::span<const std::uint8_t>> {
+    const auto piece = rest.first(std::min(piece_bytes, rest.size()));
+    rest = rest.subspan(piece.size());
+    return piece;
+  };
+}
+
+ChunkRef Chunk(std::uint8_t name, std::uint32_t length_bytes) {
+  ChunkRef chunk;
+  chunk.digest.bytes.fill(name);
+  chunk.length_bytes = length_bytes;
+  return chunk;
+}
+
+TreeEntry Entry(std::string path, NodeKind kind) {
+  TreeEntry entry;
+  entry.node.path = std::move(path);
+  entry.node.kind = kind;
+  entry.node.mode = 0644;
+  return entry;
+}
+
+TreeEntry File(std::string path, std::uint32_t size_bytes) {
+  TreeEntry entry = Entry(std::move(path), NodeKind::kFile);
+  entry.node.size_bytes = size_bytes;
+  if (size_bytes > 0) entry.recipe = {Chunk(1, size_bytes)};
+  return entry;
+}
+
+std::vector<std::uint8_t> Encode(const std::vector<TreeEntry>& entries) {
+  std::vector<std::uint8_t> stream;
+  for (const TreeEntry& entry : entries) EncodeTreeEntry(entry, kDigestBytes, stream);
+  return stream;
+}
+
+// The entries before the first error, and that.
+std::pair<std::vector<TreeEntry>, absl::Status> Decode(const std::vector<std::uint8_t>& stream,
+                                                       std::size_t piece_bytes = 7) {
+  TreeReader reader(InPieces(stream, piece_bytes), kDigestBytes);
+  std::vector<TreeEntry> entries;
+  TreeEntry entry;
+  while (true) {
+    const absl::StatusOr<bool> more = reader.Next(entry);
+    if (!more.ok() || !*more) return {entries, more.status()};
+    entries.push_back(entry);
+  }
+}
+
+void ExpectRefused(const std::vector<std::uint8_t>& stream, std::string_view path,
+                   std::string_view reason) {
+  const absl::Status status = Decode(stream).second;
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_NE(MessageOf(status).find(Cat("'", path, "'")), std::string_view::npos) << status;
+  EXPECT_NE(MessageOf(status).find(reason), std::string_view::npos) << status;
+}
+
+std::vector<TreeEntry> AllKinds() {
+  std::vector<TreeEntry> entries = {Entry("d", NodeKind::kDirectory)};
+  Node& directory = entries.back().node;
+  directory.mode = 07777;
+  directory.uid = UINT32_MAX;
+  directory.gid = 1;
+  directory.user = "owner";
+  directory.group = "group";
+  directory.modified = {-1, 999'999'999};
+  directory.xattrs = {{"user.a", std::string("\0\xFF", 2)}, {"user.b", ""}};
+  entries.push_back(Entry("d/block", NodeKind::kBlockDevice));
+  entries.back().node.device_number = UINT64_MAX;
+  entries.push_back(Entry("d/char", NodeKind::kCharDevice));
+  entries.back().node.device_number = 0x0103;
+  entries.push_back(File("d/empty", 0));
+  entries.push_back(Entry("d/fifo", NodeKind::kFifo));
+  entries.back().node.modified = {INT64_MIN, 0};
+  entries.push_back(File("d/file", 300));
+  entries.back().recipe = {Chunk(1, 100), Chunk(2, 200)};
+  entries.push_back(Entry("d/link", NodeKind::kSymlink));
+  entries.back().node.link_target = "../else\nwhere";
+  entries.push_back(Entry("d/name", NodeKind::kFile));
+  entries.back().node.hard_link_to = "d/file";
+  entries.back().node.size_bytes = 300;
+  entries.push_back(Entry("d/socket", NodeKind::kSocket));
+  entries.back().node.modified = {INT64_MAX, 0};
+  entries.push_back(Entry("d/sparse", NodeKind::kFile));
+  entries.back().node.size_bytes = std::uint64_t{1} << 40;
+  entries.back().node.sparse = true;
+  entries.back().node.extents = {{0, 10}, {std::uint64_t{1} << 39, 20}};
+  entries.back().recipe = {Chunk(3, 30)};
+  entries.push_back(Entry("d/sparse-all-hole", NodeKind::kFile));
+  entries.back().node.size_bytes = 5;
+  entries.back().node.sparse = true;
+  return entries;
+}
+
+TEST(TreeCodecTest, EveryKindOfNodeReadsAsItWasWritten) {
+  const std::vector<TreeEntry> entries = AllKinds();
+  const std::vector<std::uint8_t> stream = Encode(entries);
+  for (const std::size_t piece_bytes : {std::size_t{1}, std::size_t{64}, stream.size()}) {
+    const auto [read, status] = Decode(stream, piece_bytes);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(read, entries);
+  }
+}
+
+TEST(TreeCodecTest, AStreamThatIsCutShortIsNoticedAndSaysBehindWhat) {
+  const std::vector<std::uint8_t> first = Encode({File("a", 3)});
+  std::vector<std::uint8_t> stream = Encode({File("a", 3), File("b", 3)});
+  while (stream.size() > first.size() + 1) {
+    stream.pop_back();
+    ExpectRefused(stream, "a", "the stream ends");
+  }
+}
+
+TEST(TreeCodecTest, WhatIsOutOfOrderOrPlaceIsRefused) {
+  const TreeEntry directory = Entry("d", NodeKind::kDirectory);
+  ExpectRefused(Encode({File("b", 1), File("a", 1)}), "a", "does not come behind 'b'");
+  ExpectRefused(Encode({File("a", 1), File("a", 1)}), "a", "does not come behind 'a'");
+  ExpectRefused(Encode({File("a/b", 1)}), "a/b", "its parent is no directory");
+  ExpectRefused(Encode({File("a", 1), File("a/b", 1)}), "a/b", "its parent is no directory");
+  ExpectRefused(Encode({directory, File("e", 1), File("e/f", 1)}), "e/f", "its parent");
+  for (const std::string path : {"/a", "../a", ".", "a/", "a//b", ""}) {
+    const absl::Status status = Decode(Encode({File(path, 1)})).second;
+    EXPECT_TRUE(absl::IsDataLoss(status)) << path << ": " << status;
+  }
+}
+
+TEST(TreeCodecTest, RecipesAndExtentsThatDoNotFitAreRefused) {
+  TreeEntry entry = File("f", 10);
+  entry.node.size_bytes = 11;
+  ExpectRefused(Encode({entry}), "f", "its recipe covers 10 of 11 bytes");
+  entry = File("f", 10);
+  entry.recipe.push_back(Chunk(2, 0));
+  ExpectRefused(Encode({entry}), "f", "it has an empty chunk");
+  const std::vector<std::vector<Extent>> bad = {
+      {{5, 5}, {0, 5}}, {{0, 6}, {5, 4}}, {{0, 0}}, {{8, 3}}, {{11, 1}}, {{1, UINT64_MAX}}};
+  for (const std::vector<Extent>& extents : bad) {
+    entry = File("f", 10);
+    entry.node.sparse = true;
+    entry.node.extents = extents;
+    ExpectRefused(Encode({entry}), "f", "its extents do not lie in order within the file");
+  }
+}
+
+TEST(TreeCodecTest, AHardLinkPointsBackwards) {
+  TreeEntry link = Entry("b", NodeKind::kFile);
+  link.node.hard_link_to = "c";
+  ExpectRefused(Encode({link}), "b", "it is a hard link to nothing before it");
+  link.node.hard_link_to = "b";
+  ExpectRefused(Encode({link}), "b", "it is a hard link to nothing before it");
+}
+
+TEST(TreeCodecTest, UnknownKindsFlagsAndNumbersAreRefused) {
+  const std::vector<std::uint8_t> good = Encode({Entry("fifo", NodeKind::kFifo)});
+  // Length (4), length of the path (1), path (4), kind, flags.
+  for (const auto& [position, value] :
+       {std::pair<std::size_t, std::uint8_t>{9, 0}, {9, 8}, {10, 8}, {10, 1}, {10, 2}}) {
+    std::vector<std::uint8_t> bad = good;
+    bad[position] = value;
+    ExpectRefused(bad, "fifo", "it cannot be understood");
+  }
+  TreeEntry entry = Entry("f", NodeKind::kFifo);
+  entry.node.mode = 010000;
+  ExpectRefused(Encode({entry}), "f", "it cannot be understood");
+  entry = Entry("f", NodeKind::kFifo);
+  entry.node.modified.nanoseconds = 1'000'000'000;
+  ExpectRefused(Encode({entry}), "f", "it cannot be understood");
+}
+
+TEST(TreeCodecTest, BytesLeftInAnEntryAreRefused) {
+  std::vector<std::uint8_t> stream = Encode({File("f", 1)});
+  StoreLittleEndian(stream.data(), static_cast<std::uint32_t>(stream.size() - 4 + 1));
+  stream.push_back(0);
+  ExpectRefused(stream, "f", "it cannot be understood");
+}
+
+TEST(TreeCodecTest, OnlyEntriesThatCanBeReadBackFit) {
+  TreeEntry entry = File("f", 1);
+  EXPECT_TRUE(FitsTree(entry, kDigestBytes));
+  entry.node.xattrs = {{"user.a", std::string(1000, 'x')}};
+  EXPECT_TRUE(FitsTree(entry, kDigestBytes));
+  // As many chunks of one byte as lengths and digests of 32 bytes fit into the bound.
+  EXPECT_TRUE(RecipeFitsTree(kMaxEntryBytes / 64, kDigestBytes));
+  EXPECT_FALSE(RecipeFitsTree(kMaxEntryBytes / 32, kDigestBytes));
+}
+
+TEST(TreeCodecTest, SourceErrorsComeThrough) {
+  TreeReader reader(
+      []() -> absl::StatusOr<std::span<const std::uint8_t>> {
+        return absl::NotFoundError("no pack holds it");
+      },
+      kDigestBytes);
+  TreeEntry entry;
+  EXPECT_TRUE(absl::IsNotFound(reader.Next(entry).status()));
+}
+
+TEST(IdentityCodecTest, ReadsWhatWasWritten) {
+  const std::vector<NodeIdentity> identities = {{1, 2, {3, 4}},
+                                                {UINT64_MAX, UINT64_MAX, {INT64_MIN, 999'999'999}}};
+  std::vector<std::uint8_t> stream;
+  for (const NodeIdentity& identity : identities) EncodeIdentity(identity, stream);
+  IdentityReader reader(InPieces(stream, 5));
+  NodeIdentity read;
+  for (const NodeIdentity& identity : identities) {
+    EXPECT_TRUE(*reader.Next(read));
+    EXPECT_EQ(read, identity);
+  }
+  EXPECT_FALSE(*reader.Next(read));
+  stream.pop_back();
+  IdentityReader cut(InPieces(stream, 5));
+  EXPECT_TRUE(*cut.Next(read));
+  EXPECT_TRUE(absl::IsDataLoss(cut.Next(read).status()));
+}
+
+}  // namespace
+}  // namespace kerf::agent
