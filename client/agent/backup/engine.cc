@@ -35,7 +35,9 @@ constexpr std::size_t kMaxWindowEntries = 50'000;
 // packs.
 constexpr std::size_t kBatchFiles = 64;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
-constexpr std::size_t kMaxQueuedFiles = 4096;
+// The scan runs ahead as far as the window lets it: the sooner it ends, the sooner the display
+// knows how long it takes.
+constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
 constexpr int kMaxRounds = 3;
 
 std::int64_t NowUnixNs() {
@@ -396,11 +398,11 @@ absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
     window_.DropParts(slot, 2);
     return absl::OkStatus();
   }
-  const std::uint64_t size_bytes = source->size_bytes();
-  const auto on_complete = [this, slot, size_bytes](FileOutcome outcome) {
+  const std::uint64_t hole_bytes = source->size_bytes() - source->content_bytes();
+  const auto on_complete = [this, slot, hole_bytes](FileOutcome outcome) {
     slot->entry.tree.recipe = std::move(outcome.recipe);
     progress_.done_files.fetch_add(1, std::memory_order_relaxed);
-    progress_.done_bytes.fetch_add(size_bytes, std::memory_order_relaxed);
+    progress_.done_bytes.fetch_add(hole_bytes, std::memory_order_relaxed);
     progress_.new_bytes.store(keeper_.counts().new_bytes, std::memory_order_relaxed);
     window_.CompleteParts(slot, 1);
   };
@@ -410,7 +412,11 @@ absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
   } else {
     const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
       KERF_RETURN_IF_ERROR(failure());
-      return source->Read(span);
+      KERF_ASSIGN_OR_RETURN(const std::size_t count, source->Read(span));
+      // As it is read, so that one large file does not look like a standstill.
+      progress_.done_bytes.fetch_add(count, std::memory_order_relaxed);
+      progress_.new_bytes.store(keeper_.counts().new_bytes, std::memory_order_relaxed);
+      return count;
     };
     KERF_RETURN_IF_ERROR(
         lane.SendFile(FileKey(path), source->content_bytes(), read, on_complete, read_status));

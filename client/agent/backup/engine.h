@@ -20,7 +20,7 @@ struct BackupProgress {
   std::atomic<std::uint64_t> scanned_files{0};
   std::atomic<std::uint64_t> scanned_bytes{0};
   std::atomic<bool> scan_done{false};
-  // Uploaded or unchanged.
+  // Uploaded or unchanged; of a file that is being read, what has been read.
   std::atomic<std::uint64_t> done_files{0};
   std::atomic<std::uint64_t> done_bytes{0};
   std::atomic<std::uint64_t> unchanged_files{0};

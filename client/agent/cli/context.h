@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "client/agent/cli/exit_code.h"
 #include "client/agent/cli/reporter.h"
@@ -33,6 +34,10 @@ CLI::App& AddVerb(Context& context, const std::string& name, const std::string& 
 
 // Reports the failure and returns its exit code.
 ExitCode FailWith(Context& context, const absl::Status& status);
+
+// The same for a verb that talks to `server`: where nobody answers there, it says so and what to
+// do.
+ExitCode FailWithServer(Context& context, const absl::Status& status, std::string_view server);
 
 // The same for what is wrong with the command line: always kUsage.
 ExitCode FailUsage(Context& context, const absl::Status& status);

@@ -30,16 +30,14 @@ constexpr unsigned kMaxReadThreads = 8;
 class RecipeContent final : public FileContent {
  public:
   RecipeContent(ChunkReader& reader, ReadAhead& read_ahead, std::vector<ChunkRef> recipe,
-                const std::atomic<bool>* cancelled)
+                const std::function<bool()>& cancelled)
       : reader_(reader),
         read_ahead_(read_ahead),
         recipe_(std::make_shared<const std::vector<ChunkRef>>(std::move(recipe))),
         cancelled_(cancelled) {}
 
   absl::StatusOr<std::span<const std::uint8_t>> Next() override {
-    if (cancelled_ != nullptr && cancelled_->load()) {
-      return absl::CancelledError("the restore was interrupted");
-    }
+    if (cancelled_ && cancelled_()) return absl::CancelledError("the restore was interrupted");
     if (ahead_.empty()) {
       Piece piece = NextPiece();
       if (piece.end == recipe_->size()) {
@@ -72,7 +70,7 @@ class RecipeContent final : public FileContent {
   ChunkReader& reader_;
   ReadAhead& read_ahead_;
   const std::shared_ptr<const std::vector<ChunkRef>> recipe_;
-  const std::atomic<bool>* const cancelled_;
+  const std::function<bool()>& cancelled_;
   std::size_t next_ = 0;
   std::deque<ReadAhead::Result> ahead_;
   std::vector<std::uint8_t> current_;
@@ -106,7 +104,7 @@ class RestoreRun {
     return reader;
   }
 
-  bool Cancelled() const { return options_.cancelled != nullptr && options_.cancelled->load(); }
+  bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
 
   absl::StatusOr<TreeReader> OpenTree(const store::v1::Snapshot& snapshot) {
     KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> recipe,

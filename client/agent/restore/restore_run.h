@@ -1,7 +1,6 @@
 // Brings a snapshot, or a part of it, back below a target directory.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,8 +19,8 @@ struct RestoreRunOptions {
   RestoreOptions restore;
   // Checks the digest of every chunk that is read.
   bool verify_chunks = true;
-  // Ends the run with Cancelled when it becomes true.
-  const std::atomic<bool>* cancelled = nullptr;
+  // Ends the run with Cancelled once it gives true; asked often and by several threads.
+  std::function<bool()> cancelled;
   // Now and then, from the calling thread: what the restorer has done.
   std::function<void(const RestoreSummary&)> on_progress;
 };

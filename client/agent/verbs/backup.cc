@@ -1,6 +1,6 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -12,8 +12,10 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/cli/progress_display.h"
+#include "client/agent/fs/scanner.h"
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cpp/channel.h"
 
 namespace kerf::agent {
 namespace {
@@ -43,22 +45,24 @@ std::string HostName() {
   return name;
 }
 
-// Absolute, and without a '/' at the end unless it stands behind a symlink, where it means the
-// directory.
-std::string CanonicalPath(const std::string& path) {
-  std::string result = std::filesystem::absolute(path).lexically_normal();
-  while (result.size() > 1 && result.back() == '/') {
-    struct stat info{};
-    const std::string shorter = result.substr(0, result.size() - 1);
-    if (lstat(shorter.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) break;
-    result = shorter;
+// Sorted and each once, so that however they are written the same paths have the same history. What
+// does not exist stays as it is written: the scan reports it.
+absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::string>& paths) {
+  std::vector<std::string> result;
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::string> resolved = ResolveRoot(path);
+    if (absl::IsInvalidArgument(resolved.status())) return resolved.status();
+    result.push_back(resolved.ok() ? *std::move(resolved)
+                                   : std::filesystem::absolute(path).lexically_normal().string());
   }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 
 absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   BackupOptions options;
-  for (const std::string& path : flags.paths) options.paths.push_back(CanonicalPath(path));
+  KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
   options.server = flags.server;
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
@@ -108,7 +112,7 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
                     FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCount(result.warning_count),
-                      " entries were not backed up as they are"));
+                      result.warning_count == 1 ? " warning" : " warnings"));
   }
 }
 
@@ -119,6 +123,10 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!rule.ok()) return FailUsage(context, rule.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
+  // Before a store is made for nothing.
+  if (const auto channel = client::OpenChannel(flags.server); !channel.ok()) {
+    return FailUsage(context, channel.status());
+  }
   const absl::StatusOr<std::unique_ptr<Store>> store =
       Store::OpenOrCreate(std::filesystem::absolute(flags.store).lexically_normal(),
                           FormatProfile(rule->profile), rule->digest);
@@ -144,7 +152,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     });
     result = RunBackup(**store, *options, progress);
   }
-  if (!result.ok()) return FailWith(context, result.status());
+  if (!result.ok()) return FailWithServer(context, result.status(), flags.server);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", Summary(*result, seconds));
@@ -158,7 +166,7 @@ void AddBackupVerb(Context& context) {
   CLI::App& verb =
       AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
   auto flags = std::make_shared<BackupFlags>();
-  verb.add_option("paths", flags->paths, "What to back up")->required()->type_name("PATH...");
+  verb.add_option("paths", flags->paths, "What to back up")->required()->type_name("PATH");
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
   verb.add_option("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")

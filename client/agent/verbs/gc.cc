@@ -129,10 +129,10 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
 
 ExitCode Run(Context& context, const GcFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
-  const auto store = Store::Open(flags.store);
-  if (!store.ok()) return FailWith(context, store.status());
   const auto channel = client::OpenChannel(flags.server);
   if (!channel.ok()) return FailUsage(context, channel.status());
+  const auto store = Store::Open(flags.store);
+  if (!store.ok()) return FailWith(context, store.status());
   ServerIndex index(*channel, **store);
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
@@ -142,7 +142,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
                              : absl::OkStatus();
   };
   const absl::StatusOr<CollectionReport> report = CollectGarbage(**store, index, options);
-  if (!report.ok()) return FailWith(context, report.status());
+  if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Print(context.reporter, *report, flags.dry_run, seconds);

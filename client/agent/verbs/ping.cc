@@ -29,9 +29,7 @@ ExitCode Run(Context& context, const std::string& server) {
     call.set_deadline(std::chrono::system_clock::now() + kDeadline);
     const auto start = std::chrono::steady_clock::now();
     const grpc::Status status = stub->GetCapabilities(&call, {}, &capabilities);
-    if (!status.ok()) {
-      return FailWith(context, Annotate(client::FromGrpc(status), server));
-    }
+    if (!status.ok()) return FailWithServer(context, client::FromGrpc(status), server);
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,26 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreSum
           {"seconds", seconds}};
 }
 
+void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const RestoreSummary& summary,
+           const std::string& target, double seconds) {
+  reporter.Line(Cat("restored snapshot ", snapshot.id(), " to ", Printable(target)));
+  reporter.Line(Cat("  files     ", FormatCount(summary.file_count), ", ",
+                    FormatByteSize(summary.written_bytes), "; ",
+                    FormatCount(summary.directory_count), " directories, ",
+                    FormatCount(summary.other_count), " others"));
+  reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
+                    FormatByteSize(static_cast<std::uint64_t>(
+                        static_cast<double>(summary.written_bytes) / std::max(seconds, 1e-3))),
+                    "/s"));
+  if (summary.unprivileged_count > 0) {
+    reporter.Line(Cat("  as root only: ", FormatCount(summary.unprivileged_count),
+                      " owners or attributes were not set"));
+  }
+  if (summary.error_count > 0) {
+    reporter.Line(Cat("  partial   ", FormatCount(summary.error_count), " entries failed"));
+  }
+}
+
 ExitCode Run(Context& context, const RestoreFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
@@ -66,12 +87,21 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   options.restore.thread_count = flags.threads;
   // One call at a time.
   std::uint64_t damaged_count = 0;
+  absl::Status disk_full;
+  std::atomic<bool> stop{false};
   options.restore.on_error = [&](const std::string& path, const absl::Status& status) {
+    // One disk without room is one error, not one for each file.
+    if (absl::IsResourceExhausted(status)) {
+      disk_full.Update(status);
+      stop = true;
+    }
     if (absl::IsDataLoss(status)) ++damaged_count;
-    if (!absl::IsCancelled(status)) reporter.Warning(path, status);
+    if (!stop && !absl::IsCancelled(status)) {
+      reporter.Warning(Cat(flags.target, "/", path), status);
+    }
   };
   options.verify_chunks = !flags.no_verify;
-  options.cancelled = &context.cancelled;
+  options.cancelled = [&] { return stop || context.cancelled; };
   options.on_progress = [shared](const RestoreSummary& summary) {
     std::lock_guard lock(shared->mutex);
     shared->summary = summary;
@@ -89,26 +119,14 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
     });
     summary = RunRestore(**store, *snapshot, options);
   }
+  if (!disk_full.ok()) {
+    return FailWith(context, Annotate(disk_full, Cat("the disk of ", flags.target, " is full")));
+  }
   if (!summary.ok()) return FailWith(context, summary.status());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", SummaryJson(*snapshot, *summary, seconds));
-  reporter.Line(Cat("restored snapshot ", snapshot->id(), " to ", Printable(flags.target)));
-  reporter.Line(Cat("  files     ", FormatCount(summary->file_count), ", ",
-                    FormatByteSize(summary->written_bytes), "; ",
-                    FormatCount(summary->directory_count), " directories, ",
-                    FormatCount(summary->other_count), " others"));
-  reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
-                    FormatByteSize(static_cast<std::uint64_t>(
-                        static_cast<double>(summary->written_bytes) / std::max(seconds, 1e-3))),
-                    "/s"));
-  if (summary->unprivileged_count > 0) {
-    reporter.Line(Cat("  as root only: ", FormatCount(summary->unprivileged_count),
-                      " owners or attributes were not set"));
-  }
-  if (summary->error_count > 0) {
-    reporter.Line(Cat("  partial   ", FormatCount(summary->error_count), " entries failed"));
-  }
+  Print(reporter, *snapshot, *summary, flags.target, seconds);
   if (damaged_count > 0) return ExitCode::kIntegrity;
   return summary->error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
