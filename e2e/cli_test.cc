@@ -1,15 +1,12 @@
 // The command line as people and scripts meet it.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include "base/strings.h"
+#include "e2e/file_lease.h"
 #include "e2e/world.h"
 #include "gmock/gmock.h"
 
@@ -17,7 +14,6 @@ namespace kerf::e2e {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -92,6 +88,10 @@ TEST_F(Cli, UsageErrors) {
            {"chunk", "x", "--digest", "md5"},
            {"completion", "tcsh"},
            {"backup", ".", "--profile", "none"},
+           {"backup", ".", "--digest", "md5"},
+           {"backup", ".", "--server", "nonsense"},
+           {"backup", ""},
+           {"gc", "--server", "nonsense"},
            {"backup", ".", "--exclude", ""},
            {"backup", ".", "--exclude-from", "none"},
            {"ping", "--server", "nonsense"}}) {
@@ -105,6 +105,7 @@ TEST_F(Cli, UsageErrors) {
     EXPECT_EQ(json.exit_code, kUsage) << shown;
     EXPECT_EQ(json.messages.size(), 1u) << shown;
     EXPECT_TRUE(json.Only("error")["message"].is_string()) << shown;
+    EXPECT_FALSE(std::filesystem::exists(world_.store())) << shown;
   }
 }
 
@@ -133,9 +134,17 @@ TEST_F(Cli, NoStoreAndNoServer) {
   }
   MakeFiles();
   EXPECT_EQ(world_.KerfJson({"backup", "tree"}).exit_code, kUnavailable);
-  const JsonRun ping = world_.KerfJson({"ping"});
-  EXPECT_EQ(ping.exit_code, kUnavailable);
-  EXPECT_THAT(std::string(ping.Only("error")["message"]), HasSubstr("kerfd.sock"));
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"backup", "tree"}, {"ping"}, {"gc"}}) {
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_EQ(run.exit_code, kUnavailable) << arguments[0];
+    // What, where, and how to mend it.
+    EXPECT_THAT(std::string(run.Only("error")["message"]),
+                AllOf(HasSubstr("no kerfd answers at unix:server/kerfd.sock"),
+                      HasSubstr("No such file"), HasSubstr("kerfd --listen")))
+        << arguments[0];
+  }
+  EXPECT_THAT(world_.Kerf({"ping", "--server", "127.0.0.1:1"}).err, HasSubstr("refused"));
 }
 
 TEST_F(Cli, EveryVerbSpeaksJson) {
@@ -181,6 +190,72 @@ TEST_F(Cli, EveryVerbSpeaksJson) {
   }
 }
 
+// docs/json.md names every type and every key.
+void ExpectDocumented(const JsonRun& run) {
+  static const std::string page = ReadText(BuiltProgram("docs/json.md"));
+  for (const nlohmann::json& message : run.messages) {
+    const std::string type = message["message_type"];
+    EXPECT_THAT(page, HasSubstr(Cat("| `", type, "` |")));
+    for (const auto& [key, value] : message.items()) {
+      if (key.ends_with("_base64")) continue;
+      EXPECT_THAT(page, HasSubstr(Cat("`", key, "`"))) << type;
+    }
+  }
+}
+
+TEST_F(Cli, JsonIsDocumented) {
+  world_.StartServer();
+  MakeFiles();
+  std::filesystem::create_symlink("a", world_ / "tree/symlink");
+  std::filesystem::create_hard_link(world_ / "tree/a", world_ / "tree/link");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"backup", "tree", "none"},
+                                             {"backup", "tree"},
+                                             {"snapshots"},
+                                             {"ls", "latest"},
+                                             {"restore", "latest", "--target", "out"},
+                                             {"restore", "latest", "--target", "out"},
+                                             {"verify"},
+                                             {"stats"},
+                                             {"ping"},
+                                             {"chunk", "tree/a", "none"},
+                                             {"completion", "bash"},
+                                             {"forget", "latest"},
+                                             {"gc"},
+                                             {"nonsense"}}) {
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_FALSE(run.messages.empty()) << arguments[0];
+    ExpectDocumented(run);
+  }
+  // A pack is lost.
+  std::filesystem::remove_all(world_.store() + "/packs");
+  std::filesystem::create_directory(world_.store() + "/packs");
+  const JsonRun verify = world_.KerfJson({"verify"});
+  EXPECT_FALSE(verify.Of("finding").empty());
+  ExpectDocumented(verify);
+}
+
+TEST_F(Cli, JsonNamesAreReversible) {
+  world_.StartServer();
+  std::filesystem::create_directory(world_ / "tree");
+  const std::vector<std::string> names = {
+      "\xff\n",       "line\nfeed\t\x01",   "gr\xc3\xbc\xc3\x9f",
+      "\xed\xa0\x80", "quote\"back\\slash", "\xef\xbf\xbd"};
+  for (const std::string& name : names) WriteText(world_ / ("tree/" + name), "x");
+  world_.Backup({"tree"});
+  std::vector<std::string> found;
+  for (const nlohmann::json& entry : world_.KerfJson({"ls", "latest"}).Of("entry")) {
+    std::string path = entry["path"];
+    if (entry.contains("path_base64")) {
+      // As a script would: with a tool of the machine.
+      WriteText(world_ / "encoded", entry["path_base64"]);
+      path = world_.Run({"/usr/bin/base64", "-d", world_ / "encoded"}).out;
+    }
+    if (entry["kind"] == "file") found.push_back(path.substr((world_ / "tree/").size()));
+  }
+  EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(names));
+}
+
 TEST_F(Cli, TextOutputIsQuietWhenAsked) {
   world_.StartServer();
   MakeFiles();
@@ -194,6 +269,40 @@ TEST_F(Cli, TextOutputIsQuietWhenAsked) {
   const Completed list = world_.Kerf({"ls", "latest:" + (world_ / "tree"), "-l"});
   EXPECT_THAT(list.out, HasSubstr("\\xff"));
   EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 4) << list.out;
+}
+
+TEST_F(Cli, ProgressStaysOnOneLineOfATerminal) {
+  if (access("/usr/bin/script", X_OK) != 0) GTEST_SKIP() << "script(1) is not installed";
+  world_.StartServer();
+  MakeFiles();
+  FileLease lease(world_ / "tree/a");
+  if (!lease.held()) GTEST_SKIP() << "no leases here";
+  constexpr std::size_t kColumns = 30;
+  const std::string seen = world_ / "seen";
+  const auto terminal = world_.StartOther(
+      {"/usr/bin/script", "-qefc",
+       Cat("stty cols ", kColumns, "; ", BuiltProgram("client/agent/kerf"), " backup tree"), seen});
+  // The backup waits for the file until its progress has been drawn more than once.
+  constexpr std::string_view kErase = "\r\x1b[K";
+  const auto drawn_twice = [&] {
+    const std::string text = ReadText(seen);
+    const std::size_t first = text.find(kErase);
+    return first != std::string::npos && text.find(kErase, first + 1) != std::string::npos;
+  };
+  while (!drawn_twice()) {
+    ASSERT_FALSE(terminal->HasEnded()) << ReadText(seen);
+    usleep(10'000);
+  }
+  lease.GiveBack();
+  EXPECT_EQ(terminal->Wait().exit_code, kOk);
+  const std::string text = ReadText(seen);
+  EXPECT_THAT(text, HasSubstr("of 3 files"));
+  std::size_t begin = text.rfind('\n', text.find(" files")) + 1;
+  for (std::size_t end = 0; (end = text.find(kErase, begin)) != std::string::npos;
+       begin = end + kErase.size()) {
+    EXPECT_LT(end - begin, kColumns) << text;
+  }
+  EXPECT_THAT(text.substr(begin), ::testing::StartsWith("snapshot ")) << "nothing of it is left";
 }
 
 TEST_F(Cli, ChunkCutsLocally) {
@@ -262,8 +371,14 @@ TEST_F(Cli, CompletionScriptsAreSound) {
        "COMP_WORDS=(kerf verify --re); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf --json --store x ls --st); COMP_CWORD=5; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf bench s); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
-       "COMP_WORDS=(kerf bench service --rou); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
-  EXPECT_EQ(used.out, "verify\n--read-data\n--store\nservice\n--rounds\n") << used.err;
+       "COMP_WORDS=(kerf bench service --rou); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf completion ''); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf restore latest --overwrite a); COMP_CWORD=4; _kerf; "
+       "echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
+  EXPECT_EQ(used.out,
+            "verify\n--read-data\n--store\nservice\n--rounds\nbash zsh fish\nalways\nbash\n")
+      << used.err;
   for (const std::string shell : {"zsh", "fish"}) {
     const std::string program = "/usr/bin/" + shell;
     if (access(program.c_str(), X_OK) != 0) {
@@ -273,6 +388,12 @@ TEST_F(Cli, CompletionScriptsAreSound) {
     const Completed parsed = world_.Run({program, "-n", world_ / shell});
     EXPECT_EQ(parsed.exit_code, kOk) << parsed.err;
   }
+  if (access("/usr/bin/fish", X_OK) != 0) return;
+  const Completed fish =
+      world_.Run({"/usr/bin/fish", "--no-config", "-c",
+                  "source fish; for line in 'kerf ver' 'kerf verify --re' 'kerf completion z' "
+                  "'kerf restore latest --overwrite al'; complete -C$line | cut -f1; end"});
+  EXPECT_EQ(fish.out, "verify\n--read-data\nzsh\nalways\n") << fish.err;
 }
 
 class Configuration : public Cli {
@@ -336,23 +457,6 @@ TEST_F(Configuration, SettingsOfAVerbStandInItsTable) {
              "\"\n\n[backup]\nexclude = [\"a\", \"c#d\"]\n"));
   EXPECT_EQ(world_.Backup({"tree"})["files"], 2);
   EXPECT_EQ(world_.KerfJson({"snapshots"}).Of("snapshot").size(), 1u);
-}
-
-TEST_F(Cli, AnInterruptedBackupEndsWith130AndLeavesNoSnapshot) {
-  world_.StartServer();
-  std::filesystem::create_directory(world_ / "tree");
-  // Enough that it cannot be over before the signal comes; a hole costs no disk.
-  WriteText(world_ / "tree/a", "a");
-  std::filesystem::resize_file(world_ / "tree/a", 1);
-  ASSERT_EQ(mkfifo((world_ / "excludes").c_str(), 0600), 0);
-  // It waits for the patterns until the signal is there.
-  const auto kerf = world_.Start({"backup", "tree", "--exclude-from", world_ / "excludes"});
-  std::ofstream patterns(world_ / "excludes");
-  kerf->Signal(SIGINT);
-  patterns << "*.o\n";
-  patterns.close();
-  EXPECT_EQ(kerf->Wait().exit_code, 130);
-  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), IsEmpty());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/strings.h"
 
 namespace kerf::e2e {
 namespace {
@@ -34,6 +35,11 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+bool Redirect(const std::string& path, int flags, int descriptor) {
+  const int file = open(path.c_str(), flags, 0600);
+  return file >= 0 && dup2(file, descriptor) >= 0;
+}
+
 // What is not in the bounding set does not come back with execve, not even for root.
 bool DropPrivileges() {
   if (geteuid() != 0) return true;
@@ -51,7 +57,10 @@ Program::Program(const std::vector<std::string>& arguments, const std::string& o
                  const ProgramOptions& options)
     : output_prefix_(output_prefix) {
   std::vector<std::string> environment;
-  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
+  environment.reserve(options.environment.size());
+  for (const auto& [name, value] : options.environment) {
+    environment.push_back(Cat(name, "=", value));
+  }
   const std::vector<char*> argv = Pointers(arguments);
   const std::vector<char*> envp = Pointers(environment);
   WriteText(output_prefix + ".in", options.standard_input);
@@ -65,9 +74,8 @@ Program::Program(const std::vector<std::string>& arguments, const std::string& o
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
   const bool ready =
-      dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO) >= 0 &&
-      dup2(open(out.c_str(), kFlags, 0600), STDOUT_FILENO) >= 0 &&
-      dup2(open(err.c_str(), kFlags, 0600), STDERR_FILENO) >= 0 &&
+      Redirect(in, O_RDONLY, STDIN_FILENO) && Redirect(out, kFlags, STDOUT_FILENO) &&
+      Redirect(err, kFlags, STDERR_FILENO) &&
       (options.working_directory.empty() || chdir(options.working_directory.c_str()) == 0) &&
       (!options.without_privileges || DropPrivileges());
   if (ready) execve(argv[0], argv.data(), envp.data());

@@ -94,7 +94,7 @@ std::string World::last_address() const {
 
 std::unique_ptr<Program> World::Start(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), BuiltProgram("client/agent/kerf"));
-  return std::make_unique<Program>(arguments, NextPrefix(), Options());
+  return StartOther(arguments);
 }
 
 Completed World::Kerf(std::vector<std::string> arguments, const std::string& standard_input) {
@@ -104,8 +104,12 @@ Completed World::Kerf(std::vector<std::string> arguments, const std::string& sta
   return Program(arguments, NextPrefix(), options).Wait();
 }
 
+std::unique_ptr<Program> World::StartOther(const std::vector<std::string>& arguments) {
+  return std::make_unique<Program>(arguments, NextPrefix(), Options());
+}
+
 Completed World::Run(const std::vector<std::string>& arguments) {
-  return Program(arguments, NextPrefix(), Options()).Wait();
+  return StartOther(arguments)->Wait();
 }
 
 JsonRun World::KerfJson(std::vector<std::string> arguments) {

@@ -58,6 +58,7 @@ class World {
   // with a message_type, or if there is anything on standard error.
   JsonRun KerfJson(std::vector<std::string> arguments);
   // Any other program of the machine.
+  std::unique_ptr<Program> StartOther(const std::vector<std::string>& arguments);
   Completed Run(const std::vector<std::string>& arguments);
 
   // Backs up and returns the summary; the run must end with `exit_code`.

@@ -130,6 +130,7 @@ class Engine {
   absl::Status EmitReady(bool wait);
   void RunLane(Lane& lane);
   absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
+  static bool TakeReplacement(EntryWindow::Slot& slot);
   absl::Status FlushPacks();
   absl::Status Finish();
   absl::Status Publish();
@@ -158,7 +159,8 @@ class Engine {
   std::unique_ptr<MetadataUpload> metadata_;
   std::vector<std::thread> lane_threads_;
   store::v1::Snapshot snapshot_;
-  // Paths of files with content that could not be read.
+  // Paths to which further names of a file may not point: their content could not be read, or is
+  // that of another file.
   absl::flat_hash_set<std::string> dropped_;
 
   std::mutex mutex_;
@@ -337,6 +339,11 @@ absl::Status Engine::EmitReady(bool wait) {
       dropped_.insert(node.path);
       continue;
     }
+    if (slot->replaced.has_value()) {
+      // Further names of the old file are no names of the new one.
+      scanner_->ForgetHardLink(*slot->replaced);
+      dropped_.insert(node.path);
+    }
     if (dropped_.contains(node.hard_link_to)) {
       Warn(AbsolutePath(node.path), absl::NotFoundError("another name of it could not be read"));
       continue;
@@ -387,12 +394,26 @@ void Engine::RunLane(Lane& lane) {
   if (const absl::Status status = lane.WaitAnswered(); !status.ok()) Fail(status);
 }
 
+// Editors and package managers replace files all the time: what has the name now is backed up.
+bool Engine::TakeReplacement(EntryWindow::Slot& slot) {
+  BackupEntry& entry = slot.entry;
+  ScannedNode now{entry.tree.node, entry.identity};
+  if (!RescanFile(now).ok()) return false;
+  slot.replaced = entry.identity;
+  entry.tree.node = std::move(now.node);
+  entry.identity = now.identity;
+  return true;
+}
+
 // OK unless the lane has failed; a file that cannot be read is warned of and dropped.
 absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
   KERF_RETURN_IF_ERROR(failure());
   BackupEntry& entry = slot->entry;
   const std::string path = entry.tree.node.path;
   absl::StatusOr<FileSource> source = FileSource::Open(path, entry.identity);
+  if (absl::IsFailedPrecondition(source.status()) && TakeReplacement(*slot)) {
+    source = FileSource::Open(path, entry.identity);
+  }
   if (!source.ok()) {
     Warn(AbsolutePath(path), source.status());
     window_.DropParts(slot, 2);

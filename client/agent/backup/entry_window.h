@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "client/agent/fs/node.h"
@@ -29,6 +30,8 @@ class EntryWindow {
     // Parts that must be reported before the entry is complete: its recipe and its description.
     int open_parts = 0;
     bool dropped = false;
+    // What it was when it was scanned, if another file has taken its name since.
+    std::optional<NodeIdentity> replaced;
     State state = State::kPending;
   };
 

@@ -100,7 +100,9 @@ void ProgressDisplay::Show(double seconds) {
                                 {"counting", state.counting}});
     return;
   }
-  reporter_.Progress(Cat(verb_, "  ", FormatProgress(state, seconds)));
+  // Who sits at a terminal knows the verb, and may have 80 columns only.
+  const std::string verb = reporter_.live_progress() ? "" : verb_ + "  ";
+  reporter_.Progress(verb + FormatProgress(state, seconds));
 }
 
 }  // namespace kerf::agent

@@ -1,10 +1,12 @@
 #include "client/agent/cli/reporter.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
@@ -43,6 +45,15 @@ std::size_t Utf8Length(std::string_view text) {
 // A line on standard output waits at most so long for the next one; a listing of a million files
 // must not cost a million system calls.
 constexpr std::chrono::milliseconds kFlushInterval{100};
+
+// Columns of the terminal on standard error; no limit if it does not tell.
+std::size_t TerminalColumns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return std::numeric_limits<std::size_t>::max();
+  }
+  return size.ws_col;
+}
 
 void Write(std::FILE* file, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -118,6 +129,8 @@ void Reporter::Progress(std::string_view text) {
   }
   EraseProgress();
   if (text.empty()) return;
+  // A line that wraps could not be taken away again.
+  text = text.substr(0, TerminalColumns() - 1);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
   progress_shown_ = true;

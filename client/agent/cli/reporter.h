@@ -47,7 +47,8 @@ class Reporter {
   // reader is gone.
   absl::Status Flush();
 
-  // Replaces the progress line on a terminal; an empty text removes it. Elsewhere prints a line.
+  // Replaces the progress line on a terminal, as much of it as fits; an empty text removes it.
+  // Elsewhere prints a line. ASCII only.
   void Progress(std::string_view text);
 
  private:

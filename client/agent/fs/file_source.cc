@@ -69,14 +69,15 @@ int OpenForReading(int directory, const std::string& path) {
 
 absl::StatusOr<UniqueFd> OpenFile(const std::string& node_path, const std::string& absolute) {
   UniqueFd parent;
+  int directory = AT_FDCWD;
   std::string path = absolute;
   if (absolute.size() >= kMaxPathCallBytes) {
     const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     KERF_ASSIGN_OR_RETURN(parent, OpenBelow(root.get(), ParentOf(node_path), O_PATH | O_DIRECTORY));
+    directory = parent.get();
     path = NameOf(node_path);
   }
-  // The directory does not count where the path is absolute.
-  const int fd = OpenForReading(parent.get(), path);
+  const int fd = OpenForReading(directory, path);
   if (fd >= 0) return UniqueFd(fd);
   const int error = errno;
   if (error == ELOOP || error == ENXIO) {

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "client/agent/fs/testing/memory_snapshot.h"
 #include "client/agent/fs/testing/nasty_tree.h"
 #include "client/agent/fs/testing/temporary_directory.h"
+#include "client/agent/fs/unique_fd.h"
 #include "gmock/gmock.h"
 
 namespace kerf::agent {
@@ -330,6 +333,28 @@ TEST_F(RestorerTest, WithoutPrivileges) {
   });
   if (code == 77) GTEST_SKIP() << "this sandbox has one user only";
   EXPECT_EQ(code, 0);
+}
+
+// As `chattr +i`: not even root may change it. False where the file system or the user cannot.
+bool SetImmutable(const std::string& path, bool immutable) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  int flags = 0;
+  if (ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) != 0) return false;
+  flags = immutable ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+  return ioctl(fd.get(), FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+TEST_F(RestorerTest, AnImmutableFileInTheWayIsReportedAndTheRestIsThere) {
+  ASSERT_THAT(Restore({Directory("a"), File("a/b", "old"), File("a/c", "old")}).errors, IsEmpty());
+  if (!SetImmutable(target_ + "/a/b", true)) GTEST_SKIP() << "nothing can be made immutable here";
+  const RestoreReport report =
+      Restore({Directory("a"), File("a/b", "new"), File("a/c", "new")}, OverwritePolicy::kAlways);
+  EXPECT_TRUE(SetImmutable(target_ + "/a/b", false));
+  EXPECT_THAT(report.errors, ElementsAre(HasSubstr("a/b")));
+  EXPECT_EQ(TextOf(target_ + "/a/b"), "old");
+  EXPECT_EQ(TextOf(target_ + "/a/c"), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(target_ + "/a"), {}), 2)
+      << "no temporary file is left";
 }
 
 TEST_F(RestorerTest, ATargetThatCannotBeIsAnError) {

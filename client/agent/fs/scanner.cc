@@ -95,6 +95,37 @@ NodeKind KindOf(mode_t mode) {
   }
 }
 
+// What stat tells of any node; all else is empty.
+void FillFromStat(const struct stat& status, OwnerNames& owners, ScannedNode& scanned) {
+  Node& node = scanned.node;
+  node.kind = KindOf(status.st_mode);
+  node.mode = status.st_mode & 07777;
+  node.uid = status.st_uid;
+  node.gid = status.st_gid;
+  node.user = owners.User(status.st_uid);
+  node.group = owners.Group(status.st_gid);
+  node.modified = {status.st_mtim.tv_sec, static_cast<std::uint32_t>(status.st_mtim.tv_nsec)};
+  node.size_bytes = 0;
+  node.sparse = false;
+  node.extents.clear();
+  node.hard_link_to.clear();
+  node.link_target.clear();
+  node.device_number = 0;
+  node.xattrs.clear();
+  scanned.identity.device = status.st_dev;
+  scanned.identity.inode = status.st_ino;
+  scanned.identity.changed = {status.st_ctim.tv_sec,
+                              static_cast<std::uint32_t>(status.st_ctim.tv_nsec)};
+}
+
+// A path for system calls that take no directory: `plain`, or where that is too long the way
+// through the open directory.
+std::string CallPath(const std::string& plain, const UniqueFd& directory, std::string_view name) {
+  // The plain path is three times as fast.
+  if (plain.size() < kMaxPathCallBytes) return plain;
+  return Cat("/proc/self/fd/", directory.get(), "/", name);
+}
+
 // Lists the names of an open directory in byte order.
 absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>& names) {
   names.clear();
@@ -125,24 +156,6 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
   std::string result = resolved;
   std::free(resolved);
   return result;
-}
-
-// The node path of a root, "" for "/"; all its parents are directories.
-absl::StatusOr<std::string> ResolveRoot(const std::string& root) {
-  if (root.empty()) return absl::InvalidArgumentError("cannot back up an empty path");
-  const std::string_view name = NameOf(root);
-  std::string absolute;
-  if (name.empty() || name == "." || name == "..") {
-    KERF_ASSIGN_OR_RETURN(absolute, RealPath(root));
-  } else {
-    const std::string_view parent = std::string_view(root).substr(0, root.size() - name.size());
-    KERF_ASSIGN_OR_RETURN(absolute, RealPath(parent.empty() ? "." : std::string(parent)));
-    if (!absolute.ends_with('/')) absolute.push_back('/');
-    absolute.append(name);
-    struct stat status{};
-    if (lstat(absolute.c_str(), &status) != 0) return OsError(errno, "cannot back up", root);
-  }
-  return absolute.substr(1);
 }
 
 class TreeScanner : public Scanner {
@@ -264,25 +277,8 @@ bool TreeScanner::Visit(const std::string& name, ScannedNode& scanned) {
 
 absl::Status TreeScanner::Describe(const Frame& frame, const std::string& name,
                                    const struct stat& status, ScannedNode& scanned) {
+  FillFromStat(status, owners_, scanned);
   Node& node = scanned.node;
-  node.kind = KindOf(status.st_mode);
-  node.mode = status.st_mode & 07777;
-  node.uid = status.st_uid;
-  node.gid = status.st_gid;
-  node.user = owners_.User(status.st_uid);
-  node.group = owners_.Group(status.st_gid);
-  node.modified = {status.st_mtim.tv_sec, static_cast<std::uint32_t>(status.st_mtim.tv_nsec)};
-  node.size_bytes = 0;
-  node.sparse = false;
-  node.extents.clear();
-  node.hard_link_to.clear();
-  node.link_target.clear();
-  node.device_number = 0;
-  node.xattrs.clear();
-  scanned.identity.device = status.st_dev;
-  scanned.identity.inode = status.st_ino;
-  scanned.identity.changed = {status.st_ctim.tv_sec,
-                              static_cast<std::uint32_t>(status.st_ctim.tv_nsec)};
   if (node.kind == NodeKind::kFile) {
     node.size_bytes = static_cast<std::uint64_t>(status.st_size);
     if (status.st_nlink > 1) NoteHardLink(status, node);
@@ -296,9 +292,7 @@ absl::Status TreeScanner::Describe(const Frame& frame, const std::string& name,
     node.link_target.resize(static_cast<std::size_t>(length));
   }
   if (!options_.read_xattrs) return absl::OkStatus();
-  // The plain path is three times as fast as the one through the open directory.
-  std::string path = AbsolutePath(node.path);
-  if (path.size() >= kMaxPathCallBytes) path = Cat("/proc/self/fd/", frame.fd.get(), "/", name);
+  const std::string path = CallPath(AbsolutePath(node.path), frame.fd, name);
   if (absl::Status read = ReadXattrs(path, node.xattrs); !read.ok()) {
     // The node is worth more than its attributes.
     node.xattrs.clear();
@@ -356,11 +350,48 @@ void TreeScanner::Leave() {
 
 }  // namespace
 
+absl::StatusOr<std::string> ResolveRoot(const std::string& root) {
+  if (root.empty()) return absl::InvalidArgumentError("cannot back up an empty path");
+  const std::string_view name = NameOf(root);
+  std::string absolute;
+  if (name.empty() || name == "." || name == "..") {
+    KERF_ASSIGN_OR_RETURN(absolute, RealPath(root));
+  } else {
+    const std::string_view parent = std::string_view(root).substr(0, root.size() - name.size());
+    KERF_ASSIGN_OR_RETURN(absolute, RealPath(parent.empty() ? "." : std::string(parent)));
+    if (!absolute.ends_with('/')) absolute.push_back('/');
+    absolute.append(name);
+    struct stat status{};
+    if (lstat(absolute.c_str(), &status) != 0) return OsError(errno, "cannot back up", root);
+  }
+  return absolute;
+}
+
 absl::StatusOr<std::unique_ptr<Scanner>> MakeScanner(const std::vector<std::string>& roots,
                                                      ScanOptions options) {
   auto scanner = std::make_unique<TreeScanner>(std::move(options));
   KERF_RETURN_IF_ERROR(scanner->Start(roots));
   return scanner;
+}
+
+absl::Status RescanFile(ScannedNode& scanned) {
+  Node& node = scanned.node;
+  const std::string name(NameOf(node.path));
+  const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  KERF_ASSIGN_OR_RETURN(const UniqueFd parent,
+                        OpenBelow(root.get(), ParentOf(node.path), O_PATH | O_DIRECTORY));
+  struct stat status{};
+  if (fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return OsError(errno, "cannot stat", AbsolutePath(node.path));
+  }
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1) {
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("it was replaced during the backup: ", AbsolutePath(node.path))));
+  }
+  OwnerNames owners;
+  FillFromStat(status, owners, scanned);
+  node.size_bytes = static_cast<std::uint64_t>(status.st_size);
+  return ReadXattrs(CallPath(AbsolutePath(node.path), parent, name), node.xattrs);
 }
 
 std::string AbsolutePath(const std::string& node_path) { return "/" + node_path; }

@@ -60,11 +60,22 @@ class Scanner {
   virtual void ForgetHardLink(const NodeIdentity& identity) = 0;
 };
 
+// Where a root lies: absolute, all its parents directories (symlinks among them resolved, as the
+// kernel does), without "." and ".."; "/" for the root of the file system. NotFound, ... as from
+// realpath(3) and lstat(2); InvalidArgument if it is empty.
+absl::StatusOr<std::string> ResolveRoot(const std::string& root);
+
 // Roots are relative to the working directory or absolute. A root that does not exist or cannot be
 // reached is reported through on_error; if that is true for all of them, the first error is
 // returned. InvalidArgument if there is none.
 absl::StatusOr<std::unique_ptr<Scanner>> MakeScanner(const std::vector<std::string>& roots,
                                                      ScanOptions options);
+
+// Looks again at a file that was replaced after the scan: all of `scanned` but its path becomes
+// that of what is there now. FailedPrecondition if that is no regular file or has several names;
+// NotFound,
+// ... as from open(2) and stat(2).
+absl::Status RescanFile(ScannedNode& scanned);
 
 // The path of a node as the scanned machine knows it: with '/' in front.
 std::string AbsolutePath(const std::string& node_path);

@@ -153,6 +153,49 @@ TEST_F(ScannerTest, AFileThatVanishesIsReported) {
   EXPECT_TRUE(seen.contains(directory_.NodePath("tree/sub.txt")));
 }
 
+TEST_F(ScannerTest, ADirectoryThatVanishesIsReported) {
+  MakeSmallTree();
+  std::filesystem::create_directory(directory_ / "tree/next");
+  WriteFile(directory_ / "tree/next/x");
+  std::vector<std::string> errors;
+  ScanOptions options;
+  options.on_error = [&](const std::string& path, const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    errors.push_back(path);
+  };
+  auto scanner = MakeScanner({directory_ / "tree", directory_ / "tree-2"}, options);
+  ASSERT_TRUE(scanner.ok());
+  ScannedNode scanned;
+  std::vector<std::string> seen;
+  while ((*scanner)->Next(scanned)) {
+    if (IsAtOrBelow(scanned.node.path, directory_.NodePath("tree")))
+      seen.push_back(scanned.node.path);
+    // One that is still to come, and later the one in which it stands, with what is around it.
+    if (NameOf(scanned.node.path) == "b") std::filesystem::remove_all(directory_ / "tree/next");
+    if (NameOf(scanned.node.path) == "inner") std::filesystem::remove_all(directory_ / "tree/sub");
+  }
+  EXPECT_THAT(errors, ElementsAre(directory_ / "tree/next", directory_ / "tree/sub/inner/deep",
+                                  directory_ / "tree/sub/x.o"));
+  EXPECT_THAT(seen, ElementsAre(directory_.NodePath("tree"), directory_.NodePath("tree/a"),
+                                directory_.NodePath("tree/b"), directory_.NodePath("tree/sub"),
+                                directory_.NodePath("tree/sub/inner"),
+                                directory_.NodePath("tree/sub.txt")));
+  EXPECT_EQ(scanned.node.path, directory_.NodePath("tree-2/z")) << "it went on";
+}
+
+TEST_F(ScannerTest, ADirectoryThatBecomesASymlinkIsNotFollowed) {
+  MakeSmallTree();
+  auto scanner = MakeScanner({directory_ / "tree"}, {});
+  ASSERT_TRUE(scanner.ok());
+  ScannedNode scanned;
+  while ((*scanner)->Next(scanned)) {
+    EXPECT_NE(NameOf(scanned.node.path), "z");
+    if (NameOf(scanned.node.path) != "b") continue;
+    std::filesystem::remove_all(directory_ / "tree/sub");
+    std::filesystem::create_symlink(directory_ / "tree-2", directory_ / "tree/sub");
+  }
+}
+
 TEST_F(ScannerTest, HardLinksPointToTheFirstThatWasStored) {
   MakeSmallTree();
   std::filesystem::create_hard_link(directory_ / "tree/b", directory_ / "tree/c");

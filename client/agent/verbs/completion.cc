@@ -125,7 +125,8 @@ std::string Bash(const CLI::App& app) {
       "    esac\n"
       "  done\n"
       "  case $verb in\n",
-      cases, "    *) values='", Words(app), "' ;;\n  esac\n  words+=' ", FlagNames(app.get_options()),
+      cases, "    *) values='", Words(app), "' ;;\n  esac\n  words+=' ",
+      FlagNames(app.get_options()),
       "'\n"
       "  [ -z \"$skip\" ] || values=\n"
       "  case $word in\n",

@@ -1,0 +1,167 @@
+// What may be given as PATH, and what of it a snapshot then holds.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "e2e/round_trip.h"
+
+namespace kerf::e2e {
+namespace {
+
+using agent::testing::RemoveTree;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Paths : public RoundTrip {
+ protected:
+  Paths() {
+    std::filesystem::create_directories(tree_ + "/sub/inner");
+    WriteText(tree_ + "/a", "a");
+    WriteText(tree_ + "/sub/b", "b");
+    WriteText(tree_ + "/sub/inner/c", "c");
+  }
+
+  std::vector<std::string> PathsOf(const nlohmann::json& summary) {
+    std::vector<std::string> paths;
+    for (const nlohmann::json& snapshot : world_.KerfJson({"snapshots"}).Of("snapshot")) {
+      if (snapshot["snapshot"] != summary["snapshot"]) continue;
+      for (const nlohmann::json& path : snapshot["paths"]) paths.push_back(path["path"]);
+    }
+    return paths;
+  }
+};
+
+TEST_F(Paths, HoweverItIsWrittenItIsTheSame) {
+  const nlohmann::json plain = world_.Backup({tree_});
+  const std::vector<std::string> everything = List("latest");
+  EXPECT_THAT(PathsOf(plain), ElementsAre(tree_));
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {tree_, tree_}, {"tree"}, {"./tree/"}, {tree_ + "/sub/.."}, {"tree//", "tree/."}}) {
+    const nlohmann::json summary = world_.Backup(arguments);
+    EXPECT_EQ(List("latest"), everything) << arguments[0];
+    EXPECT_THAT(PathsOf(summary), ElementsAre(tree_)) << arguments[0];
+    EXPECT_TRUE(summary["parent"].is_string()) << "the same paths have the same history";
+    EXPECT_NE(summary["parent"], "") << arguments[0];
+  }
+}
+
+TEST_F(Paths, OneInsideOfAnotherIsThereOnce) {
+  world_.Backup({tree_});
+  const std::vector<std::string> everything = List("latest");
+  EXPECT_EQ(world_.Backup({"tree/sub", tree_, "tree/sub/inner/c"})["files"], 3);
+  EXPECT_EQ(List("latest"), everything);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+}
+
+TEST_F(Paths, TheirOrderDoesNotMatter) {
+  std::filesystem::create_directory(world_ / "other");
+  const nlohmann::json first = world_.Backup({"tree", "other"});
+  const nlohmann::json second = world_.Backup({"other", "tree"});
+  EXPECT_EQ(second["parent"], first["snapshot"]);
+  EXPECT_EQ(PathsOf(second), PathsOf(first));
+}
+
+TEST_F(Paths, ASymlinkIsASymlinkAndWithASlashWhatItPointsTo) {
+  std::filesystem::create_symlink("tree/sub", world_ / "link");
+  world_.Backup({"link"});
+  EXPECT_THAT(List("latest:" + (world_ / "link")), ElementsAre(world_ / "link"));
+  world_.Backup({"link/"});
+  EXPECT_THAT(List("latest:" + tree_), ElementsAre(tree_, tree_ + "/sub", tree_ + "/sub/b",
+                                                   tree_ + "/sub/inner", tree_ + "/sub/inner/c"));
+  // As the kernel understands it: the parent of what the link points to.
+  world_.Backup({"link/../a"});
+  EXPECT_THAT(List("latest:" + tree_), ElementsAre(tree_, tree_ + "/a"));
+}
+
+TEST_F(Paths, AFileAloneIsEnough) {
+  world_.Backup({"tree/sub/b"});
+  EXPECT_THAT(List("latest:" + tree_), ElementsAre(tree_, tree_ + "/sub", tree_ + "/sub/b"));
+  EXPECT_EQ(Restore("latest:" + tree_ + "/sub/b").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/b"), "b");
+}
+
+TEST_F(Paths, AnEmptyOneIsAMistake) {
+  // `kerf backup "$UNSET"` must not back up wherever it is.
+  const JsonRun run = world_.KerfJson({"backup", ""});
+  EXPECT_EQ(run.exit_code, kUsage);
+  EXPECT_THAT(std::string(run.Only("error")["message"]), HasSubstr("empty"));
+  EXPECT_EQ(world_.KerfJson({"backup", "tree", ""}).exit_code, kUsage);
+}
+
+TEST_F(Paths, HardLinksAcrossSeveral) {
+  std::filesystem::create_directory(world_ / "other");
+  std::filesystem::create_hard_link(tree_ + "/sub/b", world_ / "other/b");
+  std::filesystem::create_hard_link(tree_ + "/sub/b", world_ / "zzz");
+  EXPECT_EQ(world_.Backup({"zzz", "tree/sub", "other"})["total_bytes"], 2) << "b once, and c";
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  struct stat first{};
+  ASSERT_EQ(stat((target_ + tree_ + "/sub/b").c_str(), &first), 0);
+  EXPECT_EQ(first.st_nlink, 3u);
+  for (const std::string& name : {world_ / "other/b", world_ / "zzz"}) {
+    struct stat other{};
+    ASSERT_EQ(stat((target_ + name).c_str(), &other), 0) << name;
+    EXPECT_EQ(other.st_ino, first.st_ino) << name;
+    EXPECT_EQ(ReadText(target_ + name), "b") << name;
+  }
+}
+
+TEST_F(Paths, AStoreInsideOfThem) {
+  world_.SetEnvironment("KERF_STORE", tree_ + "/sub/store");
+  world_.Backup({"tree"});
+  world_.Backup({"tree", tree_ + "/sub/store/packs"});
+  for (const std::string& path : List("latest")) EXPECT_THAT(path, Not(HasSubstr("/store/")));
+  EXPECT_EQ(world_.Backup({"tree"})["files"], 3);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+}
+
+// `/` of a small world, in which /other is a file system of its own.
+class RootPath : public RoundTrip {
+ protected:
+  // Runs `command` with / as above, in a mount namespace of its own.
+  Completed InSmallRoot(const std::string& command) {
+    const std::string kerf = std::filesystem::canonical(BuiltProgram("client/agent/kerf"));
+    return world_.Run(
+        {"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/sh", "-ec",
+         Cat("mkdir -p root; mount -t tmpfs none root; cd root\n"
+             "mkdir usr proc tree other world; touch kerf tree/file\n"
+             "for name in bin lib lib64; do cp -P /$name . || true; done\n"
+             "mount --rbind /usr usr; mount --rbind /proc proc; mount --bind ",
+             kerf, " kerf; mount --bind .. world; mount -t tmpfs none other; touch other/file\n",
+             "exec /usr/sbin/chroot . /kerf ", command, " --store /world/store",
+             " --server unix:/world/server/kerfd.sock")});
+  }
+};
+
+TEST_F(RootPath, WithItsFileSystemAlone) {
+  const Completed can = world_.Run({"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/true"});
+  if (can.exit_code != 0) GTEST_SKIP() << "no namespaces here: " << can.err;
+  const Completed one = InSmallRoot("backup / --one-file-system");
+  ASSERT_EQ(one.exit_code, kOk) << one.out << one.err;
+  std::vector<std::string> paths = List("latest");
+  EXPECT_THAT(paths, Contains("/tree/file"));
+  EXPECT_THAT(paths, Contains("/other")) << "a mount point, as an empty directory";
+  EXPECT_THAT(paths, Contains("/usr"));
+  EXPECT_THAT(paths, Not(Contains("/other/file")));
+  EXPECT_THAT(paths, Not(Contains("/usr/bin")));
+
+  const Completed all = InSmallRoot("backup / --exclude '/usr/*' --exclude /proc --exclude /world");
+  ASSERT_EQ(all.exit_code, kOk) << all.out << all.err;
+  paths = List("latest");
+  EXPECT_THAT(paths, Contains("/other/file"));
+  EXPECT_THAT(paths, Contains("/tree/file"));
+
+  // A root on another file system is a root.
+  const Completed named = InSmallRoot("backup /tree /other --one-file-system");
+  ASSERT_EQ(named.exit_code, kOk) << named.out << named.err;
+  EXPECT_THAT(List("latest"), ElementsAre("/other", "/other/file", "/tree", "/tree/file"));
+}
+
+}  // namespace
+}  // namespace kerf::e2e

@@ -1,0 +1,121 @@
+// What a person meets on a bad day: a full disk, a store that may not be written, an interrupted
+// run.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "e2e/round_trip.h"
+
+namespace kerf::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Trouble : public RoundTrip {
+ protected:
+  Trouble() { std::filesystem::create_directory(tree_); }
+
+  void WriteNoise(const std::string& name, std::size_t size_bytes) {
+    std::string noise(size_bytes, '\0');
+    std::ifstream("/dev/urandom").read(noise.data(), static_cast<std::streamsize>(size_bytes));
+    WriteText(tree_ + "/" + name, noise);
+  }
+
+  // Runs `kerf ARGUMENTS` where the folder "full" is a file system of 2 MiB.
+  Completed WithSmallDisk(const std::string& arguments) {
+    std::filesystem::create_directory(world_ / "full");
+    return world_.Run({"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/sh", "-ec",
+                       Cat("mount -t tmpfs -o size=2m none full\n", "exec ",
+                           BuiltProgram("client/agent/kerf"), " ", arguments)});
+  }
+
+  bool HasNamespaces() {
+    return world_.Run({"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/true"}).exit_code ==
+           0;
+  }
+};
+
+TEST_F(Trouble, AFullDiskEndsABackup) {
+  if (!HasNamespaces()) GTEST_SKIP() << "no namespaces here";
+  WriteNoise("noise", 4 << 20);
+  const Completed run = WithSmallDisk("backup tree --store full/store");
+  EXPECT_EQ(run.exit_code, kQuota);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("full/store"), HasSubstr("No space left")));
+}
+
+TEST_F(Trouble, AFullDiskEndsARestoreAtOnce) {
+  if (!HasNamespaces()) GTEST_SKIP() << "no namespaces here";
+  for (int i = 0; i < 40; ++i) WriteNoise(Cat("noise-", i), 200'000);
+  world_.Backup({"tree"});
+  const Completed run = WithSmallDisk("restore latest --target full/target");
+  EXPECT_EQ(run.exit_code, kQuota);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("full/target"), HasSubstr("No space left")));
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+}
+
+TEST_F(Trouble, AStoreThatMayNotBeWrittenCanStillBeRead) {
+  WriteText(tree_ + "/file", "old");
+  world_.Backup({"tree"});
+  WriteText(tree_ + "/file", "new and longer");
+  const std::string store = world_.store();
+  const auto allow = [&](std::filesystem::perm_options how) {
+    for (const auto& entry : std::filesystem::directory_iterator(store)) {
+      std::filesystem::permissions(entry, std::filesystem::perms::owner_write, how);
+    }
+    std::filesystem::permissions(store, std::filesystem::perms::owner_write, how);
+  };
+  allow(std::filesystem::perm_options::remove);
+  world_.DropPrivileges();
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"backup", "tree"}, {"forget", "latest"}, {"gc"}}) {
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_EQ(run.exit_code, kFailure) << arguments[0];
+    EXPECT_EQ(run.Only("error")["code"], "PERMISSION_DENIED") << arguments[0];
+    EXPECT_THAT(std::string(run.Only("error")["message"]), HasSubstr(store)) << arguments[0];
+  }
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"snapshots"},
+                                             {"ls", "latest"},
+                                             {"stats"},
+                                             {"verify", "--read-data"},
+                                             {"restore", "latest", "--target", target_}}) {
+    EXPECT_EQ(world_.KerfJson(arguments).exit_code, kOk) << arguments[0];
+  }
+  EXPECT_EQ(ReadText(target_ + tree_ + "/file"), "old");
+  allow(std::filesystem::perm_options::add);
+  EXPECT_EQ(world_.Backup({"tree"})["files"], 1);
+}
+
+TEST_F(Trouble, AnInterruptedBackupEndsWith130AndTheNextOneIsWhole) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    WriteNoise("noise", 3 << 20);
+    const std::string fifo = world_ / Cat("excludes-", number);
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+    // It waits for the patterns until the signal is there.
+    const auto kerf = world_.Start({"backup", "tree", "--exclude-from", fifo});
+    std::ofstream patterns(fifo);
+    kerf->Signal(number);
+    patterns << "*.o\n";
+    patterns.close();
+    const Completed end = kerf->Wait();
+    EXPECT_EQ(end.exit_code, kInterrupted);
+    EXPECT_THAT(end.err, HasSubstr("interrupted"));
+    EXPECT_EQ(std::count(end.err.begin(), end.err.end(), '\n'), 1) << end.err;
+  }
+  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), IsEmpty());
+  EXPECT_EQ(world_.Backup({"tree"})["files"], 1);
+  EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+}
+
+}  // namespace
+}  // namespace kerf::e2e
