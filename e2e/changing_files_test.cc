@@ -15,14 +15,13 @@
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "client/agent/fs/unique_fd.h"
+#include "base/unique_fd.h"
 #include "e2e/file_lease.h"
 #include "e2e/round_trip.h"
 
 namespace kerf::e2e {
 namespace {
 
-using agent::UniqueFd;
 using agent::testing::RemoveTree;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

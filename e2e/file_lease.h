@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "client/agent/fs/unique_fd.h"
+#include "base/unique_fd.h"
 
 namespace kerf::e2e {
 
@@ -34,7 +34,7 @@ class FileLease {
   }
 
  private:
-  const agent::UniqueFd holder_;
+  const UniqueFd holder_;
   bool held_ = false;
 };
 

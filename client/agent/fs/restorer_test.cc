@@ -15,11 +15,11 @@
 
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "base/unique_fd.h"
 #include "client/agent/fs/testing/compare_trees.h"
 #include "client/agent/fs/testing/memory_snapshot.h"
 #include "client/agent/fs/testing/nasty_tree.h"
 #include "client/agent/fs/testing/temporary_directory.h"
-#include "client/agent/fs/unique_fd.h"
 #include "gmock/gmock.h"
 
 namespace kerf::agent {
