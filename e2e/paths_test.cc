@@ -12,7 +12,6 @@
 namespace kerf::e2e {
 namespace {
 
-using agent::testing::RemoveTree;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
