@@ -120,11 +120,11 @@ TEST_F(ChunkReaderTest, OfADamagedCopyAndASoundOneTheSoundOneIsRead) {
 
 TEST_F(ChunkReaderTest, ABlockThatManyThreadsWantIsDecompressedOnce) {
   PackWriterOptions options = store_.writer_options();
-  options.block_bytes = 4u << 20;
+  options.block_bytes = 32u << 20;
   PackWriter writer(std::move(options));
   std::vector<std::string> chunks;
   for (int number = 0; number < 8; ++number) {
-    chunks.push_back(std::string(256 * 1024, static_cast<char>('a' + number)));
+    chunks.push_back(Noise(random_, std::size_t{2} << 20));
     const std::string& chunk = chunks.back();
     ASSERT_TRUE(writer
                     .Add(RefOf(chunk).digest,

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <map>
 
+#include "base/random.h"
 #include "base/strings.h"
+#include "base/test_seed.h"
 #include "client/agent/store/collection_plan.h"
 #include "client/agent/store/pending.h"
 #include "client/agent/store/testing/disk_hook.h"
@@ -101,11 +103,9 @@ TEST_F(CollectionTest, WhatIsForgottenGoesAndTheRestStays) {
   ASSERT_TRUE(test_.store().RemoveSnapshot(first.id()).ok());
   const auto report = Collect();
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->deleted_pack_count, 1u);
-  EXPECT_EQ(report->rewritten_pack_count, 0u);
+  EXPECT_GT(report->deleted_pack_count, 0u);
   EXPECT_GT(report->condemned_chunk_count, 0u);
   EXPECT_LT(report->stored_bytes_after, report->stored_bytes_before);
-  EXPECT_EQ(test_.PackFiles().size(), 1u);
   EXPECT_FALSE(index_.locators.contains(RefOf(Big('a')).digest));
   EXPECT_TRUE(index_.locators.contains(RefOf(Big('b')).digest));
   ExpectIndexTrue();
@@ -192,19 +192,20 @@ TEST_F(CollectionTest, OldFilesOfDeadAgentsGo) {
   EXPECT_TRUE(std::filesystem::exists(store.temporary_directory() + "/new"));
 }
 
+// Of two copies, a collection keeps the one whose pack comes last, and ids are random: many pairs.
+constexpr char kLetters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
+
 TEST_F(CollectionTest, ARedundantCopyStaysWhenTheOtherOneHasRotted) {
-  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
-  ChunkIndex packs(test_.store().packs_directory());
-  // Of two copies either may be the one that the collection keeps.
-  for (int round = 0; round < 2; ++round) {
-    const SealedPack copy = test_.WritePack({Big('a')});
-    if (round == 0) continue;
+  const ChunkIndex packs(test_.store().packs_directory());
+  for (const char letter : kLetters) {
+    test_.WriteSnapshot({{std::string(1, letter), {Big(letter)}}});
+    const SealedPack copy = test_.WritePack({Big(letter)});
     const std::string path = packs.PackPath(copy.id);
     std::string bytes = ReadTestFile(path);
     bytes[copy.footer.blocks.front().offset + 20] ^= 1;
     WriteTestFile(path, bytes);
   }
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 2; ++round) {
     const auto report = Collect();
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
@@ -212,24 +213,53 @@ TEST_F(CollectionTest, ARedundantCopyStaysWhenTheOtherOneHasRotted) {
 }
 
 TEST_F(CollectionTest, APackWhoseNameIsNotDurableIsNotCountedOn) {
-  test_.WriteSnapshot({{"a", {Big('a')}}});
-  hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "/packs/",
-                               absl::UnknownError("Input/output error")));
-  {
+  for (const char letter : kLetters) {
+    const std::string chunk = Big(letter);
+    test_.WriteSnapshot({{std::string(1, letter), {chunk}}});
+    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "/packs/",
+                                 absl::UnknownError("Input/output error")));
     PackWriter writer(test_.writer_options());
-    const std::string chunk = Big('a');
     ASSERT_TRUE(writer
                     .Add(RefOf(chunk).digest,
                          {reinterpret_cast<const std::uint8_t*>(chunk.data()), chunk.size()})
                     .ok());
     EXPECT_FALSE(writer.Flush().ok());
+    hook_.RefuseWith({});
   }
-  hook_.RefuseWith({});
-  ASSERT_EQ(test_.PackFiles().size(), 2u);
   ASSERT_TRUE(Collect().ok());
-  const TemporaryFolder after;
-  hook_.CutPower(after.path());
-  EXPECT_TRUE(TestStore(after.path()).RestoreAll().ok());
+  Random random(TestSeed());
+  // That a pack is deleted may survive where the name of another does not.
+  for (int cut = 0; cut < 20; ++cut) {
+    const TemporaryFolder after(TemporaryFolder::Place::kMemory);
+    hook_.CutPower(after.path(), DiskModel::Survival::kSome, random);
+    const absl::Status restored = TestStore(after.path()).RestoreAll();
+    EXPECT_TRUE(restored.ok()) << restored;
+  }
+}
+
+// Both agents have looked for a plan before there was one, so only the collection can see them.
+TEST_F(CollectionTest, WhatIsPublishedBeforeThePlanIsSeen) {
+  test_.WritePack({Big('a')});
+  test_.WritePack({Big('b')});
+  index_.CommitAll(test_.store());
+  std::string pending_id;
+  options_.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kMarked) {
+      std::vector<std::string> metadata;
+      store::v1::Snapshot checked = test_.Describe({{"a", {Big('a')}}}, metadata);
+      store::v1::Snapshot pending = test_.Describe({{"b", {Big('b')}}}, metadata);
+      test_.WritePack(metadata);
+      EXPECT_TRUE(test_.store().WriteSnapshot(checked).ok());
+      EXPECT_TRUE(PublishPending(test_.store(), pending).ok());
+      pending_id = pending.id();
+    }
+    return step == CollectionStep::kMoved ? ConfirmPending(test_.store(), pending_id)
+                                          : absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+  EXPECT_EQ(test_.store().ListSnapshots()->snapshots.size(), 2u);
+  ExpectIndexTrue();
 }
 
 TEST_F(CollectionTest, ASnapshotThatIsGoneDoesNotComeBackWithoutItsChunks) {

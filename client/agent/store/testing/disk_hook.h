@@ -40,9 +40,12 @@ class DiskHook final : public FileHook {
 
   // What is there if the power goes now and nothing survives that was not synced.
   void CutPower(const std::string& target) {
+    Random unused(0);
+    CutPower(target, DiskModel::Survival::kNothing, unused);
+  }
+  void CutPower(const std::string& target, DiskModel::Survival survival, Random& random) {
     const std::lock_guard lock(mutex_);
-    Random random(0);
-    disk_.Materialise(target, DiskModel::Survival::kNothing, random);
+    disk_.Materialise(target, survival, random);
   }
 
   // True if the chunk would be in a pack then. `store` lies in the root.

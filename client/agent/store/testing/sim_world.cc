@@ -33,6 +33,8 @@ absl::StatusOr<std::uint64_t> SimIndex::AdvanceEpoch(std::uint64_t epoch) {
 absl::StatusOr<std::uint64_t> SimIndex::Forget(std::uint64_t /*epoch*/,
                                                std::span<const StoredChunk> chunks) {
   std::uint64_t count = 0;
+  // What a replica has that is behind by this call.
+  if (world_.random.OneIn(2)) world_.KeepBackup();
   for (const StoredChunk& chunk : chunks) {
     world_.Interleave();
     const auto found = state.entries.find(chunk.digest);
@@ -259,8 +261,7 @@ void SimWorld::Step(bool collections) {
       }
       return;
     case 4:
-      backups_.push_back(index.state);
-      return;
+      return KeepBackup();
     case 5:
     case 6:
     case 7:
@@ -280,11 +281,15 @@ void SimWorld::Step(bool collections) {
 void SimWorld::Interleave() {
   if (!random.OneIn(2)) return;
   // A whole backup may fit between two steps of a collection.
-  if (random.OneIn(12)) {
-    SimAgent& swift = *agents_[random.Below(agents_.size())];
-    for (int step = 0; step < kSwiftSteps; ++step) swift.Step();
-  }
+  if (random.OneIn(12)) BackUpSwiftly();
   for (std::uint64_t count = random.Between(1, 8); count > 0; --count) Step(false);
+}
+
+void SimWorld::KeepBackup() { backups_.push_back(index.state); }
+
+void SimWorld::BackUpSwiftly() {
+  SimAgent& swift = *agents_[random.Below(agents_.size())];
+  for (int step = 0; step < kSwiftSteps; ++step) swift.Step();
 }
 
 absl::Status SimWorld::Collect(bool may_crash) {
@@ -292,7 +297,9 @@ absl::Status SimWorld::Collect(bool may_crash) {
   options.max_waste_ratio = random.OneIn(2) ? 0 : 0.5;
   options.thread_count = 1;
   bool crashed = false;
-  options.on_step = [&](CollectionStep /*step*/) {
+  options.on_step = [&](CollectionStep step) {
+    // Whoever checks its snapshot here sees no plan yet.
+    if (step == CollectionStep::kMarked) BackUpSwiftly();
     Interleave();
     crashed = may_crash && random.OneIn(30);
     return crashed ? absl::CancelledError("crash") : absl::OkStatus();

@@ -115,6 +115,8 @@ class SimWorld {
   absl::Status Run(int step_count);
   // Lets one agent back up until its snapshot is checked.
   absl::Status BackUp();
+  // The index may be set back to what it is now.
+  void KeepBackup();
   // Some steps of agents and of the network; called from within a collection.
   void Interleave();
 
@@ -140,6 +142,8 @@ class SimWorld {
   void Step(bool collections);
   void Deliver();
   void ForgetSnapshot();
+  // One agent, while all others stand still.
+  void BackUpSwiftly();
   absl::Status Collect(bool may_crash);
   // Everything that the index would call DUPLICATE is there.
   absl::Status CheckIndex();
