@@ -221,9 +221,12 @@ TEST_P(FloodOfConnectionsTest, IsRefusedBeyondMaxStreams) {
     flood.Open(Connect(), kStreams / GetParam());
   }
   ASSERT_TRUE(flood.AwaitAnswers());
-  EXPECT_EQ(flood.taken_count(), kMaxStreams - 1);
-  EXPECT_EQ(flood.refusals(),
-            (std::map<std::string, std::size_t>{{kTooManyStreams, kStreams - (kMaxStreams - 1)}}));
+  // All places beside that of the innocent; the stream before it may not have left its own yet.
+  EXPECT_LE(flood.taken_count(), kMaxStreams - 1);
+  EXPECT_GE(flood.taken_count(), kMaxStreams - 2);
+  EXPECT_EQ(
+      flood.refusals(),
+      (std::map<std::string, std::size_t>{{kTooManyStreams, kStreams - flood.taken_count()}}));
   ExpectWhole(innocent);
   const std::uint64_t grown_mib = GrownMiB();
   Report("a full server", flood, grown_mib);

@@ -260,7 +260,7 @@ void StreamRegistry::Add(std::shared_ptr<UploadStream> stream) {
     const std::lock_guard lock(mutex_);
     // A drain may have come between Enter and here.
     if (is_draining_) drain = drain_;
-    streams_.emplace(stream.get(), std::move(stream));
+    streams_[&added] = std::move(stream);
   }
   if (drain.has_value()) added.Drain(*drain);
 }
