@@ -1,6 +1,7 @@
 // kerfd: reads settings, opens the index, serves until it is told to stop.
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,10 @@
 namespace kerf {
 namespace {
 
+// Memory that streams give back is kept up to this, in each of malloc's arenas: else the pages of
+// the same few messages go back to the system and are faulted in again for each of them, a tenth of
+// kerfd's CPU time.
+constexpr int kKeptHeapBytes = 16 << 20;
 constexpr int kFailureExitCode = 1;
 constexpr int kUsageExitCode = 2;
 // How often a draining kerfd looks whether its streams have ended.
@@ -138,6 +143,8 @@ absl::Status Serve(const Settings& settings) {
 }
 
 int Main(int argc, char** argv) {
+  mallopt(M_TRIM_THRESHOLD, kKeptHeapBytes);
+  mallopt(M_MMAP_THRESHOLD, kKeptHeapBytes);
   const SettingsResult result = ReadSettings(argc, argv, environ);
   if (result.exit_code.has_value()) {
     std::fputs(result.output.c_str(), *result.exit_code == 0 ? stdout : stderr);

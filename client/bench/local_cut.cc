@@ -1,13 +1,12 @@
 #include "client/bench/local_cut.h"
 
-#include <xxhash.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "client/bench/process_costs.h"
+#include "kernels/fingerprint/xxh3.h"
 
 namespace kerf::bench {
 namespace {
@@ -66,7 +65,7 @@ LocalPass MeasureLocal(const Chunker& chunker, DigestAlgorithm digest, std::span
 void AddChecks(Bytes file, LocalChunks& chunks) {
   std::uint64_t begin = 0;
   for (LocalChunk& chunk : chunks) {
-    chunk.check = XXH3_64bits(file.data() + begin, chunk.end_offset - begin);
+    chunk.check = Xxh3Of64(file.subspan(begin, chunk.end_offset - begin));
     begin = chunk.end_offset;
   }
 }

@@ -1,13 +1,13 @@
 #include "kernels/fingerprint/digest.h"
 
 #include <openssl/evp.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "base/check.h"
 #include "kernels/fingerprint/blake3.h"
+#include "kernels/fingerprint/xxh3.h"
 
 namespace kerf {
 namespace {
@@ -55,11 +55,9 @@ void Sha256(Bytes bytes, Digest& digest) {
 }
 
 void Xxh3(Bytes bytes, Digest& digest) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, hash);
+  const Xxh3Digest hash = Xxh3Of128(bytes);
   digest = Digest{};
-  std::copy(std::begin(canonical.digest), std::end(canonical.digest), digest.bytes.begin());
+  std::copy(hash.begin(), hash.end(), digest.bytes.begin());
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ constexpr std::uint64_t kMaxWindowBytes = 4 * kMiB;
 // gRPC answers larger messages itself, without kerf's details; the margin lets kerf answer those
 // that are a little too large.
 constexpr int kMessageMarginBytes = 64 * 1024;
-constexpr std::size_t kCutBufferBytes = 1 << 20;
+// Half of a second-level cache: what is cut there is fingerprinted and checked there.
+constexpr std::size_t kCutBufferBytes = 512 * 1024;
 // Answers that wait for a client: those of about 20 MiB of data.
 constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
 constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;

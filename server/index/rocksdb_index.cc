@@ -126,12 +126,12 @@ class RocksDbIndex : public Index {
   std::uint64_t EpochOf(const RepositoryId& repository);
   // Holds the stripes of the entries while it lives; taken in order, so that nobody waits in a
   // circle.
-  Stripes Lock(std::span<const IndexEntry> entries);
+  Stripes Lock(std::span<const IndexEntry* const> entries);
   absl::Status CommitBatch(const RepositoryId& repository, std::string_view prefix,
-                           std::uint64_t session_epoch, std::span<const IndexEntry> entries,
+                           std::uint64_t session_epoch, std::span<const IndexEntry* const> sorted,
                            bool replace);
   absl::StatusOr<std::uint64_t> ForgetBatch(const RepositoryId& repository, std::string_view prefix,
-                                            std::span<const IndexEntry> entries);
+                                            std::span<const IndexEntry* const> sorted);
   // Writes the batch, and with it that there are `added_count` more entries (modulo 2^64).
   absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
                      std::uint64_t added_count);
@@ -189,9 +189,9 @@ absl::Status RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t 
   return absl::OkStatus();
 }
 
-RocksDbIndex::Stripes RocksDbIndex::Lock(std::span<const IndexEntry> entries) {
+RocksDbIndex::Stripes RocksDbIndex::Lock(std::span<const IndexEntry* const> entries) {
   std::bitset<kStripeCount> wanted;
-  for (const IndexEntry& entry : entries) wanted.set(entry.digest.bytes[0] >> (8 - kStripeBits));
+  for (const IndexEntry* entry : entries) wanted.set(entry->digest.bytes[0] >> (8 - kStripeBits));
   Stripes held;
   for (std::size_t index = 0; index < kStripeCount; ++index) {
     if (wanted[index]) held[index] = std::unique_lock(stripes_[index]);
@@ -213,11 +213,10 @@ absl::Status RocksDbIndex::Write(const RepositoryId& repository, rocksdb::WriteB
 
 absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::string_view prefix,
                                        std::uint64_t session_epoch,
-                                       std::span<const IndexEntry> entries, bool replace) {
-  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+                                       std::span<const IndexEntry* const> sorted, bool replace) {
   Batch batch(repository, prefix);
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
-  const Stripes held = Lock(entries);
+  const Stripes held = Lock(sorted);
   const std::uint64_t repository_epoch = EpochOf(repository);
   KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
   rocksdb::WriteBatch writes;
@@ -249,8 +248,10 @@ absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t 
   const auto inside = fence_.EnterCommit();
   KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, EpochOf(repository)));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
-  for (std::size_t begin = 0; begin < entries.size(); begin += kBatchCount) {
-    const auto part = entries.subspan(begin, std::min(kBatchCount, entries.size() - begin));
+  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
+    const auto part =
+        std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
     KERF_RETURN_IF_ERROR(CommitBatch(repository, prefix, session_epoch, part, replace));
   }
   if (!options_.sync_commits) return absl::OkStatus();
@@ -259,11 +260,10 @@ absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t 
 
 absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repository,
                                                         std::string_view prefix,
-                                                        std::span<const IndexEntry> entries) {
-  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+                                                        std::span<const IndexEntry* const> sorted) {
   Batch batch(repository, prefix);
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
-  const Stripes held = Lock(entries);
+  const Stripes held = Lock(sorted);
   KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
   rocksdb::WriteBatch writes;
   std::uint64_t forgotten_count = 0;
@@ -287,8 +287,10 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::Forget(const RepositoryId& repositor
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
   std::uint64_t forgotten_count = 0;
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
-  for (std::size_t begin = 0; begin < entries.size(); begin += kBatchCount) {
-    const auto part = entries.subspan(begin, std::min(kBatchCount, entries.size() - begin));
+  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
+    const auto part =
+        std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
     KERF_ASSIGN_OR_RETURN(const std::uint64_t count, ForgetBatch(repository, prefix, part));
     forgotten_count += count;
   }

@@ -50,30 +50,23 @@ void CutBuffer::Cut() {
 }
 
 void CutBuffer::HashUpToEnd() {
-  if (hash_ == nullptr) hash_.reset(XXH3_createState());
-  KERF_CHECK(hash_ != nullptr);
-  if (!std::exchange(hash_begun_, true)) XXH3_128bits_reset(hash_.get());
-  if (end_ > unhashed_) XXH3_128bits_update(hash_.get(), base() + unhashed_, end_ - unhashed_);
+  if (hash_ == nullptr) hash_ = std::make_unique<Xxh3Stream>();
+  if (!std::exchange(hash_begun_, true)) hash_->Reset();
+  if (end_ > unhashed_) hash_->Update({base() + unhashed_, end_ - unhashed_});
   unhashed_ = end_;
 }
 
 ContentHash CutBuffer::EndFile() {
   // A parked rest is cut where it is: the end of a file needs no buffer.
   while (uncut_ < end_) CutOne(end_ - uncut_);
-  XXH128_hash_t hash;
+  ContentHash result;
   if (hash_begun_) {
     HashUpToEnd();
-    hash = XXH3_128bits_digest(hash_.get());
+    result = hash_->Digest();
   } else {
-    hash = end_ == unhashed_ ? XXH3_128bits(nullptr, 0)
-                             : XXH3_128bits(base() + unhashed_, end_ - unhashed_);
+    result = Xxh3Of128(end_ == unhashed_ ? Bytes() : Bytes(base() + unhashed_, end_ - unhashed_));
   }
   unhashed_ = end_;
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, hash);
-  ContentHash result;
-  static_assert(sizeof canonical == sizeof result);
-  std::memcpy(result.data(), &canonical, sizeof canonical);
   return result;
 }
 

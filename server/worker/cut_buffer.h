@@ -2,8 +2,6 @@
 // so that a file of a few bytes costs a few bytes.
 #pragma once
 
-#include <xxhash.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "kernels/chunker.h"
+#include "kernels/fingerprint/xxh3.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
 #include "server/worker/memory_budget.h"
@@ -72,10 +71,6 @@ class CutBuffer {
   void TakeBuffer();
   std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }
 
-  struct FreeState {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
-
   const Chunker* const chunker_;
   const std::size_t max_chunk_bytes_;
   const std::size_t capacity_bytes_;
@@ -93,7 +88,7 @@ class CutBuffer {
   std::uint64_t uncut_offset_ = 0;
   // Whether hash_ holds a part of the file; a file that lies whole in the buffer needs no state.
   bool hash_begun_ = false;
-  std::unique_ptr<XXH3_state_t, FreeState> hash_;
+  std::unique_ptr<Xxh3Stream> hash_;
   std::vector<CutChunk> chunks_;
 };
 

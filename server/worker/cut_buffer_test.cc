@@ -1,6 +1,7 @@
 #include "server/worker/cut_buffer.h"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>

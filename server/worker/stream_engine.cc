@@ -1,7 +1,5 @@
 #include "server/worker/stream_engine.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/fingerprint/xxh3.h"
 #include "server/errors/errors.h"
 #include "server/worker/answer_encoder.h"
 
@@ -402,8 +401,7 @@ absl::Status StreamEngine::AnswerChunks() {
       file_number = chunk.file_number;
     }
     scratch.answers.push_back({chunk.end_offset, &scratch.digests[index], result.verdict,
-                               result.locator,
-                               XXH3_64bits(chunk.bytes.data(), chunk.bytes.size())});
+                               result.locator, Xxh3Of64(chunk.bytes)});
   }
   AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
   cutter_->ClearChunks();
