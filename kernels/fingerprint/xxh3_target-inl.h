@@ -1,5 +1,7 @@
 // The body of each target; KERF_XXH3_TARGET and KERF_XXH3_NAME say which. xxHash itself chooses its
 // vectors by what the file is compiled for; everything of it is private to the file.
+#pragma once
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
