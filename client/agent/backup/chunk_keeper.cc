@@ -5,8 +5,14 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "base/strings.h"
 
 namespace kerf::agent {
+
+ChunkKeeper::ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm)
+    : index_(index),
+      digest_algorithm_(digest_algorithm),
+      digest_size_bytes_(DigestSizeBytes(digest_algorithm)) {}
 
 void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer) {
   std::lock_guard lock(mutex_);
@@ -15,40 +21,55 @@ void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer) {
 
 absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
                                std::span<const std::uint8_t> bytes) {
-  PackWriter* writer = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    ++counts_.chunks;
-    const bool distrusted = distrusted_.contains(chunk.digest) && !restored_.contains(chunk.digest);
-    std::optional<ChunkPlace> place;
-    if (!distrusted) place = index_.Locate(chunk.digest);
-    if (place.has_value()) {
-      if (chunk.verdict == v1::VERDICT_DUPLICATE) return absl::OkStatus();
-      if (chunk.verdict == v1::VERDICT_NEW) ++counts_.healed_chunks;
-      AddCommit(lane, chunk.digest, place->locator(), 1);
-      return absl::OkStatus();
-    }
-    std::vector<Waiter>& waiters = unsealed_[chunk.digest];
-    const bool first = waiters.empty();
-    if (chunk.verdict == v1::VERDICT_DUPLICATE) {
-      // The server may not have answered any of it as pending, so nothing counts against the lane.
-      ++counts_.stale_chunks;
-      lane.ReportStale(chunk.digest, chunk.locator);
-    }
-    const std::uint32_t answer_count = chunk.verdict == v1::VERDICT_DUPLICATE ? 0 : 1;
-    const auto waiter = std::find_if(waiters.begin(), waiters.end(),
-                                     [&](const Waiter& other) { return other.lane == &lane; });
-    if (waiter == waiters.end()) {
-      waiters.push_back({&lane, answer_count});
-    } else {
-      waiter->answer_count += answer_count;
-    }
-    if (!first) return absl::OkStatus();
-    ++counts_.new_chunks;
-    counts_.new_bytes += chunk.length_bytes;
-    writer = lanes_.at(&lane).writer;
+  // The writer holds what it stores against its fingerprint.
+  if (PackWriter* const writer = WriterIfNew(lane, chunk)) return writer->Add(chunk.digest, bytes);
+  return CheckFingerprint(chunk.digest, bytes);
+}
+
+// Of a chunk that is stored already nobody else would ever see that it was named wrongly: the
+// snapshot would hold another chunk's bytes in its place.
+absl::Status ChunkKeeper::CheckFingerprint(const Digest& digest,
+                                           std::span<const std::uint8_t> bytes) const {
+  const Digest own = Fingerprint(digest_algorithm_, bytes);
+  if (own == digest) return absl::OkStatus();
+  return absl::DataLossError(Cat("a chunk of ", bytes.size(), " bytes was named ",
+                                 DigestToHex(digest, digest_size_bytes_),
+                                 " but has the fingerprint ", DigestToHex(own, digest_size_bytes_),
+                                 ": the server or the memory of a machine is faulty"));
+}
+
+// Null if the chunk is stored, or on its way into a pack.
+PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.chunks;
+  const bool distrusted = distrusted_.contains(chunk.digest) && !restored_.contains(chunk.digest);
+  std::optional<ChunkPlace> place;
+  if (!distrusted) place = index_.Locate(chunk.digest);
+  if (place.has_value()) {
+    if (chunk.verdict == v1::VERDICT_DUPLICATE) return nullptr;
+    if (chunk.verdict == v1::VERDICT_NEW) ++counts_.healed_chunks;
+    AddCommit(lane, chunk.digest, place->locator(), 1);
+    return nullptr;
   }
-  return writer->Add(chunk.digest, bytes);
+  std::vector<Waiter>& waiters = unsealed_[chunk.digest];
+  const bool first = waiters.empty();
+  if (chunk.verdict == v1::VERDICT_DUPLICATE) {
+    // The server may not have answered any of it as pending, so nothing counts against the lane.
+    ++counts_.stale_chunks;
+    lane.ReportStale(chunk.digest, chunk.locator);
+  }
+  const std::uint32_t answer_count = chunk.verdict == v1::VERDICT_DUPLICATE ? 0 : 1;
+  const auto waiter = std::find_if(waiters.begin(), waiters.end(),
+                                   [&](const Waiter& other) { return other.lane == &lane; });
+  if (waiter == waiters.end()) {
+    waiters.push_back({&lane, answer_count});
+  } else {
+    waiter->answer_count += answer_count;
+  }
+  if (!first) return nullptr;
+  ++counts_.new_chunks;
+  counts_.new_bytes += chunk.length_bytes;
+  return lanes_.at(&lane).writer;
 }
 
 void ChunkKeeper::AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,

@@ -33,8 +33,7 @@ struct ChunkCounts {
 class ChunkKeeper final : public ChunkTaker {
  public:
   // `index` outlives the keeper.
-  ChunkKeeper(ChunkIndex& index, std::size_t digest_size_bytes)
-      : index_(index), digest_size_bytes_(digest_size_bytes) {}
+  ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm);
 
   // These chunks are stored anew, whatever the server says and the index shows. Before the first
   // Take.
@@ -50,6 +49,8 @@ class ChunkKeeper final : public ChunkTaker {
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
   void AddLane(ChunkLane& lane, PackWriter& writer);
 
+  // DataLoss if `bytes` do not have the answered digest; of a chunk that is written, a later call
+  // or the writer's Flush says so.
   absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                     std::span<const std::uint8_t> bytes) override;
 
@@ -77,11 +78,14 @@ class ChunkKeeper final : public ChunkTaker {
     std::uint64_t resolved_chunks = 0;
   };
 
+  PackWriter* WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk);
+  absl::Status CheckFingerprint(const Digest& digest, std::span<const std::uint8_t> bytes) const;
   void AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                  std::uint64_t resolved_chunks);
   static void SendCommits(ChunkLane& lane, LaneState& state);
 
   ChunkIndex& index_;
+  const DigestAlgorithm digest_algorithm_;
   const std::size_t digest_size_bytes_;
   absl::flat_hash_set<Digest, DigestHash> distrusted_;
 

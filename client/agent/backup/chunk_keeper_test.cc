@@ -79,7 +79,7 @@ class ChunkKeeperTest : public testing::Test {
   DiskHook disk_{folder_.path()};
   TestStore store_{folder_.path()};
   ChunkIndex index_{store_.store().packs_directory(), SeenPacks::kAreDurable};
-  ChunkKeeper keeper_{index_, 32};
+  ChunkKeeper keeper_{index_, DigestAlgorithm::kBlake3};
   WatchedLane lane_{disk_};
   WatchedLane other_lane_{disk_};
   // Last: its threads use all of the above.
@@ -154,6 +154,24 @@ TEST_F(ChunkKeeperTest, APackOfAnotherAgentIsCommittedOnlyWhenItsNameIsDurable) 
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
   Finish();
   EXPECT_TRUE(Committed(lane_, "content"));
+}
+
+// A server that gives a chunk the name of another one must not put that one into the snapshot.
+TEST_F(ChunkKeeperTest, AChunkUnderTheNameOfAStoredOneIsRefused) {
+  const auto take_as = [&](const std::string& name, v1::Verdict verdict) {
+    const ChunkRef ref = RefOf(name);
+    return keeper_.Take(lane_, {ref.digest, ref.length_bytes, verdict, "place"},
+                        BytesOf("CONTENT"));
+  };
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  EXPECT_TRUE(absl::IsDataLoss(take_as("content", v1::VERDICT_NEW))) << "not sealed yet";
+  EXPECT_TRUE(absl::IsDataLoss(take_as("content", v1::VERDICT_DUPLICATE))) << "not sealed yet";
+  Finish();
+  for (const v1::Verdict verdict :
+       {v1::VERDICT_NEW, v1::VERDICT_DUPLICATE, v1::VERDICT_UNVERIFIED}) {
+    EXPECT_TRUE(absl::IsDataLoss(take_as("content", verdict))) << verdict;
+    EXPECT_TRUE(Take(lane_, "content", verdict).ok()) << verdict;
+  }
 }
 
 TEST_F(ChunkKeeperTest, ADistrustedChunkIsStoredAnew) {

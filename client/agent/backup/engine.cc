@@ -109,7 +109,7 @@ class Engine {
         progress_(progress),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
-        keeper_(index_, digest_size_bytes_) {}
+        keeper_(index_, store.digest_algorithm()) {}
 
   ~Engine() {
     Stop();
