@@ -350,8 +350,9 @@ absl::Status Engine::EmitReady(bool wait) {
     }
     if (!FitsTree(slot->entry.tree, digest_size_bytes_)) {
       Warn(AbsolutePath(node.path),
-           absl::ResourceExhaustedError("it has more chunks than a snapshot can list: make a store "
-                                        "of larger chunks with --profile"));
+           absl::ResourceExhaustedError(
+               "it has more chunks than a snapshot can list (make a store of larger chunks with "
+               "--profile), or a path or extended attributes beyond what a snapshot holds"));
       scanner_->ForgetHardLink(slot->entry.identity);
       dropped_.insert(node.path);
       continue;

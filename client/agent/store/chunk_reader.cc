@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <utility>
 
 #include "base/status.h"
@@ -100,8 +101,15 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& plac
   const std::string path = index_.PackPath(place.pack->id);
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoStatus(errno, path);
-  KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
-  return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
+  // An exception would leave those waiting who want the same block.
+  try {
+    KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
+    return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(Cat(path,
+                                            ": there is not enough memory to read a block of ",
+                                            place.block().raw_bytes, " bytes"));
+  }
 }
 
 }  // namespace kerf::agent

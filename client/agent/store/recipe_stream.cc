@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/strings.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 
@@ -15,6 +17,12 @@ absl::StatusOr<std::vector<ChunkRef>> RecipeFromProto(
   for (const store::v1::StoredChunkRef& chunk : chunks) {
     if (chunk.digest().size() != digest_size_bytes) {
       return absl::DataLossError("a recipe of the snapshot has a digest of a wrong size");
+    }
+    // No profile cuts longer ones; a longer one that repeats would cost a hostile store nothing.
+    if (chunk.length_bytes() == 0 || chunk.length_bytes() > kMaxMaxBytes) {
+      return absl::DataLossError(Cat("a recipe of the snapshot has a chunk of ",
+                                     chunk.length_bytes(), " bytes; 1 to ", kMaxMaxBytes,
+                                     " are possible"));
     }
     ChunkRef& ref = recipe.emplace_back();
     std::memcpy(ref.digest.bytes.data(), chunk.digest().data(), digest_size_bytes);

@@ -12,7 +12,8 @@
 
 namespace kerf::agent {
 
-// DataLoss if a digest has not `digest_size_bytes`.
+// DataLoss if a digest has not `digest_size_bytes`, or a chunk's length is one that no profile
+// cuts.
 absl::StatusOr<std::vector<ChunkRef>> RecipeFromProto(
     const google::protobuf::RepeatedPtrField<store::v1::StoredChunkRef>& chunks,
     std::size_t digest_size_bytes);

@@ -1,6 +1,9 @@
 #include "client/agent/store/tree_codec.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -41,19 +44,39 @@ void PutText(std::vector<std::uint8_t>& out, const std::string& text) {
   out.insert(out.end(), text.begin(), text.end());
 }
 
-// Reads fields; once one is out of bounds, `ok` is false and all further ones are zero.
+absl::Status Damaged(std::string_view path, std::string_view what) {
+  return absl::DataLossError(Cat("tree stream, entry '", path, "': ", what));
+}
+
+// The longest that a number, and the fields of fixed number, take.
+constexpr std::uint64_t kMaxVarintBytes = 10;
+constexpr std::uint64_t kMaxFixedFieldsBytes = 16 * kMaxVarintBytes;
+constexpr std::uint64_t kMaxExtentCount = kMaxEntryBytes / (2 * kMaxVarintBytes);
+// Each has a name of at least one byte.
+constexpr std::size_t kMaxXattrCount = kMaxXattrListBytes / 2;
+
+// Reads the fields of one entry from the stream as it comes; once one is out of bounds, `ok` is
+// false and all further ones are zero.
 class FieldReader {
  public:
-  explicit FieldReader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  // `rest` is what the source gave last and nobody has read; it moves on.
+  FieldReader(const StreamSource& source, std::span<const std::uint8_t>& rest,
+              std::uint64_t length_bytes)
+      : source_(source), rest_(rest), left_bytes_(length_bytes) {}
 
+  std::uint8_t Byte() {
+    if (!Available(1)) return 0;
+    const std::uint8_t byte = rest_.front();
+    rest_ = rest_.subspan(1);
+    --left_bytes_;
+    return byte;
+  }
   std::uint64_t Varint() {
     std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (bytes_.empty()) break;
-      const std::uint8_t byte = bytes_.front();
-      bytes_ = bytes_.subspan(1);
+    for (unsigned shift = 0; shift < 64 && ok_; shift += 7) {
+      const std::uint8_t byte = Byte();
       value |= std::uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) return value;
+      if (byte < 0x80) return ok_ ? value : 0;
     }
     ok_ = false;
     return 0;
@@ -63,106 +86,190 @@ class FieldReader {
     if (value > UINT32_MAX) ok_ = false;
     return static_cast<std::uint32_t>(value);
   }
-  std::uint8_t Byte() {
-    std::uint8_t byte = 0;
-    Bytes(&byte, 1);
-    return byte;
+  void Bytes(std::uint8_t* out, std::size_t count) {
+    Pieces(count, [&](std::span<const std::uint8_t> piece) {
+      std::memcpy(out, piece.data(), piece.size());
+      out += piece.size();
+    });
   }
-  void Bytes(void* out, std::size_t count) {
-    if (!ok_ || bytes_.size() < count) {
-      ok_ = false;
-      return;
-    }
-    std::memcpy(out, bytes_.data(), count);
-    bytes_ = bytes_.subspan(count);
-  }
-  void Text(std::string& out) {
+  void Text(std::string& out, std::size_t max_bytes) {
+    out.clear();
     const std::uint64_t size = Varint();
-    if (!ok_ || size > bytes_.size()) {
-      ok_ = false;
-      out.clear();
-      return;
-    }
-    out.assign(reinterpret_cast<const char*>(bytes_.data()), size);
-    bytes_ = bytes_.subspan(size);
+    if (size > max_bytes) ok_ = false;
+    Pieces(size, [&](std::span<const std::uint8_t> piece) {
+      out.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    });
+    if (!ok_) out.clear();
   }
   // A number of things that take at least `min_bytes` each.
-  std::size_t Count(std::size_t min_bytes) {
+  std::uint64_t Count(std::size_t min_bytes, std::uint64_t max_count) {
     const std::uint64_t count = Varint();
-    if (!ok_ || count > bytes_.size() / min_bytes) {
-      ok_ = false;
-      return 0;
-    }
-    return count;
+    if (count > max_count || count > left_bytes_ / min_bytes) ok_ = false;
+    return ok_ ? count : 0;
   }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
-  bool done() const { return ok_ && bytes_.empty(); }
+  bool done() const { return ok_ && left_bytes_ == 0; }
+  // The stream ended before the field did.
+  bool stream_ended() const { return stream_ended_; }
+  const absl::Status& source_status() const { return source_status_; }
 
  private:
-  std::span<const std::uint8_t> bytes_;
+  // Makes some of the next `count` bytes lie in rest_.
+  bool Available(std::uint64_t count) {
+    if (!ok_ || count > left_bytes_) {
+      ok_ = false;
+      return false;
+    }
+    if (!rest_.empty()) return true;
+    absl::StatusOr<std::span<const std::uint8_t>> bytes = source_();
+    if (bytes.ok()) {
+      rest_ = *bytes;
+    } else {
+      source_status_ = std::move(bytes).status();
+    }
+    stream_ended_ = rest_.empty();
+    ok_ = !stream_ended_;
+    return ok_;
+  }
+  template <typename Take>
+  void Pieces(std::uint64_t count, Take take) {
+    while (count > 0 && Available(count)) {
+      const auto piece = rest_.first(std::min<std::uint64_t>(rest_.size(), count));
+      take(piece);
+      rest_ = rest_.subspan(piece.size());
+      left_bytes_ -= piece.size();
+      count -= piece.size();
+    }
+  }
+
+  const StreamSource& source_;
+  std::span<const std::uint8_t>& rest_;
+  std::uint64_t left_bytes_;
   bool ok_ = true;
+  bool stream_ended_ = false;
+  absl::Status source_status_;
 };
 
-absl::Status Damaged(std::string_view path, std::string_view what) {
-  return absl::DataLossError(Cat("tree stream, entry '", path, "': ", what));
-}
-
-void DecodeFile(FieldReader& reader, std::uint8_t flags, std::size_t digest_size_bytes,
-                TreeEntry& entry) {
-  Node& node = entry.node;
-  node.size_bytes = reader.Varint();
-  if ((flags & kFlagHardLink) != 0) {
-    reader.Text(node.hard_link_to);
-    if (node.hard_link_to.empty()) reader.Fail();
-    return;
-  }
-  if (node.sparse) {
-    node.extents.resize(reader.Count(2));
-    for (Extent& extent : node.extents) {
-      extent.offset = reader.Varint();
-      extent.length_bytes = reader.Varint();
-    }
-  }
-  entry.recipe.resize(reader.Count(1 + digest_size_bytes));
-  for (ChunkRef& chunk : entry.recipe) {
-    chunk.length_bytes = reader.Varint32();
-    chunk.digest = Digest();
-    reader.Bytes(chunk.digest.bytes.data(), digest_size_bytes);
+// All lists grow by what has been read, never by the count that stands in front of them.
+void DecodeXattrs(FieldReader& reader, std::vector<Xattr>& xattrs) {
+  std::size_t list_bytes = 0;
+  std::size_t values_bytes = 0;
+  for (std::uint64_t count = reader.Count(2, kMaxXattrCount); count > 0 && reader.ok(); --count) {
+    Xattr& xattr = xattrs.emplace_back();
+    reader.Text(xattr.name, kMaxXattrNameBytes);
+    reader.Text(xattr.value, kMaxXattrValueBytes);
+    list_bytes += xattr.name.size() + 1;
+    values_bytes += xattr.value.size();
+    if (list_bytes > kMaxXattrListBytes || values_bytes > kMaxXattrValuesBytes) reader.Fail();
   }
 }
 
-absl::Status CheckContent(const TreeEntry& entry) {
-  const Node& node = entry.node;
-  if (!node.hard_link_to.empty()) return absl::OkStatus();
-  std::uint64_t expected_bytes = node.size_bytes;
-  if (node.sparse) {
-    expected_bytes = 0;
-    std::uint64_t end = 0;
-    for (const Extent& extent : node.extents) {
-      if (extent.offset < end || extent.offset > node.size_bytes || extent.length_bytes == 0 ||
-          extent.length_bytes > node.size_bytes - extent.offset) {
-        return Damaged(node.path, "its extents do not lie in order within the file");
-      }
-      end = extent.offset + extent.length_bytes;
-      expected_bytes += extent.length_bytes;
+absl::Status DecodeExtents(FieldReader& reader, Node& node, std::uint64_t& content_bytes) {
+  std::uint64_t end = 0;
+  for (std::uint64_t count = reader.Count(2, kMaxExtentCount); count > 0; --count) {
+    Extent extent;
+    extent.offset = reader.Varint();
+    extent.length_bytes = reader.Varint();
+    if (!reader.ok()) break;
+    if (extent.offset < end || extent.offset > node.size_bytes || extent.length_bytes == 0 ||
+        extent.length_bytes > node.size_bytes - extent.offset) {
+      return Damaged(node.path, "its extents do not lie in order within the file");
     }
-  }
-  std::uint64_t recipe_bytes = 0;
-  for (const ChunkRef& chunk : entry.recipe) {
-    if (chunk.length_bytes == 0) return Damaged(node.path, "it has an empty chunk");
-    recipe_bytes += chunk.length_bytes;
-  }
-  if (recipe_bytes != expected_bytes) {
-    return Damaged(node.path,
-                   Cat("its recipe covers ", recipe_bytes, " of ", expected_bytes, " bytes"));
+    end = extent.offset + extent.length_bytes;
+    content_bytes += extent.length_bytes;
+    node.extents.push_back(extent);
   }
   return absl::OkStatus();
 }
 
-// The longest that a number, and the fields of fixed number, take.
-constexpr std::uint64_t kMaxVarintBytes = 10;
-constexpr std::uint64_t kMaxFixedFieldsBytes = 16 * kMaxVarintBytes;
+absl::Status DecodeFile(FieldReader& reader, std::uint8_t flags, std::size_t digest_size_bytes,
+                        TreeEntry& entry) {
+  Node& node = entry.node;
+  node.size_bytes = reader.Varint();
+  if ((flags & kFlagHardLink) != 0) {
+    reader.Text(node.hard_link_to, kMaxTreePathBytes);
+    if (node.hard_link_to.empty()) reader.Fail();
+    return absl::OkStatus();
+  }
+  std::uint64_t content_bytes = node.size_bytes;
+  if (node.sparse) {
+    content_bytes = 0;
+    KERF_RETURN_IF_ERROR(DecodeExtents(reader, node, content_bytes));
+  }
+  const std::uint64_t max_count = kMaxEntryBytes / (kMaxVarintBytes + digest_size_bytes);
+  std::uint64_t covered_bytes = 0;
+  for (std::uint64_t count = reader.Count(1 + digest_size_bytes, max_count); count > 0; --count) {
+    ChunkRef chunk;
+    chunk.length_bytes = reader.Varint32();
+    reader.Bytes(chunk.digest.bytes.data(), digest_size_bytes);
+    if (!reader.ok()) break;
+    if (chunk.length_bytes == 0) return Damaged(node.path, "it has an empty chunk");
+    if (chunk.length_bytes > content_bytes - covered_bytes) {
+      return Damaged(node.path, Cat("its recipe covers more than its ", content_bytes, " bytes"));
+    }
+    covered_bytes += chunk.length_bytes;
+    entry.recipe.push_back(chunk);
+  }
+  if (reader.ok() && covered_bytes != content_bytes) {
+    return Damaged(node.path,
+                   Cat("its recipe covers ", covered_bytes, " of ", content_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeEntry(FieldReader& reader, std::size_t digest_size_bytes, TreeEntry& entry) {
+  Node& node = entry.node;
+  entry.recipe.clear();
+  node.extents.clear();
+  node.xattrs.clear();
+  node.hard_link_to.clear();
+  node.link_target.clear();
+  node.size_bytes = 0;
+  node.device_number = 0;
+  reader.Text(node.path, kMaxTreePathBytes);
+  const std::uint8_t kind = reader.Byte();
+  const std::uint8_t flags = reader.Byte();
+  node.kind = static_cast<NodeKind>(kind);
+  node.sparse = (flags & kFlagSparse) != 0;
+  node.mode = reader.Varint32();
+  node.uid = reader.Varint32();
+  node.gid = reader.Varint32();
+  reader.Text(node.user, kMaxOwnerNameBytes);
+  reader.Text(node.group, kMaxOwnerNameBytes);
+  node.modified.seconds = UnZigZag(reader.Varint());
+  node.modified.nanoseconds = reader.Varint32();
+  if (node.kind == NodeKind::kSymlink) reader.Text(node.link_target, kMaxTreePathBytes);
+  if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
+    node.device_number = reader.Varint();
+  }
+  if ((flags & kFlagXattrs) != 0) DecodeXattrs(reader, node.xattrs);
+  if (node.kind == NodeKind::kFile) {
+    KERF_RETURN_IF_ERROR(DecodeFile(reader, flags, digest_size_bytes, entry));
+  }
+  const bool file_flags = (flags & (kFlagSparse | kFlagHardLink)) != 0;
+  if (!reader.done() || kind < static_cast<std::uint8_t>(NodeKind::kFile) ||
+      kind > static_cast<std::uint8_t>(NodeKind::kBlockDevice) || (flags & ~kKnownFlags) != 0 ||
+      (file_flags && node.kind != NodeKind::kFile) || node.mode > 07777 ||
+      node.modified.nanoseconds >= 1'000'000'000) {
+    return Damaged(node.path, "it cannot be understood");
+  }
+  return absl::OkStatus();
+}
+
+bool XattrsFit(const std::vector<Xattr>& xattrs) {
+  std::size_t list_bytes = 0;
+  std::size_t values_bytes = 0;
+  for (const Xattr& xattr : xattrs) {
+    if (xattr.name.size() > kMaxXattrNameBytes || xattr.value.size() > kMaxXattrValueBytes) {
+      return false;
+    }
+    list_bytes += xattr.name.size() + 1;
+    values_bytes += xattr.value.size();
+  }
+  return xattrs.size() <= kMaxXattrCount && list_bytes <= kMaxXattrListBytes &&
+         values_bytes <= kMaxXattrValuesBytes;
+}
 
 }  // namespace
 
@@ -172,6 +279,12 @@ bool RecipeFitsTree(std::uint64_t chunk_count, std::size_t digest_size_bytes) {
 
 bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes) {
   const Node& node = entry.node;
+  if (node.path.size() > kMaxTreePathBytes || node.link_target.size() > kMaxTreePathBytes ||
+      node.hard_link_to.size() > kMaxTreePathBytes || node.user.size() > kMaxOwnerNameBytes ||
+      node.group.size() > kMaxOwnerNameBytes || !XattrsFit(node.xattrs) ||
+      node.extents.size() > kMaxExtentCount) {
+    return false;
+  }
   std::uint64_t bytes = kMaxFixedFieldsBytes + node.path.size() + node.user.size() +
                         node.group.size() + node.link_target.size() + node.hard_link_to.size();
   for (const Xattr& xattr : node.xattrs) {
@@ -269,67 +382,36 @@ absl::StatusOr<bool> FillBuffer(const StreamSource& source, std::vector<std::uin
 TreeReader::TreeReader(StreamSource source, std::size_t digest_size_bytes)
     : source_(std::move(source)), digest_size_bytes_(digest_size_bytes) {}
 
-absl::StatusOr<bool> TreeReader::Fill(std::size_t count) {
-  return FillBuffer(source_, buffer_, position_, at_end_, count);
-}
-
 absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) {
-  KERF_ASSIGN_OR_RETURN(const bool more, Fill(kLengthBytes));
-  if (!more) {
-    if (buffer_.size() != position_) return Damaged(last_path_, "the stream ends behind it");
-    return false;
+  try {
+    KERF_ASSIGN_OR_RETURN(const bool more, ReadEntry(entry));
+    if (!more) return false;
+    KERF_RETURN_IF_ERROR(Check(entry));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        Cat("tree stream, the entry behind '", last_path_, "' needs more memory than there is"));
   }
-  const auto length = LoadLittleEndian<std::uint32_t>(buffer_.data() + position_);
-  KERF_ASSIGN_OR_RETURN(const bool whole, Fill(kLengthBytes + std::size_t{length}));
-  if (!whole) return Damaged(last_path_, "the stream ends within the entry behind it");
-  KERF_RETURN_IF_ERROR(Decode(std::span(buffer_).subspan(position_ + kLengthBytes, length), entry));
-  position_ += kLengthBytes + length;
-  KERF_RETURN_IF_ERROR(Check(entry));
-  return true;
 }
 
-absl::Status TreeReader::Decode(std::span<const std::uint8_t> bytes, TreeEntry& entry) const {
-  FieldReader reader(bytes);
-  Node& node = entry.node;
-  entry.recipe.clear();
-  node.extents.clear();
-  node.xattrs.clear();
-  node.hard_link_to.clear();
-  node.link_target.clear();
-  node.size_bytes = 0;
-  node.device_number = 0;
-  reader.Text(node.path);
-  const std::uint8_t kind = reader.Byte();
-  const std::uint8_t flags = reader.Byte();
-  node.kind = static_cast<NodeKind>(kind);
-  node.sparse = (flags & kFlagSparse) != 0;
-  node.mode = reader.Varint32();
-  node.uid = reader.Varint32();
-  node.gid = reader.Varint32();
-  reader.Text(node.user);
-  reader.Text(node.group);
-  node.modified.seconds = UnZigZag(reader.Varint());
-  node.modified.nanoseconds = reader.Varint32();
-  if (node.kind == NodeKind::kSymlink) reader.Text(node.link_target);
-  if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
-    node.device_number = reader.Varint();
+absl::StatusOr<bool> TreeReader::ReadEntry(TreeEntry& entry) {
+  if (rest_.empty()) {
+    KERF_ASSIGN_OR_RETURN(rest_, source_());
+    if (rest_.empty()) return false;
   }
-  if ((flags & kFlagXattrs) != 0) {
-    node.xattrs.resize(reader.Count(2));
-    for (Xattr& xattr : node.xattrs) {
-      reader.Text(xattr.name);
-      reader.Text(xattr.value);
-    }
+  std::array<std::uint8_t, kLengthBytes> length;
+  FieldReader head(source_, rest_, kLengthBytes);
+  head.Bytes(length.data(), length.size());
+  KERF_RETURN_IF_ERROR(head.source_status());
+  if (!head.ok()) return Damaged(last_path_, "the stream ends behind it");
+  FieldReader reader(source_, rest_, LoadLittleEndian<std::uint32_t>(length.data()));
+  const absl::Status status = DecodeEntry(reader, digest_size_bytes_, entry);
+  KERF_RETURN_IF_ERROR(reader.source_status());
+  if (reader.stream_ended()) {
+    return Damaged(last_path_, "the stream ends within the entry behind it");
   }
-  if (node.kind == NodeKind::kFile) DecodeFile(reader, flags, digest_size_bytes_, entry);
-  const bool file_flags = (flags & (kFlagSparse | kFlagHardLink)) != 0;
-  if (!reader.done() || kind < static_cast<std::uint8_t>(NodeKind::kFile) ||
-      kind > static_cast<std::uint8_t>(NodeKind::kBlockDevice) || (flags & ~kKnownFlags) != 0 ||
-      (file_flags && node.kind != NodeKind::kFile) || node.mode > 07777 ||
-      node.modified.nanoseconds >= 1'000'000'000) {
-    return Damaged(node.path, "it cannot be understood");
-  }
-  return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(status);
+  return true;
 }
 
 absl::Status TreeReader::Check(const TreeEntry& entry) {
@@ -341,18 +423,20 @@ absl::Status TreeReader::Check(const TreeEntry& entry) {
     return Damaged(node.path, Cat("it does not come behind '", last_path_, "'"));
   }
   const std::string_view parent = ParentOf(node.path);
-  while (!open_directories_.empty() && open_directories_.back() != parent) {
+  // Those that are open are the beginnings of the last path.
+  while (!open_directories_.empty() &&
+         std::string_view(last_path_).substr(0, open_directories_.back()) != parent) {
     open_directories_.pop_back();
   }
   if (!parent.empty() && open_directories_.empty()) {
     return Damaged(node.path, "its parent is no directory of the snapshot");
   }
-  if (node.kind == NodeKind::kDirectory) open_directories_.push_back(node.path);
+  if (node.kind == NodeKind::kDirectory) open_directories_.push_back(node.path.size());
   if (!node.hard_link_to.empty() && ComparePaths(node.hard_link_to, node.path) >= 0) {
     return Damaged(node.path, "it is a hard link to nothing before it");
   }
   last_path_ = node.path;
-  return node.kind == NodeKind::kFile ? CheckContent(entry) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 IdentityReader::IdentityReader(StreamSource source) : source_(std::move(source)) {}

@@ -25,8 +25,18 @@ struct TreeEntry {
 
 // What the length in front of an entry can say.
 inline constexpr std::uint64_t kMaxEntryBytes = UINT32_MAX;
+// Of the parts of an entry. Those of Linux are XATTR_NAME_MAX, XATTR_SIZE_MAX and XATTR_LIST_MAX
+// (linux/limits.h; in the last each name counts with its NUL); what it does not bound is far
+// beyond what is in use.
+inline constexpr std::size_t kMaxXattrNameBytes = 255;
+inline constexpr std::size_t kMaxXattrValueBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxXattrListBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxXattrValuesBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxTreePathBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxOwnerNameBytes = 4096;
 
-// False if the entry could be longer than kMaxEntryBytes: then it cannot be written.
+// False if a part of the entry is beyond its bound, or the entry could be longer than
+// kMaxEntryBytes: then it cannot be written.
 bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes);
 // The same for the recipe alone.
 bool RecipeFitsTree(std::uint64_t chunk_count, std::size_t digest_size_bytes);
@@ -40,8 +50,10 @@ void EncodeIdentity(const NodeIdentity& identity, std::vector<std::uint8_t>& out
 using StreamSource = std::function<absl::StatusOr<std::span<const std::uint8_t>>()>;
 
 // Reads entries one after the other and trusts none of them: DataLoss unless paths are valid and in
-// ComparePaths order, every parent is a directory that came before, kinds are known, recipes cover
-// their content, extents lie in order within the file, and hard links point to an earlier file. Not
+// ComparePaths order, every parent is a directory that came before, kinds are known, parts are
+// within their bounds, recipes cover their content, extents lie in order within the file, and hard
+// links point to an earlier file. No more memory is taken than for what the stream has given so
+// far; ResourceExhausted where there is not that much. Behind an error it is of no further use. Not
 // thread-safe.
 class TreeReader {
  public:
@@ -51,18 +63,17 @@ class TreeReader {
   absl::StatusOr<bool> Next(TreeEntry& entry);
 
  private:
-  absl::StatusOr<bool> Fill(std::size_t count);
-  absl::Status Decode(std::span<const std::uint8_t> bytes, TreeEntry& entry) const;
+  absl::StatusOr<bool> ReadEntry(TreeEntry& entry);
   absl::Status Check(const TreeEntry& entry);
 
   StreamSource source_;
   const std::size_t digest_size_bytes_;
-  std::vector<std::uint8_t> buffer_;
-  std::size_t position_ = 0;
-  bool at_end_ = false;
+  // Of what the source gave last: what has not been read.
+  std::span<const std::uint8_t> rest_;
   std::string last_path_;
-  // The directories above the last entry, itself included if it is one; by their paths.
-  std::vector<std::string> open_directories_;
+  // The directories above the last entry, itself included if it is one: how many bytes of its path
+  // are theirs.
+  std::vector<std::size_t> open_directories_;
 };
 
 class IdentityReader {

@@ -198,6 +198,115 @@ TEST(TreeCodecTest, OnlyEntriesThatCanBeReadBackFit) {
   EXPECT_FALSE(RecipeFitsTree(kMaxEntryBytes / 32, kDigestBytes));
 }
 
+// A stream of `head` and then one chunk again and again, as a snapshot of a hostile store can name
+// it. Returns why it was refused, and after how many bytes.
+std::pair<absl::Status, std::uint64_t> DecodeEndless(const std::vector<std::uint8_t>& head,
+                                                     std::uint8_t repeated) {
+  const std::vector<std::uint8_t> chunk(4096, repeated);
+  std::uint64_t given_bytes = 0;
+  TreeReader reader(
+      [&]() -> absl::StatusOr<std::span<const std::uint8_t>> {
+        const std::span<const std::uint8_t> piece = given_bytes == 0 ? head : chunk;
+        given_bytes += piece.size();
+        // The test must end when the reader has no bound.
+        if (given_bytes > (std::uint64_t{256} << 20)) return std::span<const std::uint8_t>();
+        return piece;
+      },
+      kDigestBytes);
+  TreeEntry entry;
+  absl::Status status;
+  while (status.ok() && given_bytes < (std::uint64_t{256} << 20)) {
+    status = reader.Next(entry).status();
+  }
+  return {status, given_bytes};
+}
+
+void PutNumber(std::vector<std::uint8_t>& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
+  out.push_back(static_cast<std::uint8_t>(value));
+}
+
+// The beginning of an entry that claims to be as long as an entry can be, up to what stands behind
+// the time of its change.
+std::vector<std::uint8_t> HeadOf(NodeKind kind, std::uint8_t flags) {
+  return {0xFF, 0xFF, 0xFF, 0xFF, 1, 'f', static_cast<std::uint8_t>(kind), flags, 0,
+          0,    0,    0,    0,    0, 0};
+}
+
+TEST(TreeCodecTest, AnEntryThatIsAllClaimTakesNoMemory) {
+  struct Case {
+    const char* name;
+    std::vector<std::uint8_t> head;
+    // Counts and texts that come behind it.
+    std::vector<std::uint64_t> numbers;
+    std::uint8_t repeated;
+  };
+  const std::uint64_t many = 1'000'000'000;
+  const std::uint64_t huge = std::uint64_t{1} << 60;
+  const std::vector<Case> cases = {
+      {"path", {0xFF, 0xFF, 0xFF, 0xFF}, {many}, 'x'},
+      {"user", {0xFF, 0xFF, 0xFF, 0xFF, 1, 'f', 4, 0, 0, 0, 0}, {many}, 'x'},
+      {"link target", HeadOf(NodeKind::kSymlink, 0), {many}, 'x'},
+      {"xattr count", HeadOf(NodeKind::kFile, 4), {many}, 0},
+      {"xattr name", HeadOf(NodeKind::kFile, 4), {1, 256}, 'x'},
+      {"xattr value", HeadOf(NodeKind::kFile, 4), {1, 0, (64 << 10) + 1}, 'x'},
+      {"xattr list", HeadOf(NodeKind::kFile, 4), {32768}, 100},
+      {"hard link", HeadOf(NodeKind::kFile, 2), {1, many}, 'x'},
+      {"extents", HeadOf(NodeKind::kFile, 1), {huge, many}, 1},
+      {"extents in one place", HeadOf(NodeKind::kFile, 1), {huge, 100'000'000}, 1},
+      {"recipe", HeadOf(NodeKind::kFile, 0), {huge, many}, 1},
+      {"recipe of a short file", HeadOf(NodeKind::kFile, 0), {1000, 90'000'000}, 1},
+      {"empty chunks", HeadOf(NodeKind::kFile, 0), {huge, 90'000'000}, 0},
+      {"left over", HeadOf(NodeKind::kFifo, 0), {}, 0},
+  };
+  for (const Case& hostile : cases) {
+    std::vector<std::uint8_t> head = hostile.head;
+    for (const std::uint64_t number : hostile.numbers) PutNumber(head, number);
+    const auto [status, given_bytes] = DecodeEndless(head, hostile.repeated);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << hostile.name << ": " << status;
+    EXPECT_LT(given_bytes, std::uint64_t{1} << 20) << hostile.name;
+  }
+}
+
+TEST(TreeCodecTest, WhatLinuxCanHoldIsTakenAndMoreIsNot) {
+  TreeEntry entry = File("f", 1);
+  // As many names as a list has room for, in order.
+  for (int number = 0; number < 256; ++number) {
+    std::string name = Cat("user.", 1000 + number);
+    name.resize(kMaxXattrNameBytes, 'x');
+    entry.node.xattrs.push_back({std::move(name), std::string(1000, 'v')});
+  }
+  entry.node.xattrs.back().value.resize(kMaxXattrValueBytes);
+  entry.node.user = std::string(kMaxOwnerNameBytes, 'u');
+  EXPECT_TRUE(FitsTree(entry, kDigestBytes));
+  EXPECT_EQ(Decode(Encode({entry}), 4096).first, std::vector<TreeEntry>{entry});
+
+  const auto expect_too_much = [](const TreeEntry& bad) {
+    EXPECT_FALSE(FitsTree(bad, kDigestBytes));
+    EXPECT_TRUE(absl::IsDataLoss(Decode(Encode({bad}), 4096).second));
+  };
+  TreeEntry bad = entry;
+  bad.node.xattrs.push_back({"v", ""});
+  expect_too_much(bad);
+  bad = entry;
+  bad.node.xattrs.front().name += 'x';
+  expect_too_much(bad);
+  bad = entry;
+  bad.node.xattrs.back().value += 'x';
+  expect_too_much(bad);
+  bad = entry;
+  bad.node.user += 'u';
+  expect_too_much(bad);
+  bad = Entry("s", NodeKind::kSymlink);
+  bad.node.link_target = std::string(kMaxTreePathBytes + 1, 't');
+  expect_too_much(bad);
+  bad = File("f", 1);
+  for (int number = 0; number < 1025; ++number) {
+    bad.node.xattrs.push_back({Cat("user.", 10000 + number), std::string(64 << 10, 'v')});
+  }
+  expect_too_much(bad);
+}
+
 TEST(TreeCodecTest, SourceErrorsComeThrough) {
   TreeReader reader(
       []() -> absl::StatusOr<std::span<const std::uint8_t>> {
