@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "kernels/profile.h"
 #include "server/errors/errors.h"
 #include "server/front/grpc_status.h"
 
@@ -120,7 +121,10 @@ absl::Status Commit(Index& index, const v1::CommitChunksRequest& request,
   KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                         ReadEntries(repository, request.entries(), 1));
   for (const IndexEntry& entry : entries) {
-    if (entry.length_bytes == 0) return BadField("entries.length_bytes", "no chunk is empty");
+    if (entry.length_bytes == 0 || entry.length_bytes > kMaxMaxBytes) {
+      return BadField("entries.length_bytes", Cat("is ", entry.length_bytes, "; a chunk has 1 to ",
+                                                  kMaxMaxBytes, " bytes"));
+    }
   }
   KERF_RETURN_IF_ERROR(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true));
   response.set_entry_count(entries.size());

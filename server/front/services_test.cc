@@ -13,6 +13,7 @@
 
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/index.grpc.pb.h"
+#include "kernels/profile.h"
 #include "server/front/listen_address.h"
 #include "server/front/server.h"
 #include "server/front/testing/test_upload.h"
@@ -142,6 +143,41 @@ TEST_F(ServicesTest, IndexRequestsAreChecked) {
   lookup.clear_digests();
   for (int count = 0; count < 2'000'000; ++count) lookup.add_digests("");
   EXPECT_EQ(reason(), "BAD_FIELD");
+}
+
+TEST_F(ServicesTest, OnlyLengthsAndEpochsThatCanBeAreTaken) {
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::CommitChunksRequest commit;
+  commit.mutable_repository()->set_repository("home");
+  commit.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  commit.set_store_epoch(1);
+  v1::IndexEntry& entry = *commit.add_entries();
+  entry.set_digest(std::string(32, 'd'));
+  entry.set_locator("pack 1");
+  const auto commit_reason = [&](std::uint32_t length_bytes) {
+    entry.set_length_bytes(length_bytes);
+    grpc::ClientContext context;
+    v1::CommitChunksResponse committed;
+    const grpc::Status status = stub->CommitChunks(&context, commit, &committed);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  EXPECT_EQ(commit_reason(0), "BAD_FIELD");
+  EXPECT_EQ(commit_reason(1), "OK");
+  EXPECT_EQ(commit_reason(kMaxMaxBytes), "OK");
+  EXPECT_EQ(commit_reason(kMaxMaxBytes + 1), "BAD_FIELD");
+  EXPECT_EQ(commit_reason(UINT32_MAX), "BAD_FIELD");
+
+  v1::AdvanceEpochRequest advance;
+  *advance.mutable_repository() = commit.repository();
+  const auto advance_reason = [&](std::uint64_t epoch) {
+    advance.set_store_epoch(epoch);
+    grpc::ClientContext context;
+    v1::AdvanceEpochResponse advanced;
+    const grpc::Status status = stub->AdvanceEpoch(&context, advance, &advanced);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  EXPECT_EQ(advance_reason(UINT64_MAX), "BAD_FIELD");
+  EXPECT_EQ(advance_reason(2), "OK");
 }
 
 TEST_F(ServicesTest, StaleChunksAreForgottenAndCommittedAnew) {

@@ -91,7 +91,7 @@ class Index {
 
   // Raises the repository's epoch, durably before the return; returns the one before. A commit of
   // an earlier session is either complete before the return, or refused. FailedPrecondition if
-  // `epoch` lies behind it.
+  // `epoch` lies behind it, InvalidArgument if it is absurdly far ahead (rules.h).
   virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
                                                      std::uint64_t epoch) = 0;
 

@@ -196,10 +196,7 @@ absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repo
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = known->epoch.load();
-  if (epoch < before) {
-    return absl::FailedPreconditionError(ToAbsl(
-        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
-  }
+  KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   known->epoch.store(epoch);
   return before;
 }

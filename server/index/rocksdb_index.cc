@@ -306,10 +306,7 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& rep
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = EpochOf(repository);
-  if (epoch < before) {
-    return absl::FailedPreconditionError(ToAbsl(
-        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
-  }
+  KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   if (epoch == before) return before;
   const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
   rocksdb::WriteOptions write;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/status/status.h"
+#include "base/strings.h"
 #include "server/index/index.h"
 
 namespace kerf::index_rules {
@@ -27,6 +29,25 @@ inline std::optional<std::uint64_t> EpochToWrite(std::optional<std::uint64_t> he
   const bool holds = VerdictOf(*held_epoch, repository_epoch, session_epoch) == Verdict::kDuplicate;
   if (holds && !replace) return std::nullopt;
   return std::max(*held_epoch, session_epoch);
+}
+
+// A repository's epoch only rises. A step that no store can have made would leave none for those
+// that come.
+inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t kMaxEpochStep = std::uint64_t{1} << 32;
+
+// FailedPrecondition if `epoch` lies behind `before`, InvalidArgument if it is beyond the limits.
+inline absl::Status CheckAdvance(std::uint64_t before, std::uint64_t epoch) {
+  if (epoch < before) {
+    return absl::FailedPreconditionError(ToAbsl(
+        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
+  }
+  if (epoch > kMaxEpoch || epoch - before > kMaxEpochStep) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("epoch ", epoch, " is too far from ", before, ", where the index is: a step is ",
+                   kMaxEpochStep, " at most, and an epoch ", kMaxEpoch)));
+  }
+  return absl::OkStatus();
 }
 
 // Whether Forget of `locator` (empty: wherever it is) removes the entry at `held_locator`.

@@ -34,6 +34,17 @@ TEST(IndexRules, ReplaceWritesAndNeverLowersTheEpoch) {
   EXPECT_EQ(EpochToWrite(4, 0, 5, true), 5u);
 }
 
+TEST(IndexRules, AnEpochRisesByStepsThatAStoreCanMake) {
+  EXPECT_TRUE(CheckAdvance(0, 1).ok());
+  EXPECT_TRUE(CheckAdvance(7, 7).ok());
+  EXPECT_TRUE(CheckAdvance(7, 7 + kMaxEpochStep).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckAdvance(7, 6)));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(7, 8 + kMaxEpochStep)));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(0, UINT64_MAX)));
+  EXPECT_TRUE(CheckAdvance(kMaxEpoch - 1, kMaxEpoch).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(kMaxEpoch, kMaxEpoch + 1)));
+}
+
 TEST(IndexRules, ForgetLeavesWhatHasMoved) {
   EXPECT_TRUE(IsForgotten("a", "a"));
   EXPECT_TRUE(IsForgotten("a", ""));

@@ -79,7 +79,9 @@ class Collection {
 
   absl::Status Lock();
   absl::Status ReadEpochs();
+  absl::Status FollowIndex();
   absl::Status Fence();
+  absl::StatusOr<std::uint64_t> AdvanceInSteps(std::uint64_t epoch);
   absl::Status CommitAll();
   absl::Status MarkRoots();
   absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
@@ -107,7 +109,7 @@ class Collection {
   std::uint64_t index_epoch_ = 0;
   // By the last Forget: entries that the index still had.
   std::uint64_t forgotten_count_ = 0;
-  // It has gone back in time: entries of it may name chunks that are gone.
+  // It has gone back in time, or the store has: entries of it may name chunks that are gone.
   bool index_is_behind_ = false;
   ChunkIndex index_;
   ChunkReader reader_;
@@ -159,12 +161,44 @@ absl::Status Collection::ReadEpochs() {
   }
   // Nobody has told it of the first epoch, and nothing had been deleted then.
   if (min_index_epoch > 1 && index_epoch_ < min_index_epoch) index_is_behind_ = true;
+  KERF_RETURN_IF_ERROR(FollowIndex());
   report_.epoch = first_epoch_ + kEpochsPerCollection;
   return absl::OkStatus();
 }
 
+// The store is told an epoch before the index is. If the index knows a later one, the store was set
+// back to an older copy of itself: it goes on from the index's epoch, so that no epoch comes a
+// second time, and nothing is trusted that the index has of the time that the store has lost.
+absl::Status Collection::FollowIndex() {
+  if (index_epoch_ <= first_epoch_) return absl::OkStatus();
+  if (index_epoch_ > kMaxFollowedEpoch) {
+    return absl::FailedPreconditionError(
+        Cat("the server's index is at epoch ", index_epoch_, " and the store at ", first_epoch_,
+            ": that is no epoch of this store; give the server an empty index for it "
+            "(another --data-dir), the next backup fills it"));
+  }
+  report_.findings.push_back(Cat("the store was at epoch ", first_epoch_, ", behind its index at ",
+                                 index_epoch_,
+                                 ": it was set back to an older copy; it goes on from there"));
+  first_epoch_ = index_epoch_;
+  index_is_behind_ = true;
+  return absl::OkStatus();
+}
+
+// From index_epoch_. Returns the epoch that the index had before.
+absl::StatusOr<std::uint64_t> Collection::AdvanceInSteps(std::uint64_t epoch) {
+  std::optional<std::uint64_t> epoch_before;
+  std::uint64_t reached = index_epoch_;
+  do {
+    reached += std::min(epoch - reached, kMaxIndexEpochStep);
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(reached));
+    if (!epoch_before.has_value()) epoch_before = before;
+  } while (reached < epoch);
+  return *epoch_before;
+}
+
 absl::Status Collection::Fence() {
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch - 1));
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, AdvanceInSteps(report_.epoch - 1));
   if (epoch_before == index_epoch_ || index_is_behind_) return absl::OkStatus();
   index_is_behind_ = true;
   return PublishPlan();
@@ -388,7 +422,8 @@ absl::Status Collection::AdvanceIndex() {
 // instead. All other entries stay UNVERIFIED.
 absl::Status Collection::DistrustIndex() {
   report_.findings.push_back(
-      "the index had gone back in time; it was told of all chunks of the store again");
+      "the index and the store were not of the same time; the index was told of all chunks of the "
+      "store again");
   return CommitAll();
 }
 

@@ -34,6 +34,11 @@ class CollectionIndex {
 };
 
 inline constexpr std::size_t kMaxIndexBatch = 16 * 1024;
+// How far one AdvanceEpoch may raise the index (docs/spec/protocol.md).
+inline constexpr std::uint64_t kMaxIndexEpochStep = std::uint64_t{1} << 32;
+// An index whose epoch is past the store's is followed up to here: a new index can be told this
+// epoch in 512 steps, and collections raise it by a few each.
+inline constexpr std::uint64_t kMaxFollowedEpoch = std::uint64_t{1} << 41;
 
 // What has just been done. A collection that is stopped behind any of them leaves a store that is
 // whole, and the next one goes on from there.
@@ -94,8 +99,9 @@ struct CollectionReport {
   std::vector<std::string> findings;
 };
 
-// FailedPrecondition if another collection runs, or if a checked snapshot cannot be read: then
-// nobody knows what it references. The index's errors come back as they are; run it again.
+// FailedPrecondition if another collection runs, if a checked snapshot cannot be read (then nobody
+// knows what it references), or if the index's epoch is past kMaxFollowedEpoch. The index's errors
+// come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 

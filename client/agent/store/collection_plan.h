@@ -26,7 +26,7 @@ struct PlannedPack {
 struct CollectionPlan {
   // The epoch that the store has once the collection is done.
   std::uint64_t target_epoch = 0;
-  // The index had gone back in time, so it must not be told target_epoch.
+  // The index had gone back in time, or the store had, so it must not be told target_epoch.
   bool index_is_behind = false;
   // In ascending order of their ids.
   std::vector<PlannedPack> packs;

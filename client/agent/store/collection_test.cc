@@ -24,6 +24,8 @@ class PlainIndex final : public CollectionIndex {
  public:
   absl::StatusOr<std::uint64_t> ReadEpoch() override { return epoch; }
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to) override {
+    if (to < epoch) return absl::FailedPreconditionError("the epoch lies behind");
+    if (to - epoch > kMaxIndexEpochStep) return absl::InvalidArgumentError("too far ahead");
     return std::exchange(epoch, to);
   }
   absl::StatusOr<std::uint64_t> Forget(std::uint64_t /*epoch*/,
@@ -143,6 +145,56 @@ TEST_F(CollectionTest, ADryRunDoesNothing) {
   EXPECT_EQ(test_.PackFiles().size(), 1u);
   EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
   EXPECT_EQ(index_.epoch, 1u);
+}
+
+TEST_F(CollectionTest, AStoreThatWasSetBackGoesOnFromItsIndex) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+  index_.epoch = 5;
+  auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->epoch, 7u);
+  EXPECT_EQ(*test_.store().ReadEpoch(), 7u);
+  // It was not told the last one: what it has of the lost time stays UNVERIFIED.
+  EXPECT_EQ(index_.epoch, 6u);
+  EXPECT_EQ(report->findings.size(), 2u);
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+  EXPECT_TRUE(test_.RestoreAll().ok());
+  report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->epoch, 9u);
+}
+
+TEST_F(CollectionTest, AStoreThatWasSetBackGoesOnAfterACrashToo) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.epoch = 5;
+  for (const CollectionStep last : {CollectionStep::kPlanned, CollectionStep::kEpochRaised,
+                                    CollectionStep::kFenced, CollectionStep::kEpochRaisedAgain}) {
+    options_.on_step = [last](CollectionStep step) {
+      return step == last ? absl::CancelledError("crash") : absl::OkStatus();
+    };
+    EXPECT_TRUE(absl::IsCancelled(Collect().status()));
+  }
+  options_.on_step = nullptr;
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+  EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+TEST_F(CollectionTest, AnIndexThatNoStoreCanHaveToldIsNotFollowed) {
+  index_.epoch = kMaxFollowedEpoch + 1;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+  EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
+  index_.epoch = kMaxFollowedEpoch;
+  EXPECT_TRUE(Collect().ok());
+  // A new index is told that epoch, too.
+  index_.epoch = 0;
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_GT(index_.epoch, kMaxFollowedEpoch);
 }
 
 TEST_F(CollectionTest, OnlyOneRunsAtATime) {

@@ -38,6 +38,7 @@ class Verification {
 
  private:
   void Find(std::string snapshot_id, std::string path, absl::Status status);
+  void FindDamage(const std::string& pack_path, absl::Status status);
   void CheckSmallFiles();
   void CheckPack(const KnownPack& pack);
   void CheckBlocks(const KnownPack& pack, int fd, const std::string& path);
@@ -70,6 +71,12 @@ void Verification::Find(std::string snapshot_id, std::string path, absl::Status 
   report_.findings.push_back({std::move(snapshot_id), std::move(path), std::move(status)});
 }
 
+void Verification::FindDamage(const std::string& pack_path, absl::Status status) {
+  Find("", "", std::move(status));
+  const std::lock_guard lock(mutex_);
+  report_.damaged_packs.insert(pack_path);
+}
+
 void Verification::AddProgress(const std::function<void(VerifyProgress&)>& change) {
   const std::lock_guard lock(mutex_);
   change(report_.done);
@@ -98,9 +105,9 @@ void Verification::CheckChunks(const KnownPack& pack, std::uint32_t block_index,
   for (std::size_t index = first_chunk; index < end_chunk; ++index) {
     const Digest& expected = pack.footer.chunks[index].digest;
     if (digests[index - first_chunk] == expected) continue;
-    Find("", "",
-         absl::DataLossError(Cat(path, ": chunk ", DigestToHex(expected, digest_size_bytes_),
-                                 " in block ", block_index, " is damaged")));
+    FindDamage(path,
+               absl::DataLossError(Cat(path, ": chunk ", DigestToHex(expected, digest_size_bytes_),
+                                       " in block ", block_index, " is damaged")));
     const std::lock_guard lock(mutex_);
     ++damaged_[expected];
   }
@@ -118,7 +125,7 @@ void Verification::CheckBlocks(const KnownPack& pack, int fd, const std::string&
     if (raw.ok()) {
       CheckChunks(pack, block_index, *raw, first_chunk, end_chunk, path);
     } else {
-      Find("", "", raw.status());
+      FindDamage(path, raw.status());
       const std::lock_guard lock(mutex_);
       for (std::size_t index = first_chunk; index < end_chunk; ++index) {
         ++damaged_[chunks[index].digest];
@@ -243,9 +250,7 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   }
   KERF_RETURN_IF_ERROR(index_.Refresh());
   for (const DamagedPack& damaged : index_.damaged()) {
-    Find("", "",
-         Annotate(damaged.status,
-                  "a pack is damaged (move it out of the store and back up again with --force)"));
+    FindDamage(damaged.path, Annotate(damaged.status, "a pack is damaged"));
   }
   const std::vector<std::shared_ptr<const KnownPack>> packs = index_.packs();
   AddProgress([&](VerifyProgress& done) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +46,12 @@ struct VerifyFinding {
 
 inline constexpr std::size_t kMaxFindings = 10'000;
 
+// What to do about VerifyReport::damaged_packs.
+inline constexpr std::string_view kMendDamagedPacks =
+    "move these packs out of the store, run `kerf backup --force` over the same paths, and verify "
+    "again; if snapshots then miss chunks, move the packs back: what is sound in them is still of "
+    "use";
+
 struct VerifyReport {
   VerifyProgress done;
   std::uint64_t entry_count = 0;
@@ -52,6 +60,9 @@ struct VerifyReport {
   std::uint64_t finding_count = 0;
   // The first kMaxFindings of them.
   std::vector<VerifyFinding> findings;
+  // Files that are no whole packs, and, if the data was read, those with damaged chunks. A backup
+  // heals none of them by itself: kMendDamagedPacks.
+  std::set<std::string> damaged_packs;
 };
 
 // Goes on behind every finding. An error only if the store's folders cannot be listed. Beside

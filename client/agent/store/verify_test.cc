@@ -87,6 +87,24 @@ TEST_F(VerifyTest, AFlippedBitOfAChunkIsFoundByReadingTheData) {
   EXPECT_TRUE(Found(report, "", content_path_));
   EXPECT_TRUE(Found(report, "file", "is damaged"));
   EXPECT_EQ(report.findings.back().snapshot_id, snapshot_.id());
+  EXPECT_EQ(report.damaged_packs, std::set<std::string>{content_path_});
+}
+
+TEST_F(VerifyTest, ADamagedPackIsMendedAsItSays) {
+  Flip(content_path_, content_pack_.footer.blocks.front().offset + 100);
+  const std::string damaged = ReadTestFile(content_path_);
+  std::filesystem::remove(content_path_);
+  // What `backup --force` does with a chunk that no pack holds.
+  test_.WritePack({content_});
+  const VerifyReport mended = Verify(true);
+  EXPECT_EQ(mended.finding_count, 0u);
+  EXPECT_TRUE(mended.damaged_packs.empty());
+  // Beside the new pack the damaged one does no harm.
+  WriteTestFile(content_path_, damaged);
+  const VerifyReport beside = Verify(true);
+  EXPECT_EQ(beside.damaged_packs, std::set<std::string>{content_path_});
+  EXPECT_FALSE(Found(beside, "file", ""));
+  EXPECT_TRUE(test_.RestoreAll().ok());
 }
 
 TEST_F(VerifyTest, OfADamagedChunkWithASoundCopyNoFileIsLost) {
@@ -132,6 +150,7 @@ TEST_F(VerifyTest, APackThatWasCutShortIsNamed) {
     WriteTestFile(content_path_, good.substr(0, size));
     const VerifyReport report = Verify(false);
     EXPECT_EQ(report.finding_count, 2u) << size;
+    EXPECT_EQ(report.damaged_packs, std::set<std::string>{content_path_}) << size;
     EXPECT_TRUE(Found(report, "", content_path_)) << size;
     EXPECT_TRUE(Found(report, "file", "no pack holds its chunk")) << size;
   }

@@ -43,6 +43,18 @@ void Report(Reporter& reporter, const VerifyFinding& finding) {
   reporter.Json("finding", std::move(object));
 }
 
+// What the findings mean for the one who has to mend them.
+void ReportDamagedPacks(Reporter& reporter, const VerifyReport& report, bool read_data) {
+  for (const std::string& path : report.damaged_packs) {
+    reporter.Line(Cat("damaged pack: ", path));
+  }
+  if (!report.damaged_packs.empty()) {
+    reporter.Line(Cat("to mend: ", kMendDamagedPacks));
+  } else if (report.finding_count > 0 && !read_data) {
+    reporter.Line("to learn which packs are damaged, if any: kerf verify --read-data");
+  }
+}
+
 ExitCode Run(Context& context, const VerifyFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
@@ -79,6 +91,8 @@ ExitCode Run(Context& context, const VerifyFlags& flags) {
                             {"read_bytes", report->done.bytes_done},
                             {"read_data", flags.read_data},
                             {"findings", report->finding_count},
+                            {"damaged_packs", report->damaged_packs},
+                            {"mend", report->damaged_packs.empty() ? "" : kMendDamagedPacks},
                             {"seconds", seconds}});
   reporter.Line(
       Cat(FormatCount(report->done.snapshots_done), " snapshots, ",
@@ -87,6 +101,7 @@ ExitCode Run(Context& context, const VerifyFlags& flags) {
           flags.read_data ? Cat(FormatByteSize(report->done.bytes_done), " read and hashed")
                           : std::string("contents not read (--read-data)"),
           absl::StrFormat("; %.2f s", seconds)));
+  ReportDamagedPacks(reporter, *report, flags.read_data);
   reporter.Line(report->finding_count == 0 ? std::string("all is well")
                                            : Cat(FormatCount(report->finding_count), " findings"));
   return report->finding_count == 0 ? ExitCode::kOk : ExitCode::kIntegrity;

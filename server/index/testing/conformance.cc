@@ -180,6 +180,8 @@ TEST_P(IndexConformance, EpochNeverFalls) {
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3).value(), 3u);
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2).status().code(),
             absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, UINT64_MAX).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 9).value(), 3u);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 9u);
 }
