@@ -47,7 +47,8 @@ grpc::Slice SliceOf(BlockRef block) {
 class UploadStream::Reactor final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  explicit Reactor(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
+  Reactor(const std::shared_ptr<grpc::Channel>& channel, std::size_t max_control_bytes)
+      : stub_(channel), max_control_bytes_(max_control_bytes) {
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.
     AddHold();
@@ -55,10 +56,21 @@ class UploadStream::Reactor final
     StartCall();
   }
 
-  void Enqueue(grpc::Slice slice) {
+  // The pool bounds the blocks; what is not in a block is counted here.
+  enum class Kind : std::uint8_t { kBlock, kControl };
+
+  void Enqueue(grpc::Slice slice, Kind kind) {
     std::lock_guard lock(mutex_);
     if (dead_) return;
-    outgoing_.emplace_back(&slice, 1);
+    const std::size_t control_bytes = kind == Kind::kControl ? slice.size() : 0;
+    if (control_bytes > max_control_bytes_ - control_bytes_) {
+      overflowed_ = true;
+      Die();
+      context_.TryCancel();
+      return;
+    }
+    control_bytes_ += control_bytes;
+    outgoing_.push_back({grpc::ByteBuffer(&slice, 1), control_bytes});
     WriteNext();
   }
 
@@ -85,13 +97,31 @@ class UploadStream::Reactor final
   }
 
   // After NextMessage returned false.
-  absl::Status final_status() const { return FromGrpc(status_); }
+  absl::Status final_status() const {
+    if (overflowed_) {
+      return absl::ResourceExhaustedError(
+          "the server does not read what it is told: too many "
+          "commits and reports wait to be sent");
+    }
+    return FromGrpc(status_);
+  }
 
  private:
+  struct Outgoing {
+    grpc::ByteBuffer buffer;
+    std::size_t control_bytes = 0;
+  };
+
+  void Die() {
+    dead_ = true;
+    outgoing_.clear();
+  }
+
   void WriteNext() {
     if (dead_ || write_running_) return;
     if (!outgoing_.empty()) {
-      write_buffer_.Swap(&outgoing_.front());
+      write_buffer_.Swap(&outgoing_.front().buffer);
+      control_bytes_ -= outgoing_.front().control_bytes;
       outgoing_.pop_front();
       write_running_ = true;
       StartWrite(&write_buffer_);
@@ -105,18 +135,14 @@ class UploadStream::Reactor final
     std::lock_guard lock(mutex_);
     write_running_ = false;
     write_buffer_.Clear();
-    if (!ok) {
-      dead_ = true;
-      outgoing_.clear();
-    }
+    if (!ok) Die();
     WriteNext();
   }
 
   void OnReadDone(bool ok) override {
     std::lock_guard lock(mutex_);
     if (!ok) {
-      dead_ = true;
-      outgoing_.clear();
+      Die();
       RemoveHold();
       return;
     }
@@ -142,7 +168,10 @@ class UploadStream::Reactor final
   grpc::ByteBuffer write_buffer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<grpc::ByteBuffer> outgoing_;
+  std::deque<Outgoing> outgoing_;
+  const std::size_t max_control_bytes_;
+  // Of those in outgoing_.
+  std::size_t control_bytes_ = 0;
   std::deque<grpc::ByteBuffer> incoming_;
   grpc::Status status_;
   bool write_running_ = false;
@@ -150,6 +179,7 @@ class UploadStream::Reactor final
   bool finish_requested_ = false;
   bool finish_sent_ = false;
   bool dead_ = false;
+  bool overflowed_ = false;
   bool done_ = false;
 };
 
@@ -157,7 +187,7 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
                            AnswerHandler& handler)
     : handler_(handler),
       pool_(options.block_bytes, options.max_blocks),
-      reactor_(std::make_unique<Reactor>(channel)) {
+      reactor_(std::make_unique<Reactor>(channel, options.max_control_bytes)) {
   v1::UploadFrame frame;
   *frame.mutable_open() = options.open;
   SendFrame(frame);
@@ -244,7 +274,7 @@ void UploadStream::EndFile(std::uint64_t size_bytes, std::span<const std::uint8_
 
 void UploadStream::SendBlock() {
   if (block_ == nullptr || block_->size_bytes() == 0) return;
-  reactor_->Enqueue(SliceOf(std::move(block_)));
+  reactor_->Enqueue(SliceOf(std::move(block_)), Reactor::Kind::kBlock);
   block_ = nullptr;
 }
 
@@ -253,7 +283,7 @@ void UploadStream::Flush() { SendBlock(); }
 void UploadStream::SendFrame(const v1::UploadFrame& frame) {
   v1::UploadRequest request;
   *request.add_frames() = frame;
-  reactor_->Enqueue(grpc::Slice(request.SerializeAsString()));
+  reactor_->Enqueue(grpc::Slice(request.SerializeAsString()), Reactor::Kind::kControl);
 }
 
 void UploadStream::Commit(v1::Commit commit) {

@@ -35,7 +35,8 @@ struct DataRef {
 };
 
 // The writer's methods (BeginFile to Flush) belong to one thread; the others may be called from
-// any. After a failure, which OnEnd tells, all of them do nothing and DataSpan is empty.
+// any. After a failure, which OnEnd tells, all of them do nothing and DataSpan is empty. A server
+// that does not read what it is told fails the stream with ResourceExhausted.
 class UploadStream {
  public:
   struct Options {
@@ -44,6 +45,10 @@ class UploadStream {
     // they must hold at least two of the profile's largest chunks.
     std::size_t block_bytes = std::size_t{512} * 1024;
     std::size_t max_blocks = 32;
+    // Of commits and reports that wait to be sent. Several times what a server that reads lets come
+    // together. Waiting for room instead could wait for ever: those who commit are also those who
+    // read the answers, and a server may read nothing before its answers are read.
+    std::size_t max_control_bytes = std::size_t{64} << 20;
   };
 
   // Connects and sends Open. `handler` must outlive the stream.

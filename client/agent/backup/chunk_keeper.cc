@@ -53,18 +53,17 @@ PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk
   }
   std::vector<Waiter>& waiters = unsealed_[chunk.digest];
   const bool first = waiters.empty();
+  auto waiter = std::find_if(waiters.begin(), waiters.end(),
+                             [&](const Waiter& other) { return other.lane == &lane; });
+  if (waiter == waiters.end()) waiter = waiters.insert(waiters.end(), {&lane});
   if (chunk.verdict == v1::VERDICT_DUPLICATE) {
     // The server may not have answered any of it as pending, so nothing counts against the lane.
     ++counts_.stale_chunks;
-    lane.ReportStale(chunk.digest, chunk.locator);
-  }
-  const std::uint32_t answer_count = chunk.verdict == v1::VERDICT_DUPLICATE ? 0 : 1;
-  const auto waiter = std::find_if(waiters.begin(), waiters.end(),
-                                   [&](const Waiter& other) { return other.lane == &lane; });
-  if (waiter == waiters.end()) {
-    waiters.push_back({&lane, answer_count});
+    // Once is enough, however often the server says it.
+    if (!waiter->reported_stale) AddStale(lane, chunk);
+    waiter->reported_stale = true;
   } else {
-    waiter->answer_count += answer_count;
+    ++waiter->answer_count;
   }
   if (!first) return nullptr;
   ++counts_.new_chunks;
@@ -75,14 +74,33 @@ PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk
 void ChunkKeeper::AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                             std::uint64_t resolved_chunks) {
   LaneState& state = lanes_.at(&lane);
-  v1::CommitEntry& entry = state.commits.emplace_back();
-  entry.set_digest(digest.bytes.data(), digest_size_bytes_);
-  entry.set_locator(std::move(locator));
+  state.commits.push_back(EntryOf(digest, std::move(locator)));
   state.resolved_chunks += resolved_chunks;
   if (state.commits.size() >= kCommitBatchEntries) SendCommits(lane, state);
 }
 
+void ChunkKeeper::AddStale(ChunkLane& lane, const AnsweredChunk& chunk) {
+  LaneState& state = lanes_.at(&lane);
+  state.stales.push_back(EntryOf(chunk.digest, chunk.locator));
+  if (state.stales.size() >= kCommitBatchEntries) SendStales(lane, state);
+}
+
+v1::CommitEntry ChunkKeeper::EntryOf(const Digest& digest, std::string locator) const {
+  v1::CommitEntry entry;
+  entry.set_digest(digest.bytes.data(), digest_size_bytes_);
+  entry.set_locator(std::move(locator));
+  return entry;
+}
+
+void ChunkKeeper::SendStales(ChunkLane& lane, LaneState& state) {
+  if (state.stales.empty()) return;
+  lane.ReportStale(state.stales);
+  state.stales.clear();
+}
+
 void ChunkKeeper::SendCommits(ChunkLane& lane, LaneState& state) {
+  // A chunk that was called a duplicate may be committed only once it was reported.
+  SendStales(lane, state);
   if (state.commits.empty()) return;
   lane.Commit(state.commits, state.resolved_chunks);
   state.commits.clear();

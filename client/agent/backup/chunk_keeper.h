@@ -56,7 +56,7 @@ class ChunkKeeper final : public ChunkTaker {
 
   // The on_sealed callback of the pack writers: the chunks are durable, so their lanes commit them.
   void OnSealed(SealedPack pack);
-  // Sends commits that wait for a batch to fill.
+  // Sends commits, and reports of stale chunks, that wait for a batch to fill.
   void SendCommits();
 
   // Chunks that were taken and are in no durable pack yet.
@@ -64,17 +64,19 @@ class ChunkKeeper final : public ChunkTaker {
   ChunkCounts counts() const;
 
  private:
-  // Entries of one Commit frame.
+  // Entries of one Commit or ReportStale frame.
   static constexpr std::size_t kCommitBatchEntries = 1024;
 
   // How often a lane was answered a chunk that it has not committed.
   struct Waiter {
     ChunkLane* lane = nullptr;
     std::uint32_t answer_count = 0;
+    bool reported_stale = false;
   };
   struct LaneState {
     PackWriter* writer = nullptr;
     std::vector<v1::CommitEntry> commits;
+    std::vector<v1::CommitEntry> stales;
     std::uint64_t resolved_chunks = 0;
   };
 
@@ -82,7 +84,10 @@ class ChunkKeeper final : public ChunkTaker {
   absl::Status CheckFingerprint(const Digest& digest, std::span<const std::uint8_t> bytes) const;
   void AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                  std::uint64_t resolved_chunks);
+  void AddStale(ChunkLane& lane, const AnsweredChunk& chunk);
+  v1::CommitEntry EntryOf(const Digest& digest, std::string locator) const;
   static void SendCommits(ChunkLane& lane, LaneState& state);
+  static void SendStales(ChunkLane& lane, LaneState& state);
 
   ChunkIndex& index_;
   const DigestAlgorithm digest_algorithm_;

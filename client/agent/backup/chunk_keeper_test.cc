@@ -36,13 +36,15 @@ class WatchedLane final : public ChunkLane {
     }
     resolved_count += resolved_chunks;
   }
-  void ReportStale(const Digest& /*digest*/, std::string_view /*locator*/) override {
-    ++stale_count;
+  void ReportStale(std::span<const v1::CommitEntry> entries) override {
+    stale_count += static_cast<int>(entries.size());
+    ++report_count;
   }
 
   std::map<Digest, std::string> committed;
   std::atomic<int> lost_count = 0;
   std::atomic<int> stale_count = 0;
+  std::atomic<int> report_count = 0;
   std::atomic<std::uint64_t> resolved_count = 0;
 
  private:
@@ -124,6 +126,20 @@ TEST_F(ChunkKeeperTest, ADuplicateThatTheStoreHasNotIsStoredAndReported) {
   EXPECT_TRUE(Committed(lane_, "content"));
   EXPECT_EQ(lane_.stale_count, 1);
   EXPECT_EQ(lane_.resolved_count, 0u);
+}
+
+// A server that lies about one chunk a million times must not be told a million times.
+TEST_F(ChunkKeeperTest, AStaleChunkIsReportedOnceByEachLaneHoweverOftenItIsAnswered) {
+  for (int number = 0; number < 100; ++number) {
+    ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_DUPLICATE).ok());
+    ASSERT_TRUE(Take(lane_, "more", v1::VERDICT_DUPLICATE).ok());
+    ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_DUPLICATE).ok());
+  }
+  Finish();
+  EXPECT_EQ(lane_.stale_count, 2);
+  EXPECT_EQ(other_lane_.stale_count, 1);
+  EXPECT_EQ(lane_.report_count, 1) << "not batched";
+  EXPECT_EQ(keeper_.counts().stale_chunks, 300u);
 }
 
 TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "kerf/v1/chunking.pb.h"
@@ -27,7 +26,8 @@ class ChunkLane {
   virtual ~ChunkLane() = default;
   // All of it is durable. Chunks of `resolved_chunks` answers are no longer pending with it.
   virtual void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) = 0;
-  virtual void ReportStale(const Digest& digest, std::string_view locator) = 0;
+  // What the server called duplicates at these places, and the store does not hold.
+  virtual void ReportStale(std::span<const v1::CommitEntry> entries) = 0;
 };
 
 // Keeps the chunks that are answered. Called on the answer threads of all lanes at once.

@@ -24,6 +24,7 @@
 #include "client/agent/store/roots.h"
 #include "client/cpp/channel.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -39,6 +40,8 @@ constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
 // knows how long it takes.
 constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
 constexpr int kMaxRounds = 3;
+// How soon an interrupt, or a lane that has failed, is noticed while everybody waits.
+constexpr std::chrono::milliseconds kWatchInterval{100};
 
 std::int64_t NowUnixNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -112,8 +115,8 @@ class Engine {
         keeper_(index_, store.digest_algorithm()) {}
 
   ~Engine() {
+    StopWatch();
     Stop();
-    for (const auto& lane : lanes_) lane->Cancel();
     for (std::thread& thread : lane_threads_) thread.join();
   }
 
@@ -137,6 +140,9 @@ class Engine {
   void Warn(const std::string& path, const absl::Status& status);
   void Fail(const absl::Status& status);
   void Stop();
+  bool Cancelled() const { return options_.cancelled != nullptr && options_.cancelled->load(); }
+  void Watch(const std::stop_token& stop);
+  void StopWatch();
   absl::Status failure();
 
   Store& store_;
@@ -166,6 +172,12 @@ class Engine {
   std::mutex mutex_;
   absl::Status failure_;
   std::uint64_t warning_count_ = 0;
+  absl::Status index_warning_;
+  // Everything is durable: what the lanes still say fails nothing.
+  std::atomic<bool> finishing_{false};
+  std::condition_variable_any watch_changed_;
+  std::mutex watch_mutex_;
+  std::jthread watch_thread_;
 };
 
 // The server's name of a file: its path, or where that is longer than the protocol takes, a
@@ -193,15 +205,36 @@ void Engine::Fail(const absl::Status& status) {
   Stop();
 }
 
+// Nobody waits for anything any more.
 void Engine::Stop() {
   queue_.Abort();
   window_.Abort();
+  for (const auto& lane : lanes_) lane->Cancel();
+}
+
+// While everybody waits for a server that says nothing, somebody must look at the clock and at the
+// user.
+void Engine::Watch(const std::stop_token& stop) {
+  std::unique_lock lock(watch_mutex_);
+  while (
+      !watch_changed_.wait_for(lock, stop, kWatchInterval, [&] { return stop.stop_requested(); })) {
+    if (stop.stop_requested()) return;
+    if (Cancelled()) return Stop();
+    for (const auto& lane : lanes_) {
+      const absl::Status status = lane->Watch();
+      if (!status.ok() && !finishing_) Fail(status);
+    }
+  }
+}
+
+void Engine::StopWatch() {
+  if (!watch_thread_.joinable()) return;
+  watch_thread_.request_stop();
+  watch_thread_.join();
 }
 
 absl::Status Engine::failure() {
-  if (options_.cancelled != nullptr && options_.cancelled->load()) {
-    return absl::CancelledError("the backup was interrupted");
-  }
+  if (Cancelled()) return absl::CancelledError("the backup was interrupted");
   std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -239,6 +272,9 @@ absl::Status Engine::OpenLanes() {
         metadata ? store_.config().metadata_profile() : store_.config().profile();
     Lane::Options lane;
     lane.open = OpenFrame(profile);
+    KERF_ASSIGN_OR_RETURN(lane.profile, ParseProfile(profile));
+    lane.server = options_.server;
+    lane.answer_limit = options_.answer_limit;
     lane.digest_size_bytes = digest_size_bytes_;
     lane.on_pressure = [this] { return FlushPacks(); };
     lanes_.push_back(std::make_unique<Lane>(channel, std::move(lane), keeper_));
@@ -476,9 +512,14 @@ absl::Status Engine::Finish() {
   KERF_RETURN_IF_ERROR(FlushPacks());
   // From here on everything is durable. A server that fails now only has to be told again.
   for (const auto& lane : lanes_) {
-    if (const absl::Status status = lane->Finish(); !status.ok()) {
-      Warn(options_.server, Annotate(status, "the index was not told of all new chunks"));
-    }
+    const absl::Status status = lane->Finish();
+    if (status.ok()) continue;
+    if (index_warning_.ok()) index_warning_ = status;
+    // The others talk to the same server: they need not wait as long again.
+    if (absl::IsDeadlineExceeded(status)) Stop();
+  }
+  if (!index_warning_.ok() && Cancelled()) {
+    index_warning_ = absl::CancelledError("the backup was interrupted");
   }
   const ChunkCounts counts = keeper_.counts();
   store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
@@ -510,6 +551,7 @@ absl::Status Engine::Publish() {
 
 absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(Prepare());
+  watch_thread_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
   for (std::size_t index = 0; index + 1 < lanes_.size(); ++index) {
     lane_threads_.emplace_back([this, index] { RunLane(*lanes_[index]); });
   }
@@ -517,8 +559,9 @@ absl::StatusOr<BackupResult> Engine::Run() {
   for (std::thread& thread : lane_threads_) thread.join();
   lane_threads_.clear();
   KERF_RETURN_IF_ERROR(failure());
+  finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
-  return BackupResult{snapshot_, keeper_.counts(), warning_count_};
+  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning_};
 }
 
 }  // namespace

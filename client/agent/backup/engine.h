@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_keeper.h"
+#include "client/agent/backup/lane.h"
 #include "client/agent/fs/exclude.h"
 #include "client/agent/store/store.h"
 
@@ -50,8 +52,11 @@ struct BackupOptions {
   std::string user;
   // An entry that could not be read, or changed while it was read; from any thread, one at a time.
   std::function<void(const std::string& path, const absl::Status& status)> on_warning;
-  // Ends the run with Cancelled when it becomes true.
+  // Ends the run with Cancelled when it becomes true. When all is durable and only the server's
+  // last word is missing, it ends just the waiting for that.
   const std::atomic<bool>* cancelled = nullptr;
+  // The run fails with DeadlineExceeded when the server is silent for so long.
+  std::chrono::milliseconds answer_limit = kAnswerLimit;
 };
 
 inline constexpr unsigned kMaxLanes = 8;
@@ -59,7 +64,11 @@ inline constexpr unsigned kMaxLanes = 8;
 struct BackupResult {
   store::v1::Snapshot snapshot;
   ChunkCounts chunks;
+  // Of entries that are not in the snapshot as they are.
   std::uint64_t warning_count = 0;
+  // Why the server's index does not know all new chunks yet: no fault of the snapshot. OK if it
+  // does.
+  absl::Status index_warning;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

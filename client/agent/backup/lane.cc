@@ -18,6 +18,10 @@ namespace {
 // way and not answered yet must fit into the rest.
 constexpr std::uint64_t kPressureNumerator = 1;
 constexpr std::uint64_t kPressureDenominator = 2;
+// The longest that the protocol knows.
+constexpr std::size_t kMaxLocatorBytes = 64;
+
+constexpr char kOwedAnswers[] = "the chunks of what was sent";
 
 std::array<std::uint8_t, 16> ContentHash(XXH3_state_t* state) {
   XXH128_canonical_t canonical;
@@ -35,7 +39,10 @@ struct StateDeleter {
 
 Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, ChunkTaker& taker)
     : taker_(taker),
+      profile_(options.profile),
       digest_size_bytes_(options.digest_size_bytes),
+      server_(std::move(options.server)),
+      answer_limit_(options.answer_limit),
       on_pressure_(std::move(options.on_pressure)) {
   client::UploadStream::Options stream;
   stream.open = std::move(options.open);
@@ -56,6 +63,9 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     owned->number = ++files_begun_;
     file = owned.get();
     files_.push_back(std::move(owned));
+    // Whatever the stream waits for is room, which only answers make.
+    flushed_ = false;
+    Await(kOwedAnswers);
   }
   KERF_CHECK(stream_->BeginFile(file_key, size_hint_bytes, 0) == file->number);
 
@@ -65,6 +75,10 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   while (true) {
     const std::span<std::uint8_t> span = stream_->DataSpan();
     if (span.empty()) return WaitEnd();
+    {
+      std::lock_guard lock(mutex_);
+      NothingAwaited();
+    }
     const absl::StatusOr<std::size_t> count = reader(span);
     if (!count.ok()) read_status = count.status();
     if (!count.ok() || *count == 0) break;
@@ -77,9 +91,16 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
       file->segments.push_back({std::move(data), *count});
     }
     if (sent_bytes > span.size()) KERF_RETURN_IF_ERROR(RelievePressure());
+    std::lock_guard lock(mutex_);
+    Await(kOwedAnswers);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Await(kOwedAnswers);
   }
   stream_->EndFile(sent_bytes, ContentHash(hash.get()));
   std::unique_lock lock(mutex_);
+  NothingAwaited();
   file->sent_bytes = sent_bytes;
   file->ended = true;
   file->failed = !read_status.ok();
@@ -110,7 +131,7 @@ bool Lane::UnderPressure() const {
 
 absl::Status Lane::RelievePressure() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return opened_ || ended_; });
+  WaitUntil(lock, "the answer to Open", [this] { return opened_; });
   while (!ended_ && UnderPressure()) {
     lock.unlock();
     // Everything that is collected must be answered for its files to become done.
@@ -118,29 +139,76 @@ absl::Status Lane::RelievePressure() {
     if (on_pressure_) KERF_RETURN_IF_ERROR(on_pressure_());
     lock.lock();
     // With nothing pending, only the server's word that files are done is missing.
-    changed_.wait(lock, [this] { return ended_ || pending_chunks_ > 0 || !UnderPressure(); });
+    WaitUntil(lock, "the word that files are done",
+              [this] { return pending_chunks_ > 0 || !UnderPressure(); });
   }
-  return ended_ ? failure_ : absl::OkStatus();
+  return Outcome();
 }
 
 absl::Status Lane::WaitAnswered() {
   stream_->Flush();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] {
-    return ended_ || files_.empty() || (files_.size() == 1 && !files_.front()->ended);
-  });
-  return ended_ ? failure_ : absl::OkStatus();
+  WaitUntil(lock, kOwedAnswers,
+            [this] { return files_.empty() || (files_.size() == 1 && !files_.front()->ended); });
+  return Outcome();
 }
 
 absl::Status Lane::Finish() {
   stream_->Flush();
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ended_ || files_done_ == files_begun_; });
+    WaitUntil(lock, "the word that files are done", [this] { return files_done_ == files_begun_; });
     if (ended_) return failure_;
   }
   stream_->FinishWrites();
-  return stream_->Wait();
+  std::unique_lock lock(mutex_);
+  WaitUntil(lock, "the end of the stream", [] { return false; });
+  return failure_;
+}
+
+void Lane::Flush() {
+  stream_->Flush();
+  std::lock_guard lock(mutex_);
+  flushed_ = true;
+  awaited_since_ = std::chrono::steady_clock::now();
+}
+
+void Lane::Await(const char* what) {
+  awaited_ = what;
+  awaited_since_ = std::chrono::steady_clock::now();
+}
+
+// Or until the stream has ended, as it does when Watch or Cancel ends it.
+template <typename Condition>
+void Lane::WaitUntil(std::unique_lock<std::mutex>& lock, const char* what, Condition condition) {
+  Await(what);
+  changed_.wait(lock, [&] { return ended_ || condition(); });
+  NothingAwaited();
+}
+
+absl::Status Lane::Outcome() const {
+  if (!ended_) return absl::OkStatus();
+  if (failure_.ok() && !files_.empty()) {
+    return absl::InternalError("the server ended the stream too early");
+  }
+  return failure_;
+}
+
+absl::Status Lane::Watch() {
+  {
+    std::lock_guard lock(mutex_);
+    const char* owed = awaited_;
+    if (owed == nullptr && flushed_ && !files_.empty()) owed = kOwedAnswers;
+    if (ended_ || !failure_.ok() || owed == nullptr || handling_) return failure_;
+    const auto silent = std::chrono::steady_clock::now() - std::max(awaited_since_, answered_at_);
+    if (silent < answer_limit_) return absl::OkStatus();
+    const double seconds = std::chrono::duration<double>(answer_limit_).count();
+    failure_ = absl::DeadlineExceededError(Cat("the server ", server_, " was silent for ", seconds,
+                                               " s, while the agent waited for ", owed));
+  }
+  stream_->Cancel();
+  std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 // The stream has failed: its reason comes with its end.
@@ -153,55 +221,96 @@ absl::Status Lane::WaitEnd() {
 
 void Lane::Cancel() { stream_->Cancel(); }
 
-absl::Status Lane::status() const {
-  std::lock_guard lock(mutex_);
-  return failure_;
-}
-
 void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) {
   v1::Commit commit;
   for (const v1::CommitEntry& entry : entries) *commit.add_entries() = entry;
+  {
+    std::lock_guard lock(mutex_);
+    ++commits_sent_;
+  }
   stream_->Commit(std::move(commit));
   std::lock_guard lock(mutex_);
   pending_chunks_ -= std::min(pending_chunks_, resolved_chunks);
   changed_.notify_all();
 }
 
-void Lane::ReportStale(const Digest& digest, std::string_view locator) {
+void Lane::ReportStale(std::span<const v1::CommitEntry> entries) {
   v1::ReportStale report;
-  v1::CommitEntry& entry = *report.add_entries();
-  entry.set_digest(digest.bytes.data(), digest_size_bytes_);
-  entry.set_locator(locator.data(), locator.size());
+  for (const v1::CommitEntry& entry : entries) *report.add_entries() = entry;
   stream_->ReportStale(std::move(report));
 }
 
 void Lane::OnAnswer(const v1::UploadAnswer& answer) {
-  switch (answer.answer_case()) {
-    case v1::UploadAnswer::kOpened: {
-      std::lock_guard lock(mutex_);
-      max_pending_chunks_ = answer.opened().limits().max_uncommitted_chunks();
-      max_pending_files_ = answer.opened().limits().max_uncommitted_files();
-      worker_ = answer.opened().worker();
-      opened_ = true;
-      changed_.notify_all();
-      return;
-    }
-    case v1::UploadAnswer::kChunks:
-      if (const absl::Status status = OnChunks(answer.chunks()); !status.ok()) Fail(status);
-      return;
-    case v1::UploadAnswer::kFileDone: {
-      std::lock_guard lock(mutex_);
-      ++files_done_;
-      changed_.notify_all();
-      return;
-    }
-    case v1::UploadAnswer::kGoAway:
-      Fail(absl::UnavailableError("the server is shutting down: run the backup again"));
-      return;
-    case v1::UploadAnswer::kCommitted:
-    case v1::UploadAnswer::ANSWER_NOT_SET:
-      return;
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return;
+    handling_ = true;
   }
+  const absl::Status status = HandleAnswer(answer);
+  if (!status.ok()) Fail(status);
+  std::lock_guard lock(mutex_);
+  handling_ = false;
+  // A server that only repeats what says nothing is as good as silent.
+  if (answer.answer_case() != v1::UploadAnswer::ANSWER_NOT_SET) {
+    answered_at_ = std::chrono::steady_clock::now();
+  }
+}
+
+// Every answer that is taken brings an end nearer: how many there can be is bounded by what was
+// sent.
+absl::Status Lane::HandleAnswer(const v1::UploadAnswer& answer) {
+  switch (answer.answer_case()) {
+    case v1::UploadAnswer::kOpened:
+      return OnOpened(answer.opened());
+    case v1::UploadAnswer::kChunks:
+      return OnChunks(answer.chunks());
+    case v1::UploadAnswer::kFileDone:
+      return OnFileDone(answer.file_done().file_number());
+    case v1::UploadAnswer::kGoAway:
+      return absl::UnavailableError("the server is shutting down: run the backup again");
+    case v1::UploadAnswer::kCommitted:
+      return OnCommitted();
+    case v1::UploadAnswer::ANSWER_NOT_SET:
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::OnOpened(const v1::Opened& opened) {
+  std::lock_guard lock(mutex_);
+  if (opened_) return absl::InternalError("the server answered Open twice");
+  max_pending_chunks_ = opened.limits().max_uncommitted_chunks();
+  max_pending_files_ = opened.limits().max_uncommitted_files();
+  if (max_pending_chunks_ == 0 || max_pending_files_ == 0) {
+    return absl::InternalError("the server takes no chunks or no files: its limits are zero");
+  }
+  worker_ = opened.worker();
+  opened_ = true;
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+absl::Status Lane::OnCommitted() {
+  std::lock_guard lock(mutex_);
+  if (commits_answered_ == commits_sent_) {
+    return absl::InternalError("the server answered a commit that was not sent");
+  }
+  ++commits_answered_;
+  return absl::OkStatus();
+}
+
+absl::Status Lane::OnFileDone(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  const bool on_its_way = std::any_of(files_.begin(), files_.end(), [number](const auto& file) {
+    return file->number == number && (!file->ended || file->answered_bytes < file->sent_bytes);
+  });
+  if (on_its_way || number == 0 || number > files_begun_ || files_done_ == files_begun_) {
+    return absl::InternalError(
+        Cat("the server called file ", number, " done, which it has not answered"));
+  }
+  ++files_done_;
+  changed_.notify_all();
+  return absl::OkStatus();
 }
 
 void Lane::OnEnd(const absl::Status& status) {
@@ -225,10 +334,10 @@ void Lane::Fail(const absl::Status& status) {
 }
 
 absl::Status Lane::OnChunks(const v1::Chunks& chunks) {
+  if (chunks.chunks().empty()) return absl::InternalError("the server answered no chunks");
   File* file = nullptr;
   {
     std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return absl::OkStatus();
     for (const std::unique_ptr<File>& candidate : files_) {
       if (candidate->number == chunks.file_number()) {
         file = candidate.get();
@@ -247,13 +356,29 @@ absl::Status Lane::OnChunks(const v1::Chunks& chunks) {
   return absl::OkStatus();
 }
 
-absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
-  if (chunk.end_offset() <= file.answered_bytes ||
-      chunk.end_offset() - file.answered_bytes > UINT32_MAX ||
-      chunk.digest().size() != digest_size_bytes_) {
+// Chunks shorter than the profile allows would multiply what the agent keeps of each.
+absl::Status Lane::CheckChunk(const File& file, const v1::Chunk& chunk) const {
+  if (chunk.end_offset() <= file.answered_bytes || chunk.digest().size() != digest_size_bytes_ ||
+      chunk.locator().size() > kMaxLocatorBytes) {
     return absl::InternalError(
         Cat("the server answered a malformed chunk that ends at ", chunk.end_offset()));
   }
+  const std::uint64_t length_bytes = chunk.end_offset() - file.answered_bytes;
+  if (length_bytes >= profile_.min_bytes && length_bytes <= profile_.max_bytes) {
+    return absl::OkStatus();
+  }
+  // The server knows where the file ends only after the agent does.
+  std::lock_guard lock(mutex_);
+  if (length_bytes < profile_.min_bytes && file.ended && chunk.end_offset() == file.sent_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(Cat("the server answered a chunk of ", length_bytes,
+                                 " bytes, which the profile ", FormatProfile(profile_),
+                                 " cannot cut there"));
+}
+
+absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
+  KERF_RETURN_IF_ERROR(CheckChunk(file, chunk));
   AnsweredChunk answered;
   answered.length_bytes = static_cast<std::uint32_t>(chunk.end_offset() - file.answered_bytes);
   std::memcpy(answered.digest.bytes.data(), chunk.digest().data(), digest_size_bytes_);

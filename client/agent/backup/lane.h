@@ -1,6 +1,7 @@
 // One Upload stream with the files that are on their way through it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,6 +18,7 @@
 #include "client/agent/backup/chunk_taker.h"
 #include "client/agent/store/chunk_ref.h"
 #include "client/cpp/upload_stream.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 
@@ -27,7 +29,12 @@ struct FileOutcome {
   std::uint64_t content_bytes = 0;
 };
 
-// SendFile and Drain belong to one thread; Commit and ReportStale may be called from any.
+// How long a server may be silent while something is awaited of it. kerfd itself gives up on its
+// index after 60 s and says so.
+inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(120);
+
+// SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be called from any.
+// The server is not trusted: what it answers against the protocol, or too late, ends the lane.
 class Lane final : public client::AnswerHandler, public ChunkLane {
  public:
   // Fills the span with the next bytes; 0 is the end.
@@ -37,7 +44,12 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
 
   struct Options {
     v1::Open open;
+    // The one that `open` names.
+    Profile profile;
     std::size_t digest_size_bytes = 32;
+    // For messages.
+    std::string server;
+    std::chrono::milliseconds answer_limit = kAnswerLimit;
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
     // what has been taken durable and commits it.
     std::function<absl::Status()> on_pressure;
@@ -58,14 +70,15 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // Waits until every file is done (all its chunks committed), and ends the stream.
   absl::Status Finish();
   // Sends what is collected.
-  void Flush() { stream_->Flush(); }
+  void Flush();
+  // Ends all waiting, with Cancelled.
   void Cancel();
+  // To be called now and then from another thread: ends the lane with DeadlineExceeded if the
+  // server owes an answer for too long. Returns the lane's failure, OK while it works.
+  absl::Status Watch();
 
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
-  void ReportStale(const Digest& digest, std::string_view locator) override;
-
-  // The lane's failure, OK while it works.
-  absl::Status status() const;
+  void ReportStale(std::span<const v1::CommitEntry> entries) override;
 
   const std::string& worker() const { return worker_; }
 
@@ -89,17 +102,31 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
 
   void OnAnswer(const v1::UploadAnswer& answer) override;
   void OnEnd(const absl::Status& status) override;
+  absl::Status HandleAnswer(const v1::UploadAnswer& answer);
+  absl::Status OnOpened(const v1::Opened& opened);
+  absl::Status OnCommitted();
+  absl::Status OnFileDone(std::uint64_t number);
   absl::Status OnChunks(const v1::Chunks& chunks);
+  absl::Status CheckChunk(const File& file, const v1::Chunk& chunk) const;
   absl::Status TakeChunk(File& file, const v1::Chunk& chunk);
   absl::StatusOr<std::span<const std::uint8_t>> Collect(File& file, std::size_t length_bytes);
   void CompleteFront(std::unique_lock<std::mutex>& lock);
   bool UnderPressure() const;
   absl::Status RelievePressure();
   absl::Status WaitEnd();
+  // From here on the server owes `what`, until NothingAwaited.
+  void Await(const char* what);
+  void NothingAwaited() { awaited_ = nullptr; }
+  template <typename Condition>
+  void WaitUntil(std::unique_lock<std::mutex>& lock, const char* what, Condition condition);
+  absl::Status Outcome() const;
   void Fail(const absl::Status& status);
 
   ChunkTaker& taker_;
+  const Profile profile_;
   const std::size_t digest_size_bytes_;
+  const std::string server_;
+  const std::chrono::milliseconds answer_limit_;
   const std::function<absl::Status()> on_pressure_;
   std::string worker_;
 
@@ -108,12 +135,22 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   std::deque<std::unique_ptr<File>> files_;
   std::uint64_t files_begun_ = 0;
   std::uint64_t files_done_ = 0;
+  std::uint64_t commits_sent_ = 0;
+  std::uint64_t commits_answered_ = 0;
   std::uint64_t pending_chunks_ = 0;
   std::uint64_t max_pending_chunks_ = 0;
   std::uint64_t max_pending_files_ = 0;
   bool opened_ = false;
   bool ended_ = false;
   absl::Status failure_;
+  // What the server owes; null: nothing.
+  const char* awaited_ = nullptr;
+  std::chrono::steady_clock::time_point awaited_since_;
+  std::chrono::steady_clock::time_point answered_at_;
+  // An answer is being worked off: that takes as long as the agent's own disk takes.
+  bool handling_ = false;
+  // The answers to all files on their way are owed, though nobody waits.
+  bool flushed_ = false;
 
   // Only the answer thread.
   std::vector<std::uint8_t> joined_;

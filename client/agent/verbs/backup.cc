@@ -95,6 +95,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"healed_chunks", result.chunks.healed_chunks},
           {"stale_chunks", result.chunks.stale_chunks},
           {"warnings", result.warning_count},
+          {"index_warning", std::string(MessageOf(result.index_warning))},
           {"seconds", seconds}};
 }
 
@@ -113,6 +114,11 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCount(result.warning_count),
                       result.warning_count == 1 ? " warning" : " warnings"));
+  }
+  if (!result.index_warning.ok()) {
+    reporter.Line(
+        "  index     does not know all of these chunks yet; a backup that meets them again");
+    reporter.Line(Cat("            tells it (", Printable(MessageOf(result.index_warning)), ")"));
   }
 }
 

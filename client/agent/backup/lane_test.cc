@@ -1,0 +1,234 @@
+#include "client/agent/backup/lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <future>
+#include <memory>
+
+#include "client/agent/backup/testing/cutting_server.h"
+#include "client/cpp/channel.h"
+
+namespace kerf::agent {
+namespace {
+
+using client::FakeServer;
+using ::testing::HasSubstr;
+
+constexpr char kProfile[] = "fastcdc2020:min=2048,avg=8192,max=32768,level=1";
+
+// Takes everything and commits it at once.
+class CommittingTaker final : public ChunkTaker {
+ public:
+  absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
+                    std::span<const std::uint8_t> /*bytes*/) override {
+    ++taken_count;
+    v1::CommitEntry entry;
+    entry.set_digest(chunk.digest.bytes.data(), 32);
+    lane.Commit({&entry, 1}, 1);
+    return absl::OkStatus();
+  }
+  std::atomic<int> taken_count = 0;
+};
+
+class LaneTest : public testing::Test {
+ protected:
+  void Start(FakeServer::Script script, std::chrono::milliseconds answer_limit = kAnswerLimit) {
+    server_ = std::make_unique<FakeServer>(std::move(script));
+    Lane::Options options;
+    options.open.set_profile(kProfile);
+    options.profile = *ParseProfile(kProfile);
+    options.server = server_->address();
+    options.answer_limit = answer_limit;
+    lane_ = std::make_unique<Lane>(*client::OpenChannel(server_->address()), std::move(options),
+                                   taker_);
+  }
+
+  absl::Status Send(std::size_t size_bytes) {
+    std::size_t left_bytes = size_bytes;
+    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      const std::size_t count = std::min(span.size(), left_bytes);
+      std::memset(span.data(), 'x', count);
+      left_bytes -= count;
+      return count;
+    };
+    absl::Status read_status;
+    return lane_->SendFile(
+        "file", size_bytes, read, [this](const FileOutcome&) { ++completed_count_; }, read_status);
+  }
+
+  absl::Status SendAll(std::size_t size_bytes) {
+    if (const absl::Status status = Send(size_bytes); !status.ok()) return status;
+    if (const absl::Status status = lane_->WaitAnswered(); !status.ok()) return status;
+    return lane_->Finish();
+  }
+
+  // With somebody who watches as soon as the server has come as far as it goes (Reach).
+  absl::Status SendAllWatched(std::size_t size_bytes) {
+    std::future<absl::Status> sent =
+        std::async(std::launch::async, [this, size_bytes] { return SendAll(size_bytes); });
+    reached_.get_future().wait();
+    while (lane_->Watch().ok()) std::this_thread::yield();
+    return sent.get();
+  }
+
+  void Reach() {
+    if (!reached_once_.exchange(true)) reached_.set_value();
+  }
+
+  std::promise<void> reached_;
+  std::atomic<bool> reached_once_ = false;
+  std::atomic<int> completed_count_ = 0;
+  CommittingTaker taker_;
+  std::unique_ptr<FakeServer> server_;
+  std::unique_ptr<Lane> lane_;
+};
+
+TEST_F(LaneTest, AServerThatKeepsToTheProfileIsTaken) {
+  Start(CuttingServer());
+  const absl::Status status = SendAll(10 * 4096 + 1);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(taker_.taken_count, 11) << "the last one may be short";
+  EXPECT_EQ(completed_count_, 1);
+}
+
+TEST_F(LaneTest, AChunkShorterThanTheProfileAllowsIsRefused) {
+  for (const std::size_t chunk_bytes : {1, 2047}) {
+    Start(CuttingServer{.chunk_bytes = chunk_bytes});
+    const absl::Status status = SendAll(10'000);
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the server"));
+  }
+  EXPECT_EQ(taker_.taken_count, 0);
+}
+
+TEST_F(LaneTest, AChunkLongerThanTheProfileAllowsIsRefused) {
+  Start(CuttingServer{.chunk_bytes = 32769});
+  const absl::Status status = SendAll(100'000);
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_EQ(taker_.taken_count, 0);
+}
+
+TEST_F(LaneTest, ALocatorLongerThanTheProtocolAllowsIsRefused) {
+  CuttingServer server;
+  server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (!frame.has_file_end()) return;
+    response.mutable_answers(0)->mutable_chunks()->mutable_chunks(0)->set_locator(
+        std::string(65, 'l'));
+  };
+  Start(server);
+  EXPECT_TRUE(absl::IsInternal(SendAll(5000)));
+}
+
+TEST_F(LaneTest, LimitsOfZeroAreRefused) {
+  CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(0);
+  Start(server);
+  const absl::Status status = SendAll(5000);
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+}
+
+// Otherwise a server could go on for ever with answers to nothing.
+TEST_F(LaneTest, AnswersToWhatWasNotSentAreRefused) {
+  const auto answer_to_open = [&](const std::function<void(v1::UploadAnswer&)>& fill) {
+    CuttingServer server;
+    server.lie = [fill](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (frame.has_file_begin()) fill(*response.add_answers());
+    };
+    Start(server);
+    return SendAll(5000);
+  };
+  EXPECT_TRUE(absl::IsInternal(answer_to_open([](auto& answer) { answer.mutable_committed(); })));
+  EXPECT_TRUE(absl::IsInternal(answer_to_open([](auto& answer) { answer.mutable_opened(); })));
+  EXPECT_TRUE(absl::IsInternal(answer_to_open([](auto& answer) { answer.mutable_chunks(); })));
+  EXPECT_TRUE(absl::IsInternal(answer_to_open([](auto& answer) { answer.mutable_file_done(); })));
+  EXPECT_TRUE(absl::IsInternal(
+      answer_to_open([](auto& answer) { answer.mutable_file_done()->set_file_number(1); })));
+}
+
+TEST_F(LaneTest, AServerThatDoesNotOpenIsGivenUp) {
+  Start(
+      [this](grpc::ServerContext& context, FakeServer::Stream& /*stream*/) {
+        Reach();
+        return FakeServer::StaySilent(context);
+      },
+      std::chrono::milliseconds(0));
+  const absl::Status status = SendAllWatched(5000);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(server_->address()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the answer to Open"));
+}
+
+TEST_F(LaneTest, AServerThatDoesNotAnswerAFileIsGivenUp) {
+  // More than the blocks of a stream hold: SendFile itself waits.
+  for (const std::size_t size_bytes : {std::size_t{5000}, std::size_t{40} << 20}) {
+    reached_ = {};
+    reached_once_ = false;
+    CuttingServer server;
+    server.lie = [this](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (frame.frame_case() == v1::UploadFrame::kData) Reach();
+      if (frame.has_file_end()) response.clear_answers();
+    };
+    Start(server, std::chrono::milliseconds(0));
+    const absl::Status status = SendAllWatched(size_bytes);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the chunks of what was sent"));
+  }
+}
+
+// While the lane's own thread waits for more files to send.
+TEST_F(LaneTest, AServerThatDoesNotAnswerAFlushedFileIsGivenUp) {
+  CuttingServer server;
+  server.lie = [this](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (!frame.has_file_end()) return;
+    response.clear_answers();
+    Reach();
+  };
+  Start(server, std::chrono::milliseconds(0));
+  ASSERT_TRUE(Send(5000).ok());
+  EXPECT_TRUE(lane_->Watch().ok()) << "nothing has been sent";
+  lane_->Flush();
+  reached_.get_future().wait();
+  while (lane_->Watch().ok()) std::this_thread::yield();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(lane_->Watch()));
+}
+
+TEST_F(LaneTest, AServerThatNeverSaysThatFilesAreDoneIsGivenUp) {
+  CuttingServer server;
+  server.lie = [this](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (frame.has_file_end()) response.mutable_answers()->RemoveLast();
+    if (frame.has_commit()) Reach();
+  };
+  Start(server, std::chrono::milliseconds(0));
+  const absl::Status status = SendAllWatched(5000);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(completed_count_, 1);
+}
+
+TEST_F(LaneTest, AServerThatDoesNotEndTheStreamIsGivenUp) {
+  CuttingServer server;
+  server.on_half_close = [this] {
+    Reach();
+    return false;
+  };
+  Start(server, std::chrono::milliseconds(0));
+  const absl::Status status = SendAllWatched(5000);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the end of the stream"));
+}
+
+TEST_F(LaneTest, CancelEndsAllWaiting) {
+  Start([this](grpc::ServerContext& context, FakeServer::Stream& /*stream*/) {
+    Reach();
+    return FakeServer::StaySilent(context);
+  });
+  std::future<absl::Status> sent = std::async(std::launch::async, [this] { return SendAll(5000); });
+  reached_.get_future().wait();
+  lane_->Cancel();
+  EXPECT_TRUE(absl::IsCancelled(sent.get()));
+}
+
+}  // namespace
+}  // namespace kerf::agent

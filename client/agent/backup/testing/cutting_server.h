@@ -1,0 +1,79 @@
+// One Upload call of a server that cuts at fixed places, with hooks for lies.
+#pragma once
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "client/cpp/testing/fake_server.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf::agent {
+
+struct CuttingServer {
+  // Cuts each file into chunks of so many bytes, when it has ended.
+  std::size_t chunk_bytes = 4096;
+  v1::Verdict verdict = v1::VERDICT_NEW;
+  v1::UploadAnswer opened = Opened();
+  // May change what is said in answer to the frame.
+  std::function<void(const v1::UploadFrame&, v1::UploadResponse&)> lie = [](const auto&, auto&) {};
+  // The client has said all; false: the stream is not ended then.
+  std::function<bool()> on_half_close = [] { return true; };
+
+  static v1::UploadAnswer Opened() {
+    v1::UploadAnswer answer;
+    v1::Limits& limits = *answer.mutable_opened()->mutable_limits();
+    limits.set_max_uncommitted_chunks(65536);
+    limits.set_max_uncommitted_files(16384);
+    return answer;
+  }
+
+  grpc::Status operator()(grpc::ServerContext& context, client::FakeServer::Stream& stream) const {
+    v1::UploadRequest request;
+    std::uint64_t file_number = 0;
+    std::string content;
+    while (stream.Read(&request)) {
+      for (const v1::UploadFrame& frame : request.frames()) {
+        v1::UploadResponse response;
+        if (frame.has_open()) *response.add_answers() = opened;
+        if (frame.has_commit()) response.add_answers()->mutable_committed();
+        if (frame.has_file_begin()) {
+          ++file_number;
+          content.clear();
+        }
+        if (frame.frame_case() == v1::UploadFrame::kData) content += frame.data();
+        if (frame.has_file_end()) {
+          if (!content.empty())
+            Cut(content, file_number, *response.add_answers()->mutable_chunks());
+          response.add_answers()->mutable_file_done()->set_file_number(file_number);
+        }
+        lie(frame, response);
+        if (!response.answers().empty()) stream.Write(response);
+      }
+    }
+    return on_half_close() ? grpc::Status::OK : client::FakeServer::StaySilent(context);
+  }
+
+ private:
+  void Cut(const std::string& content, std::uint64_t file_number, v1::Chunks& chunks) const {
+    chunks.set_file_number(file_number);
+    for (std::size_t begin = 0; begin < content.size(); begin += chunk_bytes) {
+      const std::string bytes = content.substr(begin, chunk_bytes);
+      v1::Chunk& chunk = *chunks.add_chunks();
+      chunk.set_end_offset(begin + bytes.size());
+      const Digest digest =
+          Fingerprint(DigestAlgorithm::kBlake3,
+                      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+      chunk.set_digest(digest.bytes.data(), DigestSizeBytes(DigestAlgorithm::kBlake3));
+      chunk.set_check(XXH3_64bits(bytes.data(), bytes.size()));
+      chunk.set_verdict(verdict);
+      if (verdict != v1::VERDICT_NEW) chunk.set_locator("place");
+    }
+  }
+};
+
+}  // namespace kerf::agent

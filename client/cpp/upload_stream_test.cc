@@ -1,0 +1,63 @@
+#include "client/cpp/upload_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "client/cpp/channel.h"
+#include "client/cpp/testing/fake_server.h"
+
+namespace kerf::client {
+namespace {
+
+class EndWatcher final : public AnswerHandler {
+ public:
+  void OnAnswer(const v1::UploadAnswer& /*answer*/) override {}
+  void OnEnd(const absl::Status& status) override { ended_.set_value(status); }
+  std::future<absl::Status> end() { return ended_.get_future(); }
+
+ private:
+  std::promise<absl::Status> ended_;
+};
+
+v1::Commit LongCommit() {
+  v1::Commit commit;
+  for (int entry = 0; entry < 1000; ++entry) commit.add_entries()->set_digest(std::string(32, 'd'));
+  return commit;
+}
+
+TEST(UploadStreamTest, AServerThatDoesNotReadEndsTheStreamBeforeMemoryDoes) {
+  FakeServer server([](grpc::ServerContext& context, FakeServer::Stream& /*stream*/) {
+    return FakeServer::StaySilent(context);
+  });
+  EndWatcher watcher;
+  std::future<absl::Status> end = watcher.end();
+  UploadStream::Options options;
+  options.max_control_bytes = std::size_t{1} << 20;
+  UploadStream stream(*OpenChannel(server.address()), options, watcher);
+  // More than gRPC and the bound together hold.
+  for (int number = 0; number < 1000; ++number) stream.Commit(LongCommit());
+  ASSERT_EQ(end.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  const absl::Status status = end.get();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {
+  std::atomic<int> commits = 0;
+  FakeServer server([&](grpc::ServerContext& /*context*/, FakeServer::Stream& stream) {
+    v1::UploadRequest request;
+    while (stream.Read(&request)) {
+      for (const v1::UploadFrame& frame : request.frames()) commits += frame.has_commit() ? 1 : 0;
+    }
+    return grpc::Status::OK;
+  });
+  EndWatcher watcher;
+  UploadStream stream(*OpenChannel(server.address()), {}, watcher);
+  for (int number = 0; number < 100; ++number) stream.Commit(LongCommit());
+  stream.FinishWrites();
+  EXPECT_TRUE(stream.Wait().ok());
+  EXPECT_EQ(commits, 100);
+}
+
+}  // namespace
+}  // namespace kerf::client
