@@ -46,10 +46,16 @@ Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, Chunk
       on_pressure_(std::move(options.on_pressure)) {
   client::UploadStream::Options stream;
   stream.open = std::move(options.open);
+  // The first answer may be there before the stream has its name: it waits for the lock.
+  std::lock_guard lock(mutex_);
   stream_ = std::make_unique<client::UploadStream>(channel, stream, *this);
 }
 
-Lane::~Lane() { stream_.reset(); }
+Lane::~Lane() {
+  // Until the last answer has been worked off there must be a stream.
+  stream_->Cancel();
+  static_cast<void>(stream_->Wait());
+}
 
 absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
                             const Reader& reader, OnComplete on_complete,
