@@ -66,6 +66,7 @@ TEST_F(Cli, HelpOfEveryVerbHasExamplesAndGoesToStandardOutput) {
     EXPECT_EQ(verb.err, "") << arguments[0];
     EXPECT_THAT(verb.out, HasSubstr("  kerf " + arguments[0])) << "an example";
   }
+  EXPECT_THAT(world_.Kerf({"backup", "--help"}).out, HasSubstr("mmap")) << "what --force is for";
   const Completed version = world_.Kerf({"--version"});
   EXPECT_EQ(version.exit_code, kOk);
   EXPECT_THAT(version.out, ::testing::ContainsRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
@@ -91,6 +92,25 @@ TEST_F(Cli, UsageErrors) {
            {"backup", ".", "--digest", "md5"},
            {"backup", ".", "--server", "nonsense"},
            {"backup", ""},
+           {"backup", ".", ""},
+           {"backup", ".", "--store", ""},
+           {"backup", ".", "--server", ""},
+           {"backup", ".", "--exclude-from", ""},
+           {"restore", "latest", "--target", ""},
+           {"restore", "", "--target", "x"},
+           {"restore", "latest", "--target", "x", "--store", ""},
+           {"verify", "--store", ""},
+           {"snapshots", "--store", ""},
+           {"stats", "--store", ""},
+           {"ls", ""},
+           {"ls", "latest", "--store", ""},
+           {"forget", ""},
+           {"forget", "latest", "--store", ""},
+           {"gc", "--store", ""},
+           {"gc", "--server", ""},
+           {"ping", "--server", ""},
+           {"bench", "service", "--kerfd", ""},
+           {"chunk", ""},
            {"gc", "--server", "nonsense"},
            {"backup", ".", "--exclude", ""},
            {"backup", ".", "--exclude-from", "none"},
@@ -119,6 +139,17 @@ TEST_F(Cli, MissingSettingsSayHowToGiveThem) {
   const Completed run = world_.Kerf({"snapshots"});
   EXPECT_EQ(run.exit_code, kUsage);
   EXPECT_THAT(run.err, HasSubstr("--store"));
+}
+
+TEST_F(Cli, ACurrentFolderThatIsGoneIsAnError) {
+  const std::string kerf = BuiltProgram("client/agent/kerf");
+  for (const std::string arguments : {"backup x --store y", "backup . --store y", "snapshots"}) {
+    const Completed run = world_.Run(
+        {"/bin/sh", "-c", Cat("mkdir gone; cd gone; rmdir ../gone; exec ", kerf, " ", arguments)});
+    EXPECT_THAT(run.exit_code, ::testing::AnyOf(kUsage, kFailure)) << arguments;
+    EXPECT_THAT(run.err, ::testing::StartsWith("kerf: ")) << arguments;
+    EXPECT_THAT(run.err, Not(HasSubstr("unexpected"))) << arguments;
+  }
 }
 
 TEST_F(Cli, NoStoreAndNoServer) {

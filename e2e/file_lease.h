@@ -28,6 +28,9 @@ class FileLease {
   // False where the file system has no leases.
   bool held() const { return held_; }
 
+  // Whether somebody waits for it.
+  bool is_wanted() const { return held_ && fcntl(holder_.get(), F_GETLEASE) != F_WRLCK; }
+
   void GiveBack() {
     if (held_) KERF_CHECK(fcntl(holder_.get(), F_SETLEASE, F_UNLCK) == 0);
     held_ = false;

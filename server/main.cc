@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/last_resort.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
@@ -97,7 +98,8 @@ ServerOptions OptionsOf(const Settings& settings) {
   options.timeouts = {.open = settings.open_timeout,
                       .idle = settings.idle_timeout,
                       .write_stall = settings.write_stall_timeout,
-                      .index = settings.index_timeout};
+                      .index = settings.index_timeout,
+                      .idle_evict = settings.idle_evict};
   options.index_calls = {.max_calls = settings.max_index_calls, .timeout = settings.index_timeout};
   options.worker_threads = settings.worker_threads;
   options.max_streams = settings.max_streams;
@@ -161,4 +163,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace kerf
 
-int main(int argc, char** argv) { return kerf::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return kerf::CatchAll("kerfd", [&] { return kerf::Main(argc, argv); });
+}

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/last_resort.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "client/agent/cli/config_file.h"
@@ -117,4 +118,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace kerf::agent
 
-int main(int argc, char** argv) { return kerf::agent::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return kerf::CatchAll("kerf", [&] { return kerf::agent::Main(argc, argv); });
+}

@@ -47,8 +47,10 @@ grpc::Slice SliceOf(BlockRef block) {
 class UploadStream::Reactor final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Reactor(const std::shared_ptr<grpc::Channel>& channel, std::size_t max_control_bytes)
-      : stub_(channel), max_control_bytes_(max_control_bytes) {
+  Reactor(const std::shared_ptr<grpc::Channel>& channel, const Options& options)
+      : max_control_bytes_(options.max_control_bytes),
+        keep_place_(options.keep_place),
+        stub_(channel) {
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.
     AddHold();
@@ -85,7 +87,8 @@ class UploadStream::Reactor final
   // The next message, or false once the stream is done.
   bool NextMessage(grpc::ByteBuffer& message) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !incoming_.empty() || done_; });
+    const auto has_news = [this] { return !incoming_.empty() || done_; };
+    while (!changed_.wait_for(lock, keep_place_, has_news)) KeepPlace();
     if (incoming_.empty()) return false;
     message.Swap(&incoming_.front());
     incoming_.pop_front();
@@ -124,11 +127,20 @@ class UploadStream::Reactor final
       control_bytes_ -= outgoing_.front().control_bytes;
       outgoing_.pop_front();
       write_running_ = true;
+      has_written_ = true;
       StartWrite(&write_buffer_);
     } else if (finish_requested_ && !finish_sent_) {
       finish_sent_ = true;
       StartWritesDone();
     }
+  }
+
+  void KeepPlace() {
+    if (std::exchange(has_written_, false) || finish_requested_ || dead_ || write_running_) return;
+    const grpc::Slice nothing;
+    outgoing_.push_back({grpc::ByteBuffer(&nothing, 1), 0});
+    WriteNext();
+    has_written_ = false;
   }
 
   void OnWriteDone(bool ok) override {
@@ -162,6 +174,8 @@ class UploadStream::Reactor final
     changed_.notify_all();
   }
 
+  const std::size_t max_control_bytes_;
+  const std::chrono::milliseconds keep_place_;
   grpc::GenericStub stub_;
   grpc::ClientContext context_;
   grpc::ByteBuffer read_buffer_;
@@ -169,12 +183,13 @@ class UploadStream::Reactor final
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Outgoing> outgoing_;
-  const std::size_t max_control_bytes_;
   // Of those in outgoing_.
   std::size_t control_bytes_ = 0;
   std::deque<grpc::ByteBuffer> incoming_;
   grpc::Status status_;
   bool write_running_ = false;
+  // Since the last look of KeepPlace.
+  bool has_written_ = false;
   bool read_paused_ = false;
   bool finish_requested_ = false;
   bool finish_sent_ = false;
@@ -187,7 +202,7 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
                            AnswerHandler& handler)
     : handler_(handler),
       pool_(options.block_bytes, options.max_blocks),
-      reactor_(std::make_unique<Reactor>(channel, options.max_control_bytes)) {
+      reactor_(std::make_unique<Reactor>(channel, options)) {
   v1::UploadFrame frame;
   *frame.mutable_open() = options.open;
   SendFrame(frame);

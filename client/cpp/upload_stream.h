@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -49,6 +50,9 @@ class UploadStream {
     // together. Waiting for room instead could wait for ever: those who commit are also those who
     // read the answers, and a server may read nothing before its answers are read.
     std::size_t max_control_bytes = std::size_t{64} << 20;
+    // After this long without a message, an empty one tells the server that the stream is still
+    // wanted. Shorter than any server's patience (kerfd --idle-evict-ms, 30 s).
+    std::chrono::milliseconds keep_place{10'000};
   };
 
   // Connects and sends Open. `handler` must outlive the stream.

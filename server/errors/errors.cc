@@ -52,6 +52,7 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kDraining, "DRAINING", absl::StatusCode::kUnavailable, kRetrySoon},
     ReasonInfo{Reason::kOpenTimeout, "OPEN_TIMEOUT", kDeadline, kNoRetry},
     ReasonInfo{Reason::kIdleTimeout, "IDLE_TIMEOUT", kDeadline, kNoRetry},
+    ReasonInfo{Reason::kIdleEvicted, "IDLE_EVICTED", absl::StatusCode::kUnavailable, kRetrySoon},
     ReasonInfo{Reason::kReadStalled, "READ_STALLED", kDeadline, kNoRetry},
     ReasonInfo{Reason::kIndexUnavailable, "INDEX_UNAVAILABLE", absl::StatusCode::kUnavailable,
                kRetrySoon},

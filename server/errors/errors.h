@@ -35,6 +35,7 @@ enum class Reason : std::uint8_t {
   kDraining,
   kOpenTimeout,
   kIdleTimeout,
+  kIdleEvicted,
   kReadStalled,
   kIndexUnavailable,
   kIndexFull,

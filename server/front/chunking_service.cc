@@ -32,7 +32,7 @@ ChunkingService::ChunkingService(const UploadStream::Options& options)
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
     grpc::CallbackServerContext* context) {
-  if (absl::Status status = options_.registry->Enter(); !status.ok()) {
+  if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
     return new RefusedStream(status);
   }
   return UploadStream::Start(options_, context,

@@ -366,6 +366,125 @@ TEST_F(HostileTest, SilenceEndsAStreamWhereItIsWaitedFor) {
   EXPECT_TRUE(between_files.WaitForEnd().ok());
 }
 
+TEST_F(HostileTest, BabbleIsNoOpen) {
+  Start();
+  TestUpload upload(channel_);
+  v1::UploadRequest babble;
+  babble.GetReflection()->MutableUnknownFields(&babble)->AddVarint(1000, 1);
+  std::thread writer([&] {
+    while (upload.Send(babble)) {
+    }
+  });
+  // The watchdog sees a message more at each look.
+  EXPECT_TRUE(PassTimeUntilEnded(1, 10));
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "OPEN_TIMEOUT");
+  writer.join();
+}
+
+TEST_F(HostileTest, IdleStreamsMakeRoomForOthers) {
+  options_.max_streams = 3;
+  Start();
+  const auto opened = [](const std::vector<v1::UploadAnswer>& answers) { return !answers.empty(); };
+  const auto open = [&] {
+    auto upload = std::make_unique<TestUpload>(Connect());
+    // If the server has no place, the stream may have ended already.
+    upload->SendOpen(OpenFor("home"));
+    return upload->WaitFor(opened) ? std::move(upload) : nullptr;
+  };
+  // The server may learn a moment later than its client that the last write is done.
+  const auto open_soon = [&] {
+    for (int tries = 0; tries < 200; ++tries, now_ms_ += 100) {
+      if (auto upload = open(); upload != nullptr) return upload;
+    }
+    ADD_FAILURE() << "nobody had to make room";
+    return open();
+  };
+  const auto expect_evicted = [](TestUpload& upload) {
+    const grpc::Status status = upload.WaitForEnd();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ReasonOf(status), "IDLE_EVICTED") << status.error_message();
+  };
+  const auto older = open();
+  now_ms_ += milliseconds(std::chrono::hours(1)).count();
+  const auto newer = open();
+  const auto in_file = open();
+  ASSERT_TRUE(older != nullptr && newer != nullptr && in_file != nullptr);
+  ASSERT_TRUE(in_file->SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  ASSERT_TRUE(in_file->SendFrame([](v1::UploadFrame& frame) { frame.set_data("twelve bytes"); }));
+
+  const auto first = open_soon();
+  ASSERT_NE(first, nullptr);
+  expect_evicted(*older);
+  EXPECT_EQ(open(), nullptr) << "nobody is idle for long enough";
+  now_ms_ += milliseconds(std::chrono::hours(1)).count();
+  const auto second = open_soon();
+  const auto third = open_soon();
+  ASSERT_TRUE(second != nullptr && third != nullptr);
+  expect_evicted(*newer);
+  expect_evicted(*first);
+  EXPECT_EQ(open(), nullptr) << "a stream in a file is not idle";
+  ASSERT_TRUE(in_file->SendFrame([](v1::UploadFrame& frame) {
+    frame.mutable_file_end()->set_size_bytes(12);
+    frame.mutable_file_end()->set_content_hash(ContentHashOf("twelve bytes"));
+  }));
+  for (TestUpload* upload : {in_file.get(), second.get(), third.get()}) {
+    upload->WritesDone();
+    EXPECT_TRUE(upload->WaitForEnd().ok());
+  }
+}
+
+TEST_F(HostileTest, IdleStreamsGiveBackTheirMemory) {
+  options_.memory_bytes = 16 * kMiB;
+  options_.stream_memory_bytes = 8 * kMiB;
+  Start();
+  Random random(TestSeed());
+  const v1::Open open = OpenFor("hog", "fixed:size=512");
+  std::vector<std::unique_ptr<TestUpload>> hogs;
+  // Chunks that are never committed, until there is no room for more.
+  for (bool is_full = false; !is_full;) {
+    ASSERT_LT(hogs.size(), 100u);
+    const std::string content = RandomContent(3'000'000, random.Next());
+    hogs.push_back(std::make_unique<TestUpload>(channel_));
+    hogs.back()->SendOpen(open);
+    hogs.back()->SendFile(content);
+    is_full = !hogs.back()->WaitFor([&](const std::vector<v1::UploadAnswer>& answers) {
+      return !answers.empty() && answers.back().has_chunks() &&
+             answers.back().chunks().chunks().rbegin()->end_offset() == content.size();
+    });
+  }
+  EXPECT_EQ(ReasonOf(hogs.back()->WaitForEnd()), "MEMORY_EXHAUSTED");
+  hogs.pop_back();
+  EXPECT_EQ(server_->CheckTimeouts(), 0u) << "nobody is idle for long enough";
+  now_ms_ += milliseconds(std::chrono::hours(1)).count();
+  EXPECT_EQ(server_->CheckTimeouts(), 0u) << "nobody asks for memory";
+  const std::string content = RandomContent(3'000'000, random.Next());
+  std::size_t evicted_count = 0;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (bool is_served = false; !is_served;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    TestUpload upload(channel_);
+    upload.SendOpen(open);
+    upload.SendFile(content);
+    upload.WritesDone();
+    const grpc::Status status = upload.WaitForEnd();
+    is_served = status.ok();
+    if (!is_served) {
+      ASSERT_EQ(ReasonOf(status), "MEMORY_EXHAUSTED");
+      evicted_count += server_->CheckTimeouts();
+    }
+  }
+  // Some of them were enough.
+  EXPECT_GE(evicted_count, 1u);
+  EXPECT_LT(evicted_count, hogs.size());
+  std::size_t told_count = 0;
+  for (const auto& hog : hogs) {
+    hog->WritesDone();
+    const grpc::Status status = hog->WaitForEnd();
+    told_count += !status.ok() && ReasonOf(status) == "IDLE_EVICTED" ? 1 : 0;
+  }
+  EXPECT_EQ(told_count, evicted_count);
+}
+
 // 10,000 of them: //e2e:flood_test.
 TEST_F(HostileTest, StreamsBeyondTheLimitAreRefused) {
   constexpr std::size_t kTaken = 100;

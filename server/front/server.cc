@@ -59,7 +59,7 @@ class GrpcServer final : public Server {
         work_budget_(options.memory_bytes / 2),
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
-        registry_(options.max_streams),
+        registry_(options.max_streams, options.timeouts.idle_evict),
         engine_{.index = index,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
@@ -94,7 +94,11 @@ class GrpcServer final : public Server {
   }
   std::size_t CheckTimeouts() override {
     const TimePoint now = options_.clock();
-    return registry_.CheckTime(now) + index_calls_.CheckTime(now);
+    std::size_t ended_count = registry_.CheckTime(now) + index_calls_.CheckTime(now);
+    if (work_budget_.TakeShortage()) {
+      ended_count += registry_.FreeMemory(now, work_budget_.limit_bytes());
+    }
+    return ended_count;
   }
 
  private:

@@ -63,8 +63,8 @@ class Server {
   // Held and at most held by streams, of ServerOptions::memory_bytes.
   virtual std::size_t used_memory_bytes() const = 0;
   virtual std::size_t peak_memory_bytes() const = 0;
-  // Ends the streams whose peers are too slow, and what waits for the index too long; returns how
-  // many.
+  // Ends the streams whose peers are too slow, or idle while memory is short, and what waits for
+  // the index too long; returns how many.
   virtual std::size_t CheckTimeouts() = 0;
 };
 

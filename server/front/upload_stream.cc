@@ -1,5 +1,6 @@
 #include "server/front/upload_stream.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,14 @@ namespace {
 
 // Of one write: small enough that a slow reader still finishes one within the stall timeout.
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
+// For a stream that was ended for the sake of others to take its status: they hold its place.
+constexpr std::chrono::milliseconds kEvictedGrace{1000};
+// Streams that were ended so and are not gone yet: this many may be open beyond the limit.
+constexpr std::size_t kMaxEvicted = 64;
+// If nobody is idle for long enough, that holds for a moment: looking costs a lock of each stream.
+constexpr std::chrono::milliseconds kEvictPause{100};
+// When memory is short, idle streams are ended until they have given back this part of it.
+constexpr std::size_t kFreedPart = 16;
 
 // A received message with its slices.
 class ByteBufferMessage : public FrameSource {
@@ -56,7 +65,9 @@ UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* 
     : options_(options),
       context_(context),
       session_id_(std::move(session_id)),
-      seen_since_((*options.clock)()),
+      started_at_((*options.clock)()),
+      last_moved_(started_at_),
+      seen_since_(started_at_),
       seen_turn_since_(seen_since_) {}
 
 void UploadStream::StartReadLocked() {
@@ -78,6 +89,12 @@ void UploadStream::OnReadDone(bool ok) {
   auto message = std::make_unique<ByteBufferMessage>();
   const bool taken = message->Take(&read_buffer_);
   read_buffer_.Clear();
+  {
+    // Before the engine can be done with it.
+    const std::lock_guard lock(mutex_);
+    last_moved_ = (*options_.clock)();
+    read_count_ += message->size_bytes() > 0 ? 1 : 0;
+  }
   const std::size_t limit = options_.engine->limits.max_message_bytes;
   if (!taken) {
     engine_->Fail(MakeError(Reason::kInternal, "a message whose bytes cannot be read"));
@@ -86,12 +103,11 @@ void UploadStream::OnReadDone(bool ok) {
         Reason::kMessageTooLarge,
         Cat("a message of ", message->size_bytes(), " bytes; at most ", limit, " are taken"),
         {{"limit", Cat(limit)}}));
-  } else {
+  } else if (message->size_bytes() > 0) {
     engine_->Push(std::move(message));
   }
   const std::lock_guard lock(mutex_);
   is_reading_ = false;
-  ++read_count_;
   // Else the engine calls ResumeInput.
   if (engine_->wants_input()) StartReadLocked();
 }
@@ -126,7 +142,7 @@ void UploadStream::StartWriteLocked() {
   unsent_bytes_ -= size_bytes;
   write_buffer_ = grpc::ByteBuffer(slices.data(), slices.size());
   is_writing_ = true;
-  write_began_ = (*options_.clock)();
+  last_moved_ = write_began_ = (*options_.clock)();
   StartWrite(&write_buffer_);
 }
 
@@ -189,10 +205,33 @@ bool UploadStream::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) {
     // The status waits behind a write that the client still does not read.
-    if (!is_done_ && now - finished_at_ >= options_.timeouts->write_stall) context_->TryCancel();
+    const std::chrono::nanoseconds patience =
+        is_evicted_ ? kEvictedGrace : options_.timeouts->write_stall;
+    if (!is_done_ && now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
   return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
+}
+
+bool UploadStream::IsBetweenFilesLocked() const {
+  return !is_finished_ && !final_status_.has_value() && !is_writing_ && unsent_.empty() &&
+         engine_->expecting() == StreamEngine::Expecting::kAnything;
+}
+
+std::chrono::nanoseconds UploadStream::IdleTime(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  if (!IsBetweenFilesLocked()) return std::chrono::nanoseconds(0);
+  return now - last_moved_;
+}
+
+void UploadStream::Evict(std::chrono::nanoseconds idle_time) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return;
+  is_evicted_ = true;
+  const auto idle_ms = std::chrono::duration_cast<std::chrono::milliseconds>(idle_time).count();
+  FinishLocked(MakeError(Reason::kIdleEvicted,
+                         Cat("the server is full, and this stream had been idle for ", idle_ms,
+                             " ms; what it has committed is kept: open another one")));
 }
 
 bool UploadStream::CheckWriteLocked(TimePoint now) {
@@ -214,7 +253,8 @@ bool UploadStream::CheckInputLocked(TimePoint now) {
   const std::chrono::nanoseconds waited = now - seen_since_;
   const StreamTimeouts& timeouts = *options_.timeouts;
   if (is_timed_out_) return false;
-  if (expecting == Expecting::kOpen && waited >= timeouts.open) {
+  // Counted from the start: messages without a frame may come for ever.
+  if (expecting == Expecting::kOpen && now - started_at_ >= timeouts.open) {
     is_timed_out_ = true;
     engine_->Fail(MakeError(Reason::kOpenTimeout,
                             Cat("no Open frame within ", timeouts.open.count(), " ms")));
@@ -241,10 +281,11 @@ bool UploadStream::CheckWorkLocked(TimePoint now) {
   return true;
 }
 
-absl::Status StreamRegistry::Enter() {
+absl::Status StreamRegistry::Enter(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_draining_) return MakeError(Reason::kDraining, "the server is stopping");
-  if (entered_count_ >= max_streams_) {
+  // Those that were evicted are as good as gone.
+  if (entered_count_ - evicted_.size() >= max_streams_ && !EvictOneLocked(now)) {
     return MakeError(Reason::kTooManyStreams,
                      Cat("the server serves at most ", max_streams_, " streams"),
                      {{"limit", Cat(max_streams_)}});
@@ -268,7 +309,48 @@ void StreamRegistry::Add(std::shared_ptr<UploadStream> stream) {
 void StreamRegistry::Leave(const UploadStream* stream) {
   const std::lock_guard lock(mutex_);
   streams_.erase(stream);
+  evicted_.erase(stream);
   --entered_count_;
+}
+
+bool StreamRegistry::EvictOneLocked(TimePoint now) {
+  if (evicted_.size() >= kMaxEvicted || now < next_look_) return false;
+  UploadStream* idlest = nullptr;
+  std::chrono::nanoseconds idlest_time = idle_evict_;
+  for (const auto& [key, stream] : streams_) {
+    const std::chrono::nanoseconds idle_time = stream->IdleTime(now);
+    if (idle_time < idlest_time) continue;
+    idlest = stream.get();
+    idlest_time = idle_time;
+  }
+  if (idlest == nullptr) {
+    next_look_ = now + kEvictPause;
+    return false;
+  }
+  evicted_.insert(idlest);
+  idlest->Evict(idlest_time);
+  return true;
+}
+
+std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
+  // If idle streams have all the memory, one of them has at least its share.
+  const std::size_t share_bytes = limit_bytes / max_streams_;
+  std::vector<std::shared_ptr<UploadStream>> streams = Snapshot();
+  std::erase_if(streams, [&](const auto& stream) {
+    return stream->session_bytes() < share_bytes || stream->IdleTime(now) < idle_evict_;
+  });
+  std::sort(streams.begin(), streams.end(), [](const auto& left, const auto& right) {
+    return left->session_bytes() > right->session_bytes();
+  });
+  std::size_t freed_bytes = 0;
+  std::size_t evicted_count = 0;
+  for (const auto& stream : streams) {
+    if (freed_bytes >= limit_bytes / kFreedPart) break;
+    freed_bytes += stream->session_bytes();
+    stream->Evict(stream->IdleTime(now));
+    ++evicted_count;
+  }
+  return evicted_count;
 }
 
 std::vector<std::shared_ptr<UploadStream>> StreamRegistry::Snapshot() const {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "server/worker/stream_engine.h"
 
@@ -28,12 +29,14 @@ using Clock = std::function<TimePoint()>;
 struct StreamTimeouts {
   // Until the Open frame has come.
   std::chrono::milliseconds open{10'000};
-  // In mid-file, until the next message.
+  // In mid-file, until the next message that is not empty.
   std::chrono::milliseconds idle{60'000};
   // Until the client has read a write.
   std::chrono::milliseconds write_stall{60'000};
   // For one turn of work, which asks the index for a few batches at most.
   std::chrono::milliseconds index{60'000};
+  // Between files, after which the stream may have to make room for others.
+  std::chrono::milliseconds idle_evict{30'000};
 };
 
 class StreamRegistry;
@@ -59,6 +62,13 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // For the watchdog: ends the stream if its peer or the index is too slow. Whether this call did
   // so.
   bool CheckTime(TimePoint now);
+  // For how long the client has neither sent nor been sent anything between two files; 0 while it
+  // is anywhere else. Uncommitted chunks make no difference.
+  std::chrono::nanoseconds IdleTime(TimePoint now) const;
+  // What others gain if it is ended while it is idle.
+  std::size_t session_bytes() const { return engine_->session_bytes(); }
+  // Ends an idle stream, now, for the sake of others.
+  void Evict(std::chrono::nanoseconds idle_time);
   void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
   void Fail(const absl::Status& status) { engine_->Fail(status); }
 
@@ -79,6 +89,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // The rest is called with mutex_ held.
   void StartReadLocked();
   void StartWriteLocked();
+  bool IsBetweenFilesLocked() const;
   // Now, whatever is unsent.
   void FinishLocked(const absl::Status& status);
   // Whether they ended the stream.
@@ -96,6 +107,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ByteBuffer read_buffer_;
   bool is_reading_ = false;
   bool read_ended_ = false;
+  // Of messages that are not empty.
   std::uint64_t read_count_ = 0;
   std::deque<std::string> unsent_;
   std::size_t unsent_bytes_ = 0;
@@ -105,9 +117,13 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   TimePoint write_began_;
   std::optional<absl::Status> final_status_;
   bool is_finished_ = false;
+  bool is_evicted_ = false;
   TimePoint finished_at_;
   // From then on gRPC's context is gone.
   bool is_done_ = false;
+  const TimePoint started_at_;
+  // When a message last came or went, an empty one too.
+  TimePoint last_moved_;
   // What the last CheckTime saw, and since when it has been so.
   StreamEngine::Expecting seen_expecting_ = StreamEngine::Expecting::kNothing;
   std::uint64_t seen_read_count_ = 0;
@@ -121,15 +137,21 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
 // Every stream of the process. Thread-safe.
 class StreamRegistry {
  public:
-  explicit StreamRegistry(std::size_t max_streams) : max_streams_(max_streams) {}
+  // At most max_streams at once; one that is idle for idle_evict ends when it is in the way.
+  StreamRegistry(std::size_t max_streams, std::chrono::milliseconds idle_evict)
+      : max_streams_(max_streams), idle_evict_(idle_evict) {}
 
-  // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave.
-  absl::Status Enter();
+  // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave. If the server is full, the
+  // stream that is idle for longest is ended and the new one has its place.
+  absl::Status Enter(TimePoint now);
   void Add(std::shared_ptr<UploadStream> stream);
   void Leave(const UploadStream* stream);
 
   // How many streams it ended.
   std::size_t CheckTime(TimePoint now);
+  // When the memory for sessions, of limit_bytes, has run short: ends idle streams, first those
+  // that hold most of it. How many.
+  std::size_t FreeMemory(TimePoint now, std::size_t limit_bytes);
   // New streams are refused from here on; open ones are told.
   void Drain(std::chrono::milliseconds drain);
   // Ends all open streams.
@@ -139,13 +161,19 @@ class StreamRegistry {
 
  private:
   std::vector<std::shared_ptr<UploadStream>> Snapshot() const;
+  // Whether it found one. A stream's lock is taken inside the registry's, never the other way.
+  bool EvictOneLocked(TimePoint now);
 
   const std::size_t max_streams_;
+  const std::chrono::milliseconds idle_evict_;
   mutable std::mutex mutex_;
   std::size_t entered_count_ = 0;
   bool is_draining_ = false;
   std::chrono::milliseconds drain_{0};
   absl::flat_hash_map<const UploadStream*, std::shared_ptr<UploadStream>> streams_;
+  // Ended by EvictOneLocked and not gone yet.
+  absl::flat_hash_set<const UploadStream*> evicted_;
+  TimePoint next_look_;
 };
 
 }  // namespace kerf

@@ -128,6 +128,7 @@ class Builder {
 struct Milliseconds {
   std::uint32_t open = 10'000;
   std::uint32_t idle = 60'000;
+  std::uint32_t idle_evict = 30'000;
   std::uint32_t write_stall = 60'000;
   std::uint32_t index = 60'000;
   std::uint32_t drain = 10'000;
@@ -173,6 +174,9 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
   builder.AddMs("open-timeout-ms", times.open, "A stream without Open ends after this");
   builder.AddMs("idle-timeout-ms", times.idle,
                 "A stream that says nothing in mid-file ends after this");
+  builder.AddMs("idle-evict-ms", times.idle_evict,
+                "When places or memory run out, a stream that was silent between files for this "
+                "long is ended for others");
   builder.AddMs("write-stall-timeout-ms", times.write_stall,
                 "A stream whose client does not read its answers ends after this");
   builder.AddMs("index-timeout-ms", times.index,
@@ -237,6 +241,7 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
   settings.open_timeout = std::chrono::milliseconds(times.open);
   settings.idle_timeout = std::chrono::milliseconds(times.idle);
+  settings.idle_evict = std::chrono::milliseconds(times.idle_evict);
   settings.write_stall_timeout = std::chrono::milliseconds(times.write_stall);
   settings.index_timeout = std::chrono::milliseconds(times.index);
   settings.drain = std::chrono::milliseconds(times.drain);

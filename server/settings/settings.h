@@ -27,6 +27,7 @@ struct Settings {
   SessionLimits limits;
   std::chrono::milliseconds open_timeout{0};
   std::chrono::milliseconds idle_timeout{0};
+  std::chrono::milliseconds idle_evict{0};
   std::chrono::milliseconds write_stall_timeout{0};
   std::chrono::milliseconds index_timeout{0};
   std::uint32_t max_index_calls = 0;

@@ -31,6 +31,8 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{1} << 30);
   EXPECT_EQ(result.settings.limits.max_uncommitted_files, 16'384u);
   EXPECT_EQ(result.settings.drain.count(), 10'000);
+  EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
+  EXPECT_EQ(Read({"--idle-evict-ms", "7"}).settings.idle_evict.count(), 7);
   EXPECT_FALSE(result.settings.worker_name.empty());
 }
 

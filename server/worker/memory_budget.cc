@@ -7,10 +7,20 @@ namespace kerf {
 bool MemoryBudget::TryReserve(std::size_t bytes) {
   std::size_t used = used_bytes_.load(std::memory_order_relaxed);
   do {
-    if (used > limit_bytes_ || bytes > limit_bytes_ - used) return false;
+    if (used > limit_bytes_ || bytes > limit_bytes_ - used) {
+      is_short_.store(true, std::memory_order_relaxed);
+      return false;
+    }
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_seq_cst));
   NotePeak(used + bytes);
   return true;
+}
+
+bool MemoryBudget::HasRoomFor(std::size_t bytes) {
+  const std::size_t used = used_bytes();
+  if (used <= limit_bytes_ && bytes <= limit_bytes_ - used) return true;
+  is_short_.store(true, std::memory_order_relaxed);
+  return false;
 }
 
 void MemoryBudget::ForceReserve(std::size_t bytes) {

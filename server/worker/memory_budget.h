@@ -25,6 +25,11 @@ class MemoryBudget {
   void ForceReserve(std::size_t bytes);
   void Release(std::size_t bytes);
 
+  // Whether `bytes` would fit now.
+  bool HasRoomFor(std::size_t bytes);
+  // Whether TryReserve or HasRoomFor has said no since the last call.
+  bool TakeShortage() { return is_short_.exchange(false, std::memory_order_relaxed); }
+
   // Calls `wake` once, from the thread of a later Release. Try again after it and also directly
   // after this call: memory may have come back in between.
   void WakeOnRelease(std::function<void()> wake);
@@ -42,6 +47,7 @@ class MemoryBudget {
   std::atomic<std::size_t> used_bytes_{0};
   std::atomic<std::size_t> peak_bytes_{0};
   std::atomic<bool> has_waiters_{false};
+  std::atomic<bool> is_short_{false};
   std::mutex mutex_;
   std::vector<std::function<void()>> waiters_;
 };

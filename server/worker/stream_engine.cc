@@ -241,7 +241,7 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   }
   // A stream that waits would hold a place; one that is refused can go elsewhere.
   MemoryBudget& budget = *context_->work_budget;
-  if (budget.used_bytes() + capacity_bytes > budget.limit_bytes()) {
+  if (!budget.HasRoomFor(capacity_bytes)) {
     return MakeError(Reason::kMemoryExhausted,
                      Cat("the server's streams hold ", budget.used_bytes(), " of ",
                          budget.limit_bytes(), " bytes; come back later"));
@@ -423,7 +423,10 @@ absl::Status StreamEngine::AnswerDone() {
 }
 
 absl::Status StreamEngine::AccountSession() {
-  if (session_memory_.Set(kStreamBytes + session_->memory_bytes())) return absl::OkStatus();
+  if (session_memory_.Set(kStreamBytes + session_->memory_bytes())) {
+    session_bytes_.store(session_memory_.bytes(), std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
   return MakeError(Reason::kMemoryExhausted,
                    Cat("no memory for ", session_->uncommitted_chunk_count(),
                        " uncommitted chunks of this stream: the server's streams hold ",
@@ -476,6 +479,7 @@ void StreamEngine::DropEverything() {
   buffer_memory_.Set(0);
   session_ = nullptr;
   session_memory_.Set(0);
+  session_bytes_.store(0, std::memory_order_relaxed);
   answers_.clear();
   sink_.reset();
 }

@@ -98,6 +98,8 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
     kAnything,
   };
   Expecting expecting() const { return expecting_.load(std::memory_order_acquire); }
+  // Of the budget, for its session: what it holds while it waits for its client between files.
+  std::size_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
   // For a watchdog: work is in hand or waits for a thread, and how many turns were done.
   bool is_busy() const { return state_.load() != State::kIdle; }
   std::uint64_t turn_count() const { return turn_count_.load(std::memory_order_relaxed); }
@@ -154,6 +156,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::atomic<bool> awaits_memory_{false};
   std::atomic<Expecting> expecting_{Expecting::kOpen};
   std::atomic<std::size_t> queued_bytes_{0};
+  std::atomic<std::size_t> session_bytes_{0};
 
   mutable std::mutex mutex_;
   std::deque<Item> queue_;

@@ -19,9 +19,14 @@ std::string_view ConnectionFailure(const absl::Status& status) {
 
 }  // namespace
 
+std::string RefuseEmpty(const std::string& value) {
+  return value.empty() ? "it is empty: is a variable of your script unset?" : "";
+}
+
 void AddStoreOption(CLI::App& verb, std::string& store) {
   verb.add_option("--store", store, "The folder in which chunks and snapshots are kept")
       ->envname("KERF_STORE")
+      ->check(RefuseEmpty, "")
       ->type_name("DIR")
       ->required();
 }
@@ -30,6 +35,7 @@ void AddServerOption(CLI::App& verb, std::string& server) {
   server = std::string(client::kDefaultServer);
   verb.add_option("--server", server, "The kerfd to talk to: unix:PATH or HOST:PORT")
       ->envname("KERF_SERVER")
+      ->check(RefuseEmpty, "")
       ->type_name("ADDR")
       ->capture_default_str();
 }

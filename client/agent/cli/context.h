@@ -23,6 +23,10 @@ struct Context {
   std::function<ExitCode()> run;
 };
 
+// For the check of an argument that names something: "" is what a script's unset variable gives,
+// and no file, store or server is called so.
+std::string RefuseEmpty(const std::string& value);
+
 // Flags that several verbs have.
 void AddStoreOption(CLI::App& verb, std::string& store);
 void AddServerOption(CLI::App& verb, std::string& server);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
@@ -45,6 +46,14 @@ std::string HostName() {
   return name;
 }
 
+absl::StatusOr<std::string> AbsolutePathOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (!error) return absolute.lexically_normal().string();
+  // As where the current folder was removed.
+  return absl::NotFoundError(Cat("cannot tell where ", path, " is: ", error.message()));
+}
+
 // Sorted and each once, so that however they are written the same paths have the same history. What
 // does not exist stays as it is written: the scan reports it.
 absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::string>& paths) {
@@ -52,8 +61,9 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
   for (const std::string& path : paths) {
     absl::StatusOr<std::string> resolved = ResolveRoot(path);
     if (absl::IsInvalidArgument(resolved.status())) return resolved.status();
-    result.push_back(resolved.ok() ? *std::move(resolved)
-                                   : std::filesystem::absolute(path).lexically_normal().string());
+    if (!resolved.ok()) resolved = AbsolutePathOf(path);
+    if (!resolved.ok()) return resolved.status();
+    result.push_back(*std::move(resolved));
   }
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -133,9 +143,10 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (const auto channel = client::OpenChannel(flags.server); !channel.ok()) {
     return FailUsage(context, channel.status());
   }
+  const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
+  if (!store_path.ok()) return FailUsage(context, store_path.status());
   const absl::StatusOr<std::unique_ptr<Store>> store =
-      Store::OpenOrCreate(std::filesystem::absolute(flags.store).lexically_normal(),
-                          FormatProfile(rule->profile), rule->digest);
+      Store::OpenOrCreate(*store_path, FormatProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
   options->cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
@@ -172,15 +183,22 @@ void AddBackupVerb(Context& context) {
   CLI::App& verb =
       AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
   auto flags = std::make_shared<BackupFlags>();
-  verb.add_option("paths", flags->paths, "What to back up")->required()->type_name("PATH");
+  verb.add_option("paths", flags->paths, "What to back up")
+      ->required()
+      ->check(RefuseEmpty, "")
+      ->type_name("PATH");
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
   verb.add_option("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
       ->type_name("GLOB");
   verb.add_option("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
+      ->check(RefuseEmpty, "")
       ->type_name("FILE");
   verb.add_flag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
-  verb.add_flag("--force", flags->force, "Read every file, even one that looks unchanged");
+  verb.add_flag(
+      "--force", flags->force,
+      "Read every file, even one that looks unchanged. Do so now and then: what is written "
+      "through mmap may move no time of its file");
   AddCutOptions(verb, flags->cut, "How a new store cuts: see `kerf chunk --help`",
                 "What a new store names chunks by: blake3, sha256 or xxh3-128");
   verb.add_option("--host", flags->host, "Name of this machine in the snapshot");

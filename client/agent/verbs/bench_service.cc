@@ -127,8 +127,10 @@ void AddBenchService(Context& context, CLI::App& bench_verb) {
   options.idle_streams = 1000;
   options.busy_streams = 100;
   verb.add_option("--kerfd", options.kerfd_path, "The program to start; else that beside kerf")
+      ->check(RefuseEmpty, "")
       ->type_name("PATH");
   verb.add_option("--server", options.server, "A kerfd that runs, instead of starting one")
+      ->check(RefuseEmpty, "")
       ->type_name("ADDR");
   verb.add_flag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
   verb.add_option("--profile", flags->profile, "A named profile, or algorithm:key=value,...")

@@ -124,6 +124,7 @@ void AddChunkVerb(Context& context) {
   auto flags = std::make_shared<ChunkFlags>();
   verb.add_option("files", flags->files, "Files to cut; - is standard input")
       ->required()
+      ->check(RefuseEmpty, "")
       ->type_name("FILE");
   AddCutOptions(verb, flags->cut, "A named profile, or algorithm:key=value,...",
                 "blake3, sha256 or xxh3-128");

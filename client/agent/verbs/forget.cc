@@ -102,9 +102,12 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
 void AddForgetVerb(Context& context) {
   CLI::App& verb = AddVerb(context, "forget", "Remove snapshots, by name or by rule", kExamples);
   auto flags = std::make_shared<ForgetFlags>();
-  verb.add_option("snapshots", flags->snapshots, "Snapshots to remove")->type_name("SNAPSHOT");
+  verb.add_option("snapshots", flags->snapshots, "Snapshots to remove")
+      ->check(RefuseEmpty, "")
+      ->type_name("SNAPSHOT");
   AddStoreOption(verb, flags->store);
-  verb.add_option("--keep-last", flags->keep_last, "Keep this many of the newest");
+  verb.add_option("--keep-last", flags->keep_last,
+                  "Keep this many of the newest, by the clock of the agent that made them");
   verb.add_option("--keep-daily", flags->keep_daily, "Keep the newest of this many days");
   verb.add_option("--keep-weekly", flags->keep_weekly, "Keep the newest of this many weeks");
   verb.add_option("--keep-monthly", flags->keep_monthly, "Keep the newest of this many months");

@@ -138,8 +138,10 @@ absl::Status List(Context& context, const LsFlags& flags) {
 void AddLsVerb(Context& context) {
   CLI::App& verb = AddVerb(context, "ls", "List what a snapshot holds", kExamples);
   auto flags = std::make_shared<LsFlags>();
-  verb.add_option("snapshot", flags->snapshot, "Id, beginning of an id, or latest")
+  verb.add_option("snapshot", flags->snapshot,
+                  "Id, beginning of an id, or latest (by the clock of the agents)")
       ->required()
+      ->check(RefuseEmpty, "")
       ->type_name("SNAPSHOT[:PATH]");
   AddStoreOption(verb, flags->store);
   verb.add_flag("-l,--long", flags->detailed, "Show mode, owner, size and time");

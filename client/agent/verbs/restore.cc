@@ -136,12 +136,15 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
 void AddRestoreVerb(Context& context) {
   CLI::App& verb = AddVerb(context, "restore", "Bring a snapshot, or part of it, back", kExamples);
   auto flags = std::make_shared<RestoreFlags>();
-  verb.add_option("snapshot", flags->snapshot, "Id, beginning of an id, or latest")
+  verb.add_option("snapshot", flags->snapshot,
+                  "Id, beginning of an id, or latest (by the clock of the agents)")
       ->required()
+      ->check(RefuseEmpty, "")
       ->type_name("SNAPSHOT[:PATH]");
   AddStoreOption(verb, flags->store);
   verb.add_option("--target", flags->target, "Where to; made if it does not exist")
       ->required()
+      ->check(RefuseEmpty, "")
       ->type_name("DIR");
   verb.add_option("--overwrite", flags->overwrite,
                   "What is in the way: refuse (report it), never (leave it), if-changed, always")
