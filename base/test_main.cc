@@ -34,7 +34,8 @@ std::uint64_t TestSeed() {
 // reference counts and once-only tables in these functions, and takes what they guard for a race.
 // Nothing of kerf's own is named here.
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "race:absl::debian*::Status::UnrefNonInlined\n"
+  return "race:absl::debian*::Status::Ref\n"
+         "race:absl::debian*::Status::Unref\n"
          "race:absl::debian*::inlined_vector_internal::Storage<absl::debian*::status_internal::\n"
          "race:absl::debian*::base_internal::StrError\n";
 }
