@@ -234,28 +234,23 @@ TEST_F(ServicesTest, DrainSaysWhereToResume) {
   ASSERT_TRUE(upload.SendOpen(open));
   ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
   ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); }));
-  const auto has_chunks = [](const std::vector<v1::UploadAnswer>& answers) {
-    return !answers.empty() && answers.back().has_chunks();
-  };
-  ASSERT_TRUE(upload.WaitFor(has_chunks));
+  // All but the last chunk, which may go on.
+  const std::uint64_t answered = PlainRecipe(content, open).rbegin()[1].end_offset;
+  ASSERT_TRUE(upload.WaitForChunks(1, answered));
   server_->BeginDrain(std::chrono::milliseconds(5'000));
 
-  const auto said_go_away = [](const std::vector<v1::UploadAnswer>& answers) {
-    return !answers.empty() && answers.back().has_go_away();
-  };
-  ASSERT_TRUE(upload.WaitFor(said_go_away));
-  EXPECT_EQ(upload.answers().back().go_away().drain_ms(), 5'000u);
-  EXPECT_EQ(upload.answers().back().go_away().files_size(), 0);
+  const auto go_away = upload.WaitForAnswer(&v1::UploadAnswer::has_go_away);
+  ASSERT_TRUE(go_away.has_value());
+  EXPECT_EQ(go_away->go_away().drain_ms(), 5'000u);
+  EXPECT_EQ(go_away->go_away().files_size(), 0);
 
   // Commits are still taken, more data is dropped.
-  const std::uint64_t answered = upload.ChunksOf(1).back().end_offset();
   ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); }));
   ASSERT_TRUE(upload.CommitAnswered());
-  ASSERT_TRUE(upload.WaitFor(
-      [](const std::vector<v1::UploadAnswer>& answers) { return answers.back().has_committed(); }));
-  const v1::Committed committed = upload.answers().back().committed();
-  ASSERT_EQ(committed.files_size(), 1);
-  EXPECT_EQ(committed.files(0).durable_offset(), answered);
+  const auto committed = upload.WaitForAnswer(&v1::UploadAnswer::has_committed);
+  ASSERT_TRUE(committed.has_value());
+  ASSERT_EQ(committed->committed().files_size(), 1);
+  EXPECT_EQ(committed->committed().files(0).durable_offset(), answered);
   {
     TestUpload refused(channel_);
     EXPECT_EQ(ReasonOf(refused.WaitForEnd()), "DRAINING");

@@ -1,9 +1,6 @@
 #include "client/agent/backup/lane.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -22,18 +19,6 @@ constexpr std::uint64_t kPressureDenominator = 2;
 constexpr std::size_t kMaxLocatorBytes = 64;
 
 constexpr char kOwedAnswers[] = "the chunks of what was sent";
-
-std::array<std::uint8_t, 16> ContentHash(XXH3_state_t* state) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-  std::array<std::uint8_t, 16> bytes;
-  std::memcpy(bytes.data(), canonical.digest, bytes.size());
-  return bytes;
-}
-
-struct StateDeleter {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
 
 }  // namespace
 
@@ -75,8 +60,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   }
   KERF_CHECK(stream_->BeginFile(file_key, size_hint_bytes, 0) == file->number);
 
-  const std::unique_ptr<XXH3_state_t, StateDeleter> hash(XXH3_createState());
-  XXH3_128bits_reset(hash.get());
+  content_hash_.Reset();
   std::uint64_t sent_bytes = 0;
   while (true) {
     const std::span<std::uint8_t> span = stream_->DataSpan();
@@ -88,7 +72,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     const absl::StatusOr<std::size_t> count = reader(span);
     if (!count.ok()) read_status = count.status();
     if (!count.ok() || *count == 0) break;
-    XXH3_128bits_update(hash.get(), span.data(), *count);
+    content_hash_.Update(span.first(*count));
     client::DataRef data = stream_->CommitData(*count);
     sent_bytes += *count;
     {
@@ -104,7 +88,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     std::lock_guard lock(mutex_);
     Await(kOwedAnswers);
   }
-  stream_->EndFile(sent_bytes, ContentHash(hash.get()));
+  stream_->EndFile(sent_bytes, content_hash_.Digest());
   std::unique_lock lock(mutex_);
   NothingAwaited();
   file->sent_bytes = sent_bytes;
@@ -392,7 +376,7 @@ absl::Status Lane::TakeChunk(File& file, const v1::Chunk& chunk) {
   answered.locator = chunk.locator();
   KERF_ASSIGN_OR_RETURN(const std::span<const std::uint8_t> bytes,
                         Collect(file, answered.length_bytes));
-  if (XXH3_64bits(bytes.data(), bytes.size()) != chunk.check()) {
+  if (Xxh3Of64(bytes) != chunk.check()) {
     return absl::DataLossError(
         "the server cut other bytes than were sent: memory or network is faulty");
   }

@@ -18,6 +18,7 @@
 #include "client/agent/backup/chunk_taker.h"
 #include "client/agent/store/chunk_ref.h"
 #include "client/cpp/upload_stream.h"
+#include "kernels/fingerprint/xxh3.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {
@@ -151,6 +152,9 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   bool handling_ = false;
   // The answers to all files on their way are owed, though nobody waits.
   bool flushed_ = false;
+
+  // Only SendFile: of the file that it sends.
+  Xxh3Stream content_hash_;
 
   // Only the answer thread.
   std::vector<std::uint8_t> joined_;

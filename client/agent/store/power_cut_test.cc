@@ -159,8 +159,8 @@ void CutOneWorld(Random& random, Totals& totals) {
 
   const std::deque<Recorder::Record>& records = recorder.records();
   const Recorder::Moment last = recorder.Now();
-  std::vector<std::size_t> cuts;
-  for (int cut = 0; cut < kCutsPerWorld; ++cut) cuts.push_back(random.Below(records.size() + 1));
+  std::vector<std::size_t> cuts(kCutsPerWorld);
+  for (std::size_t& cut : cuts) cut = random.Below(records.size() + 1);
   std::sort(cuts.begin(), cuts.end());
   DiskModel disk(folder.path());
   std::size_t applied = 0;

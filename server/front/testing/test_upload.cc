@@ -202,11 +202,28 @@ bool TestUpload::WaitFor(
 }
 
 bool TestUpload::WaitForDone(std::size_t file_count) {
+  return WaitForAnswer(&v1::UploadAnswer::has_file_done, file_count).has_value();
+}
+
+std::optional<v1::UploadAnswer> TestUpload::WaitForAnswer(bool (v1::UploadAnswer::*is_kind)() const,
+                                                          std::size_t nth) {
+  std::optional<v1::UploadAnswer> found;
+  WaitFor([&](const std::vector<v1::UploadAnswer>& answers) {
+    std::size_t count = 0;
+    for (const v1::UploadAnswer& answer : answers) {
+      if ((answer.*is_kind)() && ++count == nth) found = answer;
+    }
+    return found.has_value();
+  });
+  return found;
+}
+
+bool TestUpload::WaitForChunks(std::uint64_t number, std::uint64_t offset_bytes) {
   return WaitFor([&](const std::vector<v1::UploadAnswer>& answers) {
-    return static_cast<std::size_t>(
-               std::count_if(answers.begin(), answers.end(), [](const v1::UploadAnswer& answer) {
-                 return answer.has_file_done();
-               })) >= file_count;
+    return std::any_of(answers.begin(), answers.end(), [&](const v1::UploadAnswer& answer) {
+      return answer.chunks().file_number() == number && answer.chunks().chunks_size() > 0 &&
+             answer.chunks().chunks().rbegin()->end_offset() >= offset_bytes;
+    });
   });
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -69,6 +70,13 @@ class TestUpload {
   // Waits until `condition` holds of the answers so far, or the stream has ended.
   bool WaitFor(const std::function<bool(const std::vector<v1::UploadAnswer>&)>& condition);
   bool WaitForDone(std::size_t file_count);
+  // Waits for the `nth` answer of a kind, as &v1::UploadAnswer::has_committed; nothing if the
+  // stream ended before. Answers of other kinds may come at any time, so "the last one" is
+  // nobody's.
+  std::optional<v1::UploadAnswer> WaitForAnswer(bool (v1::UploadAnswer::*is_kind)() const,
+                                                std::size_t nth = 1);
+  // Waits until file `number` is answered up to offset_bytes at least.
+  bool WaitForChunks(std::uint64_t number, std::uint64_t offset_bytes);
   // The status with which the stream ended. Reads on until then.
   grpc::Status WaitForEnd();
 
