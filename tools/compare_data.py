@@ -110,6 +110,8 @@ class Edits:
 class SmallFiles:
     """A tree of small files, then the same with small inserts in some of them."""
 
+    has_many_files = True
+
     name = "small files"
 
     def __init__(self, work, scale, seed):
@@ -128,6 +130,8 @@ class SmallFiles:
 
 class Tars:
     """Two tar files of successive versions of a tree, then the third one beside them."""
+
+    has_many_files = False
 
     name = "tar files"
 

@@ -127,8 +127,7 @@ class Kerf(Tool):
 
     @classmethod
     def version(cls):
-        number = subprocess.run([cls.KERF, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        return f"kerf {number}"
+        return subprocess.run([cls.KERF, "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
     def start(self):
         ready = self.work / "ready"
