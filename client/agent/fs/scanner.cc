@@ -1,31 +1,24 @@
 #include "client/agent/fs/scanner.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <map>
-#include <string_view>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status.h"
-#include "base/strings.h"
-#include "base/unique_fd.h"
-#include "client/agent/fs/os_error.h"
-#include "client/agent/fs/owner_names.h"
-#include "client/agent/fs/path.h"
-#include "client/agent/fs/xattrs.h"
 
 namespace kerf::agent {
 namespace {
 
-// Directories that stay open on the way down; those above are opened again on the way back.
-constexpr std::size_t kMaxOpenDirectories = 64;
+// Nodes that change hands at once: few wake-ups, and the first file is not waited for long.
+constexpr std::size_t kBatchNodes = 128;
+// Batches that are ready and not taken yet.
+constexpr std::size_t kMaxReadyBatches = 16;
 
 struct Inode {
   std::uint64_t device = 0;
@@ -41,126 +34,28 @@ struct InodeHash {
   }
 };
 
-// The given roots as a tree: what lies between "/" and them.
-struct Plan {
-  bool is_root = false;
-  std::map<std::string, Plan, std::less<>> children;
-
-  const Plan* Child(std::string_view name) const {
-    const auto found = children.find(name);
-    return found == children.end() ? nullptr : &found->second;
-  }
+// What could not be read, found before the node of this index in its batch.
+struct Problem {
+  std::size_t before = 0;
+  std::string path;
+  absl::Status status;
 };
 
-// A directory on the way from "/" to where the walk stands.
-struct Frame {
-  UniqueFd fd;
-  // Of the directory, "" for "/".
-  std::string path;
-  std::uint64_t device = 0;
-  // What of it is walked: its names, sorted.
-  std::vector<std::string> names;
-  std::size_t next = 0;
-  // The roots below it, null if there are none.
-  const Plan* plan = nullptr;
-  // All of it is walked, not only what `plan` says.
-  bool whole = false;
+struct Batch {
+  std::vector<ScannedNode> nodes;
+  std::vector<Problem> problems;
 };
 
-std::string JoinPath(std::string_view directory, std::string_view name) {
-  std::string path;
-  path.reserve(directory.size() + 1 + name.size());
-  path.append(directory);
-  if (!path.empty()) path.push_back('/');
-  path.append(name);
-  return path;
-}
-
-NodeKind KindOf(mode_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFDIR:
-      return NodeKind::kDirectory;
-    case S_IFLNK:
-      return NodeKind::kSymlink;
-    case S_IFIFO:
-      return NodeKind::kFifo;
-    case S_IFSOCK:
-      return NodeKind::kSocket;
-    case S_IFCHR:
-      return NodeKind::kCharDevice;
-    case S_IFBLK:
-      return NodeKind::kBlockDevice;
-    default:
-      return NodeKind::kFile;
-  }
-}
-
-// What stat tells of any node; all else is empty.
-void FillFromStat(const struct stat& status, OwnerNames& owners, ScannedNode& scanned) {
-  Node& node = scanned.node;
-  node.kind = KindOf(status.st_mode);
-  node.mode = status.st_mode & 07777;
-  node.uid = status.st_uid;
-  node.gid = status.st_gid;
-  node.user = owners.User(status.st_uid);
-  node.group = owners.Group(status.st_gid);
-  node.modified = {status.st_mtim.tv_sec, static_cast<std::uint32_t>(status.st_mtim.tv_nsec)};
-  node.size_bytes = 0;
-  node.sparse = false;
-  node.extents.clear();
-  node.hard_link_to.clear();
-  node.link_target.clear();
-  node.device_number = 0;
-  node.xattrs.clear();
-  scanned.identity.device = status.st_dev;
-  scanned.identity.inode = status.st_ino;
-  scanned.identity.changed = {status.st_ctim.tv_sec,
-                              static_cast<std::uint32_t>(status.st_ctim.tv_nsec)};
-}
-
-// A path for system calls that take no directory: `plain`, or where that is too long the way
-// through the open directory.
-std::string CallPath(const std::string& plain, const UniqueFd& directory, std::string_view name) {
-  // The plain path is three times as fast.
-  if (plain.size() < kMaxPathCallBytes) return plain;
-  return Cat("/proc/self/fd/", directory.get(), "/", name);
-}
-
-// Lists the names of an open directory in byte order.
-absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>& names) {
-  names.clear();
-  // A descriptor of its own: fdopendir takes it over and moves its position.
-  const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (own < 0) return OsError(errno, "cannot open the directory", path);
-  DIR* directory = fdopendir(own);
-  if (directory == nullptr) {
-    const int error = errno;
-    close(own);
-    return OsError(error, "cannot list the directory", path);
-  }
-  errno = 0;
-  while (const dirent* entry = readdir(directory)) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  const int error = errno;
-  closedir(directory);
-  std::sort(names.begin(), names.end());
-  if (error != 0) return OsError(error, "cannot list all of the directory", path);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> RealPath(const std::string& path) {
-  char* resolved = realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return OsError(errno, "cannot back up", path);
-  std::string result = resolved;
-  std::free(resolved);
-  return result;
-}
-
-class TreeScanner : public Scanner {
+class AheadScanner : public Scanner {
  public:
-  explicit TreeScanner(ScanOptions options) : options_(std::move(options)) {}
+  explicit AheadScanner(ScanOptions options)
+      : on_error_(std::exchange(options.on_error, nullptr)), options_(std::move(options)) {
+    options_.on_error = [this](const std::string& path, const absl::Status& status) {
+      AddProblem(path, status);
+    };
+  }
+  AheadScanner(const AheadScanner&) = delete;
+  AheadScanner& operator=(const AheadScanner&) = delete;
 
   absl::Status Start(const std::vector<std::string>& roots);
   bool Next(ScannedNode& scanned) override;
@@ -169,231 +64,126 @@ class TreeScanner : public Scanner {
   }
 
  private:
-  void Report(const std::string& node_path, const absl::Status& status) const {
-    if (options_.on_error) options_.on_error(AbsolutePath(node_path), status);
-  }
-  // Emits the entry `name` of the top frame, and enters it if it is a directory; false if it is
-  // left out.
-  bool Visit(const std::string& name, ScannedNode& scanned);
-  bool IsSkipped(const struct stat& status) const;
-  absl::Status Describe(const Frame& frame, const std::string& name, const struct stat& status,
-                        ScannedNode& scanned);
-  void NoteHardLink(const struct stat& status, Node& node);
-  void Enter(const std::string& name, const struct stat& status, const Node& node, const Plan* plan,
-             bool whole);
-  void Leave();
+  // The thread.
+  void Walk(const std::stop_token& stop);
+  // False if nobody wants it any more.
+  bool HandOver(const std::stop_token& stop);
+  void AddProblem(const std::string& path, const absl::Status& status);
 
+  // The next batch, once there is one; false at the end.
+  bool TakeBatch();
+  // Says what could not be read before the node of index next_.
+  void Report();
+  void NoteHardLink(ScannedNode& scanned);
+
+  const std::function<void(const std::string& path, const absl::Status& status)> on_error_;
   ScanOptions options_;
-  Plan plan_;
-  OwnerNames owners_;
-  std::vector<Inode> skipped_;
-  std::vector<Frame> frames_;
-  // Names of regular files with several links.
+  std::unique_ptr<TreeWalk> walk_;
+  // Of Start, then of the thread.
+  Batch filling_;
+  std::stop_token stop_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Batch> ready_;
+  bool walked_ = false;
+
+  // Of who calls Next.
+  Batch batch_;
+  std::size_t next_ = 0;
+  std::size_t next_problem_ = 0;
+  // Names of regular files with several, by which those that come later are known.
   std::unordered_map<Inode, std::string, InodeHash> first_names_;
+
+  // The last member: it ends before what it uses.
+  std::jthread thread_;
 };
 
-absl::Status TreeScanner::Start(const std::vector<std::string>& roots) {
-  if (roots.empty()) return absl::InvalidArgumentError("there is nothing to back up: no path");
-  absl::Status first_error;
-  bool any = false;
-  for (const std::string& root : roots) {
-    const absl::StatusOr<std::string> path = ResolveRoot(root);
-    if (!path.ok()) {
-      first_error.Update(path.status());
-      if (options_.on_error) options_.on_error(root, path.status());
-      continue;
-    }
-    any = true;
-    Plan* plan = &plan_;
-    for (const std::string_view name : SplitPath(*path)) plan = &plan->children[std::string(name)];
-    plan->is_root = true;
+absl::Status AheadScanner::Start(const std::vector<std::string>& roots) {
+  absl::StatusOr<std::unique_ptr<TreeWalk>> walk = OpenTreeWalk(roots, options_);
+  if (!walk.ok()) {
+    batch_ = std::move(filling_);
+    Report();
+    return walk.status();
   }
-  if (!any) return first_error;
-  for (const std::string& directory : options_.skip_directories) {
-    struct stat status{};
-    if (stat(directory.c_str(), &status) == 0) skipped_.push_back({status.st_dev, status.st_ino});
-  }
-  Frame top;
-  top.fd = UniqueFd(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat status{};
-  if (!top.fd.valid() || fstat(top.fd.get(), &status) != 0) {
-    return OsError(errno, "cannot open", "/");
-  }
-  top.device = status.st_dev;
-  top.plan = &plan_;
-  top.whole = plan_.is_root;
-  if (top.whole) {
-    KERF_RETURN_IF_ERROR(ListNames(top.fd.get(), "/", top.names));
-  } else {
-    for (const auto& [name, child] : plan_.children) top.names.push_back(name);
-  }
-  frames_.push_back(std::move(top));
+  walk_ = *std::move(walk);
+  thread_ = std::jthread([this](const std::stop_token& stop) { Walk(stop); });
   return absl::OkStatus();
 }
 
-bool TreeScanner::Next(ScannedNode& scanned) {
-  while (!frames_.empty()) {
-    Frame& frame = frames_.back();
-    if (frame.next == frame.names.size()) {
-      Leave();
-      continue;
-    }
-    const std::string name = std::move(frame.names[frame.next++]);
-    if (Visit(name, scanned)) return true;
+void AheadScanner::Walk(const std::stop_token& stop) {
+  stop_ = stop;
+  ScannedNode scanned;
+  while (!stop.stop_requested() && walk_->Next(scanned)) {
+    filling_.nodes.push_back(std::move(scanned));
+    const bool full =
+        filling_.nodes.size() >= kBatchNodes || filling_.problems.size() >= kBatchNodes;
+    if (full && !HandOver(stop)) return;
   }
-  return false;
+  if (!HandOver(stop)) return;
+  const std::lock_guard lock(mutex_);
+  walked_ = true;
+  changed_.notify_all();
 }
 
-bool TreeScanner::IsSkipped(const struct stat& status) const {
-  return std::find(skipped_.begin(), skipped_.end(), Inode{status.st_dev, status.st_ino}) !=
-         skipped_.end();
-}
-
-bool TreeScanner::Visit(const std::string& name, ScannedNode& scanned) {
-  const Frame& frame = frames_.back();
-  Node& node = scanned.node;
-  node.path = JoinPath(frame.path, name);
-  struct stat status{};
-  if (fstatat(frame.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    Report(node.path, OsError(errno, "cannot stat", AbsolutePath(node.path)));
-    return false;
-  }
-  const bool is_directory = S_ISDIR(status.st_mode);
-  const Plan* plan = frame.plan == nullptr ? nullptr : frame.plan->Child(name);
-  bool whole = frame.whole;
-  if (whole && options_.excludes.Matches(node.path, is_directory)) whole = false;
-  const bool emitted = whole || plan != nullptr;
-  if (whole && options_.one_file_system && status.st_dev != frame.device) whole = false;
-  if (plan != nullptr && plan->is_root) whole = true;
-  if (!emitted || (is_directory && !skipped_.empty() && IsSkipped(status))) return false;
-
-  if (absl::Status described = Describe(frame, name, status, scanned); !described.ok()) {
-    Report(node.path, described);
-    return false;
-  }
-  if (is_directory && (whole || plan != nullptr)) Enter(name, status, node, plan, whole);
+bool AheadScanner::HandOver(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait(lock, stop, [this] { return ready_.size() < kMaxReadyBatches; })) return false;
+  ready_.push_back(std::exchange(filling_, Batch()));
+  changed_.notify_all();
   return true;
 }
 
-absl::Status TreeScanner::Describe(const Frame& frame, const std::string& name,
-                                   const struct stat& status, ScannedNode& scanned) {
-  FillFromStat(status, owners_, scanned);
-  Node& node = scanned.node;
-  if (node.kind == NodeKind::kFile) {
-    node.size_bytes = static_cast<std::uint64_t>(status.st_size);
-    if (status.st_nlink > 1) NoteHardLink(status, node);
-  } else if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
-    node.device_number = status.st_rdev;
-  } else if (node.kind == NodeKind::kSymlink) {
-    node.link_target.resize(PATH_MAX);
-    const ssize_t length =
-        readlinkat(frame.fd.get(), name.c_str(), node.link_target.data(), node.link_target.size());
-    if (length < 0) return OsError(errno, "cannot read the symlink", AbsolutePath(node.path));
-    node.link_target.resize(static_cast<std::size_t>(length));
-  }
-  if (!options_.read_xattrs) return absl::OkStatus();
-  const std::string path = CallPath(AbsolutePath(node.path), frame.fd, name);
-  if (absl::Status read = ReadXattrs(path, node.xattrs); !read.ok()) {
-    // The node is worth more than its attributes.
-    node.xattrs.clear();
-    Report(node.path, read);
-  }
-  return absl::OkStatus();
+void AheadScanner::AddProblem(const std::string& path, const absl::Status& status) {
+  filling_.problems.push_back({filling_.nodes.size(), path, status});
+  // One step of the walk may meet any number of them. Those of Start are as many as the roots.
+  if (filling_.problems.size() < kBatchNodes || !stop_.stop_possible()) return;
+  if (!HandOver(stop_)) filling_ = Batch();
 }
 
-void TreeScanner::NoteHardLink(const struct stat& status, Node& node) {
-  const auto [first, added] = first_names_.try_emplace({status.st_dev, status.st_ino}, node.path);
-  if (!added) node.hard_link_to = first->second;
+bool AheadScanner::TakeBatch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !ready_.empty() || walked_; });
+  if (ready_.empty()) return false;
+  batch_ = std::move(ready_.front());
+  ready_.pop_front();
+  next_ = next_problem_ = 0;
+  changed_.notify_all();
+  return true;
 }
 
-void TreeScanner::Enter(const std::string& name, const struct stat& status, const Node& node,
-                        const Plan* plan, bool whole) {
-  Frame frame;
-  frame.path = node.path;
-  frame.device = status.st_dev;
-  frame.plan = plan;
-  frame.whole = whole;
-  // Parents of a root need no more than the right to pass through.
-  const int access = whole ? O_RDONLY : O_PATH;
-  frame.fd = UniqueFd(
-      openat(frames_.back().fd.get(), name.c_str(), access | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!frame.fd.valid()) {
-    Report(node.path, OsError(errno, "cannot open the directory", AbsolutePath(node.path)));
-    return;
-  }
-  if (whole) {
-    const absl::Status listed = ListNames(frame.fd.get(), AbsolutePath(node.path), frame.names);
-    if (!listed.ok()) Report(node.path, listed);
-  }
-  if (plan != nullptr && !whole) {
-    for (const auto& [child, unused] : plan->children) frame.names.push_back(child);
-  }
-  frames_.push_back(std::move(frame));
-  if (frames_.size() > kMaxOpenDirectories) {
-    frames_[frames_.size() - kMaxOpenDirectories].fd.Reset();
+void AheadScanner::Report() {
+  for (; next_problem_ < batch_.problems.size(); ++next_problem_) {
+    const Problem& problem = batch_.problems[next_problem_];
+    if (problem.before > next_) return;
+    if (on_error_) on_error_(problem.path, problem.status);
   }
 }
 
-void TreeScanner::Leave() {
-  frames_.pop_back();
-  if (frames_.empty() || frames_.back().fd.valid()) return;
-  Frame& frame = frames_.back();
-  absl::StatusOr<UniqueFd> opened =
-      OpenBelow(frames_.front().fd.get(), frame.path, O_RDONLY | O_DIRECTORY);
-  if (opened.ok()) {
-    frame.fd = *std::move(opened);
-    return;
+void AheadScanner::NoteHardLink(ScannedNode& scanned) {
+  const auto [first, added] = first_names_.try_emplace(
+      {scanned.identity.device, scanned.identity.inode}, scanned.node.path);
+  if (!added) scanned.node.hard_link_to = first->second;
+}
+
+bool AheadScanner::Next(ScannedNode& scanned) {
+  Report();
+  while (next_ == batch_.nodes.size()) {
+    if (!TakeBatch()) return false;
+    Report();
   }
-  Report(frame.path, opened.status());
-  frame.next = frame.names.size();
+  scanned = std::move(batch_.nodes[next_++]);
+  if (scanned.has_other_names) NoteHardLink(scanned);
+  return true;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ResolveRoot(const std::string& root) {
-  if (root.empty()) return absl::InvalidArgumentError("cannot back up an empty path");
-  const std::string_view name = NameOf(root);
-  std::string absolute;
-  if (name.empty() || name == "." || name == "..") {
-    KERF_ASSIGN_OR_RETURN(absolute, RealPath(root));
-  } else {
-    const std::string_view parent = std::string_view(root).substr(0, root.size() - name.size());
-    KERF_ASSIGN_OR_RETURN(absolute, RealPath(parent.empty() ? "." : std::string(parent)));
-    if (!absolute.ends_with('/')) absolute.push_back('/');
-    absolute.append(name);
-    struct stat status{};
-    if (lstat(absolute.c_str(), &status) != 0) return OsError(errno, "cannot back up", root);
-  }
-  return absolute;
-}
-
 absl::StatusOr<std::unique_ptr<Scanner>> MakeScanner(const std::vector<std::string>& roots,
                                                      ScanOptions options) {
-  auto scanner = std::make_unique<TreeScanner>(std::move(options));
+  auto scanner = std::make_unique<AheadScanner>(std::move(options));
   KERF_RETURN_IF_ERROR(scanner->Start(roots));
   return scanner;
 }
-
-absl::Status RescanFile(ScannedNode& scanned) {
-  Node& node = scanned.node;
-  const std::string name(NameOf(node.path));
-  const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  KERF_ASSIGN_OR_RETURN(const UniqueFd parent,
-                        OpenBelow(root.get(), ParentOf(node.path), O_PATH | O_DIRECTORY));
-  struct stat status{};
-  if (fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    return OsError(errno, "cannot stat", AbsolutePath(node.path));
-  }
-  if (!S_ISREG(status.st_mode) || status.st_nlink != 1) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("it was replaced during the backup: ", AbsolutePath(node.path))));
-  }
-  OwnerNames owners;
-  FillFromStat(status, owners, scanned);
-  node.size_bytes = static_cast<std::uint64_t>(status.st_size);
-  return ReadXattrs(CallPath(AbsolutePath(node.path), parent, name), node.xattrs);
-}
-
-std::string AbsolutePath(const std::string& node_path) { return "/" + node_path; }
 
 }  // namespace kerf::agent

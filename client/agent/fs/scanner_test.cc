@@ -139,11 +139,11 @@ TEST_F(ScannerTest, AFileThatVanishesIsReported) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     errors.push_back(path);
   };
-  auto scanner = MakeScanner({directory_ / "tree"}, options);
-  ASSERT_TRUE(scanner.ok());
+  auto walk = OpenTreeWalk({directory_ / "tree"}, options);
+  ASSERT_TRUE(walk.ok());
   ScannedNode scanned;
   std::set<std::string> seen;
-  while ((*scanner)->Next(scanned)) {
+  while ((*walk)->Next(scanned)) {
     seen.insert(scanned.node.path);
     if (scanned.node.path == directory_.NodePath("tree/a")) {
       std::filesystem::remove(directory_ / "tree/b");
@@ -163,11 +163,11 @@ TEST_F(ScannerTest, ADirectoryThatVanishesIsReported) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     errors.push_back(path);
   };
-  auto scanner = MakeScanner({directory_ / "tree", directory_ / "tree-2"}, options);
-  ASSERT_TRUE(scanner.ok());
+  auto walk = OpenTreeWalk({directory_ / "tree", directory_ / "tree-2"}, options);
+  ASSERT_TRUE(walk.ok());
   ScannedNode scanned;
   std::vector<std::string> seen;
-  while ((*scanner)->Next(scanned)) {
+  while ((*walk)->Next(scanned)) {
     if (IsAtOrBelow(scanned.node.path, directory_.NodePath("tree")))
       seen.push_back(scanned.node.path);
     // One that is still to come, and later the one in which it stands, with what is around it.
@@ -185,14 +185,63 @@ TEST_F(ScannerTest, ADirectoryThatVanishesIsReported) {
 
 TEST_F(ScannerTest, ADirectoryThatBecomesASymlinkIsNotFollowed) {
   MakeSmallTree();
-  auto scanner = MakeScanner({directory_ / "tree"}, {});
-  ASSERT_TRUE(scanner.ok());
+  auto walk = OpenTreeWalk({directory_ / "tree"}, {});
+  ASSERT_TRUE(walk.ok());
   ScannedNode scanned;
-  while ((*scanner)->Next(scanned)) {
+  while ((*walk)->Next(scanned)) {
     EXPECT_NE(NameOf(scanned.node.path), "z");
     if (NameOf(scanned.node.path) != "b") continue;
     std::filesystem::remove_all(directory_ / "tree/sub");
     std::filesystem::create_symlink(directory_ / "tree-2", directory_ / "tree/sub");
+  }
+}
+
+// More files than the scanner walks ahead, so that what is removed lies before it.
+TEST_F(ScannerTest, WhatVanishesIsReportedInItsPlaceHoweverFarTheWalkIsAhead) {
+  std::filesystem::create_directory(directory_ / "tree");
+  const auto name = [](int number) { return Cat("f", 10'000 + number); };
+  for (int number = 0; number < 3'000; ++number) WriteFile(directory_ / Cat("tree/", name(number)));
+  std::vector<std::string> errors;
+  ScannedNode scanned;
+  ScanOptions options;
+  options.on_error = [&](const std::string& path, const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(NameOf(scanned.node.path), name(2'599));
+    errors.push_back(path);
+  };
+  auto scanner = MakeScanner({directory_ / "tree"}, options);
+  ASSERT_TRUE(scanner.ok());
+  std::vector<std::string> seen;
+  while ((*scanner)->Next(scanned)) {
+    if (!IsAtOrBelow(scanned.node.path, directory_.NodePath("tree"))) continue;
+    seen.push_back(scanned.node.path);
+    if (seen.size() != 2) continue;
+    for (int number = 2'600; number < 2'900; ++number) {
+      std::filesystem::remove(directory_ / Cat("tree/", name(number)));
+    }
+  }
+  std::vector<std::string> expected = {directory_.NodePath("tree")};
+  std::vector<std::string> expected_errors;
+  for (int number = 0; number < 3'000; ++number) {
+    const std::string path = Cat("tree/", name(number));
+    if (number < 2'600 || number >= 2'900) {
+      expected.push_back(directory_.NodePath(path));
+    } else {
+      expected_errors.push_back(directory_ / path);
+    }
+  }
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(errors, expected_errors);
+}
+
+TEST_F(ScannerTest, EndsInTheMiddle) {
+  std::filesystem::create_directory(directory_ / "tree");
+  for (int number = 0; number < 3'000; ++number) WriteFile(directory_ / Cat("tree/", number));
+  for (const int taken : {0, 1, 200}) {
+    auto scanner = MakeScanner({directory_ / "tree"}, {});
+    ASSERT_TRUE(scanner.ok());
+    ScannedNode scanned;
+    for (int count = 0; count < taken; ++count) EXPECT_TRUE((*scanner)->Next(scanned));
   }
 }
 

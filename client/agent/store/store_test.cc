@@ -41,9 +41,9 @@ TEST(StoreTest, AgentsThatMakeOneAtOnceAgree) {
   const std::string directory = folder.path() + "/a/b";
   std::vector<std::string> ids(4);
   {
-    std::vector<std::jthread> agents;
-    for (std::string& id : ids) {
-      agents.emplace_back([&] {
+    std::vector<std::jthread> agents(ids.size());
+    for (std::size_t index = 0; index < ids.size(); ++index) {
+      agents[index] = std::jthread([&directory, &id = ids[index]] {
         const auto store =
             Store::OpenOrCreate(directory, "fastcdc2020-8k", DigestAlgorithm::kSha256);
         if (store.ok()) id = (*store)->config().id();
