@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/client_context.h"
@@ -26,7 +27,12 @@ constexpr std::uint8_t kDataTag = (3 << 3) | 2;
 // that are not read yet.
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kDataHeaderBytes = 2 * (1 + kLengthBytes);
+// Messages that wait for the handler.
 constexpr std::size_t kMaxUnreadMessages = 16;
+constexpr std::size_t kMaxUnreadBytes = std::size_t{1} << 20;
+// Of one message: several times what kerfd sends. A hostile one costs some 40 times as much when it
+// is parsed.
+constexpr std::size_t kMaxAnswerBytes = std::size_t{2} << 20;
 
 void PutLength(std::uint8_t* out, std::size_t length) {
   KERF_CHECK(length < (std::size_t{1} << 28));
@@ -84,14 +90,20 @@ class UploadStream::Reactor final
 
   void Cancel() { context_.TryCancel(); }
 
+  void KeepPlace() {
+    std::lock_guard lock(mutex_);
+    KeepPlaceLocked();
+  }
+
   // The next message, or false once the stream is done.
   bool NextMessage(grpc::ByteBuffer& message) {
     std::unique_lock lock(mutex_);
     const auto has_news = [this] { return !incoming_.empty() || done_; };
-    while (!changed_.wait_for(lock, keep_place_, has_news)) KeepPlace();
+    while (!changed_.wait_for(lock, keep_place_, has_news)) KeepPlaceLocked();
     if (incoming_.empty()) return false;
     message.Swap(&incoming_.front());
     incoming_.pop_front();
+    incoming_bytes_ -= message.Length();
     if (read_paused_) {
       read_paused_ = false;
       StartRead(&read_buffer_);
@@ -110,6 +122,7 @@ class UploadStream::Reactor final
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Outgoing {
     grpc::ByteBuffer buffer;
     std::size_t control_bytes = 0;
@@ -127,7 +140,7 @@ class UploadStream::Reactor final
       control_bytes_ -= outgoing_.front().control_bytes;
       outgoing_.pop_front();
       write_running_ = true;
-      has_written_ = true;
+      last_write_ = Clock::now();
       StartWrite(&write_buffer_);
     } else if (finish_requested_ && !finish_sent_) {
       finish_sent_ = true;
@@ -135,12 +148,12 @@ class UploadStream::Reactor final
     }
   }
 
-  void KeepPlace() {
-    if (std::exchange(has_written_, false) || finish_requested_ || dead_ || write_running_) return;
+  void KeepPlaceLocked() {
+    if (finish_requested_ || dead_ || write_running_) return;
+    if (Clock::now() - last_write_ < keep_place_) return;
     const grpc::Slice nothing;
     outgoing_.push_back({grpc::ByteBuffer(&nothing, 1), 0});
     WriteNext();
-    has_written_ = false;
   }
 
   void OnWriteDone(bool ok) override {
@@ -159,8 +172,9 @@ class UploadStream::Reactor final
       return;
     }
     incoming_.emplace_back().Swap(&read_buffer_);
+    incoming_bytes_ += incoming_.back().Length();
     changed_.notify_all();
-    if (incoming_.size() < kMaxUnreadMessages) {
+    if (incoming_.size() < kMaxUnreadMessages && incoming_bytes_ < kMaxUnreadBytes) {
       StartRead(&read_buffer_);
     } else {
       read_paused_ = true;
@@ -186,10 +200,10 @@ class UploadStream::Reactor final
   // Of those in outgoing_.
   std::size_t control_bytes_ = 0;
   std::deque<grpc::ByteBuffer> incoming_;
+  std::size_t incoming_bytes_ = 0;
   grpc::Status status_;
   bool write_running_ = false;
-  // Since the last look of KeepPlace.
-  bool has_written_ = false;
+  Clock::time_point last_write_ = Clock::now();
   bool read_paused_ = false;
   bool finish_requested_ = false;
   bool finish_sent_ = false;
@@ -220,6 +234,12 @@ void UploadStream::RunAnswers() {
   absl::Status malformed;
   while (reactor_->NextMessage(message)) {
     if (!malformed.ok()) continue;
+    if (message.Length() > kMaxAnswerBytes) {
+      malformed = absl::InternalError(Cat("the server sent an answer of ", message.Length(),
+                                          " bytes; at most ", kMaxAnswerBytes, " are taken"));
+      reactor_->Cancel();
+      continue;
+    }
     grpc::ProtoBufferReader reader(&message);
     if (!reader.status().ok() || !response.ParseFromZeroCopyStream(&reader)) {
       malformed = absl::InternalError("the server sent an answer that is no UploadResponse");
@@ -314,6 +334,8 @@ void UploadStream::ReportStale(v1::ReportStale report) {
 }
 
 void UploadStream::FinishWrites() { reactor_->FinishWrites(); }
+
+void UploadStream::KeepPlace() { reactor_->KeepPlace(); }
 
 void UploadStream::Cancel() { reactor_->Cancel(); }
 

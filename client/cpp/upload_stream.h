@@ -79,6 +79,9 @@ class UploadStream {
   void ReportStale(v1::ReportStale report);
   // After the last frame: the server ends the stream once it has answered everything.
   void FinishWrites();
+  // Tells the server that the stream is still wanted if it was told nothing for keep_place. The
+  // stream does so itself, unless the handler holds it up.
+  void KeepPlace();
   // Ends the stream now.
   void Cancel();
   // Waits for OnEnd, and returns its status.

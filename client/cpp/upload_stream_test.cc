@@ -59,5 +59,26 @@ TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {
   EXPECT_EQ(commits, 100);
 }
 
+TEST(UploadStreamTest, AnAnswerThatWouldTakeMuchMemoryEndsTheStream) {
+  // Small enough for gRPC; and just small enough for the stream, with fields that nobody knows.
+  for (const std::size_t size_bytes : {std::size_t{2} << 20, (std::size_t{2} << 20) + 1}) {
+    FakeServer server([&](grpc::ServerContext& /*context*/, FakeServer::Stream& stream) {
+      v1::UploadResponse response;
+      std::string& unknown =
+          *response.GetReflection()->MutableUnknownFields(&response)->AddLengthDelimited(1000);
+      unknown.resize(size_bytes - 5);
+      KERF_CHECK(response.ByteSizeLong() == size_bytes);
+      stream.Write(response);
+      return grpc::Status::OK;
+    });
+    EndWatcher watcher;
+    UploadStream stream(*OpenChannel(server.address()), {}, watcher);
+    stream.FinishWrites();
+    const absl::Status status = stream.Wait();
+    EXPECT_EQ(status.ok(), size_bytes == std::size_t{2} << 20) << status;
+    EXPECT_EQ(absl::IsInternal(status), !status.ok()) << status;
+  }
+}
+
 }  // namespace
 }  // namespace kerf::client

@@ -18,6 +18,13 @@ constexpr std::uint64_t kPressureDenominator = 2;
 // The longest that the protocol knows.
 constexpr std::size_t kMaxLocatorBytes = 64;
 
+// Chunks of what has been sent and not answered: they must fit into what a server lets be
+// uncommitted (65,536) beside those that are pending.
+constexpr std::uint64_t kMaxChunksInFlight = 32768;
+// With less room the agent would have to seal a pack for every few chunks or files.
+constexpr std::uint32_t kMinUncommittedChunks = 4096;
+constexpr std::uint32_t kMinUncommittedFiles = 256;
+
 constexpr char kOwedAnswers[] = "the chunks of what was sent";
 
 }  // namespace
@@ -31,15 +38,24 @@ Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, Chunk
       on_pressure_(std::move(options.on_pressure)) {
   client::UploadStream::Options stream;
   stream.open = std::move(options.open);
+  stream.keep_place = options.keep_place;
+  stream.max_blocks = MaxBlocks(profile_);
   // The first answer may be there before the stream has its name: it waits for the lock.
   std::lock_guard lock(mutex_);
   stream_ = std::make_unique<client::UploadStream>(channel, stream, *this);
 }
 
+// Few where chunks are small, but always room for two of the largest and for blocks at both ends.
+std::size_t Lane::MaxBlocks(const Profile& profile) {
+  const client::UploadStream::Options options;
+  const std::uint64_t min_bytes = 2 * std::uint64_t{profile.max_bytes} + 2 * options.block_bytes;
+  const std::uint64_t max_bytes = std::max(kMaxChunksInFlight * profile.min_bytes, min_bytes);
+  return std::min<std::uint64_t>(options.max_blocks, max_bytes / options.block_bytes);
+}
+
 Lane::~Lane() {
   // Until the last answer has been worked off there must be a stream.
-  stream_->Cancel();
-  static_cast<void>(stream_->Wait());
+  Stop();
 }
 
 absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
@@ -48,7 +64,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   KERF_RETURN_IF_ERROR(RelievePressure());
   File* file = nullptr;
   {
-    auto owned = std::make_unique<File>();
+    auto owned = std::make_shared<File>();
     owned->on_complete = std::move(on_complete);
     std::lock_guard lock(mutex_);
     owned->number = ++files_begun_;
@@ -98,19 +114,20 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   return absl::OkStatus();
 }
 
-// Completes files at the front that have ended and been answered, in order.
+// Completes files at the front that have ended and been answered, in order. One thread does so for
+// both: on_complete of one file has returned before that of the next is called.
 void Lane::CompleteFront(std::unique_lock<std::mutex>& lock) {
-  while (!files_.empty()) {
-    File& file = *files_.front();
-    if (!file.ended || file.answered_bytes < file.sent_bytes) return;
-    const std::unique_ptr<File> done = std::move(files_.front());
+  if (std::exchange(completing_, true)) return;
+  while (!files_.empty() && files_.front()->complete()) {
+    const std::shared_ptr<File> done = std::move(files_.front());
     files_.pop_front();
-    changed_.notify_all();
     if (done->failed) continue;
     lock.unlock();
     done->on_complete({std::move(done->recipe), done->sent_bytes});
     lock.lock();
   }
+  completing_ = false;
+  changed_.notify_all();
 }
 
 bool Lane::UnderPressure() const {
@@ -138,8 +155,9 @@ absl::Status Lane::RelievePressure() {
 absl::Status Lane::WaitAnswered() {
   stream_->Flush();
   std::unique_lock lock(mutex_);
-  WaitUntil(lock, kOwedAnswers,
-            [this] { return files_.empty() || (files_.size() == 1 && !files_.front()->ended); });
+  WaitUntil(lock, kOwedAnswers, [this] {
+    return !completing_ && (files_.empty() || (files_.size() == 1 && !files_.front()->ended));
+  });
   return Outcome();
 }
 
@@ -185,6 +203,8 @@ absl::Status Lane::Outcome() const {
 }
 
 absl::Status Lane::Watch() {
+  // The answer thread may be held up by the agent's own disk.
+  stream_->KeepPlace();
   {
     std::lock_guard lock(mutex_);
     const char* owed = awaited_;
@@ -210,6 +230,11 @@ absl::Status Lane::WaitEnd() {
 }
 
 void Lane::Cancel() { stream_->Cancel(); }
+
+void Lane::Stop() {
+  stream_->Cancel();
+  static_cast<void>(stream_->Wait());
+}
 
 void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) {
   v1::Commit commit;
@@ -271,8 +296,11 @@ absl::Status Lane::OnOpened(const v1::Opened& opened) {
   if (opened_) return absl::InternalError("the server answered Open twice");
   max_pending_chunks_ = opened.limits().max_uncommitted_chunks();
   max_pending_files_ = opened.limits().max_uncommitted_files();
-  if (max_pending_chunks_ == 0 || max_pending_files_ == 0) {
-    return absl::InternalError("the server takes no chunks or no files: its limits are zero");
+  if (max_pending_chunks_ < kMinUncommittedChunks || max_pending_files_ < kMinUncommittedFiles) {
+    return absl::InternalError(Cat("the server takes ", max_pending_chunks_, " chunks and ",
+                                   max_pending_files_, " files that are not committed; the agent ",
+                                   "needs limits of at least ", kMinUncommittedChunks, " and ",
+                                   kMinUncommittedFiles));
   }
   worker_ = opened.worker();
   opened_ = true;
@@ -292,7 +320,7 @@ absl::Status Lane::OnCommitted() {
 absl::Status Lane::OnFileDone(std::uint64_t number) {
   std::lock_guard lock(mutex_);
   const bool on_its_way = std::any_of(files_.begin(), files_.end(), [number](const auto& file) {
-    return file->number == number && (!file->ended || file->answered_bytes < file->sent_bytes);
+    return file->number == number && !file->complete();
   });
   if (on_its_way || number == 0 || number > files_begun_ || files_done_ == files_begun_) {
     return absl::InternalError(
@@ -325,19 +353,17 @@ void Lane::Fail(const absl::Status& status) {
 
 absl::Status Lane::OnChunks(const v1::Chunks& chunks) {
   if (chunks.chunks().empty()) return absl::InternalError("the server answered no chunks");
-  File* file = nullptr;
+  std::shared_ptr<File> file;
   {
+    // Files are answered in the order in which they were sent.
     std::lock_guard lock(mutex_);
-    for (const std::unique_ptr<File>& candidate : files_) {
-      if (candidate->number == chunks.file_number()) {
-        file = candidate.get();
-        break;
-      }
-    }
+    const auto next =
+        std::find_if(files_.begin(), files_.end(), [](const auto& f) { return !f->complete(); });
+    if (next != files_.end() && (*next)->number == chunks.file_number()) file = *next;
   }
   if (file == nullptr) {
-    return absl::InternalError(
-        Cat("the server answered for file ", chunks.file_number(), ", which is not on its way"));
+    return absl::InternalError(Cat("the server answered for file ", chunks.file_number(),
+                                   ", which is not on its way or not the next"));
   }
   for (const v1::Chunk& chunk : chunks.chunks()) KERF_RETURN_IF_ERROR(TakeChunk(*file, chunk));
   spent_.clear();

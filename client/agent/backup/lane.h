@@ -51,6 +51,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
     // For messages.
     std::string server;
     std::chrono::milliseconds answer_limit = kAnswerLimit;
+    std::chrono::milliseconds keep_place = client::UploadStream::Options().keep_place;
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
     // what has been taken durable and commits it.
     std::function<absl::Status()> on_pressure;
@@ -74,14 +75,20 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   void Flush();
   // Ends all waiting, with Cancelled.
   void Cancel();
-  // To be called now and then from another thread: ends the lane with DeadlineExceeded if the
-  // server owes an answer for too long. Returns the lane's failure, OK while it works.
+  // Cancel, and returns when the taker is called no more. Not while another thread waits in here.
+  void Stop();
+  // To be called now and then from another thread: tells the server that the stream is still
+  // wanted, and ends the lane with DeadlineExceeded if the server owes an answer for too long.
+  // Returns the lane's failure, OK while it works.
   absl::Status Watch();
 
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
   void ReportStale(std::span<const v1::CommitEntry> entries) override;
 
   const std::string& worker() const { return worker_; }
+
+  // Blocks of data that a stream of this profile has on its way at once.
+  static std::size_t MaxBlocks(const Profile& profile);
 
  private:
   struct Segment {
@@ -99,6 +106,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
     bool failed = false;
     std::vector<ChunkRef> recipe;
     OnComplete on_complete;
+
+    bool complete() const { return ended && answered_bytes >= sent_bytes; }
   };
 
   void OnAnswer(const v1::UploadAnswer& answer) override;
@@ -133,7 +142,10 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<File>> files_;
+  // Shared with who works off an answer: SendFile may complete the file meanwhile.
+  std::deque<std::shared_ptr<File>> files_;
+  // A thread calls on_complete of files that have left files_.
+  bool completing_ = false;
   std::uint64_t files_begun_ = 0;
   std::uint64_t files_done_ = 0;
   std::uint64_t commits_sent_ = 0;

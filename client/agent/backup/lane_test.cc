@@ -7,6 +7,8 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/cpp/channel.h"
@@ -42,6 +44,7 @@ class LaneTest : public testing::Test {
     options.profile = *ParseProfile(kProfile);
     options.server = server_->address();
     options.answer_limit = answer_limit;
+    options.keep_place = keep_place_;
     lane_ = std::make_unique<Lane>(*client::OpenChannel(server_->address()), std::move(options),
                                    taker_);
   }
@@ -78,6 +81,7 @@ class LaneTest : public testing::Test {
     if (!reached_once_.exchange(true)) reached_.set_value();
   }
 
+  std::chrono::milliseconds keep_place_ = client::UploadStream::Options().keep_place;
   std::promise<void> reached_;
   std::atomic<bool> reached_once_ = false;
   std::atomic<int> completed_count_ = 0;
@@ -122,12 +126,117 @@ TEST_F(LaneTest, ALocatorLongerThanTheProtocolAllowsIsRefused) {
   EXPECT_TRUE(absl::IsInternal(SendAll(5000)));
 }
 
-TEST_F(LaneTest, LimitsOfZeroAreRefused) {
+// Of a limit of few chunks an agent could only make a pack for every few chunks.
+TEST_F(LaneTest, LimitsThatLeaveNoRoomAreRefused) {
+  for (const auto& [chunks, files] :
+       {std::pair{0u, 16384u}, {65536u, 0u}, {4095u, 16384u}, {65536u, 255u}}) {
+    CuttingServer server;
+    v1::Limits& limits = *server.opened.mutable_opened()->mutable_limits();
+    limits.set_max_uncommitted_chunks(chunks);
+    limits.set_max_uncommitted_files(files);
+    Start(server);
+    const absl::Status status = SendAll(5000);
+    EXPECT_TRUE(absl::IsInternal(status)) << chunks << ", " << files << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("limits"));
+  }
+}
+
+TEST_F(LaneTest, AChunkBehindTheEndOfItsFileIsRefused) {
   CuttingServer server;
-  server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(0);
+  server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (!frame.has_file_end()) return;
+    v1::Chunks& chunks = *response.mutable_answers(0)->mutable_chunks();
+    const v1::Chunk last = *chunks.chunks().rbegin();
+    *chunks.add_chunks() = last;
+    chunks.mutable_chunks()->rbegin()->set_end_offset(last.end_offset() + 4096);
+  };
   Start(server);
+  const absl::Status status = SendAll(8192);
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_EQ(taker_.taken_count, 2);
+}
+
+// Pieces of a metadata stream are put together in the order in which they are completed.
+TEST_F(LaneTest, AnAnswerForAFileBeforeItsTurnIsRefused) {
+  CuttingServer server;
+  v1::UploadAnswer held_back;
+  server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (!frame.has_file_end()) return;
+    if (!held_back.has_chunks()) {
+      held_back = response.answers(0);
+      response.clear_answers();
+    } else {
+      *response.add_answers() = held_back;
+    }
+  };
+  Start(server);
+  ASSERT_TRUE(Send(5000).ok());
   const absl::Status status = SendAll(5000);
   EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_EQ(taker_.taken_count, 0);
+  EXPECT_EQ(completed_count_, 0);
+}
+
+// One is complete when its answer comes, on the answer thread; the next is empty, and complete when
+// it has been sent.
+TEST_F(LaneTest, FilesCompleteOneAfterTheOther) {
+  Start(CuttingServer());
+  std::promise<void> entered;
+  std::promise<void> released;
+  std::vector<int> completed;
+  std::size_t left_bytes = 5000;
+  const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+    const std::size_t count = std::min(span.size(), std::exchange(left_bytes, 0));
+    std::memset(span.data(), 'x', count);
+    return count;
+  };
+  const auto first = [&](const FileOutcome&) {
+    entered.set_value();
+    released.get_future().wait();
+    completed.push_back(1);
+  };
+  absl::Status read_status;
+  ASSERT_TRUE(lane_->SendFile("first", 5000, read, first, read_status).ok());
+  lane_->Flush();
+  entered.get_future().wait();
+  const auto second = [&](const FileOutcome&) { completed.push_back(2); };
+  ASSERT_TRUE(lane_->SendFile("second", 0, read, second, read_status).ok());
+  released.set_value();
+  ASSERT_TRUE(lane_->WaitAnswered().ok());
+  EXPECT_THAT(completed, ::testing::ElementsAre(1, 2));
+}
+
+// Else a full server would give the place of an agent with a slow disk to another one.
+TEST_F(LaneTest, WhileAnAnswerIsWorkedOffTheStreamKeepsItsPlace) {
+  keep_place_ = std::chrono::milliseconds(1);
+  std::atomic<int> empty_count = 0;
+  CuttingServer server;
+  server.on_empty_message = [&] { ++empty_count; };
+  Start(server);
+  std::promise<void> entered;
+  std::promise<void> released;
+  std::size_t left_bytes = 5000;
+  const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+    const std::size_t count = std::min(span.size(), std::exchange(left_bytes, 0));
+    std::memset(span.data(), 'x', count);
+    return count;
+  };
+  const auto on_complete = [&](const FileOutcome&) {
+    entered.set_value();
+    released.get_future().wait();
+  };
+  absl::Status read_status;
+  ASSERT_TRUE(lane_->SendFile("file", 5000, read, on_complete, read_status).ok());
+  lane_->Flush();
+  entered.get_future().wait();
+  const int before_count = empty_count;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  // Of those that the answer thread sent itself, one may still be on its way.
+  while (empty_count < before_count + 3 && std::chrono::steady_clock::now() < deadline) {
+    EXPECT_TRUE(lane_->Watch().ok());
+  }
+  EXPECT_GE(empty_count, before_count + 3);
+  released.set_value();
 }
 
 // Otherwise a server could go on for ever with answers to nothing.
@@ -176,6 +285,21 @@ TEST_F(LaneTest, AServerThatDoesNotAnswerAFileIsGivenUp) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("the chunks of what was sent"));
   }
+}
+
+// Else more chunks than a server takes could be uncommitted before the agent hears of one.
+TEST(LaneMaxBlocksTest, OfSmallChunksLittleIsSentAhead) {
+  const auto blocks_of = [](std::uint32_t min_bytes, std::uint32_t max_bytes) {
+    Profile profile;
+    profile.min_bytes = min_bytes;
+    profile.max_bytes = max_bytes;
+    return Lane::MaxBlocks(profile);
+  };
+  EXPECT_EQ(blocks_of(2048, 65536), 32u);
+  EXPECT_EQ(blocks_of(512, 16384), 32u);
+  EXPECT_EQ(blocks_of(64, 1024), 4u);
+  // Two of the largest chunks, and blocks at both ends.
+  EXPECT_EQ(blocks_of(64, 4 << 20), 18u);
 }
 
 // While the lane's own thread waits for more files to send.

@@ -21,6 +21,8 @@ struct CuttingServer {
   v1::UploadAnswer opened = Opened();
   // May change what is said in answer to the frame.
   std::function<void(const v1::UploadFrame&, v1::UploadResponse&)> lie = [](const auto&, auto&) {};
+  // A message without frames, which says only that the client is there.
+  std::function<void()> on_empty_message = [] {};
   // The client has said all; false: the stream is not ended then.
   std::function<bool()> on_half_close = [] { return true; };
 
@@ -37,6 +39,7 @@ struct CuttingServer {
     std::uint64_t file_number = 0;
     std::string content;
     while (stream.Read(&request)) {
+      if (request.frames().empty()) on_empty_message();
       for (const v1::UploadFrame& frame : request.frames()) {
         v1::UploadResponse response;
         if (frame.has_open()) *response.add_answers() = opened;
