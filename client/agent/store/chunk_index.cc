@@ -1,6 +1,5 @@
 #include "client/agent/store/chunk_index.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,9 +41,9 @@ absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory
 }  // namespace
 
 absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   struct stat info{};
-  if (fd.get() < 0 || fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
   if (file_bytes < kPackHeaderBytes + kPackTrailerBytes) {
     return absl::DataLossError(Cat(path, ": it is too short for a pack: it was cut short"));

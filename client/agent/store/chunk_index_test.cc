@@ -1,6 +1,7 @@
 #include "client/agent/store/chunk_index.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
@@ -73,6 +74,16 @@ TEST_F(ChunkIndexTest, APackUnderAnotherNameIsDamaged) {
   std::filesystem::copy_file(index_.PackPath(pack.id), other);
   ASSERT_TRUE(index_.Refresh().ok());
   EXPECT_EQ(index_.damaged().size(), 1u);
+}
+
+TEST_F(ChunkIndexTest, APackThatIsAFifoIsDamaged) {
+  store_.WritePack({"chunk"});
+  const std::string path = index_.PackPath(*ParsePackId(std::string(32, 'a')));
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_EQ(index_.damaged().size(), 1u);
+  EXPECT_TRUE(Contains("chunk"));
 }
 
 TEST_F(ChunkIndexTest, MoreChunksThanMemoryHasRoomForAreAnErrorThatSaysSo) {

@@ -1,8 +1,5 @@
 #include "client/agent/store/chunk_reader.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -99,8 +96,7 @@ void ChunkReader::Keep(Shard& shard, const std::string& key, const Block& block)
 absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) {
   ++loaded_block_count_;
   const std::string path = index_.PackPath(place.pack->id);
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) return ErrnoStatus(errno, path);
+  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   // An exception would leave those waiting who want the same block.
   try {
     KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));

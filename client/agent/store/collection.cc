@@ -170,6 +170,11 @@ absl::Status Collection::ReadEpochs() {
 // back to an older copy of itself: it goes on from the index's epoch, so that no epoch comes a
 // second time, and nothing is trusted that the index has of the time that the store has lost.
 absl::Status Collection::FollowIndex() {
+  if (first_epoch_ > kMaxStoreEpoch) {
+    return absl::FailedPreconditionError(
+        Cat(store_.directory(), ": its epoch is ", first_epoch_, ", further than any collections ",
+            "can have counted: the file epoch or gc/plan is damaged; bring it back from a copy"));
+  }
   if (index_epoch_ <= first_epoch_) return absl::OkStatus();
   if (index_epoch_ > kMaxFollowedEpoch) {
     return absl::FailedPreconditionError(

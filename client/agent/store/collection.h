@@ -39,6 +39,8 @@ inline constexpr std::uint64_t kMaxIndexEpochStep = std::uint64_t{1} << 32;
 // An index whose epoch is past the store's is followed up to here: a new index can be told this
 // epoch in 512 steps, and collections raise it by a few each.
 inline constexpr std::uint64_t kMaxFollowedEpoch = std::uint64_t{1} << 41;
+// No store counts that far, from wherever it goes on.
+inline constexpr std::uint64_t kMaxStoreEpoch = 2 * kMaxFollowedEpoch;
 
 // What has just been done. A collection that is stopped behind any of them leaves a store that is
 // whole, and the next one goes on from there.
@@ -100,8 +102,8 @@ struct CollectionReport {
 };
 
 // FailedPrecondition if another collection runs, if a checked snapshot cannot be read (then nobody
-// knows what it references), or if the index's epoch is past kMaxFollowedEpoch. The index's errors
-// come back as they are; run it again.
+// knows what it references), or if the index's epoch is past kMaxFollowedEpoch or the store's past
+// kMaxStoreEpoch. The index's errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 

@@ -197,6 +197,18 @@ TEST_F(CollectionTest, AnIndexThatNoStoreCanHaveToldIsNotFollowed) {
   EXPECT_GT(index_.epoch, kMaxFollowedEpoch);
 }
 
+// Nor could an index be told of it, in steps that it takes, before long.
+TEST_F(CollectionTest, AnEpochThatNoStoreCanHaveIsRefused) {
+  for (const std::uint64_t epoch : {kMaxStoreEpoch + 1, UINT64_MAX}) {
+    ASSERT_TRUE(test_.store().WriteEpoch(epoch).ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+    EXPECT_EQ(*test_.store().ReadEpoch(), epoch);
+    EXPECT_EQ(index_.epoch, 1u);
+  }
+  ASSERT_TRUE(test_.store().WriteEpoch(kMaxStoreEpoch).ok());
+  EXPECT_TRUE(Collect().ok());
+}
+
 TEST_F(CollectionTest, OnlyOneRunsAtATime) {
   absl::Status inner;
   options_.on_step = [&](CollectionStep step) {

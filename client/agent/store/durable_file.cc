@@ -150,11 +150,25 @@ absl::Status WriteFileDurably(const std::string& path, const std::string& tempor
   return status;
 }
 
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC;
+  UniqueFd fd(open(path.c_str(), kFlags | O_NONBLOCK));
+  struct stat info{};
+  // A file server may have a lease on it: then it is no fifo, and worth waiting for.
+  if (!fd.valid() && errno == EWOULDBLOCK && stat(path.c_str(), &info) == 0 &&
+      S_ISREG(info.st_mode)) {
+    fd = UniqueFd(open(path.c_str(), kFlags));
+  }
+  if (!fd.valid() || fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISREG(info.st_mode)) return absl::DataLossError(Cat(path, ": it is no regular file"));
+  return fd;
+}
+
 absl::StatusOr<std::vector<std::uint8_t>> ReadWholeFile(const std::string& path,
                                                         std::uint64_t max_bytes) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   struct stat info{};
-  if (fd.get() < 0 || fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   const auto size_bytes = static_cast<std::uint64_t>(info.st_size);
   if (size_bytes > max_bytes) {
     return absl::OutOfRangeError(Cat(path, ": ", size_bytes, " bytes; at most ", max_bytes,

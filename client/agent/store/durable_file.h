@@ -58,6 +58,9 @@ absl::Status RemoveFile(const std::string& path);
 absl::Status WriteFileDurably(const std::string& path, const std::string& temporary_directory,
                               std::span<const std::uint8_t> bytes);
 
+// For reading. DataLoss if it is no regular file: opening a fifo would wait for somebody to write.
+absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
+
 // The whole file; OutOfRange if it is larger than `max_bytes`.
 absl::StatusOr<std::vector<std::uint8_t>> ReadWholeFile(const std::string& path,
                                                         std::uint64_t max_bytes);

@@ -187,6 +187,8 @@ absl::StatusOr<PackFooter> DecodePackFooter(std::span<const std::uint8_t> footer
                            std::uint64_t{chunk_count} * (digest_bytes + kChunkPlaceBytes)) {
     return Damaged("its footer has another length than its counts say");
   }
+  // Else tables of blocks that nobody needs would fill the memory of whoever lists the packs.
+  if (block_count > chunk_count) return Damaged("it has blocks without chunks");
   result.blocks.resize(block_count);
   for (PackBlock& block : result.blocks) {
     block.offset = reader.Get<std::uint64_t>();
@@ -198,6 +200,10 @@ absl::StatusOr<PackFooter> DecodePackFooter(std::span<const std::uint8_t> footer
         block.raw_bytes > kMaxBlockRawBytes ||
         (!block.compressed && block.raw_bytes != block.stored_bytes)) {
       return Damaged("its block table points outside of the file");
+    }
+    // A block that compression would make longer is stored as it is.
+    if (block.stored_bytes > block.raw_bytes) {
+      return Damaged("it has a block that is stored in more bytes than it has");
     }
   }
   result.chunks.resize(chunk_count);

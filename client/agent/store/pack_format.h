@@ -53,7 +53,8 @@ inline constexpr std::size_t kPackHeaderBytes = 32;
 inline constexpr std::size_t kPackTrailerBytes = 64;
 // Bounds on what a reader believes.
 inline constexpr std::uint32_t kMaxBlockRawBytes = 64u << 20;
-inline constexpr std::uint32_t kMaxFooterBytes = 1u << 30;
+// A writer's largest one is 48 MiB.
+inline constexpr std::uint32_t kMaxFooterBytes = 64u << 20;
 
 std::array<std::uint8_t, kPackHeaderBytes> EncodePackHeader(const PackId& id);
 absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId& id);
