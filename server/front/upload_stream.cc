@@ -220,18 +220,25 @@ bool UploadStream::IsBetweenFilesLocked() const {
 
 std::chrono::nanoseconds UploadStream::IdleTime(TimePoint now) const {
   const std::lock_guard lock(mutex_);
+  return IdleTimeLocked(now);
+}
+
+std::chrono::nanoseconds UploadStream::IdleTimeLocked(TimePoint now) const {
   if (!IsBetweenFilesLocked()) return std::chrono::nanoseconds(0);
   return now - last_moved_;
 }
 
-void UploadStream::Evict(std::chrono::nanoseconds idle_time) {
+bool UploadStream::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time) {
   const std::lock_guard lock(mutex_);
-  if (is_finished_) return;
+  // A message may have come since somebody chose this stream.
+  if (!IsBetweenFilesLocked() || IdleTimeLocked(now) < idle_time) return false;
   is_evicted_ = true;
-  const auto idle_ms = std::chrono::duration_cast<std::chrono::milliseconds>(idle_time).count();
+  const auto idle_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(IdleTimeLocked(now)).count();
   FinishLocked(MakeError(Reason::kIdleEvicted,
                          Cat("the server is full, and this stream had been idle for ", idle_ms,
                              " ms; what it has committed is kept: open another one")));
+  return true;
 }
 
 bool UploadStream::CheckWriteLocked(TimePoint now) {
@@ -327,8 +334,8 @@ bool StreamRegistry::EvictOneLocked(TimePoint now) {
     next_look_ = now + kEvictPause;
     return false;
   }
+  if (!idlest->EvictIfIdle(now, idle_evict_)) return false;
   evicted_.insert(idlest);
-  idlest->Evict(idlest_time);
   return true;
 }
 
@@ -346,8 +353,9 @@ std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
   std::size_t evicted_count = 0;
   for (const auto& stream : streams) {
     if (freed_bytes >= limit_bytes / kFreedPart) break;
-    freed_bytes += stream->session_bytes();
-    stream->Evict(stream->IdleTime(now));
+    const std::size_t session_bytes = stream->session_bytes();
+    if (!stream->EvictIfIdle(now, idle_evict_)) continue;
+    freed_bytes += session_bytes;
     ++evicted_count;
   }
   return evicted_count;

@@ -67,8 +67,9 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   std::chrono::nanoseconds IdleTime(TimePoint now) const;
   // What others gain if it is ended while it is idle.
   std::size_t session_bytes() const { return engine_->session_bytes(); }
-  // Ends an idle stream, now, for the sake of others.
-  void Evict(std::chrono::nanoseconds idle_time);
+  // Ends the stream, now, for the sake of others; false, and nothing, if it is not idle for so
+  // long.
+  bool EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time);
   void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
   void Fail(const absl::Status& status) { engine_->Fail(status); }
 
@@ -90,6 +91,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   void StartReadLocked();
   void StartWriteLocked();
   bool IsBetweenFilesLocked() const;
+  std::chrono::nanoseconds IdleTimeLocked(TimePoint now) const;
   // Now, whatever is unsent.
   void FinishLocked(const absl::Status& status);
   // Whether they ended the stream.

@@ -63,9 +63,10 @@ void StreamEngine::Push(std::unique_ptr<FrameSource> message) {
   const std::size_t size_bytes = message->size_bytes();
   context_->input_budget->ForceReserve(size_bytes);
   queued_bytes_.fetch_add(size_bytes);
-  expecting_.store(Expecting::kNothing, std::memory_order_release);
   {
+    // With the lock, or OnDry, which has just seen an empty queue, might have the last word.
     const std::lock_guard lock(mutex_);
+    expecting_.store(Expecting::kNothing, std::memory_order_release);
     queue_.push_back({std::move(message)});
   }
   Wake();

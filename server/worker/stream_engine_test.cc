@@ -283,6 +283,38 @@ TEST_F(StreamEngineTest, EndsInTheMiddleOfAnything) {
   for (std::thread& client : clients) client.join();
 }
 
+// Whoever ends silent streams must not take one for silent whose message waits to be worked on.
+TEST_F(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
+  Random random(TestSeed());
+  const auto sink = std::make_shared<HeldSink>();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  const std::vector<v1::UploadRequest> one_file = MakeMessages(random, MakeFiles(random, 1, 1));
+  engine->Push(std::make_unique<RequestSource>(one_file[0]));
+  v1::UploadRequest small;
+  for (int frame = 1; frame < one_file[0].frames_size(); ++frame) {
+    *small.add_frames() = one_file[0].frames(frame);
+  }
+  // More answers than the client is sent before it reads.
+  v1::UploadRequest large;
+  for (int file = 0; file < 500; ++file) large.MergeFrom(small);
+  const auto wait_for_dry = [&] {
+    while (engine->expecting() != StreamEngine::Expecting::kAnything) {
+      if (sink->Take()) engine->AnswersTaken();
+    }
+    while (sink->Take()) engine->AnswersTaken();
+  };
+  for (int round = 0; round < 1000; ++round) {
+    wait_for_dry();
+    engine->Push(std::make_unique<RequestSource>(small));
+    // Somewhere around the moment in which that one is done.
+    for (std::uint64_t spin = random.Below(2000); spin > 0; --spin) engine->wants_input();
+    engine->Push(std::make_unique<RequestSource>(large));
+    while (sink->unsent_bytes() < context_.answer_budget_bytes) std::this_thread::yield();
+    ASSERT_EQ(engine->expecting(), StreamEngine::Expecting::kNothing) << round;
+  }
+  engine->Cancel();
+}
+
 TEST_F(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   Random random(TestSeed());
   auto sink = std::make_shared<HeldSink>();
