@@ -32,6 +32,8 @@ namespace {
 // Entries between the scanner and the tree stream: bounds memory, and lets the scan run ahead of
 // one large file.
 constexpr std::size_t kMaxWindowEntries = 50'000;
+// The same for their recipes, behind a file that takes long: 150 MB.
+constexpr std::uint64_t kMaxWindowChunks = std::uint64_t{4} << 20;
 // Files that a lane takes from the queue at once, and their bytes: neighbours stay together in
 // packs.
 constexpr std::size_t kBatchFiles = 64;
@@ -118,6 +120,11 @@ class Engine {
     StopWatch();
     Stop();
     for (std::thread& thread : lane_threads_) thread.join();
+    // Lanes give chunks to the writers, and the writers say to the lanes what is durable: first
+    // nothing more is given, then the writers' threads end, and only then the lanes go.
+    for (const auto& lane : lanes_) lane->Stop();
+    metadata_writer_.reset();
+    data_writer_.reset();
   }
 
   absl::StatusOr<BackupResult> Run();
@@ -130,6 +137,7 @@ class Engine {
   absl::Status Scan();
   absl::Status HandleNode(ScannedNode& scanned);
   bool Unchanged(const ScannedNode& scanned, BackupEntry& parent) const;
+  bool TakeRecipe(BackupEntry& parent) const;
   absl::Status EmitReady(bool wait);
   void RunLane(Lane& lane);
   absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
@@ -255,6 +263,7 @@ absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_c
   options.temporary_directory = store_.temporary_directory();
   options.digest_algorithm = store_.digest_algorithm();
   options.zstd_level = options_.zstd_level;
+  options.target_pack_bytes = options_.target_pack_bytes;
   options.thread_count = thread_count;
   options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
   return std::make_unique<PackWriter>(std::move(options));
@@ -312,7 +321,7 @@ absl::Status Engine::Prepare() {
   if (const auto parent = FindParent(list, options_.host, options_.paths)) {
     reader_ = std::make_unique<ChunkReader>(index_, ChunkReader::Options());
     absl::StatusOr<std::unique_ptr<ParentTree>> tree =
-        ParentTree::Open(*reader_, *parent, digest_size_bytes_);
+        ParentTree::Open(*reader_, *parent, digest_size_bytes_, options_.max_kept_chunks);
     if (tree.ok()) {
       parent_ = *std::move(tree);
       snapshot_.set_parent(parent->id());
@@ -327,9 +336,18 @@ bool Engine::Unchanged(const ScannedNode& scanned, BackupEntry& parent) const {
   const Node& before = parent.tree.node;
   return before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
          before.size_bytes == node.size_bytes && before.modified == node.modified &&
-         parent.identity == scanned.identity &&
+         parent.identity == scanned.identity && TakeRecipe(parent) &&
          std::all_of(parent.tree.recipe.begin(), parent.tree.recipe.end(),
                      [this](const ChunkRef& chunk) { return keeper_.Holds(chunk.digest); });
+}
+
+// Makes the recipe of an entry of the parent whole. False if it cannot be, or if it has more chunks
+// than a file of its size: then the file is read again.
+bool Engine::TakeRecipe(BackupEntry& parent) const {
+  if (!parent.tree.long_recipe.has_value()) return true;
+  const std::uint64_t chunk_count = parent.tree.long_recipe->chunk_count;
+  return chunk_count <= parent.tree.node.size_bytes / kMinAvgBytes &&
+         parent_->LoadRecipe(parent).ok();
 }
 
 absl::Status Engine::HandleNode(ScannedNode& scanned) {
@@ -361,7 +379,8 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
   }
   EntryWindow::Slot* slot = window_.Push(std::move(entry), upload ? 2 : 0);
   if (upload && !queue_.Push(slot)) return failure();
-  return EmitReady(window_.size() >= kMaxWindowEntries);
+  return EmitReady(window_.size() >= kMaxWindowEntries ||
+                   window_.chunk_count() >= kMaxWindowChunks);
 }
 
 // Moves complete entries from the front of the window to the tree stream; with `wait`, at least

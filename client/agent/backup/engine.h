@@ -14,6 +14,7 @@
 #include "client/agent/backup/lane.h"
 #include "client/agent/fs/exclude.h"
 #include "client/agent/store/store.h"
+#include "client/agent/store/tree_codec.h"
 
 namespace kerf::agent {
 
@@ -48,6 +49,10 @@ struct BackupOptions {
   // Upload streams at once; 0 takes as many as there are cores, at most kMaxLanes.
   unsigned lane_count = 0;
   int zstd_level = 3;
+  // A pack is sealed when it has grown to this.
+  std::uint64_t target_pack_bytes = PackWriterOptions().target_pack_bytes;
+  // Longer recipes of the snapshot before are read only for files that have not changed.
+  std::size_t max_kept_chunks = kMaxKeptChunks;
   std::string host;
   std::string user;
   // An entry that could not be read, or changed while it was read; from any thread, one at a time.

@@ -5,8 +5,14 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
+#include <thread>
 
+#include "base/random.h"
+#include "base/test_seed.h"
 #include "client/agent/backup/testing/cutting_server.h"
+#include "client/agent/store/file_hook.h"
 #include "client/agent/store/testing/test_store.h"
 #include "kernels/profile.h"
 
@@ -35,6 +41,8 @@ class EngineTest : public testing::Test {
     options.lane_count = 2;
     options.cancelled = &cancelled_;
     options.answer_limit = answer_limit_;
+    options.target_pack_bytes = target_pack_bytes_;
+    options.max_kept_chunks = max_kept_chunks_;
     BackupProgress progress;
     return RunBackup(*store_, options, progress);
   }
@@ -46,6 +54,8 @@ class EngineTest : public testing::Test {
       folder_.path() + "/store", kDefaultProfileName, DigestAlgorithm::kBlake3);
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
+  std::uint64_t target_pack_bytes_ = BackupOptions().target_pack_bytes;
+  std::size_t max_kept_chunks_ = kMaxKeptChunks;
 };
 
 TEST_F(EngineTest, AnInterruptEndsTheWaitForASilentServer) {
@@ -101,6 +111,80 @@ TEST_F(EngineTest, AnInterruptWhileOnlyTheLastWordIsMissingLeavesTheSnapshot) {
   EXPECT_EQ(result->warning_count, 0u);
   EXPECT_TRUE(absl::IsCancelled(result->index_warning)) << result->index_warning;
   EXPECT_EQ(SnapshotCount(), 1u);
+}
+
+TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
+  // Files of two chunks.
+  max_kept_chunks_ = 1;
+  const auto first = Backup(CuttingServer());
+  ASSERT_TRUE(first.ok()) << first.status();
+  // A file that was written a moment ago is read again, for it may change unseen.
+  for (int round = 0; round < 30; ++round) {
+    const auto next = Backup(CuttingServer());
+    ASSERT_TRUE(next.ok()) << next.status();
+    EXPECT_EQ(next->warning_count, 0u);
+    ASSERT_EQ(next->snapshot.tree_size(), first->snapshot.tree_size());
+    for (int chunk = 0; chunk < next->snapshot.tree_size(); ++chunk) {
+      EXPECT_EQ(next->snapshot.tree(chunk).digest(), first->snapshot.tree(chunk).digest());
+    }
+    if (next->snapshot.stats().unchanged_file_count() == 3) return;
+  }
+  FAIL() << "they are read again and again";
+}
+
+// Holds the first pack up on its way to its name until the streams of an interrupted run are gone.
+class SlowRename final : public FileHook {
+ public:
+  SlowRename(std::atomic<bool>& cancelled, int stream_count)
+      : cancelled_(cancelled), stream_count_(stream_count) {
+    SetFileHookForTest(this);
+  }
+  ~SlowRename() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    if (operation.kind != FileOperation::Kind::kRename ||
+        operation.to.find("/packs/") == std::string_view::npos) {
+      return absl::OkStatus();
+    }
+    cancelled_ = true;
+    while (ended_count < stream_count_) std::this_thread::yield();
+    // For a run that does not wait for its packs: to be gone as well.
+    for (int round = 0; round < 20'000; ++round) std::this_thread::yield();
+    was_held_up = true;
+    return absl::OkStatus();
+  }
+
+  std::atomic<int> ended_count = 0;
+  std::atomic<bool> was_held_up = false;
+
+ private:
+  std::atomic<bool>& cancelled_;
+  const int stream_count_;
+};
+
+// What is durable then is told to lanes, which must still be there.
+TEST_F(EngineTest, AnInterruptWhileAPackIsSealedWaitsForIt) {
+  target_pack_bytes_ = 1;
+  std::string content(1'500'000, 0);
+  Random(TestSeed())
+      .Fill(std::span(reinterpret_cast<std::uint8_t*>(content.data()), content.size()));
+  WriteTestFile(files() + "/large", content);
+  SlowRename hook(cancelled_, 3);
+  const auto result = Backup([&](grpc::ServerContext& context, FakeServer::Stream& stream) {
+    // The last file is not answered: the run must not come to its end before.
+    bool is_last = false;
+    CuttingServer server;
+    server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (frame.has_file_begin()) is_last = frame.file_begin().file_key().ends_with("/two");
+      if (frame.has_file_end() && is_last) response.clear_answers();
+    };
+    const grpc::Status status = server(context, stream);
+    ++hook.ended_count;
+    return status;
+  });
+  EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+  EXPECT_TRUE(hook.was_held_up);
+  EXPECT_EQ(SnapshotCount(), 0u);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ class EntryWindow {
     slot->open_parts = open_parts;
     if (open_parts == 0) slot->state = State::kComplete;
     std::lock_guard lock(mutex_);
+    if (open_parts == 0) chunk_count_ += slot->entry.tree.recipe.size();
     slots_.push_back(std::move(slot));
     return slots_.back().get();
   }
@@ -70,12 +71,18 @@ class EntryWindow {
     if (aborted_ || !ready()) return nullptr;
     std::unique_ptr<Slot> slot = std::move(slots_.front());
     slots_.pop_front();
+    chunk_count_ -= slot->entry.tree.recipe.size();
     return slot;
   }
 
   std::size_t size() const {
     std::lock_guard lock(mutex_);
     return slots_.size();
+  }
+  // Of the recipes of entries that are not pending.
+  std::uint64_t chunk_count() const {
+    std::lock_guard lock(mutex_);
+    return chunk_count_;
   }
 
  private:
@@ -86,12 +93,14 @@ class EntryWindow {
     slot->dropped = slot->dropped || drop;
     if (slot->open_parts > 0) return;
     slot->state = slot->dropped ? State::kDropped : State::kComplete;
+    chunk_count_ += slot->entry.tree.recipe.size();
     changed_.notify_all();
   }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Slot>> slots_;
+  std::uint64_t chunk_count_ = 0;
   bool aborted_ = false;
 };
 

@@ -5,23 +5,42 @@
 
 #include "base/status.h"
 #include "client/agent/fs/path.h"
-#include "client/agent/store/recipe_stream.h"
 
 namespace kerf::agent {
 
-ParentTree::ParentTree(StreamSource tree, StreamSource identity, std::size_t digest_size_bytes)
-    : tree_(std::move(tree), digest_size_bytes), identity_(std::move(identity)) {}
+ParentTree::ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
+                       std::size_t digest_size_bytes, std::size_t max_kept_chunks)
+    : reader_(reader),
+      tree_recipe_(std::move(tree)),
+      digest_size_bytes_(digest_size_bytes),
+      tree_(ReadRecipe(reader, tree_recipe_), digest_size_bytes, max_kept_chunks),
+      identity_(std::move(identity)) {}
 
 absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader,
                                                              const store::v1::Snapshot& snapshot,
-                                                             std::size_t digest_size_bytes) {
+                                                             std::size_t digest_size_bytes,
+                                                             std::size_t max_kept_chunks) {
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
                         RecipeFromProto(snapshot.tree(), digest_size_bytes));
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> identity,
                         RecipeFromProto(snapshot.identity(), digest_size_bytes));
-  return std::unique_ptr<ParentTree>(new ParentTree(ReadRecipe(reader, std::move(tree)),
+  auto shared_tree = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
+  return std::unique_ptr<ParentTree>(new ParentTree(reader, std::move(shared_tree),
                                                     ReadRecipe(reader, std::move(identity)),
-                                                    digest_size_bytes));
+                                                    digest_size_bytes, max_kept_chunks));
+}
+
+absl::Status ParentTree::LoadRecipe(BackupEntry& entry) const {
+  if (!entry.tree.long_recipe.has_value()) return absl::OkStatus();
+  const RecipePlace place = *entry.tree.long_recipe;
+  RecipeReader recipe(ReadRecipe(reader_, tree_recipe_, place.piece_index), place,
+                      digest_size_bytes_);
+  while (recipe.left_count() > 0) {
+    KERF_ASSIGN_OR_RETURN(const ChunkRef chunk, recipe.Next());
+    entry.tree.recipe.push_back(chunk);
+  }
+  entry.tree.long_recipe.reset();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ParentTree::Advance() {

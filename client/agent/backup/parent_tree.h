@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/entry_window.h"
 #include "client/agent/store/chunk_reader.h"
+#include "client/agent/store/recipe_stream.h"
 #include "client/agent/store/store.h"
 
 namespace kerf::agent {
@@ -18,18 +19,26 @@ class ParentTree {
   // `reader` outlives the tree.
   static absl::StatusOr<std::unique_ptr<ParentTree>> Open(ChunkReader& reader,
                                                           const store::v1::Snapshot& snapshot,
-                                                          std::size_t digest_size_bytes);
+                                                          std::size_t digest_size_bytes,
+                                                          std::size_t max_kept_chunks);
 
   // The parent's entry of `path`, or null. Paths must be asked for in ComparePaths order. A parent
   // that turns out to be damaged has no further entries, and damage() says why.
   BackupEntry* Find(const std::string& path);
 
+  // Reads the recipe of an entry of Find that has a long one into it.
+  absl::Status LoadRecipe(BackupEntry& entry) const;
+
   const absl::Status& damage() const { return damage_; }
 
  private:
-  ParentTree(StreamSource tree, StreamSource identity, std::size_t digest_size_bytes);
+  ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
+             std::size_t digest_size_bytes, std::size_t max_kept_chunks);
   absl::StatusOr<bool> Advance();
 
+  ChunkReader& reader_;
+  const SharedRecipe tree_recipe_;
+  const std::size_t digest_size_bytes_;
   TreeReader tree_;
   IdentityReader identity_;
   BackupEntry current_;

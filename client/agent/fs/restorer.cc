@@ -1,6 +1,7 @@
 #include "client/agent/fs/restorer.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -33,8 +34,12 @@ constexpr std::size_t kBatchNodes = 32;
 constexpr std::uint64_t kBatchBytes = 1 << 20;
 // Every node of a batch may hold a directory open; this bounds how many.
 constexpr std::size_t kBatchDirectories = 8;
+// Nodes may be large themselves: extended attributes, or the list of what their content is made of.
+constexpr std::uint64_t kBatchHeldBytes = 1 << 20;
 // Batches that wait, for each thread.
 constexpr std::size_t kQueuedBatches = 2;
+// What the nodes of all batches that wait may hold.
+constexpr std::uint64_t kMaxQueuedHeldBytes = std::uint64_t{64} << 20;
 
 struct Task {
   Node node;
@@ -45,8 +50,19 @@ struct Task {
 struct Batch {
   std::vector<Task> tasks;
   std::uint64_t content_bytes = 0;
+  std::uint64_t held_bytes = 0;
   std::size_t directory_count = 0;
 };
+
+std::uint64_t HeldBytes(const Node& node) {
+  std::uint64_t bytes = sizeof node + node.path.size() + node.hard_link_to.size() +
+                        node.link_target.size() + node.user.size() + node.group.size() +
+                        node.extents.size() * sizeof(Extent);
+  for (const Xattr& xattr : node.xattrs) {
+    bytes += sizeof xattr + xattr.name.size() + xattr.value.size();
+  }
+  return bytes;
+}
 
 class TreeRestorer : public Restorer {
  public:
@@ -59,6 +75,9 @@ class TreeRestorer : public Restorer {
 
  private:
   void AddDirectory(Node node, int parent_fd);
+  void AddHardLink(Node node);
+  // False, and the node is reported, if there is no room to keep it until the end.
+  bool Hold(const Node& node);
   void Enqueue(Task task);
   void PushBatch();
   void Work();
@@ -80,6 +99,8 @@ class TreeRestorer : public Restorer {
   DirectoryStack second_stack_;
   // A directory that could not be restored, "" if there is none: what lies below cannot be either.
   std::string failed_directory_;
+  // Of the two below.
+  std::uint64_t held_bytes_ = 0;
   std::vector<Node> directories_;
   std::vector<Node> hard_links_;
   Batch batch_;
@@ -87,6 +108,8 @@ class TreeRestorer : public Restorer {
   std::mutex queue_mutex_;
   std::condition_variable queue_changed_;
   std::deque<Batch> queue_;
+  // By their batches.
+  std::uint64_t queued_held_bytes_ = 0;
   std::size_t max_queued_ = 0;
   bool closed_ = false;
   std::vector<std::thread> threads_;
@@ -145,13 +168,35 @@ void TreeRestorer::Add(Node node, std::unique_ptr<FileContent> content) {
   if (node.kind == NodeKind::kDirectory) {
     AddDirectory(std::move(node), (*directory)->get());
   } else if (node.kind == NodeKind::kFile && !node.hard_link_to.empty()) {
-    hard_links_.push_back(std::move(node));
+    AddHardLink(std::move(node));
   } else {
     Enqueue({std::move(node), std::move(content), *std::move(directory)});
   }
 }
 
+bool TreeRestorer::Hold(const Node& node) {
+  const std::uint64_t bytes = HeldBytes(node);
+  if (bytes <= options_.max_held_node_bytes - held_bytes_) {
+    held_bytes_ += bytes;
+    return true;
+  }
+  Report(node.path, absl::ResourceExhaustedError(
+                        Cat("/", node.path, ": the directories and hard links take more than ",
+                            options_.max_held_node_bytes, " bytes of memory: restore a part")));
+  return false;
+}
+
+void TreeRestorer::AddHardLink(Node node) {
+  // The file has them already.
+  node.xattrs.clear();
+  if (Hold(node)) hard_links_.push_back(std::move(node));
+}
+
 void TreeRestorer::AddDirectory(Node node, int parent_fd) {
+  if (!Hold(node)) {
+    failed_directory_ = node.path;
+    return;
+  }
   absl::StatusOr<UniqueFd> opened = RestoreDirectory(parent_fd, node, options_.overwrite);
   if (!opened.ok()) {
     Report(node.path, opened.status());
@@ -165,12 +210,14 @@ void TreeRestorer::AddDirectory(Node node, int parent_fd) {
 
 void TreeRestorer::Enqueue(Task task) {
   batch_.content_bytes += task.node.size_bytes;
+  batch_.held_bytes += HeldBytes(task.node);
+  if (task.content != nullptr) batch_.held_bytes += task.content->held_bytes();
   if (batch_.tasks.empty() || batch_.tasks.back().directory != task.directory) {
     ++batch_.directory_count;
   }
   batch_.tasks.push_back(std::move(task));
   if (batch_.tasks.size() >= kBatchNodes || batch_.content_bytes >= kBatchBytes ||
-      batch_.directory_count >= kBatchDirectories) {
+      batch_.directory_count >= kBatchDirectories || batch_.held_bytes >= kBatchHeldBytes) {
     PushBatch();
   }
 }
@@ -178,7 +225,11 @@ void TreeRestorer::Enqueue(Task task) {
 void TreeRestorer::PushBatch() {
   if (batch_.tasks.empty()) return;
   std::unique_lock lock(queue_mutex_);
-  queue_changed_.wait(lock, [this] { return queue_.size() < max_queued_; });
+  queue_changed_.wait(lock, [this] {
+    return queue_.empty() ||
+           (queue_.size() < max_queued_ && queued_held_bytes_ < kMaxQueuedHeldBytes);
+  });
+  queued_held_bytes_ += batch_.held_bytes;
   queue_.push_back(std::exchange(batch_, {}));
   queue_changed_.notify_all();
 }
@@ -192,6 +243,7 @@ void TreeRestorer::Work() {
       if (queue_.empty()) return;
       batch = std::move(queue_.front());
       queue_.pop_front();
+      queued_held_bytes_ -= batch.held_bytes;
       queue_changed_.notify_all();
     }
     for (Task& task : batch.tasks) Restore(task);
@@ -292,6 +344,11 @@ RestoreSummary TreeRestorer::progress() const {
 }
 
 }  // namespace
+
+std::uint64_t MaxHeldNodeBytes() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) / 4;
+}
 
 std::optional<OverwritePolicy> ParseOverwritePolicy(std::string_view name) {
   if (name == "refuse") return OverwritePolicy::kRefuse;

@@ -24,6 +24,9 @@ class FileContent {
 
   // The next bytes, valid until the next call; empty at the end. An error ends this file only.
   virtual absl::StatusOr<std::span<const std::uint8_t>> Next() = 0;
+
+  // Memory that it takes before its first Next.
+  virtual std::size_t held_bytes() const { return 0; }
 };
 
 // What to do where something that is not a directory stands in the way. A directory stands in the
@@ -44,10 +47,16 @@ std::optional<OverwritePolicy> ParseOverwritePolicy(std::string_view name);
 
 inline constexpr unsigned kMaxRestoreThreads = 16;
 
+// Of the nodes of directories and hard links, which are kept until the end: a quarter of the
+// machine's memory.
+std::uint64_t MaxHeldNodeBytes();
+
 struct RestoreOptions {
   OverwritePolicy overwrite = OverwritePolicy::kRefuse;
   // Threads that write files; 0 takes as many as there are cores, at most kMaxRestoreThreads.
   unsigned thread_count = 0;
+  // A directory or hard link beyond it is not restored (ResourceExhausted), nor what lies below.
+  std::uint64_t max_held_node_bytes = MaxHeldNodeBytes();
   // Called for every node that could not be restored, or not completely, with its path in the
   // snapshot; from several threads, one at a time. The run goes on. What lies below a directory
   // that could not be restored is counted, and not reported again.

@@ -127,6 +127,40 @@ TEST_F(RestorerTest, NastyTreeComesBackAsItWas) {
   EXPECT_THAT(CompareTrees(tree, restored, {.owners = true, .holes = true}), IsEmpty());
 }
 
+// A hostile snapshot can name any number of directories with large attributes.
+TEST_F(RestorerTest, DirectoriesAndLinksThatDoNotFitIntoMemoryAreLeftOut) {
+  std::vector<MemoryNode> nodes = {Directory("a"), File("a/f", "text"), Directory("b")};
+  nodes.back().node.xattrs = {{"user.a", std::string(50'000, 'x')}};
+  nodes.push_back(File("b/f", "text"));
+  nodes.push_back(HardLink("c", "a/f"));
+  // Its file has them already.
+  nodes.back().node.xattrs = {{"user.a", std::string(50'000, 'x')}};
+  nodes.push_back(HardLink("d", "a/f"));
+  RestoreOptions options;
+  options.max_held_node_bytes = 40'000;
+  const RestoreReport report =
+      RestoreAll(nodes, target_, OverwritePolicy::kRefuse, std::move(options));
+  EXPECT_THAT(report.errors, ElementsAre(HasSubstr("b: RESOURCE_EXHAUSTED")));
+  EXPECT_EQ(report.summary.error_count, 2u) << "what lies in it is left out, too";
+  EXPECT_FALSE(Exists(target_ + "/b"));
+  for (const char* name : {"/a/f", "/c", "/d"}) EXPECT_EQ(TextOf(target_ + name), "text");
+}
+
+// More than may wait at once, and single nodes that are more than a batch.
+TEST_F(RestorerTest, NodesThatAreLargeThemselvesAllComeBack) {
+  std::vector<MemoryNode> nodes;
+  for (int number = 100; number < 250; ++number) {
+    nodes.push_back(File(Cat("f", number), "text"));
+    // Attributes that cannot be set: they are reported, and the file stays.
+    nodes.back().node.xattrs.resize(number % 10 == 0 ? 40 : 1);
+    for (Xattr& xattr : nodes.back().node.xattrs) {
+      xattr = {"nowhere.a", std::string(64 << 10, 'x')};
+    }
+  }
+  const RestoreReport report = Restore(nodes);
+  EXPECT_EQ(report.summary.file_count, nodes.size());
+}
+
 TEST_F(RestorerTest, CompareTreesSeesDifferences) {
   ASSERT_THAT(Restore({Directory("l"), File("l/a", "1"), Directory("r"), File("r/a", "2")}).errors,
               IsEmpty());

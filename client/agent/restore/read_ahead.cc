@@ -9,8 +9,8 @@ namespace kerf::agent {
 absl::StatusOr<std::vector<std::uint8_t>> ReadPiece(ChunkReader& reader, Piece piece) {
   std::vector<std::uint8_t> bytes = std::move(piece.buffer);
   bytes.clear();
-  for (std::size_t index = piece.begin; index < piece.end; ++index) {
-    const absl::StatusOr<ChunkBytes> chunk = reader.Read((*piece.recipe)[index]);
+  for (const ChunkRef& ref : piece.chunks) {
+    const absl::StatusOr<ChunkBytes> chunk = reader.Read(ref);
     // The snapshot promises the chunk: without it the store is damaged.
     if (absl::IsNotFound(chunk.status())) return absl::DataLossError(chunk.status().message());
     KERF_RETURN_IF_ERROR(chunk.status());

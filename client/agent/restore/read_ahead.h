@@ -16,11 +16,9 @@
 
 namespace kerf::agent {
 
-// A run of a recipe's chunks: [begin, end). Keeps the recipe alive.
+// A run of a recipe's chunks.
 struct Piece {
-  std::shared_ptr<const std::vector<ChunkRef>> recipe;
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::vector<ChunkRef> chunks;
   // Where its bytes go. One that was used before spares the kernel's clearing of new pages.
   std::vector<std::uint8_t> buffer;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,31 +24,58 @@ constexpr std::uint64_t kProgressInterval = 64;
 // A file is read and written in pieces of about this size; a file of one piece is read by who
 // writes it.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kPieceChunks = 16384;
 // Pieces of one file that are read ahead: what it holds in memory.
 constexpr std::size_t kPiecesAhead = 6;
 constexpr unsigned kMaxReadThreads = 8;
 
+// The chunks of a recipe one after the other, from memory or from the tree stream.
+class Recipe {
+ public:
+  explicit Recipe(std::vector<ChunkRef> chunks) : chunks_(std::move(chunks)) {}
+  explicit Recipe(RecipeReader stream) : stream_(std::move(stream)) {}
+
+  bool at_end() const {
+    return stream_.has_value() ? stream_->left_count() == 0 : next_ == chunks_.size();
+  }
+  // Not at the end.
+  absl::StatusOr<ChunkRef> Next() {
+    if (!stream_.has_value()) return chunks_[next_++];
+    absl::StatusOr<ChunkRef> chunk = stream_->Next();
+    // It was there a moment ago.
+    if (absl::IsNotFound(chunk.status())) return absl::DataLossError(chunk.status().message());
+    return chunk;
+  }
+  std::size_t held_bytes() const { return chunks_.size() * sizeof(ChunkRef); }
+
+ private:
+  std::vector<ChunkRef> chunks_;
+  std::size_t next_ = 0;
+  std::optional<RecipeReader> stream_;
+};
+
 class RecipeContent final : public FileContent {
  public:
-  RecipeContent(ChunkReader& reader, ReadAhead& read_ahead, std::vector<ChunkRef> recipe,
+  RecipeContent(ChunkReader& reader, ReadAhead& read_ahead, Recipe recipe,
                 const std::function<bool()>& cancelled)
       : reader_(reader),
         read_ahead_(read_ahead),
-        recipe_(std::make_shared<const std::vector<ChunkRef>>(std::move(recipe))),
+        recipe_(std::move(recipe)),
         cancelled_(cancelled) {}
 
   absl::StatusOr<std::span<const std::uint8_t>> Next() override {
     if (cancelled_ && cancelled_()) return absl::CancelledError("the restore was interrupted");
     if (ahead_.empty()) {
-      Piece piece = NextPiece();
-      if (piece.end == recipe_->size()) {
+      KERF_ASSIGN_OR_RETURN(Piece piece, NextPiece());
+      if (recipe_.at_end()) {
         KERF_ASSIGN_OR_RETURN(current_, ReadPiece(reader_, std::move(piece)));
         return std::span<const std::uint8_t>(current_);
       }
       ahead_.push_back(read_ahead_.Read(std::move(piece)));
     }
-    while (ahead_.size() < kPiecesAhead && next_ < recipe_->size()) {
-      ahead_.push_back(read_ahead_.Read(NextPiece()));
+    while (ahead_.size() < kPiecesAhead && !recipe_.at_end()) {
+      KERF_ASSIGN_OR_RETURN(Piece piece, NextPiece());
+      ahead_.push_back(read_ahead_.Read(std::move(piece)));
     }
     absl::StatusOr<std::vector<std::uint8_t>> bytes = ahead_.front().get();
     ahead_.pop_front();
@@ -56,22 +84,24 @@ class RecipeContent final : public FileContent {
     return std::span<const std::uint8_t>(current_);
   }
 
+  std::size_t held_bytes() const override { return recipe_.held_bytes(); }
+
  private:
-  Piece NextPiece() {
-    Piece piece{recipe_, next_, next_, std::exchange(current_, {})};
+  absl::StatusOr<Piece> NextPiece() {
+    Piece piece{{}, std::exchange(current_, {})};
     std::size_t size_bytes = 0;
-    while (piece.end < recipe_->size() && size_bytes < kPieceBytes) {
-      size_bytes += (*recipe_)[piece.end++].length_bytes;
+    while (!recipe_.at_end() && size_bytes < kPieceBytes && piece.chunks.size() < kPieceChunks) {
+      KERF_ASSIGN_OR_RETURN(const ChunkRef chunk, recipe_.Next());
+      size_bytes += chunk.length_bytes;
+      piece.chunks.push_back(chunk);
     }
-    next_ = piece.end;
     return piece;
   }
 
   ChunkReader& reader_;
   ReadAhead& read_ahead_;
-  const std::shared_ptr<const std::vector<ChunkRef>> recipe_;
+  Recipe recipe_;
   const std::function<bool()>& cancelled_;
-  std::size_t next_ = 0;
   std::deque<ReadAhead::Result> ahead_;
   std::vector<std::uint8_t> current_;
 };
@@ -86,10 +116,13 @@ class RestoreRun {
   }
 
   absl::StatusOr<RestoreSummary> Run(const store::v1::Snapshot& snapshot) {
+    KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
+                          RecipeFromProto(snapshot.tree(), digest_size_bytes_));
+    tree_ = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
     // Hard links may point out of the subtree: then their content must be known.
     if (!options_.subtree.empty()) KERF_RETURN_IF_ERROR(FindOutsideTargets(snapshot));
     KERF_ASSIGN_OR_RETURN(restorer_, MakeRestorer(options_.target, options_.restore));
-    const absl::Status status = AddAll(snapshot);
+    const absl::Status status = AddAll();
     const bool cancelled = Cancelled();
     const RestoreSummary summary = restorer_->Finish(cancelled);
     if (cancelled) return absl::CancelledError("the restore was interrupted");
@@ -106,14 +139,19 @@ class RestoreRun {
 
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
 
-  absl::StatusOr<TreeReader> OpenTree(const store::v1::Snapshot& snapshot) {
-    KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> recipe,
-                          RecipeFromProto(snapshot.tree(), digest_size_bytes_));
-    return TreeReader(ReadRecipe(reader_, std::move(recipe)), digest_size_bytes_);
+  TreeReader OpenTree() {
+    return {ReadRecipe(reader_, tree_), digest_size_bytes_, options_.max_kept_chunks};
+  }
+
+  Recipe RecipeOf(TreeEntry& entry) {
+    if (!entry.long_recipe.has_value()) return Recipe(std::move(entry.recipe));
+    const RecipePlace& place = *entry.long_recipe;
+    return Recipe(
+        RecipeReader(ReadRecipe(reader_, tree_, place.piece_index), place, digest_size_bytes_));
   }
 
   absl::Status FindOutsideTargets(const store::v1::Snapshot& snapshot) {
-    KERF_ASSIGN_OR_RETURN(TreeReader tree, OpenTree(snapshot));
+    TreeReader tree = OpenTree();
     TreeEntry entry;
     bool found = false;
     while (true) {
@@ -130,8 +168,8 @@ class RestoreRun {
     return absl::OkStatus();
   }
 
-  absl::Status AddAll(const store::v1::Snapshot& snapshot) {
-    KERF_ASSIGN_OR_RETURN(TreeReader tree, OpenTree(snapshot));
+  absl::Status AddAll() {
+    TreeReader tree = OpenTree();
     TreeEntry entry;
     for (std::uint64_t count = 1; !Cancelled(); ++count) {
       KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry));
@@ -148,7 +186,7 @@ class RestoreRun {
     if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return;
     std::unique_ptr<FileContent> content;
     if (entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty()) {
-      content = std::make_unique<RecipeContent>(reader_, read_ahead_, std::move(entry.recipe),
+      content = std::make_unique<RecipeContent>(reader_, read_ahead_, RecipeOf(entry),
                                                 options_.cancelled);
     }
     restorer_->Add(std::move(entry.node), std::move(content));
@@ -193,6 +231,7 @@ class RestoreRun {
   const std::size_t digest_size_bytes_;
   ChunkReader reader_;
   ReadAhead read_ahead_;
+  SharedRecipe tree_;
   absl::flat_hash_map<std::string, OutsideTarget> outside_;
   std::unique_ptr<Restorer> restorer_;
 };

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/fs/restorer.h"
 #include "client/agent/store/store.h"
+#include "client/agent/store/tree_codec.h"
 
 namespace kerf::agent {
 
@@ -17,6 +18,8 @@ struct RestoreRunOptions {
   std::string subtree;
   std::string target;
   RestoreOptions restore;
+  // Longer recipes are not kept in memory: they are read from the tree stream again.
+  std::size_t max_kept_chunks = kMaxKeptChunks;
   // Checks the digest of every chunk that is read.
   bool verify_chunks = true;
   // Ends the run with Cancelled once it gives true; asked often and by several threads.

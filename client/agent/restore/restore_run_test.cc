@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/agent/restore/read_ahead.h"
+#include "client/agent/store/recipe_stream.h"
 #include "client/agent/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -63,11 +64,49 @@ TEST_F(RestoreRunTest, FilesOfManyPiecesBesideSmallOnes) {
   files["large"].push_back(files["large"].front());
   files["middle"] = MakeChunks(60);
   const store::v1::Snapshot snapshot = store_.WriteSnapshot(files);
-  const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, Options());
-  ASSERT_TRUE(summary.ok()) << summary.status();
-  EXPECT_EQ(errors_.size(), 0u);
-  EXPECT_EQ(summary->file_count, files.size());
-  for (const auto& [name, chunks] : files) EXPECT_EQ(Restored(name), Join(chunks)) << name;
+  // The second time only the smallest recipes are kept.
+  for (const std::size_t max_kept_chunks : {kMaxKeptChunks, std::size_t{1}}) {
+    RestoreRunOptions options = Options();
+    options.max_kept_chunks = max_kept_chunks;
+    options.restore.overwrite = OverwritePolicy::kAlways;
+    const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, options);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(errors_.size(), 0u);
+    EXPECT_EQ(summary->file_count, files.size());
+    for (const auto& [name, chunks] : files) EXPECT_EQ(Restored(name), Join(chunks)) << name;
+  }
+}
+
+// As a hostile store can name one: a few bytes of metadata, again and again.
+TEST_F(RestoreRunTest, AFileThatRepeatsOneChunkIsRestoredFromTheTreeStream) {
+  constexpr std::size_t kRepeats = 40'000;
+  TreeEntry entry;
+  entry.node.path = "file";
+  entry.node.mode = 0600;
+  entry.recipe.assign(kRepeats, RefOf("x"));
+  entry.node.size_bytes = kRepeats;
+  std::vector<std::uint8_t> stream;
+  EncodeTreeEntry(entry, 32, stream);
+  // Every chunk of the recipe takes as much of the stream.
+  const std::size_t chunk_bytes = RefOf("x").length_bytes + 32;
+  const std::size_t head_bytes = stream.size() - kRepeats * chunk_bytes;
+  const std::string head(stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(head_bytes));
+  const std::string repeated(stream.end() - 1000 * static_cast<std::ptrdiff_t>(chunk_bytes),
+                             stream.end());
+  store_.WritePack({"x", head, repeated});
+  store::v1::Snapshot snapshot;
+  std::vector<ChunkRef> tree(1 + kRepeats / 1000, RefOf(repeated));
+  tree.front() = RefOf(head);
+  RecipeToProto(tree, 32, *snapshot.mutable_tree());
+  for (const std::size_t max_kept_chunks : {kRepeats, kRepeats - 1}) {
+    RestoreRunOptions options = Options();
+    options.max_kept_chunks = max_kept_chunks;
+    options.restore.overwrite = OverwritePolicy::kAlways;
+    const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, options);
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_EQ(errors_.size(), 0u);
+    EXPECT_EQ(Restored("file"), std::string(kRepeats, 'x'));
+  }
 }
 
 TEST_F(RestoreRunTest, ADamagedChunkInTheMiddleEndsThatFileOnly) {
@@ -100,13 +139,14 @@ TEST_F(RestoreRunTest, PiecesThatNobodyTakesAreLeftBehind) {
   ChunkIndex index(store_.store().packs_directory());
   ASSERT_TRUE(index.Refresh().ok());
   ChunkReader reader(index, ChunkReader::Options());
-  auto recipe = std::make_shared<std::vector<ChunkRef>>();
-  for (const std::string& chunk : chunks) recipe->push_back(RefOf(chunk));
+  std::vector<ChunkRef> recipe;
+  for (const std::string& chunk : chunks) recipe.push_back(RefOf(chunk));
   std::vector<ReadAhead::Result> results;
   {
     ReadAhead read_ahead(reader, 2);
     for (std::size_t begin = 0; begin < chunks.size(); ++begin) {
-      results.push_back(read_ahead.Read({recipe, begin, chunks.size(), {}}));
+      const auto first = recipe.begin() + static_cast<std::ptrdiff_t>(begin);
+      results.push_back(read_ahead.Read({{first, recipe.end()}, {}}));
     }
     const absl::StatusOr<std::vector<std::uint8_t>> first = results.front().get();
     ASSERT_TRUE(first.ok());

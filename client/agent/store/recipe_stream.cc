@@ -40,19 +40,24 @@ void RecipeToProto(const std::vector<ChunkRef>& recipe, std::size_t digest_size_
   }
 }
 
-StreamSource ReadRecipe(ChunkReader& reader, std::vector<ChunkRef> recipe) {
+StreamSource ReadRecipe(ChunkReader& reader, SharedRecipe recipe, std::size_t first_chunk) {
   struct State {
-    std::vector<ChunkRef> recipe;
+    SharedRecipe recipe;
     std::size_t next = 0;
     ChunkBytes current;
   };
   auto state = std::make_shared<State>();
   state->recipe = std::move(recipe);
+  state->next = first_chunk;
   return [&reader, state]() -> absl::StatusOr<std::span<const std::uint8_t>> {
-    if (state->next == state->recipe.size()) return std::span<const std::uint8_t>();
-    KERF_ASSIGN_OR_RETURN(state->current, reader.Read(state->recipe[state->next++]));
+    if (state->next >= state->recipe->size()) return std::span<const std::uint8_t>();
+    KERF_ASSIGN_OR_RETURN(state->current, reader.Read((*state->recipe)[state->next++]));
     return state->current.bytes();
   };
+}
+
+StreamSource ReadRecipe(ChunkReader& reader, std::vector<ChunkRef> recipe) {
+  return ReadRecipe(reader, std::make_shared<const std::vector<ChunkRef>>(std::move(recipe)));
 }
 
 }  // namespace kerf::agent

@@ -20,7 +20,11 @@ absl::StatusOr<std::vector<ChunkRef>> RecipeFromProto(
 void RecipeToProto(const std::vector<ChunkRef>& recipe, std::size_t digest_size_bytes,
                    google::protobuf::RepeatedPtrField<store::v1::StoredChunkRef>& chunks);
 
-// The chunks one after the other. `reader` outlives the source.
+using SharedRecipe = std::shared_ptr<const std::vector<ChunkRef>>;
+
+// The chunks one after the other, each as one piece, from `first_chunk` on. `reader` outlives the
+// source.
+StreamSource ReadRecipe(ChunkReader& reader, SharedRecipe recipe, std::size_t first_chunk = 0);
 StreamSource ReadRecipe(ChunkReader& reader, std::vector<ChunkRef> recipe);
 
 }  // namespace kerf::agent

@@ -19,9 +19,8 @@ absl::Status VisitSnapshot(const store::v1::Snapshot& snapshot, std::size_t dige
   TreeReader entries(ReadRecipe(reader, std::move(tree)), digest_size_bytes);
   TreeEntry entry;
   while (true) {
-    KERF_ASSIGN_OR_RETURN(const bool more, entries.Next(entry));
+    KERF_ASSIGN_OR_RETURN(const bool more, entries.Next(entry, visit_chunk));
     if (!more) return absl::OkStatus();
-    for (const ChunkRef& chunk : entry.recipe) visit_chunk(chunk);
     if (visit_entry) visit_entry(entry);
   }
 }

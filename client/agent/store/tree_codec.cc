@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/fs/path.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -51,7 +52,6 @@ absl::Status Damaged(std::string_view path, std::string_view what) {
 // The longest that a number, and the fields of fixed number, take.
 constexpr std::uint64_t kMaxVarintBytes = 10;
 constexpr std::uint64_t kMaxFixedFieldsBytes = 16 * kMaxVarintBytes;
-constexpr std::uint64_t kMaxExtentCount = kMaxEntryBytes / (2 * kMaxVarintBytes);
 // Each has a name of at least one byte.
 constexpr std::size_t kMaxXattrCount = kMaxXattrListBytes / 2;
 
@@ -59,10 +59,8 @@ constexpr std::size_t kMaxXattrCount = kMaxXattrListBytes / 2;
 // false and all further ones are zero.
 class FieldReader {
  public:
-  // `rest` is what the source gave last and nobody has read; it moves on.
-  FieldReader(const StreamSource& source, std::span<const std::uint8_t>& rest,
-              std::uint64_t length_bytes)
-      : source_(source), rest_(rest), left_bytes_(length_bytes) {}
+  FieldReader(StreamPosition& position, std::uint64_t length_bytes)
+      : position_(position), rest_(position.rest), left_bytes_(length_bytes) {}
 
   std::uint8_t Byte() {
     if (!Available(1)) return 0;
@@ -107,12 +105,20 @@ class FieldReader {
     if (count > max_count || count > left_bytes_ / min_bytes) ok_ = false;
     return ok_ ? count : 0;
   }
+  void Skip(std::size_t count) {
+    Pieces(count, [](std::span<const std::uint8_t>) {});
+  }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
   bool done() const { return ok_ && left_bytes_ == 0; }
   // The stream ended before the field did.
   bool stream_ended() const { return stream_ended_; }
   const absl::Status& source_status() const { return source_status_; }
+  // Where the next field begins, if it is a recipe's.
+  RecipePlace PlaceOf(std::uint64_t chunk_count) const {
+    if (rest_.empty()) return {position_.given_count, 0, chunk_count};
+    return {position_.given_count - 1, position_.piece_bytes - rest_.size(), chunk_count};
+  }
 
  private:
   // Makes some of the next `count` bytes lie in rest_.
@@ -122,8 +128,10 @@ class FieldReader {
       return false;
     }
     if (!rest_.empty()) return true;
-    absl::StatusOr<std::span<const std::uint8_t>> bytes = source_();
+    absl::StatusOr<std::span<const std::uint8_t>> bytes = position_.source();
     if (bytes.ok()) {
+      ++position_.given_count;
+      position_.piece_bytes = bytes->size();
       rest_ = *bytes;
     } else {
       source_status_ = std::move(bytes).status();
@@ -143,7 +151,8 @@ class FieldReader {
     }
   }
 
-  const StreamSource& source_;
+  StreamPosition& position_;
+  // position_'s.
   std::span<const std::uint8_t>& rest_;
   std::uint64_t left_bytes_;
   bool ok_ = true;
@@ -183,7 +192,55 @@ absl::Status DecodeExtents(FieldReader& reader, Node& node, std::uint64_t& conte
   return absl::OkStatus();
 }
 
-absl::Status DecodeFile(FieldReader& reader, std::uint8_t flags, std::size_t digest_size_bytes,
+// Zero of length if the reader is not ok behind it.
+ChunkRef DecodeChunk(FieldReader& reader, std::size_t digest_size_bytes) {
+  ChunkRef chunk;
+  chunk.length_bytes = reader.Varint32();
+  reader.Bytes(chunk.digest.bytes.data(), digest_size_bytes);
+  if (!reader.ok()) chunk.length_bytes = 0;
+  return chunk;
+}
+
+// What becomes of the chunks of a recipe.
+struct RecipeUse {
+  std::size_t digest_size_bytes = 0;
+  // If it is empty, they are kept in the entry,
+  const ChunkVisitor& visit;
+  // unless they are more than this.
+  std::size_t max_kept_chunks = 0;
+};
+
+absl::Status DecodeRecipe(FieldReader& reader, const RecipeUse& use, std::uint64_t content_bytes,
+                          TreeEntry& entry) {
+  const std::string& path = entry.node.path;
+  const std::uint64_t max_count = kMaxEntryBytes / (kMaxVarintBytes + use.digest_size_bytes);
+  std::uint64_t count = reader.Count(1 + use.digest_size_bytes, max_count);
+  const bool keep = !use.visit && count <= use.max_kept_chunks;
+  if (!use.visit && !keep) entry.long_recipe = reader.PlaceOf(count);
+  std::uint64_t covered_bytes = 0;
+  for (; count > 0; --count) {
+    const ChunkRef chunk = DecodeChunk(reader, use.digest_size_bytes);
+    if (!reader.ok()) break;
+    if (chunk.length_bytes == 0) return Damaged(path, "it has an empty chunk");
+    // A longer one that repeats would cost a hostile store nothing.
+    if (chunk.length_bytes > kMaxMaxBytes) {
+      return Damaged(path, Cat("it has a chunk of ", chunk.length_bytes, " bytes; no profile cuts ",
+                               "more than ", kMaxMaxBytes));
+    }
+    if (chunk.length_bytes > content_bytes - covered_bytes) {
+      return Damaged(path, Cat("its recipe covers more than its ", content_bytes, " bytes"));
+    }
+    covered_bytes += chunk.length_bytes;
+    if (use.visit) use.visit(chunk);
+    if (keep) entry.recipe.push_back(chunk);
+  }
+  if (reader.ok() && covered_bytes != content_bytes) {
+    return Damaged(path, Cat("its recipe covers ", covered_bytes, " of ", content_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeFile(FieldReader& reader, std::uint8_t flags, const RecipeUse& use,
                         TreeEntry& entry) {
   Node& node = entry.node;
   node.size_bytes = reader.Varint();
@@ -197,30 +254,13 @@ absl::Status DecodeFile(FieldReader& reader, std::uint8_t flags, std::size_t dig
     content_bytes = 0;
     KERF_RETURN_IF_ERROR(DecodeExtents(reader, node, content_bytes));
   }
-  const std::uint64_t max_count = kMaxEntryBytes / (kMaxVarintBytes + digest_size_bytes);
-  std::uint64_t covered_bytes = 0;
-  for (std::uint64_t count = reader.Count(1 + digest_size_bytes, max_count); count > 0; --count) {
-    ChunkRef chunk;
-    chunk.length_bytes = reader.Varint32();
-    reader.Bytes(chunk.digest.bytes.data(), digest_size_bytes);
-    if (!reader.ok()) break;
-    if (chunk.length_bytes == 0) return Damaged(node.path, "it has an empty chunk");
-    if (chunk.length_bytes > content_bytes - covered_bytes) {
-      return Damaged(node.path, Cat("its recipe covers more than its ", content_bytes, " bytes"));
-    }
-    covered_bytes += chunk.length_bytes;
-    entry.recipe.push_back(chunk);
-  }
-  if (reader.ok() && covered_bytes != content_bytes) {
-    return Damaged(node.path,
-                   Cat("its recipe covers ", covered_bytes, " of ", content_bytes, " bytes"));
-  }
-  return absl::OkStatus();
+  return DecodeRecipe(reader, use, content_bytes, entry);
 }
 
-absl::Status DecodeEntry(FieldReader& reader, std::size_t digest_size_bytes, TreeEntry& entry) {
+absl::Status DecodeEntry(FieldReader& reader, const RecipeUse& use, TreeEntry& entry) {
   Node& node = entry.node;
   entry.recipe.clear();
+  entry.long_recipe.reset();
   node.extents.clear();
   node.xattrs.clear();
   node.hard_link_to.clear();
@@ -245,7 +285,7 @@ absl::Status DecodeEntry(FieldReader& reader, std::size_t digest_size_bytes, Tre
   }
   if ((flags & kFlagXattrs) != 0) DecodeXattrs(reader, node.xattrs);
   if (node.kind == NodeKind::kFile) {
-    KERF_RETURN_IF_ERROR(DecodeFile(reader, flags, digest_size_bytes, entry));
+    KERF_RETURN_IF_ERROR(DecodeFile(reader, flags, use, entry));
   }
   const bool file_flags = (flags & (kFlagSparse | kFlagHardLink)) != 0;
   if (!reader.done() || kind < static_cast<std::uint8_t>(NodeKind::kFile) ||
@@ -297,6 +337,7 @@ bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes) {
 
 void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
                      std::vector<std::uint8_t>& out) {
+  KERF_CHECK(!entry.long_recipe.has_value());
   const Node& node = entry.node;
   const std::size_t start = out.size();
   out.resize(start + kLengthBytes);
@@ -379,12 +420,17 @@ absl::StatusOr<bool> FillBuffer(const StreamSource& source, std::vector<std::uin
 
 }  // namespace
 
-TreeReader::TreeReader(StreamSource source, std::size_t digest_size_bytes)
-    : source_(std::move(source)), digest_size_bytes_(digest_size_bytes) {}
+TreeReader::TreeReader(StreamSource source, std::size_t digest_size_bytes,
+                       std::size_t max_kept_chunks)
+    : position_{std::move(source)},
+      digest_size_bytes_(digest_size_bytes),
+      max_kept_chunks_(max_kept_chunks) {}
 
-absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) {
+absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) { return Next(entry, ChunkVisitor()); }
+
+absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry, const ChunkVisitor& visit) {
   try {
-    KERF_ASSIGN_OR_RETURN(const bool more, ReadEntry(entry));
+    KERF_ASSIGN_OR_RETURN(const bool more, ReadEntry(entry, visit));
     if (!more) return false;
     KERF_RETURN_IF_ERROR(Check(entry));
     return true;
@@ -394,18 +440,18 @@ absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry) {
   }
 }
 
-absl::StatusOr<bool> TreeReader::ReadEntry(TreeEntry& entry) {
-  if (rest_.empty()) {
-    KERF_ASSIGN_OR_RETURN(rest_, source_());
-    if (rest_.empty()) return false;
-  }
+absl::StatusOr<bool> TreeReader::ReadEntry(TreeEntry& entry, const ChunkVisitor& visit) {
   std::array<std::uint8_t, kLengthBytes> length;
-  FieldReader head(source_, rest_, kLengthBytes);
-  head.Bytes(length.data(), length.size());
+  FieldReader head(position_, kLengthBytes);
+  length.front() = head.Byte();
+  KERF_RETURN_IF_ERROR(head.source_status());
+  if (head.stream_ended()) return false;
+  head.Bytes(length.data() + 1, length.size() - 1);
   KERF_RETURN_IF_ERROR(head.source_status());
   if (!head.ok()) return Damaged(last_path_, "the stream ends behind it");
-  FieldReader reader(source_, rest_, LoadLittleEndian<std::uint32_t>(length.data()));
-  const absl::Status status = DecodeEntry(reader, digest_size_bytes_, entry);
+  FieldReader reader(position_, LoadLittleEndian<std::uint32_t>(length.data()));
+  const absl::Status status =
+      DecodeEntry(reader, {digest_size_bytes_, visit, max_kept_chunks_}, entry);
   KERF_RETURN_IF_ERROR(reader.source_status());
   if (reader.stream_ended()) {
     return Damaged(last_path_, "the stream ends within the entry behind it");
@@ -437,6 +483,26 @@ absl::Status TreeReader::Check(const TreeEntry& entry) {
   }
   last_path_ = node.path;
   return absl::OkStatus();
+}
+
+RecipeReader::RecipeReader(StreamSource source, const RecipePlace& place,
+                           std::size_t digest_size_bytes)
+    : position_{std::move(source)},
+      skip_bytes_(place.offset_in_piece),
+      left_count_(place.chunk_count),
+      digest_size_bytes_(digest_size_bytes) {}
+
+absl::StatusOr<ChunkRef> RecipeReader::Next() {
+  KERF_CHECK(left_count_ > 0);
+  FieldReader reader(position_, UINT64_MAX);
+  reader.Skip(std::exchange(skip_bytes_, 0));
+  const ChunkRef chunk = DecodeChunk(reader, digest_size_bytes_);
+  KERF_RETURN_IF_ERROR(reader.source_status());
+  if (chunk.length_bytes == 0 || chunk.length_bytes > kMaxMaxBytes) {
+    return absl::DataLossError("tree stream: a recipe has changed since it was read before");
+  }
+  --left_count_;
+  return chunk;
 }
 
 IdentityReader::IdentityReader(StreamSource source) : source_(std::move(source)) {}

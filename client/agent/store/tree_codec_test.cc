@@ -117,6 +117,57 @@ TEST(TreeCodecTest, EveryKindOfNodeReadsAsItWasWritten) {
   }
 }
 
+TEST(TreeCodecTest, ALongRecipeIsReadAgainFromItsPlace) {
+  constexpr std::size_t kMaxKept = 2;
+  std::vector<TreeEntry> entries;
+  for (std::uint8_t count = 0; count < 7; ++count) {
+    TreeEntry& entry = entries.emplace_back(Entry(Cat("file ", int{count}), NodeKind::kFile));
+    for (std::uint8_t chunk = 1; chunk <= count; ++chunk) {
+      entry.recipe.push_back(Chunk(chunk, 100u * chunk));
+      entry.node.size_bytes += 100u * chunk;
+    }
+  }
+  const std::vector<std::uint8_t> stream = Encode(entries);
+  for (const std::size_t piece_bytes : {std::size_t{1}, std::size_t{7}, stream.size()}) {
+    TreeReader reader(InPieces(stream, piece_bytes), kDigestBytes, kMaxKept);
+    for (const TreeEntry& written : entries) {
+      TreeEntry read;
+      ASSERT_TRUE(*reader.Next(read));
+      ASSERT_EQ(read.long_recipe.has_value(), written.recipe.size() > kMaxKept);
+      if (read.long_recipe.has_value()) {
+        EXPECT_TRUE(read.recipe.empty());
+        const std::size_t skipped_bytes = read.long_recipe->piece_index * piece_bytes;
+        const std::vector<std::uint8_t> rest(
+            stream.begin() + static_cast<std::ptrdiff_t>(skipped_bytes), stream.end());
+        RecipeReader again(InPieces(rest, piece_bytes), *read.long_recipe, kDigestBytes);
+        while (again.left_count() > 0) read.recipe.push_back(*again.Next());
+        read.long_recipe.reset();
+      }
+      EXPECT_EQ(read, written);
+    }
+  }
+}
+
+TEST(TreeCodecTest, ARecipeThatIsVisitedIsNotKept) {
+  TreeEntry entry = File("f", 300);
+  entry.recipe = {Chunk(1, 100), Chunk(2, 200)};
+  const std::vector<std::uint8_t> stream = Encode({entry});
+  TreeReader reader(InPieces(stream, 7), kDigestBytes);
+  std::vector<ChunkRef> visited;
+  TreeEntry read;
+  ASSERT_TRUE(*reader.Next(read, [&](const ChunkRef& chunk) { visited.push_back(chunk); }));
+  EXPECT_EQ(visited, entry.recipe);
+  EXPECT_TRUE(read.recipe.empty());
+  EXPECT_FALSE(read.long_recipe.has_value());
+}
+
+TEST(TreeCodecTest, ARecipeThatChangedSinceItWasReadIsRefused) {
+  const RecipePlace place{0, 0, 1};
+  const std::vector<std::uint8_t> stream = {1};
+  EXPECT_TRUE(
+      absl::IsDataLoss(RecipeReader(InPieces(stream, 1), place, kDigestBytes).Next().status()));
+}
+
 TEST(TreeCodecTest, AStreamThatIsCutShortIsNoticedAndSaysBehindWhat) {
   const std::vector<std::uint8_t> first = Encode({File("a", 3)});
   std::vector<std::uint8_t> stream = Encode({File("a", 3), File("b", 3)});
@@ -146,6 +197,8 @@ TEST(TreeCodecTest, RecipesAndExtentsThatDoNotFitAreRefused) {
   entry = File("f", 10);
   entry.recipe.push_back(Chunk(2, 0));
   ExpectRefused(Encode({entry}), "f", "it has an empty chunk");
+  EXPECT_TRUE(Decode(Encode({File("f", 4 << 20)})).second.ok());
+  ExpectRefused(Encode({File("f", (4 << 20) + 1)}), "f", "it has a chunk of 4194305 bytes");
   const std::vector<std::vector<Extent>> bad = {
       {{5, 5}, {0, 5}}, {{0, 6}, {5, 4}}, {{0, 0}}, {{8, 3}}, {{11, 1}}, {{1, UINT64_MAX}}};
   for (const std::vector<Extent>& extents : bad) {
@@ -218,6 +271,7 @@ std::pair<absl::Status, std::uint64_t> DecodeEndless(const std::vector<std::uint
   while (status.ok() && given_bytes < (std::uint64_t{256} << 20)) {
     status = reader.Next(entry).status();
   }
+  EXPECT_LE(entry.recipe.capacity(), 2 * kMaxKeptChunks);
   return {status, given_bytes};
 }
 
@@ -268,6 +322,16 @@ TEST(TreeCodecTest, AnEntryThatIsAllClaimTakesNoMemory) {
   }
 }
 
+// A file of chunks of one byte each; only the end of the stream shows that there is no such file.
+TEST(TreeCodecTest, ARecipeThatRepeatsOneChunkTakesNoMemory) {
+  std::vector<std::uint8_t> head = HeadOf(NodeKind::kFile, 0);
+  PutNumber(head, 90'000'000);
+  PutNumber(head, 90'000'000);
+  const auto [status, given_bytes] = DecodeEndless(head, 1);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_GE(given_bytes, std::uint64_t{256} << 20);
+}
+
 TEST(TreeCodecTest, WhatLinuxCanHoldIsTakenAndMoreIsNot) {
   TreeEntry entry = File("f", 1);
   // As many names as a list has room for, in order.
@@ -299,6 +363,17 @@ TEST(TreeCodecTest, WhatLinuxCanHoldIsTakenAndMoreIsNot) {
   expect_too_much(bad);
   bad = Entry("s", NodeKind::kSymlink);
   bad.node.link_target = std::string(kMaxTreePathBytes + 1, 't');
+  expect_too_much(bad);
+  bad = File("f", kMaxExtentCount);
+  bad.node.size_bytes = 2 * kMaxExtentCount + 2;
+  bad.node.sparse = true;
+  for (std::uint64_t number = 0; number < kMaxExtentCount; ++number) {
+    bad.node.extents.push_back({2 * number, 1});
+  }
+  EXPECT_TRUE(FitsTree(bad, kDigestBytes));
+  EXPECT_TRUE(Decode(Encode({bad}), 4096).second.ok());
+  bad.node.extents.push_back({2 * kMaxExtentCount, 1});
+  bad.recipe.front().length_bytes += 1;
   expect_too_much(bad);
   bad = File("f", 1);
   for (int number = 0; number < 1025; ++number) {

@@ -1,9 +1,7 @@
 #include "client/agent/store/verify.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -145,12 +143,12 @@ void Verification::CheckPack(const KnownPack& pack) {
   }
   if (options_.read_data) {
     const std::string path = index_.PackPath(pack.id);
-    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (fd.get() >= 0) {
-      CheckBlocks(pack, fd.get(), path);
-    } else if (errno != ENOENT) {
+    const absl::StatusOr<UniqueFd> fd = OpenRegularFile(path);
+    if (fd.ok()) {
+      CheckBlocks(pack, fd->get(), path);
+    } else if (!absl::IsNotFound(fd.status())) {
       // A pack that is gone was deleted by a collection; what it took with it is found below.
-      Find("", "", ErrnoStatus(errno, path));
+      Find("", "", fd.status());
     }
   }
   AddProgress([](VerifyProgress& done) { ++done.packs_done; });
@@ -198,21 +196,21 @@ absl::Status Verification::CheckTree(const store::v1::Snapshot& snapshot,
   std::uint64_t entry_count = 0;
   std::uint64_t reference_count = 0;
   while (true) {
-    KERF_ASSIGN_OR_RETURN(const bool more, entries.Next(entry));
+    // One finding a file is enough, and one that is damaged may have thousands.
+    absl::Status status;
+    const auto check = [&](const ChunkRef& chunk) {
+      if (!status.ok()) return;
+      ++reference_count;
+      status = CheckReference(chunk);
+    };
+    KERF_ASSIGN_OR_RETURN(const bool more, entries.Next(entry, check));
     KERF_ASSIGN_OR_RETURN(const bool more_identities, identities.Next(node_identity));
     if (more != more_identities) {
       return absl::DataLossError("its identity stream has not as many entries as its tree");
     }
     if (!more) break;
     ++entry_count;
-    for (const ChunkRef& chunk : entry.recipe) {
-      ++reference_count;
-      absl::Status status = CheckReference(chunk);
-      // One finding a file is enough, and one that is damaged may have thousands.
-      if (status.ok()) continue;
-      findings.push_back({snapshot.id(), entry.node.path, std::move(status)});
-      break;
-    }
+    if (!status.ok()) findings.push_back({snapshot.id(), entry.node.path, std::move(status)});
   }
   {
     const std::lock_guard lock(mutex_);

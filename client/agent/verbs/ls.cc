@@ -74,7 +74,7 @@ std::string OwnerText(const std::string& name, std::uint32_t number) {
   return name.empty() ? Cat(number) : Printable(name);
 }
 
-void Print(Reporter& reporter, const TreeEntry& entry, bool detailed) {
+void Print(Reporter& reporter, const TreeEntry& entry, std::uint64_t chunk_count, bool detailed) {
   const Node& node = entry.node;
   if (reporter.json()) {
     nlohmann::json object = {{"kind", KindName(node.kind)},
@@ -85,7 +85,7 @@ void Print(Reporter& reporter, const TreeEntry& entry, bool detailed) {
                              {"mtime_ns", node.modified.nanoseconds}};
     PutBytes(object, "path", AbsoluteName(node.path));
     if (node.kind == NodeKind::kFile) object["size_bytes"] = node.size_bytes;
-    if (node.kind == NodeKind::kFile) object["chunks"] = entry.recipe.size();
+    if (node.kind == NodeKind::kFile) object["chunks"] = chunk_count;
     if (!node.link_target.empty()) PutBytes(object, "target", node.link_target);
     if (!node.hard_link_to.empty()) {
       PutBytes(object, "hard_link_to", AbsoluteName(node.hard_link_to));
@@ -120,11 +120,13 @@ absl::Status List(Context& context, const LsFlags& flags) {
   TreeEntry entry;
   bool found = name.path.empty();
   while (!context.cancelled) {
-    KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry));
+    std::uint64_t chunk_count = 0;
+    const auto count = [&chunk_count](const ChunkRef&) { ++chunk_count; };
+    KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry, count));
     if (!more) break;
     if (!IsAtOrBelow(entry.node.path, name.path)) continue;
     found = true;
-    Print(context.reporter, entry, flags.detailed);
+    Print(context.reporter, entry, chunk_count, flags.detailed);
   }
   if (!found) {
     return absl::NotFoundError(

@@ -104,9 +104,9 @@ struct RestoreReport {
 };
 
 inline RestoreReport RestoreAll(const std::vector<MemoryNode>& nodes, const std::string& target,
-                                OverwritePolicy overwrite = OverwritePolicy::kRefuse) {
+                                OverwritePolicy overwrite = OverwritePolicy::kRefuse,
+                                RestoreOptions options = {}) {
   RestoreReport report;
-  RestoreOptions options;
   options.overwrite = overwrite;
   options.thread_count = 3;
   options.on_error = [&](const std::string& path, const absl::Status& status) {
