@@ -283,6 +283,45 @@ TEST_F(StreamEngineTest, EndsInTheMiddleOfAnything) {
   for (std::thread& client : clients) client.join();
 }
 
+// The transport keeps an engine until its client has taken the status.
+TEST_F(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
+  Random random(TestSeed());
+  const auto sink = std::make_shared<HeldSink>();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  for (v1::UploadRequest& message : MakeMessages(random, MakeFiles(random, 6, 60'000))) {
+    engine->Push(std::make_unique<RequestSource>(std::move(message)));
+  }
+  engine->Fail(MakeError(Reason::kOpenTimeout, "the test says so"));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (input_budget_.used_bytes() + work_budget_.used_bytes() > 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(input_budget_.used_bytes(), 0u);
+  EXPECT_EQ(work_budget_.used_bytes(), 0u);
+}
+
+// A digest that stands for chunks of two lengths is nobody's duplicate.
+TEST_F(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
+  Random random(TestSeed());
+  std::vector<File> files = MakeFiles(random, 1, 1);
+  files[0] = {std::string(500, 'x'), {500}};
+  for (const std::uint32_t length_bytes : {500u, 501u}) {
+    const RepositoryId repository{"home", DigestAlgorithm::kXxh3_128};
+    const Digest digest = Fingerprint(DigestAlgorithm::kXxh3_128, AsBytes(files[0].content));
+    ASSERT_TRUE(index_->Commit(repository, 1, {{{digest, length_bytes, "here"}}}, true).ok());
+    const auto sink = std::make_shared<HeldSink>();
+    const auto engine = StreamEngine::Create(&context_, "session", sink);
+    const absl::Status status = Run(random, files, *sink, *engine, [] {});
+    ASSERT_TRUE(status.ok()) << status;
+    for (const v1::UploadAnswer& answer : sink->taken().answers()) {
+      if (!answer.has_chunks()) continue;
+      EXPECT_EQ(answer.chunks().chunks(0).verdict(),
+                length_bytes == 500 ? v1::VERDICT_DUPLICATE : v1::VERDICT_NEW);
+    }
+  }
+}
+
 // Whoever ends silent streams must not take one for silent whose message waits to be worked on.
 TEST_F(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   Random random(TestSeed());

@@ -200,6 +200,10 @@ TEST_F(ChunkKeeperTest, ADistrustedChunkIsStoredAnew) {
   Finish();
   EXPECT_TRUE(Committed(lane_, "content"));
   EXPECT_EQ(store_.PackFiles().size(), 2u);
+  // The new copy is trusted.
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_DUPLICATE).ok());
+  Finish();
+  EXPECT_EQ(store_.PackFiles().size(), 2u);
 }
 
 TEST_F(ChunkKeeperTest, WhenTheDiskIsFullNothingIsCommitted) {

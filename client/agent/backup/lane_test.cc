@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <atomic>
 #include <cstring>
 #include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,12 +29,16 @@ class CommittingTaker final : public ChunkTaker {
   absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                     std::span<const std::uint8_t> /*bytes*/) override {
     ++taken_count;
+    on_take();
+    if (!commits) return absl::OkStatus();
     v1::CommitEntry entry;
     entry.set_digest(chunk.digest.bytes.data(), 32);
     lane.Commit({&entry, 1}, 1);
     return absl::OkStatus();
   }
   std::atomic<int> taken_count = 0;
+  std::function<void()> on_take = [] {};
+  bool commits = true;
 };
 
 class LaneTest : public testing::Test {
@@ -45,6 +51,7 @@ class LaneTest : public testing::Test {
     options.server = server_->address();
     options.answer_limit = answer_limit;
     options.keep_place = keep_place_;
+    options.on_pressure = on_pressure_;
     lane_ = std::make_unique<Lane>(*client::OpenChannel(server_->address()), std::move(options),
                                    taker_);
   }
@@ -82,6 +89,7 @@ class LaneTest : public testing::Test {
   }
 
   std::chrono::milliseconds keep_place_ = client::UploadStream::Options().keep_place;
+  std::function<absl::Status()> on_pressure_;
   std::promise<void> reached_;
   std::atomic<bool> reached_once_ = false;
   std::atomic<int> completed_count_ = 0;
@@ -141,19 +149,70 @@ TEST_F(LaneTest, LimitsThatLeaveNoRoomAreRefused) {
   }
 }
 
-TEST_F(LaneTest, AChunkBehindTheEndOfItsFileIsRefused) {
+TEST_F(LaneTest, AChunkOfOtherBytesThanWereSentIsRefused) {
   CuttingServer server;
   server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
     if (!frame.has_file_end()) return;
-    v1::Chunks& chunks = *response.mutable_answers(0)->mutable_chunks();
-    const v1::Chunk last = *chunks.chunks().rbegin();
-    *chunks.add_chunks() = last;
-    chunks.mutable_chunks()->rbegin()->set_end_offset(last.end_offset() + 4096);
+    v1::Chunk& chunk = *response.mutable_answers(0)->mutable_chunks()->mutable_chunks(1);
+    chunk.set_check(chunk.check() + 1);
   };
   Start(server);
   const absl::Status status = SendAll(8192);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(taker_.taken_count, 1);
+}
+
+TEST_F(LaneTest, MoreFilesDoneThanWereSentAreRefused) {
+  CuttingServer server;
+  server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (frame.has_file_end()) *response.add_answers() = *response.answers().rbegin();
+  };
+  Start(server);
+  const absl::Status status = SendAll(5000);
   EXPECT_TRUE(absl::IsInternal(status)) << status;
-  EXPECT_EQ(taker_.taken_count, 2);
+}
+
+TEST_F(LaneTest, AChunkBehindTheEndOfItsFileIsRefused) {
+  // Also an empty one.
+  for (const std::uint64_t length_bytes : {4096u, 0u}) {
+    taker_.taken_count = 0;
+    CuttingServer server;
+    server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (!frame.has_file_end()) return;
+      v1::Chunks& chunks = *response.mutable_answers(0)->mutable_chunks();
+      const v1::Chunk last = *chunks.chunks().rbegin();
+      v1::Chunk& more = *chunks.add_chunks();
+      more = last;
+      more.set_end_offset(last.end_offset() + length_bytes);
+      if (length_bytes == 0) more.set_check(XXH3_64bits(nullptr, 0));
+    };
+    Start(server);
+    const absl::Status status = SendAll(8192);
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_EQ(taker_.taken_count, 2);
+  }
+}
+
+// Before half of what the server lets be uncommitted has been answered, nobody is pressed.
+TEST_F(LaneTest, WhatIsPendingIsCommittedBeforeTheServersLimit) {
+  CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_uncommitted_chunks(4096);
+  taker_.commits = false;
+  int pressure_count = 0;
+  on_pressure_ = [&] {
+    ++pressure_count;
+    EXPECT_EQ(taker_.taken_count, 2048);
+    lane_->Commit({}, 2048);
+    return absl::OkStatus();
+  };
+  Start(server);
+  for (const std::size_t chunk_count : {2047, 1}) {
+    ASSERT_TRUE(Send(chunk_count * 4096).ok());
+    ASSERT_TRUE(lane_->WaitAnswered().ok());
+    EXPECT_EQ(pressure_count, 0);
+  }
+  ASSERT_TRUE(Send(4096).ok());
+  EXPECT_EQ(pressure_count, 1);
 }
 
 // Pieces of a metadata stream are put together in the order in which they are completed.
@@ -193,6 +252,8 @@ TEST_F(LaneTest, FilesCompleteOneAfterTheOther) {
   const auto first = [&](const FileOutcome&) {
     entered.set_value();
     released.get_future().wait();
+    // Time for whoever does not wait for it.
+    for (int round = 0; round < 1000; ++round) std::this_thread::yield();
     completed.push_back(1);
   };
   absl::Status read_status;
@@ -212,21 +273,15 @@ TEST_F(LaneTest, WhileAnAnswerIsWorkedOffTheStreamKeepsItsPlace) {
   std::atomic<int> empty_count = 0;
   CuttingServer server;
   server.on_empty_message = [&] { ++empty_count; };
-  Start(server);
+  // The server owes the rest, but the agent is the one that is slow.
+  Start(server, std::chrono::milliseconds(0));
   std::promise<void> entered;
   std::promise<void> released;
-  std::size_t left_bytes = 5000;
-  const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
-    const std::size_t count = std::min(span.size(), std::exchange(left_bytes, 0));
-    std::memset(span.data(), 'x', count);
-    return count;
-  };
-  const auto on_complete = [&](const FileOutcome&) {
+  taker_.on_take = [&] {
     entered.set_value();
     released.get_future().wait();
   };
-  absl::Status read_status;
-  ASSERT_TRUE(lane_->SendFile("file", 5000, read, on_complete, read_status).ok());
+  ASSERT_TRUE(Send(1000).ok());
   lane_->Flush();
   entered.get_future().wait();
   const int before_count = empty_count;

@@ -197,6 +197,30 @@ TEST_F(CollectionTest, AnIndexThatNoStoreCanHaveToldIsNotFollowed) {
   EXPECT_GT(index_.epoch, kMaxFollowedEpoch);
 }
 
+// Of a pack that goes, a chunk that is still needed has rotted: what is sound of it must stay.
+TEST_F(CollectionTest, APackWhoseChunksCannotAllBeMovedIsKept) {
+  const SealedPack pack = test_.WritePack({Big('a'), Big('b'), Big('c')});
+  const store::v1::Snapshot lost = test_.WriteSnapshot({{"a", {Big('a')}}});
+  std::vector<std::string> metadata;
+  store::v1::Snapshot kept = test_.Describe({{"b", {Big('b')}}, {"c", {Big('c')}}}, metadata);
+  test_.WritePack(metadata);
+  ASSERT_TRUE(test_.store().WriteSnapshot(kept).ok());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(lost.id()).ok());
+  ChunkIndex packs(test_.store().packs_directory());
+  const std::string path = packs.PackPath(pack.id);
+  std::string bytes = ReadTestFile(path);
+  // In the block of the second chunk.
+  const PackChunk& rotten = pack.footer.chunks[1];
+  const PackBlock& block = pack.footer.blocks[rotten.block_index];
+  bytes[block.offset + block.stored_bytes / 2] ^= 1;
+  WriteTestFile(path, bytes);
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->findings.size(), 1u);
+  EXPECT_NE(report->findings.front().find("its pack is kept"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 // Nor could an index be told of it, in steps that it takes, before long.
 TEST_F(CollectionTest, AnEpochThatNoStoreCanHaveIsRefused) {
   for (const std::uint64_t epoch : {kMaxStoreEpoch + 1, UINT64_MAX}) {

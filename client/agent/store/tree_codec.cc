@@ -116,7 +116,6 @@ class FieldReader {
   const absl::Status& source_status() const { return source_status_; }
   // Where the next field begins, if it is a recipe's.
   RecipePlace PlaceOf(std::uint64_t chunk_count) const {
-    if (rest_.empty()) return {position_.given_count, 0, chunk_count};
     return {position_.given_count - 1, position_.piece_bytes - rest_.size(), chunk_count};
   }
 

@@ -127,12 +127,14 @@ TEST(TreeCodecTest, ALongRecipeIsReadAgainFromItsPlace) {
       entry.node.size_bytes += 100u * chunk;
     }
   }
+  entries.push_back(File("last", 1));
   const std::vector<std::uint8_t> stream = Encode(entries);
   for (const std::size_t piece_bytes : {std::size_t{1}, std::size_t{7}, stream.size()}) {
     TreeReader reader(InPieces(stream, piece_bytes), kDigestBytes, kMaxKept);
+    TreeEntry next;
     for (const TreeEntry& written : entries) {
-      TreeEntry read;
-      ASSERT_TRUE(*reader.Next(read));
+      ASSERT_TRUE(*reader.Next(next));
+      TreeEntry read = next;
       ASSERT_EQ(read.long_recipe.has_value(), written.recipe.size() > kMaxKept);
       if (read.long_recipe.has_value()) {
         EXPECT_TRUE(read.recipe.empty());
