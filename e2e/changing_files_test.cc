@@ -55,13 +55,17 @@ class ChangingFiles : public RoundTrip {
  protected:
   ChangingFiles() { std::filesystem::create_directory(tree_); }
 
-  // Does `change` all the time while a backup runs.
+  // Does `change` all the time while a backup runs; again if a busy machine let none of it happen
+  // while the file was read.
   JsonRun BackUpWhile(const std::function<void()>& change) {
     std::atomic<bool> stop{false};
     std::thread other([&] {
       while (!stop) change();
     });
     JsonRun run = world_.KerfJson({"backup", tree_});
+    for (int tries = 0; tries < 20 && run.exit_code == kOk; ++tries) {
+      run = world_.KerfJson({"backup", tree_});
+    }
     stop = true;
     other.join();
     return run;
@@ -118,15 +122,18 @@ TEST_F(ChangingFiles, OneThatShrinks) {
   WriteText(tree_ + "/shrinking", std::string(20 << 20, 'a'));
   off_t size = 20 << 20;
   const JsonRun run = BackUpWhile([&] {
-    size = std::max<off_t>(size - 4096, 100);
+    // Once it is small it begins anew.
+    size = size > 4096 ? size - 4096 : 20 << 20;
     EXPECT_EQ(truncate((tree_ + "/shrinking").c_str(), size), 0);
   });
   EXPECT_EQ(run.exit_code, kPartial);
   EXPECT_THAT(std::string(run.Only("warning")["path"]), HasSubstr("shrinking"));
   EXPECT_EQ(Restore("latest").exit_code, kOk);
   EXPECT_EQ(ReadText(target_ + tree_ + "/quiet"), "quiet");
+  // What it held, and where it ended just then what the kernel had cleared already.
   const std::string shrinking = ReadText(target_ + tree_ + "/shrinking");
-  EXPECT_EQ(shrinking, std::string(shrinking.size(), 'a'));
+  const std::size_t held_bytes = std::min(shrinking.find_first_not_of('a'), shrinking.size());
+  EXPECT_EQ(shrinking.find_first_not_of('\0', held_bytes), std::string::npos);
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
 }
 
