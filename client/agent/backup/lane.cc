@@ -236,23 +236,41 @@ void Lane::Stop() {
   static_cast<void>(stream_->Wait());
 }
 
-void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) {
-  v1::Commit commit;
-  for (const v1::CommitEntry& entry : entries) *commit.add_entries() = entry;
+template <typename Send>
+void Lane::ForEachPart(std::span<const v1::CommitEntry> entries, const Send& send) const {
+  std::size_t max_count = 0;
   {
     std::lock_guard lock(mutex_);
-    ++commits_sent_;
+    max_count = max_commit_entries_;
   }
-  stream_->Commit(std::move(commit));
+  while (!entries.empty()) {
+    const std::size_t count = std::min(entries.size(), max_count);
+    send(entries.first(count));
+    entries = entries.subspan(count);
+  }
+}
+
+void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) {
+  ForEachPart(entries, [this](std::span<const v1::CommitEntry> part) {
+    v1::Commit commit;
+    for (const v1::CommitEntry& entry : part) *commit.add_entries() = entry;
+    {
+      std::lock_guard lock(mutex_);
+      ++commits_sent_;
+    }
+    stream_->Commit(std::move(commit));
+  });
   std::lock_guard lock(mutex_);
   pending_chunks_ -= std::min(pending_chunks_, resolved_chunks);
   changed_.notify_all();
 }
 
 void Lane::ReportStale(std::span<const v1::CommitEntry> entries) {
-  v1::ReportStale report;
-  for (const v1::CommitEntry& entry : entries) *report.add_entries() = entry;
-  stream_->ReportStale(std::move(report));
+  ForEachPart(entries, [this](std::span<const v1::CommitEntry> part) {
+    v1::ReportStale report;
+    for (const v1::CommitEntry& entry : part) *report.add_entries() = entry;
+    stream_->ReportStale(std::move(report));
+  });
 }
 
 void Lane::OnAnswer(const v1::UploadAnswer& answer) {
@@ -301,6 +319,12 @@ absl::Status Lane::OnOpened(const v1::Opened& opened) {
                                    max_pending_files_, " files that are not committed; the agent ",
                                    "needs limits of at least ", kMinUncommittedChunks, " and ",
                                    kMinUncommittedFiles));
+  }
+  max_commit_entries_ = opened.limits().max_commit_entries();
+  if (max_commit_entries_ < kMinCommitEntries) {
+    return absl::InternalError(Cat("the server takes ", max_commit_entries_,
+                                   " entries in one commit; it must take at least ",
+                                   kMinCommitEntries));
   }
   worker_ = opened.worker();
   opened_ = true;

@@ -34,6 +34,10 @@ struct FileOutcome {
 // index after 60 s and says so.
 inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(120);
 
+// A server must take so many entries in one Commit or ReportStale: each is a message of its own,
+// and one for every chunk or two would cost more than the chunks.
+inline constexpr std::uint64_t kMinCommitEntries = 16;
+
 // SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be called from any.
 // The server is not trusted: what it answers against the protocol, or too late, ends the lane.
 class Lane final : public client::AnswerHandler, public ChunkLane {
@@ -82,6 +86,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // Returns the lane's failure, OK while it works.
   absl::Status Watch();
 
+  // Both send as many frames as the server's limit of entries asks for.
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
   void ReportStale(std::span<const v1::CommitEntry> entries) override;
 
@@ -127,6 +132,9 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // From here on the server owes `what`, until NothingAwaited.
   void Await(const char* what);
   void NothingAwaited() { awaited_ = nullptr; }
+  // Calls `send` with one part of the entries after the other, none larger than the server takes.
+  template <typename Send>
+  void ForEachPart(std::span<const v1::CommitEntry> entries, const Send& send) const;
   template <typename Condition>
   void WaitUntil(std::unique_lock<std::mutex>& lock, const char* what, Condition condition);
   absl::Status Outcome() const;
@@ -153,6 +161,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   std::uint64_t pending_chunks_ = 0;
   std::uint64_t max_pending_chunks_ = 0;
   std::uint64_t max_pending_files_ = 0;
+  std::uint64_t max_commit_entries_ = kMinCommitEntries;
   bool opened_ = false;
   bool ended_ = false;
   absl::Status failure_;

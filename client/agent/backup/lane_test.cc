@@ -8,10 +8,13 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/cpp/channel.h"
 
@@ -19,11 +22,12 @@ namespace kerf::agent {
 namespace {
 
 using client::FakeServer;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kProfile[] = "fastcdc2020:min=2048,avg=8192,max=32768,level=1";
 
-// Takes everything and commits it at once.
+// Takes everything and commits it, by default at once.
 class CommittingTaker final : public ChunkTaker {
  public:
   absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
@@ -31,14 +35,24 @@ class CommittingTaker final : public ChunkTaker {
     ++taken_count;
     on_take();
     if (!commits) return absl::OkStatus();
-    v1::CommitEntry entry;
+    v1::CommitEntry& entry = waiting_.emplace_back();
     entry.set_digest(chunk.digest.bytes.data(), 32);
-    lane.Commit({&entry, 1}, 1);
+    entry.set_locator(Cat("place ", taken_count.load()));
+    if (waiting_.size() < commit_after) return absl::OkStatus();
+    if (reports) lane.ReportStale(waiting_);
+    lane.Commit(waiting_, waiting_.size());
+    waiting_.clear();
     return absl::OkStatus();
   }
   std::atomic<int> taken_count = 0;
   std::function<void()> on_take = [] {};
   bool commits = true;
+  std::size_t commit_after = 1;
+  // Reports what it commits as stale.
+  bool reports = false;
+
+ private:
+  std::vector<v1::CommitEntry> waiting_;
 };
 
 class LaneTest : public testing::Test {
@@ -292,6 +306,44 @@ TEST_F(LaneTest, WhileAnAnswerIsWorkedOffTheStreamKeepsItsPlace) {
   }
   EXPECT_GE(empty_count, before_count + 3);
   released.set_value();
+}
+
+TEST_F(LaneTest, NoCommitAndNoReportHasMoreEntriesThanTheServerTakes) {
+  CuttingServer server;
+  server.opened.mutable_opened()->mutable_limits()->set_max_commit_entries(kMinCommitEntries);
+  std::vector<int> commits;
+  std::vector<int> reports;
+  std::vector<std::string> locators;
+  server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& /*response*/) {
+    if (frame.has_report_stale()) reports.push_back(frame.report_stale().entries_size());
+    if (!frame.has_commit()) return;
+    commits.push_back(frame.commit().entries_size());
+    for (const v1::CommitEntry& entry : frame.commit().entries()) {
+      locators.push_back(entry.locator());
+    }
+  };
+  taker_.commit_after = 2 * kMinCommitEntries + 3;
+  taker_.reports = true;
+  Start(server);
+  const absl::Status status = SendAll(taker_.commit_after * 4096);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(commits, ElementsAre(kMinCommitEntries, kMinCommitEntries, 3));
+  EXPECT_THAT(reports, ElementsAre(kMinCommitEntries, kMinCommitEntries, 3));
+  ASSERT_EQ(locators.size(), taker_.commit_after);
+  EXPECT_EQ(locators.front(), "place 1");
+  EXPECT_EQ(std::set(locators.begin(), locators.end()).size(), taker_.commit_after);
+}
+
+TEST_F(LaneTest, AServerThatTakesHardlyAnyEntriesIsRefused) {
+  for (const std::uint32_t count : {0, 1, static_cast<int>(kMinCommitEntries) - 1}) {
+    CuttingServer server;
+    server.opened.mutable_opened()->mutable_limits()->set_max_commit_entries(count);
+    Start(server);
+    const absl::Status status = SendAll(5000);
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Cat("takes ", count, " entries")));
+  }
+  EXPECT_EQ(taker_.taken_count, 0);
 }
 
 // Otherwise a server could go on for ever with answers to nothing.

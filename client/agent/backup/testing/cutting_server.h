@@ -31,6 +31,7 @@ struct CuttingServer {
     v1::Limits& limits = *answer.mutable_opened()->mutable_limits();
     limits.set_max_uncommitted_chunks(65536);
     limits.set_max_uncommitted_files(16384);
+    limits.set_max_commit_entries(4096);
     return answer;
   }
 
