@@ -1,7 +1,7 @@
 #include "base/toml_config.h"
 
 #include <cstdlib>
-#include <iterator>
+#include <istream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +12,9 @@
 
 namespace kerf {
 namespace {
+
+// Several times what all settings of both programs take.
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 bool IsSetInEnvironment(const CLI::Option& option) {
   const std::string name = option.get_envname();
@@ -32,7 +35,12 @@ class TomlConfig : public CLI::ConfigTOML {
 
   // CLI11 speaks exceptions; the caller of its parse catches them.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    const std::string text{std::istreambuf_iterator<char>(input), {}};
+    std::string text(kMaxConfigBytes + 1, '\0');
+    input.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(input.gcount()));
+    if (text.size() > kMaxConfigBytes) {
+      Refuse(Cat("it has more than ", kMaxConfigBytes, " bytes: that is no file of settings"));
+    }
     const absl::StatusOr<std::vector<TomlEntry>> entries = ParseToml(text);
     if (!entries.ok()) Refuse(MessageOf(entries.status()));
     std::vector<CLI::ConfigItem> settings;

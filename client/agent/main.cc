@@ -62,6 +62,10 @@ bool AsksForJson(int argc, char** argv) {
 std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr) return error.what();
+  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) {
+    const auto path = app.get_config_ptr()->as<std::string>();
+    return Cat("the configuration file cannot be read: ", RefuseUnreadableConfig(path));
+  }
   const std::vector<const CLI::App*> verbs =
       app.get_subcommands([](const CLI::App* verb) { return verb->parsed(); });
   const std::string help =

@@ -1,9 +1,15 @@
 #include "client/agent/cli/config_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/strings.h"
 #include "base/toml_config.h"
+#include "client/agent/cli/context.h"
 
 namespace kerf::agent {
 namespace {
@@ -22,16 +28,33 @@ std::string DefaultConfigPath() {
   return "";
 }
 
+std::string RefuseUnreadableConfig(const std::string& path) {
+  if (path.empty()) return RefuseEmpty(path);
+  struct stat info{};
+  // Not opened: of a pipe that would be seen.
+  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
+    return Cat(path, ": ", std::strerror(errno));
+  }
+  return S_ISDIR(info.st_mode) ? Cat(path, " is a folder: name the file in it") : "";
+}
+
 void AddConfigFile(CLI::App& app) {
   app.config_formatter(MakeTomlConfig(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
-  const char* path = std::getenv(kConfigVariable);
-  const bool given = path != nullptr && *path != '\0';
-  // A file that is named must be there.
-  app.set_config("--config", given ? path : DefaultConfigPath(),
+  const char* variable = std::getenv(kConfigVariable);
+  const bool given = variable != nullptr && *variable != '\0';
+  const std::string path = given ? variable : DefaultConfigPath();
+  // CLI11 goes on without a file that it cannot read unless the file is required.
+  struct stat info{};
+  const bool required = given || (!path.empty() && (stat(path.c_str(), &info) == 0 ||
+                                                    (errno != ENOENT && errno != ENOTDIR)));
+  app.set_config("--config", path,
                  "Settings as TOML: flags by their long names, those of one verb in its table",
-                 given)
+                 required)
       ->envname(kConfigVariable)
+      // At once: CLI11 reads the file before it checks anything else.
+      ->trigger_on_parse()
+      ->check(RefuseUnreadableConfig, "")
       ->type_name("FILE");
 }
 

@@ -9,7 +9,11 @@ namespace kerf::agent {
 // $XDG_CONFIG_HOME/kerf/config.toml or ~/.config/kerf/config.toml; empty if neither is known.
 std::string DefaultConfigPath();
 
+// Why `path` cannot be read as a configuration file; empty if it can.
+std::string RefuseUnreadableConfig(const std::string& path);
+
 // Adds --config (KERF_CONFIG), as base/toml_config.h reads it, to `app`, once all verbs are there.
+// A file that is named must be there; the default one need not, but if it is there it counts.
 void AddConfigFile(CLI::App& app);
 
 }  // namespace kerf::agent
