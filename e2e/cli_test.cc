@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "base/strings.h"
@@ -178,6 +179,44 @@ TEST_F(Cli, NoStoreAndNoServer) {
   EXPECT_THAT(world_.Kerf({"ping", "--server", "127.0.0.1:1"}).err, HasSubstr("refused"));
 }
 
+// Everything below `folder`, with its content and the time of its last change.
+std::map<std::string, std::string> ContentOf(const std::string& folder) {
+  std::map<std::string, std::string> content;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const auto ticks = entry.last_write_time().time_since_epoch().count();
+    content[entry.path()] = Cat(ticks, entry.is_regular_file() ? ReadText(entry.path()) : "");
+  }
+  return content;
+}
+
+TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
+  world_.StartServer();
+  MakeFiles();
+  world_.Backup({"tree"});
+  world_.Backup({"tree"});
+  std::string config = ReadText(world_.store() + "/config");
+  config[8] = 2;
+  WriteText(world_.store() + "/config", config);
+  const auto before = ContentOf(world_.store());
+  for (const auto& arguments : Verbs()) {
+    const std::string& verb = arguments[0];
+    if (verb == "chunk" || verb == "completion" || verb == "ping" || verb == "bench") continue;
+    const JsonRun run = world_.KerfJson(arguments);
+    EXPECT_EQ(run.exit_code, kFailure) << verb;
+    EXPECT_EQ(run.messages.size(), 1u) << verb;
+    EXPECT_EQ(run.Only("error")["code"], "FAILED_PRECONDITION") << verb;
+    EXPECT_THAT(std::string(run.Only("error")["message"]),
+                AllOf(HasSubstr(world_.store() + "/config"), HasSubstr("version 2"),
+                      HasSubstr("a newer kerf wrote it; use that one")))
+        << verb;
+    EXPECT_EQ(ContentOf(world_.store()), before) << verb;
+  }
+  EXPECT_FALSE(std::filesystem::exists(world_ / "out"));
+  config[8] = 1;
+  WriteText(world_.store() + "/config", config);
+  EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
+}
+
 TEST_F(Cli, EveryVerbSpeaksJson) {
   world_.StartServer();
   MakeFiles();
@@ -218,6 +257,32 @@ TEST_F(Cli, EveryVerbSpeaksJson) {
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_EQ(run.exit_code, kOk) << arguments[0];
     EXPECT_FALSE(run.messages.empty()) << arguments[0];
+  }
+}
+
+TEST_F(Cli, SmallBackupsLeaveFewPacksOnceTheyAreCollected) {
+  world_.StartServer();
+  MakeFiles();
+  std::vector<std::string> snapshots;
+  for (int day = 0; day < 5; ++day) {
+    WriteText(world_ / "tree/new", Cat("of day ", day));
+    snapshots.push_back(world_.Backup({"tree"})["snapshot"]);
+  }
+  const std::uint64_t before = world_.KerfJson({"stats"}).Only("summary")["packs"];
+  EXPECT_GE(before, 8u);
+  EXPECT_EQ(world_.KerfJson({"gc", "--dry-run"}).Only("summary")["merged_packs"], before);
+  EXPECT_EQ(world_.KerfJson({"stats"}).Only("summary")["packs"], before);
+  EXPECT_EQ(world_.KerfJson({"gc"}).Only("summary")["merged_packs"], before);
+  EXPECT_EQ(world_.KerfJson({"stats"}).Only("summary")["packs"], 1);
+  EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
+  // The server knows the new places.
+  const nlohmann::json again = world_.Backup({"tree", "--force"});
+  EXPECT_EQ(again["new_chunks"], 0);
+  EXPECT_EQ(again["stale_chunks"], 0);
+  for (int day = 0; day < 5; ++day) {
+    const std::string target = Cat("out-", day);
+    EXPECT_EQ(world_.Kerf({"restore", snapshots[day], "--target", target}).exit_code, kOk);
+    EXPECT_EQ(ReadText(world_ / (target + (world_ / "tree/new"))), Cat("of day ", day));
   }
 }
 

@@ -28,6 +28,13 @@ std::string FormatCount(std::uint64_t value) {
   return digits;
 }
 
+std::string FormatCounted(std::uint64_t value, std::string_view noun) {
+  const std::string count = FormatCount(value);
+  if (value == 1) return Cat(count, " ", noun);
+  if (noun.ends_with('y')) return Cat(count, " ", noun.substr(0, noun.size() - 1), "ies");
+  return Cat(count, " ", noun, "s");
+}
+
 std::string FormatDuration(double seconds) {
   const auto total = static_cast<std::uint64_t>(std::max(0.0, seconds));
   if (total >= 3600) {

@@ -34,6 +34,9 @@ std::string FormatDuration(double seconds);
 // "1,234,567".
 std::string FormatCount(std::uint64_t value);
 
+// "1 entry", "1,234 entries".
+std::string FormatCounted(std::uint64_t value, std::string_view noun);
+
 // Several times a second on a terminal; otherwise a line or an object now and then. Ends when it is
 // destroyed, and takes its line away.
 class ProgressDisplay {

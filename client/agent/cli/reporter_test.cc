@@ -41,6 +41,9 @@ TEST(ProgressDisplay, FormatsForPeople) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatCounted(0, "pack"), "0 packs");
+  EXPECT_EQ(FormatCounted(1, "entry"), "1 entry");
+  EXPECT_EQ(FormatCounted(1234, "entry"), "1,234 entries");
   EXPECT_EQ(FormatDuration(7), "0:07");
   EXPECT_EQ(FormatDuration(3725), "1:02:05");
   ProgressState state;

@@ -138,6 +138,7 @@ absl::Status ChunkIndex::MakeNamesDurable(const std::vector<PackId>& ids) const 
 void ChunkIndex::Remove(const absl::flat_hash_set<std::string>& names) {
   const std::vector<std::shared_ptr<const KnownPack>> packs = std::move(slots_);
   rows_.clear();
+  earlier_.clear();
   slots_.clear();
   slot_of_.clear();
   for (const auto& pack : packs) {
@@ -154,6 +155,7 @@ void ChunkIndex::Insert(std::shared_ptr<const KnownPack> pack) {
   for (std::uint32_t index = 0; index < count; ++index) {
     const auto [row, inserted] = rows_.insert({slot, index});
     if (inserted) continue;
+    earlier_.emplace(KeyOf({slot, index}), *row);
     rows_.erase(row);
     rows_.insert({slot, index});
   }
@@ -170,16 +172,18 @@ std::optional<ChunkPlace> ChunkIndex::Locate(const Digest& digest) const {
   std::shared_lock lock(mutex_);
   const auto row = rows_.find(digest);
   if (row == rows_.end()) return std::nullopt;
-  return ChunkPlace{slots_[row->slot], row->chunk_index};
+  return PlaceOf(*row);
 }
 
 std::vector<ChunkPlace> ChunkIndex::LocateAll(const Digest& digest) const {
+  std::shared_lock lock(mutex_);
   std::vector<ChunkPlace> places;
-  for (const std::shared_ptr<const KnownPack>& pack : packs()) {
-    const std::vector<PackChunk>& chunks = pack->footer.chunks;
-    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-      if (chunks[index].digest == digest) places.push_back({pack, index});
-    }
+  const auto last = rows_.find(digest);
+  if (last == rows_.end()) return places;
+  places.push_back(PlaceOf(*last));
+  for (auto row = earlier_.find(KeyOf(*last)); row != earlier_.end();
+       row = earlier_.find(KeyOf(row->second))) {
+    places.push_back(PlaceOf(row->second));
   }
   return places;
 }

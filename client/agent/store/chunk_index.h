@@ -75,7 +75,7 @@ class ChunkIndex {
   // One of the places, if there are several.
   std::optional<ChunkPlace> Locate(const Digest& digest) const;
 
-  // All of them, at the cost of a look into every footer.
+  // All of them, the one that Locate gives first.
   std::vector<ChunkPlace> LocateAll(const Digest& digest) const;
 
   std::vector<std::shared_ptr<const KnownPack>> packs() const;
@@ -112,6 +112,10 @@ class ChunkIndex {
   absl::Status MakeNamesDurable(const std::vector<PackId>& ids) const;
   void Insert(std::shared_ptr<const KnownPack> pack);
   void Remove(const absl::flat_hash_set<std::string>& names);
+  ChunkPlace PlaceOf(const Row& row) const { return {slots_[row.slot], row.chunk_index}; }
+  static std::uint64_t KeyOf(const Row& row) {
+    return std::uint64_t{row.slot} << 32 | row.chunk_index;
+  }
 
   const std::string packs_directory_;
   const SeenPacks seen_;
@@ -119,7 +123,10 @@ class ChunkIndex {
   mutable std::shared_mutex mutex_;
   std::vector<std::shared_ptr<const KnownPack>> slots_;
   absl::flat_hash_map<std::string, std::uint32_t> slot_of_;
+  // Of each chunk the copy that came last.
   absl::flat_hash_set<Row, RowHash, RowEqual> rows_;
+  // By the KeyOf a copy: the one that came before it. Chunks with one copy take nothing here.
+  absl::flat_hash_map<std::uint64_t, Row> earlier_;
   std::vector<DamagedPack> damaged_;
 };
 

@@ -5,9 +5,15 @@
 
 #include <atomic>
 #include <filesystem>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <thread>
 
+#include "base/random.h"
 #include "base/strings.h"
+#include "base/test_seed.h"
 #include "client/agent/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -47,6 +53,48 @@ TEST_F(ChunkIndexTest, OfTwoCopiesTheOneThatCameLastIsGiven) {
   // It is the same pack when it is found in the directory.
   ASSERT_TRUE(index_.Refresh().ok());
   EXPECT_EQ(index_.packs().size(), 2u);
+}
+
+TEST_F(ChunkIndexTest, FindsAllCopiesWhateverComesAndGoes) {
+  Random random(TestSeed());
+  std::map<PackId, std::vector<std::string>> packs;
+  for (int round = 0; round < 200; ++round) {
+    if (!packs.empty() && random.OneIn(3)) {
+      auto gone = packs.begin();
+      std::advance(gone, static_cast<std::ptrdiff_t>(random.Below(packs.size())));
+      std::filesystem::remove(index_.PackPath(gone->first));
+      packs.erase(gone);
+      ASSERT_TRUE(index_.Refresh().ok());
+    } else {
+      std::vector<std::string> chunks;
+      for (std::uint64_t count = random.Between(1, 6); count > 0; --count) {
+        // At times twice in one pack.
+        chunks.push_back(Cat("chunk ", random.Below(8)));
+      }
+      SealedPack pack = store_.WritePack(chunks);
+      packs[pack.id] = chunks;
+      index_.AddPack(std::move(pack));
+    }
+    for (int number = 0; number < 8; ++number) {
+      const std::string chunk = Cat("chunk ", number);
+      std::multiset<std::string> expected;
+      for (const auto& [id, chunks] : packs) {
+        for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+          if (chunks[index] == chunk) expected.insert(EncodeLocator(id, index));
+        }
+      }
+      std::multiset<std::string> found;
+      for (const ChunkPlace& place : index_.LocateAll(RefOf(chunk).digest)) {
+        found.insert(place.locator());
+      }
+      ASSERT_EQ(found, expected) << "round " << round;
+      const std::optional<ChunkPlace> first = index_.Locate(RefOf(chunk).digest);
+      ASSERT_EQ(first.has_value(), !expected.empty());
+      if (first.has_value()) {
+        EXPECT_EQ(first->locator(), index_.LocateAll(RefOf(chunk).digest).front().locator());
+      }
+    }
+  }
 }
 
 TEST_F(ChunkIndexTest, ADamagedPackIsListedAndTheOthersAreRead) {

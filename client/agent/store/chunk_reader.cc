@@ -11,6 +11,12 @@
 #include "client/agent/store/durable_file.h"
 
 namespace kerf::agent {
+namespace {
+
+// Damaged blocks that a shard remembers; those beyond are read again for each chunk.
+constexpr std::size_t kMaxDamagedBlocks = 4096;
+
+}  // namespace
 
 ChunkReader::ChunkReader(ChunkIndex& index, const Options& options)
     : index_(index), options_(options) {}
@@ -19,7 +25,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
   std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
   if (place.has_value()) {
     absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
-    if (absl::IsDataLoss(bytes.status())) return ReadOther(bytes.status(), chunk);
+    if (absl::IsDataLoss(bytes.status())) return ReadOther(*place, bytes.status(), chunk);
     // A collection may have moved the chunk to another pack.
     if (!absl::IsNotFound(bytes.status())) return bytes;
   }
@@ -29,13 +35,15 @@ absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
     return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
   }
   absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
-  return absl::IsDataLoss(bytes.status()) ? ReadOther(bytes.status(), chunk) : bytes;
+  return absl::IsDataLoss(bytes.status()) ? ReadOther(*place, bytes.status(), chunk) : bytes;
 }
 
 // Several packs may hold the chunk, and one of them may be sound.
-absl::StatusOr<ChunkBytes> ChunkReader::ReadOther(const absl::Status& damage,
+absl::StatusOr<ChunkBytes> ChunkReader::ReadOther(const ChunkPlace& tried,
+                                                  const absl::Status& damage,
                                                   const ChunkRef& chunk) {
   for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
+    if (place.pack == tried.pack && place.chunk_index == tried.chunk_index) continue;
     absl::StatusOr<ChunkBytes> bytes = ReadAt(place, chunk);
     if (bytes.ok()) return bytes;
   }
@@ -69,6 +77,9 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
       shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
       return found->second->block;
     }
+    if (const auto found = shard.damaged.find(key); found != shard.damaged.end()) {
+      return found->second;
+    }
     if (shard.loading.insert(key).second) break;
     shard.loaded.wait(lock);
   }
@@ -77,6 +88,9 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
   lock.lock();
   shard.loading.erase(key);
   if (block.ok()) Keep(shard, key, *block);
+  if (absl::IsDataLoss(block.status()) && shard.damaged.size() < kMaxDamagedBlocks) {
+    shard.damaged.emplace(key, block.status());
+  }
   shard.loaded.notify_all();
   return block;
 }

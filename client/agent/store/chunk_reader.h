@@ -70,12 +70,15 @@ class ChunkReader {
     std::condition_variable loaded;
     // Blocks that a thread is reading: others wait for it.
     absl::flat_hash_set<std::string> loading;
+    // Blocks that cannot be decompressed: each is read once, not once for each chunk in it.
+    absl::flat_hash_map<std::string, absl::Status> damaged;
     std::list<Cached> recent;
     absl::flat_hash_map<std::string, std::list<Cached>::iterator> by_key;
     std::uint64_t size_bytes = 0;
   };
 
-  absl::StatusOr<ChunkBytes> ReadOther(const absl::Status& damage, const ChunkRef& chunk);
+  absl::StatusOr<ChunkBytes> ReadOther(const ChunkPlace& tried, const absl::Status& damage,
+                                       const ChunkRef& chunk);
   absl::StatusOr<Block> GetBlock(const ChunkPlace& place);
   absl::StatusOr<Block> LoadBlock(const ChunkPlace& place);
   void Keep(Shard& shard, const std::string& key, const Block& block) const;

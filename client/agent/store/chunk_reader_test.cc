@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <latch>
 #include <thread>
@@ -28,11 +29,11 @@ class ChunkReaderTest : public testing::Test {
   ChunkReaderTest() : index_(store_.store().packs_directory()) {}
 
   // Flips a bit in the middle of the chunk's only block.
-  void Damage(const SealedPack& pack) {
+  void Damage(const SealedPack& pack) { Damage(pack, pack.footer.blocks.front().stored_bytes / 2); }
+  void Damage(const SealedPack& pack, std::uint32_t position) {
     const std::string path = index_.PackPath(pack.id);
     std::string bytes = ReadTestFile(path);
-    const PackBlock& block = pack.footer.blocks.front();
-    char& byte = bytes[block.offset + block.stored_bytes / 2];
+    char& byte = bytes[pack.footer.blocks.front().offset + position];
     byte = static_cast<char>(byte ^ 1);
     WriteTestFile(path, bytes);
   }
@@ -116,6 +117,48 @@ TEST_F(ChunkReaderTest, OfADamagedCopyAndASoundOneTheSoundOneIsRead) {
   Damage(second);
   ChunkReader none(index_, ChunkReader::Options());
   EXPECT_TRUE(absl::IsDataLoss(none.Read(RefOf(chunk)).status()));
+}
+
+TEST_F(ChunkReaderTest, ADamagedBlockIsReadOnceForAllOfItsChunks) {
+  std::vector<std::string> chunks;
+  for (int number = 0; number < 8; ++number) {
+    chunks.push_back(Cat("chunk ", number, std::string(20, 'a')));
+  }
+  const SealedPack pack = store_.WritePack(chunks);
+  ASSERT_EQ(pack.footer.blocks.size(), 1u);
+  ASSERT_TRUE(pack.footer.blocks.front().compressed) << "damage must show at once";
+  // The magic of the frame.
+  Damage(pack, 0);
+  const std::string pack_name = PackIdToHex(pack.id);
+  for (const std::string& chunk : chunks) {
+    const absl::Status status = Read(chunk).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_NE(MessageOf(status).find(pack_name), std::string_view::npos) << status;
+  }
+  EXPECT_EQ(reader_.loaded_block_count(), 1u);
+}
+
+// Each chunk of a large store is damaged: looking for its other copies must not cost a look at all
+// chunks. Of the processor's time, which the load of the machine does not change much.
+TEST_F(ChunkReaderTest, DamageEverywhereCostsNoMoreThanThereIs) {
+  constexpr std::uint32_t kChunkCount = 60'000;
+  constexpr double kMaxSeconds = 5;
+  SealedPack pack;
+  pack.id = *ParsePackId(RandomHex());
+  pack.footer.blocks = {{kPackHeaderBytes, 1, 1, false}};
+  for (std::uint32_t number = 0; number < kChunkCount; ++number) {
+    PackChunk& chunk = pack.footer.chunks.emplace_back();
+    chunk.digest = RefOf(Cat(number)).digest;
+    chunk.length_bytes = 1;
+  }
+  const std::vector<PackChunk> chunks = pack.footer.chunks;
+  index_.AddPack(std::move(pack));
+  const std::clock_t start = std::clock();
+  for (const PackChunk& chunk : chunks) {
+    // Not of the length that the recipe has.
+    ASSERT_TRUE(absl::IsDataLoss(reader_.Read({chunk.digest, 2}).status()));
+  }
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, kMaxSeconds);
 }
 
 TEST_F(ChunkReaderTest, ABlockThatManyThreadsWantIsDecompressedOnce) {

@@ -73,6 +73,8 @@ class Collection {
     std::size_t pack_index = 0;
     // It had live chunks when all roots had been read.
     bool has_live = false;
+    // It goes because it is small.
+    bool is_merge = false;
     // A chunk of it could not be moved: it stays.
     bool keep = false;
   };
@@ -117,6 +119,7 @@ class Collection {
   // Checked snapshots that have been marked; they never change.
   absl::flat_hash_set<std::string> marked_;
   std::vector<Target> targets_;
+  absl::flat_hash_set<const KnownPack*> target_packs_;
   // Packs that hold what was moved.
   std::vector<SealedPack> moved_;
   CollectionReport report_;
@@ -231,6 +234,8 @@ absl::Status Collection::MarkRoots() {
   if (!roots.checked.damaged.empty() || !roots.pending.damaged.empty()) {
     const DamagedSnapshot& damaged = roots.checked.damaged.empty() ? roots.pending.damaged.front()
                                                                    : roots.checked.damaged.front();
+    // Of a newer kerf: nobody should remove that.
+    if (absl::IsFailedPrecondition(damaged.status)) return damaged.status;
     return absl::FailedPreconditionError(Cat("what a damaged snapshot references is unknown (",
                                              MessageOf(damaged.status), "); remove the file ",
                                              damaged.path, " if it is not needed"));
@@ -261,6 +266,7 @@ void Collection::ChooseTargets() {
   for (const DamagedPack& damaged : index_.damaged()) {
     report_.findings.push_back(Cat(MessageOf(damaged.status), " (left as it is)"));
   }
+  std::vector<std::size_t> small;
   for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
     const KnownPack& pack = marks_->pack(pack_index);
     report_.stored_bytes_before += pack.file_bytes;
@@ -268,9 +274,16 @@ void Collection::ChooseTargets() {
     const bool all_live = live_count == pack.footer.chunks.size();
     const double waste_ratio = marks_->DeadBytes(pack_index) / static_cast<double>(pack.file_bytes);
     if (live_count == 0 || (!all_live && waste_ratio > options_.max_waste_ratio)) {
-      targets_.push_back({pack_index, live_count > 0, false});
+      targets_.push_back({pack_index, live_count > 0});
+    } else if (pack.file_bytes < options_.small_pack_bytes &&
+               pack.footer.chunks.size() < options_.small_pack_chunks) {
+      small.push_back(pack_index);
     }
   }
+  if (small.size() >= options_.min_merged_packs) {
+    for (const std::size_t pack_index : small) targets_.push_back({pack_index, true, true});
+  }
+  for (const Target& target : targets_) target_packs_.insert(&marks_->pack(target.pack_index));
   std::sort(targets_.begin(), targets_.end(), [this](const Target& a, const Target& b) {
     return marks_->pack(a.pack_index).id < marks_->pack(b.pack_index).id;
   });
@@ -322,11 +335,7 @@ bool Collection::OtherCopyIsSound(const PackChunk& chunk) {
   return !absl::IsDataLoss(reader_.ReadAt(*place, {chunk.digest, chunk.length_bytes}).status());
 }
 
-bool Collection::IsTarget(const KnownPack& pack) const {
-  return std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
-    return &marks_->pack(target.pack_index) == &pack;
-  });
-}
+bool Collection::IsTarget(const KnownPack& pack) const { return target_packs_.contains(&pack); }
 
 absl::Status Collection::MoveChunks(PackWriter& writer) {
   for (Target& target : targets_) {
@@ -339,9 +348,13 @@ absl::Status Collection::MoveChunks(PackWriter& writer) {
       const absl::StatusOr<ChunkBytes> bytes =
           reader_.Read({chunks[index].digest, chunks[index].length_bytes});
       if (absl::IsDataLoss(bytes.status())) {
+        // Once for each pack. The rest of it is moved all the same: of a chunk that is damaged here
+        // and sound in another pack that goes, this is the only reading.
+        if (!target.keep) {
+          report_.findings.push_back(Cat(MessageOf(bytes.status()), " (its pack is kept)"));
+        }
         target.keep = true;
-        report_.findings.push_back(Cat(MessageOf(bytes.status()), " (its pack is kept)"));
-        break;
+        continue;
       }
       if (!bytes.ok()) return bytes.status();
       KERF_RETURN_IF_ERROR(writer.Add(chunks[index].digest, bytes->bytes()));
@@ -457,6 +470,7 @@ absl::Status Collection::Delete(bool with_live) {
     if (!status.ok() && !absl::IsNotFound(status)) return status;
     ++report_.deleted_pack_count;
     if (with_live) ++report_.rewritten_pack_count;
+    if (target.is_merge) ++report_.merged_pack_count;
     report_.stored_bytes_after -= pack.file_bytes;
   }
   return absl::OkStatus();
@@ -519,6 +533,7 @@ absl::StatusOr<CollectionReport> Collection::Run() {
       const KnownPack& pack = marks_->pack(target.pack_index);
       ++report_.deleted_pack_count;
       if (target.has_live) ++report_.rewritten_pack_count;
+      if (target.is_merge) ++report_.merged_pack_count;
       report_.condemned_chunk_count +=
           pack.footer.chunks.size() - marks_->live_count(target.pack_index);
       report_.stored_bytes_after -=

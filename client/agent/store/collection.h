@@ -61,10 +61,25 @@ enum class CollectionStep {
   kPlanRemoved,
 };
 
+// A quarter of what seals a pack (PackWriterOptions): what is merged is no longer small.
+inline constexpr std::uint64_t kSmallPackBytes = std::uint64_t{16} << 20;
+inline constexpr std::size_t kSmallPackChunks = std::size_t{1} << 16;
+// Four backups of files and metadata.
+inline constexpr std::size_t kMinMergedPacks = 8;
+
 struct CollectionOptions {
   // A pack is rewritten if more than this share of its stored bytes is dead. At 0 any waste is
   // removed.
   double max_waste_ratio = 0.2;
+  // Every backup seals packs of its own, however small: one whose file is smaller than this and
+  // that lists fewer chunks than this is small. As soon as there are so many small packs they are
+  // rewritten, all together, into large ones. So a chunk is copied again only while the packs that
+  // it lies in are small, and a store that is collected now and then keeps fewer small packs than
+  // that.
+  std::uint64_t small_pack_bytes = kSmallPackBytes;
+  std::size_t small_pack_chunks = kSmallPackChunks;
+  // At least 2: one pack alone would be rewritten for ever.
+  std::size_t min_merged_packs = kMinMergedPacks;
   // Says what would be done and does nothing.
   bool dry_run = false;
   // Of the packs that hold what is moved.
@@ -90,6 +105,8 @@ struct CollectionReport {
   std::uint64_t deleted_pack_count = 0;
   // Of them, those that had live chunks.
   std::uint64_t rewritten_pack_count = 0;
+  // Of those, the ones that were small and nothing else.
+  std::uint64_t merged_pack_count = 0;
   std::uint64_t moved_bytes = 0;
   // Pack files before and after.
   std::uint64_t stored_bytes_before = 0;

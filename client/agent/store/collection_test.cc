@@ -1,16 +1,20 @@
 // Single collections on small stores; collection_sim_test.cc has what happens beside them.
 #include "client/agent/store/collection.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <utime.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/agent/store/chunk_reader.h"
 #include "client/agent/store/collection_plan.h"
 #include "client/agent/store/pending.h"
 #include "client/agent/store/testing/disk_hook.h"
@@ -18,6 +22,10 @@
 
 namespace kerf::agent {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Remembers what it was told.
 class PlainIndex final : public CollectionIndex {
@@ -54,10 +62,13 @@ class PlainIndex final : public CollectionIndex {
   std::map<Digest, std::string> locators;
 };
 
+constexpr char kLetters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
+
 class CollectionTest : public testing::Test {
  protected:
   absl::StatusOr<CollectionReport> Collect(double max_waste_ratio = 0) {
     options_.max_waste_ratio = max_waste_ratio;
+    options_.min_merged_packs = min_merged_packs_;
     options_.thread_count = 1;
     return CollectGarbage(test_.store(), index_, options_);
   }
@@ -79,6 +90,8 @@ class CollectionTest : public testing::Test {
   TestStore test_{folder_.path()};
   PlainIndex index_;
   CollectionOptions options_;
+  // Few tests are about it, and all packs here are small.
+  std::size_t min_merged_packs_ = 1000;
 };
 
 std::string Big(char letter) {
@@ -133,6 +146,127 @@ TEST_F(CollectionTest, APackIsRewrittenOnlyForEnoughWaste) {
   EXPECT_LT(report->moved_bytes, Big('b').size() + Big('a').size());
   ExpectIndexTrue();
   EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+// Their metadata is partly the same, so that some packs have redundant chunks.
+constexpr double kMuchWaste = 0.9;
+
+TEST_F(CollectionTest, SmallPacksAreMergedWhenEnoughHaveCome) {
+  min_merged_packs_ = 6;
+  for (const char letter : {'a', 'b', 'c', 'd', 'e'}) {
+    test_.WriteSnapshot({{std::string(1, letter), {Big(letter)}}});
+  }
+  index_.CommitAll(test_.store());
+  auto report = Collect(kMuchWaste);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->deleted_pack_count, 0u) << "there are five";
+  const std::vector<std::string> before = test_.PackFiles();
+
+  test_.WriteSnapshot({{"f", {Big('f')}}});
+  index_.CommitAll(test_.store());
+  options_.dry_run = true;
+  report = Collect(kMuchWaste);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->merged_pack_count, 6u);
+  EXPECT_EQ(test_.PackFiles().size(), 6u);
+  options_.dry_run = false;
+  report = Collect(kMuchWaste);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->merged_pack_count, 6u);
+  EXPECT_EQ(report->rewritten_pack_count, 6u);
+  EXPECT_EQ(report->condemned_chunk_count, 0u);
+  ASSERT_EQ(test_.PackFiles().size(), 1u);
+  EXPECT_EQ(std::filesystem::file_size(test_.PackFiles().front()), report->stored_bytes_after);
+  for (const std::string& path : before) EXPECT_FALSE(std::filesystem::exists(path));
+  ExpectIndexTrue();
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('f')).digest));
+  EXPECT_TRUE(test_.RestoreAll().ok());
+
+  // What was merged is left alone until enough has come again.
+  report = Collect(kMuchWaste);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->deleted_pack_count, 0u);
+  EXPECT_EQ(report->moved_bytes, 0u);
+}
+
+TEST_F(CollectionTest, PacksThatAreLargeOrListManyChunksAreNotMerged) {
+  min_merged_packs_ = 2;
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  test_.WriteSnapshot({{"b", {Big('b'), Big('c'), Big('d'), Big('e'), Big('f')}}});
+  test_.WriteSnapshot({{"g", {Big('g')}}});
+  ChunkIndex packs(test_.store().packs_directory());
+  ASSERT_TRUE(packs.Refresh().ok());
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::size_t> counts;
+  for (const auto& pack : packs.packs()) {
+    sizes.push_back(pack->file_bytes);
+    counts.push_back(pack->footer.chunks.size());
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::sort(counts.begin(), counts.end());
+  for (const auto& [bytes, chunks, merged_count] :
+       std::vector<std::tuple<std::uint64_t, std::size_t, std::uint64_t>>{
+           {sizes[0], 1000, 0},
+           {sizes[2], counts[0], 0},
+           {sizes[2], 1000, 2},
+           {1 << 20, counts[2], 2}}) {
+    options_.dry_run = true;
+    options_.small_pack_bytes = bytes;
+    options_.small_pack_chunks = chunks;
+    const auto report = Collect(kMuchWaste);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->merged_pack_count, merged_count) << bytes << " " << chunks;
+  }
+}
+
+TEST_F(CollectionTest, ASmallPackWithADamagedChunkStays) {
+  min_merged_packs_ = 4;
+  const ChunkIndex packs(test_.store().packs_directory());
+  std::string noise(500, '\0');
+  Random random(TestSeed());
+  for (char& byte : noise) byte = static_cast<char>(random.Below(256));
+  const SealedPack bad = test_.WritePack({noise});
+  std::vector<std::string> metadata;
+  store::v1::Snapshot snapshot = test_.Describe({{"bad", {noise}}}, metadata);
+  test_.WritePack(metadata);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  test_.WriteSnapshot({{"b", {Big('b')}}});
+  const std::string path = packs.PackPath(bad.id);
+  std::string bytes = ReadTestFile(path);
+  bytes[bad.footer.blocks.front().offset + 20] ^= 1;
+  WriteTestFile(path, bytes);
+  for (int round = 0; round < 3; ++round) {
+    const auto report = Collect(kMuchWaste);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->findings.size(), round == 0 ? 1u : 0u) << "and does not come again";
+    EXPECT_EQ(ReadTestFile(path), bytes) << "what is left of it may still be of use";
+    EXPECT_EQ(test_.PackFiles().size(), 2u);
+  }
+}
+
+// A reader that knows the old packs only finds everything in the new ones.
+TEST_F(CollectionTest, WhoReadsMeanwhileFollows) {
+  min_merged_packs_ = 2;
+  std::vector<std::string> contents;
+  for (const char letter : kLetters) {
+    contents.push_back(Big(letter));
+    test_.WriteSnapshot({{std::string(1, letter), {contents.back()}}});
+  }
+  ChunkIndex packs(test_.store().packs_directory());
+  ASSERT_TRUE(packs.Refresh().ok());
+  int step_count = 0;
+  options_.on_step = [&](CollectionStep /*step*/) {
+    ++step_count;
+    ChunkReader reader(packs, ChunkReader::Options());
+    for (const std::string& content : contents) {
+      EXPECT_TRUE(reader.Read(RefOf(content)).ok()) << "step " << step_count;
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect(kMuchWaste).ok());
+  EXPECT_EQ(test_.PackFiles().size(), 1u);
+  EXPECT_EQ(packs.packs().size(), 1u);
 }
 
 TEST_F(CollectionTest, ADryRunDoesNothing) {
@@ -255,6 +389,33 @@ TEST_F(CollectionTest, ASnapshotThatCannotBeReadStopsIt) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
 }
 
+TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
+  const store::v1::Snapshot kept = test_.WriteSnapshot({{"a", {Big('a')}}});
+  const store::v1::Snapshot forgotten = test_.WriteSnapshot({{"b", {Big('b')}}});
+  ASSERT_TRUE(test_.store().RemoveSnapshot(forgotten.id()).ok());
+  ASSERT_TRUE(WriteCollectionPlan(test_.store().plan_path(), test_.store().temporary_directory(),
+                                  CollectionPlan())
+                  .ok());
+  const std::vector<std::string> packs = test_.PackFiles();
+  for (const std::string& path :
+       {test_.directory() + "/epoch", test_.store().plan_path(),
+        Store::SnapshotPath(test_.store().snapshots_directory(), kept.id())}) {
+    const std::string good = ReadTestFile(path);
+    std::string newer = good;
+    newer[8] = 2;
+    WriteTestFile(path, newer);
+    const absl::Status status = Collect().status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(MessageOf(status)),
+                AllOf(HasSubstr(path), HasSubstr("a newer kerf wrote it; use that one"),
+                      Not(HasSubstr("remove"))));
+    EXPECT_EQ(ReadTestFile(path), newer);
+    EXPECT_EQ(test_.PackFiles(), packs);
+    WriteTestFile(path, good);
+  }
+  EXPECT_TRUE(Collect().ok());
+}
+
 TEST_F(CollectionTest, ADirectoryThatCannotBeListedStopsIt) {
   test_.WriteSnapshot({{"a", {Big('a')}}});
   hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kListDirectory, "/snapshots",
@@ -281,8 +442,6 @@ TEST_F(CollectionTest, OldFilesOfDeadAgentsGo) {
 }
 
 // Of two copies, a collection keeps the one whose pack comes last, and ids are random: many pairs.
-constexpr char kLetters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
-
 TEST_F(CollectionTest, ARedundantCopyStaysWhenTheOtherOneHasRotted) {
   const ChunkIndex packs(test_.store().packs_directory());
   for (const char letter : kLetters) {
@@ -298,6 +457,42 @@ TEST_F(CollectionTest, ARedundantCopyStaysWhenTheOtherOneHasRotted) {
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
   }
+}
+
+// The pack with the damage is kept for a chunk that is lost; another chunk in it is not.
+TEST_F(CollectionTest, TheSoundCopyOfAChunkInADamagedPackIsNotDeleted) {
+  min_merged_packs_ = 2;
+  const ChunkIndex packs(test_.store().packs_directory());
+  Random random(TestSeed());
+  const auto noise = [&random] {
+    std::string text(200, '\0');
+    for (char& byte : text) byte = static_cast<char>(random.Below(256));
+    return text;
+  };
+  FileChunks files;
+  std::vector<std::string> saved;
+  for (const char letter : kLetters) {
+    const std::string lost = noise();
+    saved.push_back(noise());
+    files[std::string(1, letter)] = {lost, saved.back()};
+    test_.WritePack({saved.back()});
+    const SealedPack damaged = test_.WritePack({lost, saved.back()});
+    const std::string path = packs.PackPath(damaged.id);
+    std::string bytes = ReadTestFile(path);
+    for (const PackBlock& block : damaged.footer.blocks) bytes[block.offset + 20] ^= 1;
+    WriteTestFile(path, bytes);
+  }
+  test_.WriteSnapshot({{"another", {Big('a')}}});
+  std::vector<std::string> metadata;
+  store::v1::Snapshot snapshot = test_.Describe(files, metadata);
+  test_.WritePack(metadata);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  ChunkIndex after(test_.store().packs_directory());
+  ASSERT_TRUE(after.Refresh().ok());
+  ChunkReader reader(after, ChunkReader::Options());
+  for (const std::string& chunk : saved) EXPECT_TRUE(reader.Read(RefOf(chunk)).ok());
 }
 
 TEST_F(CollectionTest, APackWhoseNameIsNotDurableIsNotCountedOn) {

@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "base/little_endian.h"
-#include "base/strings.h"
+#include "base/status.h"
+#include "client/agent/store/format_version.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
@@ -32,10 +33,8 @@ absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
       std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) {
     return absl::DataLossError("it is not the kind of file that its name says, or was cut short");
   }
-  if (const auto version = LoadLittleEndian<std::uint32_t>(bytes.data() + 8); version != kVersion) {
-    return absl::FailedPreconditionError(
-        Cat("it has format version ", version, "; this kerf reads ", kVersion));
-  }
+  KERF_RETURN_IF_ERROR(
+      CheckFormatVersion(LoadLittleEndian<std::uint32_t>(bytes.data() + 8), kVersion));
   const std::size_t payload_bytes = bytes.size() - kHeadBytes - kChecksumBytes;
   const Digest checksum =
       Fingerprint(DigestAlgorithm::kBlake3, bytes.first(kHeadBytes + payload_bytes));

@@ -4,7 +4,9 @@
 #include <iterator>
 
 #include "base/little_endian.h"
+#include "base/status.h"
 #include "base/strings.h"
+#include "client/agent/store/format_version.h"
 
 namespace kerf::agent {
 namespace {
@@ -104,10 +106,7 @@ absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId&
     return Damaged("it does not begin as a pack");
   }
   Reader reader(header.subspan(kHeaderMagic.size()));
-  if (const auto version = reader.Get<std::uint32_t>(); version != kVersion) {
-    return absl::FailedPreconditionError(
-        Cat("it has pack format ", version, "; this kerf reads ", kVersion));
-  }
+  KERF_RETURN_IF_ERROR(CheckFormatVersion(reader.Get<std::uint32_t>(), kVersion));
   reader.Get<std::uint32_t>();
   PackId stored;
   reader.GetBytes(stored.bytes.data(), stored.bytes.size());

@@ -143,6 +143,7 @@ struct Totals {
   std::size_t cuts = 0;
   std::size_t confirmed = 0;
   int collections = 0;
+  std::uint64_t merged = 0;
 };
 
 void CutOneWorld(Random& random, Totals& totals) {
@@ -181,6 +182,7 @@ void CutOneWorld(Random& random, Totals& totals) {
   totals.cuts += cuts.size();
   totals.confirmed += world.confirmed.size();
   totals.collections += world.collection_count;
+  totals.merged += world.merged_pack_count;
 }
 
 TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
@@ -189,8 +191,10 @@ TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
   for (int number = 0; number < WorldCount() && !HasFatalFailure(); ++number) {
     CutOneWorld(random, totals);
   }
-  std::printf("%zu cuts in %zu operations, %zu snapshots checked, %d collections\n", totals.cuts,
-              totals.operations, totals.confirmed, totals.collections);
+  std::printf(
+      "%zu cuts in %zu operations, %zu snapshots checked, %d collections, %zu packs merged\n",
+      totals.cuts, totals.operations, totals.confirmed, totals.collections,
+      static_cast<std::size_t>(totals.merged));
   EXPECT_GT(totals.confirmed, 0u);
   EXPECT_GT(totals.collections, 0);
 }

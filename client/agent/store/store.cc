@@ -1,5 +1,6 @@
 #include "client/agent/store/store.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,10 @@ Store::Store(std::string directory, store::v1::StoreConfig config)
     : directory_(std::move(directory)), config_(std::move(config)) {}
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory) {
+  struct stat info{};
+  if (stat(directory.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(Cat(directory, " is no folder, so it holds no store"));
+  }
   absl::StatusOr<std::string> payload =
       ReadFramed(Cat(directory, "/config"), kConfigMagic, kMaxConfigBytes);
   if (absl::IsNotFound(payload.status())) {

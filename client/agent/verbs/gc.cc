@@ -2,6 +2,7 @@
 #include <memory>
 #include <span>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -107,6 +108,7 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
                             {"condemned_chunks", report.condemned_chunk_count},
                             {"deleted_packs", report.deleted_pack_count},
                             {"rewritten_packs", report.rewritten_pack_count},
+                            {"merged_packs", report.merged_pack_count},
                             {"moved_bytes", report.moved_bytes},
                             {"stored_bytes_before", report.stored_bytes_before},
                             {"stored_bytes_after", report.stored_bytes_after},
@@ -116,15 +118,18 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
   for (const std::string& finding : report.findings) {
     reporter.Warning("gc", absl::DataLossError(finding));
   }
-  reporter.Line(Cat(FormatCount(report.live_chunk_count), " of ", FormatCount(report.chunk_count),
-                    " chunks are in use by ", FormatCount(report.snapshot_count), " snapshots"));
+  reporter.Line(Cat(FormatCount(report.live_chunk_count), " of ",
+                    FormatCounted(report.chunk_count, "chunk"), " in use by ",
+                    FormatCounted(report.snapshot_count, "snapshot")));
   const std::uint64_t freed_bytes =
       report.stored_bytes_before - std::min(report.stored_bytes_before, report.stored_bytes_after);
-  reporter.Line(Cat(dry_run ? "would free " : "freed ", FormatByteSize(freed_bytes), ": ",
-                    FormatCount(report.deleted_pack_count), " packs, of them ",
-                    FormatCount(report.rewritten_pack_count), " rewritten; ",
-                    FormatByteSize(report.stored_bytes_after), " remain",
-                    absl::StrFormat("; %.2f s", seconds)));
+  reporter.Line(Cat(dry_run ? "would free " : "freed ", FormatByteSize(freed_bytes), "; ",
+                    FormatByteSize(report.stored_bytes_after), " remain; ",
+                    FormatCounted(report.deleted_pack_count - report.rewritten_pack_count, "pack"),
+                    " deleted, ",
+                    FormatCount(report.rewritten_pack_count - report.merged_pack_count),
+                    " rewritten without their waste, ", FormatCount(report.merged_pack_count),
+                    " small ones merged", absl::StrFormat("; %.2f s", seconds)));
 }
 
 ExitCode Run(Context& context, const GcFlags& flags) {
@@ -149,6 +154,13 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   return report->missing_chunk_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
 }
 
+// CLI::Range lets what is no number pass.
+std::string RefuseNoShare(const std::string& text) {
+  double share = 0;
+  const bool is_share = absl::SimpleAtod(text, &share) && share >= 0 && share <= 1;
+  return is_share ? "" : Cat("'", text, "' is no share: write a number from 0 to 1");
+}
+
 }  // namespace
 
 void AddGcVerb(Context& context) {
@@ -158,7 +170,7 @@ void AddGcVerb(Context& context) {
   AddServerOption(verb, flags->server);
   verb.add_option("--max-waste", flags->max_waste,
                   "Rewrite packs of which more than this share is not needed")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(RefuseNoShare, "")
       ->capture_default_str();
   verb.add_flag("--dry-run", flags->dry_run, "Only say what would be done");
   verb.callback(

@@ -296,6 +296,9 @@ absl::Status SimWorld::Collect(bool may_crash) {
   CollectionOptions options;
   options.max_waste_ratio = random.OneIn(2) ? 0 : 0.5;
   options.thread_count = 1;
+  // All packs here are small.
+  if (random.OneIn(2)) options.min_merged_packs = 2;
+  if (random.OneIn(2)) options.target_pack_bytes = 500;
   bool crashed = false;
   options.on_step = [&](CollectionStep step) {
     // Whoever checks its snapshot here sees no plan yet.
@@ -305,7 +308,9 @@ absl::Status SimWorld::Collect(bool may_crash) {
     return crashed ? absl::CancelledError("crash") : absl::OkStatus();
   };
   ++collection_count;
-  const absl::Status status = CollectGarbage(test.store(), index, options).status();
+  const absl::StatusOr<CollectionReport> report = CollectGarbage(test.store(), index, options);
+  const absl::Status status = report.status();
+  if (report.ok()) merged_pack_count += report->merged_pack_count;
   if (crashed) {
     ++crashed_collection_count;
   } else if (!status.ok() && !absl::IsAborted(status)) {

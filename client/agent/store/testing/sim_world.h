@@ -133,6 +133,7 @@ class SimWorld {
   std::vector<std::string> forgotten;
   int collection_count = 0;
   int crashed_collection_count = 0;
+  std::uint64_t merged_pack_count = 0;
   int repaired_count = 0;
   int refused_count = 0;
 
