@@ -10,8 +10,8 @@ namespace kerf {
 // TOML, its keys are the long names of flags. A key outside of any table is a flag of the program
 // itself or of every verb that has it; a key in the table of a verb ([backup]) is a flag of that
 // verb and goes before the former. A key that nobody has, or that cannot be read, is a
-// CLI::ConfigError that names file and line; so is a file of more than 1 MiB. What is set in the environment (Option::envname) is
-// left out, because CLI11 itself would let the file go first.
+// CLI::ConfigError that names file and line; so is a file of more than 1 MiB. What is set in the
+// environment (Option::envname) is left out, because CLI11 itself would let the file go first.
 std::shared_ptr<CLI::Config> MakeTomlConfig(const CLI::App& app);
 
 }  // namespace kerf

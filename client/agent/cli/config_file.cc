@@ -46,15 +46,21 @@ void AddConfigFile(CLI::App& app) {
   const std::string path = given ? variable : DefaultConfigPath();
   // CLI11 goes on without a file that it cannot read unless the file is required.
   struct stat info{};
-  const bool required = given || (!path.empty() && (stat(path.c_str(), &info) == 0 ||
-                                                    (errno != ENOENT && errno != ENOTDIR)));
+  const bool required =
+      given ||
+      (!path.empty() && (stat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR)));
   app.set_config("--config", path,
                  "Settings as TOML: flags by their long names, those of one verb in its table",
                  required)
       ->envname(kConfigVariable)
       // At once: CLI11 reads the file before it checks anything else.
       ->trigger_on_parse()
-      ->check(RefuseUnreadableConfig, "")
+      // CLI11 itself says if it cannot read the default, once it has seen that no help is wanted.
+      ->check(
+          [path](const std::string& value) {
+            return !value.empty() && value == path ? "" : RefuseUnreadableConfig(value);
+          },
+          "")
       ->type_name("FILE");
 }
 

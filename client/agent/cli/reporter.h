@@ -21,7 +21,6 @@ class Reporter {
     bool json = false;
     // Errors and warnings only.
     bool quiet = false;
-    bool verbose = false;
     bool no_progress = false;
   };
 
@@ -29,7 +28,6 @@ class Reporter {
   void Configure(const Options& options);
 
   bool json() const { return options_.json; }
-  bool verbose() const { return options_.verbose; }
   // True if a progress line may be redrawn on standard error.
   bool live_progress() const { return live_progress_; }
   bool shows_progress() const { return !options_.quiet && !options_.no_progress; }

@@ -163,7 +163,9 @@ class RestoreRun {
       if (!target.empty() && !IsAtOrBelow(target, options_.subtree)) outside_[target] = {};
     }
     if (!found) {
-      return absl::NotFoundError(Cat("snapshot ", snapshot.id(), " holds no /", options_.subtree));
+      return absl::NotFoundError(Cat("snapshot ", snapshot.id(), " holds no /", options_.subtree,
+                                     ": paths begin at the root, as `kerf ls ", snapshot.id(),
+                                     "` shows them"));
     }
     return absl::OkStatus();
   }

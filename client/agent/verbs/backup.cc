@@ -116,14 +116,13 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   reporter.Line(Cat("  files     ", FormatCount(stats.file_count()), ", ",
                     FormatByteSize(stats.total_bytes()), "; ",
                     FormatCount(stats.unchanged_file_count()), " unchanged"));
-  reporter.Line(Cat("  new       ", FormatCount(stats.new_chunk_count()), " chunks, ",
+  reporter.Line(Cat("  new       ", FormatCounted(stats.new_chunk_count(), "chunk"), ", ",
                     FormatByteSize(stats.new_bytes()), ", stored in ",
                     FormatByteSize(stats.stored_bytes())));
   reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
                     FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
   if (result.warning_count > 0) {
-    reporter.Line(Cat("  partial   ", FormatCount(result.warning_count),
-                      result.warning_count == 1 ? " warning" : " warnings"));
+    reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
   if (!result.index_warning.ok()) {
     reporter.Line(
@@ -201,7 +200,9 @@ void AddBackupVerb(Context& context) {
       "through mmap may move no time of its file");
   AddCutOptions(verb, flags->cut, "How a new store cuts: see `kerf chunk --help`",
                 "What a new store names chunks by: blake3, sha256 or xxh3-128");
-  verb.add_option("--host", flags->host, "Name of this machine in the snapshot");
+  verb.add_option("--host", flags->host, "Name of this machine in the snapshot")
+      ->check(RefuseEmpty, "")
+      ->type_name("NAME");
   verb.add_option("--streams", flags->streams, "Upload streams at once; 0: one for each core")
       ->check(CLI::Range(0u, kMaxLanes))
       ->capture_default_str();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ struct ForgetFlags {
   bool dry_run = false;
 
   bool has_rule() const {
-    return keep_last + keep_daily + keep_weekly + keep_monthly + keep_yearly > 0;
+    return (keep_last | keep_daily | keep_weekly | keep_monthly | keep_yearly) != 0;
   }
 };
 
@@ -85,7 +86,8 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
   // All names are looked up before anything is removed.
   for (const std::string& name : flags.snapshots) {
     KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name));
-    ids.push_back(snapshot.id());
+    // One may have been named twice, as its id and as latest.
+    if (std::find(ids.begin(), ids.end(), snapshot.id()) == ids.end()) ids.push_back(snapshot.id());
   }
   for (const std::string& id : ids) {
     if (!flags.dry_run) KERF_RETURN_IF_ERROR(store->RemoveSnapshot(id));

@@ -130,7 +130,8 @@ absl::Status List(Context& context, const LsFlags& flags) {
   }
   if (!found) {
     return absl::NotFoundError(
-        Cat("snapshot ", snapshot.id(), " holds no ", AbsoluteName(name.path)));
+        Cat("snapshot ", snapshot.id(), " holds no ", AbsoluteName(name.path),
+            ": paths begin at the root, as `kerf ls ", snapshot.id(), "` shows them"));
   }
   return absl::OkStatus();
 }

@@ -54,8 +54,8 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
   reporter.Line(Cat("restored snapshot ", snapshot.id(), " to ", Printable(target)));
   reporter.Line(Cat("  files     ", FormatCount(summary.file_count), ", ",
                     FormatByteSize(summary.written_bytes), "; ",
-                    FormatCount(summary.directory_count), " directories, ",
-                    FormatCount(summary.other_count), " others"));
+                    FormatCounted(summary.directory_count, "directory"), ", ",
+                    FormatCounted(summary.other_count, "other")));
   reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
                     FormatByteSize(static_cast<std::uint64_t>(
                         static_cast<double>(summary.written_bytes) / std::max(seconds, 1e-3))),
@@ -65,7 +65,7 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
                       " owners or attributes were not set"));
   }
   if (summary.error_count > 0) {
-    reporter.Line(Cat("  partial   ", FormatCount(summary.error_count), " entries failed"));
+    reporter.Line(Cat("  partial   ", FormatCounted(summary.error_count, "entry"), " failed"));
   }
 }
 

@@ -38,7 +38,7 @@ ExitCode Run(Context& context, const std::string& directory) {
   reporter.Result(Cat("repository  ", (*store)->config().id()));
   reporter.Result(Cat("profile     ", (*store)->config().profile()));
   reporter.Result(Cat("snapshots   ", FormatCount(stats->snapshot_count), ", of ",
-                      FormatCount(stats->file_count), " files, ",
+                      FormatCounted(stats->file_count, "file"), ", ",
                       FormatByteSize(stats->logical_bytes)));
   reporter.Result(Cat("chunks      ", FormatCount(stats->chunk_count), ", ",
                       FormatByteSize(stats->unique_bytes),
@@ -47,8 +47,9 @@ ExitCode Run(Context& context, const std::string& directory) {
                       FormatByteSize(stats->stored_bytes),
                       absl::StrFormat(" (compression %.2fx)", stats->compression_ratio())));
   if (stats->damaged_pack_count + stats->damaged_snapshot_count == 0) return ExitCode::kOk;
-  reporter.Result(Cat("damaged     ", stats->damaged_pack_count, " packs, ",
-                      stats->damaged_snapshot_count, " snapshots: run kerf verify"));
+  reporter.Result(Cat("damaged     ", FormatCounted(stats->damaged_pack_count, "pack"), ", ",
+                      FormatCounted(stats->damaged_snapshot_count, "snapshot"),
+                      ": run kerf verify"));
   return ExitCode::kIntegrity;
 }
 

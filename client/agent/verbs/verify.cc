@@ -94,16 +94,17 @@ ExitCode Run(Context& context, const VerifyFlags& flags) {
                             {"damaged_packs", report->damaged_packs},
                             {"mend", report->damaged_packs.empty() ? "" : kMendDamagedPacks},
                             {"seconds", seconds}});
-  reporter.Line(
-      Cat(FormatCount(report->done.snapshots_done), " snapshots, ",
-          FormatCount(report->entry_count), " entries, ", FormatCount(report->reference_count),
-          " chunk references, ", FormatCount(report->done.packs_done), " packs; ",
-          flags.read_data ? Cat(FormatByteSize(report->done.bytes_done), " read and hashed")
-                          : std::string("contents not read (--read-data)"),
-          absl::StrFormat("; %.2f s", seconds)));
+  reporter.Line(Cat(FormatCounted(report->done.snapshots_done, "snapshot"), ", ",
+                    FormatCounted(report->entry_count, "entry"), ", ",
+                    FormatCounted(report->reference_count, "chunk reference"), ", ",
+                    FormatCounted(report->done.packs_done, "pack"), "; ",
+                    flags.read_data
+                        ? Cat(FormatByteSize(report->done.bytes_done), " read and hashed")
+                        : std::string("contents not read (--read-data)"),
+                    absl::StrFormat("; %.2f s", seconds)));
   ReportDamagedPacks(reporter, *report, flags.read_data);
   reporter.Line(report->finding_count == 0 ? std::string("all is well")
-                                           : Cat(FormatCount(report->finding_count), " findings"));
+                                           : FormatCounted(report->finding_count, "finding"));
   return report->finding_count == 0 ? ExitCode::kOk : ExitCode::kIntegrity;
 }
 

@@ -1,0 +1,457 @@
+// What the verbs make of bad arguments and of stores in a bad way, without a process or a server:
+// exit codes, lines of JSON, and that nothing is changed. e2e/cli_test.cc has the good ways.
+#include "client/agent/verbs/verbs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "client/agent/command.h"
+#include "client/agent/store/chunk_index.h"
+#include "client/agent/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+using Arguments = std::vector<std::string>;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+  // With --json.
+  std::vector<nlohmann::json> messages;
+
+  // Of the only message, which is an error.
+  std::string code() const { return Only("code"); }
+  std::string message() const { return Only("message"); }
+
+ private:
+  std::string Only(const char* key) const {
+    if (messages.size() == 1 && messages[0]["message_type"] == "error") return messages[0][key];
+    ADD_FAILURE() << "not one error: " << out;
+    return "";
+  }
+};
+
+class VerbsTest : public testing::Test {
+ protected:
+  VerbsTest() {
+    for (const char* name : {"KERF_STORE", "KERF_SERVER", "KERF_CONFIG", "XDG_CONFIG_HOME"}) {
+      unsetenv(name);
+    }
+    setenv("HOME", folder_.path().c_str(), 1);
+  }
+
+  Outcome Run(Arguments arguments) {
+    arguments.insert(arguments.begin(), "kerf");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.exit_code = RunCommand(static_cast<int>(argv.size()) - 1, argv.data(), cancelled_);
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.err = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  Outcome RunJson(Arguments arguments) {
+    arguments.push_back("--json");
+    Outcome outcome = Run(std::move(arguments));
+    EXPECT_EQ(outcome.err, "");
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) {
+      nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
+      EXPECT_TRUE(message.is_object() && message["message_type"].is_string()) << line;
+      if (message.is_object()) outcome.messages.push_back(std::move(message));
+    }
+    return outcome;
+  }
+
+  // With --store.
+  Outcome OnStore(Arguments arguments) {
+    arguments.insert(arguments.end(), {"--store", test_.directory()});
+    return RunJson(std::move(arguments));
+  }
+
+  void AddSnapshot(const std::string& id, const std::string& content) {
+    std::vector<std::string> chunks;
+    store::v1::Snapshot snapshot = test_.Describe({{"file", {content}}}, chunks);
+    snapshot.set_id(id);
+    snapshot.set_started_unix_ns(++last_start_);
+    test_.WritePack(chunks);
+    last_pack_ =
+        ChunkIndex(test_.store().packs_directory()).PackPath(test_.WritePack({content}).id);
+    ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  }
+
+  std::string SnapshotPath(const std::string& id) {
+    return Store::SnapshotPath(test_.store().snapshots_directory(), id);
+  }
+  std::vector<std::string> Ids() {
+    std::vector<std::string> ids;
+    const auto list = test_.store().ListSnapshots();
+    for (const store::v1::Snapshot& snapshot : list->snapshots) ids.push_back(snapshot.id());
+    return ids;
+  }
+  std::string target() const { return folder_.path() + "/target"; }
+
+  static constexpr char kFirst[] = "aaaa000000000001";
+  static constexpr char kSecond[] = "aaaa000000000002";
+
+  const TemporaryFolder folder_;
+  TestStore test_;
+  std::string last_pack_;
+  std::atomic<bool> cancelled_ = false;
+
+ private:
+  std::int64_t last_start_ = 0;
+};
+
+// All that work on a snapshot, and need no server.
+std::vector<Arguments> NamingVerbs(const std::string& snapshot, const std::string& target) {
+  return {{"restore", snapshot, "--target", target}, {"ls", snapshot}, {"forget", snapshot}};
+}
+
+// All that work on a store, with arguments that are right.
+std::vector<Arguments> StoreVerbs(const std::string& target) {
+  std::vector<Arguments> verbs = NamingVerbs("latest", target);
+  for (const char* verb : {"verify", "snapshots", "stats"}) verbs.push_back({verb});
+  verbs.push_back({"backup", ".", "--server", "127.0.0.1:1"});
+  verbs.push_back({"gc", "--server", "127.0.0.1:1"});
+  return verbs;
+}
+
+TEST_F(VerbsTest, ASnapshotThatIsNotThere) {
+  AddSnapshot(kFirst, "first");
+  for (const std::string name : {"bbbb", "aaaa000000000009", "LATEST", ":/file", "../config"}) {
+    for (const Arguments& arguments : NamingVerbs(name, target())) {
+      const Outcome outcome = OnStore(arguments);
+      EXPECT_EQ(outcome.exit_code, 1) << arguments[0] << " " << name;
+      EXPECT_EQ(outcome.code(), "NOT_FOUND") << arguments[0] << " " << name;
+      EXPECT_THAT(outcome.message(), HasSubstr("`kerf snapshots` lists them"));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(target()));
+  EXPECT_THAT(Ids(), SizeIs(1));
+}
+
+TEST_F(VerbsTest, OfAStoreWithoutSnapshotsLatestIsNotThere) {
+  for (const Arguments& arguments : NamingVerbs("latest", target())) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << arguments[0];
+    EXPECT_THAT(outcome.message(), HasSubstr("holds no snapshot yet")) << arguments[0];
+  }
+  EXPECT_EQ(OnStore({"snapshots"}).exit_code, 0);
+  EXPECT_EQ(Run({"snapshots", "--store", test_.directory()}).out, "no snapshots yet\n");
+}
+
+TEST_F(VerbsTest, ABeginningThatSeveralIdsHave) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  for (const Arguments& arguments : NamingVerbs("aaaa", target())) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << arguments[0];
+    EXPECT_EQ(outcome.code(), "INVALID_ARGUMENT") << arguments[0];
+    EXPECT_THAT(outcome.message(), AllOf(HasSubstr("'aaaa'"), HasSubstr("more of the id")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(target()));
+  EXPECT_THAT(Ids(), SizeIs(2));
+  EXPECT_EQ(OnStore({"ls", "aaaa000000000002"}).exit_code, 0);
+}
+
+TEST_F(VerbsTest, APathThatTheSnapshotDoesNotHold) {
+  AddSnapshot(kFirst, "first");
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"restore", "latest:/none", "--target", target()},
+                              {"ls", "latest:/none"},
+                              {"ls", "latest:fil"},
+                              {"ls", "latest:/file/below"}}) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << arguments[0];
+    EXPECT_EQ(outcome.code(), "NOT_FOUND") << arguments[0];
+    EXPECT_THAT(outcome.message(), HasSubstr(Cat("snapshot ", kFirst, " holds no /")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(target()));
+  for (const char* name :
+       {"latest:/file", "latest:file", "latest://file/", "latest:", "latest:/"}) {
+    EXPECT_THAT(OnStore({"ls", name}).messages, SizeIs(1)) << name;
+  }
+}
+
+TEST_F(VerbsTest, AStoreThatCannotBeRead) {
+  AddSnapshot(kFirst, "first");
+  const std::string config = test_.directory() + "/config";
+  const std::string good = ReadTestFile(config);
+  WriteTestFile(folder_.path() + "/file", "x");
+  struct Case {
+    std::string store;
+    std::string config;
+    int exit_code;
+    std::string code;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {test_.directory(), good.substr(0, 20), 6, "DATA_LOSS", config},
+      {test_.directory(), "", 6, "DATA_LOSS", config},
+      {folder_.path() + "/file", good, 1, "FAILED_PRECONDITION", "/file is no folder"},
+  };
+  for (const Case& bad : cases) {
+    WriteTestFile(config, bad.config);
+    for (Arguments arguments : StoreVerbs(target())) {
+      arguments.insert(arguments.end(), {"--store", bad.store});
+      const Outcome outcome = RunJson(arguments);
+      EXPECT_EQ(outcome.exit_code, bad.exit_code) << arguments[0];
+      EXPECT_EQ(outcome.code(), bad.code) << arguments[0];
+      EXPECT_THAT(outcome.message(), HasSubstr(bad.message)) << arguments[0];
+    }
+  }
+  EXPECT_EQ(ReadTestFile(folder_.path() + "/file"), "x");
+}
+
+TEST_F(VerbsTest, AStoreThatIsNotThere) {
+  for (Arguments arguments : StoreVerbs(target())) {
+    if (arguments[0] == "backup") continue;
+    arguments.insert(arguments.end(), {"--store", folder_.path() + "/none"});
+    const Outcome outcome = RunJson(arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << arguments[0];
+    EXPECT_EQ(outcome.code(), "NOT_FOUND") << arguments[0];
+    EXPECT_THAT(outcome.message(), HasSubstr("kerf backup --store")) << arguments[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/none"));
+  EXPECT_FALSE(std::filesystem::exists(target()));
+}
+
+TEST_F(VerbsTest, ADamagedSnapshot) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  const std::string path = SnapshotPath(kSecond);
+  WriteTestFile(path, ReadTestFile(path).substr(0, 30));
+  for (const Arguments& arguments : NamingVerbs(kSecond, target())) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 6) << arguments[0];
+    EXPECT_THAT(outcome.message(), HasSubstr(path)) << arguments[0];
+  }
+  const Outcome list = OnStore({"snapshots"});
+  EXPECT_EQ(list.exit_code, 6);
+  ASSERT_THAT(list.messages, SizeIs(2));
+  EXPECT_EQ(list.messages[0]["snapshot"], kFirst);
+  EXPECT_EQ(list.messages[1]["message_type"], "warning");
+  EXPECT_EQ(list.messages[1]["path"], path);
+  const Outcome stats = OnStore({"stats"});
+  EXPECT_EQ(stats.exit_code, 6);
+  EXPECT_EQ(stats.messages[0]["damaged_snapshots"], 1);
+  const Outcome verify = OnStore({"verify"});
+  EXPECT_EQ(verify.exit_code, 6);
+  ASSERT_THAT(verify.messages, SizeIs(2));
+  EXPECT_EQ(verify.messages[0]["message_type"], "finding");
+  EXPECT_EQ(verify.messages[1]["findings"], 1);
+  // The sound one is not kept from anybody.
+  EXPECT_EQ(OnStore({"ls", kFirst}).exit_code, 0);
+  EXPECT_EQ(OnStore({"restore", kFirst, "--target", target()}).exit_code, 0);
+}
+
+TEST_F(VerbsTest, ADamagedPack) {
+  AddSnapshot(kFirst, "first");
+  std::string bytes = ReadTestFile(last_pack_);
+  bytes[kPackHeaderBytes] ^= 1;
+  WriteTestFile(last_pack_, bytes);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0) << "the bytes are not read";
+  const Outcome verify = OnStore({"verify", "--read-data"});
+  EXPECT_EQ(verify.exit_code, 6);
+  ASSERT_FALSE(verify.messages.empty());
+  EXPECT_EQ(verify.messages.back()["damaged_packs"], nlohmann::json::array({last_pack_}));
+  EXPECT_THAT(std::string(verify.messages.back()["mend"]), HasSubstr("kerf backup --force"));
+  const Outcome restore = OnStore({"restore", "latest", "--target", target()});
+  EXPECT_EQ(restore.exit_code, 6);
+  ASSERT_THAT(restore.messages, SizeIs(2));
+  EXPECT_EQ(restore.messages[0]["code"], "DATA_LOSS");
+  EXPECT_EQ(restore.messages[0]["path"], target() + "/file");
+  EXPECT_THAT(std::string(restore.messages[0]["message"]), HasSubstr(last_pack_));
+  EXPECT_EQ(restore.messages[1]["errors"], 1);
+  WriteTestFile(last_pack_, "no pack");
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+  const Outcome stats = OnStore({"stats"});
+  EXPECT_EQ(stats.exit_code, 6);
+  EXPECT_EQ(stats.messages[0]["damaged_packs"], 1);
+}
+
+TEST_F(VerbsTest, ForgetDoesAllOrNothing) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  EXPECT_EQ(OnStore({"forget", kFirst, "bbbb"}).exit_code, 1);
+  EXPECT_THAT(Ids(), SizeIs(2));
+  const Outcome dry = OnStore({"forget", kFirst, "latest", "--dry-run"});
+  EXPECT_THAT(dry.messages, SizeIs(3));
+  EXPECT_THAT(Ids(), SizeIs(2));
+  // One that is named twice.
+  const Outcome both = OnStore({"forget", kSecond, "latest", "aaaa000000000002"});
+  EXPECT_EQ(both.exit_code, 0);
+  EXPECT_EQ(both.messages.back()["forgotten"], 1);
+  EXPECT_THAT(Ids(), ::testing::ElementsAre(kFirst));
+}
+
+TEST_F(VerbsTest, ForgetKeepsWhatTheRuleSays) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  // Together they are 2^32.
+  const Outcome keep =
+      OnStore({"forget", "--keep-last", "2147483648", "--keep-daily", "2147483648"});
+  EXPECT_EQ(keep.exit_code, 0);
+  EXPECT_THAT(Ids(), SizeIs(2));
+  EXPECT_EQ(OnStore({"forget", "--keep-last", "1", "--dry-run"}).messages[0]["snapshot"], kFirst);
+  for (const char* count : {"4294967296", "1.5", "x", ""}) {
+    EXPECT_EQ(OnStore({"forget", "--keep-last", count}).exit_code, 2) << count;
+  }
+  EXPECT_EQ(OnStore({"forget", "--keep-last", "0"}).exit_code, 2) << "that would be all";
+  EXPECT_THAT(Ids(), SizeIs(2));
+}
+
+TEST_F(VerbsTest, ValuesOutOfTheirRange) {
+  AddSnapshot(kFirst, "first");
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"backup", ".", "--streams", "65"},
+                              {"backup", ".", "--streams", "-1"},
+                              {"backup", ".", "--compression", "0"},
+                              {"backup", ".", "--compression", "20"},
+                              {"backup", ".", "--host", ""},
+                              {"backup", ".", "--profile", ""},
+                              {"backup", ".", "--digest", ""},
+                              {"restore", "latest", "--target", target(), "--threads", "257"},
+                              {"restore", "latest", "--target", target(), "--overwrite", ""},
+                              {"gc", "--max-waste", "1.1"},
+                              {"gc", "--max-waste", "-0.1"},
+                              {"gc", "--max-waste", "nan"},
+                              {"gc", "--max-waste", "a lot"},
+                              {"gc", "--server", "unix:"},
+                              {"gc", "--server", "host:0"},
+                              {"gc", "--server", "host:65536"}}) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments[1] << " " << outcome.out;
+    EXPECT_EQ(outcome.code(), "INVALID_ARGUMENT");
+    EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("unexpected")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(target()));
+}
+
+// `--store=$UNSET` must not take the next argument for the store.
+TEST_F(VerbsTest, AFlagWithNothingBehindItsSignIsAMistake) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"backup", "--store=", "a", "b"},
+                              {"--config=", "snapshots", "--store", test_.directory()},
+                              {"snapshots", "--store="}}) {
+    const Outcome outcome = RunJson(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.message(), AllOf(StartsWith("--"), HasSubstr("empty")));
+  }
+  EXPECT_THAT(Run({"chunk", "--", "--profile="}).err, HasSubstr("No such file"));
+  EXPECT_FALSE(std::filesystem::exists("a"));
+}
+
+TEST_F(VerbsTest, BenchRefusesSizesBeforeItStartsAnything) {
+  for (const Arguments& arguments : std::vector<Arguments>{{"--size", "0"},
+                                                           {"--size", "17G"},
+                                                           {"--size", "much"},
+                                                           {"--message", "1"},
+                                                           {"--message", "1G"},
+                                                           {"--busy-size", ""},
+                                                           {"--streams", "0"},
+                                                           {"--streams", "1,2,x"},
+                                                           {"--rounds", "0"},
+                                                           {"--duplicate", "101"},
+                                                           {"--profile", "none"},
+                                                           {"--digest", "md5"}}) {
+    Arguments all = {"bench", "service"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = RunJson(all);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << " " << arguments[1];
+    EXPECT_EQ(outcome.code(), "INVALID_ARGUMENT");
+  }
+  EXPECT_EQ(RunJson({"bench"}).exit_code, 2);
+  EXPECT_EQ(RunJson({"bench", "none"}).exit_code, 2);
+}
+
+TEST_F(VerbsTest, ATargetThatIsNoFolder) {
+  AddSnapshot(kFirst, "first");
+  WriteTestFile(target(), "x");
+  const Outcome outcome = OnStore({"restore", "latest", "--target", target()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.message(), HasSubstr(target()));
+  EXPECT_EQ(ReadTestFile(target()), "x");
+}
+
+TEST_F(VerbsTest, WhatIsInTheWayStaysUnlessToldOtherwise) {
+  AddSnapshot(kFirst, "first");
+  std::filesystem::create_directory(target());
+  WriteTestFile(target() + "/file", "x");
+  EXPECT_EQ(OnStore({"restore", "latest", "--target", target()}).exit_code, 3);
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "x");
+  const Outcome never =
+      OnStore({"restore", "latest", "--target", target(), "--overwrite", "never"});
+  EXPECT_EQ(never.exit_code, 0);
+  EXPECT_EQ(never.messages.back()["skipped"], 1);
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "x");
+  EXPECT_EQ(OnStore({"restore", "latest", "--target", target(), "--overwrite", "always"}).exit_code,
+            0);
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
+}
+
+TEST_F(VerbsTest, ChunkNamesEachFileThatItCannotRead) {
+  WriteTestFile(folder_.path() + "/file", "content");
+  const Outcome folder = RunJson({"chunk", folder_.path()});
+  EXPECT_EQ(folder.exit_code, 1);
+  EXPECT_THAT(folder.message(), AllOf(HasSubstr(folder_.path()), HasSubstr("directory")));
+  const Outcome some = RunJson({"chunk", folder_.path() + "/none", folder_.path() + "/file"});
+  EXPECT_EQ(some.exit_code, 3);
+  ASSERT_THAT(some.messages, SizeIs(2));
+  EXPECT_EQ(some.messages[0]["code"], "NOT_FOUND");
+  EXPECT_EQ(some.messages[1]["length"], 7);
+}
+
+TEST_F(VerbsTest, AnInterruptedRunEndsWith130) {
+  AddSnapshot(kFirst, "first");
+  cancelled_ = true;
+  EXPECT_EQ(OnStore({"restore", "latest", "--target", target()}).exit_code, 130);
+  EXPECT_EQ(OnStore({"ls", "latest"}).exit_code, 130);
+}
+
+TEST_F(VerbsTest, HelpOfVerbsBelowVerbsHasExamples) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"bench", "service", "--help"}, {"bench", "--help"}}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("Examples:\n  kerf bench service")));
+    EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("raw-peer")));
+  }
+}
+
+TEST_F(VerbsTest, ErrorsForPeopleAreOneLineOnStandardError) {
+  const Outcome outcome = Run({"ls", "latest\n\x1b[31m", "--store", test_.directory()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("kerf: "));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+  EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos);
+  EXPECT_THAT(Run({"ls", "latest", "--quiet", "--store", test_.directory()}).out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace kerf::agent
