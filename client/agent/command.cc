@@ -64,9 +64,7 @@ std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
   const std::string help =
       verbs.empty() ? "kerf --help" : Cat("kerf ", verbs[0]->get_name(), " --help");
   if (!unknown.empty()) return Cat("unknown argument: ", unknown[0], "; see ", help);
-  // Of a flag before the verb, which has not been read then.
-  const bool bad_value = dynamic_cast<const CLI::ValidationError*>(&error) != nullptr;
-  if (verbs.empty() && !bad_value) return Cat("say what to do: backup, restore, ...; see ", help);
+  if (verbs.empty()) return Cat("say what to do: backup, restore, ...; see ", help);
   return Cat(error.what(), "; see ", help);
 }
 

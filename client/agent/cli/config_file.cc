@@ -53,8 +53,6 @@ void AddConfigFile(CLI::App& app) {
                  "Settings as TOML: flags by their long names, those of one verb in its table",
                  required)
       ->envname(kConfigVariable)
-      // At once: CLI11 reads the file before it checks anything else.
-      ->trigger_on_parse()
       // CLI11 itself says if it cannot read the default, once it has seen that no help is wanted.
       ->check(
           [path](const std::string& value) {
