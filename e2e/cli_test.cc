@@ -275,7 +275,7 @@ TEST_F(Cli, SmallBackupsLeaveFewPacksOnceTheyAreCollected) {
   EXPECT_EQ(world_.KerfJson({"gc"}).Only("summary")["merged_packs"], before);
   EXPECT_EQ(world_.KerfJson({"stats"}).Only("summary")["packs"], 1);
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
-  // The server knows the new places.
+  // What was moved is still known.
   const nlohmann::json again = world_.Backup({"tree", "--force"});
   EXPECT_EQ(again["new_chunks"], 0);
   EXPECT_EQ(again["stale_chunks"], 0);
