@@ -68,6 +68,7 @@ absl::Status MeasureBusy(const ServiceOptions& options, const std::atomic<bool>&
   LocalChunks chunks = CutAndHash(*MakeChunker(options.profile), options.digest, file);
   AddChecks(file, chunks);
   std::vector<StreamInput> inputs;
+  inputs.reserve(options.busy_streams);
   for (std::uint32_t index = 0; index < options.busy_streams; ++index) {
     inputs.push_back({&messages, &chunks, Cat("busy-", index)});
   }

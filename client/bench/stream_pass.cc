@@ -45,6 +45,7 @@ absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> 
   const double client_before = OwnCpuSeconds();
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<StreamCall>> calls;
+  calls.reserve(inputs.size());
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     calls.push_back(
         std::make_unique<StreamCall>(channels[index], method, conversations[index].get()));

@@ -121,6 +121,7 @@ TEST_F(ChunkReaderTest, OfADamagedCopyAndASoundOneTheSoundOneIsRead) {
 
 TEST_F(ChunkReaderTest, ADamagedBlockIsReadOnceForAllOfItsChunks) {
   std::vector<std::string> chunks;
+  chunks.reserve(8);
   for (int number = 0; number < 8; ++number) {
     chunks.push_back(Cat("chunk ", number, std::string(20, 'a')));
   }
@@ -180,6 +181,7 @@ TEST_F(ChunkReaderTest, ABlockThatManyThreadsWantIsDecompressedOnce) {
   std::latch start(static_cast<std::ptrdiff_t>(chunks.size()));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(chunks.size());
     for (const std::string& chunk : chunks) {
       threads.emplace_back([&] {
         start.arrive_and_wait();
@@ -194,6 +196,7 @@ TEST_F(ChunkReaderTest, ABlockThatManyThreadsWantIsDecompressedOnce) {
 
 TEST_F(ChunkReaderTest, ASmallCacheStillReadsEverything) {
   std::vector<std::string> chunks;
+  chunks.reserve(30);
   for (int number = 0; number < 30; ++number) chunks.push_back(Noise(random_, 200));
   store_.WritePack(chunks);
   ChunkReader::Options options;
