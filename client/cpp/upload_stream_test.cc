@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "client/cpp/channel.h"
 #include "client/cpp/testing/fake_server.h"
@@ -52,8 +55,17 @@ TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {
     return grpc::Status::OK;
   });
   EndWatcher watcher;
-  UploadStream stream(*OpenChannel(server.address()), {}, watcher);
-  for (int number = 0; number < 100; ++number) stream.Commit(LongCommit());
+  UploadStream::Options options;
+  // Of two commits: what has been sent counts no more.
+  options.max_control_bytes = 80'000;
+  UploadStream stream(*OpenChannel(server.address()), options, watcher);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int number = 0; number < 100; ++number) {
+    while (commits < number && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    stream.Commit(LongCommit());
+  }
   stream.FinishWrites();
   EXPECT_TRUE(stream.Wait().ok());
   EXPECT_EQ(commits, 100);
