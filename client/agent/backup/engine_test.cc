@@ -132,6 +132,24 @@ TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
   FAIL() << "they are read again and again";
 }
 
+// A collection that the snapshot was published too late for.
+TEST_F(EngineTest, ASnapshotWhoseChunksACollectionTookIsWithdrawn) {
+  CuttingServer server;
+  server.on_half_close = [this] {
+    ChunkIndex packs(store_->packs_directory());
+    EXPECT_TRUE(packs.Refresh().ok());
+    const auto place = packs.Locate(RefOf(std::string(4096, 'n')).digest);
+    if (!place.has_value()) return true;
+    std::filesystem::remove(packs.PackPath(place->pack->id));
+    EXPECT_TRUE(store_->WriteEpoch(*store_->ReadEpoch() + 2).ok());
+    return true;
+  };
+  const auto result = Backup(server);
+  EXPECT_TRUE(absl::IsAborted(result.status())) << result.status();
+  EXPECT_EQ(SnapshotCount(), 0u);
+  EXPECT_TRUE(store_->ListPending()->snapshots.empty());
+}
+
 // Holds the first pack up on its way to its name until the streams of an interrupted run are gone.
 class SlowRename final : public FileHook {
  public:
