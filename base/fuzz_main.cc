@@ -120,7 +120,8 @@ int main(int argc, char** argv) {
   for (const Input& input : corpus) Run(input);
 
   const char* seconds_text = std::getenv("KERF_FUZZ_SECONDS");
-  const double seconds = seconds_text != nullptr ? std::atof(seconds_text) : kDefaultSeconds;
+  const double seconds =
+      seconds_text != nullptr ? std::strtod(seconds_text, nullptr) : kDefaultSeconds;
   const char* seed_text = std::getenv("KERF_TEST_SEED");
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t seed = seed_text != nullptr

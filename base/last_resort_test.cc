@@ -18,7 +18,11 @@ TEST(CatchAll, ReportsWhatIsThrown) {
             kThrownExitCode);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "kerf: unexpected: no such luck\n");
   testing::internal::CaptureStderr();
-  EXPECT_EQ(CatchAll("kerf", []() -> int { throw 1; }), kThrownExitCode);
+  EXPECT_EQ(CatchAll("kerf",
+                     []() -> int {
+                       throw 1; /* NOLINT(bugprone-std-exception-baseclass) */
+                     }),
+            kThrownExitCode);
   EXPECT_NE(testing::internal::GetCapturedStderr(), "");
 }
 

@@ -1,4 +1,4 @@
-"""clang-tidy over kerf's own C++ sources: an aspect, used by --config=tidy."""
+"""clang-tidy over kerf's own C++ sources: an aspect, used by tools/tidy."""
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "CPP_COMPILE_ACTION_NAME")
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
@@ -52,6 +52,7 @@ def _clang_tidy_impl(target, ctx):
             arguments.add_all(flags)
             ctx.actions.run(
                 arguments = [arguments],
+                env = {"KERF_CLANG_TIDY": ctx.var.get("kerf_clang_tidy", "")},
                 executable = ctx.executable._runner,
                 inputs = depset(
                     [source, ctx.file._config],

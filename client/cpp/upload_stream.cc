@@ -67,7 +67,7 @@ class UploadStream::Reactor final
   // The pool bounds the blocks; what is not in a block is counted here.
   enum class Kind : std::uint8_t { kBlock, kControl };
 
-  void Enqueue(grpc::Slice slice, Kind kind) {
+  void Enqueue(const grpc::Slice& slice, Kind kind) {
     std::lock_guard lock(mutex_);
     if (dead_) return;
     const std::size_t control_bytes = kind == Kind::kControl ? slice.size() : 0;

@@ -140,6 +140,7 @@ TEST_F(RestoreRunTest, PiecesThatNobodyTakesAreLeftBehind) {
   ASSERT_TRUE(index.Refresh().ok());
   ChunkReader reader(index, ChunkReader::Options());
   std::vector<ChunkRef> recipe;
+  recipe.reserve(chunks.size());
   for (const std::string& chunk : chunks) recipe.push_back(RefOf(chunk));
   std::vector<ReadAhead::Result> results;
   {

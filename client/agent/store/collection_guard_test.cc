@@ -45,6 +45,7 @@ class CollectionGuardTest : public testing::Test {
 
   static std::vector<ChunkRef> Refs(const std::vector<std::string>& chunks) {
     std::vector<ChunkRef> refs;
+    refs.reserve(chunks.size());
     for (const std::string& chunk : chunks) refs.push_back(RefOf(chunk));
     return refs;
   }

@@ -188,6 +188,7 @@ TEST_F(PackWriterTest, FlushesFromManyThreadsEachWaitForTheirOwn) {
   std::atomic<int> missing_count = 0;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(4);
     for (int thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&, thread] {
         for (int round = 0; round < 8; ++round) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -10,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
@@ -29,7 +31,10 @@ constexpr int kCutsPerWorld = 60;
 // KERF_POWER_CUT_WORLDS says how many worlds (4) of 60 cuts each.
 int WorldCount() {
   const char* text = std::getenv("KERF_POWER_CUT_WORLDS");
-  return text == nullptr ? kWorldCount : std::atoi(text);
+  if (text == nullptr) return kWorldCount;
+  const long count = std::strtol(text, nullptr, 10);
+  KERF_CHECK(count > 0 && count < INT_MAX);
+  return static_cast<int>(count);
 }
 
 // Keeps every file operation of a world, and what the rest of the world was before it.

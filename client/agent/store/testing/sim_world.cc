@@ -309,7 +309,7 @@ absl::Status SimWorld::Collect(bool may_crash) {
   };
   ++collection_count;
   const absl::StatusOr<CollectionReport> report = CollectGarbage(test.store(), index, options);
-  const absl::Status status = report.status();
+  const absl::Status& status = report.status();
   if (report.ok()) merged_pack_count += report->merged_pack_count;
   if (crashed) {
     ++crashed_collection_count;
