@@ -92,6 +92,13 @@ def system_libraries():
         header_only = True,
         modules = ["fmt"],
     )
+    # The processor is asked by kerf itself (kernels/vector), so that nothing has to be linked.
+    pkg_config_repository(
+        name = "hwy",
+        apt = "libhwy-dev",
+        header_only = True,
+        modules = ["libhwy"],
+    )
     pkg_config_repository(
         name = "gtest",
         apt = "libgtest-dev libgmock-dev",

@@ -26,7 +26,8 @@ class Chunker {
   virtual std::size_t max_chunk_bytes() const = 0;
 };
 
-// The fastest implementation of a valid profile that this machine has. All give the same cuts.
+// The fastest implementation of a valid profile that this machine has, or the one that it was told
+// to take (kernels/registry.h). All give the same cuts. Thread-safe.
 std::unique_ptr<Chunker> MakeChunker(const Profile& profile);
 
 }  // namespace kerf

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "kernels/profile.h"
+#include "kernels/registry.h"
 #include "kernels/testing/chunker_conformance.h"
 
 namespace kerf {
@@ -12,9 +14,12 @@ namespace {
 
 class ChunkerConformance : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ChunkerConformance, Holds) {
+TEST_P(ChunkerConformance, HoldsForEveryBackend) {
   const Profile profile = *ParseProfile(GetParam());
-  CheckChunkerConforms(*MakeChunker(profile), profile);
+  for (const std::string_view backend : BackendsFor(profile)) {
+    SCOPED_TRACE(backend);
+    CheckChunkerConforms(**MakeChunkerOf(backend, profile), profile);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -36,6 +36,7 @@ enum class Algorithm : std::uint8_t {
   kSeqCdc,
   // The smallest hash of four bytes between min and max.
   kMinCdc,
+  kLast = kMinCdc,
 };
 
 // Limits of every profile. What an algorithm's loop needs beyond them, ParseProfile asks for.

@@ -1,4 +1,4 @@
-#include "kernels/chunker.h"
+#include "kernels/scalar/scalar_backend.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "kernels/reference/fastcdc.h"
 #include "kernels/reference/fastcdc2020.h"
-#include "kernels/reference/reference.h"
 
 namespace kerf {
 namespace {
@@ -72,27 +71,11 @@ class GearChunker final : public Chunker {
   std::size_t unit_;
 };
 
-// An algorithm that has no faster form than its specification.
-class PlainChunker final : public Chunker {
- public:
-  explicit PlainChunker(const Profile& profile) : profile_(profile) {}
+bool RunsHere() { return true; }
 
-  std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
-    KERF_CHECK(!bytes.empty());
-    return ReferenceNextCut(profile_, bytes);
-  }
-
-  std::size_t max_chunk_bytes() const override { return profile_.max_bytes; }
-
- private:
-  const Profile profile_;
-};
-
-}  // namespace
-
-std::unique_ptr<Chunker> MakeChunker(const Profile& profile) {
+std::unique_ptr<Chunker> Make(const Profile& profile) {
   if (profile.algorithm != Algorithm::kFastCdc && profile.algorithm != Algorithm::kFastCdc2020) {
-    return std::make_unique<PlainChunker>(profile);
+    return nullptr;
   }
   const std::uint32_t bits = static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
   const std::uint32_t strict_bits = bits + profile.level;
@@ -106,5 +89,9 @@ std::unique_ptr<Chunker> MakeChunker(const Profile& profile) {
       profile, FastCdc2020Gear(),
       Masks<std::uint64_t>{FastCdc2020Mask(strict_bits), FastCdc2020Mask(loose_bits)}, 2);
 }
+
+}  // namespace
+
+Backend ScalarBackend() { return {"scalar", RunsHere, Make}; }
 
 }  // namespace kerf

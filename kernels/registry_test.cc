@@ -1,0 +1,72 @@
+#include "kernels/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kerf {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class Registry : public ::testing::Test {
+ protected:
+  ~Registry() override { EXPECT_TRUE(SetDefaultBackend(kAutomaticBackend).ok()); }
+
+  const Profile ram_ = *ParseProfile("ram-8k");
+  const Profile fixed_ = *ParseProfile("fixed:size=5000");
+};
+
+TEST_F(Registry, PlainImplementsEverything) {
+  EXPECT_EQ(Backends()[0].name, "plain");
+  for (const NamedProfile& named : NamedProfiles()) {
+    EXPECT_THAT(BackendsFor(*ParseProfile(named.name)), Contains("plain")) << named.name;
+  }
+}
+
+TEST_F(Registry, EveryBackendIsOfUse) {
+  for (const Backend& backend : Backends()) {
+    if (!backend.runs_here()) continue;
+    int algorithm_count = 0;
+    for (const NamedProfile& named : NamedProfiles()) {
+      algorithm_count += backend.make(*ParseProfile(named.name)) != nullptr ? 1 : 0;
+    }
+    EXPECT_GT(algorithm_count, 0) << backend.name;
+  }
+}
+
+TEST_F(Registry, TheChosenOneImplementsTheAlgorithm) {
+  for (const NamedProfile& named : NamedProfiles()) {
+    const Profile profile = *ParseProfile(named.name);
+    EXPECT_THAT(BackendsFor(profile), Contains(ChosenBackend(profile))) << named.name;
+  }
+}
+
+TEST_F(Registry, AForcedBackendIsTaken) {
+  for (const std::string_view name : BackendsFor(ram_)) {
+    ASSERT_TRUE(SetDefaultBackend(name).ok());
+    EXPECT_EQ(ChosenBackend(ram_), name);
+  }
+  ASSERT_TRUE(SetDefaultBackend("scalar").ok());
+  // Which does not implement it.
+  EXPECT_EQ(ChosenBackend(fixed_), "plain");
+}
+
+TEST_F(Registry, WhatCannotBeIsAnError) {
+  EXPECT_EQ(SetDefaultBackend("abacus").code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status unknown = MakeChunkerOf("abacus", ram_).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("plain"));
+  const absl::Status unfit = MakeChunkerOf("scalar", fixed_).status();
+  EXPECT_EQ(unfit.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(unfit.message()), HasSubstr("auto, plain do"));
+  for (const Backend& backend : Backends()) {
+    if (backend.runs_here()) continue;
+    EXPECT_EQ(SetDefaultBackend(backend.name).code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+}  // namespace
+}  // namespace kerf
