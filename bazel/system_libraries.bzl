@@ -92,6 +92,7 @@ def system_libraries():
         header_only = True,
         modules = ["fmt"],
     )
+
     # The processor is asked by kerf itself (kernels/vector), so that nothing has to be linked.
     pkg_config_repository(
         name = "hwy",

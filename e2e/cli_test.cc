@@ -90,6 +90,8 @@ TEST_F(Cli, UsageErrors) {
            {"chunk", "x", "--profile", "fastcdc2020:min=1"},
            {"chunk", "x", "--profile", "no-such-profile"},
            {"chunk", "x", "--digest", "md5"},
+           {"chunk", "x", "--backend", "abacus"},
+           {"chunk", "x", "--backend", "scalar", "--profile", "fixed:size=4096"},
            {"completion", "tcsh"},
            {"backup", ".", "--profile", "none"},
            {"backup", ".", "--digest", "md5"},
@@ -425,6 +427,8 @@ TEST_F(Cli, ChunkCutsLocally) {
 
   const std::string by_name = world_.Kerf({"chunk", "file"}).out;
   EXPECT_EQ(world_.Kerf({"chunk", "-"}, text).out, by_name);
+  EXPECT_EQ(world_.Kerf({"chunk", "file", "--backend", "plain"}).out, by_name);
+  EXPECT_EQ(world_.Kerf({"chunk", "file", "--backend", "scalar"}).out, by_name);
   EXPECT_EQ(std::count(by_name.begin(), by_name.end(), '\n'),
             static_cast<std::ptrdiff_t>(run.messages.size()));
 

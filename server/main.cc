@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "kernels/registry.h"
 #include "server/front/server.h"
 #include "server/index/memory_index.h"
 #include "server/index/rocksdb_index.h"
@@ -121,6 +122,7 @@ absl::Status Serve(const Settings& settings) {
   // It would write a line for each malformed string that a peer sends; the peer gets an error.
   google::protobuf::SetLogHandler(nullptr);
 
+  KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Index> index, OpenIndex(settings));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index.get()));
   for (const std::string& address : server->addresses()) {

@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
+#include "kernels/registry.h"
 #include "server/front/grpc_status.h"
 
 namespace kerf {
@@ -60,7 +61,13 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
   response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
   response->set_worker(options_.engine->worker_name);
-  response->add_backends(options_.engine->backend_name);
+  const std::string_view chosen = ChosenBackend(*ParseProfile(kDefaultProfileName));
+  response->add_backends(std::string(chosen));
+  for (const Backend& backend : Backends()) {
+    if (backend.name != chosen && backend.runs_here()) {
+      response->add_backends(std::string(backend.name));
+    }
+  }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

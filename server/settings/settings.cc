@@ -16,12 +16,14 @@
 #include "base/toml_config.h"
 #include "base/units.h"
 #include "base/version.h"
+#include "kernels/registry.h"
 #include "server/front/listen_address.h"
 
 namespace kerf {
 namespace {
 
 constexpr std::string_view kEnvironmentPrefix = "KERFD_";
+constexpr std::string_view kSharedBackend = "KERF_BACKEND=";
 constexpr int kUsageExitCode = 2;
 
 constexpr const char* kExamples = R"(
@@ -156,6 +158,9 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       .Add("worker-threads", settings.worker_threads,
            "Threads that cut and hash; 0: one for each core")
       ->check(CLI::Range(0u, 1024u));
+  builder.Add("backend", settings.backend,
+              "Kernels that cut, where they know the algorithm: plain, scalar, sse4, avx2, avx512, "
+              "avx512vbmi, neon; auto measures which is the fastest here");
   builder.Add("max-streams", settings.max_streams, "Uploads at the same time; more are refused")
       ->check(CLI::Range(1u, 1'000'000u));
   builder.AddSize("memory", texts.memory,
@@ -215,8 +220,11 @@ bool IsGiven(const std::vector<std::string>& arguments, const std::string& optio
 std::string AddEnvironment(const char* const* environment, const std::set<std::string>& known,
                            std::vector<std::string>& arguments) {
   const std::vector<std::string> flags = arguments;
+  // What every program of kerf reads; kerfd's own variable goes before it.
+  std::string_view shared_backend;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     const std::string_view entry(*environment);
+    if (entry.starts_with(kSharedBackend)) shared_backend = entry.substr(kSharedBackend.size());
     if (entry.substr(0, kEnvironmentPrefix.size()) != kEnvironmentPrefix) continue;
     const std::size_t equals = entry.find('=');
     const std::string name(entry.substr(0, equals));
@@ -232,6 +240,9 @@ std::string AddEnvironment(const char* const* environment, const std::set<std::s
       value.remove_prefix(value.find(',') + 1);
     }
     arguments.push_back(Cat(option, "=", value));
+  }
+  if (!shared_backend.empty() && !IsGiven(arguments, "--backend")) {
+    arguments.push_back(Cat("--backend=", shared_backend));
   }
   return "";
 }
@@ -272,6 +283,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   settings.role = "all";
   settings.listen = {"127.0.0.1:7461"};
   settings.worker_name = HostName();
+  settings.backend = kAutomaticBackend;
   settings.max_streams = 1024;
   settings.max_index_calls = 64;
   Texts texts;

@@ -21,6 +21,8 @@ struct Settings {
   std::string ready_file;
   std::string worker_name;
   std::uint32_t worker_threads = 0;
+  // Of the kernels that cut: "auto" or a name. Whether there is one is not checked here.
+  std::string backend;
   std::uint32_t max_streams = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t stream_memory_bytes = 0;

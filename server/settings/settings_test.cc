@@ -53,6 +53,14 @@ TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
             (std::vector<std::string>{"unix:/c", "h:2"}));
 }
 
+TEST_F(SettingsTest, TheBackendMayBeNamedForAllPrograms) {
+  EXPECT_EQ(Read({}).settings.backend, "auto");
+  EXPECT_EQ(Read({}, {"KERF_BACKEND=plain"}).settings.backend, "plain");
+  EXPECT_EQ(Read({}, {"KERF_BACKEND="}).settings.backend, "auto");
+  EXPECT_EQ(Read({}, {"KERF_BACKEND=plain", "KERFD_BACKEND=scalar"}).settings.backend, "scalar");
+  EXPECT_EQ(Read({"--backend", "avx2"}, {"KERF_BACKEND=plain"}).settings.backend, "avx2");
+}
+
 TEST_F(SettingsTest, UnknownKeysAreRefusedByName) {
   std::ofstream(path_) << "max-stream = 7\n";
   SettingsResult result = Read({"--config", path_.c_str()});

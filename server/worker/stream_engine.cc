@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
+#include "kernels/registry.h"
 #include "server/errors/errors.h"
 #include "server/worker/answer_encoder.h"
 
@@ -256,7 +257,7 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   opened.mutable_limits()->set_max_uncommitted_files(context_->limits.max_uncommitted_files);
   opened.mutable_limits()->set_max_commit_entries(context_->limits.max_commit_entries);
   opened.set_worker(context_->worker_name);
-  opened.set_backend(context_->backend_name);
+  opened.set_backend(std::string(ChosenBackend(profile)));
   opened.set_profile(FormatProfile(profile));
   AppendAnswer(answer, &answers_);
   return AccountSession();

@@ -41,7 +41,6 @@ struct EngineContext {
   // The largest cut buffer that a profile may ask for.
   std::size_t max_cut_buffer_bytes = 8u << 20;
   std::string worker_name;
-  std::string backend_name;
 };
 
 // The transport's side of a stream. Thread-safe; called from the engine's strand.

@@ -14,6 +14,7 @@
 #include "kernels/chunker.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
+#include "kernels/registry.h"
 #include "kernels/stream_cutter.h"
 
 namespace kerf::agent {
@@ -27,6 +28,7 @@ constexpr char kExamples[] =
 struct ChunkFlags {
   std::vector<std::string> files;
   CutFlags cut;
+  std::string backend = std::string(kAutomaticBackend);
 };
 
 class FileChunker {
@@ -98,8 +100,10 @@ class FileChunker {
 ExitCode Run(Context& context, const ChunkFlags& flags) {
   const absl::StatusOr<CutRule> rule = ParseCutFlags(flags.cut);
   if (!rule.ok()) return FailUsage(context, rule.status());
-  const std::unique_ptr<Chunker> chunker = MakeChunker(rule->profile);
-  FileChunker cutter(context, *chunker, rule->digest, flags.files.size() > 1);
+  const absl::StatusOr<std::unique_ptr<Chunker>> chunker =
+      MakeChunkerOf(flags.backend, rule->profile);
+  if (!chunker.ok()) return FailUsage(context, Annotate(chunker.status(), "--backend"));
+  FileChunker cutter(context, **chunker, rule->digest, flags.files.size() > 1);
   bool failed = false;
   for (const std::string& file : flags.files) {
     if (const absl::Status status = cutter.Run(file); !status.ok()) {
@@ -128,6 +132,10 @@ void AddChunkVerb(Context& context) {
       ->type_name("FILE");
   AddCutOptions(verb, flags->cut, "A named profile, or algorithm:key=value,...",
                 "blake3, sha256 or xxh3-128");
+  verb.add_option("--backend", flags->backend,
+                  "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
+      ->envname(kBackendVariable)
+      ->capture_default_str();
   verb.callback(
       [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
 }
