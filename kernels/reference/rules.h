@@ -36,6 +36,10 @@ std::size_t SeqCdcNextCut(const Profile& profile, std::span<const std::uint8_t> 
 std::size_t MinCdcNextCut(const Profile& profile, std::span<const std::uint8_t> bytes);
 
 // What MinCDC compares: a linear permutation of the four bytes, read little-endian.
-constexpr std::uint32_t MinCdcHash(std::uint32_t word) { return 0x915F77F5u * word + 0x34636463u; }
+inline constexpr std::uint32_t kMinCdcMultiplier = 0x915F77F5u;
+inline constexpr std::uint32_t kMinCdcAddend = 0x34636463u;
+constexpr std::uint32_t MinCdcHash(std::uint32_t word) {
+  return kMinCdcMultiplier * word + kMinCdcAddend;
+}
 
 }  // namespace kerf

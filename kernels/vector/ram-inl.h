@@ -25,7 +25,7 @@ class RamChunker final : public Chunker {
   std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
     const std::size_t size = std::min(bytes.size(), max_bytes_);
     if (size <= window_bytes_) return size;
-    const std::uint8_t maximum = MaxByte(bytes.data(), 0, window_bytes_);
+    const std::uint8_t maximum = StrongestByte<AtLeast>(bytes.data(), 0, window_bytes_);
     return FindFirst<AtLeast>(bytes.data(), window_bytes_, size, maximum);
   }
 

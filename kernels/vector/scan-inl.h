@@ -1,6 +1,9 @@
 // The two primitives of VectorCDC (Udayashankar et al., FAST 2025, section 4) for one Highway
-// target: extreme byte search and range scan. Lengths are any, also 0; nothing outside the given
-// range is read.
+// target: extreme byte search and range scan. Nothing outside the given range is read.
+//
+// All work on blocks of 64 bytes, whatever the vectors have, so that a block's answer is one 64-bit
+// mask. No rule has a window or a minimum below 64 bytes: a range that is shorter than a block is
+// rare, and may be slow where its neighbours may not be read with it.
 //
 // A per-target include: no ordinary guard.
 #if defined(KERF_KERNELS_VECTOR_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -10,8 +13,10 @@
 #define KERF_KERNELS_VECTOR_SCAN_INL_H_
 #endif
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "hwy/highway.h"
 
@@ -20,18 +25,43 @@ namespace kerf::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// No rule has a window or a minimum below 64 bytes, so that a vector of this tag fits each: a scan
-// shorter than a vector is rare and may be slow.
 using ByteTag = hn::CappedTag<std::uint8_t, 64>;
 using ByteVector = hn::Vec<ByteTag>;
 inline constexpr ByteTag kBytes;
+inline constexpr std::size_t kLanes = hn::MaxLanes(ByteTag());
+static_assert(kLanes == 16 || kLanes == 32 || kLanes == 64);
 
-// What a rule looks for: bytes that stand in this relation to a given one. Each has the scalar test
-// and the vector test.
+inline constexpr std::size_t kBlockBytes = 64;
+// What is read before one test asks whether there was anything.
+inline constexpr std::size_t kStrideBytes = 4 * kBlockBytes;
+inline constexpr std::size_t kNowhere = ~std::size_t{0};
+
+// One bit a lane, the first lane's lowest.
+template <typename Mask>
+HWY_INLINE std::uint64_t MaskBits(const Mask mask) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  return static_cast<std::uint64_t>(mask.raw);
+#elif HWY_ARCH_X86
+  return hn::detail::BitsFromMask(mask);
+#else
+  std::uint8_t stored[8] = {};
+  hn::StoreMaskBits(kBytes, mask, stored);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, stored, sizeof bits);
+  return bits;
+#endif
+}
+
+// What a rule looks for: bytes that stand in this relation to a given one. Strongest(a, b) passes
+// the test where a or b does.
 struct GreaterThan {
   static bool Test(std::uint8_t byte, std::uint8_t bound) { return byte > bound; }
   static HWY_INLINE hn::Mask<ByteTag> Test(ByteVector bytes, ByteVector bound) {
     return hn::Gt(bytes, bound);
+  }
+  template <typename Vector>
+  static HWY_INLINE Vector Strongest(Vector a, Vector b) {
+    return hn::Max(a, b);
   }
 };
 struct AtLeast {
@@ -39,45 +69,98 @@ struct AtLeast {
   static HWY_INLINE hn::Mask<ByteTag> Test(ByteVector bytes, ByteVector bound) {
     return hn::Eq(hn::Max(bytes, bound), bytes);
   }
+  template <typename Vector>
+  static HWY_INLINE Vector Strongest(Vector a, Vector b) {
+    return hn::Max(a, b);
+  }
 };
 struct LessThan {
   static bool Test(std::uint8_t byte, std::uint8_t bound) { return byte < bound; }
   static HWY_INLINE hn::Mask<ByteTag> Test(ByteVector bytes, ByteVector bound) {
     return hn::Lt(bytes, bound);
   }
-};
-struct AtMost {
-  static bool Test(std::uint8_t byte, std::uint8_t bound) { return byte <= bound; }
-  static HWY_INLINE hn::Mask<ByteTag> Test(ByteVector bytes, ByteVector bound) {
-    return hn::Eq(hn::Min(bytes, bound), bytes);
+  template <typename Vector>
+  static HWY_INLINE Vector Strongest(Vector a, Vector b) {
+    return hn::Min(a, b);
   }
 };
 struct EqualTo {
-  static bool Test(std::uint8_t byte, std::uint8_t bound) { return byte == bound; }
   static HWY_INLINE hn::Mask<ByteTag> Test(ByteVector bytes, ByteVector bound) {
     return hn::Eq(bytes, bound);
   }
 };
 
+// The strongest of each column of a block, and of four blocks.
+template <typename Relation>
+HWY_INLINE ByteVector StrongestOfBlock(const std::uint8_t* bytes) {
+  const ByteVector first = hn::LoadU(kBytes, bytes);
+  if constexpr (kLanes == 64) {
+    return first;
+  } else if constexpr (kLanes == 32) {
+    return Relation::Strongest(first, hn::LoadU(kBytes, bytes + 32));
+  } else {
+    return Relation::Strongest(
+        Relation::Strongest(first, hn::LoadU(kBytes, bytes + 16)),
+        Relation::Strongest(hn::LoadU(kBytes, bytes + 32), hn::LoadU(kBytes, bytes + 48)));
+  }
+}
+
+template <typename Relation>
+HWY_INLINE ByteVector StrongestOfStride(const std::uint8_t* bytes) {
+  return Relation::Strongest(
+      Relation::Strongest(StrongestOfBlock<Relation>(bytes),
+                          StrongestOfBlock<Relation>(bytes + kBlockBytes)),
+      Relation::Strongest(StrongestOfBlock<Relation>(bytes + 2 * kBlockBytes),
+                          StrongestOfBlock<Relation>(bytes + 3 * kBlockBytes)));
+}
+
+// Which bytes of a block pass, the first one's bit lowest.
+template <typename Relation>
+HWY_INLINE std::uint64_t BlockBits(const std::uint8_t* bytes, ByteVector bounds) {
+  const auto bits = [&](std::size_t index) HWY_ATTR {
+    return MaskBits(Relation::Test(hn::LoadU(kBytes, bytes + index), bounds)) << (index % 64);
+  };
+  if constexpr (kLanes == 64) {
+    return bits(0);
+  } else if constexpr (kLanes == 32) {
+    return bits(0) | bits(32);
+  } else {
+    return (bits(0) | bits(16)) | (bits(32) | bits(48));
+  }
+}
+
+// The first byte of a stride that passes; one does.
+template <typename Relation>
+HWY_INLINE std::size_t FirstOfStride(const std::uint8_t* bytes, ByteVector bounds) {
+  for (std::size_t index = 0; index < 3 * kBlockBytes; index += kBlockBytes) {
+    const std::uint64_t bits = BlockBits<Relation>(bytes + index, bounds);
+    if (bits != 0) return index + static_cast<std::size_t>(std::countr_zero(bits));
+  }
+  const std::uint64_t bits = BlockBits<Relation>(bytes + 3 * kBlockBytes, bounds);
+  return 3 * kBlockBytes + static_cast<std::size_t>(std::countr_zero(bits));
+}
+
 // Range scan: the first position in [from, to) whose byte passes the test, or `to`.
 template <typename Relation>
 HWY_INLINE std::size_t FindFirst(const std::uint8_t* bytes, std::size_t from, std::size_t to,
                                  std::uint8_t bound) {
-  const std::size_t lanes = hn::Lanes(kBytes);
   const ByteVector bounds = hn::Set(kBytes, bound);
   std::size_t index = from;
-  for (; index + lanes <= to; index += lanes) {
-    const auto hits = Relation::Test(hn::LoadU(kBytes, bytes + index), bounds);
-    const std::intptr_t first = hn::FindFirstTrue(kBytes, hits);
-    if (first >= 0) return index + static_cast<std::size_t>(first);
+  for (; index + kStrideBytes <= to; index += kStrideBytes) {
+    const ByteVector strongest = StrongestOfStride<Relation>(bytes + index);
+    if (hn::AllFalse(kBytes, Relation::Test(strongest, bounds))) continue;
+    return index + FirstOfStride<Relation>(bytes + index, bounds);
+  }
+  for (; index + kBlockBytes <= to; index += kBlockBytes) {
+    const std::uint64_t bits = BlockBits<Relation>(bytes + index, bounds);
+    if (bits != 0) return index + static_cast<std::size_t>(std::countr_zero(bits));
   }
   if (index == to) return to;
-  if (to - from >= lanes) {
-    // The last whole vector; what it shares with the one before has no hit.
-    const std::size_t start = to - lanes;
-    const auto hits = Relation::Test(hn::LoadU(kBytes, bytes + start), bounds);
-    const std::intptr_t first = hn::FindFirstTrue(kBytes, hits);
-    return first >= 0 ? start + static_cast<std::size_t>(first) : to;
+  if (to - from >= kBlockBytes) {
+    // The last whole block; what it shares with the one before does not pass.
+    const std::size_t start = to - kBlockBytes;
+    const std::uint64_t bits = BlockBits<Relation>(bytes + start, bounds);
+    return bits != 0 ? start + static_cast<std::size_t>(std::countr_zero(bits)) : to;
   }
   for (; index < to; ++index) {
     if (Relation::Test(bytes[index], bound)) return index;
@@ -85,51 +168,61 @@ HWY_INLINE std::size_t FindFirst(const std::uint8_t* bytes, std::size_t from, st
   return to;
 }
 
-// The largest lane.
-HWY_INLINE std::uint8_t MaxOfBytes(ByteVector vector) {
-  alignas(64) std::uint8_t lanes[64];
-  hn::Store(vector, kBytes, lanes);
-  const hn::CappedTag<std::uint8_t, 16> narrow;
-  auto most = hn::Load(narrow, lanes);
-  for (std::size_t index = hn::Lanes(narrow); index < hn::Lanes(kBytes);
-       index += hn::Lanes(narrow)) {
-    most = hn::Max(most, hn::Load(narrow, lanes + index));
-  }
-  hn::Store(most, narrow, lanes);
-  std::uint8_t largest = lanes[0];
-  for (std::size_t index = 1; index < hn::Lanes(narrow); ++index) {
-    largest = largest < lanes[index] ? lanes[index] : largest;
-  }
-  return largest;
+// Range scan from behind: the last position in front of `to` whose byte equals `wanted`. There is
+// one; up to 63 bytes in front of it are read.
+HWY_INLINE std::size_t FindLastEqual(const std::uint8_t* bytes, std::size_t to,
+                                     std::uint8_t wanted) {
+  const ByteVector wanteds = hn::Set(kBytes, wanted);
+  std::size_t index = to;
+  std::uint64_t bits = 0;
+  do {
+    index -= kBlockBytes;
+    bits = BlockBits<EqualTo>(bytes + index, wanteds);
+  } while (bits == 0);
+  return index + static_cast<std::size_t>(63 - std::countl_zero(bits));
 }
 
-// Extreme byte search: the largest of bytes[from, to), which is not empty. Four accumulators, so
+// The strongest lane of a vector of at least 16 bytes.
+template <typename Relation, typename Tag>
+HWY_INLINE std::uint8_t StrongestLane(Tag tag, hn::Vec<Tag> vector) {
+  if constexpr (hn::MaxLanes(Tag()) > 16) {
+    const hn::Half<Tag> half;
+    return StrongestLane<Relation>(
+        half, Relation::Strongest(hn::LowerHalf(half, vector), hn::UpperHalf(half, vector)));
+  } else {
+    vector = Relation::Strongest(vector, hn::ShiftRightBytes<8>(tag, vector));
+    vector = Relation::Strongest(vector, hn::ShiftRightBytes<4>(tag, vector));
+    vector = Relation::Strongest(vector, hn::ShiftRightBytes<2>(tag, vector));
+    return hn::GetLane(Relation::Strongest(vector, hn::ShiftRightBytes<1>(tag, vector)));
+  }
+}
+
+// Extreme byte search: the strongest of bytes[from, to), at least a block. Four accumulators, so
 // that loads, not the chain of maxima, are the limit.
-HWY_INLINE std::uint8_t MaxByte(const std::uint8_t* bytes, std::size_t from, std::size_t to) {
-  const std::size_t lanes = hn::Lanes(kBytes);
-  if (to - from < lanes) {
-    std::uint8_t largest = bytes[from];
-    for (std::size_t index = from + 1; index < to; ++index) {
-      largest = largest < bytes[index] ? bytes[index] : largest;
-    }
-    return largest;
-  }
-  // The last vector may overlap the others: a maximum does not mind.
-  ByteVector most_0 = hn::LoadU(kBytes, bytes + to - lanes);
-  ByteVector most_1 = most_0;
-  ByteVector most_2 = most_0;
-  ByteVector most_3 = most_0;
+template <typename Relation>
+HWY_INLINE std::uint8_t StrongestByte(const std::uint8_t* bytes, std::size_t from, std::size_t to) {
+  // The last block may overlap the others: an extreme does not mind.
+  ByteVector strongest_0 = StrongestOfBlock<Relation>(bytes + to - kBlockBytes);
+  ByteVector strongest_1 = strongest_0;
+  ByteVector strongest_2 = strongest_0;
+  ByteVector strongest_3 = strongest_0;
   std::size_t index = from;
-  for (; index + 4 * lanes <= to; index += 4 * lanes) {
-    most_0 = hn::Max(most_0, hn::LoadU(kBytes, bytes + index));
-    most_1 = hn::Max(most_1, hn::LoadU(kBytes, bytes + index + lanes));
-    most_2 = hn::Max(most_2, hn::LoadU(kBytes, bytes + index + 2 * lanes));
-    most_3 = hn::Max(most_3, hn::LoadU(kBytes, bytes + index + 3 * lanes));
+  for (; index + kStrideBytes <= to; index += kStrideBytes) {
+    const std::uint8_t* const stride = bytes + index;
+    strongest_0 = Relation::Strongest(strongest_0, StrongestOfBlock<Relation>(stride));
+    strongest_1 =
+        Relation::Strongest(strongest_1, StrongestOfBlock<Relation>(stride + kBlockBytes));
+    strongest_2 =
+        Relation::Strongest(strongest_2, StrongestOfBlock<Relation>(stride + 2 * kBlockBytes));
+    strongest_3 =
+        Relation::Strongest(strongest_3, StrongestOfBlock<Relation>(stride + 3 * kBlockBytes));
   }
-  for (; index + lanes <= to; index += lanes) {
-    most_0 = hn::Max(most_0, hn::LoadU(kBytes, bytes + index));
+  for (; index + kBlockBytes <= to; index += kBlockBytes) {
+    strongest_0 = Relation::Strongest(strongest_0, StrongestOfBlock<Relation>(bytes + index));
   }
-  return MaxOfBytes(hn::Max(hn::Max(most_0, most_1), hn::Max(most_2, most_3)));
+  return StrongestLane<Relation>(
+      kBytes, Relation::Strongest(Relation::Strongest(strongest_0, strongest_1),
+                                  Relation::Strongest(strongest_2, strongest_3)));
 }
 
 }  // namespace kerf::HWY_NAMESPACE
