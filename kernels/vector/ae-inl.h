@@ -31,6 +31,8 @@ class AeChunker final : public Chunker {
 
   std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
     const std::size_t size = std::min(bytes.size(), max_bytes_);
+    // Here the next chunk begins, or a little later, often without anything read in between.
+    PrefetchBlocks(bytes.data() + window_bytes_, kNextChunkBlocks);
     Extreme extreme{bytes[0], 0, 1};
     while (extreme.position + window_bytes_ < size) {
       const std::size_t cut = extreme.position + window_bytes_;
@@ -42,6 +44,8 @@ class AeChunker final : public Chunker {
   std::size_t max_chunk_bytes() const override { return max_bytes_; }
 
  private:
+  static constexpr std::size_t kNextChunkBlocks = 8;
+
   struct Extreme {
     std::uint8_t byte;
     std::size_t position;
@@ -55,6 +59,7 @@ class AeChunker final : public Chunker {
     const ByteVector bounds = hn::Set(kBytes, extreme.byte);
     std::size_t index = extreme.scanned;
     for (; index + kStrideBytes <= end; index += kStrideBytes) {
+      PrefetchStride(bytes + index + kPrefetchBytes);
       const ByteVector strongest = StrongestOfStride<Beyond>(bytes + index);
       if (hn::AllFalse(kBytes, Beyond::Test(strongest, bounds))) continue;
       extreme.byte = StrongestLane<Beyond>(kBytes, strongest);

@@ -55,6 +55,8 @@ class MaxpChunker final : public Chunker {
   static HWY_INLINE bool MoveCandidate(const std::uint8_t* bytes, std::size_t end,
                                        Candidate& candidate) {
     const ByteVector largest_bytes = hn::Set(kBytes, std::uint8_t{255});
+    PrefetchBlocks(bytes + candidate.scanned + kPrefetchBytes,
+                   (end - candidate.scanned + kBlockBytes - 1) / kBlockBytes);
     ByteVector maxima = hn::Zero(kBytes);
     std::size_t index = end;
     for (; index >= candidate.scanned + kStrideBytes; index -= kStrideBytes) {

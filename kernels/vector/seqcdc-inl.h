@@ -33,6 +33,7 @@ class SeqCdcChunker final : public Chunker {
       : length_(profile.sequence_length),
         trigger_(profile.skip_trigger),
         skip_bytes_(profile.skip_bytes),
+        skip_blocks_(std::min(skip_bytes_, kPrefetchBytes) / kBlockBytes),
         min_bytes_(profile.min_bytes),
         max_bytes_(profile.max_bytes),
         // With the two sides of each comparison exchanged a fall is a step.
@@ -41,11 +42,14 @@ class SeqCdcChunker final : public Chunker {
   std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
     if (bytes.size() < min_bytes_) return bytes.size();
     const std::size_t size = std::min(bytes.size(), max_bytes_);
+    PrefetchBlocks(bytes.data() + min_bytes_, kPrefetchBytes / kBlockBytes);
     State state{min_bytes_, 0, 0};
     while (state.index < size) {
       const std::size_t count = std::min(size - state.index, kBlockBytes);
       const Masks masks = Compare(bytes.data(), size, state.index);
-      if (const std::size_t cut = Advance(masks, count, state); cut != kNowhere) return cut;
+      PrefetchBlock(bytes.data() + state.index + kPrefetchBytes);
+      if (const std::size_t cut = Advance(bytes.data(), masks, count, state); cut != kNowhere)
+        return cut;
     }
     return size;
   }
@@ -85,7 +89,8 @@ class SeqCdcChunker final : public Chunker {
 
   // Goes over the block, or up to the fall that makes a skip and over the skip. The cut, or
   // kNowhere.
-  HWY_INLINE std::size_t Advance(Masks masks, std::size_t count, State& state) const {
+  HWY_INLINE std::size_t Advance(const std::uint8_t* bytes, Masks masks, std::size_t count,
+                                 State& state) const {
     const std::size_t missing = trigger_ - state.fall_count;
     const std::size_t falls = static_cast<std::size_t>(std::popcount(masks.falls));
     if (falls < missing) {
@@ -102,6 +107,7 @@ class SeqCdcChunker final : public Chunker {
     if (const std::uint64_t ends = SequenceEnds(masks, state.step_count); ends != 0) {
       return state.index + static_cast<std::size_t>(std::countr_zero(ends));
     }
+    PrefetchBlocks(bytes + state.index + kPrefetchBytes + kBlockBytes, skip_blocks_);
     state = {state.index + last + 1 + skip_bytes_, 0, 0};
     return kNowhere;
   }
@@ -109,6 +115,7 @@ class SeqCdcChunker final : public Chunker {
   // The positions of steps that are at least the length_-th since the last fall, of which
   // `before` lie in front of the block.
   HWY_INLINE std::uint64_t SequenceEnds(const Masks& masks, std::size_t before) const {
+    if (before + static_cast<std::size_t>(std::popcount(masks.steps)) < length_) return 0;
     const std::uint64_t equal = ~(masks.steps | masks.falls);
     std::uint64_t ends = masks.steps;
     for (std::size_t steps = 2; steps <= length_ && ends != 0; ++steps) {
@@ -138,6 +145,8 @@ class SeqCdcChunker final : public Chunker {
   std::size_t length_;
   std::size_t trigger_;
   std::size_t skip_bytes_;
+  // How much more is asked for at a skip: what would have been without it.
+  std::size_t skip_blocks_;
   std::size_t min_bytes_;
   std::size_t max_bytes_;
   std::size_t left_offset_;

@@ -2,6 +2,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/vector/byte_chunkers.h"
+#include "kernels/vector/read_ceiling.h"
 
 namespace kerf {
 namespace {
@@ -43,19 +44,43 @@ bool HasAvx512Vbmi() {
 }
 #endif
 
+struct Target {
+  Backend backend;
+  ReadBytes reader;
+};
+
+template <long long kTarget>
+Target MakeTarget(std::string_view name, bool (*runs_here)()) {
+  return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget)};
+}
+
+std::vector<Target> Targets() {
+  return {
+#if defined(__x86_64__)
+      MakeTarget<HWY_SSE4>("sse4", HasSse4),
+      MakeTarget<HWY_AVX2>("avx2", HasAvx2),
+      MakeTarget<HWY_AVX3>("avx512", HasAvx512),
+      MakeTarget<HWY_AVX3_DL>("avx512vbmi", HasAvx512Vbmi),
+#elif defined(__aarch64__)
+      MakeTarget<HWY_NEON>("neon", HasNeon),
+#endif
+  };
+}
+
 }  // namespace
 
 std::vector<Backend> VectorBackends() {
-  return {
-#if defined(__x86_64__)
-      {"sse4", HasSse4, Make<HWY_SSE4>},
-      {"avx2", HasAvx2, Make<HWY_AVX2>},
-      {"avx512", HasAvx512, Make<HWY_AVX3>},
-      {"avx512vbmi", HasAvx512Vbmi, Make<HWY_AVX3_DL>},
-#elif defined(__aarch64__)
-      {"neon", HasNeon, Make<HWY_NEON>},
-#endif
-  };
+  std::vector<Backend> backends;
+  for (const Target& target : Targets()) backends.push_back(target.backend);
+  return backends;
+}
+
+std::vector<ReadBytes> Readers() {
+  std::vector<ReadBytes> readers;
+  for (const Target& target : Targets()) {
+    if (target.backend.runs_here()) readers.push_back(target.reader);
+  }
+  return readers;
 }
 
 }  // namespace kerf
