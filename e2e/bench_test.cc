@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@ namespace kerf::e2e {
 namespace {
 
 using nlohmann::json;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int kOk = 0;
@@ -163,6 +165,38 @@ TEST_F(Bench, ARunningServerOnAUnixSocketIsKnown) {
   world_.StopServer();
 }
 
+TEST_F(Bench, KernelsAreShownAsSharesOfReading) {
+  const JsonRun run = world_.KerfJson({"bench", "kernels", "--algorithm", "ram", "blake3",
+                                       "mincdc:min=4096,max=12288", "--size", "1M", "--rounds", "1",
+                                       "--data", "random,zeros"});
+  ASSERT_EQ(run.exit_code, kOk);
+  std::map<std::string, int> plain_counts;
+  for (const json& figure : run.Of("figure")) {
+    ExpectPositive(figure, "bytes_per_second");
+    ExpectPositive(figure, "ceiling_bytes_per_second");
+    EXPECT_DOUBLE_EQ(figure["share_of_ceiling"].get<double>(),
+                     figure["bytes_per_second"].get<double>() /
+                         figure["ceiling_bytes_per_second"].get<double>());
+    EXPECT_EQ(figure["checked"], true);
+    EXPECT_THAT(std::string(figure["source"]), AnyOf("dram", "l2"));
+    const std::string algorithm = figure["algorithm"];
+    if (algorithm == "blake3") {
+      EXPECT_EQ(figure["average_chunk_bytes"], 8192);
+    } else if (figure["data"] == "random") {
+      EXPECT_GT(figure["average_chunk_bytes"], kMinChunkBytes);
+      EXPECT_LT(figure["average_chunk_bytes"], kMaxChunkBytes);
+    }
+    if (figure["backend"] == "plain") ++plain_counts[algorithm];
+  }
+  // From memory and from the cache, random and zeros.
+  EXPECT_EQ(plain_counts.size(), 2u);
+  for (const auto& [algorithm, count] : plain_counts) EXPECT_EQ(count, 4) << algorithm;
+  EXPECT_EQ(run.Only("summary")["figures"], run.Of("figure").size());
+  const std::vector<std::string> only = {"bench", "kernels",  "--algorithm", "ram",       "--size",
+                                         "1M",    "--rounds", "1",           "--backend", "plain"};
+  EXPECT_EQ(world_.KerfJson(only).Of("figure").size(), 2u);
+}
+
 TEST_F(Bench, WhatIsNotThereIsSaid) {
   const Completed missing =
       world_.Kerf({"bench", "service", "--kerfd", world_ / "no-such-program"});
@@ -173,6 +207,11 @@ TEST_F(Bench, WhatIsNotThereIsSaid) {
   EXPECT_THAT(world_.Kerf(Small({})).err, HasSubstr("--tcp"));
   std::filesystem::remove(world_ / ("scratch/" + std::string(100, 'x')));
   EXPECT_EQ(world_.Kerf({"bench"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "kernels", "--size", "1"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "kernels", "--size", "1M", "--algorithm", "x"}).exit_code,
+            kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "kernels", "--size", "1M", "--backend", "x"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "kernels", "--size", "1M", "--data", "x"}).exit_code, kUsage);
   EXPECT_EQ(world_.Kerf({"bench", "service", "--size", "much"}).exit_code, kUsage);
   EXPECT_EQ(world_.Kerf({"bench", "service", "--profile", "none"}).exit_code, kUsage);
   EXPECT_EQ(world_.Kerf({"bench", "service", "--message", "5M"}).exit_code, kUsage);

@@ -4,6 +4,7 @@ namespace kerf::agent {
 namespace {
 
 constexpr char kExamples[] =
+    "  kerf bench kernels\n"
     "  kerf bench service\n"
     "  kerf bench service --json > service.json";
 
@@ -12,6 +13,7 @@ constexpr char kExamples[] =
 void AddBenchVerb(Context& context) {
   CLI::App& verb = AddVerb(context, "bench", "Measure how fast kerf is here", kExamples);
   verb.require_subcommand(1);
+  AddBenchKernels(context, verb);
   AddBenchService(context, verb);
 }
 

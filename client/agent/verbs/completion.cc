@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,11 +31,16 @@ std::vector<const CLI::Option*> AllOptions(const CLI::App& app) {
   return options;
 }
 
-// "--store -l".
+// "--store -l", each once: verbs below a verb may have the same flag.
 std::string FlagNames(const std::vector<const CLI::Option*>& options) {
   std::string names;
-  const auto add = [&names](std::string_view dashes, const std::vector<std::string>& some) {
-    for (const std::string& name : some) names += Cat(names.empty() ? "" : " ", dashes, name);
+  std::set<std::string> seen;
+  const auto add = [&](std::string_view dashes, const std::vector<std::string>& some) {
+    for (const std::string& name : some) {
+      if (seen.insert(Cat(dashes, name)).second) {
+        names += Cat(names.empty() ? "" : " ", dashes, name);
+      }
+    }
   };
   for (const CLI::Option* option : options) {
     add("--", option->get_lnames());

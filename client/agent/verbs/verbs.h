@@ -19,6 +19,7 @@ void AddStatsVerb(Context& context);
 void AddVerifyVerb(Context& context);
 
 // Of `kerf bench`.
+void AddBenchKernels(Context& context, CLI::App& bench_verb);
 void AddBenchService(Context& context, CLI::App& bench_verb);
 
 }  // namespace kerf::agent

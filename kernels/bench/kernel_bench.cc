@@ -1,0 +1,251 @@
+#include "kernels/bench/kernel_bench.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/chunker.h"
+#include "kernels/fingerprint/blake3.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "kernels/reference/blake3.h"
+#include "kernels/reference/reference.h"
+#include "kernels/registry.h"
+#include "kernels/testing/inputs.h"
+#include "kernels/vector/read_ceiling.h"
+
+namespace kerf::bench {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// What a pass did, so that the compiler cannot leave it out.
+using Pass = std::function<std::uint64_t(Bytes)>;
+volatile std::uint64_t sink;
+
+// One thing to measure.
+struct Kernel {
+  std::string name;
+  std::string algorithm;
+  std::string backend;
+  // Whether its results are the reference's.
+  std::function<bool(Bytes)> is_right;
+  // Returns the number of chunks.
+  Pass pass;
+};
+
+std::uint64_t CutAll(const Chunker& chunker, Bytes bytes) {
+  std::uint64_t chunk_count = 0;
+  for (; !bytes.empty(); ++chunk_count) bytes = bytes.subspan(chunker.NextCut(bytes));
+  return chunk_count;
+}
+
+bool CutsAreRight(const Chunker& chunker, const Profile& profile, Bytes bytes) {
+  while (!bytes.empty()) {
+    const std::size_t length = chunker.NextCut(bytes);
+    if (length != ReferenceNextCut(profile, bytes)) return false;
+    bytes = bytes.subspan(length);
+  }
+  return true;
+}
+
+Kernel CutKernel(const Profile& profile, std::string_view backend,
+                 std::shared_ptr<const Chunker> chunker) {
+  return {.name = "",
+          .algorithm = FormatProfile(profile),
+          .backend = std::string(backend),
+          .is_right = [profile,
+                       chunker](Bytes bytes) { return CutsAreRight(*chunker, profile, bytes); },
+          .pass = [chunker](Bytes bytes) { return CutAll(*chunker, bytes); }};
+}
+
+using HashMany = std::function<void(std::span<const Bytes>, std::span<Digest>)>;
+
+// Batches of 64 chunks, as a worker hashes them.
+template <typename Visit>
+std::uint64_t HashAll(const HashMany& hash_many, Bytes bytes, const Visit& visit) {
+  constexpr std::size_t kBatchChunks = 64;
+  std::array<Bytes, kBatchChunks> chunks;
+  std::array<Digest, kBatchChunks> digests;
+  std::uint64_t chunk_count = 0;
+  while (!bytes.empty()) {
+    std::size_t count = 0;
+    for (; count < kBatchChunks && !bytes.empty(); ++count) {
+      chunks[count] = bytes.first(std::min<std::size_t>(bytes.size(), kHashedChunkBytes));
+      bytes = bytes.subspan(chunks[count].size());
+    }
+    hash_many(std::span(chunks).first(count), std::span(digests).first(count));
+    for (std::size_t index = 0; index < count; ++index) visit(chunks[index], digests[index]);
+    chunk_count += count;
+  }
+  return chunk_count;
+}
+
+Kernel HashKernel(DigestAlgorithm algorithm, std::string_view backend, const HashMany& hash_many) {
+  const auto is_right = [algorithm, hash_many](Bytes bytes) {
+    bool all_equal = true;
+    HashAll(hash_many, bytes, [&](Bytes chunk, const Digest& digest) {
+      const Digest expected = algorithm == DigestAlgorithm::kBlake3 ? Digest{Blake3Reference(chunk)}
+                                                                    : Fingerprint(algorithm, chunk);
+      all_equal = all_equal && digest == expected;
+    });
+    return all_equal;
+  };
+  return {.name = "",
+          .algorithm = std::string(DigestAlgorithmName(algorithm)),
+          .backend = std::string(backend),
+          .is_right = is_right,
+          .pass = [hash_many](Bytes bytes) {
+            return HashAll(hash_many, bytes,
+                           [](Bytes, const Digest& digest) { sink = digest.bytes[0]; });
+          }};
+}
+
+bool IsWanted(const KernelOptions& options, std::string_view backend) {
+  return options.backend.empty() || options.backend == backend;
+}
+
+void AddDigest(const KernelOptions& options, DigestAlgorithm algorithm,
+               std::vector<Kernel>& kernels) {
+  if (algorithm == DigestAlgorithm::kBlake3) {
+    for (const Blake3Backend& backend : Blake3Backends()) {
+      if (!IsWanted(options, backend.name)) continue;
+      kernels.push_back(HashKernel(algorithm, backend.name, [&backend](auto chunks, auto digests) {
+        Blake3Many(backend, chunks, digests);
+      }));
+    }
+    return;
+  }
+  // Their libraries choose for themselves.
+  const std::string_view library = algorithm == DigestAlgorithm::kSha256 ? "openssl" : "xxhash";
+  if (!IsWanted(options, library)) return;
+  kernels.push_back(HashKernel(algorithm, library, [algorithm](auto chunks, auto digests) {
+    FingerprintMany(algorithm, chunks, digests);
+  }));
+}
+
+absl::Status AddProfile(const KernelOptions& options, const Profile& profile,
+                        std::vector<Kernel>& kernels) {
+  for (const std::string_view backend : BackendsFor(profile)) {
+    if (!IsWanted(options, backend)) continue;
+    KERF_ASSIGN_OR_RETURN(std::unique_ptr<Chunker> chunker, MakeChunkerOf(backend, profile));
+    kernels.push_back(CutKernel(profile, backend, std::move(chunker)));
+  }
+  return absl::OkStatus();
+}
+
+// An algorithm's name alone stands for its named profile of 8 KiB.
+absl::StatusOr<Profile> ProfileOf(const std::string& text) {
+  absl::StatusOr<Profile> profile = ParseProfile(text);
+  if (profile.ok()) return profile;
+  const absl::StatusOr<Profile> named = ParseProfile(Cat(text, "-8k"));
+  return named.ok() ? named : profile;
+}
+
+absl::StatusOr<std::vector<Kernel>> MakeKernels(const KernelOptions& options) {
+  std::vector<std::string> names = options.algorithms;
+  if (names.empty()) {
+    for (const NamedProfile& named : NamedProfiles()) {
+      if (named.name.ends_with("-8k")) names.emplace_back(named.name);
+    }
+    for (const DigestAlgorithm digest :
+         {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256, DigestAlgorithm::kXxh3_128}) {
+      names.emplace_back(DigestAlgorithmName(digest));
+    }
+  }
+  std::vector<Kernel> kernels;
+  for (const std::string& name : names) {
+    const std::size_t first = kernels.size();
+    if (const auto digest = ParseDigestAlgorithm(name); digest.has_value()) {
+      AddDigest(options, *digest, kernels);
+    } else {
+      KERF_ASSIGN_OR_RETURN(const Profile profile, ProfileOf(name));
+      KERF_RETURN_IF_ERROR(AddProfile(options, profile, kernels));
+    }
+    for (Kernel& kernel : std::span(kernels).subspan(first)) kernel.name = name;
+  }
+  if (kernels.empty()) {
+    return absl::InvalidArgumentError(
+        Cat("the backend ", options.backend, " implements none of these here"));
+  }
+  return kernels;
+}
+
+absl::StatusOr<std::vector<std::uint8_t>> MakeData(const std::string& kind, std::uint64_t size) {
+  if (kind == "zeros") return MakeInput("constant", 0, size);
+  if (kind == "random" || kind == "text") return MakeInput(kind, 1, size);
+  return absl::InvalidArgumentError(Cat("'", kind, "' is no kind of data: random, text or zeros"));
+}
+
+// Bytes a second of the fastest of `rounds` measurements, each over at least `least_bytes`.
+double Speed(const Pass& pass, Bytes bytes, std::uint64_t least_bytes, std::uint32_t rounds) {
+  const std::uint64_t pass_count = std::max<std::uint64_t>(1, least_bytes / bytes.size());
+  double best = 0;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint64_t count = 0; count < pass_count; ++count) sink = pass(bytes);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(bytes.size() * pass_count) / time.count());
+  }
+  return best;
+}
+
+// The fastest way to load every byte once.
+double Ceiling(Bytes bytes, std::uint64_t least_bytes, std::uint32_t rounds) {
+  double best = 0;
+  for (const ReadBytes read : Readers())
+    best = std::max(best, Speed(read, bytes, least_bytes, rounds));
+  return best;
+}
+
+KernelFigure Measure(const Kernel& kernel, Bytes bytes, std::uint64_t least_bytes,
+                     std::uint32_t rounds) {
+  KernelFigure figure;
+  figure.name = kernel.name;
+  figure.algorithm = kernel.algorithm;
+  figure.backend = kernel.backend;
+  figure.average_chunk_bytes =
+      static_cast<double>(bytes.size()) / static_cast<double>(kernel.pass(bytes));
+  // Before and after, for the machine may be busy with something else for a while.
+  const double before = Ceiling(bytes, least_bytes, rounds);
+  figure.bytes_per_second = Speed(kernel.pass, bytes, least_bytes, rounds);
+  figure.ceiling_bytes_per_second = std::max(before, Ceiling(bytes, least_bytes, rounds));
+  return figure;
+}
+
+}  // namespace
+
+absl::Status RunKernelBench(const KernelOptions& options, const std::atomic<bool>& cancelled,
+                            const std::function<void(const KernelFigure&)>& visit) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, MakeKernels(options));
+  constexpr std::uint64_t kCachedLeastBytes = 64 * kCachedBytes;
+  for (const std::string& kind : options.data) {
+    KERF_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> data,
+                          MakeData(kind, std::max(options.size_bytes, kCachedBytes)));
+    const Bytes all(data);
+    const Bytes checked = all.first(std::min<std::size_t>(all.size(), kCheckedBytes));
+    for (const Kernel& kernel : kernels) {
+      if (!kernel.is_right(checked)) {
+        return absl::DataLossError(Cat(kernel.algorithm, " on ", kernel.backend, ", ", kind,
+                                       " data: not what the reference says"));
+      }
+      const std::array<std::pair<std::string, Bytes>, 2> sources = {
+          {{"dram", all}, {"l2", all.first(kCachedBytes)}}};
+      for (const auto& [source, bytes] : sources) {
+        if (cancelled) return absl::CancelledError("interrupted");
+        KernelFigure figure = Measure(kernel, bytes, kCachedLeastBytes, options.rounds);
+        figure.source = source;
+        figure.data = kind;
+        visit(figure);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kerf::bench
