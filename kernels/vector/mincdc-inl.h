@@ -44,8 +44,6 @@ class MinCdcChunker final : public Chunker {
   // As many positions are hashed by four loads; the last load reads three bytes more.
   static constexpr std::size_t kStepPositions = kLanes;
   static constexpr std::size_t kStretchPositions = 512;
-  // Asked for at once, since what lies in front of min was not read.
-  static constexpr std::size_t kFirstBlocks = 16;
 
   struct Best {
     std::uint32_t hash;
@@ -99,7 +97,8 @@ class MinCdcChunker final : public Chunker {
                                          std::size_t end) {
     // Nothing is below the greatest hash: where all have it the first position wins.
     Best best{~std::uint32_t{0}, first, first};
-    PrefetchBlocks(bytes + first, kFirstBlocks);
+    // What lies in front of min was not read: memory has nothing to do yet.
+    PrefetchBlocks(bytes + first, kPrefetchBytes / kBlockBytes);
     std::size_t index = first;
     for (; index + kStretchPositions <= end; index += kStretchPositions) {
       Look(bytes, index, kStretchPositions, best);
