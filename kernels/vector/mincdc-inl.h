@@ -44,6 +44,8 @@ class MinCdcChunker final : public Chunker {
   // As many positions are hashed by four loads; the last load reads three bytes more.
   static constexpr std::size_t kStepPositions = kLanes;
   static constexpr std::size_t kStretchPositions = 512;
+  // Less than kPrefetchBytes, because it is asked for at once when a chunk begins.
+  static constexpr std::size_t kAheadBytes = 8192;
 
   struct Best {
     std::uint32_t hash;
@@ -68,7 +70,7 @@ class MinCdcChunker final : public Chunker {
 
   // The smallest hashes of [start, start + count), column by column.
   static HWY_INLINE WordVector Columns(const std::uint8_t* bytes, std::size_t count) {
-    PrefetchBlocks(bytes + kPrefetchBytes, count / kBlockBytes);
+    PrefetchBlocks(bytes + kAheadBytes, count / kBlockBytes);
     WordVector minima_0 = Hashes(bytes);
     WordVector minima_1 = Hashes(bytes + 1);
     WordVector minima_2 = Hashes(bytes + 2);
@@ -98,7 +100,7 @@ class MinCdcChunker final : public Chunker {
     // Nothing is below the greatest hash: where all have it the first position wins.
     Best best{~std::uint32_t{0}, first, first};
     // What lies in front of min was not read: memory has nothing to do yet.
-    PrefetchBlocks(bytes + first, kPrefetchBytes / kBlockBytes);
+    PrefetchBlocks(bytes + first, kAheadBytes / kBlockBytes);
     std::size_t index = first;
     for (; index + kStretchPositions <= end; index += kStretchPositions) {
       Look(bytes, index, kStretchPositions, best);

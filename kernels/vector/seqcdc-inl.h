@@ -57,9 +57,8 @@ class SeqCdcChunker final : public Chunker {
   std::size_t max_chunk_bytes() const override { return max_bytes_; }
 
  private:
-  // Less than others: the skips make the reading fast, but the chunk's end wastes what was asked
-  // for.
-  static constexpr std::size_t kAheadBytes = kPrefetchBytes / 2;
+  // Less than kPrefetchBytes: the chunk's end wastes what was asked for.
+  static constexpr std::size_t kAheadBytes = 4096;
 
   // Bit i is about the bytes at index + i - 1 and index + i.
   struct Masks {
