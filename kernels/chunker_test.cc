@@ -42,7 +42,9 @@ INSTANTIATE_TEST_SUITE_P(
         "ram:window=777,max=5000", "seqcdc-8k", "seqcdc-16k",
         "seqcdc:mode=decreasing,length=3,trigger=5,skip=100,min=64,max=3000",
         "seqcdc:mode=increasing,length=1,trigger=1,skip=0,min=64,max=64", "mincdc-8k",
-        "mincdc:min=64,max=64", "mincdc:min=64,max=1001"));
+        "mincdc:min=64,max=64", "mincdc:min=64,max=1001", "gear-8k", "gear:min=64,avg=256,max=256",
+        "gear:min=65,avg=256,max=999", "gear:min=333,avg=65536,max=70001", "maxcdc-8k",
+        "maxcdc:min=64,max=64", "maxcdc:min=65,max=1001"));
 
 }  // namespace
 }  // namespace kerf

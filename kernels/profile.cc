@@ -14,7 +14,7 @@
 namespace kerf {
 namespace {
 
-constexpr std::array<NamedProfile, 19> kNamedProfiles = {{
+constexpr std::array<NamedProfile, 21> kNamedProfiles = {{
     {"fastcdc2020-4k", "fastcdc2020:min=1024,avg=4096,max=16384,level=1"},
     {"fastcdc2020-8k", "fastcdc2020:min=2048,avg=8192,max=32768,level=1"},
     {"fastcdc2020-16k", "fastcdc2020:min=4096,avg=16384,max=65536,level=1"},
@@ -34,6 +34,8 @@ constexpr std::array<NamedProfile, 19> kNamedProfiles = {{
     {"seqcdc-8k", "seqcdc:mode=increasing,length=5,trigger=50,skip=256,min=4096,max=16384"},
     {"seqcdc-16k", "seqcdc:mode=increasing,length=5,trigger=50,skip=512,min=8192,max=32768"},
     {"mincdc-8k", "mincdc:min=4096,max=12288"},
+    {"gear-8k", "gear:min=4096,avg=4096,max=32768"},
+    {"maxcdc-8k", "maxcdc:min=4096,max=12288"},
 }};
 
 enum class Key : std::uint8_t {
@@ -66,7 +68,7 @@ struct AlgorithmRow {
   std::span<const Key> keys() const { return std::span(key_array).first(key_count); }
 };
 
-constexpr std::array<AlgorithmRow, 12> kAlgorithms = {{
+constexpr std::array<AlgorithmRow, 14> kAlgorithms = {{
     {Algorithm::kFixed, "fixed", {Key::kSize}, 1},
     {Algorithm::kRabin, "rabin", {Key::kMin, Key::kAvg, Key::kMax}, 3},
     {Algorithm::kCrc, "crc", {Key::kMin, Key::kBits, Key::kMax}, 3},
@@ -82,6 +84,8 @@ constexpr std::array<AlgorithmRow, 12> kAlgorithms = {{
      {Key::kMode, Key::kLength, Key::kTrigger, Key::kSkip, Key::kMin, Key::kMax},
      6},
     {Algorithm::kMinCdc, "mincdc", {Key::kMin, Key::kMax}, 2},
+    {Algorithm::kGear, "gear", {Key::kMin, Key::kAvg, Key::kMax}, 3},
+    {Algorithm::kMaxCdc, "maxcdc", {Key::kMin, Key::kMax}, 2},
 }};
 
 // Longer than every valid text; what a peer sends is not carried further than this.

@@ -36,7 +36,12 @@ enum class Algorithm : std::uint8_t {
   kSeqCdc,
   // The smallest hash of four bytes between min and max.
   kMinCdc,
-  kLast = kMinCdc,
+  // A 16-bit gear hash whose highest bits are zero (Xia et al., DDelta, 2014, for the hash), with
+  // kerf's table.
+  kGear,
+  // The largest 32-bit gear hash between min and max.
+  kMaxCdc,
+  kLast = kMaxCdc,
 };
 
 // Limits of every profile. What an algorithm's loop needs beyond them, ParseProfile asks for.
@@ -56,6 +61,10 @@ inline constexpr std::uint32_t kFastCdcMinMaskBits = 5;
 inline constexpr std::uint32_t kFastCdcMaxMaskBits = 23;
 inline constexpr std::uint32_t kFastCdc2020MinMaskBits = 10;
 inline constexpr std::uint32_t kFastCdc2020MaxMaskBits = 23;
+
+// gear masks at most all bits of its hash.
+inline constexpr std::uint32_t kMaxGearAvgBytes = 1u << 16;
+static_assert(kMaxGearAvgBytes <= kMaxAvgBytes);
 
 inline constexpr std::uint32_t kRabinWindowBytes = 48;
 inline constexpr std::uint32_t kCrcWindowBytes = 256;

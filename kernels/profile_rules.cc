@@ -125,7 +125,17 @@ std::string CheckSeqCdc(const Profile& profile) {
       [&] { return CheckMax(profile, profile.min_bytes, "at least min"); });
 }
 
-std::string CheckMinCdc(const Profile& profile) {
+std::string CheckGear(const Profile& profile) {
+  if (std::string why = CheckMinAvgMax(profile, "a power of two; gear masks high bits");
+      !why.empty()) {
+    return why;
+  }
+  return CheckRange("avg", profile.avg_bytes, kMinAvgBytes, kMaxGearAvgBytes,
+                    "a power of two; gear's hash has 16 bits");
+}
+
+// The place of an extremum of hashes.
+std::string CheckMinMax(const Profile& profile) {
   return First(
       [&] {
         return CheckRange("min", profile.min_bytes, kHashWindowBytes, kMaxMaxBytes,
@@ -159,7 +169,10 @@ std::string WhyProfileIsInvalid(const Profile& profile, std::string_view name) {
     case Algorithm::kSeqCdc:
       return CheckSeqCdc(profile);
     case Algorithm::kMinCdc:
-      return CheckMinCdc(profile);
+    case Algorithm::kMaxCdc:
+      return CheckMinMax(profile);
+    case Algorithm::kGear:
+      return CheckGear(profile);
   }
   KERF_CHECK(false && "an algorithm without rules");
   return "";

@@ -40,6 +40,8 @@ TEST(Profile, NamesKeepTheirMeaning) {
   EXPECT_EQ(*ParseProfile("rabin-8k"), (Profile{Algorithm::kRabin, 2048, 8192, 32768}));
   EXPECT_EQ(*ParseProfile("crc-8k"), *ParseProfile("crc:bits=13,min=1024,max=32768"));
   EXPECT_EQ(*ParseProfile("mincdc-8k"), *ParseProfile("mincdc:max=12288,min=4096"));
+  EXPECT_EQ(*ParseProfile("gear-8k"), (Profile{Algorithm::kGear, 4096, 4096, 32768}));
+  EXPECT_EQ(*ParseProfile("maxcdc-8k"), (Profile{Algorithm::kMaxCdc, 4096, 0, 12288}));
 }
 
 TEST(Profile, EveryChunkIsBetweenMinAndMax) {
@@ -117,6 +119,11 @@ TEST(Profile, ErrorsOfTheOtherAlgorithms) {
   EXPECT_THAT(ErrorOf("seqcdc:mode=increasing,length=5,trigger=0,skip=256,min=4096,max=16384"),
               HasSubstr("trigger=0 is out of range"));
   EXPECT_THAT(ErrorOf("mincdc:min=64,max=63"), HasSubstr("max=63 is out of range 64.."));
+  EXPECT_THAT(ErrorOf("maxcdc:min=64,max=63"), HasSubstr("max=63 is out of range 64.."));
+  EXPECT_THAT(ErrorOf("maxcdc:min=63,max=64"), HasSubstr("min=63 is out of range 64.."));
+  EXPECT_THAT(ErrorOf("gear:min=64,avg=300,max=400"), HasSubstr("not a power of two"));
+  EXPECT_THAT(ErrorOf("gear:min=64,avg=131072,max=131072"),
+              AllOf(HasSubstr("out of range 256..65536"), HasSubstr("gear's hash has 16 bits")));
 }
 
 TEST(Profile, HostileTextIsCutAndEscaped) {

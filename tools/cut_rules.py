@@ -188,11 +188,47 @@ def mincdc(b, p):
     return min(range(p["min"], n + 1), key=value)
 
 
+@functools.cache
+def gear_affine():
+    """Nine words: those with which no run of one byte hashes to less than 2^8 in 16 bits."""
+    good = lambda value: all((value * (2**j - 1)) % 65536 >= 256 for j in range(1, 17))
+    outputs = (value >> 32 for value in splitmix64(0))
+    table = [next(outputs)]
+    assert good(table[0])
+    for _ in range(8):
+        word = next(w for w in outputs if all(good(value ^ w) for value in table))
+        table += [value ^ word for value in table]
+    return table
+
+
+def gear(b, p):
+    if len(b) <= p["min"]:
+        return len(b)
+    table, n, rolled = gear_affine(), min(len(b), p["max"]), 0
+    for i in range(p["min"], n):
+        rolled = (2 * rolled + table[b[i]]) % 65536
+        if rolled * p["avg"] < 65536:
+            return i
+    return n
+
+
+def maxcdc(b, p):
+    if len(b) <= p["min"]:
+        return len(b)
+    table, rolled, hashes = gear_affine(), 0, {}
+    for i in range(p["min"] - 32, min(len(b), p["max"])):
+        rolled = (2 * rolled + table[b[i]]) % (1 << 32)
+        if i + 1 >= p["min"]:
+            hashes[i + 1] = rolled
+    return max(hashes, key=hashes.get)
+
+
 RULES = {
     "fixed": fixed, "rabin": rabin, "crc": crc, "tttd": tttd,
     "fastcdc": fastcdc_kerf, "fastcdc2020": fastcdc_2020,
     "ae-max": lambda b, p: ae(b, p, 1), "ae-min": lambda b, p: ae(b, p, -1),
     "maxp": maxp, "ram": ram, "seqcdc": seqcdc, "mincdc": mincdc,
+    "gear": gear, "maxcdc": maxcdc,
 }
 
 

@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::array<const char*, 12> kProfiles = {
+constexpr std::array<const char*, 14> kProfiles = {
     "fastcdc:min=64,avg=256,max=256,level=0",
     "fastcdc:min=64,avg=256,max=1021,level=3",
     "fastcdc2020:min=64,avg=1024,max=2048,level=0",
@@ -27,7 +27,9 @@ constexpr std::array<const char*, 12> kProfiles = {
     "maxp:window=64,max=1000",
     "ram:window=64,max=1000",
     "seqcdc:mode=increasing,length=2,trigger=3,skip=40,min=64,max=1000",
-    "mincdc:min=64,max=200"};
+    "mincdc:min=64,max=200",
+    "gear:min=64,avg=256,max=1000",
+    "maxcdc:min=64,max=200"};
 
 }  // namespace
 

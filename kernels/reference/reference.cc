@@ -4,6 +4,7 @@
 #include "kernels/reference/crc.h"
 #include "kernels/reference/fastcdc.h"
 #include "kernels/reference/fastcdc2020.h"
+#include "kernels/reference/gear.h"
 #include "kernels/reference/rabin.h"
 #include "kernels/reference/rules.h"
 
@@ -34,6 +35,10 @@ std::size_t ReferenceNextCut(const Profile& profile, std::span<const std::uint8_
       return SeqCdcNextCut(profile, bytes);
     case Algorithm::kMinCdc:
       return MinCdcNextCut(profile, bytes);
+    case Algorithm::kGear:
+      return GearNextCut(profile, bytes);
+    case Algorithm::kMaxCdc:
+      return MaxCdcNextCut(profile, bytes);
   }
   KERF_CHECK(false && "an algorithm without a reference");
   return 0;
