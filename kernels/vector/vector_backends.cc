@@ -2,6 +2,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/vector/byte_chunkers.h"
+#include "kernels/vector/hash_chunkers.h"
 #include "kernels/vector/read_ceiling.h"
 
 namespace kerf {
@@ -9,7 +10,7 @@ namespace {
 
 template <long long kTarget>
 std::unique_ptr<Chunker> Make(const Profile& profile) {
-  for (const auto maker : {ByteChunkerMaker}) {
+  for (const auto maker : {ByteChunkerMaker, HashChunkerMaker}) {
     const MakeVectorChunker make = maker(kTarget);
     if (make == nullptr) continue;
     if (std::unique_ptr<Chunker> chunker = make(profile)) return chunker;

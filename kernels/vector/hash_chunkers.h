@@ -1,0 +1,11 @@
+// Rules that compare hashes, for each vector target.
+#pragma once
+
+#include "kernels/vector/byte_chunkers.h"
+
+namespace kerf {
+
+// As ByteChunkerMaker: gear and maxcdc for every target, fastcdc where its table fits registers.
+MakeVectorChunker HashChunkerMaker(long long target);
+
+}  // namespace kerf
