@@ -57,6 +57,9 @@ class GearChunker final : public Chunker {
     Carry<std::uint16_t> carry;
     std::size_t index = min_bytes_;
     for (; index + kHashVectorBytes <= size; index += kHashVectorBytes) {
+      PrefetchAhead(bytes.data() + index);
+      // If the cut is here, the next chunk's hashes begin there.
+      PrefetchAhead(bytes.data() + index + min_bytes_);
       const auto vector = hn::LoadU(HashByteTag(), bytes.data() + index);
       const auto hashes = HashVector(table, vector, carry);
       if (HWY_UNLIKELY(bits.AnyWithout(hashes))) return index + bits.First(hashes);
@@ -167,6 +170,7 @@ class FastCdcChunker final : public Chunker {
                                      const std::uint8_t* bytes, std::size_t from, std::size_t to,
                                      Carry<std::uint32_t>& carry) {
     for (std::size_t index = from; index < to; index += kHashVectorBytes) {
+      PrefetchAhead(bytes + index);
       const auto hashes = HashVector(table, hn::LoadU(HashByteTag(), bytes + index), carry);
       if (HWY_UNLIKELY(masks.AnyWithout(hashes))) return index + masks.First(hashes);
     }

@@ -87,6 +87,7 @@ class MaxCdcChunker final : public Chunker {
       Vector of_block = hn::Zero(tag);
       for (; vector < end; ++vector) {
         next += kHashVectorBytes;
+        PrefetchAhead(next);
         hashes = HashVector(table, hn::LoadU(HashByteTag(), next), carry);
         of_block = hn::Max(of_block, Largest(hashes));
       }
