@@ -33,6 +33,10 @@ class TopBits {
   HWY_INLINE std::size_t First(const ByStrip<std::uint16_t>& hashes) const {
     return FirstPosition(Tag(), 0, Without(hashes.at_0), Without(hashes.at_1));
   }
+  // Bit p is position p.
+  HWY_INLINE std::uint64_t All(const ByStrip<std::uint16_t>& hashes) const {
+    return AllPositions(Tag(), Without(hashes.at_0), Without(hashes.at_1));
+  }
 
  private:
   HWY_INLINE hn::Mask<Tag> Without(LaneVector<std::uint16_t> hashes) const {
@@ -103,6 +107,11 @@ class Masks {
                          Without(hashes.at_1, masks_.at_1), Without(hashes.at_2, masks_.at_2),
                          Without(hashes.at_3, masks_.at_3));
   }
+  // Bit p is position p.
+  HWY_INLINE std::uint64_t All(const ByStrip<std::uint32_t>& hashes) const {
+    return AllPositions(Tag(), Without(hashes.at_0, masks_.at_0), Without(hashes.at_1, masks_.at_1),
+                        Without(hashes.at_2, masks_.at_2), Without(hashes.at_3, masks_.at_3));
+  }
 
  private:
   static HWY_INLINE hn::Mask<Tag> Without(LaneVector<std::uint32_t> hashes,
@@ -120,10 +129,20 @@ class Masks {
   ByStrip<std::uint32_t> masks_;
 };
 
+inline WordTablePlanes MakeWordTablePlanes() {
+  WordTablePlanes planes;
+  for (std::size_t plane = 0; plane < planes.size(); ++plane) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      planes[plane][byte] = static_cast<std::uint8_t>(FastCdcGear()[byte] >> (8 * plane));
+    }
+  }
+  return planes;
+}
+
 class FastCdcChunker final : public Chunker {
  public:
   explicit FastCdcChunker(const Profile& profile)
-      : planes_(MakePlanes()),
+      : planes_(MakeWordTablePlanes()),
         min_bytes_(profile.min_bytes),
         avg_bytes_(profile.avg_bytes),
         max_bytes_(profile.max_bytes) {
@@ -175,16 +194,6 @@ class FastCdcChunker final : public Chunker {
       if (HWY_UNLIKELY(masks.AnyWithout(hashes))) return index + masks.First(hashes);
     }
     return to;
-  }
-
-  static WordTablePlanes MakePlanes() {
-    WordTablePlanes planes;
-    for (std::size_t plane = 0; plane < planes.size(); ++plane) {
-      for (std::size_t byte = 0; byte < 256; ++byte) {
-        planes[plane][byte] = static_cast<std::uint8_t>(FastCdcGear()[byte] >> (8 * plane));
-      }
-    }
-    return planes;
   }
 
   WordTablePlanes planes_;

@@ -10,6 +10,7 @@
 // Highway always compiles its target without vectors too; for that kernels/scalar is better.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 #include "kernels/vector/gear-inl.h"
+#include "kernels/vector/mark-inl.h"
 #include "kernels/vector/maxcdc-inl.h"
 
 KERF_BEFORE_HASHES();
@@ -30,6 +31,19 @@ std::unique_ptr<Chunker> MakeHashChunker(const Profile& profile) {
   }
 }
 
+std::unique_ptr<Marker> MakeHashMarker(const Profile& profile) {
+  switch (profile.algorithm) {
+    case Algorithm::kGear:
+      return std::make_unique<GearMarker>(profile);
+#if HWY_TARGET == HWY_AVX3_DL
+    case Algorithm::kFastCdc:
+      return std::make_unique<FastCdcMarker>(*GearRuleOf(profile));
+#endif
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace kerf::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
@@ -41,6 +55,11 @@ namespace kerf {
 
 MakeVectorChunker HashChunkerMaker(long long target) {
   KERF_RETURN_FOR_TARGET(target, MakeHashChunker);
+  return nullptr;
+}
+
+VectorMarkerMaker HashMarkerMaker(long long target) {
+  KERF_RETURN_FOR_TARGET(target, MakeHashMarker);
   return nullptr;
 }
 

@@ -244,6 +244,21 @@ HWY_INLINE std::size_t FirstPosition(Tag tag, std::size_t lowest, Masks... masks
   return first;
 }
 
+// Bit p of the result is position p.
+template <typename Tag, typename... Masks>
+HWY_INLINE std::uint64_t AllPositions(Tag tag, Masks... masks) {
+  constexpr std::size_t kStrip = sizeof...(Masks);
+  const std::uint64_t bits[kStrip] = {BitsOf(tag, masks)...};
+  std::uint64_t positions = 0;
+  for (std::size_t byte = 0; byte < kStrip; ++byte) {
+    for (std::uint64_t left = bits[byte]; left != 0; left &= left - 1) {
+      const auto lane = static_cast<std::size_t>(__builtin_ctzll(left));
+      positions |= std::uint64_t{1} << (lane * kStrip + byte);
+    }
+  }
+  return positions;
+}
+
 }  // namespace kerf::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -48,11 +48,12 @@ bool HasAvx512Vbmi() {
 struct Target {
   Backend backend;
   ReadBytes reader;
+  VectorMarkerMaker marker;
 };
 
 template <long long kTarget>
 Target MakeTarget(std::string_view name, bool (*runs_here)()) {
-  return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget)};
+  return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget), HashMarkerMaker(kTarget)};
 }
 
 std::vector<Target> Targets() {
@@ -74,6 +75,13 @@ std::vector<Backend> VectorBackends() {
   std::vector<Backend> backends;
   for (const Target& target : Targets()) backends.push_back(target.backend);
   return backends;
+}
+
+std::unique_ptr<Marker> MakeVectorMarker(std::string_view backend, const Profile& profile) {
+  for (const Target& target : Targets()) {
+    if (target.backend.name == backend && target.marker != nullptr) return target.marker(profile);
+  }
+  return nullptr;
 }
 
 std::vector<ReadBytes> Readers() {

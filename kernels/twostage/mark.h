@@ -1,0 +1,61 @@
+// Stage 1 of two-stage chunking (SS-CDC, Ni et al., SYSTOR 2019): marks every position where a
+// chunk that began long before could end. A mark depends on the bytes right before it alone, so
+// that ranges can be marked in any order, by any number of threads and lanes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "kernels/profile.h"
+
+namespace kerf {
+
+// A gear rule as both stages see it: h = 2 h + table[b] mod 2^32, a cut where h has no bit of a
+// mask. A plain value.
+struct GearRule {
+  std::array<std::uint32_t, 256> table;
+  // Before avg_bytes of a chunk, and behind; equal where the rule has one. A position without a bit
+  // of `strict` has none of `loose` either.
+  std::uint32_t strict_mask;
+  std::uint32_t loose_mask;
+  // Bytes that decide: the number of the highest bit of a mask, counted from 1. Behind so many of a
+  // chunk's hashes less one, the hash of the whole stream passes the tests as the chunk's does.
+  std::size_t window_bytes;
+  std::size_t min_bytes;
+  std::size_t avg_bytes;
+  std::size_t max_bytes;
+};
+
+// gear and fastcdc; none for other algorithms.
+std::optional<GearRule> GearRuleOf(const Profile& profile);
+
+// Where marks go: bit p mod 64 of word p / 64 mod the size is position p. Both of the same size.
+// `loose` holds every mark and `strict` those that count before avg_bytes too.
+struct MarkWords {
+  std::span<std::uint64_t> loose;
+  std::span<std::uint64_t> strict;
+};
+
+// Positions of a word. Ranges begin and end at multiples of it.
+inline constexpr std::size_t kWordPositions = 64;
+
+// Thread-safe.
+class Marker {
+ public:
+  virtual ~Marker() = default;
+
+  // Marks the positions [from, to) of the whole stream `bytes`; `from` is a multiple of
+  // kWordPositions, and so is `to`, unless it is the end. Reads nothing outside `bytes`. What
+  // would lie before the start counts nothing.
+  virtual void Mark(std::span<const std::uint8_t> bytes, std::size_t from, std::size_t to,
+                    const MarkWords& marks) const = 0;
+};
+
+// The plain one, for any rule.
+std::unique_ptr<Marker> MakeScalarMarker(const GearRule& rule);
+
+}  // namespace kerf

@@ -1,0 +1,41 @@
+// All cuts of one large range in memory, by several threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/profile.h"
+#include "kernels/twostage/mark.h"
+
+namespace kerf {
+
+// What a thread marks at a time: little enough for its marks to stay in its cache, much enough for
+// the threads to meet seldom.
+inline constexpr std::size_t kDefaultSegmentBytes = 256 << 10;
+
+struct ParallelCutOptions {
+  // With the calling one; at least 1.
+  std::size_t thread_count = 1;
+  // Rounded up to a multiple of kWordPositions; not 0.
+  std::size_t segment_bytes = kDefaultSegmentBytes;
+};
+
+// The ends of all chunks: those that NextCut after NextCut gives, whatever the options. Profiles
+// with a GearRule are cut by all threads, others by the calling one alone. Memory beside the
+// result: a quarter byte for each byte of max_bytes and of a few segments a thread.
+std::vector<std::uint64_t> CutInParallel(const Profile& profile,
+                                         std::span<const std::uint8_t> bytes,
+                                         const ParallelCutOptions& options);
+
+// The same with a rule and a marker of one's own.
+std::vector<std::uint64_t> CutInParallel(const GearRule& rule, const Marker& marker,
+                                         std::span<const std::uint8_t> bytes,
+                                         const ParallelCutOptions& options);
+
+// The marker of the backend that ChosenBackend names for the profile, or the scalar one. None for a
+// profile without a GearRule.
+std::unique_ptr<Marker> MakeMarker(const Profile& profile);
+
+}  // namespace kerf
