@@ -21,7 +21,7 @@ template <typename Table, typename Take>
 HWY_INLINE void ForEachVector(const Table& table, std::span<const std::uint8_t> bytes,
                               std::size_t from, std::size_t to, Take& take) {
   Carry<typename Table::Lane> carry;
-  if (from != 0) carry = CarryBefore(table, bytes.data() + from);
+  if (from != 0) carry = CarryBefore(table, bytes.data() + from, from);
   std::size_t index = from;
   for (; index + kHashVectorBytes <= to; index += kHashVectorBytes) {
     PrefetchAhead(bytes.data() + index);

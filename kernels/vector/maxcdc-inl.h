@@ -49,14 +49,6 @@ class MaxCdcChunker final : public Chunker {
     std::size_t block;
   };
 
-  // As if `start` were the start of the data, where a window does not reach beyond it from
-  // `lowest` on.
-  static HWY_INLINE Carry<std::uint32_t> CarryAt(const Table& table, const std::uint8_t* bytes,
-                                                 std::size_t start) {
-    if (start < kMaxCdcWindowBytes) return {};
-    return CarryBefore(table, bytes + start);
-  }
-
   // Zero, which is no larger than any hash, for the first `count` positions.
   static HWY_INLINE Vector Masked(Vector hashes, std::size_t count, std::uint32_t byte) {
     const Tag tag;
@@ -73,7 +65,7 @@ class MaxCdcChunker final : public Chunker {
                                   std::size_t lowest) {
     const Tag tag;
     const Table table;
-    auto carry = CarryAt(table, bytes, start);
+    auto carry = CarryBefore(table, bytes + start, start);
     const std::uint8_t* next = bytes + start;
     ByStrip<std::uint32_t> hashes = HashVector(table, hn::LoadU(HashByteTag(), next), carry);
     const std::size_t before = lowest - start;
@@ -108,10 +100,14 @@ class MaxCdcChunker final : public Chunker {
     const Table table;
     const Vector wanted = hn::Set(tag, best.hash);
     std::size_t vector = best.block * kBlockVectors;
-    auto carry = CarryAt(table, bytes, start + vector * kHashVectorBytes);
+    const std::size_t block = start + vector * kHashVectorBytes;
+    auto carry = CarryBefore(table, bytes + block, block);
     for (; vector < vectors; ++vector) {
       const std::size_t index = start + vector * kHashVectorBytes;
       const auto hashes = HashVector(table, hn::LoadU(HashByteTag(), bytes + index), carry);
+      // A larger one may stand only before `lowest`.
+      const auto largest = hn::Eq(Largest(hashes), wanted);
+      if (index >= lowest && hn::AllFalse(tag, largest)) continue;
       const std::size_t first = FirstPosition(
           tag, lowest < index ? 0 : lowest - index, hn::Eq(hashes.at_0, wanted),
           hn::Eq(hashes.at_1, wanted), hn::Eq(hashes.at_2, wanted), hn::Eq(hashes.at_3, wanted));

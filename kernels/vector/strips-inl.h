@@ -200,17 +200,25 @@ HWY_INLINE ByStrip<typename Table::Lane> HashTail(const Table& table, const std:
   return HashVector(table, hn::Load(HashByteTag(), padded), carry);
 }
 
-// The carry in front of `bytes`, before which a whole window can be read.
+// The carry in front of `bytes`, before which `before` bytes can be read. Where a window reaches
+// further back than that, the hash is not that of the rule.
 template <typename Table>
-HWY_INLINE Carry<typename Table::Lane> CarryBefore(const Table& table, const std::uint8_t* bytes) {
+HWY_INLINE Carry<typename Table::Lane> CarryBefore(const Table& table, const std::uint8_t* bytes,
+                                                   std::size_t before) {
   using Lane = typename Table::Lane;
-  constexpr std::size_t kWindow = kWindowBytes<Lane>;
-  constexpr std::size_t kPadded = kWindow < kHashVectorBytes ? kHashVectorBytes : kWindow;
-  alignas(64) std::uint8_t padded[kPadded] = {};
-  std::memcpy(padded + kPadded - kWindow, bytes - kWindow, kWindow);
+  constexpr std::size_t kBytes =
+      kWindowBytes<Lane> < kHashVectorBytes ? kHashVectorBytes : kWindowBytes<Lane>;
+  alignas(64) std::uint8_t padded[kBytes];
+  const std::uint8_t* from = padded;
+  if (HWY_LIKELY(before >= kBytes)) {
+    from = bytes - kBytes;
+  } else {
+    std::memset(padded, 0, kBytes);
+    std::memcpy(padded + kBytes - before, bytes - before, before);
+  }
   Carry<Lane> carry;
-  for (std::size_t index = 0; index < kPadded; index += kHashVectorBytes) {
-    HashVector(table, hn::Load(HashByteTag(), padded + index), carry);
+  for (std::size_t index = 0; index < kBytes; index += kHashVectorBytes) {
+    HashVector(table, hn::LoadU(HashByteTag(), from + index), carry);
   }
   return carry;
 }
