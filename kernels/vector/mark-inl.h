@@ -34,23 +34,33 @@ HWY_INLINE void ForEachVector(const Table& table, std::span<const std::uint8_t> 
 template <typename Tests>
 class MarkWriter {
  public:
-  HWY_INLINE MarkWriter(const Tests& strict, const Tests& loose, const MarkWords& marks)
-      : strict_(strict), loose_(loose), marks_(marks) {}
+  // For positions from `from` on, which begins a word.
+  HWY_INLINE MarkWriter(const Tests& strict, const Tests& loose, const MarkWords& marks,
+                        std::size_t from)
+      : strict_(strict),
+        loose_(loose),
+        marks_(marks),
+        next_word_(from / kWordPositions % marks.loose.size()) {}
 
   template <typename Hashes>
   HWY_INLINE void operator()(std::size_t start, const Hashes& hashes) {
     const std::size_t bit = start % kWordPositions;
-    const std::size_t word = start / kWordPositions % marks_.loose.size();
-    if (bit == 0) marks_.loose[word] = marks_.strict[word] = 0;
+    if (bit == 0) {
+      word_ = next_word_;
+      next_word_ = word_ + 1 == marks_.loose.size() ? 0 : word_ + 1;
+      marks_.loose[word_] = marks_.strict[word_] = 0;
+    }
     if (HWY_LIKELY(!loose_.AnyWithout(hashes))) return;
-    marks_.loose[word] |= loose_.All(hashes) << bit;
-    marks_.strict[word] |= strict_.All(hashes) << bit;
+    marks_.loose[word_] |= loose_.All(hashes) << bit;
+    marks_.strict[word_] |= strict_.All(hashes) << bit;
   }
 
  private:
   const Tests& strict_;
   const Tests& loose_;
-  const MarkWords& marks_;
+  const MarkWords marks_;
+  std::size_t word_ = 0;
+  std::size_t next_word_;
 };
 
 // Marks of zeros behind the end are no marks.
@@ -70,7 +80,7 @@ class GearMarker final : public Marker {
             const MarkWords& marks) const override {
     const AffineTable<std::uint16_t> table;
     const TopBits test(bound_);
-    MarkWriter writer(test, test, marks);
+    MarkWriter writer(test, test, marks, from);
     ForEachVector(table, bytes, from, to, writer);
     ClearBehind(to, marks);
   }
@@ -90,7 +100,7 @@ class FastCdcMarker final : public Marker {
     const WordTable table(planes_);
     const Masks strict(strict_);
     const Masks loose(loose_);
-    MarkWriter writer(strict, loose, marks);
+    MarkWriter writer(strict, loose, marks, from);
     ForEachVector(table, bytes, from, to, writer);
     ClearBehind(to, marks);
   }
