@@ -14,7 +14,7 @@
 namespace kerf {
 namespace {
 
-constexpr std::array<NamedProfile, 21> kNamedProfiles = {{
+constexpr std::array<NamedProfile, 22> kNamedProfiles = {{
     {"fastcdc2020-4k", "fastcdc2020:min=1024,avg=4096,max=16384,level=1"},
     {"fastcdc2020-8k", "fastcdc2020:min=2048,avg=8192,max=32768,level=1"},
     {"fastcdc2020-16k", "fastcdc2020:min=4096,avg=16384,max=65536,level=1"},
@@ -30,6 +30,7 @@ constexpr std::array<NamedProfile, 21> kNamedProfiles = {{
     {"ae-max-8k", "ae-max:window=8192,max=32768"},
     {"ae-min-8k", "ae-min:window=8192,max=32768"},
     {"maxp-8k", "maxp:window=1024,max=32768"},
+    {"maxp-local-8k", "maxp-local:window=448,max=32768"},
     {"ram-8k", "ram:window=8192,max=32768"},
     {"seqcdc-8k", "seqcdc:mode=increasing,length=5,trigger=50,skip=256,min=4096,max=16384"},
     {"seqcdc-16k", "seqcdc:mode=increasing,length=5,trigger=50,skip=512,min=8192,max=32768"},
@@ -68,7 +69,7 @@ struct AlgorithmRow {
   std::span<const Key> keys() const { return std::span(key_array).first(key_count); }
 };
 
-constexpr std::array<AlgorithmRow, 14> kAlgorithms = {{
+constexpr std::array<AlgorithmRow, 15> kAlgorithms = {{
     {Algorithm::kFixed, "fixed", {Key::kSize}, 1},
     {Algorithm::kRabin, "rabin", {Key::kMin, Key::kAvg, Key::kMax}, 3},
     {Algorithm::kCrc, "crc", {Key::kMin, Key::kBits, Key::kMax}, 3},
@@ -78,6 +79,7 @@ constexpr std::array<AlgorithmRow, 14> kAlgorithms = {{
     {Algorithm::kAeMax, "ae-max", {Key::kWindow, Key::kMax}, 2},
     {Algorithm::kAeMin, "ae-min", {Key::kWindow, Key::kMax}, 2},
     {Algorithm::kMaxp, "maxp", {Key::kWindow, Key::kMax}, 2},
+    {Algorithm::kMaxpLocal, "maxp-local", {Key::kWindow, Key::kMax}, 2},
     {Algorithm::kRam, "ram", {Key::kWindow, Key::kMax}, 2},
     {Algorithm::kSeqCdc,
      "seqcdc",

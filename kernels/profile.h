@@ -41,7 +41,9 @@ enum class Algorithm : std::uint8_t {
   kGear,
   // The largest 32-bit gear hash between min and max.
   kMaxCdc,
-  kLast = kMaxCdc,
+  // Local maximum (MSR-TR-2006-157) as published: greater than the windows on both sides.
+  kMaxpLocal,
+  kLast = kMaxpLocal,
 };
 
 // Limits of every profile. What an algorithm's loop needs beyond them, ParseProfile asks for.
@@ -91,7 +93,7 @@ struct Profile {
   // FastCDC's normalisation level: how many bits the masks are stricter before avg_bytes and looser
   // after it.
   std::uint32_t level = 0;
-  // What an extremum must stand for (ae-max, ae-min, maxp, ram).
+  // What an extremum must stand for (ae-max, ae-min, maxp, maxp-local, ram).
   std::uint32_t window_bytes = 0;
   // Low bits of the hash that must be zero (crc).
   std::uint32_t mask_bits = 0;

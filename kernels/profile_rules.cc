@@ -165,6 +165,7 @@ std::string WhyProfileIsInvalid(const Profile& profile, std::string_view name) {
     case Algorithm::kRam:
       return CheckWindow(profile, 1);
     case Algorithm::kMaxp:
+    case Algorithm::kMaxpLocal:
       return CheckWindow(profile, 2);
     case Algorithm::kSeqCdc:
       return CheckSeqCdc(profile);

@@ -112,6 +112,7 @@ TEST(Profile, ErrorsOfTheOtherAlgorithms) {
     EXPECT_THAT(ErrorOf(Cat(name, ":window=64,max=64")), HasSubstr("more than the window"));
   }
   EXPECT_THAT(ErrorOf("maxp:window=64,max=128"), HasSubstr("more than twice the window"));
+  EXPECT_THAT(ErrorOf("maxp-local:window=64,max=128"), HasSubstr("more than twice the window"));
   EXPECT_THAT(ErrorOf("seqcdc:mode=up,length=5,trigger=50,skip=256,min=4096,max=16384"),
               HasSubstr("'up' is none of increasing, decreasing"));
   EXPECT_THAT(ErrorOf("seqcdc:mode=increasing,length=0,trigger=50,skip=256,min=4096,max=16384"),

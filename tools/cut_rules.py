@@ -161,6 +161,14 @@ def maxp(b, p):
     return n
 
 
+def maxp_local(b, p):
+    n, w = min(len(b), p["max"]), p["window"]
+    for i in range(w, n - w):
+        if b[i] > max(b[i - w:i]) and b[i] > max(b[i + 1:i + w + 1]):
+            return i
+    return n
+
+
 def seqcdc(b, p):
     if len(b) < p["min"]:
         return len(b)
@@ -227,7 +235,7 @@ RULES = {
     "fixed": fixed, "rabin": rabin, "crc": crc, "tttd": tttd,
     "fastcdc": fastcdc_kerf, "fastcdc2020": fastcdc_2020,
     "ae-max": lambda b, p: ae(b, p, 1), "ae-min": lambda b, p: ae(b, p, -1),
-    "maxp": maxp, "ram": ram, "seqcdc": seqcdc, "mincdc": mincdc,
+    "maxp": maxp, "maxp-local": maxp_local, "ram": ram, "seqcdc": seqcdc, "mincdc": mincdc,
     "gear": gear, "maxcdc": maxcdc,
 }
 

@@ -182,25 +182,13 @@ absl::StatusOr<std::vector<std::uint8_t>> MakeData(const std::string& kind, std:
   return absl::InvalidArgumentError(Cat("'", kind, "' is no kind of data: random, text or zeros"));
 }
 
-// Bytes a second of the fastest of `rounds` measurements, each over at least `least_bytes`.
-double Speed(const Pass& pass, Bytes bytes, std::uint64_t least_bytes, std::uint32_t rounds) {
+// Bytes a second of one measurement, over at least `least_bytes`.
+double Speed(const Pass& pass, Bytes bytes, std::uint64_t least_bytes) {
   const std::uint64_t pass_count = std::max<std::uint64_t>(1, least_bytes / bytes.size());
-  double best = 0;
-  for (std::uint32_t round = 0; round < rounds; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    for (std::uint64_t count = 0; count < pass_count; ++count) sink = pass(bytes);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    best = std::max(best, static_cast<double>(bytes.size() * pass_count) / time.count());
-  }
-  return best;
-}
-
-// The fastest way to load every byte once.
-double Ceiling(Bytes bytes, std::uint64_t least_bytes, std::uint32_t rounds) {
-  double best = 0;
-  for (const ReadBytes read : Readers())
-    best = std::max(best, Speed(read, bytes, least_bytes, rounds));
-  return best;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint64_t count = 0; count < pass_count; ++count) sink = pass(bytes);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(bytes.size() * pass_count) / time.count();
 }
 
 KernelFigure Measure(const Kernel& kernel, Bytes bytes, std::uint64_t least_bytes,
@@ -211,10 +199,15 @@ KernelFigure Measure(const Kernel& kernel, Bytes bytes, std::uint64_t least_byte
   figure.backend = kernel.backend;
   figure.average_chunk_bytes =
       static_cast<double>(bytes.size()) / static_cast<double>(kernel.pass(bytes));
-  // Before and after, for the machine may be busy with something else for a while.
-  const double before = Ceiling(bytes, least_bytes, rounds);
-  figure.bytes_per_second = Speed(kernel.pass, bytes, least_bytes, rounds);
-  figure.ceiling_bytes_per_second = std::max(before, Ceiling(bytes, least_bytes, rounds));
+  // By turns, so that what else the machine does meets both.
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    figure.bytes_per_second =
+        std::max(figure.bytes_per_second, Speed(kernel.pass, bytes, least_bytes));
+    for (const ReadBytes read : Readers()) {
+      figure.ceiling_bytes_per_second =
+          std::max(figure.ceiling_bytes_per_second, Speed(read, bytes, least_bytes));
+    }
+  }
   return figure;
 }
 

@@ -25,7 +25,7 @@ constexpr std::uint32_t kMinWindowBytes = 64;
 std::string ProfileText(std::span<const std::uint8_t> header) {
   const std::uint32_t window = kMinWindowBytes + header[1] * 2u + (header[2] & 1u);
   const std::uint32_t room = header[3] * 8u + (header[2] >> 1);
-  switch (header[0] % 7) {
+  switch (header[0] % 8) {
     case 0:
       return Cat("ae-max:window=", window, ",max=", window + 1 + room);
     case 1:
@@ -36,8 +36,10 @@ std::string ProfileText(std::span<const std::uint8_t> header) {
       return Cat("ram:window=", window, ",max=", window + 1 + room);
     case 4:
       return Cat("mincdc:min=", window, ",max=", window + room);
+    case 7:
+      return Cat("maxp-local:window=", window, ",max=", 2 * window + 1 + room);
     default:
-      return Cat("seqcdc:mode=", header[0] % 7 == 5 ? "increasing" : "decreasing",
+      return Cat("seqcdc:mode=", header[0] % 8 == 5 ? "increasing" : "decreasing",
                  ",length=", 1u + header[4] % 96u, ",trigger=", 1u + header[5],
                  ",skip=", header[6] * 2u + (header[7] & 1u), ",min=", window,
                  ",max=", window + room);

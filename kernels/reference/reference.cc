@@ -29,6 +29,8 @@ std::size_t ReferenceNextCut(const Profile& profile, std::span<const std::uint8_
       return AeNextCut(profile, bytes);
     case Algorithm::kMaxp:
       return MaxpNextCut(profile, bytes);
+    case Algorithm::kMaxpLocal:
+      return MaxpLocalNextCut(profile, bytes);
     case Algorithm::kRam:
       return RamNextCut(profile, bytes);
     case Algorithm::kSeqCdc:

@@ -28,6 +28,10 @@ std::size_t RamNextCut(const Profile& profile, std::span<const std::uint8_t> byt
 // candidate, so that not every such byte is found: not a function of the neighbourhood alone.
 std::size_t MaxpNextCut(const Profile& profile, std::span<const std::uint8_t> bytes);
 
+// The published idea of MAXP: a byte greater than every byte of the windows on both sides of it. A
+// function of the neighbourhood alone, so that places can be marked in any order.
+std::size_t MaxpLocalNextCut(const Profile& profile, std::span<const std::uint8_t> bytes);
+
 // SeqCDC (Udayashankar et al., Middleware 2024, section 3).
 std::size_t SeqCdcNextCut(const Profile& profile, std::span<const std::uint8_t> bytes);
 

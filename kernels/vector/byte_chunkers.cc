@@ -12,6 +12,7 @@
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128 && !HWY_HAVE_SCALABLE
 #include "kernels/vector/ae-inl.h"
 #include "kernels/vector/maxp-inl.h"
+#include "kernels/vector/maxp_local-inl.h"
 #include "kernels/vector/mincdc-inl.h"
 #include "kernels/vector/ram-inl.h"
 #include "kernels/vector/seqcdc-inl.h"
@@ -27,6 +28,8 @@ std::unique_ptr<Chunker> MakeByteChunker(const Profile& profile) {
       return std::make_unique<AeMinChunker>(profile);
     case Algorithm::kMaxp:
       return std::make_unique<MaxpChunker>(profile);
+    case Algorithm::kMaxpLocal:
+      return std::make_unique<MaxpLocalChunker>(profile);
     case Algorithm::kSeqCdc:
       return std::make_unique<SeqCdcChunker>(profile);
     case Algorithm::kMinCdc:

@@ -179,7 +179,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("ae-max:window=64,max=65", "ae-max:window=64,max=1000",
                       "ae-max:window=257,max=2000", "ae-min:window=64,max=66",
                       "ae-min:window=100,max=1000", "ae-min:window=1000,max=1001",
-                      "maxp:window=64,max=129", "maxp:window=65,max=1000",
+                      "maxp:window=64,max=129", "maxp-local:window=64,max=129",
+                      "maxp-local:window=300,max=2500", "maxp:window=65,max=1000",
                       "maxp:window=300,max=2500", "ram:window=64,max=65", "ram:window=100,max=400",
                       "ram:window=511,max=3000",
                       "seqcdc:mode=increasing,length=5,trigger=50,skip=256,min=64,max=1000",
@@ -196,13 +197,15 @@ std::string RandomProfile(Random& random) {
                            : random.Between(low, high);
   };
   const std::uint64_t window = size(64, 1200);
-  switch (random.Below(6)) {
+  switch (random.Below(7)) {
     case 0:
       return Cat("ae-max:window=", window, ",max=", size(window + 1, kMaxTestMaxBytes));
     case 1:
       return Cat("ae-min:window=", window, ",max=", size(window + 1, kMaxTestMaxBytes));
     case 2:
       return Cat("maxp:window=", window, ",max=", size(2 * window + 1, kMaxTestMaxBytes));
+    case 6:
+      return Cat("maxp-local:window=", window, ",max=", size(2 * window + 1, kMaxTestMaxBytes));
     case 3:
       return Cat("ram:window=", window, ",max=", size(window + 1, kMaxTestMaxBytes));
     case 4:

@@ -51,7 +51,7 @@ constexpr std::array<InputRow, 9> kInputs = {{{"aes-ctr", 0, 1 << 20},
                                               {"random", 2, 1}}};
 
 // Beside the named ones: the edges of the parameters, and the profile of metadata streams.
-constexpr std::array<const char*, 16> kOtherProfiles = {
+constexpr std::array<const char*, 17> kOtherProfiles = {
     "fastcdc2020:min=512,avg=2048,max=16384,level=1",
     "fastcdc2020:min=64,avg=1024,max=2048,level=0",
     "fastcdc2020:min=256,avg=8192,max=65534,level=3",
@@ -63,6 +63,7 @@ constexpr std::array<const char*, 16> kOtherProfiles = {
     "tttd:min=64,avg=256,max=300",
     "ae-min:window=100,max=5000",
     "maxp:window=100,max=1000",
+    "maxp-local:window=100,max=1000",
     "ram:window=64,max=65",
     "seqcdc:mode=decreasing,length=3,trigger=5,skip=100,min=64,max=3000",
     "gear:min=64,avg=256,max=256",
