@@ -12,6 +12,7 @@
 #include "kernels/chunker.h"
 #include "kernels/fingerprint/blake3.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/fingerprint/sha256.h"
 #include "kernels/profile.h"
 #include "kernels/reference/blake3.h"
 #include "kernels/reference/reference.h"
@@ -86,13 +87,29 @@ std::uint64_t HashAll(const HashMany& hash_many, Bytes bytes, const Visit& visit
   return chunk_count;
 }
 
+// By code of its own: BLAKE3's reference, OpenSSL's SHA-256. XXH3 has only its library, which its
+// own tests cover.
+Digest ExpectedDigest(DigestAlgorithm algorithm, Bytes chunk) {
+  Digest digest;
+  switch (algorithm) {
+    case DigestAlgorithm::kBlake3:
+      return Digest{Blake3Reference(chunk)};
+    case DigestAlgorithm::kSha256:
+      Sha256Backends().back().hash_many({&chunk, 1}, {&digest, 1});
+      return digest;
+    case DigestAlgorithm::kXxh3_128:
+      return Fingerprint(algorithm, chunk);
+  }
+  return digest;
+}
+
 Kernel HashKernel(DigestAlgorithm algorithm, std::string_view backend, const HashMany& hash_many) {
   const auto is_right = [algorithm, hash_many](Bytes bytes) {
     bool all_equal = true;
     HashAll(hash_many, bytes, [&](Bytes chunk, const Digest& digest) {
       const Digest expected = algorithm == DigestAlgorithm::kBlake3 ? Digest{Blake3Reference(chunk)}
                                                                     : Fingerprint(algorithm, chunk);
-      all_equal = all_equal && digest == expected;
+      all_equal = all_equal && digest == ExpectedDigest(algorithm, chunk);
     });
     return all_equal;
   };
@@ -121,11 +138,17 @@ void AddDigest(const KernelOptions& options, DigestAlgorithm algorithm,
     }
     return;
   }
-  // Their libraries choose for themselves.
-  const std::string_view library = algorithm == DigestAlgorithm::kSha256 ? "openssl" : "xxhash";
-  if (!IsWanted(options, library)) return;
-  kernels.push_back(HashKernel(algorithm, library, [algorithm](auto chunks, auto digests) {
-    FingerprintMany(algorithm, chunks, digests);
+  if (algorithm == DigestAlgorithm::kSha256) {
+    for (const Sha256Backend& backend : Sha256Backends()) {
+      if (!IsWanted(options, backend.name)) continue;
+      kernels.push_back(HashKernel(algorithm, backend.name, backend.hash_many));
+    }
+    return;
+  }
+  // The library chooses for itself.
+  if (!IsWanted(options, "xxhash")) return;
+  kernels.push_back(HashKernel(algorithm, "xxhash", [](auto chunks, auto digests) {
+    FingerprintMany(DigestAlgorithm::kXxh3_128, chunks, digests);
   }));
 }
 

@@ -1,12 +1,10 @@
 #include "kernels/fingerprint/digest.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "base/check.h"
 #include "kernels/fingerprint/blake3.h"
+#include "kernels/fingerprint/sha256.h"
 #include "kernels/fingerprint/xxh3.h"
 
 namespace kerf {
@@ -32,26 +30,6 @@ const NamedAlgorithm& Find(DigestAlgorithm algorithm) {
   }
   KERF_CHECK(false && "a digest algorithm that exists");
   return kAlgorithms[0];
-}
-
-// OpenSSL looks an algorithm up by name and allocates a context in every call of its short form,
-// which costs as much as hashing a kilobyte: one look-up a process, one context a thread.
-void Sha256(Bytes bytes, Digest& digest) {
-  struct Context {
-    EVP_MD_CTX* context = EVP_MD_CTX_new();
-    Context() = default;
-    Context(const Context&) = delete;
-    Context& operator=(const Context&) = delete;
-    ~Context() { EVP_MD_CTX_free(context); }
-  };
-  static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA2-256", nullptr);
-  thread_local Context holder;
-  unsigned int written = 0;
-  KERF_CHECK(sha256 != nullptr && holder.context != nullptr);
-  KERF_CHECK(EVP_DigestInit_ex2(holder.context, sha256, nullptr) == 1);
-  KERF_CHECK(EVP_DigestUpdate(holder.context, bytes.data(), bytes.size()) == 1);
-  KERF_CHECK(EVP_DigestFinal_ex(holder.context, digest.bytes.data(), &written) == 1);
-  KERF_CHECK(written == digest.bytes.size());
 }
 
 void Xxh3(Bytes bytes, Digest& digest) {
@@ -99,9 +77,7 @@ void FingerprintMany(DigestAlgorithm algorithm, std::span<const Bytes> chunks,
       Blake3Many(Blake3Backends().front(), chunks, digests);
       return;
     case DigestAlgorithm::kSha256:
-      for (std::size_t index = 0; index < chunks.size(); ++index) {
-        Sha256(chunks[index], digests[index]);
-      }
+      Sha256Backends().front().hash_many(chunks, digests);
       return;
     case DigestAlgorithm::kXxh3_128:
       for (std::size_t index = 0; index < chunks.size(); ++index) {
