@@ -56,7 +56,7 @@ bool CutsAreRight(const Chunker& chunker, const Profile& profile, Bytes bytes) {
 }
 
 Kernel CutKernel(const Profile& profile, std::string_view backend,
-                 std::shared_ptr<const Chunker> chunker) {
+                 const std::shared_ptr<const Chunker>& chunker) {
   return {.name = "",
           .algorithm = FormatProfile(profile),
           .backend = std::string(backend),
@@ -107,8 +107,6 @@ Kernel HashKernel(DigestAlgorithm algorithm, std::string_view backend, const Has
   const auto is_right = [algorithm, hash_many](Bytes bytes) {
     bool all_equal = true;
     HashAll(hash_many, bytes, [&](Bytes chunk, const Digest& digest) {
-      const Digest expected = algorithm == DigestAlgorithm::kBlake3 ? Digest{Blake3Reference(chunk)}
-                                                                    : Fingerprint(algorithm, chunk);
       all_equal = all_equal && digest == ExpectedDigest(algorithm, chunk);
     });
     return all_equal;

@@ -85,6 +85,7 @@ bool CheckCuts(const std::vector<Backend>& backends, std::uint64_t seed, std::ui
     const Profile profile = RandomProfile(random);
     Bytes rest = guarded.CopyToEnd(RandomInput(random, kMaxInputBytes));
     std::vector<std::unique_ptr<Chunker>> chunkers;
+    chunkers.reserve(backends.size());
     for (const Backend& backend : backends) chunkers.push_back(backend.make(profile));
     while (!rest.empty()) {
       const std::size_t expected = ReferenceNextCut(profile, rest);
@@ -128,6 +129,7 @@ bool CheckHashes(std::uint64_t seed) {
 int Run(const std::vector<std::string_view>& wanted) {
   const std::vector<Backend> backends = RunnableBackends();
   std::vector<std::string_view> names;
+  names.reserve(backends.size());
   for (const Backend& backend : backends) names.push_back(backend.name);
   if (names != wanted) {
     std::fprintf(stderr, "the backends that run here are others than those asked for:");
