@@ -1,18 +1,13 @@
 // Every backend of a rule that compares bytes cuts as the reference does. Eight bytes choose the
 // rule and its parameters, the rest is cut; bytes that are few and repeated come from a ninth,
 // which masks the rest.
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/check.h"
 #include "base/strings.h"
+#include "kernels/fuzz/check_backends.h"
 #include "kernels/profile.h"
-#include "kernels/reference/reference.h"
-#include "kernels/registry.h"
 
 namespace {
 
@@ -52,17 +47,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < kHeaderBytes) return 0;
   const std::span<const std::uint8_t> input(data, size);
   const kerf::Profile profile = *kerf::ParseProfile(ProfileText(input.first(kHeaderBytes)));
-  // An allocation of its own, of exactly that size: the address sanitizer sees reads behind it.
-  std::vector<std::uint8_t> bytes(input.begin() + kHeaderBytes, input.end());
-  const std::uint8_t mask = input[kHeaderBytes - 1];
-  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(byte & ~mask);
-  for (const std::string_view backend : kerf::BackendsFor(profile)) {
-    const std::unique_ptr<kerf::Chunker> chunker = *kerf::MakeChunkerOf(backend, profile);
-    for (std::span<const std::uint8_t> rest = bytes; !rest.empty();) {
-      const std::size_t length = chunker->NextCut(rest);
-      KERF_CHECK(length == kerf::ReferenceNextCut(profile, rest));
-      rest = rest.subspan(length);
-    }
-  }
+  kerf::CheckBackends(profile, input.subspan(kHeaderBytes), input[kHeaderBytes - 1]);
   return 0;
 }

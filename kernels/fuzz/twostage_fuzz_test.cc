@@ -58,6 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const auto profiles = {
       *kerf::ParseProfile("gear:min=64,avg=256,max=400"),
       *kerf::ParseProfile("fastcdc:min=64,avg=256,max=1000,level=3"),
+      *kerf::ParseProfile("crc:min=256,bits=6,max=600"),
+      *kerf::ParseProfile("rabin:min=64,avg=256,max=500"),
+      *kerf::ParseProfile("maxp-local:window=64,max=300"),
   };
   for (const kerf::Profile& profile : profiles) {
     const Ends ends = kerf::CutInParallel(profile, bytes, options);

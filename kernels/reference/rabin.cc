@@ -3,10 +3,8 @@
 #include <algorithm>
 
 namespace kerf {
-namespace {
 
-// x^bits * value mod the polynomial, a bit at a time.
-std::uint64_t ShiftedResidue(std::uint64_t value, int bits) {
+std::uint64_t RabinResidue(std::uint64_t value, int bits) {
   for (int step = 0; step < bits; ++step) {
     value <<= 1;
     if ((value >> kRabinDegree & 1) != 0) value ^= kRabinPolynomial;
@@ -14,11 +12,13 @@ std::uint64_t ShiftedResidue(std::uint64_t value, int bits) {
   return value;
 }
 
+namespace {
+
 // What a byte is worth when it leaves the window.
 std::array<std::uint64_t, 256> MakeOutTable() {
   std::array<std::uint64_t, 256> table;
   for (std::uint64_t byte = 0; byte < table.size(); ++byte) {
-    table[byte] = ShiftedResidue(byte, 8 * (kRabinWindowBytes - 1));
+    table[byte] = RabinResidue(byte, 8 * (kRabinWindowBytes - 1));
   }
   return table;
 }
@@ -27,7 +27,7 @@ std::array<std::uint64_t, 256> MakeOutTable() {
 std::array<std::uint64_t, 256> MakeReduceTable() {
   std::array<std::uint64_t, 256> table;
   for (std::uint64_t byte = 0; byte < table.size(); ++byte) {
-    table[byte] = ShiftedResidue(byte, kRabinDegree) | byte << kRabinDegree;
+    table[byte] = RabinResidue(byte, kRabinDegree) | byte << kRabinDegree;
   }
   return table;
 }

@@ -15,6 +15,9 @@ namespace kerf {
 inline constexpr std::uint64_t kRabinPolynomial = 0x3DA3358B4DC173;
 inline constexpr int kRabinDegree = 53;
 
+// x^bits * value mod the polynomial, for a `value` of a smaller degree. A bit at a time.
+std::uint64_t RabinResidue(std::uint64_t value, int bits);
+
 // The hash of the last 48 bytes, in the field's form: byte by byte, from a window of zeros into
 // which a 1 was slid.
 class RabinRoll {

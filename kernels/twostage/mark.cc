@@ -5,6 +5,7 @@
 
 #include "kernels/reference/fastcdc.h"
 #include "kernels/reference/gear.h"
+#include "kernels/twostage/local_marks.h"
 
 namespace kerf {
 namespace {
@@ -63,8 +64,27 @@ std::optional<GearRule> GearRuleOf(const Profile& profile) {
   return rule;
 }
 
+std::optional<TwoStageRule> TwoStageRuleOf(const Profile& profile) {
+  if (std::optional<GearRule> rule = GearRuleOf(profile)) return *std::move(rule);
+  switch (profile.algorithm) {
+    case Algorithm::kCrc:
+      return LocalRule{profile.min_bytes, 0, 0, profile.max_bytes};
+    case Algorithm::kRabin:
+      return LocalRule{profile.min_bytes - std::size_t{1}, 0, 1, profile.max_bytes};
+    case Algorithm::kMaxpLocal:
+      return LocalRule{profile.window_bytes, profile.window_bytes, 0, profile.max_bytes};
+    default:
+      return std::nullopt;
+  }
+}
+
 std::unique_ptr<Marker> MakeScalarMarker(const GearRule& rule) {
   return std::make_unique<ScalarMarker>(rule);
+}
+
+std::unique_ptr<Marker> MakeScalarMarker(const Profile& profile) {
+  if (const std::optional<GearRule> rule = GearRuleOf(profile)) return MakeScalarMarker(*rule);
+  return MakeLocalMarker(profile);
 }
 
 }  // namespace kerf

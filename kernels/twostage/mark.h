@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 
 #include "kernels/profile.h"
 
@@ -33,8 +34,24 @@ struct GearRule {
 // gear and fastcdc; none for other algorithms.
 std::optional<GearRule> GearRuleOf(const Profile& profile);
 
+// A rule whose marks hold wherever the chunk begins, because no chunk is cut before it has seen all
+// that a mark looks at. A plain value.
+struct LocalRule {
+  // The end of a chunk of at most n bytes is the first mark at the offsets [first_bytes,
+  // n - behind_bytes), and as many bytes more as `after_bytes` says; n if there is none.
+  std::size_t first_bytes;
+  std::size_t behind_bytes;
+  std::size_t after_bytes;
+  std::size_t max_bytes;
+};
+
+using TwoStageRule = std::variant<GearRule, LocalRule>;
+
+// gear, fastcdc, crc, rabin and maxp-local; none for other algorithms.
+std::optional<TwoStageRule> TwoStageRuleOf(const Profile& profile);
+
 // Where marks go: bit p mod 64 of word p / 64 mod the size is position p. Both of the same size.
-// `loose` holds every mark and `strict` those that count before avg_bytes too.
+// `loose` holds every mark and `strict` those that count before a GearRule's avg_bytes too.
 struct MarkWords {
   std::span<std::uint64_t> loose;
   std::span<std::uint64_t> strict;
@@ -57,5 +74,8 @@ class Marker {
 
 // The plain one, for any rule.
 std::unique_ptr<Marker> MakeScalarMarker(const GearRule& rule);
+
+// The plain one of a profile; none for one without a TwoStageRule.
+std::unique_ptr<Marker> MakeScalarMarker(const Profile& profile);
 
 }  // namespace kerf

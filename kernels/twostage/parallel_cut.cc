@@ -18,12 +18,16 @@ namespace {
 // Segments that a thread may be ahead of the selection, in the mean.
 constexpr std::size_t kSegmentsAhead = 3;
 
+std::size_t MaxBytes(const TwoStageRule& rule) {
+  return std::visit([](const auto& any) { return any.max_bytes; }, rule);
+}
+
 // Threads take segments in order, mark them into a ring of words, and whoever finds the selection
 // free takes it as far as segments without a gap have been marked: no thread only waits for
 // another, unless the ring is full.
 class ParallelCut {
  public:
-  ParallelCut(const GearRule& rule, const Marker& marker, std::span<const std::uint8_t> bytes,
+  ParallelCut(const TwoStageRule& rule, const Marker& marker, std::span<const std::uint8_t> bytes,
               const ParallelCutOptions& options)
       : marker_(marker),
         bytes_(bytes),
@@ -32,7 +36,7 @@ class ParallelCut {
         segment_count_((bytes.size() + segment_bytes_ - 1) / segment_bytes_),
         // From the segment where a chunk begins to that where its maximum lies, so that selection
         // always comes to an end of it.
-        ring_segments_(rule.max_bytes / segment_bytes_ + 2 + kSegmentsAhead * options.thread_count),
+        ring_segments_(MaxBytes(rule) / segment_bytes_ + 2 + kSegmentsAhead * options.thread_count),
         loose_(ring_segments_ * segment_bytes_ / kWordPositions),
         strict_(loose_.size()),
         marked_(ring_segments_),
@@ -110,13 +114,11 @@ class ParallelCut {
 }  // namespace
 
 std::unique_ptr<Marker> MakeMarker(const Profile& profile) {
-  const std::optional<GearRule> rule = GearRuleOf(profile);
-  if (!rule.has_value()) return nullptr;
   if (auto marker = MakeVectorMarker(ChosenBackend(profile), profile)) return marker;
-  return MakeScalarMarker(*rule);
+  return MakeScalarMarker(profile);
 }
 
-std::vector<std::uint64_t> CutInParallel(const GearRule& rule, const Marker& marker,
+std::vector<std::uint64_t> CutInParallel(const TwoStageRule& rule, const Marker& marker,
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options) {
   KERF_CHECK(options.thread_count > 0 && options.segment_bytes > 0);
@@ -134,7 +136,7 @@ std::vector<std::uint64_t> CutInParallel(const GearRule& rule, const Marker& mar
 std::vector<std::uint64_t> CutInParallel(const Profile& profile,
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options) {
-  const std::optional<GearRule> rule = GearRuleOf(profile);
+  const std::optional<TwoStageRule> rule = TwoStageRuleOf(profile);
   if (rule.has_value()) return CutInParallel(*rule, *MakeMarker(profile), bytes, options);
   const std::unique_ptr<Chunker> chunker = MakeChunker(profile);
   std::vector<std::uint64_t> ends;

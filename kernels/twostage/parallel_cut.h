@@ -23,19 +23,19 @@ struct ParallelCutOptions {
 };
 
 // The ends of all chunks: those that NextCut after NextCut gives, whatever the options. Profiles
-// with a GearRule are cut by all threads, others by the calling one alone. Memory beside the
+// with a TwoStageRule are cut by all threads, others by the calling one alone. Memory beside the
 // result: a quarter byte for each byte of max_bytes and of a few segments a thread.
 std::vector<std::uint64_t> CutInParallel(const Profile& profile,
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options);
 
 // The same with a rule and a marker of one's own.
-std::vector<std::uint64_t> CutInParallel(const GearRule& rule, const Marker& marker,
+std::vector<std::uint64_t> CutInParallel(const TwoStageRule& rule, const Marker& marker,
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options);
 
 // The marker of the backend that ChosenBackend names for the profile, or the scalar one. None for a
-// profile without a GearRule.
+// profile without a TwoStageRule.
 std::unique_ptr<Marker> MakeMarker(const Profile& profile);
 
 }  // namespace kerf

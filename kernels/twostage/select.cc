@@ -23,31 +23,44 @@ std::size_t FindMark(std::span<const std::uint64_t> words, std::size_t from, std
 
 }  // namespace
 
-std::size_t Selector::ChunkLength(const MarkWords& marks, std::size_t size) const {
-  if (size <= rule_.min_bytes) return size;
+std::size_t Selector::ChunkLength(const GearRule& rule, const MarkWords& marks,
+                                  std::size_t size) const {
+  if (size <= rule.min_bytes) return size;
   const std::uint8_t* const chunk = bytes_.data() + start_;
   // From the position at which the hash has seen all that the masks look at, marks hold.
-  const std::size_t marked = std::min(size, rule_.min_bytes + rule_.window_bytes - 1);
+  const std::size_t marked = std::min(size, rule.min_bytes + rule.window_bytes - 1);
   std::uint32_t hash = 0;
-  for (std::size_t index = rule_.min_bytes; index < marked; ++index) {
-    hash = (hash << 1) + rule_.table[chunk[index]];
-    const std::uint32_t mask = index < rule_.avg_bytes ? rule_.strict_mask : rule_.loose_mask;
+  for (std::size_t index = rule.min_bytes; index < marked; ++index) {
+    hash = (hash << 1) + rule.table[chunk[index]];
+    const std::uint32_t mask = index < rule.avg_bytes ? rule.strict_mask : rule.loose_mask;
     if ((hash & mask) == 0) return index;
   }
-  const std::size_t middle = std::clamp(rule_.avg_bytes, marked, size);
+  const std::size_t middle = std::clamp(rule.avg_bytes, marked, size);
   const std::size_t cut = FindMark(marks.strict, start_ + marked, start_ + middle);
   if (cut != start_ + middle) return cut - start_;
   return FindMark(marks.loose, cut, start_ + size) - start_;
 }
 
+std::size_t Selector::ChunkLength(const LocalRule& rule, const MarkWords& marks,
+                                  std::size_t size) const {
+  if (size <= rule.first_bytes + rule.behind_bytes) return size;
+  const std::size_t to = start_ + size - rule.behind_bytes;
+  const std::size_t mark = FindMark(marks.loose, start_ + rule.first_bytes, to);
+  return mark == to ? size : mark + rule.after_bytes - start_;
+}
+
 void Selector::Select(const MarkWords& marks, std::size_t marked,
                       std::vector<std::uint64_t>& ends) {
-  while (start_ < bytes_.size()) {
-    const std::size_t size = std::min(bytes_.size() - start_, rule_.max_bytes);
-    if (start_ + size > marked) return;
-    start_ += ChunkLength(marks, size);
-    ends.push_back(start_);
-  }
+  std::visit(
+      [&](const auto& rule) {
+        while (start_ < bytes_.size()) {
+          const std::size_t size = std::min(bytes_.size() - start_, rule.max_bytes);
+          if (start_ + size > marked) return;
+          start_ += ChunkLength(rule, marks, size);
+          ends.push_back(start_);
+        }
+      },
+      rule_);
 }
 
 }  // namespace kerf

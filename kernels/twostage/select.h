@@ -16,7 +16,7 @@ namespace kerf {
 class Selector {
  public:
   // `rule` and `bytes`, the whole stream, outlive the selector.
-  Selector(const GearRule& rule, std::span<const std::uint8_t> bytes)
+  Selector(const TwoStageRule& rule, std::span<const std::uint8_t> bytes)
       : rule_(rule), bytes_(bytes) {}
 
   // Appends the ends of chunks to `ends`, as many as the marks of the positions [0, marked) decide;
@@ -28,9 +28,10 @@ class Selector {
 
  private:
   // The length of the chunk at start(), given at most `size` bytes for it.
-  std::size_t ChunkLength(const MarkWords& marks, std::size_t size) const;
+  std::size_t ChunkLength(const GearRule& rule, const MarkWords& marks, std::size_t size) const;
+  std::size_t ChunkLength(const LocalRule& rule, const MarkWords& marks, std::size_t size) const;
 
-  const GearRule& rule_;
+  const TwoStageRule& rule_;
   std::span<const std::uint8_t> bytes_;
   std::size_t start_ = 0;
 };

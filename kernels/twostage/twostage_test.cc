@@ -30,7 +30,7 @@ struct Named {
 
 std::vector<Named> MakeMarkers(const Profile& profile) {
   std::vector<Named> markers;
-  markers.push_back({"scalar", MakeScalarMarker(*GearRuleOf(profile))});
+  markers.push_back({"scalar", MakeScalarMarker(profile)});
   for (const std::string_view backend : BackendsFor(profile)) {
     if (auto marker = MakeVectorMarker(backend, profile)) {
       markers.push_back({std::string(backend), std::move(marker)});
@@ -71,7 +71,7 @@ constexpr std::size_t kSegmentSizes[] = {64, 65, 192, 1000, 4096, 70000, 1 << 20
 class TwoStage : public ::testing::TestWithParam<const char*> {
  protected:
   const Profile profile_ = *ParseProfile(GetParam());
-  const GearRule rule_ = *GearRuleOf(profile_);
+  const TwoStageRule rule_ = *TwoStageRuleOf(profile_);
   const std::vector<Named> markers_ = MakeMarkers(profile_);
 };
 
@@ -147,13 +147,15 @@ TEST_P(TwoStage, MarkersAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Profiles, TwoStage,
-                         ::testing::Values("gear-8k", "gear:min=64,avg=256,max=256",
-                                           "gear:min=65,avg=256,max=999",
-                                           "gear:min=100,avg=65536,max=70000", "fastcdc-8k",
-                                           "fastcdc:min=64,avg=256,max=256,level=0",
-                                           "fastcdc:min=64,avg=256,max=300,level=3",
-                                           "fastcdc:min=511,avg=512,max=4000,level=1"));
+INSTANTIATE_TEST_SUITE_P(
+    Profiles, TwoStage,
+    ::testing::Values(
+        "gear-8k", "gear:min=64,avg=256,max=256", "gear:min=65,avg=256,max=999",
+        "gear:min=100,avg=65536,max=70000", "fastcdc-8k", "fastcdc:min=64,avg=256,max=256,level=0",
+        "fastcdc:min=64,avg=256,max=300,level=3", "fastcdc:min=511,avg=512,max=4000,level=1",
+        "crc-8k", "crc:min=256,bits=6,max=256", "crc:min=300,bits=8,max=1001", "rabin-8k",
+        "rabin:min=64,avg=256,max=256", "rabin:min=65,avg=512,max=999", "maxp-local-8k",
+        "maxp-local:window=64,max=129", "maxp-local:window=100,max=3000"));
 
 // Tables and masks under which cuts are dense, so that most of them fall where the hash has not
 // seen a whole window.

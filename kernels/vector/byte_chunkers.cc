@@ -41,6 +41,11 @@ std::unique_ptr<Chunker> MakeByteChunker(const Profile& profile) {
   }
 }
 
+std::unique_ptr<Marker> MakeByteMarker(const Profile& profile) {
+  if (profile.algorithm != Algorithm::kMaxpLocal) return nullptr;
+  return std::make_unique<MaxpLocalMarker>(profile);
+}
+
 }  // namespace kerf::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif  // a target with vectors of one length
@@ -52,6 +57,11 @@ namespace kerf {
 
 MakeVectorChunker ByteChunkerMaker(long long target) {
   KERF_RETURN_FOR_TARGET(target, MakeByteChunker);
+  return nullptr;
+}
+
+VectorMarkerMaker ByteMarkerMaker(long long target) {
+  KERF_RETURN_FOR_TARGET(target, MakeByteMarker);
   return nullptr;
 }
 

@@ -1,7 +1,6 @@
 // Rules that compare hashes, for each vector target.
 #pragma once
 
-#include "kernels/twostage/mark.h"
 #include "kernels/vector/byte_chunkers.h"
 
 namespace kerf {
@@ -10,7 +9,6 @@ namespace kerf {
 MakeVectorChunker HashChunkerMaker(long long target);
 
 // Markers of two-stage chunking for gear and fastcdc, in the same way.
-using VectorMarkerMaker = std::unique_ptr<Marker> (*)(const Profile& profile);
 VectorMarkerMaker HashMarkerMaker(long long target);
 
 }  // namespace kerf

@@ -105,7 +105,12 @@ INSTANTIATE_TEST_SUITE_P(
                       "fastcdc:min=64,avg=256,max=256,level=0",
                       "fastcdc:min=65,avg=256,max=257,level=3",
                       "fastcdc:min=200,avg=512,max=2001,level=1",
-                      "fastcdc:min=512,avg=512,max=999,level=2"));
+                      "fastcdc:min=512,avg=512,max=999,level=2", "crc-8k",
+                      "crc:min=256,bits=6,max=256", "crc:min=257,bits=16,max=65536",
+                      "crc:min=1000,bits=22,max=20000", "rabin-8k", "rabin:min=64,avg=256,max=256",
+                      "rabin:min=65,avg=1024,max=4097", "rabin:min=100,avg=65536,max=65536",
+                      "tttd-8k", "tttd:min=64,avg=256,max=300", "tttd:min=99,avg=2048,max=5000",
+                      "tttd:min=100,avg=65536,max=65536"));
 
 }  // namespace
 }  // namespace kerf

@@ -3,6 +3,7 @@
 #include "hwy/highway.h"
 #include "kernels/vector/byte_chunkers.h"
 #include "kernels/vector/hash_chunkers.h"
+#include "kernels/vector/linear_chunkers.h"
 #include "kernels/vector/read_ceiling.h"
 
 namespace kerf {
@@ -10,7 +11,7 @@ namespace {
 
 template <long long kTarget>
 std::unique_ptr<Chunker> Make(const Profile& profile) {
-  for (const auto maker : {ByteChunkerMaker, HashChunkerMaker}) {
+  for (const auto maker : {ByteChunkerMaker, HashChunkerMaker, LinearChunkerMaker}) {
     const MakeVectorChunker make = maker(kTarget);
     if (make == nullptr) continue;
     if (std::unique_ptr<Chunker> chunker = make(profile)) return chunker;
@@ -45,6 +46,16 @@ bool HasAvx512Vbmi() {
 }
 #endif
 
+template <long long kTarget>
+std::unique_ptr<Marker> MakeTargetMarker(const Profile& profile) {
+  for (const auto maker : {ByteMarkerMaker, HashMarkerMaker, LinearMarkerMaker}) {
+    const VectorMarkerMaker make = maker(kTarget);
+    if (make == nullptr) continue;
+    if (std::unique_ptr<Marker> marker = make(profile)) return marker;
+  }
+  return nullptr;
+}
+
 struct Target {
   Backend backend;
   ReadBytes reader;
@@ -53,7 +64,7 @@ struct Target {
 
 template <long long kTarget>
 Target MakeTarget(std::string_view name, bool (*runs_here)()) {
-  return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget), HashMarkerMaker(kTarget)};
+  return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget), MakeTargetMarker<kTarget>};
 }
 
 std::vector<Target> Targets() {
@@ -79,7 +90,7 @@ std::vector<Backend> VectorBackends() {
 
 std::unique_ptr<Marker> MakeVectorMarker(std::string_view backend, const Profile& profile) {
   for (const Target& target : Targets()) {
-    if (target.backend.name == backend && target.marker != nullptr) return target.marker(profile);
+    if (target.backend.name == backend) return target.marker(profile);
   }
   return nullptr;
 }
