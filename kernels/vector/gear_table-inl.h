@@ -21,7 +21,7 @@ namespace kerf::HWY_NAMESPACE {
 template <int kPlane>
 class AffinePlane {
  public:
-  HWY_INLINE AffinePlane() : matrix_(hn::Set(LaneTag<std::uint64_t>(), Matrix())) {}
+  HWY_INLINE AffinePlane() : matrix_(MatrixForAll(Matrix())) {}
 
   HWY_INLINE HashBytes Values(HashBytes bytes) const {
     return HashBytes{_mm512_gf2p8affine_epi64_epi8(

@@ -35,8 +35,7 @@ inline constexpr std::size_t kLinearBlockBytes = kBlockStrips * kLinearStripByte
 struct MapInput {
   HWY_INLINE explicit MapInput(HashBytes value) : bytes(value) {}
   HWY_INLINE HashBytes Map(const ByteMap& map) const {
-    return HashBytes{_mm512_gf2p8affine_epi64_epi8(
-        bytes.raw, _mm512_set1_epi64(static_cast<long long>(map.matrix)), 0)};
+    return HashBytes{_mm512_gf2p8affine_epi64_epi8(bytes.raw, MatrixForAll(map.matrix).raw, 0)};
   }
   HashBytes bytes;
 };

@@ -29,8 +29,8 @@ static_assert((std::uint64_t{kMaxAvgBytes} << kRabinPlaneShift) <=
               std::uint64_t{1} << 8 * LinearMasks::kTestedPlanes);
 
 // The marks of word `index` of a block that begins at `start` that lie in [from, to).
-HWY_INLINE std::uint64_t MarksWithin(std::uint64_t word, std::size_t start, std::size_t from,
-                                     std::size_t to) {
+inline std::uint64_t MarksWithin(std::uint64_t word, std::size_t start, std::size_t from,
+                                 std::size_t to) {
   if (start < from) {
     if (from - start >= kWordPositions) return 0;
     word &= ~std::uint64_t{0} << (from - start);
@@ -50,7 +50,7 @@ HWY_INLINE std::size_t FirstMarked(std::span<const std::uint8_t> bytes, std::siz
   std::size_t first = to;
   ForMarkedBlocks<Strips, false>(
       bytes, from - Strips::kWindowStrips * kLinearStripBytes, to, masks,
-      [&](std::size_t start, const BlockMarks& marks) HWY_ATTR {
+      [&](std::size_t start, const BlockMarks& marks) {
         for (const std::uint64_t loose : marks.loose) {
           if (const std::uint64_t word = MarksWithin(loose, start, from, to); word != 0) {
             first = start + static_cast<std::size_t>(__builtin_ctzll(word));
@@ -137,7 +137,7 @@ class TttdChunker final : public Chunker {
     std::size_t cut = size;
     const LinearMasks masks(mask_, backup_mask_);
     ForMarkedBlocks<RabinStrips, true>(
-        bytes, min_bytes_, size, masks, [&](std::size_t start, const BlockMarks& marks) HWY_ATTR {
+        bytes, min_bytes_, size, masks, [&](std::size_t start, const BlockMarks& marks) {
           for (std::size_t word = 0; word < kBlockStrips; ++word, start += kWordPositions) {
             std::uint64_t loose = MarksWithin(marks.loose[word], start, seen, size);
             if (loose == 0) continue;
@@ -176,7 +176,7 @@ class LinearMarker final : public Marker {
     const LinearMasks masks(mask_, mask_);
     ForMarkedBlocks<Strips, false>(
         bytes, from - std::min(from, kWindow), to, masks,
-        [&](std::size_t start, const BlockMarks& block) HWY_ATTR {
+        [&](std::size_t start, const BlockMarks& block) {
           for (std::size_t word = 0; word < kBlockStrips && start < to; ++word) {
             if (start >= from) Write(marks, start, MarksWithin(block.loose[word], start, from, to));
             start += kWordPositions;
@@ -186,7 +186,7 @@ class LinearMarker final : public Marker {
   }
 
  private:
-  static HWY_INLINE void Write(const MarkWords& marks, std::size_t start, std::uint64_t word) {
+  static void Write(const MarkWords& marks, std::size_t start, std::uint64_t word) {
     const std::size_t index = start / kWordPositions % marks.loose.size();
     marks.loose[index] = marks.strict[index] = word;
   }

@@ -177,6 +177,19 @@ HWY_INLINE ByStrip<std::uint32_t> HashValues(const ByStrip<std::uint32_t>& value
   return {Roll(before, values.at_0), second, Roll(second, values.at_2), last};
 }
 
+#if HWY_TARGET == HWY_AVX3_DL
+// An 8 by 8 matrix over GF(2) for every byte, the operand of GF2P8AFFINEQB.
+HWY_INLINE LaneVector<std::uint64_t> MatrixForAll(std::uint64_t matrix) {
+  LaneVector<std::uint64_t> everywhere = hn::Set(LaneTag<std::uint64_t>(), matrix);
+#if defined(__clang__)
+  // From memory clang would broadcast it in that instruction itself, where clang 19 encodes small
+  // displacements wrongly (LLVM change 120340 mends it).
+  asm("" : "+v"(everywhere.raw));
+#endif
+  return everywhere;
+}
+#endif
+
 // So far ahead of the vector at hand that memory answers in time: the processor's own prefetching
 // ends with a page, and what it reads ahead by itself is too little by half. Any address will do.
 inline constexpr std::size_t kPrefetchBytes = 3072;
