@@ -164,7 +164,8 @@ def maxp(b, p):
 def maxp_local(b, p):
     n, w = min(len(b), p["max"]), p["window"]
     for i in range(w, n - w):
-        if b[i] > max(b[i - w:i]) and b[i] > max(b[i + 1:i + w + 1]):
+        # Its neighbours first: few get to the windows.
+        if b[i - 1] < b[i] > b[i + 1] and b[i] > max(b[i - w:i]) and b[i] > max(b[i + 1:i + w + 1]):
             return i
     return n
 
