@@ -2,7 +2,7 @@
 """Compares the cuts of kerf with those of other implementations; called by tools/oracle.
 
 Every profile of oracle_cases.py and each of its inputs goes through `kerf chunk` with every backend
-wanted and through every peer that knows the algorithm; all have to give the same chunk lengths.
+that runs here and through every peer that knows the algorithm; all have to give the same chunks.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import secrets
 import subprocess
 import sys
@@ -22,7 +23,10 @@ import tomllib
 import oracle_cases
 
 FIRST_ENDS = 6
-MAX_REPORTED = 10
+# kerf's exit status for flags that it does not take.
+USAGE_STATUS = 2
+# Of one peer and one backend; of a profile only the smallest input is shown.
+MAX_REPORTED = 3
 
 
 def check_lock(folder):
@@ -41,27 +45,63 @@ def run(command, folder):
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     if done.returncode != 0:
         sys.exit(f"tools/oracle: {' '.join(command[:8])} ...: exit status {done.returncode}: "
-                 f"{done.stderr.decode(errors='replace')[-2000:]}")
+                 f"{(done.stderr or done.stdout).decode(errors='replace')[-2000:]}")
     return done.stdout
 
 
 class Kerf:
-    def __init__(self, program, backend):
-        self.program, self.backend = program, backend
+    def __init__(self, program, backends):
+        self.program, self.wanted = program, backends
+        self.usable = {}
 
-    def cut(self, profile, folder, names):
-        output = run([self.program, "chunk", "--json", "--digest", "xxh3-128", "--backend",
-                      self.backend, "--profile", str(profile), *names], folder)
+    def names_of_backends(self):
+        """Of all that were compiled in, "auto" left out; kerf says them to who asks for another."""
+        done = subprocess.run([self.program, "chunk", "--backend", "?", os.devnull],
+                              capture_output=True, text=True, check=False)
+        names = re.search(r"there are auto, ([a-z0-9, ]+)", done.stderr)
+        if not names:
+            sys.exit(f"tools/oracle: kerf does not name its backends: {done.stderr}")
+        return names[1].split(", ")
+
+    def backends(self, profile):
+        """Those that this machine runs and that cut by this algorithm."""
+        if profile.algorithm not in self.usable:
+            compiled = self.names_of_backends()
+            if not set(self.wanted or []) <= set(compiled):
+                sys.exit(f"tools/oracle: --backends: this kerf has {', '.join(compiled)}")
+            probe = [self.program, "chunk", "--profile", str(profile), "--backend"]
+            self.usable[profile.algorithm] = [
+                name for name in self.wanted or compiled if self.can(probe + [name, os.devnull])]
+            if not self.usable[profile.algorithm]:
+                sys.exit(f"tools/oracle: no backend of kerf cuts by {profile} here")
+        return self.usable[profile.algorithm]
+
+    def can(self, command):
+        """No is a refusal of the flags; anything else is an error and not passed over."""
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode not in (0, USAGE_STATUS):
+            sys.exit(f"tools/oracle: {' '.join(command)}: exit status {done.returncode}: {done.stderr}")
+        return done.returncode == 0
+
+    def output(self, profile, backend, folder, names):
+        return run([self.program, "chunk", "--json", "--digest", "xxh3-128", "--backend", backend,
+                    "--profile", str(profile), *names], folder)
+
+    def lengths(self, output, names):
+        """Of each file."""
         lengths = {name: [] for name in names}
         ends = collections.Counter()
         for line in output.splitlines():
             chunk = json.loads(line)
             name = chunk["file"]
             if chunk["offset"] != ends[name]:
-                sys.exit(f"tools/oracle: kerf: {profile}: chunks do not join: {line}")
+                sys.exit(f"tools/oracle: kerf: chunks do not join: {line.decode()}")
             ends[name] += chunk["length"]
             lengths[name].append(chunk["length"])
         return [lengths[name] for name in names]
+
+    def cut(self, profile, backend, folder, names):
+        return self.lengths(self.output(profile, backend, folder, names), names)
 
 
 class Crates:
@@ -89,7 +129,7 @@ class PyFastCdc:
 class Comparison:
     def __init__(self, options):
         self.seed = options.seed
-        self.kerfs = {backend: Kerf(options.kerf, backend) for backend in options.backends}
+        self.kerf = Kerf(options.kerf, options.backends)
         crates = Crates(options.crates)
         versions = check_lock(pathlib.Path("out/oracle/oracle_peers"))
         python = f"PyPI pyfastcdc {importlib.metadata.version('pyfastcdc')}"
@@ -98,14 +138,13 @@ class Comparison:
             "mincdc": {f"crate mincdc {versions['mincdc']}": crates},
         }
         self.profiles, self.inputs = collections.Counter(), collections.Counter()
-        self.cuts, self.bytes = collections.Counter(), collections.Counter()
-        self.differences = 0
+        self.cuts, self.bytes, self.backends = collections.Counter(), collections.Counter(), {}
+        self.differences, self.profiles_different = collections.Counter(), collections.Counter()
 
     def first_ends(self, profile, folder):
         (folder / "first").write_bytes(
             oracle_cases.input_bytes(self.seed, f"random:{oracle_cases.largest_input(profile)}"))
-        kerf = next(iter(self.kerfs.values()))
-        lengths = kerf.cut(profile, folder, ["first"])[0]
+        lengths = self.kerf.cut(profile, self.kerf.backends(profile)[0], folder, ["first"])[0]
         return list(itertools.accumulate(lengths[:FIRST_ENDS]))
 
     def compare(self, profile, names):
@@ -116,38 +155,47 @@ class Comparison:
             sizes = []
             for file, name in zip(files, names):
                 sizes.append((folder / file).write_bytes(oracle_cases.input_bytes(self.seed, name)))
+            backends, peers = self.kerf.backends(profile), self.peers[profile.algorithm]
             # They are programs, so that threads are enough for all cores.
-            kerfs, peers = self.kerfs, self.peers[profile.algorithm]
             with concurrent.futures.ThreadPoolExecutor() as pool:
-                lists = list(pool.map(lambda who: who.cut(profile, folder, files),
-                                      [*kerfs.values(), *peers.values()]))
-            ours = dict(zip(kerfs, lists))
-            for peer_name, theirs in zip(peers, lists[len(kerfs):], strict=True):
-                for backend, mine in ours.items():
-                    for name, size, *lengths in zip(names, sizes, mine, theirs, strict=True):
-                        self.judge(profile, name, size, [f"kerf --backend {backend}", peer_name], lengths)
+                outputs = pool.map(lambda name: self.kerf.output(profile, name, folder, files), backends)
+                lists = pool.map(lambda peer: peer.cut(profile, folder, files), peers.values())
+                outputs, lists = dict(zip(backends, outputs)), dict(zip(peers, lists))
+            # Most of them are the same bytes: read once.
+            ours = {output: self.kerf.lengths(output, files) for output in set(outputs.values())}
+            for peer_name, theirs in lists.items():
+                for backend, output in outputs.items():
+                    self.judge(profile, [f"kerf --backend {backend}", peer_name],
+                               sorted(zip(sizes, names, ours[output], theirs, strict=True)))
+                self.backends[peer_name] = backends
                 self.profiles[peer_name] += 1
                 self.inputs[peer_name] += len(names)
                 self.cuts[peer_name] += sum(map(len, theirs))
                 self.bytes[peer_name] += sum(sizes)
 
-    def judge(self, profile, name, size, who, lengths):
-        for one, its_lengths in zip(who, lengths):
-            if sum(its_lengths) != size or 0 in its_lengths:
-                sys.exit(f"tools/oracle: {one}: {profile} {name}: chunks of {sum(its_lengths)} bytes in "
-                         f"all of {size}, {its_lengths.count(0)} of them empty")
-        if lengths[0] == lengths[1]:
+    def judge(self, profile, who, cases):
+        """`cases`: (size, name, lengths of who[0], lengths of who[1]), the smallest first."""
+        different = [case for case in cases if case[2] != case[3]]
+        for size, name, *lengths in cases:
+            for one, its_lengths in zip(who, lengths):
+                if sum(its_lengths) != size or 0 in its_lengths:
+                    sys.exit(f"tools/oracle: {one}: {profile} {name}: chunks of {sum(its_lengths)} bytes "
+                             f"in all of {size}, {its_lengths.count(0)} of them empty")
+        if not different:
             return
-        self.differences += 1
-        if self.differences > MAX_REPORTED:
+        self.differences[tuple(who)] += len(different)
+        self.profiles_different[tuple(who)] += 1
+        if self.profiles_different[tuple(who)] > MAX_REPORTED:
             return
+        size, name, *lengths = different[0]
         index = next(i for i, (a, b) in enumerate(zip(*lengths)) if a != b)
         start = sum(lengths[0][:index])
         print(f"tools/oracle: DIFFERENT CUTS: {profile}, input {name} ({size} bytes), seed {self.seed}\n"
               f"  chunk {index} begins at {start}\n"
               f"  and ends at {start + lengths[0][index]}: {who[0]}\n"
               f"  and ends at {start + lengths[1][index]}: {who[1]}\n"
-              f"  replay: tools/oracle --seed {self.seed} --profile {profile} --input {name}")
+              f"  {len(different)} of the {len(cases)} inputs of this profile differ\n"
+              f"  replay: tools/oracle --seed {self.seed} --profile {profile} --input {name}", flush=True)
 
     def check_that_it_can_fail(self):
         """Another level or minimum is seen as a difference, with every peer."""
@@ -161,18 +209,21 @@ class Comparison:
             for algorithm, peers in self.peers.items():
                 for peer_name, peer in peers.items():
                     theirs = peer.cut(oracle_cases.parse_profile(other[algorithm]), folder, ["0"])
-                    for kerf in self.kerfs.values():
-                        if kerf.cut(oracle_cases.parse_profile(asked[algorithm]), folder, ["0"]) == theirs:
+                    profile = oracle_cases.parse_profile(asked[algorithm])
+                    for backend in self.kerf.backends(profile):
+                        if self.kerf.cut(profile, backend, folder, ["0"]) == theirs:
                             sys.exit(f"tools/oracle: {other[algorithm]} of {peer_name} cuts as kerf's "
-                                     f"{asked[algorithm]}: nothing is compared")
+                                     f"{profile}: nothing is compared")
 
     def report(self):
         for name, count in self.profiles.items():
             print(f"tools/oracle: {name}: {count} profiles, {self.inputs[name]} inputs, "
                   f"{self.bytes[name] / 1e6:.0f} MB, {self.cuts[name]} cuts, backends "
-                  f"{', '.join(self.kerfs)}")
+                  f"{', '.join(self.backends[name])}")
+        for (kerf, peer), count in self.differences.items():
+            print(f"tools/oracle: {kerf} and {peer} cut {count} inputs of "
+                  f"{self.profiles_different[kerf, peer]} profiles differently (seed {self.seed})")
         if self.differences:
-            print(f"tools/oracle: {self.differences} inputs are cut differently (seed {self.seed})")
             return 1
         print(f"tools/oracle: all cuts agree (seed {self.seed})")
         return 0
@@ -184,8 +235,8 @@ def main():
                         help="what all inputs and some profiles are made from (KERF_TEST_SEED, or a new one)")
     parser.add_argument("--profile", help="only this one: fastcdc2020:... or mincdc:...")
     parser.add_argument("--input", help="only this one: KIND:SIZE as a difference names it")
-    parser.add_argument("--backends", type=lambda text: text.split(","), default=["auto", "plain"],
-                        help="kernels of kerf, with commas (auto,plain)")
+    parser.add_argument("--backends", type=lambda text: text.split(","), 
+                        help="kernels of kerf, with commas; all that run here unless named")
     parser.add_argument("--kerf", help="a kerf that is there already; without it, one is built")
     parser.add_argument("--crates", help=argparse.SUPPRESS)
     parser.add_argument("--check-lock", help=argparse.SUPPRESS, type=pathlib.Path)

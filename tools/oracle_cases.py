@@ -17,7 +17,7 @@ MINCDC_SEEN_BYTES = 300_000_000
 # Up to here every kind of input gets every edge size.
 SMALL_MAX = 64 * 1024
 FEW_KINDS = ["random", "zeros"]
-RANDOM_PROFILES = 12
+RANDOM_PROFILES = 8
 
 FASTCDC2020_KEYS = ["min", "avg", "max", "level"]
 MINCDC_KEYS = ["min", "max"]
