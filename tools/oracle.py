@@ -91,11 +91,11 @@ class Kerf:
         """Of each file."""
         lengths = {name: [] for name in names}
         ends = collections.Counter()
-        for line in output.splitlines():
-            chunk = json.loads(line)
+        # In one go: a call for each of a million lines takes five times as long.
+        for chunk in json.loads(b"[" + b",".join(output.splitlines()) + b"]"):
             name = chunk["file"]
             if chunk["offset"] != ends[name]:
-                sys.exit(f"tools/oracle: kerf: chunks do not join: {line.decode()}")
+                sys.exit(f"tools/oracle: kerf: chunks do not join: {chunk}")
             ends[name] += chunk["length"]
             lengths[name].append(chunk["length"])
         return [lengths[name] for name in names]

@@ -14,9 +14,8 @@ CHUNKS_AN_INPUT = 1500
 # Repetitive data has a smallest hash everywhere: mincdc then looks through `max` bytes for chunks of
 # `min`. So many bytes are looked through at most.
 MINCDC_SEEN_BYTES = 300_000_000
-# Up to here every kind of input gets every edge size.
+# Up to here every kind of input gets every edge size; above only the random one.
 SMALL_MAX = 64 * 1024
-FEW_KINDS = ["random", "zeros"]
 RANDOM_PROFILES = 8
 
 FASTCDC2020_KEYS = ["min", "avg", "max", "level"]
@@ -183,7 +182,7 @@ def inputs(seed, profile, first_ends):
     generator = random.Random(f"{seed}/{profile}")
     sizes = {kind: edge_sizes(profile) for kind in KINDS}
     if profile.parameters["max"] > SMALL_MAX:
-        sizes = {kind: sizes[kind] if kind in FEW_KINDS else [] for kind in KINDS}
+        sizes = {kind: sizes[kind] if kind == "random" else [] for kind in KINDS}
     # Files that end about where a chunk would.
     sizes["random"] = sizes["random"] + [end + more for end in first_ends for more in range(-1, 4)]
     for path in real_files():
