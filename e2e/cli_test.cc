@@ -40,6 +40,7 @@ const std::vector<std::vector<std::string>>& Verbs() {
       {"stats"},
       {"ping"},
       {"bench", "service"},
+      {"analyze", "file"},
       {"chunk", "file"},
       {"completion", "bash"}};
   return verbs;
@@ -204,7 +205,10 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   const auto before = ContentOf(world_.store());
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
-    if (verb == "chunk" || verb == "completion" || verb == "ping" || verb == "bench") continue;
+    if (verb == "analyze" || verb == "chunk" || verb == "completion" || verb == "ping" ||
+        verb == "bench") {
+      continue;
+    }
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_EQ(run.exit_code, kFailure) << verb;
     EXPECT_EQ(run.messages.size(), 1u) << verb;
@@ -256,8 +260,11 @@ TEST_F(Cli, EveryVerbSpeaksJson) {
   EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
   EXPECT_EQ(world_.KerfJson({"completion", "fish"}).exit_code, kOk);
   for (const auto& arguments : Verbs()) {
-    // bench has a test of its own.
-    if (arguments[0] == "restore" || arguments[0] == "chunk" || arguments[0] == "bench") continue;
+    // analyze and bench have tests of their own.
+    if (arguments[0] == "restore" || arguments[0] == "chunk" || arguments[0] == "bench" ||
+        arguments[0] == "analyze") {
+      continue;
+    }
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_EQ(run.exit_code, kOk) << arguments[0];
     EXPECT_FALSE(run.messages.empty()) << arguments[0];
@@ -311,21 +318,22 @@ TEST_F(Cli, JsonIsDocumented) {
   MakeFiles();
   std::filesystem::create_symlink("a", world_ / "tree/symlink");
   std::filesystem::create_hard_link(world_ / "tree/a", world_ / "tree/link");
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"backup", "tree", "none"},
-                                             {"backup", "tree"},
-                                             {"snapshots"},
-                                             {"ls", "latest"},
-                                             {"restore", "latest", "--target", "out"},
-                                             {"restore", "latest", "--target", "out"},
-                                             {"verify"},
-                                             {"stats"},
-                                             {"ping"},
-                                             {"chunk", "tree/a", "none"},
-                                             {"completion", "bash"},
-                                             {"forget", "latest"},
-                                             {"gc"},
-                                             {"nonsense"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"backup", "tree", "none"},
+           {"backup", "tree"},
+           {"snapshots"},
+           {"ls", "latest"},
+           {"restore", "latest", "--target", "out"},
+           {"restore", "latest", "--target", "out"},
+           {"verify"},
+           {"stats"},
+           {"ping"},
+           {"chunk", "tree/a", "none"},
+           {"analyze", "tree", "none", "--average", "4K", "--algorithm", "mincdc"},
+           {"completion", "bash"},
+           {"forget", "latest"},
+           {"gc"},
+           {"nonsense"}}) {
     const JsonRun run = world_.KerfJson(arguments);
     EXPECT_FALSE(run.messages.empty()) << arguments[0];
     ExpectDocumented(run);

@@ -47,7 +47,7 @@ std::string FormatProgress(const ProgressState& state, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(state.done_bytes) / seconds : 0;
   std::string text =
       Cat(FormatCount(state.done_files), " of ", FormatCount(state.total_files),
-          state.counting ? "+ files  " : " files  ", FormatByteSize(state.done_bytes), " of ",
+          state.counting ? "+ " : " ", state.noun, "  ", FormatByteSize(state.done_bytes), " of ",
           FormatByteSize(state.total_bytes), state.counting ? "+" : "");
   if (state.total_bytes > 0 && !state.counting) {
     absl::StrAppendFormat(&text, "  %d%%", 100 * state.done_bytes / state.total_bytes);

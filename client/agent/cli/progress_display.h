@@ -23,6 +23,8 @@ struct ProgressState {
   // Bytes that had to be stored, and did not; shown if `has_saved`.
   std::uint64_t new_bytes = 0;
   bool has_saved = false;
+  // What is counted as files.
+  std::string_view noun = "files";
 };
 
 // "1,234 of 5,678 files  12.3 of 45.6 MiB  27%  123.4 MiB/s  0:12 left  98% saved".

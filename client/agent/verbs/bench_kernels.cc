@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
 #include "kernels/bench/kernel_bench.h"
 #include "kernels/registry.h"
@@ -50,14 +51,8 @@ void Print(Reporter& reporter, const KernelFigure& figure) {
 
 ExitCode Run(Context& context, const KernelFlags& flags) {
   KernelOptions options = flags.options;
-  const auto size_bytes = ParseByteSize(flags.size);
-  if (!size_bytes.ok()) return FailUsage(context, Annotate(size_bytes.status(), "--size"));
-  if (*size_bytes < bench::kCachedBytes || *size_bytes > kMaxSizeBytes) {
-    return FailUsage(
-        context, absl::InvalidArgumentError(Cat("--size is ", flags.size, ": it must be between ",
-                                                FormatByteSize(bench::kCachedBytes), " and ",
-                                                FormatByteSize(kMaxSizeBytes))));
-  }
+  const auto size_bytes = ParseSizeFlag("--size", flags.size, bench::kCachedBytes, kMaxSizeBytes);
+  if (!size_bytes.ok()) return FailUsage(context, size_bytes.status());
   options.size_bytes = *size_bytes;
   if (options.backend == kAutomaticBackend) options.backend.clear();
   Reporter& reporter = context.reporter;

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/bench/raw_peer.h"
 #include "client/bench/report.h"
@@ -47,31 +48,16 @@ std::string KerfdBesideUs() {
   return Cat(self.substr(0, self.rfind('/') + 1), "kerfd");
 }
 
-absl::StatusOr<std::uint64_t> ReadSize(std::string_view flag, const std::string& text,
-                                       std::uint64_t min_bytes, std::uint64_t max_bytes) {
-  const auto bytes = ParseByteSize(text);
-  if (!bytes.ok()) return Annotate(bytes.status(), flag);
-  if (*bytes >= min_bytes && *bytes <= max_bytes) return *bytes;
-  return absl::InvalidArgumentError(Cat(flag, " is ", text, ": it must be between ",
-                                        FormatByteSize(min_bytes), " and ",
-                                        FormatByteSize(max_bytes)));
-}
-
 absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
   ServiceOptions options = flags.options;
   KERF_ASSIGN_OR_RETURN(options.profile, ParseProfile(flags.profile));
-  const auto digest = ParseDigestAlgorithm(flags.digest);
-  if (!digest.has_value()) {
-    return absl::InvalidArgumentError(
-        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128"));
-  }
-  options.digest = *digest;
-  KERF_ASSIGN_OR_RETURN(options.pass_bytes, ReadSize("--size", flags.size, 1, kMaxPassBytes));
+  KERF_ASSIGN_OR_RETURN(options.digest, ParseDigestFlag(flags.digest));
+  KERF_ASSIGN_OR_RETURN(options.pass_bytes, ParseSizeFlag("--size", flags.size, 1, kMaxPassBytes));
   KERF_ASSIGN_OR_RETURN(options.busy_stream_bytes,
-                        ReadSize("--busy-size", flags.busy_size, 1, kMaxPassBytes));
+                        ParseSizeFlag("--busy-size", flags.busy_size, 1, kMaxPassBytes));
   KERF_ASSIGN_OR_RETURN(
       const std::uint64_t message_bytes,
-      ReadSize("--message", flags.message, bench::kMinMessageBytes, bench::kMaxMessageBytes));
+      ParseSizeFlag("--message", flags.message, bench::kMinMessageBytes, bench::kMaxMessageBytes));
   options.message_bytes = static_cast<std::uint32_t>(message_bytes);
   if (options.kerfd_path.empty()) options.kerfd_path = KerfdBesideUs();
   // Two runs against one server must not find each other's chunks.

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/units.h"
 
 namespace kerf::agent {
 
@@ -11,15 +12,27 @@ void AddCutOptions(CLI::App& verb, CutFlags& flags, const std::string& profile,
   verb.add_option("--digest", flags.digest, digest)->capture_default_str();
 }
 
+absl::StatusOr<DigestAlgorithm> ParseDigestFlag(const std::string& text) {
+  const auto digest = ParseDigestAlgorithm(text);
+  if (digest.has_value()) return *digest;
+  return absl::InvalidArgumentError(
+      Cat("'", text, "' is no digest: write blake3, sha256 or xxh3-128"));
+}
+
+absl::StatusOr<std::uint64_t> ParseSizeFlag(std::string_view flag, const std::string& text,
+                                            std::uint64_t min_bytes, std::uint64_t max_bytes) {
+  const auto bytes = ParseByteSize(text);
+  if (!bytes.ok()) return Annotate(bytes.status(), flag);
+  if (*bytes >= min_bytes && *bytes <= max_bytes) return *bytes;
+  return absl::InvalidArgumentError(Cat(flag, " is ", text, ": it must be between ",
+                                        FormatByteSize(min_bytes), " and ",
+                                        FormatByteSize(max_bytes)));
+}
+
 absl::StatusOr<CutRule> ParseCutFlags(const CutFlags& flags) {
   CutRule rule;
   KERF_ASSIGN_OR_RETURN(rule.profile, ParseProfile(flags.profile));
-  const auto digest = ParseDigestAlgorithm(flags.digest);
-  if (!digest.has_value()) {
-    return absl::InvalidArgumentError(
-        Cat("'", flags.digest, "' is no digest: write blake3, sha256 or xxh3-128"));
-  }
-  rule.digest = *digest;
+  KERF_ASSIGN_OR_RETURN(rule.digest, ParseDigestFlag(flags.digest));
   return rule;
 }
 

@@ -1,8 +1,10 @@
-// How chunks are cut and named, as flags: the same for every verb that takes them.
+// How chunks are cut and named, and sizes, as flags: the same for every verb that takes them.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "kernels/fingerprint/digest.h"
@@ -23,6 +25,13 @@ struct CutRule {
 // Adds --profile and --digest with these descriptions; `flags` lives as long as `verb`.
 void AddCutOptions(CLI::App& verb, CutFlags& flags, const std::string& profile,
                    const std::string& digest);
+
+// InvalidArgument says what it may be.
+absl::StatusOr<DigestAlgorithm> ParseDigestFlag(const std::string& text);
+
+// A size in bytes within these bounds. InvalidArgument names the flag and says what is wrong.
+absl::StatusOr<std::uint64_t> ParseSizeFlag(std::string_view flag, const std::string& text,
+                                            std::uint64_t min_bytes, std::uint64_t max_bytes);
 
 // InvalidArgument says which flag is wrong and what it may be.
 absl::StatusOr<CutRule> ParseCutFlags(const CutFlags& flags);

@@ -5,6 +5,7 @@
 
 namespace kerf::agent {
 
+void AddAnalyzeVerb(Context& context);
 void AddBackupVerb(Context& context);
 void AddBenchVerb(Context& context);
 void AddChunkVerb(Context& context);
