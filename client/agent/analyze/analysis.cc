@@ -84,14 +84,16 @@ absl::StatusOr<Analysis> Analyze(const Corpus& corpus, const AnalysisOptions& op
     if (!cancelled) Measure(corpus, edits, cancelled, progress, jobs[index]);
   });
   const std::vector<Bytes> pieces = SpeedPieces(corpus.all());
-  for (Job& job : jobs) {
-    if (cancelled) return absl::CancelledError("interrupted");
-    job.figures.speed =
-        MeasureSpeed(*job.profile, options.digest, pieces, options.round_bytes, cancelled);
-    ++progress.timed_profiles;
-    analysis.figures.push_back(std::move(job.figures));
+  for (std::uint32_t sweep = 0; sweep < kTimingSweeps; ++sweep) {
+    for (Job& job : jobs) {
+      if (cancelled) return absl::CancelledError("interrupted");
+      MeasureSpeed(*job.profile, options.digest, pieces, options.round_bytes, cancelled,
+                   job.figures.speed);
+      ++progress.timed_profiles;
+    }
   }
   if (cancelled) return absl::CancelledError("interrupted");
+  for (Job& job : jobs) analysis.figures.push_back(std::move(job.figures));
   analysis.whole_files = CountWholeFiles(corpus);
   CompareAtEqualAverage(analysis.figures);
   analysis.recommendation = Recommend(analysis.figures, options.recommend);

@@ -34,7 +34,7 @@ struct AnalysisOptions {
 
 // Written by Analyze, read by any thread.
 struct AnalysisProgress {
-  // First all profiles are found and counted, then all are timed.
+  // First all profiles are found and counted, then all are timed, kTimingSweeps times.
   std::atomic<std::uint64_t> counted_profiles{0};
   std::atomic<std::uint64_t> counted_bytes{0};
   std::atomic<std::uint64_t> timed_profiles{0};
@@ -51,6 +51,8 @@ struct Analysis {
 
 // How many profiles will be measured.
 std::uint64_t ProfileCount(const AnalysisOptions& options);
+
+inline constexpr std::uint32_t kTimingSweeps = 2;
 
 // Edits of each kind whose cost is measured.
 inline constexpr std::uint32_t kEditsOfEachKind = 24;

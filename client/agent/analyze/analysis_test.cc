@@ -57,7 +57,7 @@ TEST(Analyze, MeasuresEveryAlgorithmAtEveryAverage) {
   ASSERT_EQ(analysis->figures.size(), 7u);
   EXPECT_EQ(ProfileCount(options), 7u);
   EXPECT_EQ(progress.counted_profiles, 7u);
-  EXPECT_EQ(progress.timed_profiles, 7u);
+  EXPECT_EQ(progress.timed_profiles, 7 * kTimingSweeps);
   EXPECT_EQ(progress.counted_bytes, 7 * corpus.size_bytes);
   for (const ProfileFigures& figures : analysis->figures) {
     EXPECT_EQ(figures.count.total_bytes, corpus.size_bytes);

@@ -22,6 +22,8 @@ constexpr double kBottom = 560;
 constexpr double kLegendTop = 640;
 constexpr int kLegendColumns = 8;
 
+constexpr std::string_view kFixed = "fixed";
+
 constexpr Color kInk = {0x22, 0x26, 0x2b};
 constexpr Color kFaint = {0x6b, 0x72, 0x7a};
 constexpr Color kGrid = {0xe3, 0xe6, 0xe9};
@@ -167,6 +169,8 @@ class Picture {
     for (const ProfileFigures& figures : analysis_.figures) {
       least_average = std::min(least_average, figures.count.average_bytes());
       most_average = std::max(most_average, figures.count.average_bytes());
+      // A baseline: it may lie so far below that nothing else could be told apart.
+      if (figures.algorithm == kFixed && options_.variants.size() > 1) continue;
       least_savings = std::min(least_savings, 100 * figures.count.savings());
       most_savings = std::max(most_savings, 100 * figures.count.savings());
     }
@@ -188,6 +192,10 @@ class Picture {
       }
       std::sort(points.begin(), points.end(),
                 [](const Point& left, const Point& right) { return left.x < right.x; });
+      if (options_.variants[number] == kFixed && !IsInside(panel, points)) {
+        fixed_is_outside_ = true;
+        continue;
+      }
       canvas_.Line(points, 1.6, StyleOf(number).color);
       for (const Point& point : points) Marker(point, StyleOf(number), kMarkerRadius);
     }
@@ -196,11 +204,17 @@ class Picture {
     }
   }
 
+  static bool IsInside(const Panel& panel, const std::vector<Point>& points) {
+    return std::all_of(points.begin(), points.end(), [&](const Point& point) {
+      return point.y <= panel.y.low_place && point.y >= panel.y.high_place;
+    });
+  }
+
   // Those of the recommended average; not "fixed", which looks at no byte.
   std::vector<const ProfileFigures*> Rivals() const {
     std::vector<const ProfileFigures*> rivals;
     for (const ProfileFigures& figures : analysis_.figures) {
-      if (figures.wanted_bytes != chosen().wanted_bytes || figures.algorithm == "fixed") continue;
+      if (figures.wanted_bytes != chosen().wanted_bytes || figures.algorithm == kFixed) continue;
       if (!figures.savings_at_equal_average.has_value()) continue;
       if (figures.speed.cut_bytes_per_second > 0) rivals.push_back(&figures);
     }
@@ -226,11 +240,12 @@ class Picture {
     Panel panel;
     panel.x = Around(slowest, fastest, true, 744, 1240);
     panel.y = Around(least, most, false, kBottom, kTop);
-    Frame(panel,
-          Cat("Savings over speed, at ", BytesLabel(std::round(chosen().compared_at_bytes)),
-              " on average"),
-          "cutting, one core, GB/s (without hashing)", "saved, % of all bytes",
-          DecimalLogTicks(panel.x), false);
+    Frame(
+        panel,
+        Cat("Savings over speed, at ",
+            FormatByteSize(static_cast<std::uint64_t>(chosen().compared_at_bytes)), " on average"),
+        "cutting, one core, GB/s (without hashing)", "saved, % of all bytes",
+        DecimalLogTicks(panel.x), false);
     const double x = panel.x.Place(goal);
     canvas_.Line(std::array<Point, 2>{{{x, kTop}, {x, kBottom}}}, 1.5, kGoal);
     canvas_.Text(
@@ -244,7 +259,8 @@ class Picture {
     for (const ProfileFigures* rival : rivals) {
       if (rival == &chosen()) Ring(place(*rival));
     }
-    std::vector<Box> taken;
+    // The line of the goal.
+    std::vector<Box> taken = {{x - 3, kTop, x + 3, kBottom}};
     for (const ProfileFigures* rival : rivals) {
       const Point at = place(*rival);
       const double radius = rival == &chosen() ? kMarkerRadius + 5 : kMarkerRadius + 1;
@@ -304,7 +320,8 @@ class Picture {
       ++place;
     };
     for (std::size_t number = 0; number < options_.variants.size(); ++number) {
-      entry(options_.variants[number], StyleOf(number));
+      const bool outside = options_.variants[number] == kFixed && fixed_is_outside_;
+      entry(outside ? "fixed (far below)" : options_.variants[number], StyleOf(number));
     }
     if (!options_.profiles.empty()) entry("named by hand", kNamedStyle);
   }
@@ -315,6 +332,7 @@ class Picture {
   const Corpus& corpus_;
   const AnalysisOptions& options_;
   const Analysis& analysis_;
+  bool fixed_is_outside_ = false;
 };
 
 }  // namespace

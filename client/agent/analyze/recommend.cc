@@ -13,9 +13,6 @@ namespace {
 using All = std::span<const ProfileFigures>;
 using Indexes = std::vector<std::size_t>;
 
-// Hashing is most of the time, so that small differences of it are noise.
-constexpr double kEqualSpeed = 0.95;
-
 double SavingsOf(const ProfileFigures& figures) {
   return figures.savings_at_equal_average.value_or(0);
 }
@@ -53,20 +50,15 @@ std::size_t BestAlgorithm(All all, const Indexes& rivals, const RecommendOptions
   const Indexes saving = Prefer(all, fast, [&](const ProfileFigures& figures) {
     return SavingsOf(figures) >= least_savings;
   });
-  double best_hashed = 0;
-  for (const std::size_t index : saving) {
-    best_hashed = std::max(best_hashed, all[index].speed.hashed_bytes_per_second);
-  }
-  std::size_t winner = saving.front();
-  double best_cut = -1;
-  for (const std::size_t index : saving) {
-    const SpeedFigures& speed = all[index].speed;
-    if (speed.hashed_bytes_per_second < kEqualSpeed * best_hashed) continue;
-    if (speed.cut_bytes_per_second <= best_cut) continue;
-    best_cut = speed.cut_bytes_per_second;
-    winner = index;
-  }
-  return winner;
+  const auto resent = [&](std::size_t index) { return all[index].resync.mean_bytes; };
+  double least_resent = resent(saving.front());
+  for (const std::size_t index : saving) least_resent = std::min(least_resent, resent(index));
+  const Indexes steady = Prefer(all, saving, [&](const ProfileFigures& figures) {
+    return figures.resync.mean_bytes <= kEqualResync * least_resent;
+  });
+  return *std::max_element(steady.begin(), steady.end(), [&](std::size_t left, std::size_t right) {
+    return all[left].speed.cut_bytes_per_second < all[right].speed.cut_bytes_per_second;
+  });
 }
 
 // Step 2.
@@ -108,6 +100,10 @@ void ExplainAlgorithm(All all, const Indexes& rivals, const RecommendOptions& op
                 absl::StrFormat("%.2f", all[most].speed.share_of_ceiling()), " of the ceiling.");
   }
   result.reasons.push_back(text);
+  result.reasons.push_back(
+      absl::StrFormat("A change of one byte makes %.1f KiB new, %.2f chunks.",
+                      chosen.resync.mean_bytes / static_cast<double>(kKiB),
+                      chosen.resync.mean_bytes / chosen.count.average_bytes()));
   if (chosen.speed.cut_bytes_per_second == 0) return;
   result.reasons.push_back(absl::StrFormat(
       "It cuts %.1f GB/s on one core, %.2f of the speed of reading alone (%s %.2f); with the "

@@ -23,6 +23,8 @@ struct RecommendOptions {
 // one average, and between two averages.
 inline constexpr double kEqualAlgorithmSavings = 0.003;
 inline constexpr double kEqualAverageSavings = 0.01;
+// Changes that make so many times as many bytes new, or fewer, are called equal.
+inline constexpr double kEqualResync = 1.1;
 
 struct Recommendation {
   // Of the profiles that were given.
@@ -36,8 +38,8 @@ struct Recommendation {
 // The rule:
 // 1. At each wanted average, of the algorithms that cut at min_share or faster (of all, if none
 //    does), those that save as much as the best of these at equal average, less at most
-//    kEqualAlgorithmSavings; of them the fastest with hashing, and where that is the same within a
-//    twentieth, the fastest without.
+//    kEqualAlgorithmSavings; of them those of which a small change makes the fewest bytes new, plus
+//    at most kEqualResync; of them the fastest.
 // 2. Of these winners, those whose index needs no more than max_index_bytes_per_tib (the largest
 //    average, if all need more). Of them, the largest average that saves, after what the store
 //    keeps about each chunk, as much as the best less at most kEqualAverageSavings.

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kTotal = std::uint64_t{1} << 30;
 
 ProfileFigures Figures(const std::string& algorithm, std::uint64_t wanted, double savings,
-                       double share, double hashed = 3e9) {
+                       double share) {
   ProfileFigures figures;
   figures.algorithm = algorithm;
   figures.profile = Cat(algorithm, ":", wanted);
@@ -30,7 +30,7 @@ ProfileFigures Figures(const std::string& algorithm, std::uint64_t wanted, doubl
   figures.count.unique_chunk_count = figures.count.unique_bytes / wanted;
   figures.speed.ceiling_bytes_per_second = 20e9;
   figures.speed.cut_bytes_per_second = share * 20e9;
-  figures.speed.hashed_bytes_per_second = hashed;
+  figures.speed.hashed_bytes_per_second = 3e9;
   return figures;
 }
 
@@ -66,11 +66,20 @@ TEST(Recommend, NotWhatIsTooSlow) {
 TEST(Recommend, OfEqualSavingsTheFastest) {
   EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.4), Figures("b", 8192, 0.448, 0.6)}), "b:8192");
   EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.4), Figures("b", 8192, 0.446, 0.6)}), "a:8192");
-  // With hashing first.
-  EXPECT_EQ(Chosen({Figures("a", 8192, 0.45, 0.4, 3.3e9), Figures("b", 8192, 0.45, 0.6, 3.0e9)}),
-            "a:8192");
-  EXPECT_EQ(Chosen({Figures("a", 8192, 0.45, 0.4, 3.1e9), Figures("b", 8192, 0.45, 0.6, 3.0e9)}),
-            "b:8192");
+}
+
+TEST(Recommend, OfEqualSavingsWhatChangesDisturbLeast) {
+  ProfileFigures slow = Figures("a", 8192, 0.45, 0.4);
+  slow.resync.mean_bytes = 9000;
+  ProfileFigures fast = Figures("b", 8192, 0.45, 0.6);
+  fast.resync.mean_bytes = 9800;
+  EXPECT_EQ(Chosen({slow, fast}), "b:8192") << "as good as the same";
+  fast.resync.mean_bytes = 10'000;
+  EXPECT_EQ(Chosen({slow, fast}), "a:8192");
+  EXPECT_EQ(Chosen({fast, slow}), "a:8192");
+  // Savings go before that.
+  fast.count.unique_bytes -= fast.count.unique_bytes / 50;
+  EXPECT_EQ(Chosen({slow, fast}), "b:8192");
 }
 
 TEST(Recommend, FixedOnlyIfThereIsNothingElse) {

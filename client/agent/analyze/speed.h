@@ -31,11 +31,12 @@ struct SpeedFigures {
 // enough.
 inline constexpr std::uint64_t kRoundBytes = 32 << 20;
 
-// The best of a few rounds over all pieces. While it runs nothing else should. Zeros if `cancelled`
-// became true.
-SpeedFigures MeasureSpeed(const Profile& profile, DigestAlgorithm digest,
-                          std::span<const Bytes> pieces, std::uint64_t round_bytes,
-                          const std::atomic<bool>& cancelled);
+// Raises `figures` to the best of a few rounds over all pieces, so that it may be called again
+// later: other programs disturb a while, not always. While it runs nothing else should. Ends early
+// if `cancelled` became true.
+void MeasureSpeed(const Profile& profile, DigestAlgorithm digest, std::span<const Bytes> pieces,
+                  std::uint64_t round_bytes, const std::atomic<bool>& cancelled,
+                  SpeedFigures& figures);
 
 // Of a corpus, what is timed: more than the caches hold, if there is so much.
 std::vector<Bytes> SpeedPieces(Bytes all);

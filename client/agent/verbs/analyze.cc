@@ -175,10 +175,10 @@ absl::StatusOr<Analysis> AnalyzeWithProgress(Context& context, const Corpus& cor
   const ProgressDisplay display(context.reporter, "analyze", [&] {
     ProgressState state;
     // Timing is a step of its own.
-    state.noun = progress.timed_profiles > 0 ? "profiles timed" : "profiles";
-    state.done_files =
-        progress.timed_profiles > 0 ? progress.timed_profiles : progress.counted_profiles;
-    state.total_files = profile_count;
+    const bool is_timing = progress.timed_profiles > 0;
+    state.noun = is_timing ? "timings" : "profiles";
+    state.done_files = is_timing ? progress.timed_profiles : progress.counted_profiles;
+    state.total_files = is_timing ? analyze::kTimingSweeps * profile_count : profile_count;
     state.done_bytes = progress.counted_bytes;
     state.total_bytes = profile_count * corpus.size_bytes;
     return state;
