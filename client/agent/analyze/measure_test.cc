@@ -123,6 +123,10 @@ TEST(Distribution, PercentilesAndHistogram) {
   }
   EXPECT_THAT(counts, ElementsAre(1, 1, 2, 4, 8, 16, 32, 36));
   EXPECT_EQ(distribution.histogram.back().up_to_bytes, 128u);
+  std::vector<std::uint32_t> three = {30, 10, 20};
+  EXPECT_EQ(DistributionOf(three).p25_bytes, 10u);
+  EXPECT_EQ(DistributionOf(three).p50_bytes, 20u);
+  EXPECT_EQ(DistributionOf(three).p75_bytes, 30u);
   std::vector<std::uint32_t> none;
   EXPECT_EQ(DistributionOf(none).max_bytes, 0u);
 }
