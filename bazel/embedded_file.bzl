@@ -3,11 +3,13 @@
 _ASSEMBLY = """    .section .rodata
     .balign 16
     .global {symbol}_begin
-    .global {symbol}_end
+    .global {symbol}_size
 {symbol}_begin:
     .incbin "external/{name}/content"
 {symbol}_end:
-    .byte 0
+    .balign 8
+{symbol}_size:
+    .quad {symbol}_end - {symbol}_begin
     .section .note.GNU-stack, "", %progbits
 """
 
@@ -41,7 +43,7 @@ embedded_file_repository = repository_rule(
         "apt": attr.string(mandatory = True, doc = "the Debian package that brings it"),
         "symbol": attr.string(
             mandatory = True,
-            doc = "SYMBOL_begin and SYMBOL_end are around the bytes",
+            doc = "the bytes are SYMBOL_begin, their number SYMBOL_size",
         ),
     },
 )

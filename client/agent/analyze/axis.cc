@@ -18,11 +18,11 @@ std::vector<double> LinearTicks(const Axis& axis, int most) {
   for (const double factor : {5, 2, 1}) {
     if (factor * power >= rough) step = factor * power;
   }
+  // A tick that lies at an end up to rounding is within.
+  const auto first = static_cast<int>(std::ceil(axis.low / step - 1e-9));
+  const auto last = static_cast<int>(std::floor(axis.high / step + 1e-9));
   std::vector<double> ticks;
-  for (double count = std::ceil(axis.low / step - 1e-9); count * step <= axis.high * (1 + 1e-12);
-       ++count) {
-    ticks.push_back(count * step);
-  }
+  for (int count = first; count <= last; ++count) ticks.push_back(count * step);
   return ticks;
 }
 
@@ -42,10 +42,11 @@ std::vector<double> PowerOfTwoTicks(const Axis& axis, int most) {
 
 std::vector<double> DecimalLogTicks(const Axis& axis) {
   std::vector<double> ticks;
-  for (double power = std::pow(10, std::floor(std::log10(axis.low))); power <= axis.high;
-       power *= 10) {
+  const auto first = static_cast<int>(std::floor(std::log10(axis.low)));
+  const auto last = static_cast<int>(std::floor(std::log10(axis.high)));
+  for (int power = first; power <= last; ++power) {
     for (const double factor : {1, 2, 5}) {
-      const double tick = factor * power;
+      const double tick = factor * std::pow(10, power);
       if (tick >= axis.low && tick <= axis.high) ticks.push_back(tick);
     }
   }

@@ -105,6 +105,7 @@ class Reader {
   std::vector<std::string> Parts() const {
     if (options_.paths.size() > 1) return options_.paths;
     std::vector<std::string> parts;
+    parts.reserve(found_.size());
     for (const FoundFile& file : found_) parts.push_back(file.part);
     std::sort(parts.begin(), parts.end(), ComesBefore);
     parts.erase(std::unique(parts.begin(), parts.end()), parts.end());

@@ -118,6 +118,7 @@ TEST(Distribution, PercentilesAndHistogram) {
   EXPECT_EQ(distribution.p95_bytes, 95u);
   EXPECT_EQ(distribution.max_bytes, 100u);
   std::vector<std::uint64_t> counts;
+  counts.reserve(distribution.histogram.size());
   for (const SizeDistribution::Step& step : distribution.histogram) {
     counts.push_back(step.chunk_count);
   }

@@ -314,7 +314,8 @@ class Picture {
     std::size_t place = 0;
     const auto entry = [&](std::string_view name, const Style& style) {
       const double x = 60 + 152 * static_cast<double>(place % kLegendColumns);
-      const double y = kLegendTop + 26 * static_cast<double>(place / kLegendColumns);
+      const std::size_t row = place / kLegendColumns;
+      const double y = kLegendTop + 26 * static_cast<double>(row);
       Marker({x, y - 4}, style, kMarkerRadius + 1);
       canvas_.Text({x + 14, y}, Anchor::kStart, 13, name, kInk);
       ++place;

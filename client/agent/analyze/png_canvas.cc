@@ -15,7 +15,7 @@
 extern "C" {
 // DejaVu Sans, from the library @dejavu_sans.
 extern const unsigned char kerf_dejavu_sans_begin[];
-extern const unsigned char kerf_dejavu_sans_end[];
+extern const std::uint64_t kerf_dejavu_sans_size;
 }
 
 namespace kerf::agent::analyze {
@@ -36,7 +36,7 @@ class PngCanvas : public Canvas {
         pixels_(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_) * kChannels,
                 0xff) {
     KERF_CHECK(FT_Init_FreeType(&library_) == 0);
-    const auto size = static_cast<FT_Long>(kerf_dejavu_sans_end - kerf_dejavu_sans_begin);
+    const auto size = static_cast<FT_Long>(kerf_dejavu_sans_size);
     KERF_CHECK(FT_New_Memory_Face(library_, kerf_dejavu_sans_begin, size, 0, &face_) == 0);
   }
   ~PngCanvas() override { FT_Done_FreeType(library_); }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "client/bench/local_cut.h"
 #include "kernels/chunker.h"
@@ -26,6 +27,7 @@ class Stopwatch {
  public:
   Stopwatch(std::span<const Bytes> pieces, std::uint64_t round_bytes) : pieces_(pieces) {
     for (const Bytes piece : pieces) size_bytes_ += piece.size();
+    KERF_CHECK(size_bytes_ > 0);
     pass_count_ = std::clamp<std::uint64_t>(round_bytes / size_bytes_, 1, kMostPasses);
   }
 
