@@ -1,11 +1,11 @@
 #include "client/bench/local_cut.h"
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "client/bench/process_costs.h"
+#include "kernels/cut_and_fingerprint.h"
 #include "kernels/fingerprint/xxh3.h"
 
 namespace kerf::bench {
@@ -13,29 +13,18 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Chunks that are hashed together while they are still in the cache in which they were cut: of the
-// sizes that were tried the fastest (kernels/bench).
-constexpr std::size_t kBatchChunks = 64;
-
 }  // namespace
 
 LocalChunks CutAndHash(const Chunker& chunker, DigestAlgorithm digest, Bytes file) {
   LocalChunks result;
-  std::array<Bytes, kBatchChunks> batch;
-  std::array<Digest, kBatchChunks> digests;
   std::uint64_t end_offset = 0;
-  while (!file.empty()) {
-    std::size_t count = 0;
-    for (; count < kBatchChunks && !file.empty(); ++count) {
-      batch[count] = file.first(chunker.NextCut(file));
-      file = file.subspan(batch[count].size());
-    }
-    FingerprintMany(digest, std::span(batch).first(count), std::span(digests).first(count));
-    for (std::size_t index = 0; index < count; ++index) {
-      end_offset += batch[index].size();
-      result.push_back({end_offset, digests[index]});
-    }
-  }
+  CutAndFingerprint(chunker, digest, file,
+                    [&](std::span<const Bytes> chunks, std::span<const Digest> digests) {
+                      for (std::size_t index = 0; index < chunks.size(); ++index) {
+                        end_offset += chunks[index].size();
+                        result.push_back({end_offset, digests[index]});
+                      }
+                    });
   return result;
 }
 

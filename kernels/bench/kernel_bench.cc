@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/chunker.h"
+#include "kernels/cut_and_fingerprint.h"
 #include "kernels/fingerprint/blake3.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/sha256.h"
@@ -150,6 +151,69 @@ void AddDigest(const KernelOptions& options, DigestAlgorithm algorithm,
   }));
 }
 
+// Cuts and fingerprints: "fused" as a worker does, "apart" cuts all before it hashes.
+Kernel FusedKernel(const Profile& profile, DigestAlgorithm digest,
+                   const std::shared_ptr<const Chunker>& chunker) {
+  const auto is_right = [profile, digest, chunker](Bytes bytes) {
+    bool all_right = true;
+    CutAndFingerprint(*chunker, digest, bytes,
+                      [&](std::span<const Bytes> chunks, std::span<const Digest> digests) {
+                        for (std::size_t index = 0; index < chunks.size(); ++index) {
+                          const std::size_t length = ReferenceNextCut(profile, bytes);
+                          all_right = all_right && chunks[index].size() == length &&
+                                      digests[index] == ExpectedDigest(digest, chunks[index]);
+                          bytes = bytes.subspan(chunks[index].size());
+                        }
+                      });
+    return all_right && bytes.empty();
+  };
+  const auto pass = [digest, chunker](Bytes bytes) {
+    std::uint64_t chunk_count = 0;
+    CutAndFingerprint(*chunker, digest, bytes,
+                      [&](std::span<const Bytes> chunks, std::span<const Digest> digests) {
+                        chunk_count += chunks.size();
+                        sink = digests.front().bytes[0];
+                      });
+    return chunk_count;
+  };
+  return {.name = "", .algorithm = "", .backend = "fused", .is_right = is_right, .pass = pass};
+}
+
+Kernel ApartKernel(const Profile& profile, DigestAlgorithm digest,
+                   const std::shared_ptr<const Chunker>& chunker) {
+  const auto cut = [chunker](Bytes bytes) {
+    std::vector<Bytes> chunks;
+    for (; !bytes.empty(); bytes = bytes.subspan(chunks.back().size())) {
+      chunks.push_back(bytes.first(chunker->NextCut(bytes)));
+    }
+    return chunks;
+  };
+  const auto is_right = [profile, digest, chunker](Bytes bytes) {
+    return CutsAreRight(*chunker, profile, bytes) &&
+           Fingerprint(digest, bytes) == ExpectedDigest(digest, bytes);
+  };
+  const auto pass = [digest, cut](Bytes bytes) {
+    const std::vector<Bytes> chunks = cut(bytes);
+    std::vector<Digest> digests(chunks.size());
+    FingerprintMany(digest, chunks, digests);
+    sink = digests.front().bytes[0];
+    return std::uint64_t{chunks.size()};
+  };
+  return {.name = "", .algorithm = "", .backend = "apart", .is_right = is_right, .pass = pass};
+}
+
+// "PROFILE+DIGEST".
+void AddCutAndHash(const KernelOptions& options, const Profile& profile, DigestAlgorithm digest,
+                   std::vector<Kernel>& kernels) {
+  const std::shared_ptr<const Chunker> chunker = MakeChunker(profile);
+  for (const auto make : {FusedKernel, ApartKernel}) {
+    Kernel kernel = make(profile, digest, chunker);
+    if (!IsWanted(options, kernel.backend)) continue;
+    kernel.algorithm = Cat(FormatProfile(profile), "+", DigestAlgorithmName(digest));
+    kernels.push_back(std::move(kernel));
+  }
+}
+
 absl::Status AddProfile(const KernelOptions& options, const Profile& profile,
                         std::vector<Kernel>& kernels) {
   for (const std::string_view backend : BackendsFor(profile)) {
@@ -178,12 +242,22 @@ absl::StatusOr<std::vector<Kernel>> MakeKernels(const KernelOptions& options) {
          {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256, DigestAlgorithm::kXxh3_128}) {
       names.emplace_back(DigestAlgorithmName(digest));
     }
+    names.push_back(Cat(kDefaultProfileName, "+", DigestAlgorithmName(DigestAlgorithm::kBlake3)));
   }
   std::vector<Kernel> kernels;
   for (const std::string& name : names) {
     const std::size_t first = kernels.size();
+    const std::size_t plus = name.find('+');
     if (const auto digest = ParseDigestAlgorithm(name); digest.has_value()) {
       AddDigest(options, *digest, kernels);
+    } else if (plus != std::string::npos) {
+      KERF_ASSIGN_OR_RETURN(const Profile profile, ProfileOf(name.substr(0, plus)));
+      const auto with = ParseDigestAlgorithm(name.substr(plus + 1));
+      if (!with.has_value()) {
+        return absl::InvalidArgumentError(
+            Cat("'", name.substr(plus + 1), "' is no digest: blake3, sha256 or xxh3-128"));
+      }
+      AddCutAndHash(options, profile, *with, kernels);
     } else {
       KERF_ASSIGN_OR_RETURN(const Profile profile, ProfileOf(name));
       KERF_RETURN_IF_ERROR(AddProfile(options, profile, kernels));

@@ -15,7 +15,9 @@
 namespace kerf::bench {
 
 struct KernelOptions {
-  // Profiles and digest algorithms by name. Empty: each algorithm once, at about 8 KiB a chunk.
+  // Profiles and digest algorithms by name, and "PROFILE+DIGEST" for both in one pass over memory
+  // (backend "fused") and one after the other ("apart"). Empty: each algorithm once, at about 8 KiB
+  // a chunk, and the default of both.
   std::vector<std::string> algorithms;
   // Empty: every one that runs here.
   std::string backend;

@@ -113,8 +113,9 @@ class ParallelCut {
 
 }  // namespace
 
-std::unique_ptr<Marker> MakeMarker(const Profile& profile) {
-  if (auto marker = MakeVectorMarker(ChosenBackend(profile), profile)) return marker;
+std::unique_ptr<Marker> MakeMarker(const Profile& profile, std::string_view backend) {
+  if (backend == kAutomaticBackend) backend = ChosenBackend(profile);
+  if (auto marker = MakeVectorMarker(backend, profile)) return marker;
   return MakeScalarMarker(profile);
 }
 
@@ -137,8 +138,12 @@ std::vector<std::uint64_t> CutInParallel(const Profile& profile,
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options) {
   const std::optional<TwoStageRule> rule = TwoStageRuleOf(profile);
-  if (rule.has_value()) return CutInParallel(*rule, *MakeMarker(profile), bytes, options);
-  const std::unique_ptr<Chunker> chunker = MakeChunker(profile);
+  if (rule.has_value()) {
+    return CutInParallel(*rule, *MakeMarker(profile, options.backend), bytes, options);
+  }
+  const absl::StatusOr<std::unique_ptr<Chunker>> made = MakeChunkerOf(options.backend, profile);
+  KERF_CHECK(made.ok());
+  const std::unique_ptr<Chunker>& chunker = *made;
   std::vector<std::uint64_t> ends;
   for (std::size_t start = 0; start < bytes.size();) {
     start += chunker->NextCut(bytes.subspan(start));

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/profile.h"
+#include "kernels/registry.h"
 #include "kernels/twostage/mark.h"
 
 namespace kerf {
@@ -20,6 +23,9 @@ struct ParallelCutOptions {
   std::size_t thread_count = 1;
   // Rounded up to a multiple of kWordPositions; not 0.
   std::size_t segment_bytes = kDefaultSegmentBytes;
+  // Whose kernels: as MakeChunkerOf, and one that implements the profile here. One without marks of
+  // its own takes the scalar ones.
+  std::string_view backend = kAutomaticBackend;
 };
 
 // The ends of all chunks: those that NextCut after NextCut gives, whatever the options. Profiles
@@ -34,8 +40,9 @@ std::vector<std::uint64_t> CutInParallel(const TwoStageRule& rule, const Marker&
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options);
 
-// The marker of the backend that ChosenBackend names for the profile, or the scalar one. None for a
-// profile without a TwoStageRule.
-std::unique_ptr<Marker> MakeMarker(const Profile& profile);
+// The marker of a backend, or the scalar one where it has none; kAutomaticBackend is the one that
+// ChosenBackend names for the profile. None for a profile without a TwoStageRule.
+std::unique_ptr<Marker> MakeMarker(const Profile& profile,
+                                   std::string_view backend = kAutomaticBackend);
 
 }  // namespace kerf

@@ -80,8 +80,9 @@ void AddBenchKernels(Context& context, CLI::App& bench_verb) {
   verb.footer(Cat("Examples:\n", kExamples));
   auto flags = std::make_shared<KernelFlags>();
   KernelOptions& options = flags->options;
-  verb.add_option("--algorithm", options.algorithms,
-                  "Profiles, algorithms (for their profile of 8 KiB) and digests; else all")
+  verb.add_option(
+          "--algorithm", options.algorithms,
+          "Profiles, algorithms (for their profile of 8 KiB), digests, PROFILE+DIGEST; else all")
       ->check(RefuseEmpty, "");
   verb.add_option("--backend", options.backend, "Only this one")->check(RefuseEmpty, "");
   verb.add_option("--size", flags->size, "What is read from memory: several times the caches")

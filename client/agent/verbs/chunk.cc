@@ -1,13 +1,17 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "client/agent/cut/parallel_file_cutter.h"
 #include "client/agent/store/durable_file.h"
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
@@ -29,18 +33,33 @@ struct ChunkFlags {
   std::vector<std::string> files;
   CutFlags cut;
   std::string backend = std::string(kAutomaticBackend);
+  std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
+
+// From this size on a file is cut by all threads.
+constexpr std::uint64_t kParallelFileBytes = 2 * kDefaultCutWindowBytes;
+constexpr std::size_t kMaxThreads = 1024;
 
 class FileChunker {
  public:
-  FileChunker(Context& context, const Chunker& chunker, DigestAlgorithm digest, bool name_files)
-      : context_(context), chunker_(chunker), digest_(digest), name_files_(name_files) {}
+  FileChunker(Context& context, const Chunker& chunker, const ParallelFileOptions& options,
+              bool name_files)
+      : context_(context),
+        chunker_(chunker),
+        options_(options),
+        digest_(options.digest),
+        name_files_(name_files) {}
 
   absl::Status Run(const std::string& file) {
     const bool standard_input = file == "-";
     const UniqueFd opened(standard_input ? -1 : open(file.c_str(), O_RDONLY | O_CLOEXEC));
     if (!standard_input && opened.get() < 0) return ErrnoStatus(errno, file);
     const int fd = standard_input ? STDIN_FILENO : opened.get();
+    struct stat status = {};
+    if (options_.thread_count > 1 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        static_cast<std::uint64_t>(status.st_size) >= kParallelFileBytes) {
+      return RunInParallel(file, fd);
+    }
     StreamCutter cutter(chunker_);
     while (!context_.cancelled) {
       const std::span<std::uint8_t> span = cutter.WritableSpan();
@@ -57,6 +76,17 @@ class FileChunker {
   }
 
  private:
+  absl::Status RunInParallel(const std::string& file, int fd) {
+    const absl::Status status =
+        CutFileInParallel(fd, options_, context_.cancelled, [&](std::span<const FileChunk> chunks) {
+          for (const FileChunk& chunk : chunks) {
+            Report(file, chunk.offset_bytes, chunk.length_bytes, chunk.digest);
+          }
+        });
+    // The caller sees that for itself.
+    return absl::IsCancelled(status) ? absl::OkStatus() : Annotate(status, Printable(file));
+  }
+
   // What can be cut now, hashed together.
   void ReportAll(const std::string& file, StreamCutter& cutter) {
     chunks_.clear();
@@ -68,20 +98,19 @@ class FileChunker {
     digests_.resize(chunks_.size());
     FingerprintMany(digest_, bytes_, digests_);
     for (std::size_t index = 0; index < chunks_.size(); ++index) {
-      Report(file, chunks_[index], digests_[index]);
+      Report(file, chunks_[index].offset_bytes, chunks_[index].bytes.size(), digests_[index]);
     }
   }
 
-  void Report(const std::string& file, const StreamChunk& chunk, const Digest& digest) {
+  void Report(const std::string& file, std::uint64_t offset_bytes, std::size_t length_bytes,
+              const Digest& digest) {
     const std::string hex = DigestToHex(digest, DigestSizeBytes(digest_));
     if (context_.reporter.json()) {
-      nlohmann::json object = {
-          {"offset", chunk.offset_bytes}, {"length", chunk.bytes.size()}, {"digest", hex}};
+      nlohmann::json object = {{"offset", offset_bytes}, {"length", length_bytes}, {"digest", hex}};
       PutBytes(object, "file", file);
       context_.reporter.Json("chunk", std::move(object));
     } else {
-      std::string line =
-          absl::StrFormat("%12d %9d  %s", chunk.offset_bytes, chunk.bytes.size(), hex);
+      std::string line = absl::StrFormat("%12d %9d  %s", offset_bytes, length_bytes, hex);
       if (name_files_) line += Cat("  ", Printable(file));
       context_.reporter.Result(line);
     }
@@ -89,6 +118,7 @@ class FileChunker {
 
   Context& context_;
   const Chunker& chunker_;
+  const ParallelFileOptions options_;
   const DigestAlgorithm digest_;
   const bool name_files_;
   // Of ReportAll.
@@ -103,7 +133,12 @@ ExitCode Run(Context& context, const ChunkFlags& flags) {
   const absl::StatusOr<std::unique_ptr<Chunker>> chunker =
       MakeChunkerOf(flags.backend, rule->profile);
   if (!chunker.ok()) return FailUsage(context, Annotate(chunker.status(), "--backend"));
-  FileChunker cutter(context, **chunker, rule->digest, flags.files.size() > 1);
+  ParallelFileOptions options;
+  options.profile = rule->profile;
+  options.backend = flags.backend;
+  options.digest = rule->digest;
+  options.thread_count = flags.threads;
+  FileChunker cutter(context, **chunker, options, flags.files.size() > 1);
   bool failed = false;
   for (const std::string& file : flags.files) {
     if (const absl::Status status = cutter.Run(file); !status.ok()) {
@@ -135,6 +170,10 @@ void AddChunkVerb(Context& context) {
   verb.add_option("--backend", flags->backend,
                   "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
       ->envname(kBackendVariable)
+      ->capture_default_str();
+  verb.add_option("--threads", flags->threads,
+                  "Threads that cut and hash a file of 128 MiB or more")
+      ->check(CLI::Range(std::size_t{1}, kMaxThreads))
       ->capture_default_str();
   verb.callback(
       [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });

@@ -1,0 +1,26 @@
+#include "kernels/cut_and_fingerprint.h"
+
+#include <array>
+
+namespace kerf {
+
+void CutAndFingerprint(const Chunker& chunker, DigestAlgorithm algorithm,
+                       std::span<const std::uint8_t> bytes, const TakeFingerprinted& take) {
+  std::array<std::span<const std::uint8_t>, kFusedBatchChunks> chunks;
+  std::array<Digest, kFusedBatchChunks> digests;
+  while (!bytes.empty()) {
+    std::size_t count = 0;
+    std::size_t batch_bytes = 0;
+    while (count < chunks.size() && batch_bytes < kFusedBatchBytes && !bytes.empty()) {
+      chunks[count] = bytes.first(chunker.NextCut(bytes));
+      bytes = bytes.subspan(chunks[count].size());
+      batch_bytes += chunks[count].size();
+      ++count;
+    }
+    const std::span cut = std::span(chunks).first(count);
+    FingerprintMany(algorithm, cut, std::span(digests).first(count));
+    take(cut, std::span(digests).first(count));
+  }
+}
+
+}  // namespace kerf
