@@ -19,7 +19,8 @@ using bench::KernelOptions;
 constexpr char kExamples[] =
     "  kerf bench kernels\n"
     "  kerf bench kernels --algorithm ram fastcdc2020-8k blake3 --data random,text,zeros\n"
-    "  kerf bench kernels --algorithm mincdc:min=4096,max=12288 --backend avx512 --json\n\n"
+    "  kerf bench kernels --algorithm mincdc:min=4096,max=12288 --backend avx512 --json\n"
+    "  kerf bench kernels --algorithm maxcdc-8k+blake3   # in one pass (fused), and apart\n\n"
     "Every figure is that of one thread. `share` is that of the speed at which the same core "
     "loads\n"
     "the same bytes and does nothing else. A backend whose cuts or digests are not the "
@@ -34,7 +35,8 @@ struct KernelFlags {
 };
 
 void Print(Reporter& reporter, const KernelFigure& figure) {
-  reporter.Json("figure", {{"algorithm", figure.algorithm},
+  reporter.Json("figure", {{"name", figure.name},
+                           {"algorithm", figure.algorithm},
                            {"backend", figure.backend},
                            {"source", figure.source},
                            {"data", figure.data},
@@ -43,7 +45,7 @@ void Print(Reporter& reporter, const KernelFigure& figure) {
                            {"share_of_ceiling", figure.share_of_ceiling()},
                            {"average_chunk_bytes", figure.average_chunk_bytes},
                            {"checked", true}});
-  reporter.Result(absl::StrFormat("%-20s %-10s %-6s %-4s %8.2f GB/s %6.2f %9.0f", figure.name,
+  reporter.Result(absl::StrFormat("%-22s %-10s %-6s %-4s %8.2f GB/s %6.2f %9.0f", figure.name,
                                   figure.backend, figure.data, figure.source,
                                   figure.bytes_per_second / 1e9, figure.share_of_ceiling(),
                                   figure.average_chunk_bytes));
@@ -56,7 +58,7 @@ ExitCode Run(Context& context, const KernelFlags& flags) {
   options.size_bytes = *size_bytes;
   if (options.backend == kAutomaticBackend) options.backend.clear();
   Reporter& reporter = context.reporter;
-  reporter.Result(absl::StrFormat("%-20s %-10s %-6s %-4s %13s %6s %9s", "algorithm", "backend",
+  reporter.Result(absl::StrFormat("%-22s %-10s %-6s %-4s %13s %6s %9s", "algorithm", "backend",
                                   "data", "from", "speed", "share", "average"));
   std::uint64_t figure_count = 0;
   const absl::Status status =
