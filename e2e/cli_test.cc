@@ -416,6 +416,28 @@ TEST_F(Cli, ProgressStaysOnOneLineOfATerminal) {
   EXPECT_THAT(text.substr(begin), ::testing::StartsWith("snapshot ")) << "nothing of it is left";
 }
 
+// Large enough for several threads, and with holes, so that it takes little of the disk.
+TEST_F(Cli, ChunkCutsALargeFileTheSameWithSeveralThreads) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += Cat(i * i, ",");
+  WriteText(world_ / "large", text);
+  std::filesystem::resize_file(world_ / "large", 130 << 20);
+  for (const char* profile :
+       {"gear:min=4096,avg=65536,max=1048576", "mincdc:min=65536,max=200000"}) {
+    const std::vector<std::string> chunk = {"chunk",    "large",    "--profile", profile,
+                                            "--digest", "xxh3-128", "--threads"};
+    std::vector<std::string> one = chunk;
+    one.emplace_back("1");
+    std::vector<std::string> four = chunk;
+    four.emplace_back("4");
+    const Completed expected = world_.Kerf(one);
+    EXPECT_EQ(expected.exit_code, kOk);
+    EXPECT_THAT(expected.out, HasSubstr(Cat(" ", 0, " ")));
+    EXPECT_TRUE(world_.Kerf(four).out == expected.out) << profile;
+  }
+  EXPECT_EQ(world_.Kerf({"chunk", "large", "--threads", "0"}).exit_code, kUsage);
+}
+
 TEST_F(Cli, ChunkCutsLocally) {
   WriteText(world_ / "empty", "");
   std::string text;

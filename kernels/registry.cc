@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <mutex>
 #include <ranges>
@@ -81,17 +82,33 @@ const Backend& FastestBackend(const Profile& profile) {
   return *fastest;
 }
 
+// Which kernel is the fastest depends on the size of chunks too: wide ones have more to set up. By
+// powers of two from the smallest average on; nothing changes behind the last class.
+constexpr int kFirstSizeBits = 8;
+constexpr int kSizeClassCount = 6;
+static_assert(kMinAvgBytes == 1u << kFirstSizeBits);
+
+std::size_t SizeClass(const Profile& profile) {
+  const std::uint32_t typical_bytes = profile.mask_bits != 0 ? std::uint32_t{1} << profile.mask_bits
+                                      : profile.avg_bytes != 0
+                                          ? profile.avg_bytes
+                                          : std::max(profile.window_bytes, profile.min_bytes);
+  const int bits = static_cast<int>(std::bit_width(typical_bytes)) - 1 - kFirstSizeBits;
+  return static_cast<std::size_t>(std::clamp(bits, 0, kSizeClassCount - 1));
+}
+
 // Null: measure.
 std::atomic<const Backend*> forced_backend = nullptr;
 // Null until measured.
-std::array<std::atomic<const Backend*>, kAlgorithmCount> fastest_backends{};
+std::array<std::array<std::atomic<const Backend*>, kSizeClassCount>, kAlgorithmCount>
+    fastest_backends{};
 std::mutex measuring;
 
 const Backend& BackendFor(const Profile& profile) {
   const Backend* const forced = forced_backend;
   if (forced != nullptr && forced->make(profile) != nullptr) return *forced;
   std::atomic<const Backend*>& fastest =
-      fastest_backends[static_cast<std::size_t>(profile.algorithm)];
+      fastest_backends[static_cast<std::size_t>(profile.algorithm)][SizeClass(profile)];
   if (fastest == nullptr) {
     // One at a time: two measurements would disturb each other.
     const std::lock_guard lock(measuring);

@@ -36,8 +36,8 @@ absl::StatusOr<std::unique_ptr<Chunker>> MakeChunkerOf(std::string_view name,
                                                        const Profile& profile);
 
 // The backend that MakeChunker takes for that profile: the fastest one of BackendsFor, measured
-// once for each algorithm in a few milliseconds on the first call, or the one that
-// SetDefaultBackend named. Thread-safe.
+// once for each algorithm and size of chunks in a few milliseconds on the first call, or the one
+// that SetDefaultBackend named. Thread-safe.
 std::string_view ChosenBackend(const Profile& profile);
 
 // Makes MakeChunker take that backend for every algorithm that it implements, for the rest of the

@@ -44,6 +44,13 @@ TEST_F(Registry, TheChosenOneImplementsTheAlgorithm) {
   }
 }
 
+// What is best for tiny chunks is not taken for large ones, whichever is asked for first.
+TEST_F(Registry, TheChoiceGoesByTheSizeOfChunks) {
+  ChosenBackend(*ParseProfile("rabin:min=64,avg=256,max=256"));
+  const Profile large = *ParseProfile("rabin-8k");
+  EXPECT_EQ(ChosenBackend(large) == "plain", BackendsFor(large).size() == 1);
+}
+
 TEST_F(Registry, AForcedBackendIsTaken) {
   for (const std::string_view name : BackendsFor(ram_)) {
     ASSERT_TRUE(SetDefaultBackend(name).ok());

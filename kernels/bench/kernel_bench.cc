@@ -151,7 +151,7 @@ void AddDigest(const KernelOptions& options, DigestAlgorithm algorithm,
   }));
 }
 
-// Cuts and fingerprints: "fused" as a worker does, "apart" cuts all before it hashes.
+// Cuts and fingerprints: "fused" in one pass over memory, "apart" cuts all before it hashes.
 Kernel FusedKernel(const Profile& profile, DigestAlgorithm digest,
                    const std::shared_ptr<const Chunker>& chunker) {
   const auto is_right = [profile, digest, chunker](Bytes bytes) {
@@ -188,9 +188,15 @@ Kernel ApartKernel(const Profile& profile, DigestAlgorithm digest,
     }
     return chunks;
   };
-  const auto is_right = [profile, digest, chunker](Bytes bytes) {
-    return CutsAreRight(*chunker, profile, bytes) &&
-           Fingerprint(digest, bytes) == ExpectedDigest(digest, bytes);
+  const auto is_right = [profile, digest, chunker, cut](Bytes bytes) {
+    const std::vector<Bytes> chunks = cut(bytes);
+    std::vector<Digest> digests(chunks.size());
+    FingerprintMany(digest, chunks, digests);
+    bool all_right = CutsAreRight(*chunker, profile, bytes);
+    for (std::size_t index = 0; index < chunks.size(); ++index) {
+      all_right = all_right && digests[index] == ExpectedDigest(digest, chunks[index]);
+    }
+    return all_right;
   };
   const auto pass = [digest, cut](Bytes bytes) {
     const std::vector<Bytes> chunks = cut(bytes);

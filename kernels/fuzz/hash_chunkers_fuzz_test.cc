@@ -16,11 +16,12 @@ constexpr std::size_t kHeaderBytes = 7;
 constexpr std::uint32_t kMinBytes = 64;
 constexpr std::uint32_t kMinCrcMinBytes = 256;
 
-// Chunks as small as the rules allow, so that short inputs have many.
+// Chunks as small as the rules allow, so that short inputs have many, up to some that are longer
+// than a block of the widest vectors (4 KiB).
 std::string ProfileText(std::span<const std::uint8_t> header) {
-  const std::uint32_t avg = 256u << header[1] % 4u;
+  const std::uint32_t avg = 256u << header[1] % 7u;
   const std::uint32_t min = kMinBytes + header[2] % 193u;
-  const std::uint32_t max = avg + header[3] * 8u + (header[4] & 7u);
+  const std::uint32_t max = avg + header[3] * 16u + (header[4] & 7u);
   const std::string sizes = Cat("min=", min, ",avg=", avg, ",max=", max);
   switch (header[0] % 6) {
     case 0:
@@ -30,8 +31,8 @@ std::string ProfileText(std::span<const std::uint8_t> header) {
     case 2:
       return Cat("maxcdc:min=", min, ",max=", min + header[3] * 4u);
     case 3:
-      return Cat("crc:min=", kMinCrcMinBytes + header[2], ",bits=", 6u + header[1] % 6u,
-                 ",max=", 2 * kMinCrcMinBytes + header[3] * 16u);
+      return Cat("crc:min=", kMinCrcMinBytes + header[2], ",bits=", 6u + header[1] % 8u,
+                 ",max=", 2 * kMinCrcMinBytes + header[3] * 64u);
     case 4:
       return Cat("rabin:", sizes);
     default:

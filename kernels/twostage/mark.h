@@ -1,5 +1,5 @@
 // Stage 1 of two-stage chunking (SS-CDC, Ni et al., SYSTOR 2019): marks every position where a
-// chunk that began long before could end. A mark depends on the bytes right before it alone, so
+// chunk that began long before could end. A mark depends on the bytes around it alone, so
 // that ranges can be marked in any order, by any number of threads and lanes.
 #pragma once
 
@@ -66,8 +66,8 @@ class Marker {
   virtual ~Marker() = default;
 
   // Marks the positions [from, to) of the whole stream `bytes`; `from` is a multiple of
-  // kWordPositions, and so is `to`, unless it is the end. Reads nothing outside `bytes`. What
-  // would lie before the start counts nothing.
+  // kWordPositions, and so is `to`, unless it is the end. May read what lies behind `to`, but
+  // nothing outside `bytes`. What would lie before the start counts nothing.
   virtual void Mark(std::span<const std::uint8_t> bytes, std::size_t from, std::size_t to,
                     const MarkWords& marks) const = 0;
 };

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <ranges>
 #include <thread>
 
 #include "base/check.h"
+#include "base/threads.h"
 #include "kernels/chunker.h"
 #include "kernels/registry.h"
 #include "kernels/twostage/select.h"
@@ -36,11 +38,14 @@ class ParallelCut {
         segment_count_((bytes.size() + segment_bytes_ - 1) / segment_bytes_),
         // From the segment where a chunk begins to that where its maximum lies, so that selection
         // always comes to an end of it.
-        ring_segments_(MaxBytes(rule) / segment_bytes_ + 2 + kSegmentsAhead * options.thread_count),
+        ring_segments_(std::min(segment_count_ + 1, MaxBytes(rule) / segment_bytes_ + 2 +
+                                                        kSegmentsAhead * options.thread_count)),
         loose_(ring_segments_ * segment_bytes_ / kWordPositions),
         strict_(loose_.size()),
         marked_(ring_segments_),
         selector_(rule, bytes) {}
+
+  std::size_t segment_count() const { return segment_count_; }
 
   // What every thread does.
   void Work() {
@@ -114,8 +119,16 @@ class ParallelCut {
 }  // namespace
 
 std::unique_ptr<Marker> MakeMarker(const Profile& profile, std::string_view backend) {
-  if (backend == kAutomaticBackend) backend = ChosenBackend(profile);
-  if (auto marker = MakeVectorMarker(backend, profile)) return marker;
+  if (backend != kAutomaticBackend) {
+    if (auto marker = MakeVectorMarker(backend, profile)) return marker;
+    return MakeScalarMarker(profile);
+  }
+  if (auto marker = MakeVectorMarker(ChosenBackend(profile), profile)) return marker;
+  // For tiny chunks a plain chunker may be the fastest; marks know no chunks. The widest is last.
+  for (const Backend& vectors : std::views::reverse(Backends())) {
+    if (!vectors.runs_here()) continue;
+    if (auto marker = MakeVectorMarker(vectors.name, profile)) return marker;
+  }
   return MakeScalarMarker(profile);
 }
 
@@ -125,11 +138,10 @@ std::vector<std::uint64_t> CutInParallel(const TwoStageRule& rule, const Marker&
   KERF_CHECK(options.thread_count > 0 && options.segment_bytes > 0);
   ParallelCut cut(rule, marker, bytes, options);
   {
-    std::vector<std::jthread> others;
-    for (std::size_t index = 1; index < options.thread_count; ++index) {
-      others.emplace_back([&cut] { cut.Work(); });
-    }
-    cut.Work();
+    const auto work = [&cut] { cut.Work(); };
+    const std::vector<std::jthread> helpers =
+        StartHelpers(std::min(options.thread_count - 1, cut.segment_count()), work);
+    work();
   }
   return cut.TakeEnds();
 }

@@ -19,7 +19,8 @@ namespace kerf {
 inline constexpr std::size_t kDefaultSegmentBytes = 256 << 10;
 
 struct ParallelCutOptions {
-  // With the calling one; at least 1.
+  // With the calling one; at least 1. Fewer are used where there are fewer segments, or where the
+  // system has no more.
   std::size_t thread_count = 1;
   // Rounded up to a multiple of kWordPositions; not 0.
   std::size_t segment_bytes = kDefaultSegmentBytes;
@@ -40,8 +41,9 @@ std::vector<std::uint64_t> CutInParallel(const TwoStageRule& rule, const Marker&
                                          std::span<const std::uint8_t> bytes,
                                          const ParallelCutOptions& options);
 
-// The marker of a backend, or the scalar one where it has none; kAutomaticBackend is the one that
-// ChosenBackend names for the profile. None for a profile without a TwoStageRule.
+// The marker of a backend that runs here, or the scalar one where it has none; kAutomaticBackend is
+// the one that ChosenBackend names, or the widest where that one has none. None for a profile
+// without a TwoStageRule.
 std::unique_ptr<Marker> MakeMarker(const Profile& profile,
                                    std::string_view backend = kAutomaticBackend);
 

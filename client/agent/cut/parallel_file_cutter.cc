@@ -7,11 +7,13 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "base/threads.h"
 #include "kernels/twostage/parallel_cut.h"
 
 namespace kerf::agent {
@@ -79,8 +81,9 @@ void HashAll(DigestAlgorithm algorithm, std::size_t thread_count, Bytes window,
       }
     }
   };
-  std::vector<std::jthread> others;
-  for (std::size_t index = 1; index < thread_count; ++index) others.emplace_back(work);
+  const std::size_t batch_count = (chunks.size() + kHashedChunks - 1) / kHashedChunks;
+  const std::vector<std::jthread> helpers =
+      StartHelpers(std::min(thread_count - 1, batch_count), work);
   work();
 }
 
@@ -108,7 +111,12 @@ absl::Status CutFileInParallel(int fd, const ParallelFileOptions& options,
   Window windows[2] = {{options.profile.max_bytes, options.window_bytes},
                        {options.profile.max_bytes, options.window_bytes}};
   const auto fill = [&](Window& window) {
-    return std::async(std::launch::async, ReadFully, fd, window.room());
+    try {
+      return std::async(std::launch::async, ReadFully, fd, window.room());
+    } catch (const std::system_error&) {
+      // No thread to be had: it is read when it is asked for.
+      return std::async(std::launch::deferred, ReadFully, fd, window.room());
+    }
   };
   std::uint64_t offset_bytes = 0;
   Bytes carry;

@@ -24,9 +24,10 @@ struct ParallelFileOptions {
   // As MakeChunkerOf: one that implements the profile here.
   std::string backend = std::string(kAutomaticBackend);
   DigestAlgorithm digest = DigestAlgorithm::kBlake3;
-  // With the calling one; at least 1. Another one reads.
+  // With the calling one; at least 1. Another one reads. Fewer where the system has no more.
   std::size_t thread_count = 1;
-  // At least the profile's max_bytes. Memory: two windows and two times max_bytes.
+  // At least the profile's max_bytes. Memory: two windows and two times max_bytes,
+  // and for one window a quarter of its size for marks and 48 bytes a chunk.
   std::size_t window_bytes = kDefaultCutWindowBytes;
 };
 

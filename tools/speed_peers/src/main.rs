@@ -31,6 +31,8 @@ fn random_bytes(size: usize) -> Vec<u8> {
 }
 
 fn report(name: &str, bytes: &[u8], pass: impl Fn(&[u8]) -> usize) {
+    // Once to warm up, as kerf's benchmark does.
+    black_box(pass(black_box(bytes)));
     let start = Instant::now();
     let chunk_count = black_box(pass(black_box(bytes)));
     let seconds = start.elapsed().as_secs_f64();
