@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::atomic<bool> kNotCancelled{false};
-constexpr std::size_t kVersionBytes = 1 << 20;
+constexpr std::size_t kVersionBytes = 1 << 19;
 
 // Two versions of a file; the second has 16 inserted bytes.
 Corpus TwoVersions() {
@@ -112,7 +112,7 @@ TEST(Report, SaysWhatWasFound) {
   const auto analysis = Analyze(corpus, options, kNotCancelled, progress);
   ASSERT_TRUE(analysis.ok());
   const std::vector<std::string> lines = ReportLines(corpus, options, *analysis);
-  EXPECT_EQ(lines[0], "2 files, 2.0 MiB, in 2 parts");
+  EXPECT_EQ(lines[0], "2 files, 1.0 MiB, in 2 parts");
   EXPECT_THAT(lines, Contains(StartsWith("Made for chunks of 8.0 KiB")));
   EXPECT_THAT(lines, Contains(HasSubstr("  mincdc:min=4096,max=12288")));
   EXPECT_THAT(lines, Contains(StartsWith("Recommended: --profile ")));
@@ -141,7 +141,7 @@ TEST(Report, ASampleIsCalledOne) {
   const auto analysis = Analyze(corpus, options, kNotCancelled, progress);
   ASSERT_TRUE(analysis.ok());
   const std::vector<std::string> lines = ReportLines(corpus, options, *analysis);
-  EXPECT_THAT(lines[1], HasSubstr("SAMPLE of 300 files, 100.0 MiB"));
+  EXPECT_THAT(lines[1], HasSubstr("SAMPLE of 300 files, 50.0 MiB"));
   EXPECT_THAT(lines[2], HasSubstr("1 file only the front"));
 }
 

@@ -1,6 +1,7 @@
 #include "client/agent/analyze/report.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
@@ -78,10 +79,12 @@ void AddTable(const std::vector<ProfileFigures>& all, std::uint64_t wanted, std:
                                   "algorithm", "saved %", "equal", "stream", "average", "5%", "50%",
                                   "95%", "GB/s", "share", Cat("+", digest.substr(0, 6)),
                                   "index/TiB", "resent", "profile"));
-  std::stable_sort(rows.begin(), rows.end(), [](const auto* left, const auto* right) {
-    return left->savings_at_equal_average.value_or(-1) >
-           right->savings_at_equal_average.value_or(-1);
-  });
+  // Equal ones as they are in `all`; std::stable_sort does not compile with clang here.
+  const auto key = [](const ProfileFigures* row) {
+    return std::pair(-row->savings_at_equal_average.value_or(-1), row);
+  };
+  std::sort(rows.begin(), rows.end(),
+            [&](const auto* left, const auto* right) { return key(left) < key(right); });
   for (const ProfileFigures* row : rows) lines.push_back(TableLine(*row));
 }
 
