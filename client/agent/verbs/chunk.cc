@@ -44,11 +44,7 @@ class FileChunker {
  public:
   FileChunker(Context& context, const Chunker& chunker, const ParallelFileOptions& options,
               bool name_files)
-      : context_(context),
-        chunker_(chunker),
-        options_(options),
-        digest_(options.digest),
-        name_files_(name_files) {}
+      : context_(context), chunker_(chunker), options_(options), name_files_(name_files) {}
 
   absl::Status Run(const std::string& file) {
     const bool standard_input = file == "-";
@@ -70,6 +66,8 @@ class FileChunker {
       cutter.Commit(static_cast<std::size_t>(count));
       ReportAll(file, cutter);
     }
+    // What is left is no chunk then.
+    if (context_.cancelled) return absl::OkStatus();
     cutter.Finish();
     ReportAll(file, cutter);
     return absl::OkStatus();
@@ -96,7 +94,7 @@ class FileChunker {
       bytes_.push_back(chunk->bytes);
     }
     digests_.resize(chunks_.size());
-    FingerprintMany(digest_, bytes_, digests_);
+    FingerprintMany(options_.digest, bytes_, digests_);
     for (std::size_t index = 0; index < chunks_.size(); ++index) {
       Report(file, chunks_[index].offset_bytes, chunks_[index].bytes.size(), digests_[index]);
     }
@@ -104,7 +102,7 @@ class FileChunker {
 
   void Report(const std::string& file, std::uint64_t offset_bytes, std::size_t length_bytes,
               const Digest& digest) {
-    const std::string hex = DigestToHex(digest, DigestSizeBytes(digest_));
+    const std::string hex = DigestToHex(digest, DigestSizeBytes(options_.digest));
     if (context_.reporter.json()) {
       nlohmann::json object = {{"offset", offset_bytes}, {"length", length_bytes}, {"digest", hex}};
       PutBytes(object, "file", file);
@@ -119,7 +117,6 @@ class FileChunker {
   Context& context_;
   const Chunker& chunker_;
   const ParallelFileOptions options_;
-  const DigestAlgorithm digest_;
   const bool name_files_;
   // Of ReportAll.
   std::vector<StreamChunk> chunks_;
