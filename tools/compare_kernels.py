@@ -58,6 +58,8 @@ def main():
     parser.add_argument("--kerf", help=argparse.SUPPRESS)
     parser.add_argument("--peers", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.rounds < 1 or not 1 <= options.size <= 4096:
+        parser.error("--rounds is at least 1, and --size from 1 to 4096")
     kerf, peers = measure(options)
     if not options.json:
         print(f"{datetime.date.today()}, one thread, {options.size} MiB of random bytes in memory, "
