@@ -7,7 +7,8 @@ namespace kerf::blake3 {
 void HashNodesAvx2(const NodeJob* jobs, std::size_t count) {
   if (count == 1) return HashNodes<1>(jobs, count);
   if (count <= 4) return HashNodes<4>(jobs, count);
-  HashNodes<8>(jobs, count);
+  if (count <= 8) return HashNodes<8>(jobs, count);
+  HashNodes<8, 2>(jobs, count);
 }
 
 }  // namespace kerf::blake3

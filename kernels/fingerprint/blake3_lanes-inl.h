@@ -12,6 +12,7 @@
 #include "kernels/fingerprint/blake3_lanes.h"
 
 #define KERF_INLINE __attribute__((always_inline)) inline
+#define KERF_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace kerf::blake3 {
 namespace {
@@ -50,35 +51,64 @@ KERF_INLINE void RotateRight<8>(VectorOf<8>::Type& x) {
 }
 #endif
 
-// A quarter of half a round on every lane.
-template <typename Vector>
-KERF_INLINE void Mix(Vector& a, Vector& b, Vector& c, Vector& d, const Vector& x, const Vector& y) {
-  a = a + b + x;
-  d ^= a;
-  RotateRight<16>(d);
-  c += d;
-  b ^= c;
-  RotateRight<12>(b);
-  a = a + b + y;
-  d ^= a;
-  RotateRight<8>(d);
-  c += d;
-  b ^= c;
-  RotateRight<7>(b);
+// step(Constant<0>()), step(Constant<1>()), ...: the indices are constants so that the state lives
+// in registers.
+template <int kNumber>
+struct Constant {
+  static constexpr int kValue = kNumber;
+};
+template <int kCount, typename Step>
+KERF_INLINE void Repeat(const Step& step) {
+  if constexpr (kCount > 0) {
+    Repeat<kCount - 1>(step);
+    step(Constant<kCount - 1>());
+  }
 }
 
-// The indices are constants so that the state lives in registers.
-template <int kRound, typename Vector>
-KERF_INLINE void Round(Vector* s, const Vector* m) {
+// How many columns of the state take each step together. A result takes several times as long as an
+// instruction, so that one column after the other waits for itself most of the time; but without 32
+// registers all four are too many.
+#if defined(__AVX512VL__)
+inline constexpr int kTogether = 4;
+#else
+inline constexpr int kTogether = 1;
+#endif
+
+// Half a round mixes the four columns of the state (kTurn 0) or its four diagonals (1), none of
+// which waits for another, of all groups. A group is a register for each word, of as many lanes as
+// it has.
+template <int kRound, int kTurn, int kGroups, typename Vector>
+KERF_INLINE void HalfRound(Vector (&s)[kGroups][16], const Vector (&m)[kGroups][16]) {
   constexpr const std::uint8_t(&w)[16] = kSchedule[kRound];
-  Mix(s[0], s[4], s[8], s[12], m[w[0]], m[w[1]]);
-  Mix(s[1], s[5], s[9], s[13], m[w[2]], m[w[3]]);
-  Mix(s[2], s[6], s[10], s[14], m[w[4]], m[w[5]]);
-  Mix(s[3], s[7], s[11], s[15], m[w[6]], m[w[7]]);
-  Mix(s[0], s[5], s[10], s[15], m[w[8]], m[w[9]]);
-  Mix(s[1], s[6], s[11], s[12], m[w[10]], m[w[11]]);
-  Mix(s[2], s[7], s[8], s[13], m[w[12]], m[w[13]]);
-  Mix(s[3], s[4], s[9], s[14], m[w[14]], m[w[15]]);
+  Repeat<4 / kTogether>([&](auto part) KERF_INLINE_LAMBDA {
+    constexpr int kFirst = decltype(part)::kValue * kTogether;
+    // Calls step(a, b, c, d, x, y) with the words of each.
+    const auto each = [&](const auto& step) KERF_INLINE_LAMBDA {
+      Repeat<kTogether * kGroups>([&](auto number) KERF_INLINE_LAMBDA {
+        constexpr int kGroup = decltype(number)::kValue / kTogether;
+        constexpr int kColumn = kFirst + decltype(number)::kValue % kTogether;
+        constexpr int kWord = 8 * kTurn + 2 * kColumn;
+        auto& words = s[kGroup];
+        step(words[kColumn], words[4 + (kColumn + kTurn) % 4], words[8 + (kColumn + 2 * kTurn) % 4],
+             words[12 + (kColumn + 3 * kTurn) % 4], m[kGroup][w[kWord]], m[kGroup][w[kWord + 1]]);
+      });
+    };
+    // The message first: it does not wait.
+    each([](auto& a, auto&, auto&, auto&, auto& x, auto&) KERF_INLINE_LAMBDA { a += x; });
+    each([](auto& a, auto& b, auto&, auto&, auto&, auto&) KERF_INLINE_LAMBDA { a += b; });
+    each([](auto& a, auto&, auto&, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { d ^= a; });
+    each([](auto&, auto&, auto&, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { RotateRight<16>(d); });
+    each([](auto&, auto&, auto& c, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { c += d; });
+    each([](auto&, auto& b, auto& c, auto&, auto&, auto&) KERF_INLINE_LAMBDA { b ^= c; });
+    each([](auto&, auto& b, auto&, auto&, auto&, auto&) KERF_INLINE_LAMBDA { RotateRight<12>(b); });
+    each([](auto& a, auto&, auto&, auto&, auto&, auto& y) KERF_INLINE_LAMBDA { a += y; });
+    each([](auto& a, auto& b, auto&, auto&, auto&, auto&) KERF_INLINE_LAMBDA { a += b; });
+    each([](auto& a, auto&, auto&, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { d ^= a; });
+    each([](auto&, auto&, auto&, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { RotateRight<8>(d); });
+    each([](auto&, auto&, auto& c, auto& d, auto&, auto&) KERF_INLINE_LAMBDA { c += d; });
+    each([](auto&, auto& b, auto& c, auto&, auto&, auto&) KERF_INLINE_LAMBDA { b ^= c; });
+    each([](auto&, auto& b, auto&, auto&, auto&, auto&) KERF_INLINE_LAMBDA { RotateRight<7>(b); });
+  });
 }
 
 template <typename Vector>
@@ -213,41 +243,81 @@ struct Lanes {
   alignas(64) std::uint8_t padded[kLanes][kBlockBytes];
   const NodeJob* jobs[kLanes];
   std::uint32_t blocks_left[kLanes];
+  // What no lane has begun: a cache line of `ahead` is asked for next.
+  const NodeJob* ahead;
+  const NodeJob* end;
+  std::size_t ahead_bytes;
 };
+
+// Asks for as many lines of coming leaves, in the order of memory, as one block of every lane has:
+// so many streams as there are lanes the processor does not follow by itself. A job that is no
+// whole leaf only makes this ask for bytes that nobody needs.
+template <int kLanes>
+KERF_INLINE void PrefetchAhead(Lanes<kLanes>& lanes) {
+  constexpr std::size_t kRun = kLanes < 16 ? kLanes : 16;
+  for (std::size_t run = 0; run < kLanes; run += kRun) {
+    if (lanes.ahead == lanes.end) return;
+    const std::uint8_t* const bytes = lanes.ahead->bytes + lanes.ahead_bytes;
+    for (std::size_t line = 0; line < kRun; ++line) __builtin_prefetch(bytes + line * kBlockBytes);
+    lanes.ahead_bytes += kRun * kBlockBytes;
+    if (lanes.ahead_bytes == kLeafBytes) {
+      ++lanes.ahead;
+      lanes.ahead_bytes = 0;
+    }
+  }
+}
 
 // Compresses the next `blocks` blocks of every lane, which have the same sizes and flags. They lie
 // one behind the other.
-template <int kLanes>
-KERF_INLINE void Compress(Lanes<kLanes>& lanes, std::size_t blocks) {
+template <int kLanes, int kGroups>
+KERF_INLINE void Compress(Lanes<kLanes * kGroups>& lanes, std::size_t blocks) {
   using Vector = typename VectorOf<kLanes>::Type;
-  Vector chaining_value[8];
-  Vector tail[4];
-  for (int word = 0; word < 8; ++word) Load(lanes.chaining_value[word], chaining_value[word]);
-  Load(lanes.counter_low, tail[0]);
-  Load(lanes.counter_high, tail[1]);
-  Load(lanes.block_bytes, tail[2]);
-  Load(lanes.flags, tail[3]);
+  Vector chaining_value[kGroups][8];
+  Repeat<kGroups * 8>([&](auto number) KERF_INLINE_LAMBDA {
+    constexpr int kGroup = decltype(number)::kValue / 8;
+    constexpr int kWord = decltype(number)::kValue % 8;
+    Load(lanes.chaining_value[kWord] + kGroup * kLanes, chaining_value[kGroup][kWord]);
+  });
   for (std::size_t block = 0; block < blocks; ++block) {
-    Vector m[16];
-    LoadMessages<kLanes>(lanes.rows, block * kBlockBytes, m);
-    Vector s[16];
-    for (int word = 0; word < 8; ++word) s[word] = chaining_value[word];
-    for (int word = 0; word < 4; ++word) {
-      s[8 + word] = Vector{} + kIv[word];
-      s[12 + word] = tail[word];
-    }
-    Round<0>(s, m);
-    Round<1>(s, m);
-    Round<2>(s, m);
-    Round<3>(s, m);
-    Round<4>(s, m);
-    Round<5>(s, m);
-    Round<6>(s, m);
-    for (int word = 0; word < 8; ++word) chaining_value[word] = s[word] ^ s[word + 8];
+    Vector m[kGroups][16];
+    Vector s[kGroups][16];
+    Repeat<kGroups>([&](auto number) KERF_INLINE_LAMBDA {
+      constexpr int kGroup = decltype(number)::kValue;
+      LoadMessages<kLanes>(lanes.rows + kGroup * kLanes, block * kBlockBytes, m[kGroup]);
+    });
+    Repeat<kGroups>([&](auto number) KERF_INLINE_LAMBDA {
+      constexpr int kGroup = decltype(number)::kValue;
+      Repeat<8>([&](auto word) KERF_INLINE_LAMBDA {
+        constexpr int kWord = decltype(word)::kValue;
+        s[kGroup][kWord] = chaining_value[kGroup][kWord];
+      });
+      Repeat<4>([&](auto word) KERF_INLINE_LAMBDA {
+        constexpr int kWord = decltype(word)::kValue;
+        s[kGroup][8 + kWord] = Vector{} + kIv[kWord];
+      });
+      Load(lanes.counter_low + kGroup * kLanes, s[kGroup][12]);
+      Load(lanes.counter_high + kGroup * kLanes, s[kGroup][13]);
+      Load(lanes.block_bytes + kGroup * kLanes, s[kGroup][14]);
+      Load(lanes.flags + kGroup * kLanes, s[kGroup][15]);
+    });
+    PrefetchAhead(lanes);
+    Repeat<kRounds>([&](auto round) KERF_INLINE_LAMBDA {
+      constexpr int kRound = decltype(round)::kValue;
+      HalfRound<kRound, 0>(s, m);
+      HalfRound<kRound, 1>(s, m);
+    });
+    Repeat<kGroups * 8>([&](auto number) KERF_INLINE_LAMBDA {
+      constexpr int kGroup = decltype(number)::kValue / 8;
+      constexpr int kWord = decltype(number)::kValue % 8;
+      chaining_value[kGroup][kWord] = s[kGroup][kWord] ^ s[kGroup][kWord + 8];
+    });
   }
-  for (int word = 0; word < 8; ++word) {
-    std::memcpy(lanes.chaining_value[word], &chaining_value[word], sizeof(Vector));
-  }
+  Repeat<kGroups * 8>([&](auto number) KERF_INLINE_LAMBDA {
+    constexpr int kGroup = decltype(number)::kValue / 8;
+    constexpr int kWord = decltype(number)::kValue % 8;
+    std::memcpy(lanes.chaining_value[kWord] + kGroup * kLanes, &chaining_value[kGroup][kWord],
+                sizeof(Vector));
+  });
 }
 
 // Sets size and flags of the lane's next block; its last one may need zeros behind it.
@@ -283,8 +353,10 @@ KERF_INLINE void StartJob(Lanes<kLanes>& lanes, int lane, const NodeJob& job) {
 }
 
 // A lane that has done its job takes the next one, so that leaves of all lengths share the lanes.
-template <int kLanes>
+// `kGroups` groups of `kLanesOfGroup` lanes: several, so that one works while another waits.
+template <int kLanesOfGroup, int kGroups = 1>
 KERF_INLINE void HashNodes(const NodeJob* jobs, std::size_t count) {
+  constexpr int kLanes = kLanesOfGroup * kGroups;
   Lanes<kLanes> lanes;
   std::size_t next = 0;
   std::size_t active = 0;
@@ -295,6 +367,9 @@ KERF_INLINE void HashNodes(const NodeJob* jobs, std::size_t count) {
       ++active;
     }
   }
+  lanes.ahead = jobs + next;
+  lanes.end = jobs + count;
+  lanes.ahead_bytes = 0;
   // How many blocks lie before the next change of size or flags in any lane. All lanes have just
   // begun a leaf.
   std::size_t steps = 1;
@@ -306,7 +381,7 @@ KERF_INLINE void HashNodes(const NodeJob* jobs, std::size_t count) {
     for (int lane = 0; lane < kLanes; ++lane) {
       if (lanes.jobs[lane] == nullptr) lanes.rows[lane] = idle_row;
     }
-    Compress(lanes, steps);
+    Compress<kLanesOfGroup, kGroups>(lanes, steps);
     std::size_t next_steps = kLeafBytes / kBlockBytes;
     for (int lane = 0; lane < kLanes; ++lane) {
       const NodeJob* const job = lanes.jobs[lane];

@@ -107,6 +107,43 @@ TEST_P(Blake3, LargeChunks) {
   }
 }
 
+// Lanes in one or more groups, some without a job from the beginning or towards the end, nodes of
+// all sizes beside each other.
+TEST_P(Blake3, EveryCountOfNodesIsTheScalars) {
+  using Values = std::vector<std::array<std::uint32_t, 8>>;
+  constexpr std::size_t kMostNodes = 100;
+  Random random(TestSeed());
+  std::vector<std::uint8_t> data(8 * blake3::kLeafBytes);
+  random.Fill(data);
+  std::vector<blake3::NodeJob> jobs(kMostNodes);
+  for (blake3::NodeJob& job : jobs) {
+    const std::size_t most = random.Below(2) == 0 ? blake3::kLeafBytes : 3 * blake3::kBlockBytes;
+    const std::size_t size = random.Below(3) == 0 ? most : random.Below(most + 1);
+    job = {data.data() + random.Below(data.size() - size + 1),
+           static_cast<std::uint32_t>(size),
+           blake3::kLeafStart,
+           blake3::kLeafEnd,
+           0,
+           random.Next(),
+           nullptr};
+  }
+  const auto hash = [&](std::size_t count, const Blake3Backend& backend) {
+    Values values(count);
+    for (std::size_t index = 0; index < count; ++index) {
+      jobs[index].chaining_value = values[index].data();
+    }
+    backend.hash_nodes(jobs.data(), count);
+    return values;
+  };
+  const Values wanted = hash(kMostNodes, Blake3Backends().back());
+  for (std::size_t count = 1; count <= kMostNodes; ++count) {
+    const Values values = hash(count, GetParam());
+    for (std::size_t index = 0; index < count; ++index) {
+      ASSERT_EQ(values[index], wanted[index]) << index << " of " << count;
+    }
+  }
+}
+
 // A tree of 2^32 leaves takes 4 TiB: the upper half of the counter is tried on a leaf alone.
 TEST_P(Blake3, CounterHas64Bits) {
   const std::vector<std::uint8_t> leaf(blake3::kLeafBytes, 7);
