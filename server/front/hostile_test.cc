@@ -139,13 +139,13 @@ class GatedIndex final : public Index {
                       std::span<const IndexEntry> entries, bool replace) override {
     return index_->Commit(repository, session_epoch, entries, replace);
   }
-  absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
-                                       std::span<const IndexEntry> entries) override {
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override {
     return index_->Forget(repository, entries);
   }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
-                                             std::uint64_t epoch) override {
-    return index_->AdvanceEpoch(repository, epoch);
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override {
+    return index_->AdvanceEpoch(repository, epoch, min_before);
   }
   absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
                                                const std::optional<Digest>& after,

@@ -136,8 +136,9 @@ absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
   KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
   KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                         ReadEntries(repository, request.entries(), 0));
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t forgotten_count, index.Forget(repository, entries));
-  response.set_forgotten_count(forgotten_count);
+  KERF_ASSIGN_OR_RETURN(const ForgetResult result, index.Forget(repository, entries));
+  response.set_forgotten_count(result.forgotten_count);
+  response.set_epoch(result.epoch);
   return absl::OkStatus();
 }
 
@@ -145,8 +146,9 @@ absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
                      v1::AdvanceEpochResponse& response) {
   KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
   KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t previous_epoch,
-                        index.AdvanceEpoch(repository, request.store_epoch()));
+  KERF_ASSIGN_OR_RETURN(
+      const std::uint64_t previous_epoch,
+      index.AdvanceEpoch(repository, request.store_epoch(), request.min_previous_epoch()));
   response.set_previous_epoch(previous_epoch);
   return absl::OkStatus();
 }

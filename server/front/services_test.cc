@@ -97,12 +97,12 @@ TEST_F(ServicesTest, IndexRoundTrip) {
 
   v1::ForgetChunksRequest forget;
   *forget.mutable_repository() = repository;
-  forget.set_store_epoch(2);
   *forget.add_entries() = entry;
   v1::ForgetChunksResponse forgotten;
   grpc::ClientContext forget_context;
   ASSERT_TRUE(stub->ForgetChunks(&forget_context, forget, &forgotten).ok());
   EXPECT_EQ(forgotten.forgotten_count(), 1u);
+  EXPECT_EQ(forgotten.epoch(), 0u);
 
   v1::AdvanceEpochRequest advance;
   *advance.mutable_repository() = repository;
@@ -110,6 +110,15 @@ TEST_F(ServicesTest, IndexRoundTrip) {
   v1::AdvanceEpochResponse advanced;
   grpc::ClientContext advance_context;
   ASSERT_TRUE(stub->AdvanceEpoch(&advance_context, advance, &advanced).ok());
+  advance.set_store_epoch(4);
+  advance.set_min_previous_epoch(3);
+  grpc::ClientContext early_context;
+  ASSERT_TRUE(stub->AdvanceEpoch(&early_context, advance, &advanced).ok());
+  EXPECT_EQ(advanced.previous_epoch(), 2u);
+  grpc::ClientContext again_context;
+  ASSERT_TRUE(stub->ForgetChunks(&again_context, forget, &forgotten).ok());
+  EXPECT_EQ(forgotten.epoch(), 2u);
+  advance.set_min_previous_epoch(0);
   advance.set_store_epoch(1);
   grpc::ClientContext behind_context;
   const grpc::Status behind = stub->AdvanceEpoch(&behind_context, advance, &advanced);

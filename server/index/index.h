@@ -56,6 +56,13 @@ struct IndexStats {
   std::uint64_t epoch = 0;
 };
 
+struct ForgetResult {
+  // Entries that were there and are gone.
+  std::uint64_t forgotten_count = 0;
+  // The repository's epoch while they went.
+  std::uint64_t epoch = 0;
+};
+
 // Thread-safe: any method from any thread. Calls block until they are done or their leaf's deadline
 // has passed (kDeadlineExceeded, kUnavailable: nothing is known about what was written; repeat it,
 // every write is idempotent). InvalidArgument for arguments out of the limits above; kDataLoss
@@ -85,15 +92,18 @@ class Index {
                               std::span<const IndexEntry> entries, bool replace) = 0;
 
   // Removes the entries, durably before the return. One whose locator differs from the given,
-  // non-empty one has moved and stays. Returns how many were removed. length_bytes is not used.
-  virtual absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
-                                               std::span<const IndexEntry> entries) = 0;
+  // non-empty one has moved and stays. length_bytes is not used.
+  virtual absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                              std::span<const IndexEntry> entries) = 0;
 
-  // Raises the repository's epoch, durably before the return; returns the one before. A commit of
-  // an earlier session is either complete before the return, or refused. FailedPrecondition if
-  // `epoch` lies behind it, InvalidArgument if it is absurdly far ahead (rules.h).
+  // Raises the repository's epoch from one that is at least `min_before`, durably before the
+  // return; returns the one before. If that is smaller the index has gone back in time, and nothing
+  // is changed: once raised, nobody could tell. A commit of an earlier session is either complete
+  // before the return, or refused. FailedPrecondition if `epoch` lies behind the repository's,
+  // InvalidArgument if it is absurdly far ahead of it (rules.h).
   virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
-                                                     std::uint64_t epoch) = 0;
+                                                     std::uint64_t epoch,
+                                                     std::uint64_t min_before) = 0;
 
   // Up to `limit` entries in digest order, those behind `after` (from the first without it). An
   // empty answer is the end. Entries that come or go meanwhile may or may not be seen.

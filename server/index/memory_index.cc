@@ -56,10 +56,10 @@ class MemoryIndex : public Index {
                       std::span<const Digest> digests, std::span<LookupResult> results) override;
   absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                       std::span<const IndexEntry> entries, bool replace) override;
-  absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
-                                       std::span<const IndexEntry> entries) override;
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
-                                             std::uint64_t epoch) override;
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override;
   absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
                                                const std::optional<Digest>& after,
                                                std::size_t limit) override;
@@ -170,12 +170,14 @@ absl::Status MemoryIndex::Commit(const RepositoryId& repository, std::uint64_t s
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::uint64_t> MemoryIndex::Forget(const RepositoryId& repository,
-                                                  std::span<const IndexEntry> entries) {
+absl::StatusOr<ForgetResult> MemoryIndex::Forget(const RepositoryId& repository,
+                                                 std::span<const IndexEntry> entries) {
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
-  std::uint64_t forgotten_count = 0;
+  ForgetResult result;
   Repository* known = Find(repository);
-  if (known == nullptr) return forgotten_count;
+  if (known == nullptr) return result;
+  const auto inside = fence_.EnterCommit();
+  result.epoch = known->epoch.load();
   for (const IndexEntry& entry : entries) {
     Shard& shard = ShardOf(entry.digest);
     const std::unique_lock lock(shard.mutex);
@@ -185,17 +187,19 @@ absl::StatusOr<std::uint64_t> MemoryIndex::Forget(const RepositoryId& repository
     shard.entries.erase(found);
     known->entry_count.fetch_sub(1);
     charged_count_.fetch_sub(1, std::memory_order_relaxed);
-    ++forgotten_count;
+    ++result.forgotten_count;
   }
-  return forgotten_count;
+  return result;
 }
 
 absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repository,
-                                                        std::uint64_t epoch) {
+                                                        std::uint64_t epoch,
+                                                        std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = known->epoch.load();
+  if (before < min_before) return before;
   KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   known->epoch.store(epoch);
   return before;

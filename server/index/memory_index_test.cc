@@ -21,11 +21,11 @@ TEST(MemoryIndexTest, HoldsNoMoreThanItMay) {
   EXPECT_EQ(index->Commit(repository, 1, entries, false).code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(index->Stats(repository)->entry_count, 2u);
-  EXPECT_EQ(index->AdvanceEpoch({"more", DigestAlgorithm::kBlake3}, 1).status().code(),
+  EXPECT_EQ(index->AdvanceEpoch({"more", DigestAlgorithm::kBlake3}, 1, 0).status().code(),
             absl::StatusCode::kResourceExhausted);
   // What is there may still change, and what is forgotten makes room.
   EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).first(2), true).ok());
-  EXPECT_EQ(index->Forget(repository, std::span(entries).first(1)).value(), 1u);
+  EXPECT_EQ(index->Forget(repository, std::span(entries).first(1))->forgotten_count, 1u);
   EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).last(1), false).ok());
 }
 

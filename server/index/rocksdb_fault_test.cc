@@ -168,7 +168,7 @@ TEST_F(RocksDbFaultTest, FailedCommitsAreNotSeenAndCommittedOnesStay) {
     EXPECT_EQ(HitCount(failed), again ? 100u : 0u);
     ASSERT_EQ(Commit(failed), absl::StatusCode::kOk);
     EXPECT_EQ(HitCount(failed), 100u);
-    EXPECT_EQ(index_->Forget(kRepository, failed).value(), 100u);
+    EXPECT_EQ(index_->Forget(kRepository, failed)->forgotten_count, 100u);
   }
 }
 
@@ -176,7 +176,8 @@ TEST_F(RocksDbFaultTest, AnEpochThatIsNotDurableDoesNotCount) {
   const std::vector<IndexEntry> entries = Entries(0, 10);
   ASSERT_EQ(Commit(entries), absl::StatusCode::kOk);
   files_->Set(Fault::kSyncBroken);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).status().code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 0u);
   // A session of that epoch is still told to look for itself.
   LookupResult result;

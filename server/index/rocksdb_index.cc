@@ -110,10 +110,10 @@ class RocksDbIndex : public Index {
                       std::span<const Digest> digests, std::span<LookupResult> results) override;
   absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                       std::span<const IndexEntry> entries, bool replace) override;
-  absl::StatusOr<std::uint64_t> Forget(const RepositoryId& repository,
-                                       std::span<const IndexEntry> entries) override;
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
-                                             std::uint64_t epoch) override;
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override;
   absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
                                                const std::optional<Digest>& after,
                                                std::size_t limit) override;
@@ -282,30 +282,34 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repo
   return forgotten_count;
 }
 
-absl::StatusOr<std::uint64_t> RocksDbIndex::Forget(const RepositoryId& repository,
-                                                   std::span<const IndexEntry> entries) {
+absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository,
+                                                  std::span<const IndexEntry> entries) {
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
-  std::uint64_t forgotten_count = 0;
+  const auto inside = fence_.EnterCommit();
+  ForgetResult result;
+  result.epoch = EpochOf(repository);
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   const std::vector<const IndexEntry*> sorted = Sorted(entries);
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
     const auto part =
         std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
     KERF_ASSIGN_OR_RETURN(const std::uint64_t count, ForgetBatch(repository, prefix, part));
-    forgotten_count += count;
+    result.forgotten_count += count;
   }
   // Even if nothing was removed: another call may have removed it just now and not synced it yet.
   if (!entries.empty()) {
     KERF_RETURN_IF_ERROR(FromRocksDb(database_->SyncWAL(), "syncing the index"));
   }
-  return forgotten_count;
+  return result;
 }
 
 absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& repository,
-                                                         std::uint64_t epoch) {
+                                                         std::uint64_t epoch,
+                                                         std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = EpochOf(repository);
+  if (before < min_before) return before;
   KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   if (epoch == before) return before;
   const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);

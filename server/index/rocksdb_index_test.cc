@@ -107,8 +107,8 @@ void WriteAndDie(const std::string& path) {
   for (std::uint64_t first = 0; first < 30'000; first += 500) {
     if (!index->Commit(kRepository, 3, Entries(first, 500), false).ok()) std::_Exit(1);
   }
-  if (index->Forget(kRepository, Entries(0, 1000)).value_or(0) != 1000) std::_Exit(2);
-  if (!index->AdvanceEpoch(kRepository, 4).ok()) std::_Exit(3);
+  if (index->Forget(kRepository, Entries(0, 1000))->forgotten_count != 1000) std::_Exit(2);
+  if (!index->AdvanceEpoch(kRepository, 4, 0).ok()) std::_Exit(3);
   if (!index->Commit(kRepository, 4, Entries(30'000, 10), false).ok()) std::_Exit(4);
   kill(getpid(), SIGKILL);
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +34,8 @@ namespace {
 constexpr std::uint64_t kEpochsPerCollection = 2;
 // How often the index is asked whether it still knows what it was told to forget.
 constexpr int kMaxForgetRounds = 4;
+// How often the index may go back in time while it is told one epoch.
+constexpr int kMaxSetbacks = 16;
 
 // Collects chunks for one kind of call on the index.
 class IndexBatch {
@@ -83,7 +86,6 @@ class Collection {
   absl::Status ReadEpochs();
   absl::Status FollowIndex();
   absl::Status Fence();
-  absl::StatusOr<std::uint64_t> AdvanceInSteps(std::uint64_t epoch);
   absl::Status CommitAll();
   absl::Status MarkRoots();
   absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
@@ -109,8 +111,8 @@ class Collection {
   UniqueFd lock_;
   std::uint64_t first_epoch_ = 0;
   std::uint64_t index_epoch_ = 0;
-  // By the last Forget: entries that the index still had.
-  std::uint64_t forgotten_count_ = 0;
+  // By the last Forget: entries that the index still had, and the lowest epoch at which it looked.
+  ForgottenChunks forgotten_;
   // It has gone back in time, or the store has: entries of it may name chunks that are gone.
   bool index_is_behind_ = false;
   ChunkIndex index_;
@@ -193,23 +195,28 @@ absl::Status Collection::FollowIndex() {
   return absl::OkStatus();
 }
 
-// From index_epoch_. Returns the epoch that the index had before.
-absl::StatusOr<std::uint64_t> Collection::AdvanceInSteps(std::uint64_t epoch) {
-  std::optional<std::uint64_t> epoch_before;
-  std::uint64_t reached = index_epoch_;
-  do {
-    reached += std::min(epoch - reached, kMaxIndexEpochStep);
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(reached));
-    if (!epoch_before.has_value()) epoch_before = before;
-  } while (reached < epoch);
-  return *epoch_before;
-}
-
+// Once the index is at the fence it looks like one that has lost nothing: that it has gone back is
+// written down before it is raised.
 absl::Status Collection::Fence() {
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, AdvanceInSteps(report_.epoch - 1));
-  if (epoch_before == index_epoch_ || index_is_behind_) return absl::OkStatus();
-  index_is_behind_ = true;
-  return PublishPlan();
+  const std::uint64_t fence_epoch = report_.epoch - 1;
+  std::uint64_t reached = index_epoch_;
+  int setback_count = 0;
+  while (reached < fence_epoch) {
+    const std::uint64_t next = reached + std::min(fence_epoch - reached, kMaxIndexEpochStep);
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(next, reached));
+    if (before >= reached) {
+      reached = next;
+      continue;
+    }
+    if (++setback_count > kMaxSetbacks) {
+      return absl::UnavailableError("the server's index goes back in time again and again");
+    }
+    reached = before;
+    if (index_is_behind_) continue;
+    index_is_behind_ = true;
+    KERF_RETURN_IF_ERROR(PublishPlan());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Collection::MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked) {
@@ -307,11 +314,12 @@ absl::Status Collection::PublishPlan() {
 
 absl::Status Collection::Forget() {
   IndexBatch batch([this](std::span<const StoredChunk> chunks) -> absl::Status {
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, server_.Forget(report_.epoch, chunks));
-    forgotten_count_ += count;
+    KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, server_.Forget(chunks));
+    forgotten_.count += forgotten.count;
+    forgotten_.epoch = std::min(forgotten_.epoch, forgotten.epoch);
     return absl::OkStatus();
   });
-  forgotten_count_ = 0;
+  forgotten_ = {0, std::numeric_limits<std::uint64_t>::max()};
   report_.condemned_chunk_count = 0;
   for (Target& target : targets_) {
     target.has_live = marks_->live_count(target.pack_index) > 0;
@@ -418,17 +426,17 @@ absl::Status Collection::Move() {
 
 // The last epoch makes every entry that the index holds trusted again, so it must have forgotten
 // the condemned ones by then. An index that loses its last writes (a failover) may have lost just
-// that: it is asked once more behind the epoch. What it loses later it loses together with the
-// epoch.
+// that: it is asked once more behind the epoch, and must have that epoch when it answers. What it
+// loses later it loses together with the epoch.
 absl::Status Collection::AdvanceIndex() {
-  for (int round = 0; !index_is_behind_; ++round) {
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, server_.AdvanceEpoch(report_.epoch));
-    const bool went_back = epoch_before != report_.epoch - 1;
-    if (!went_back) {
-      KERF_RETURN_IF_ERROR(Forget());
-      if (forgotten_count_ == 0) return absl::OkStatus();
-    }
-    if (went_back || round + 1 == kMaxForgetRounds) index_is_behind_ = true;
+  for (int round = 0; !index_is_behind_ && round < kMaxForgetRounds; ++round) {
+    const std::uint64_t min_before = report_.epoch - 1;
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t before,
+                          server_.AdvanceEpoch(report_.epoch, min_before));
+    // It was not told: what it has is UNVERIFIED.
+    if (before < min_before) break;
+    KERF_RETURN_IF_ERROR(Forget());
+    if (forgotten_.count == 0 && forgotten_.epoch >= report_.epoch) return absl::OkStatus();
     // The epoch that the index was just told is void for sessions of a later one.
     ++report_.epoch;
     KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));

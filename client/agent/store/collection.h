@@ -15,6 +15,13 @@
 
 namespace kerf::agent {
 
+struct ForgottenChunks {
+  // Entries that were there.
+  std::uint64_t count = 0;
+  // The index's while they went.
+  std::uint64_t epoch = 0;
+};
+
 // The server's index as a collection needs it. The calls come from one thread, with at most
 // kMaxIndexBatch chunks each, and return when the index has done it durably. They may be repeated.
 class CollectionIndex {
@@ -22,13 +29,12 @@ class CollectionIndex {
   virtual ~CollectionIndex() = default;
   // The repository's epoch, 0 if it was never told any.
   virtual absl::StatusOr<std::uint64_t> ReadEpoch() = 0;
-  // Index::AdvanceEpoch: returns the epoch before. From then on, commits of sessions of an earlier
-  // epoch are refused.
-  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) = 0;
-  // Index::Forget; the locators are empty: whatever place the index names. Returns how many entries
-  // were there.
-  virtual absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
-                                               std::span<const StoredChunk> chunks) = 0;
+  // Index::AdvanceEpoch: returns the epoch before; if that is below `min_before`, nothing was
+  // changed. From then on, commits of sessions of an earlier epoch are refused.
+  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
+                                                     std::uint64_t min_before) = 0;
+  // Index::Forget; the locators are empty: whatever place the index names.
+  virtual absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) = 0;
   // Index::Commit with `replace`.
   virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
 };

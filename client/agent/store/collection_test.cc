@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -31,16 +32,17 @@ using ::testing::Not;
 class PlainIndex final : public CollectionIndex {
  public:
   absl::StatusOr<std::uint64_t> ReadEpoch() override { return epoch; }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to) override {
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to, std::uint64_t min_before) override {
+    if (epoch < min_before) return epoch;
     if (to < epoch) return absl::FailedPreconditionError("the epoch lies behind");
     if (to - epoch > kMaxIndexEpochStep) return absl::InvalidArgumentError("too far ahead");
     return std::exchange(epoch, to);
   }
-  absl::StatusOr<std::uint64_t> Forget(std::uint64_t /*epoch*/,
-                                       std::span<const StoredChunk> chunks) override {
-    std::uint64_t count = 0;
-    for (const StoredChunk& chunk : chunks) count += locators.erase(chunk.digest);
-    return count;
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override {
+    if (before_forget) before_forget();
+    ForgottenChunks forgotten{0, epoch};
+    for (const StoredChunk& chunk : chunks) forgotten.count += locators.erase(chunk.digest);
+    return forgotten;
   }
   absl::Status Commit(std::uint64_t /*epoch*/, std::span<const StoredChunk> chunks) override {
     for (const StoredChunk& chunk : chunks) locators[chunk.digest] = chunk.locator;
@@ -60,6 +62,7 @@ class PlainIndex final : public CollectionIndex {
 
   std::uint64_t epoch = 1;
   std::map<Digest, std::string> locators;
+  std::function<void()> before_forget;
 };
 
 constexpr char kLetters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
@@ -574,6 +577,71 @@ TEST_F(CollectionTest, AnIndexThatLosesWhatItWasToldToForgetIsToldAgain) {
     test_.WritePack({Big('a')});
     index_.CommitAll(test_.store());
   }
+}
+
+// It names a chunk that an earlier collection has deleted. Raised to the fence it would look like
+// one that has lost nothing, so a collection that dies there must have written down that it is not.
+TEST_F(CollectionTest, AnIndexThatWentBackBeforeTheFenceIsNotTrustedAfterACrash) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(Collect().ok());
+  options_.on_step = [this](CollectionStep step) {
+    if (step != CollectionStep::kEpochRaised) return absl::OkStatus();
+    index_.epoch = 1;
+    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(Collect().status()));
+  options_.on_step = nullptr;
+  hook_.RefuseWith(nullptr);
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+}
+
+TEST_F(CollectionTest, AnIndexThatWentBackBehindTheFenceIsNotToldTheLastEpoch) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(Collect().ok());
+  options_.on_step = [this](CollectionStep step) {
+    if (step != CollectionStep::kEpochRaisedAgain) return absl::OkStatus();
+    index_.epoch = 1;
+    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
+    return absl::OkStatus();
+  };
+  // Whether it comes to its end does not matter.
+  Collect().IgnoreError();
+  options_.on_step = nullptr;
+  hook_.RefuseWith(nullptr);
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+}
+
+// Two failovers: a copy that has forgotten the chunk but does not know the last epoch answers, and
+// one that knows the epoch and the chunk comes back.
+TEST_F(CollectionTest, OnlyAnIndexThatKnowsTheLastEpochIsBelievedToHaveForgotten) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  const std::map<Digest, std::string> all = index_.locators;
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  options_.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kEpochRaisedAgain) {
+      index_.locators = all;
+      index_.before_forget = [this] {
+        index_.epoch = 2;
+        index_.locators.clear();
+      };
+    }
+    if (step == CollectionStep::kDeleted) {
+      index_.epoch = 3;
+      index_.locators = all;
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_TRUE(test_.PackFiles().empty());
+  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ constexpr int kWorldCount = 4;
 constexpr int kStepsBefore = 30;
 constexpr int kStepsAfter = 2;
 constexpr int kCutsPerWorld = 60;
+// Worlds in which something was wrong once.
+constexpr std::uint64_t kFoundSeeds[] = {6562081108467163770u};
 
 // KERF_POWER_CUT_WORLDS says how many worlds (4) of 60 cuts each.
 int WorldCount() {
@@ -151,7 +153,9 @@ struct Totals {
   std::uint64_t merged = 0;
 };
 
-void CutOneWorld(Random& random, Totals& totals) {
+void CutOneWorld(std::uint64_t seed, Totals& totals) {
+  SCOPED_TRACE(Cat("KERF_TEST_SEED=", seed, " KERF_POWER_CUT_WORLDS=1 replays this world alone"));
+  Random random(seed);
   const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
   Recorder recorder;
   SetFileHookForTest(&recorder);
@@ -191,10 +195,12 @@ void CutOneWorld(Random& random, Totals& totals) {
 }
 
 TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
-  Random random(TestSeed());
+  std::uint64_t seed = TestSeed();
+  Random seeds(seed);
   Totals totals;
   for (int number = 0; number < WorldCount() && !HasFatalFailure(); ++number) {
-    CutOneWorld(random, totals);
+    CutOneWorld(seed, totals);
+    seed = seeds.Next();
   }
   std::printf(
       "%zu cuts in %zu operations, %zu snapshots checked, %d collections, %zu packs merged\n",
@@ -202,6 +208,12 @@ TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
       static_cast<std::size_t>(totals.merged));
   EXPECT_GT(totals.confirmed, 0u);
   EXPECT_GT(totals.collections, 0);
+}
+
+TEST(PowerCutTest, WorldsThatWereWrongOnce) {
+  Totals totals;
+  for (const std::uint64_t seed : kFoundSeeds) CutOneWorld(seed, totals);
+  EXPECT_GT(totals.cuts, 0u);
 }
 
 }  // namespace

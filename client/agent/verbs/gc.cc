@@ -47,22 +47,22 @@ class ServerIndex final : public CollectionIndex {
     return response.epoch();
   }
 
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) override {
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
+                                             std::uint64_t min_before) override {
     v1::AdvanceEpochRequest request;
     request.set_store_epoch(epoch);
+    request.set_min_previous_epoch(min_before);
     v1::AdvanceEpochResponse response;
     KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::AdvanceEpoch, request, response));
     return response.previous_epoch();
   }
 
-  absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
-                                       std::span<const StoredChunk> chunks) override {
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override {
     v1::ForgetChunksRequest request;
-    request.set_store_epoch(epoch);
     AddEntries(chunks, request);
     v1::ForgetChunksResponse response;
     KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
-    return response.forgotten_count();
+    return ForgottenChunks{response.forgotten_count(), response.epoch()};
   }
 
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {

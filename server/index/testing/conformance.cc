@@ -48,9 +48,9 @@ LookupResult LookupOne(Index& index, std::uint64_t epoch, const Digest& digest,
 
 std::uint64_t ForgetOne(Index& index, const IndexEntry& entry,
                         const RepositoryId& repository = kRepository) {
-  const auto count = index.Forget(repository, std::span(&entry, 1));
-  EXPECT_TRUE(count.ok()) << count.status();
-  return count.value_or(0);
+  const auto result = index.Forget(repository, std::span(&entry, 1));
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.value_or(ForgetResult()).forgotten_count;
 }
 
 void ExpectSame(const LookupResult& actual, const LookupResult& expected) {
@@ -78,7 +78,7 @@ TEST_P(IndexConformance, EmptyIndexKnowsNothing) {
   ExpectSame(LookupOne(*index_, 1, DigestOf(kRepository, 1)), {Verdict::kNew, 0, ""});
   EXPECT_TRUE(index_->Lookup(kRepository, 1, {}, {}).ok());
   EXPECT_TRUE(index_->Commit(kRepository, 1, {}, false).ok());
-  EXPECT_EQ(index_->Forget(kRepository, {}).value(), 0u);
+  EXPECT_EQ(index_->Forget(kRepository, {})->forgotten_count, 0u);
   EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 10)->empty());
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 0u);
@@ -111,7 +111,7 @@ TEST_P(IndexConformance, OneCallIsOneCommitAfterTheOther) {
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).locator, "second");
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 2u);
   const std::vector<IndexEntry> gone = {EntryOf(1, "second"), EntryOf(1, ""), EntryOf(3, "")};
-  EXPECT_EQ(index_->Forget(kRepository, gone).value(), 1u);
+  EXPECT_EQ(index_->Forget(kRepository, gone)->forgotten_count, 1u);
 }
 
 // Larger than any leaf's batch, and no digest twice: the first and the last of each batch count.
@@ -133,14 +133,14 @@ TEST_P(IndexConformance, LargeCallsLeaveNothingOut) {
     ASSERT_EQ(results[number].verdict, Verdict::kDuplicate) << number;
     ASSERT_EQ(results[number].locator, std::to_string(number));
   }
-  EXPECT_EQ(index_->Forget(kRepository, entries).value(), kCount);
+  EXPECT_EQ(index_->Forget(kRepository, entries)->forgotten_count, kCount);
   EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
 }
 
 TEST_P(IndexConformance, HitOfAnEarlierEpochIsUnverifiedUntilTheEpochAdvances) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kUnverified, 7, "a"});
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2).value(), 0u);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).value(), 0u);
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 7, "a"});
   EXPECT_EQ(LookupOne(*index_, 3, DigestOf(kRepository, 1)).verdict, Verdict::kUnverified);
 }
@@ -150,7 +150,7 @@ TEST_P(IndexConformance, CommitOfALaterEpochReplacesTheUnverified) {
   ASSERT_TRUE(CommitOne(*index_, 2, EntryOf(1, "new", 2)).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 2, "new"});
   // But not what the repository's epoch vouches for.
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3).ok());
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 0).ok());
   ASSERT_TRUE(CommitOne(*index_, 3, EntryOf(1, "newer", 3)).ok());
   ExpectSame(LookupOne(*index_, 3, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 2, "new"});
 }
@@ -176,19 +176,37 @@ TEST_P(IndexConformance, ForgetRemovesUnlessTheChunkHasMoved) {
 }
 
 TEST_P(IndexConformance, EpochNeverFalls) {
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3).value(), 0u);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3).value(), 3u);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2).status().code(),
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3, 0).value(), 0u);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3, 0).value(), 3u);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, UINT64_MAX).status().code(),
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, UINT64_MAX, 0).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 9).value(), 3u);
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 9, 0).value(), 3u);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 9u);
+}
+
+TEST_P(IndexConformance, AnEpochThatIsNotReachedIsNotRaised) {
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 0).ok());
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 3u);
+  EXPECT_EQ(index_->Stats(kRepository)->epoch, 3u);
+  EXPECT_TRUE(CommitOne(*index_, 3, EntryOf(1, "a")).ok());
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 3).value(), 3u);
+  // What was raised by a call whose answer was lost.
+  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 5u);
+  EXPECT_EQ(index_->Stats(kRepository)->epoch, 5u);
+}
+
+TEST_P(IndexConformance, ForgetSaysTheEpochAtWhichItLooked) {
+  EXPECT_EQ(index_->Forget(kRepository, {})->epoch, 0u);
+  ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 4, 0).ok());
+  EXPECT_EQ(index_->Forget(kRepository, {})->epoch, 4u);
 }
 
 TEST_P(IndexConformance, CommitBehindTheEpochIsRefusedAndWritesNothing) {
   ASSERT_TRUE(CommitOne(*index_, 4, EntryOf(1, "old")).ok());
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 5).ok());
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 5, 0).ok());
   const std::vector<IndexEntry> late = {EntryOf(1, "late"), EntryOf(2, "late")};
   for (const bool replace : {false, true}) {
     const absl::Status status = index_->Commit(kRepository, 4, late, replace);
@@ -249,7 +267,7 @@ TEST_P(IndexConformance, RepositoriesNeverMeet) {
   for (std::size_t index = 0; index < repositories.size(); ++index) {
     EXPECT_EQ(LookupOne(*index_, 1, digest, repositories[index]).verdict, Verdict::kNew);
     ASSERT_TRUE(CommitOne(*index_, 1, entry_of(index), false, repositories[index]).ok());
-    ASSERT_TRUE(index_->AdvanceEpoch(repositories[index], index + 1).ok());
+    ASSERT_TRUE(index_->AdvanceEpoch(repositories[index], index + 1, 0).ok());
   }
   for (std::size_t index = 0; index < repositories.size(); ++index) {
     const RepositoryId& repository = repositories[index];
@@ -277,7 +295,7 @@ TEST_P(IndexConformance, RefusesWhatIsOutOfItsLimits) {
     EXPECT_EQ(index_->Lookup(repository, 1, digests, results).code(), invalid) << name;
     EXPECT_EQ(index_->Commit(repository, 1, {}, false).code(), invalid) << name;
     EXPECT_EQ(index_->Forget(repository, {}).status().code(), invalid) << name;
-    EXPECT_EQ(index_->AdvanceEpoch(repository, 1).status().code(), invalid) << name;
+    EXPECT_EQ(index_->AdvanceEpoch(repository, 1, 0).status().code(), invalid) << name;
     EXPECT_EQ(index_->Scan(repository, std::nullopt, 1).status().code(), invalid) << name;
     EXPECT_EQ(index_->Stats(repository).status().code(), invalid) << name;
   }
@@ -360,14 +378,19 @@ class Life {
       if (random_.OneIn(3)) entry.locator.clear();
       expected += model_.Forget(repository, entry) ? 1 : 0;
     }
-    ASSERT_EQ(index_->Forget(repository, entries).value(), expected);
+    const auto actual = index_->Forget(repository, entries);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    ASSERT_EQ(actual->forgotten_count, expected);
+    ASSERT_EQ(actual->epoch, model_.Epoch(repository));
   }
 
   void Advance(const RepositoryId& repository) {
     const std::uint64_t epoch = RandomEpoch();
     epoch_ = std::max(epoch_, epoch);
-    const std::optional<std::uint64_t> expected = model_.AdvanceEpoch(repository, epoch);
-    const auto actual = index_->AdvanceEpoch(repository, epoch);
+    const std::uint64_t min_before = random_.OneIn(3) ? RandomEpoch() : 0;
+    const std::optional<std::uint64_t> expected =
+        model_.AdvanceEpoch(repository, epoch, min_before);
+    const auto actual = index_->AdvanceEpoch(repository, epoch, min_before);
     ASSERT_EQ(actual.ok(), expected.has_value());
     if (expected) {
       ASSERT_EQ(*actual, *expected);
@@ -466,7 +489,7 @@ TEST_P(IndexConformance, ForgottenBeforeTheEpochIsNeverDuplicateInIt) {
     current.store(epoch);
     EXPECT_EQ(LookupOne(*index_, epoch, entry.digest).verdict, Verdict::kDuplicate);
     EXPECT_EQ(ForgetOne(*index_, entry), 1u);
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch + 1).ok());
+    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch + 1, 0).ok());
   }
   done.store(true);
   for (std::thread& reader : readers) reader.join();
@@ -500,7 +523,7 @@ TEST_P(IndexConformance, NoCommitOfAnEarlierSessionPassesTheFence) {
   for (std::uint64_t epoch = 2; epoch < 2 + kRounds; ++epoch) {
     const std::uint64_t awaited = accepted_count.load() + kThreads * 5;
     while (accepted_count.load() < awaited) std::this_thread::yield();
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch).ok());
+    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch, 0).ok());
     const std::uint64_t at_fence = index_->Stats(kRepository)->entry_count;
     // All writers try, and are refused, before they are told of the new epoch.
     const std::uint64_t tried = next_number.load() + 2 * kThreads * 5;
@@ -534,7 +557,7 @@ TEST_P(IndexConformance, ConcurrentCommitAndForgetKeepTheCount) {
   for (std::thread& thread : threads) thread.join();
   const std::vector<IndexEntry> left = ScanAll(*index_, kRepository, 1000);
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, left.size());
-  EXPECT_EQ(index_->Forget(kRepository, left).value(), left.size());
+  EXPECT_EQ(index_->Forget(kRepository, left)->forgotten_count, left.size());
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
 }
 

@@ -43,8 +43,10 @@ bool IndexModel::Forget(const RepositoryId& repository, const IndexEntry& entry)
 }
 
 std::optional<std::uint64_t> IndexModel::AdvanceEpoch(const RepositoryId& repository,
-                                                      std::uint64_t epoch) {
+                                                      std::uint64_t epoch,
+                                                      std::uint64_t min_before) {
   const std::uint64_t before = Epoch(repository);
+  if (before < min_before) return before;
   if (epoch < before) return std::nullopt;
   epochs_[KeyOf(repository)] = epoch;
   return before;

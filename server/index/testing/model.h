@@ -23,7 +23,8 @@ class IndexModel {
   // Whether it was there and is now gone.
   bool Forget(const RepositoryId& repository, const IndexEntry& entry);
   // The epoch before; nothing if `epoch` lies behind it.
-  std::optional<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch);
+  std::optional<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                            std::uint64_t min_before);
   std::vector<IndexEntry> All(const RepositoryId& repository) const;
   std::uint64_t Epoch(const RepositoryId& repository) const;
 

@@ -19,31 +19,42 @@ constexpr std::uint64_t kContentCount = 16;
 constexpr std::size_t kMaxSnapshots = 3;
 constexpr int kSwiftSteps = 8;
 constexpr int kMaxBackUpSteps = 1000;
+constexpr std::uint64_t kCallsPerLostAnswer = 20;
 
 }  // namespace
 
 absl::StatusOr<std::uint64_t> SimIndex::ReadEpoch() { return state.epoch; }
 
-absl::StatusOr<std::uint64_t> SimIndex::AdvanceEpoch(std::uint64_t epoch) {
-  world_.Interleave();
-  if (epoch < state.epoch) return absl::FailedPreconditionError("the epoch lies behind");
-  return std::exchange(state.epoch, epoch);
+absl::Status SimIndex::Answer() {
+  lost_answer = may_lose_answers && world_.random.OneIn(kCallsPerLostAnswer);
+  return lost_answer ? absl::UnavailableError("the answer is lost") : absl::OkStatus();
 }
 
-absl::StatusOr<std::uint64_t> SimIndex::Forget(std::uint64_t /*epoch*/,
-                                               std::span<const StoredChunk> chunks) {
-  std::uint64_t count = 0;
+absl::StatusOr<std::uint64_t> SimIndex::AdvanceEpoch(std::uint64_t epoch,
+                                                     std::uint64_t min_before) {
+  world_.Interleave();
+  if (epoch < state.epoch) return absl::FailedPreconditionError("the epoch lies behind");
+  const std::uint64_t before = state.epoch;
+  if (before >= min_before) state.epoch = epoch;
+  KERF_RETURN_IF_ERROR(Answer());
+  return before;
+}
+
+absl::StatusOr<ForgottenChunks> SimIndex::Forget(std::span<const StoredChunk> chunks) {
+  ForgottenChunks forgotten{0, state.epoch};
   // What a replica has that is behind by this call.
   if (world_.random.OneIn(2)) world_.KeepBackup();
   for (const StoredChunk& chunk : chunks) {
     world_.Interleave();
+    forgotten.epoch = std::min(forgotten.epoch, state.epoch);
     const auto found = state.entries.find(chunk.digest);
     if (found == state.entries.end()) continue;
     if (!chunk.locator.empty() && found->second.locator != chunk.locator) continue;
     state.entries.erase(found);
-    ++count;
+    ++forgotten.count;
   }
-  return count;
+  KERF_RETURN_IF_ERROR(Answer());
+  return forgotten;
 }
 
 absl::Status SimIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) {
@@ -53,7 +64,7 @@ absl::Status SimIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> 
       return absl::FailedPreconditionError("the epoch lies behind");
     }
   }
-  return absl::OkStatus();
+  return Answer();
 }
 
 SimVerdict SimIndex::Lookup(std::uint64_t session_epoch, const Digest& digest) const {
@@ -308,10 +319,12 @@ absl::Status SimWorld::Collect(bool may_crash) {
     return crashed ? absl::CancelledError("crash") : absl::OkStatus();
   };
   ++collection_count;
+  index.may_lose_answers = may_crash;
+  index.lost_answer = false;
   const absl::StatusOr<CollectionReport> report = CollectGarbage(test.store(), index, options);
   const absl::Status& status = report.status();
   if (report.ok()) merged_pack_count += report->merged_pack_count;
-  if (crashed) {
+  if (crashed || (index.lost_answer && absl::IsUnavailable(status))) {
     ++crashed_collection_count;
   } else if (!status.ok() && !absl::IsAborted(status)) {
     return Annotate(status, "collection");

@@ -36,9 +36,9 @@ class SimIndex final : public CollectionIndex {
   explicit SimIndex(SimWorld& world) : world_(world) {}
 
   absl::StatusOr<std::uint64_t> ReadEpoch() override;
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch) override;
-  absl::StatusOr<std::uint64_t> Forget(std::uint64_t epoch,
-                                       std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
+                                             std::uint64_t min_before) override;
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
 
   SimVerdict Lookup(std::uint64_t session_epoch, const Digest& digest) const;
@@ -47,8 +47,13 @@ class SimIndex final : public CollectionIndex {
                  bool replace);
 
   State state;
+  // From now on an answer may be lost: what was asked is done, and the asker sees Unavailable.
+  bool may_lose_answers = false;
+  bool lost_answer = false;
 
  private:
+  absl::Status Answer();
+
   SimWorld& world_;
 };
 
