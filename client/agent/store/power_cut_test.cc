@@ -27,8 +27,6 @@ constexpr int kWorldCount = 4;
 constexpr int kStepsBefore = 30;
 constexpr int kStepsAfter = 2;
 constexpr int kCutsPerWorld = 60;
-// Worlds in which something was wrong once.
-constexpr std::uint64_t kFoundSeeds[] = {6562081108467163770u};
 
 // KERF_POWER_CUT_WORLDS says how many worlds (4) of 60 cuts each.
 int WorldCount() {
@@ -208,12 +206,6 @@ TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
       static_cast<std::size_t>(totals.merged));
   EXPECT_GT(totals.confirmed, 0u);
   EXPECT_GT(totals.collections, 0);
-}
-
-TEST(PowerCutTest, WorldsThatWereWrongOnce) {
-  Totals totals;
-  for (const std::uint64_t seed : kFoundSeeds) CutOneWorld(seed, totals);
-  EXPECT_GT(totals.cuts, 0u);
 }
 
 }  // namespace
