@@ -16,20 +16,82 @@ struct Masks {
   Word loose;
 };
 
-// Goes on with `hash` over bytes[from, to) and returns the first position whose hash has no bit of
-// `mask`, or `to`. One test a byte and a chain of one shift-and-add: about a cycle a byte, which
-// stepping by two or four bytes did not beat (kernels/bench).
 template <typename Word>
-std::size_t Scan(const Word* gear, const std::uint8_t* bytes, std::size_t from, std::size_t to,
-                 Word mask, Word& hash) {
+Word Roll(const Word* gear, Word hash, std::uint8_t byte) {
+  return static_cast<Word>(hash << 1) + gear[byte];
+}
+
+// Goes on with `hash` over bytes[from, to) and returns the first position whose hash has no bit of
+// `mask`, or `to`.
+template <typename Word>
+std::size_t ScanOne(const Word* gear, const std::uint8_t* bytes, std::size_t from, std::size_t to,
+                    Word mask, Word& hash) {
   Word rolled = hash;
   std::size_t index = from;
   for (; index < to; ++index) {
-    rolled = static_cast<Word>(rolled << 1) + gear[bytes[index]];
+    rolled = Roll(gear, rolled, bytes[index]);
     if ((rolled & mask) == 0) break;
   }
   hash = rolled;
   return index;
+}
+
+// What is scanned by three hashes at once: each of them waits for itself at every byte.
+constexpr std::size_t kSegmentBytes = 384;
+constexpr std::size_t kBlockBytes = 3 * kSegmentBytes;
+constexpr std::size_t kCacheLineBytes = 64;
+// The processor's own prefetching ends with each page.
+constexpr std::size_t kPrefetchBytes = 4096;
+
+// As ScanOne. A hash sees as many bytes as it has bits: the second and the third begin so far in
+// front of their segments.
+template <typename Word>
+std::size_t Scan(const Word* gear, const std::uint8_t* bytes, std::size_t from, std::size_t to,
+                 Word mask, Word& hash) {
+  constexpr std::size_t kWindowBytes = 8 * sizeof(Word);
+  static_assert(kWindowBytes <= kSegmentBytes && kSegmentBytes % 2 == 0);
+  const auto hash_before = [=](const std::uint8_t* end) {
+    Word before = 0;
+    for (const std::uint8_t* byte = end - kWindowBytes; byte != end; ++byte) {
+      before = Roll(gear, before, *byte);
+    }
+    return before;
+  };
+  std::size_t start = from;
+  for (; start + kBlockBytes <= to; start += kBlockBytes) {
+    const std::uint8_t* const block = bytes + start;
+    for (std::size_t line = 0; line < kBlockBytes; line += kCacheLineBytes) {
+      __builtin_prefetch(block + kPrefetchBytes + line);
+    }
+    Word hash_0 = hash;
+    Word hash_1 = hash_before(block + kSegmentBytes);
+    Word hash_2 = hash_before(block + 2 * kSegmentBytes);
+    const auto roll_finds = [&](std::size_t index) {
+      hash_0 = Roll(gear, hash_0, block[index]);
+      hash_1 = Roll(gear, hash_1, block[kSegmentBytes + index]);
+      hash_2 = Roll(gear, hash_2, block[2 * kSegmentBytes + index]);
+      return (hash_0 & mask) == 0 || (hash_1 & mask) == 0 || (hash_2 & mask) == 0;
+    };
+    std::size_t index = 0;
+    for (; index < kSegmentBytes; index += 2) {
+      if (roll_finds(index)) [[unlikely]]
+        break;
+      if (roll_finds(index + 1)) [[unlikely]] {
+        ++index;
+        break;
+      }
+    }
+    hash = hash_2;
+    if (index == kSegmentBytes) continue;
+    // What the segments in front of the find have left comes first.
+    if ((hash_0 & mask) == 0) return start + index;
+    std::size_t cut = ScanOne(gear, block, index + 1, kSegmentBytes, mask, hash_0);
+    if (cut != kSegmentBytes) return start + cut;
+    if ((hash_1 & mask) == 0) return start + kSegmentBytes + index;
+    cut = ScanOne(gear, block, kSegmentBytes + index + 1, 2 * kSegmentBytes, mask, hash_1);
+    return start + (cut != 2 * kSegmentBytes ? cut : 2 * kSegmentBytes + index);
+  }
+  return ScanOne(gear, bytes, start, to, mask, hash);
 }
 
 // FastCDC with tables, masks and the parity rule of its variant: what kernels/reference says, with
