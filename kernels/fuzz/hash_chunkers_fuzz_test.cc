@@ -23,7 +23,7 @@ std::string ProfileText(std::span<const std::uint8_t> header) {
   const std::uint32_t min = kMinBytes + header[2] % 193u;
   const std::uint32_t max = avg + header[3] * 16u + (header[4] & 7u);
   const std::string sizes = Cat("min=", min, ",avg=", avg, ",max=", max);
-  switch (header[0] % 6) {
+  switch (header[0] % 7) {
     case 0:
       return Cat("gear:", sizes);
     case 1:
@@ -35,8 +35,15 @@ std::string ProfileText(std::span<const std::uint8_t> header) {
                  ",max=", 2 * kMinCrcMinBytes + header[3] * 64u);
     case 4:
       return Cat("rabin:", sizes);
-    default:
+    case 5:
       return Cat("tttd:", sizes);
+    default: {
+      // All even, and masks of ten bits at least.
+      const std::uint32_t level = header[5] % 4u;
+      const std::uint32_t even_avg = 1024u << (level + header[1] % 4u);
+      return Cat("fastcdc2020:min=", min & ~1u, ",avg=", even_avg,
+                 ",max=", even_avg + header[3] * 16u + (header[4] & 6u), ",level=", level);
+    }
   }
 }
 

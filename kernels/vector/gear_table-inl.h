@@ -137,21 +137,59 @@ class AffineTable {
 // would be 16 lookups of a nibble a plane, and the scalar form is faster.
 #if HWY_TARGET == HWY_AVX3_DL
 
-// The bytes of the words: plane by plane, each of 256.
-using WordTablePlanes = std::array<std::array<std::uint8_t, 256>, 4>;
+// How many bytes of its words matter: no mask of fastcdc2020 has bits above the 48th.
+template <typename Lane>
+inline constexpr std::size_t kTablePlanes = sizeof(Lane) == 8 ? 6 : sizeof(Lane);
 
+// The bytes of the words: plane by plane, each of 256.
+template <typename Lane>
+using WordTablePlanes = std::array<std::array<std::uint8_t, 256>, kTablePlanes<Lane>>;
+
+template <typename Lane>
+inline WordTablePlanes<Lane> MakeWordTablePlanes(std::span<const Lane, 256> words) {
+  WordTablePlanes<Lane> planes;
+  for (std::size_t plane = 0; plane < planes.size(); ++plane) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      planes[plane][byte] = static_cast<std::uint8_t>(words[byte] >> (8 * plane));
+    }
+  }
+  return planes;
+}
+
+template <typename LaneType>
 class WordTable {
  public:
-  using Lane = std::uint32_t;
+  using Lane = LaneType;
 
-  HWY_INLINE explicit WordTable(const WordTablePlanes& planes) : planes_(planes) {}
+  HWY_INLINE explicit WordTable(const WordTablePlanes<Lane>& planes) : planes_(planes) {}
 
-  HWY_INLINE ByStrip<Lane> Values(HashBytes bytes) const {
+  // Bytes of values, as many planes as the table has.
+  struct Planes {
+    HashBytes at_0, at_1, at_2, at_3, at_4, at_5;
+  };
+  HWY_INLINE Planes Lookup(HashBytes bytes) const {
     // The other seven bits are the index of a permute.
     const __mmask64 upper_half = _mm512_movepi8_mask(bytes.raw);
-    return Unite(Plane<0>(bytes, upper_half), Plane<1>(bytes, upper_half),
-                 Plane<2>(bytes, upper_half), Plane<3>(bytes, upper_half));
+    Planes planes{Plane<0>(bytes, upper_half),
+                  Plane<1>(bytes, upper_half),
+                  Plane<2>(bytes, upper_half),
+                  Plane<3>(bytes, upper_half),
+                  bytes,
+                  bytes};
+    if constexpr (kTablePlanes<Lane> == 6) {
+      planes.at_4 = Plane<4>(bytes, upper_half);
+      planes.at_5 = Plane<5>(bytes, upper_half);
+    }
+    return planes;
   }
+  static HWY_INLINE ByStrip<Lane> ValuesOf(const Planes& planes) {
+    if constexpr (kTablePlanes<Lane> == 6) {
+      return Unite(planes.at_0, planes.at_1, planes.at_2, planes.at_3, planes.at_4, planes.at_5);
+    } else {
+      return Unite(planes.at_0, planes.at_1, planes.at_2, planes.at_3);
+    }
+  }
+  HWY_INLINE ByStrip<Lane> Values(HashBytes bytes) const { return ValuesOf(Lookup(bytes)); }
 
  private:
   template <std::size_t kPlane>
@@ -164,7 +202,7 @@ class WordTable {
     return HashBytes{_mm512_mask_blend_epi8(upper_half, lower, upper)};
   }
 
-  const WordTablePlanes& planes_;
+  const WordTablePlanes<Lane>& planes_;
 };
 #endif  // HWY_TARGET == HWY_AVX3_DL
 

@@ -9,6 +9,7 @@
 
 // Highway always compiles its target without vectors too; for that kernels/scalar is better.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
+#include "kernels/vector/fastcdc-inl.h"
 #include "kernels/vector/gear-inl.h"
 #include "kernels/vector/mark-inl.h"
 #include "kernels/vector/maxcdc-inl.h"
@@ -24,7 +25,8 @@ std::unique_ptr<Chunker> MakeHashChunker(const Profile& profile) {
       return std::make_unique<MaxCdcChunker>(profile);
 #if HWY_TARGET == HWY_AVX3_DL
     case Algorithm::kFastCdc:
-      return std::make_unique<FastCdcChunker>(profile);
+    case Algorithm::kFastCdc2020:
+      return MakeFastCdcChunker(profile);
 #endif
     default:
       return nullptr;

@@ -5,7 +5,8 @@
 
 namespace kerf {
 
-// As ByteChunkerMaker: gear and maxcdc for every target, fastcdc where its table fits registers.
+// As ByteChunkerMaker: gear and maxcdc for every target, fastcdc and fastcdc2020 where their tables
+// fit registers.
 MakeVectorChunker HashChunkerMaker(long long target);
 
 // Markers of two-stage chunking for gear and fastcdc, in the same way.

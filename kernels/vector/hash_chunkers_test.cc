@@ -97,20 +97,23 @@ TEST_P(HashChunkers, ManyInputs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Profiles, HashChunkers,
-    ::testing::Values("gear-8k", "gear:min=64,avg=256,max=256", "gear:min=64,avg=256,max=257",
-                      "gear:min=65,avg=256,max=999", "gear:min=127,avg=512,max=2000",
-                      "gear:min=100,avg=65536,max=65536", "maxcdc-8k", "maxcdc:min=64,max=64",
-                      "maxcdc:min=64,max=65", "maxcdc:min=65,max=200", "maxcdc:min=95,max=96",
-                      "maxcdc:min=97,max=700", "maxcdc:min=300,max=1323", "fastcdc-8k",
-                      "fastcdc:min=64,avg=256,max=256,level=0",
-                      "fastcdc:min=65,avg=256,max=257,level=3",
-                      "fastcdc:min=200,avg=512,max=2001,level=1",
-                      "fastcdc:min=512,avg=512,max=999,level=2", "crc-8k",
-                      "crc:min=256,bits=6,max=256", "crc:min=257,bits=16,max=65536",
-                      "crc:min=1000,bits=22,max=20000", "rabin-8k", "rabin:min=64,avg=256,max=256",
-                      "rabin:min=65,avg=1024,max=4097", "rabin:min=100,avg=65536,max=65536",
-                      "tttd-8k", "tttd:min=64,avg=256,max=300", "tttd:min=99,avg=2048,max=5000",
-                      "tttd:min=100,avg=65536,max=65536"));
+    ::testing::Values(
+        "gear-8k", "gear:min=64,avg=256,max=256", "gear:min=64,avg=256,max=257",
+        "gear:min=65,avg=256,max=999", "gear:min=127,avg=512,max=2000",
+        "gear:min=100,avg=65536,max=65536", "maxcdc-8k", "maxcdc:min=64,max=64",
+        "maxcdc:min=64,max=65", "maxcdc:min=65,max=200", "maxcdc:min=95,max=96",
+        "maxcdc:min=97,max=700", "maxcdc:min=300,max=1323", "fastcdc-8k",
+        "fastcdc:min=64,avg=256,max=256,level=0", "fastcdc:min=65,avg=256,max=257,level=3",
+        "fastcdc:min=200,avg=512,max=2001,level=1", "fastcdc:min=512,avg=512,max=999,level=2",
+        "fastcdc2020-8k", "fastcdc2020:min=64,avg=1024,max=1024,level=0",
+        "fastcdc2020:min=66,avg=1024,max=4094,level=0",
+        "fastcdc2020:min=1000,avg=2048,max=2100,level=1",
+        "fastcdc2020:min=64,avg=8192,max=50000,level=3",
+        "fastcdc2020:min=1024,avg=1024,max=60002,level=0", "crc-8k", "crc:min=256,bits=6,max=256",
+        "crc:min=257,bits=16,max=65536", "crc:min=1000,bits=22,max=20000", "rabin-8k",
+        "rabin:min=64,avg=256,max=256", "rabin:min=65,avg=1024,max=4097",
+        "rabin:min=100,avg=65536,max=65536", "tttd-8k", "tttd:min=64,avg=256,max=300",
+        "tttd:min=99,avg=2048,max=5000", "tttd:min=100,avg=65536,max=65536"));
 
 }  // namespace
 }  // namespace kerf

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/twostage/mark.h"
+#include "kernels/vector/fastcdc-inl.h"
 #include "kernels/vector/gear-inl.h"
 
 KERF_BEFORE_HASHES();
@@ -93,20 +94,22 @@ class GearMarker final : public Marker {
 class FastCdcMarker final : public Marker {
  public:
   explicit FastCdcMarker(const GearRule& rule)
-      : planes_(MakeWordTablePlanes()), strict_(rule.strict_mask), loose_(rule.loose_mask) {}
+      : planes_(MakeWordTablePlanes(FastCdcGear())),
+        strict_(rule.strict_mask),
+        loose_(rule.loose_mask) {}
 
   void Mark(std::span<const std::uint8_t> bytes, std::size_t from, std::size_t to,
             const MarkWords& marks) const override {
-    const WordTable table(planes_);
-    const Masks strict(strict_);
-    const Masks loose(loose_);
+    const WordTable<std::uint32_t> table(planes_);
+    const NoBits<std::uint32_t> strict(strict_);
+    const NoBits<std::uint32_t> loose(loose_);
     MarkWriter writer(strict, loose, marks, from);
     ForEachVector(table, bytes, from, to, writer);
     ClearBehind(to, marks);
   }
 
  private:
-  WordTablePlanes planes_;
+  WordTablePlanes<std::uint32_t> planes_;
   std::uint32_t strict_;
   std::uint32_t loose_;
 };

@@ -62,6 +62,10 @@ template <>
 struct ByStrip<std::uint32_t> {
   LaneVector<std::uint32_t> at_0, at_1, at_2, at_3;
 };
+template <>
+struct ByStrip<std::uint64_t> {
+  LaneVector<std::uint64_t> at_0, at_1, at_2, at_3, at_4, at_5, at_6, at_7;
+};
 
 // The sums over 1, 2, 4 and 8 strips of the vector before. Zero at the start: as if all bytes
 // before had the value 0, which is how a hash begins that has seen none.
@@ -84,10 +88,10 @@ struct Carry {
 template <std::size_t kLanes, typename V>
 HWY_INLINE V ShiftIn(V vector, V before) {
   constexpr std::size_t kBytes = kLanes * sizeof(hn::TFromV<V>);
-  static_assert(kBytes <= 16);
   const hn::DFromV<V> tag;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   static_cast<void>(tag);
+  static_assert(kBytes % 4 == 0 || kBytes < 16);
   if constexpr (kBytes % 4 == 0) {
     return V{_mm512_alignr_epi32(vector.raw, before.raw, 16 - kBytes / 4)};
   } else {
@@ -95,6 +99,7 @@ HWY_INLINE V ShiftIn(V vector, V before) {
     return V{_mm512_alignr_epi8(vector.raw, blocks, 16 - kBytes)};
   }
 #elif HWY_TARGET == HWY_AVX2
+  static_assert(kBytes <= 16);
   const V blocks{_mm256_permute2x128_si256(before.raw, vector.raw, 0x21)};
   if constexpr (kBytes == 16) {
     return blocks;
@@ -102,7 +107,7 @@ HWY_INLINE V ShiftIn(V vector, V before) {
     return hn::CombineShiftRightBytes<16 - kBytes>(tag, vector, blocks);
   }
 #else
-  static_assert(kHashVectorBytes == 16);
+  static_assert(kHashVectorBytes == 16 && kBytes <= 16);
   if constexpr (kBytes == 16) {
     return before;
   } else {
@@ -118,8 +123,12 @@ HWY_INLINE HashBytes GroupStrips(HashBytes bytes) {
                                                         1, 3, 5, 7, 9, 11, 13, 15};
   alignas(16) static constexpr std::uint8_t kBy4[16] = {0, 4, 8,  12, 1, 5, 9,  13,
                                                         2, 6, 10, 14, 3, 7, 11, 15};
-  const HashByteTag tag;
-  return hn::TableLookupBytes(bytes, hn::LoadDup128(tag, sizeof(Lane) == 2 ? kBy2 : kBy4));
+  alignas(16) static constexpr std::uint8_t kBy8[16] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                        4, 12, 5, 13, 6, 14, 7, 15};
+  constexpr const std::uint8_t* kOrder = kStripBytes<Lane> == 2   ? kBy2
+                                         : kStripBytes<Lane> == 4 ? kBy4
+                                                                  : kBy8;
+  return hn::TableLookupBytes(bytes, hn::LoadDup128(HashByteTag(), kOrder));
 }
 
 // Values of the table, from the planes of their bytes, least first.
@@ -134,6 +143,22 @@ HWY_INLINE ByStrip<std::uint32_t> Unite(HashBytes plane_0, HashBytes plane_1, Ha
   const ByStrip<std::uint16_t> high = Unite(plane_2, plane_3);
   return {hn::ZipLower(tag, low.at_0, high.at_0), hn::ZipUpper(tag, low.at_0, high.at_0),
           hn::ZipLower(tag, low.at_1, high.at_1), hn::ZipUpper(tag, low.at_1, high.at_1)};
+}
+// Of values whose bytes above these do not matter.
+HWY_INLINE ByStrip<std::uint64_t> Unite(HashBytes plane_0, HashBytes plane_1, HashBytes plane_2,
+                                        HashBytes plane_3, HashBytes plane_4, HashBytes plane_5) {
+  const LaneTag<std::uint32_t> half_tag;
+  const LaneTag<std::uint64_t> tag;
+  const ByStrip<std::uint32_t> low = Unite(plane_0, plane_1, plane_2, plane_3);
+  const ByStrip<std::uint16_t> words = Unite(plane_4, plane_5);
+  const auto high_0 = hn::ZipLower(half_tag, words.at_0, words.at_0);
+  const auto high_1 = hn::ZipUpper(half_tag, words.at_0, words.at_0);
+  const auto high_2 = hn::ZipLower(half_tag, words.at_1, words.at_1);
+  const auto high_3 = hn::ZipUpper(half_tag, words.at_1, words.at_1);
+  return {hn::ZipLower(tag, low.at_0, high_0), hn::ZipUpper(tag, low.at_0, high_0),
+          hn::ZipLower(tag, low.at_1, high_1), hn::ZipUpper(tag, low.at_1, high_1),
+          hn::ZipLower(tag, low.at_2, high_2), hn::ZipUpper(tag, low.at_2, high_2),
+          hn::ZipLower(tag, low.at_3, high_3), hn::ZipUpper(tag, low.at_3, high_3)};
 }
 
 // One byte further: 2 hash + value.
@@ -176,6 +201,26 @@ HWY_INLINE ByStrip<std::uint32_t> HashValues(const ByStrip<std::uint32_t>& value
   const auto second = hn::Add(hn::ShiftLeft<2>(before), half);
   return {Roll(before, values.at_0), second, Roll(second, values.at_2), last};
 }
+#if HWY_TARGET == HWY_AVX3_DL
+HWY_INLINE ByStrip<std::uint64_t> HashValues(const ByStrip<std::uint64_t>& values,
+                                             Carry<std::uint64_t>& carry) {
+  // Of the first two, four and six bytes of each strip, and of its third and fourth and so on.
+  const auto sum_01 = Roll(values.at_0, values.at_1);
+  const auto sum_23 = Roll(values.at_2, values.at_3);
+  const auto sum_45 = Roll(values.at_4, values.at_5);
+  const auto sum_67 = Roll(values.at_6, values.at_7);
+  const auto sum_03 = hn::Add(hn::ShiftLeft<2>(sum_01), sum_23);
+  const auto sum_47 = hn::Add(hn::ShiftLeft<2>(sum_45), sum_67);
+  const auto last = HashStrips<std::uint64_t>(hn::Add(hn::ShiftLeft<4>(sum_03), sum_47), carry);
+  const auto before = ShiftIn<1>(last, carry.strips_8);
+  carry.strips_8 = last;
+  const auto at_1 = hn::Add(hn::ShiftLeft<2>(before), sum_01);
+  const auto at_3 = hn::Add(hn::ShiftLeft<4>(before), sum_03);
+  const auto at_5 = hn::Add(hn::ShiftLeft<2>(at_3), sum_45);
+  return {Roll(before, values.at_0), at_1, Roll(at_1, values.at_2), at_3,
+          Roll(at_3, values.at_4),   at_5, Roll(at_5, values.at_6), last};
+}
+#endif
 
 #if HWY_TARGET == HWY_AVX3_DL
 // An 8 by 8 matrix over GF(2) for every byte, the operand of GF2P8AFFINEQB.
