@@ -17,6 +17,7 @@ namespace kerf::e2e {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -449,7 +450,7 @@ TEST_F(Cli, ChunkCutsLocally) {
   std::string text;
   for (int i = 0; i < 60'000; ++i) text += Cat(i * i, ",");
   WriteText(world_ / "file", text);
-  const JsonRun run = world_.KerfJson({"chunk", "file", "--profile", "fastcdc2020-8k"});
+  const JsonRun run = world_.KerfJson({"chunk", "file", "--profile", "mincdc-8k"});
   EXPECT_EQ(run.exit_code, kOk);
   std::uint64_t offset = 0;
   for (const nlohmann::json& chunk : run.Of("chunk")) {
@@ -464,7 +465,11 @@ TEST_F(Cli, ChunkCutsLocally) {
   const std::string by_name = world_.Kerf({"chunk", "file"}).out;
   EXPECT_EQ(world_.Kerf({"chunk", "-"}, text).out, by_name);
   EXPECT_EQ(world_.Kerf({"chunk", "file", "--backend", "plain"}).out, by_name);
-  EXPECT_EQ(world_.Kerf({"chunk", "file", "--backend", "scalar"}).out, by_name);
+  const auto of_backend = [&](const std::string& backend) {
+    return world_.Kerf({"chunk", "file", "--profile", "fastcdc2020-8k", "--backend", backend}).out;
+  };
+  EXPECT_THAT(of_backend("plain"), Not(AnyOf(by_name, IsEmpty())));
+  EXPECT_EQ(of_backend("scalar"), of_backend("plain"));
   EXPECT_EQ(std::count(by_name.begin(), by_name.end(), '\n'),
             static_cast<std::ptrdiff_t>(run.messages.size()));
 

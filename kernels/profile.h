@@ -112,8 +112,8 @@ struct NamedProfile {
   std::string_view parameters;
 };
 
-// The profile that an agent uses for a new store unless it is told otherwise.
-inline constexpr std::string_view kDefaultProfileName = "fastcdc2020-8k";
+// The profile that an agent uses for a new store unless it is told otherwise (docs/adr/0007).
+inline constexpr std::string_view kDefaultProfileName = "mincdc-8k";
 
 // All named profiles. A name never changes its meaning.
 std::span<const NamedProfile> NamedProfiles();

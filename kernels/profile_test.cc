@@ -29,8 +29,8 @@ TEST(Profile, NamedProfilesAreCanonical) {
 
 // A name never changes its meaning: these lines are only ever added to.
 TEST(Profile, NamesKeepTheirMeaning) {
-  const Profile profile = *ParseProfile(kDefaultProfileName);
-  EXPECT_EQ(profile, (Profile{Algorithm::kFastCdc2020, 2048, 8192, 32768, 1}));
+  EXPECT_EQ(*ParseProfile("fastcdc2020-8k"),
+            (Profile{Algorithm::kFastCdc2020, 2048, 8192, 32768, 1}));
   EXPECT_EQ(*ParseProfile("fastcdc2020-4k"),
             (Profile{Algorithm::kFastCdc2020, 1024, 4096, 16384, 1}));
   EXPECT_EQ(*ParseProfile("fastcdc2020-64k"),
@@ -42,6 +42,11 @@ TEST(Profile, NamesKeepTheirMeaning) {
   EXPECT_EQ(*ParseProfile("mincdc-8k"), *ParseProfile("mincdc:max=12288,min=4096"));
   EXPECT_EQ(*ParseProfile("gear-8k"), (Profile{Algorithm::kGear, 4096, 4096, 32768}));
   EXPECT_EQ(*ParseProfile("maxcdc-8k"), (Profile{Algorithm::kMaxCdc, 4096, 0, 12288}));
+}
+
+// docs/adr/0007.
+TEST(Profile, TheDefaultIsMinCdc) {
+  EXPECT_EQ(*ParseProfile(kDefaultProfileName), (Profile{Algorithm::kMinCdc, 4096, 0, 12288}));
 }
 
 TEST(Profile, EveryChunkIsBetweenMinAndMax) {
