@@ -79,6 +79,19 @@ TEST_P(HashChunkers, EveryAlignment) {
   }
 }
 
+// The bytes end where the cut is and just behind it: fastcdc2020 does not look at the last byte of
+// an odd size.
+TEST_P(HashChunkers, EndsAtACut) {
+  const std::vector<std::uint8_t> bytes = MakeInput("random", TestSeed() + 2, kCapacityBytes);
+  for (std::size_t start = 0; start < 16; ++start) {
+    const Bytes rest = Bytes(bytes).subspan(start * 700);
+    const std::size_t cut = ReferenceNextCut(profile_, rest);
+    for (std::size_t length = cut; length < cut + 3; ++length) {
+      ASSERT_NO_FATAL_FAILURE(Check(rest.first(length)));
+    }
+  }
+}
+
 // Random lengths of many kinds of data, so that cuts fall on every place of a vector.
 TEST_P(HashChunkers, ManyInputs) {
   Random random(TestSeed());
