@@ -25,8 +25,14 @@ class RamChunker final : public Chunker {
   std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
     const std::size_t size = std::min(bytes.size(), max_bytes_);
     if (size <= window_bytes_) return size;
-    const std::uint8_t maximum = StrongestByte<AtLeast>(bytes.data(), 0, window_bytes_);
-    return FindFirst<AtLeast>(bytes.data(), window_bytes_, size, maximum);
+    const ByteVector columns = StrongestColumns<AtLeast>(bytes.data(), 0, window_bytes_);
+    // The search for 255 need not wait for the maximum of the columns, nor, where most windows have
+    // one, for this test.
+    if (!hn::AllFalse(kBytes, hn::Eq(columns, hn::Set(kBytes, 255)))) {
+      return FindFirst<AtLeast>(bytes.data(), window_bytes_, size, 255);
+    }
+    return FindFirst<AtLeast>(bytes.data(), window_bytes_, size,
+                              StrongestLane<AtLeast>(kBytes, columns));
   }
 
   std::size_t max_chunk_bytes() const override { return max_bytes_; }

@@ -222,10 +222,11 @@ HWY_INLINE std::uint8_t StrongestLane(Tag tag, hn::Vec<Tag> vector) {
   }
 }
 
-// Extreme byte search: the strongest of bytes[from, to), at least a block. Four accumulators, so
-// that loads, not the chain of maxima, are the limit.
+// The strongest of some columns of bytes[from, to), at least a block. Four accumulators, so that
+// loads, not the chain of maxima, are the limit.
 template <typename Relation>
-HWY_INLINE std::uint8_t StrongestByte(const std::uint8_t* bytes, std::size_t from, std::size_t to) {
+HWY_INLINE ByteVector StrongestColumns(const std::uint8_t* bytes, std::size_t from,
+                                       std::size_t to) {
   // The last block may overlap the others: an extreme does not mind.
   ByteVector strongest_0 = StrongestOfBlock<Relation>(bytes + to - kBlockBytes);
   ByteVector strongest_1 = strongest_0;
@@ -246,9 +247,14 @@ HWY_INLINE std::uint8_t StrongestByte(const std::uint8_t* bytes, std::size_t fro
   for (; index + kBlockBytes <= to; index += kBlockBytes) {
     strongest_0 = Relation::Strongest(strongest_0, StrongestOfBlock<Relation>(bytes + index));
   }
-  return StrongestLane<Relation>(
-      kBytes, Relation::Strongest(Relation::Strongest(strongest_0, strongest_1),
-                                  Relation::Strongest(strongest_2, strongest_3)));
+  return Relation::Strongest(Relation::Strongest(strongest_0, strongest_1),
+                             Relation::Strongest(strongest_2, strongest_3));
+}
+
+// Extreme byte search: the strongest of bytes[from, to), at least a block.
+template <typename Relation>
+HWY_INLINE std::uint8_t StrongestByte(const std::uint8_t* bytes, std::size_t from, std::size_t to) {
+  return StrongestLane<Relation>(kBytes, StrongestColumns<Relation>(bytes, from, to));
 }
 
 }  // namespace kerf::HWY_NAMESPACE
