@@ -20,6 +20,7 @@
 #include "server/front/chunking_service.h"
 #include "server/front/index_service.h"
 #include "server/front/listen_address.h"
+#include "server/index/async_index.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
 
@@ -60,7 +61,8 @@ class GrpcServer final : public Server {
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
-        engine_{.index = index,
+        inline_index_(index),
+        engine_{.index = &inline_index_,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
                 .work_budget = &work_budget_,
@@ -108,6 +110,7 @@ class GrpcServer final : public Server {
   MemoryBudget input_budget_;
   BufferPool buffers_;
   StreamRegistry registry_;
+  InlineIndex inline_index_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;

@@ -66,6 +66,15 @@ bool Reservation::Set(std::size_t bytes) {
   return true;
 }
 
+void Reservation::Force(std::size_t bytes) {
+  if (bytes > bytes_) {
+    budget_->ForceReserve(bytes - bytes_);
+  } else {
+    budget_->Release(bytes_ - bytes);
+  }
+  bytes_ = bytes;
+}
+
 BufferPool::Buffer BufferPool::Take(std::size_t bytes) {
   if (bytes == buffer_bytes_) {
     const std::lock_guard lock(mutex_);

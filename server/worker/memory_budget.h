@@ -62,6 +62,8 @@ class Reservation {
 
   // Grows or shrinks it to `bytes`. False, and nothing changes, if the budget has no room.
   bool Set(std::size_t bytes);
+  // Grows or shrinks it to `bytes` whether the budget has room or not: for what is there already.
+  void Force(std::size_t bytes);
   std::size_t bytes() const { return bytes_; }
 
  private:

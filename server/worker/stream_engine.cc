@@ -29,8 +29,6 @@ constexpr std::size_t kStreamBytes = 16 * 1024;
 // Space of AnswerChunks, kept by the thread and not by each of thousands of streams.
 struct Scratch {
   std::vector<Bytes> bytes;
-  std::vector<Digest> digests;
-  std::vector<LookupResult> results;
   std::vector<ChunkAnswer> answers;
 };
 
@@ -40,6 +38,25 @@ Scratch& ThreadScratch() {
 }
 
 }  // namespace
+
+// What the index is asked. It owns all that the index reads and writes, for it may outlive the
+// stream. The strand's, except while the index has it.
+struct StreamEngine::IndexCall {
+  RepositoryId repository;
+  std::uint64_t session_epoch = 0;
+  std::vector<Digest> digests;
+  std::vector<LookupResult> results;
+  std::vector<IndexEntry> entries;
+  absl::Status status;
+
+  enum class Phase : std::uint8_t {
+    kAsked,
+    // The strand has gone to sleep: whoever answers wakes it.
+    kAwaited,
+    kAnswered,
+  };
+  std::atomic<Phase> phase{Phase::kAsked};
+};
 
 std::shared_ptr<StreamEngine> StreamEngine::Create(const EngineContext* context,
                                                    std::string session_id,
@@ -55,7 +72,8 @@ StreamEngine::StreamEngine(const EngineContext* context, std::string session_id,
       sink_(std::move(sink)),
       session_(std::make_unique<Session>(context->limits)),
       buffer_memory_(context->work_budget),
-      session_memory_(context->work_budget) {}
+      session_memory_(context->work_budget),
+      call_memory_(context->work_budget) {}
 
 StreamEngine::~StreamEngine() { context_->input_budget->Release(queued_bytes_.load()); }
 
@@ -124,8 +142,9 @@ void StreamEngine::Wake() {
 
 void StreamEngine::Run() {
   state_.store(State::kRunning);
+  const bool is_asleep = is_waiting() && call_->phase.load() != IndexCall::Phase::kAnswered;
   const bool again = Turn();
-  turn_count_.fetch_add(1, std::memory_order_relaxed);
+  if (!is_asleep) turn_count_.fetch_add(1, std::memory_order_relaxed);
   State expected = State::kRunning;
   if (!again && state_.compare_exchange_strong(expected, State::kIdle)) return;
   state_.store(State::kScheduled);
@@ -157,8 +176,9 @@ bool StreamEngine::Turn() {
 absl::Status StreamEngine::WorkThroughInput(bool* again) {
   std::size_t turn_bytes = 0;
   while (turn_bytes < kTurnBytes) {
+    KERF_RETURN_IF_ERROR(Continue());
     // When the client has read, the sink calls AnswersTaken.
-    if (IsOutputFull() || cancelled_.load()) return absl::OkStatus();
+    if (is_waiting() || IsOutputFull() || cancelled_.load()) return absl::OkStatus();
     if (message_ == nullptr) {
       Item item;
       if (!TakeItem(&item)) return OnDry();
@@ -283,9 +303,9 @@ absl::StatusOr<bool> StreamEngine::OnData() {
     const bool full = taken == 0 && !rest.empty();
     if (!full && cutter_->chunks().size() < kBatchChunks) continue;
     KERF_RETURN_IF_ERROR(AnswerChunks());
-    if (full) cutter_->Compact();
-    // The caller comes back when the client has read.
-    if (IsOutputFull()) return true;
+    if (full && !is_waiting()) cutter_->Compact();
+    // The caller comes back when the index has answered, or the client has read.
+    if (is_waiting() || IsOutputFull()) return true;
   }
   data_ = nullptr;
   return true;
@@ -299,44 +319,63 @@ absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
 }
 
 absl::Status StreamEngine::OnCommit(const v1::Commit& commit) {
-  KERF_ASSIGN_OR_RETURN(const CommitPlan plan, session_->PlanCommit(commit));
-  const SessionParameters& parameters = session_->parameters();
-  if (!plan.others.empty()) {
-    std::vector<LookupResult> results(plan.others.size());
-    KERF_RETURN_IF_ERROR(context_->index->Lookup(parameters.repository, parameters.store_epoch,
-                                                 plan.others, results));
-    for (std::size_t index = 0; index < results.size(); ++index) {
-      if (results[index].verdict == Verdict::kNew) {
-        return session_->UnknownDigest(plan.others[index]);
-      }
+  KERF_ASSIGN_OR_RETURN(commit_plan_, session_->PlanCommit(commit));
+  // It is there until the next frame is asked for.
+  commit_ = &commit;
+  std::shared_ptr<IndexCall> call = NewCall();
+  if (commit_plan_.others.empty()) return CommitEntries(*call);
+  call->digests = commit_plan_.others;
+  return LookUp(std::move(call), &StreamEngine::CommitKnown);
+}
+
+absl::Status StreamEngine::CommitKnown(IndexCall& call) {
+  for (std::size_t index = 0; index < call.results.size(); ++index) {
+    if (call.results[index].verdict == Verdict::kNew) {
+      return session_->UnknownDigest(call.digests[index]);
     }
   }
-  if (!plan.entries.empty()) {
-    KERF_RETURN_IF_ERROR(context_->index->Commit(parameters.repository, parameters.store_epoch,
-                                                 plan.entries, /*replace=*/false));
-  }
+  return CommitEntries(call);
+}
+
+absl::Status StreamEngine::CommitEntries(IndexCall& call) {
+  if (commit_plan_.entries.empty()) return AnswerCommit(call);
+  std::shared_ptr<IndexCall> next = NewCall();
+  next->entries = std::move(commit_plan_.entries);
+  return Commit(std::move(next), &StreamEngine::AnswerCommit);
+}
+
+absl::Status StreamEngine::AnswerCommit(IndexCall& call) {
   v1::UploadAnswer answer;
   *answer.mutable_committed() =
-      session_->ApplyCommit(commit, plan.entries.size() + plan.others.size());
+      session_->ApplyCommit(*commit_, call.entries.size() + commit_plan_.others.size());
+  commit_ = nullptr;
+  commit_plan_ = CommitPlan();
   AppendAnswer(answer, &answers_);
   return AnswerDone();
 }
 
 absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries, session_->PlanStale(report));
-  if (entries.empty()) return absl::OkStatus();
-  const SessionParameters& parameters = session_->parameters();
-  std::vector<Digest> digests;
-  digests.reserve(entries.size());
-  for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
-  std::vector<LookupResult> results(digests.size());
-  KERF_RETURN_IF_ERROR(
-      context_->index->Lookup(parameters.repository, parameters.store_epoch, digests, results));
-  KERF_RETURN_IF_ERROR(context_->index->Forget(parameters.repository, entries).status());
-  for (std::size_t index = 0; index < digests.size(); ++index) {
-    const LookupResult& result = results[index];
+  std::shared_ptr<IndexCall> call = NewCall();
+  KERF_ASSIGN_OR_RETURN(call->entries, session_->PlanStale(report));
+  if (call->entries.empty()) return absl::OkStatus();
+  call->digests.reserve(call->entries.size());
+  for (const IndexEntry& entry : call->entries) call->digests.push_back(entry.digest);
+  return LookUp(std::move(call), &StreamEngine::ForgetStale);
+}
+
+absl::Status StreamEngine::ForgetStale(IndexCall& call) {
+  std::shared_ptr<IndexCall> next = NewCall();
+  next->digests = std::move(call.digests);
+  next->results = std::move(call.results);
+  next->entries = std::move(call.entries);
+  return Forget(std::move(next), &StreamEngine::AddStale);
+}
+
+absl::Status StreamEngine::AddStale(IndexCall& call) {
+  for (std::size_t index = 0; index < call.digests.size(); ++index) {
+    const LookupResult& result = call.results[index];
     KERF_RETURN_IF_ERROR(session_->AddStale(
-        digests[index], result.verdict == Verdict::kNew ? 0 : result.length_bytes));
+        call.digests[index], result.verdict == Verdict::kNew ? 0 : result.length_bytes));
   }
   return AccountSession();
 }
@@ -345,6 +384,12 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
   if (session_->is_draining()) return absl::OkStatus();
   if (!session_->is_open()) return MakeError(Reason::kDraining, "the server is stopping");
   KERF_RETURN_IF_ERROR(AnswerChunks());
+  if (is_waiting()) {
+    // Comes again when the chunks are answered.
+    const std::lock_guard lock(mutex_);
+    queue_.push_front({nullptr, drain});
+    return absl::OkStatus();
+  }
   cutter_->AbandonFile();
   v1::UploadAnswer answer;
   *answer.mutable_go_away() = session_->BeginDrain(static_cast<std::uint32_t>(drain.count()));
@@ -354,6 +399,7 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
 
 absl::Status StreamEngine::OnDry() {
   KERF_RETURN_IF_ERROR(AnswerChunks());
+  if (is_waiting()) return absl::OkStatus();
   const bool in_file = session_->in_file() && !session_->is_draining();
   if (cutter_ != nullptr) {
     // A stream that waits for its client holds at most the beginning of a chunk.
@@ -374,35 +420,98 @@ absl::Status StreamEngine::OnDry() {
   return absl::OkStatus();
 }
 
+std::shared_ptr<StreamEngine::IndexCall> StreamEngine::NewCall() const {
+  auto call = std::make_shared<IndexCall>();
+  call->repository = session_->parameters().repository;
+  call->session_epoch = session_->parameters().store_epoch;
+  return call;
+}
+
+absl::Status StreamEngine::LookUp(std::shared_ptr<IndexCall> call, Then then) {
+  call_ = std::move(call);
+  call_->results.assign(call_->digests.size(), LookupResult{});
+  context_->index->Lookup(call_->repository, call_->session_epoch, call_->digests, call_->results,
+                          Answered());
+  return Await(then);
+}
+
+absl::Status StreamEngine::Commit(std::shared_ptr<IndexCall> call, Then then) {
+  call_ = std::move(call);
+  context_->index->Commit(call_->repository, call_->session_epoch, call_->entries,
+                          /*replace=*/false, Answered());
+  return Await(then);
+}
+
+absl::Status StreamEngine::Forget(std::shared_ptr<IndexCall> call, Then then) {
+  call_ = std::move(call);
+  context_->index->Forget(call_->repository, call_->entries, Answered());
+  return Await(then);
+}
+
+std::function<void(const absl::Status&)> StreamEngine::Answered() {
+  return [self = shared_from_this(), call = call_](const absl::Status& status) {
+    call->status = status;
+    if (call->phase.exchange(IndexCall::Phase::kAnswered) == IndexCall::Phase::kAwaited) {
+      self->Wake();
+    }
+  };
+}
+
+absl::Status StreamEngine::Await(Then then) {
+  then_ = then;
+  awaits_index_.store(true);
+  IndexCall::Phase phase = IndexCall::Phase::kAsked;
+  if (!call_->phase.compare_exchange_strong(phase, IndexCall::Phase::kAwaited)) return Continue();
+  // It is held no longer than the index takes, and little beside the buffer that waits with it.
+  call_memory_.Force(call_->digests.size() * (sizeof(Digest) + sizeof(LookupResult)) +
+                     call_->entries.size() * sizeof(IndexEntry));
+  return absl::OkStatus();
+}
+
+absl::Status StreamEngine::Continue() {
+  if (call_ == nullptr || call_->phase.load() != IndexCall::Phase::kAnswered) {
+    return absl::OkStatus();
+  }
+  const std::shared_ptr<IndexCall> call = std::exchange(call_, nullptr);
+  awaits_index_.store(false);
+  call_memory_.Set(0);
+  KERF_RETURN_IF_ERROR(call->status);
+  return (this->*then_)(*call);
+}
+
 absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
   const std::span<const CutChunk> chunks = cutter_->chunks();
-  const SessionParameters& parameters = session_->parameters();
-  const std::size_t digest_bytes = DigestSizeBytes(parameters.repository.digest_algorithm);
   Scratch& scratch = ThreadScratch();
   scratch.bytes.clear();
   for (const CutChunk& chunk : chunks) scratch.bytes.push_back(chunk.bytes);
-  scratch.digests.resize(chunks.size());
-  FingerprintMany(parameters.repository.digest_algorithm, scratch.bytes, scratch.digests);
-  scratch.results.assign(chunks.size(), LookupResult{});
-  KERF_RETURN_IF_ERROR(context_->index->Lookup(parameters.repository, parameters.store_epoch,
-                                               scratch.digests, scratch.results));
+  std::shared_ptr<IndexCall> call = NewCall();
+  call->digests.resize(chunks.size());
+  FingerprintMany(call->repository.digest_algorithm, scratch.bytes, call->digests);
+  return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
+}
+
+absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
+  const std::span<const CutChunk> chunks = cutter_->chunks();
+  const std::size_t digest_bytes =
+      DigestSizeBytes(session_->parameters().repository.digest_algorithm);
+  Scratch& scratch = ThreadScratch();
   scratch.answers.clear();
   std::uint64_t file_number = chunks.front().file_number;
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
-    LookupResult& result = scratch.results[index];
+    LookupResult& result = call.results[index];
     // Never the same chunk, whatever the digest says.
     if (result.length_bytes != chunk.bytes.size()) result = LookupResult{};
     KERF_RETURN_IF_ERROR(session_->AddChunk({chunk.file_number, chunk.end_offset,
                                              static_cast<std::uint32_t>(chunk.bytes.size()),
-                                             scratch.digests[index], result.verdict}));
+                                             call.digests[index], result.verdict}));
     if (chunk.file_number != file_number) {
       AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
       scratch.answers.clear();
       file_number = chunk.file_number;
     }
-    scratch.answers.push_back({chunk.end_offset, &scratch.digests[index], result.verdict,
+    scratch.answers.push_back({chunk.end_offset, &call.digests[index], result.verdict,
                                result.locator, Xxh3Of64(chunk.bytes)});
   }
   AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
@@ -476,6 +585,11 @@ void StreamEngine::DropEverything() {
   message_.reset();
   queue.clear();
   context_->input_budget->Release(queued_bytes_.exchange(0));
+  // The index may still write into what it was asked, and wakes a stream that has ended.
+  call_ = nullptr;
+  commit_ = nullptr;
+  awaits_index_.store(false);
+  call_memory_.Set(0);
   cutter_.reset();
   chunker_.reset();
   buffer_memory_.Set(0);

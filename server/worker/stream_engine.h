@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/chunker.h"
-#include "server/index/index.h"
+#include "server/index/async_index.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
 #include "server/worker/cut_buffer.h"
@@ -25,7 +26,7 @@ namespace kerf {
 
 // What all streams of a process share. Outlives them and all tasks of the pool.
 struct EngineContext {
-  Index* index = nullptr;
+  AsyncIndex* index = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep
   // every stream from the buffer in which it would work them off.
@@ -88,7 +89,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   bool wants_input() const;
   // What the peer is waited for.
   enum class Expecting : std::uint8_t {
-    // There is input to work on, or memory or the client's reading is waited for.
+    // There is input to work on, or memory, the index or the client's reading is waited for.
     kNothing,
     kOpen,
     // In mid-file: data or the end of the file.
@@ -99,11 +100,15 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   Expecting expecting() const { return expecting_.load(std::memory_order_acquire); }
   // Of the budget, for its session: what it holds while it waits for its client between files.
   std::size_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
-  // For a watchdog: work is in hand or waits for a thread, and how many turns were done.
-  bool is_busy() const { return state_.load() != State::kIdle; }
+  // For a watchdog: work is in hand or waits for a thread or the index, and how many turns were
+  // done. Those that only find that the index has not answered yet do not count.
+  bool is_busy() const { return state_.load() != State::kIdle || awaits_index_.load(); }
   std::uint64_t turn_count() const { return turn_count_.load(std::memory_order_relaxed); }
 
  private:
+  struct IndexCall;
+  using Then = absl::Status (StreamEngine::*)(IndexCall& call);
+
   struct Item {
     // Null: a drain.
     std::unique_ptr<FrameSource> message;
@@ -129,13 +134,34 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   absl::StatusOr<bool> OnData();
   absl::Status OnFileEnd(const v1::FileEnd& end);
   absl::Status OnCommit(const v1::Commit& commit);
+  absl::Status CommitKnown(IndexCall& call);
+  absl::Status CommitEntries(IndexCall& call);
+  absl::Status AnswerCommit(IndexCall& call);
   absl::Status OnReportStale(const v1::ReportStale& report);
+  absl::Status ForgetStale(IndexCall& call);
+  absl::Status AddStale(IndexCall& call);
   absl::Status OnDrain(std::chrono::milliseconds drain);
   // Nothing more has arrived: what can be answered is answered.
   absl::Status OnDry();
 
-  // Fingerprints, looks up and answers the chunks that are cut.
+  // One call on the index at a time. While it is not answered (is_waiting) the strand does nothing
+  // else, so that everything happens in the order of the frames. Each of them fills what the index
+  // asks for into a new IndexCall and calls `then` with it once it is answered; that is before the
+  // return if the index is quick.
+  bool is_waiting() const { return call_ != nullptr; }
+  std::shared_ptr<IndexCall> NewCall() const;
+  absl::Status LookUp(std::shared_ptr<IndexCall> call, Then then);
+  absl::Status Commit(std::shared_ptr<IndexCall> call, Then then);
+  absl::Status Forget(std::shared_ptr<IndexCall> call, Then then);
+  std::function<void(const absl::Status&)> Answered();
+  absl::Status Await(Then then);
+  // Goes on if what was waited for is there.
+  absl::Status Continue();
+
+  // Fingerprints, looks up and answers the chunks that are cut. They are answered on return unless
+  // the strand is waiting then.
   absl::Status AnswerChunks();
+  absl::Status AnswerLookedUp(IndexCall& call);
   absl::Status AnswerDone();
   absl::Status AccountSession();
   void SendAnswers();
@@ -153,6 +179,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::atomic<std::uint64_t> turn_count_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> awaits_memory_{false};
+  std::atomic<bool> awaits_index_{false};
   std::atomic<Expecting> expecting_{Expecting::kOpen};
   std::atomic<std::size_t> queued_bytes_{0};
   std::atomic<std::size_t> session_bytes_{0};
@@ -169,12 +196,19 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::unique_ptr<CutBuffer> cutter_;
   Reservation buffer_memory_;
   Reservation session_memory_;
+  Reservation call_memory_;
   std::unique_ptr<FrameSource> message_;
   // The data frame in hand and how much of it has been taken.
   const Frame* data_ = nullptr;
   std::size_t data_piece_ = 0;
   std::size_t data_piece_offset_ = 0;
   std::string answers_;
+  // Asked of the index, and what goes on when it is answered.
+  std::shared_ptr<IndexCall> call_;
+  Then then_ = nullptr;
+  // Of the frame in hand while its commit waits for the index.
+  const v1::Commit* commit_ = nullptr;
+  CommitPlan commit_plan_;
   bool ended_ = false;
 };
 

@@ -21,7 +21,9 @@
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "server/errors/errors.h"
+#include "server/index/async_index.h"
 #include "server/index/memory_index.h"
+#include "server/index/testing/late_index.h"
 
 namespace kerf {
 namespace {
@@ -165,12 +167,18 @@ std::vector<v1::UploadRequest> MakeMessages(Random& random, const std::vector<Fi
   return messages;
 }
 
-class StreamEngineTest : public testing::Test {
+enum class Answers { kAtOnce, kLate };
+
+class StreamEngineTest : public testing::TestWithParam<Answers> {
  protected:
   static constexpr std::size_t kCutBufferBytes = 64 * 1024;
 
   void SetUp() override {
-    context_.index = index_.get();
+    context_.index = &inline_index_;
+    if (GetParam() == Answers::kLate) {
+      late_index_.emplace(index_.get(), Random(TestSeed()).Next());
+      context_.index = &*late_index_;
+    }
     context_.pool = &*pool_;
     context_.input_budget = &input_budget_;
     context_.work_budget = &work_budget_;
@@ -180,7 +188,10 @@ class StreamEngineTest : public testing::Test {
     context_.max_cut_buffer_bytes = kCutBufferBytes;
   }
   void TearDown() override {
+    // Streams that were cancelled may ask once more.
+    if (late_index_.has_value()) late_index_->Close();
     pool_.reset();
+    late_index_.reset();
     EXPECT_EQ(input_budget_.used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
@@ -210,6 +221,8 @@ class StreamEngineTest : public testing::Test {
   }
 
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
+  InlineIndex inline_index_{index_.get()};
+  std::optional<LateIndex> late_index_;
   MemoryBudget input_budget_{1u << 20};
   // Room for the tables of all streams, but for two cut buffers only.
   MemoryBudget work_budget_{8 * 64 * 1024 + 3 * kCutBufferBytes};
@@ -218,7 +231,7 @@ class StreamEngineTest : public testing::Test {
   EngineContext context_;
 };
 
-TEST_F(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
+TEST_P(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
   std::vector<std::thread> clients;
   clients.reserve(8);
   Random seeds(TestSeed());
@@ -248,7 +261,7 @@ TEST_F(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
   EXPECT_GT(served.load(), 0);
 }
 
-TEST_F(StreamEngineTest, EndsInTheMiddleOfAnything) {
+TEST_P(StreamEngineTest, EndsInTheMiddleOfAnything) {
   std::vector<std::thread> clients;
   clients.reserve(8);
   Random seeds(TestSeed());
@@ -284,7 +297,7 @@ TEST_F(StreamEngineTest, EndsInTheMiddleOfAnything) {
 }
 
 // The transport keeps an engine until its client has taken the status.
-TEST_F(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
+TEST_P(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
   Random random(TestSeed());
   const auto sink = std::make_shared<HeldSink>();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
@@ -302,7 +315,7 @@ TEST_F(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
 }
 
 // A digest that stands for chunks of two lengths is nobody's duplicate.
-TEST_F(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
+TEST_P(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
   Random random(TestSeed());
   std::vector<File> files = MakeFiles(random, 1, 1);
   files[0] = {std::string(500, 'x'), {500}};
@@ -323,7 +336,7 @@ TEST_F(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
 }
 
 // Whoever ends silent streams must not take one for silent whose message waits to be worked on.
-TEST_F(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
+TEST_P(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   Random random(TestSeed());
   const auto sink = std::make_shared<HeldSink>();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
@@ -354,7 +367,7 @@ TEST_F(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   engine->Cancel();
 }
 
-TEST_F(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
+TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   Random random(TestSeed());
   auto sink = std::make_shared<HeldSink>();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
@@ -371,6 +384,96 @@ TEST_F(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   EXPECT_LT(work_budget_.used_bytes(), 64u * 1024);
   engine->Cancel();
 }
+
+// All that a stream writes: chunks that are new, some that are stale, and some a second time.
+TEST_P(StreamEngineTest, WhatIsCommittedAndReportedGoesThroughTheIndex) {
+  Random random(TestSeed());
+  const std::vector<File> files = MakeFiles(random, 3, 60'000);
+  const RepositoryId repository{"home", DigestAlgorithm::kXxh3_128};
+  for (const bool again : {false, true}) {
+    const auto sink = std::make_shared<HeldSink>();
+    const auto engine = StreamEngine::Create(&context_, "session", sink);
+    for (v1::UploadRequest& message : MakeMessages(random, files)) {
+      engine->Push(std::make_unique<RequestSource>(std::move(message)));
+    }
+    std::size_t expected_count = 0;
+    for (const File& file : files) expected_count += file.end_offsets.size();
+    const auto wait_for = [&](auto count_of, std::size_t count) {
+      while (!sink->final_status().has_value()) {
+        if (sink->Take()) engine->AnswersTaken();
+        std::size_t seen = 0;
+        for (const v1::UploadAnswer& answer : sink->taken().answers()) seen += count_of(answer);
+        if (seen >= count) break;
+        sink->Pause();
+      }
+    };
+    wait_for(
+        [](const v1::UploadAnswer& answer) {
+          return static_cast<std::size_t>(answer.chunks().chunks_size());
+        },
+        expected_count);
+    v1::UploadRequest commits;
+    std::size_t commit_count = 0;
+    for (const v1::UploadAnswer& answer : sink->taken().answers()) {
+      for (const v1::Chunk& chunk : answer.chunks().chunks()) {
+        EXPECT_EQ(chunk.verdict() == v1::VERDICT_DUPLICATE, again);
+        if (again) {
+          v1::CommitEntry& stale = *commits.add_frames()->mutable_report_stale()->add_entries();
+          stale.set_digest(chunk.digest());
+          stale.set_locator("first");
+        }
+        // The second time nothing is to be done.
+        for (int repeat = 0; repeat < 2; ++repeat) {
+          v1::CommitEntry& entry = *commits.add_frames()->mutable_commit()->add_entries();
+          entry.set_digest(chunk.digest());
+          entry.set_locator(again ? "second" : "first");
+          ++commit_count;
+        }
+      }
+    }
+    engine->Push(std::make_unique<RequestSource>(commits));
+    wait_for([](const v1::UploadAnswer& answer) { return answer.has_committed() ? 1u : 0u; },
+             commit_count);
+    engine->HalfClose();
+    wait_for([](const v1::UploadAnswer&) { return 0u; }, 1);
+    ASSERT_TRUE(sink->final_status()->ok()) << *sink->final_status();
+    const auto entries = index_->Scan(repository, std::nullopt, expected_count);
+    ASSERT_TRUE(entries.ok());
+    EXPECT_EQ(entries->size(), expected_count);
+    for (const IndexEntry& entry : *entries) EXPECT_EQ(entry.locator, again ? "second" : "first");
+  }
+}
+
+// However long it takes: whoever watches sees that the stream is busy and does not move.
+TEST_P(StreamEngineTest, WhoeverWaitsForTheIndexIsBusy) {
+  if (GetParam() == Answers::kAtOnce) return;
+  Random random(TestSeed());
+  const auto sink = std::make_shared<HeldSink>();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  late_index_->HoldBack(true);
+  const std::vector<File> files = {{std::string(10'000, 'x'), {}}};
+  for (v1::UploadRequest& message : MakeMessages(random, files)) {
+    engine->Push(std::make_unique<RequestSource>(std::move(message)));
+  }
+  late_index_->WaitForCalls(1);
+  const std::uint64_t turn_count = engine->turn_count();
+  engine->HalfClose();
+  engine->AnswersTaken();
+  EXPECT_TRUE(engine->is_busy());
+  EXPECT_LE(engine->turn_count(), turn_count + 1);
+  EXPECT_EQ(engine->expecting(), StreamEngine::Expecting::kNothing);
+  late_index_->HoldBack(false);
+  while (!sink->final_status().has_value()) {
+    if (sink->Take()) engine->AnswersTaken();
+    sink->Pause();
+  }
+  EXPECT_GT(engine->turn_count(), turn_count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Index, StreamEngineTest, testing::Values(Answers::kAtOnce, Answers::kLate),
+                         [](const testing::TestParamInfo<Answers>& answers) {
+                           return answers.param == Answers::kAtOnce ? "AtOnce" : "Late";
+                         });
 
 }  // namespace
 }  // namespace kerf
