@@ -467,6 +467,7 @@ TEST_P(StreamEngineTest, WhoeverWaitsForTheIndexIsBusy) {
     if (sink->Take()) engine->AnswersTaken();
     sink->Pause();
   }
+  while (engine->is_busy()) std::this_thread::yield();
   EXPECT_GT(engine->turn_count(), turn_count);
 }
 
