@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/chunker.h"
@@ -68,16 +69,21 @@ Kernel CutKernel(const Profile& profile, std::string_view backend,
 
 using HashMany = std::function<void(std::span<const Bytes>, std::span<Digest>)>;
 
-// Batches of 64 chunks, as a worker hashes them.
+// Some digest algorithm, so many chunks a call.
+struct Digests {
+  DigestAlgorithm algorithm;
+  std::size_t batch_chunks;
+};
+
 template <typename Visit>
-std::uint64_t HashAll(const HashMany& hash_many, Bytes bytes, const Visit& visit) {
-  constexpr std::size_t kBatchChunks = 64;
-  std::array<Bytes, kBatchChunks> chunks;
-  std::array<Digest, kBatchChunks> digests;
+std::uint64_t HashAll(const HashMany& hash_many, std::size_t batch_chunks, Bytes bytes,
+                      const Visit& visit) {
+  std::array<Bytes, kHashedBatchChunks> chunks;
+  std::array<Digest, kHashedBatchChunks> digests;
   std::uint64_t chunk_count = 0;
   while (!bytes.empty()) {
     std::size_t count = 0;
-    for (; count < kBatchChunks && !bytes.empty(); ++count) {
+    for (; count < batch_chunks && !bytes.empty(); ++count) {
       chunks[count] = bytes.first(std::min<std::size_t>(bytes.size(), kHashedChunkBytes));
       bytes = bytes.subspan(chunks[count].size());
     }
@@ -104,20 +110,20 @@ Digest ExpectedDigest(DigestAlgorithm algorithm, Bytes chunk) {
   return digest;
 }
 
-Kernel HashKernel(DigestAlgorithm algorithm, std::string_view backend, const HashMany& hash_many) {
-  const auto is_right = [algorithm, hash_many](Bytes bytes) {
+Kernel HashKernel(const Digests& what, std::string_view backend, const HashMany& hash_many) {
+  const auto is_right = [what, hash_many](Bytes bytes) {
     bool all_equal = true;
-    HashAll(hash_many, bytes, [&](Bytes chunk, const Digest& digest) {
-      all_equal = all_equal && digest == ExpectedDigest(algorithm, chunk);
+    HashAll(hash_many, what.batch_chunks, bytes, [&](Bytes chunk, const Digest& digest) {
+      all_equal = all_equal && digest == ExpectedDigest(what.algorithm, chunk);
     });
     return all_equal;
   };
   return {.name = "",
-          .algorithm = std::string(DigestAlgorithmName(algorithm)),
+          .algorithm = std::string(DigestAlgorithmName(what.algorithm)),
           .backend = std::string(backend),
           .is_right = is_right,
-          .pass = [hash_many](Bytes bytes) {
-            return HashAll(hash_many, bytes,
+          .pass = [what, hash_many](Bytes bytes) {
+            return HashAll(hash_many, what.batch_chunks, bytes,
                            [](Bytes, const Digest& digest) { sink = digest.bytes[0]; });
           }};
 }
@@ -126,27 +132,26 @@ bool IsWanted(const KernelOptions& options, std::string_view backend) {
   return options.backend.empty() || options.backend == backend;
 }
 
-void AddDigest(const KernelOptions& options, DigestAlgorithm algorithm,
-               std::vector<Kernel>& kernels) {
-  if (algorithm == DigestAlgorithm::kBlake3) {
+void AddDigest(const KernelOptions& options, const Digests& what, std::vector<Kernel>& kernels) {
+  if (what.algorithm == DigestAlgorithm::kBlake3) {
     for (const Blake3Backend& backend : Blake3Backends()) {
       if (!IsWanted(options, backend.name)) continue;
-      kernels.push_back(HashKernel(algorithm, backend.name, [&backend](auto chunks, auto digests) {
+      kernels.push_back(HashKernel(what, backend.name, [&backend](auto chunks, auto digests) {
         Blake3Many(backend, chunks, digests);
       }));
     }
     return;
   }
-  if (algorithm == DigestAlgorithm::kSha256) {
+  if (what.algorithm == DigestAlgorithm::kSha256) {
     for (const Sha256Backend& backend : Sha256Backends()) {
       if (!IsWanted(options, backend.name)) continue;
-      kernels.push_back(HashKernel(algorithm, backend.name, backend.hash_many));
+      kernels.push_back(HashKernel(what, backend.name, backend.hash_many));
     }
     return;
   }
   // The library chooses for itself.
   if (!IsWanted(options, "xxhash")) return;
-  kernels.push_back(HashKernel(algorithm, "xxhash", [](auto chunks, auto digests) {
+  kernels.push_back(HashKernel(what, "xxhash", [](auto chunks, auto digests) {
     FingerprintMany(DigestAlgorithm::kXxh3_128, chunks, digests);
   }));
 }
@@ -238,6 +243,23 @@ absl::StatusOr<Profile> ProfileOf(const std::string& text) {
   return named.ok() ? named : profile;
 }
 
+// A digest algorithm, alone or followed by "/" and how many chunks are hashed by one call; nothing
+// where `name` is something else.
+absl::StatusOr<std::optional<Digests>> ParseDigests(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  const auto algorithm = ParseDigestAlgorithm(name.substr(0, slash));
+  if (!algorithm.has_value()) return std::nullopt;
+  std::size_t batch_chunks = kHashedBatchChunks;
+  if (slash != std::string_view::npos &&
+      (!absl::SimpleAtoi(ToAbsl(name.substr(slash + 1)), &batch_chunks) || batch_chunks == 0 ||
+       batch_chunks > kHashedBatchChunks)) {
+    return absl::InvalidArgumentError(
+        Cat("'", name, "': behind the slash stands how many chunks one call hashes, 1 to ",
+            kHashedBatchChunks));
+  }
+  return Digests{*algorithm, batch_chunks};
+}
+
 absl::StatusOr<std::vector<Kernel>> MakeKernels(const KernelOptions& options) {
   std::vector<std::string> names = options.algorithms;
   if (names.empty()) {
@@ -254,8 +276,9 @@ absl::StatusOr<std::vector<Kernel>> MakeKernels(const KernelOptions& options) {
   for (const std::string& name : names) {
     const std::size_t first = kernels.size();
     const std::size_t plus = name.find('+');
-    if (const auto digest = ParseDigestAlgorithm(name); digest.has_value()) {
-      AddDigest(options, *digest, kernels);
+    KERF_ASSIGN_OR_RETURN(const std::optional<Digests> digests, ParseDigests(name));
+    if (digests.has_value()) {
+      AddDigest(options, *digests, kernels);
     } else if (plus != std::string::npos) {
       KERF_ASSIGN_OR_RETURN(const Profile profile, ProfileOf(name.substr(0, plus)));
       const auto with = ParseDigestAlgorithm(name.substr(plus + 1));

@@ -15,9 +15,9 @@
 namespace kerf::bench {
 
 struct KernelOptions {
-  // Profiles and digest algorithms by name, and "PROFILE+DIGEST" for both in one pass over memory
-  // (backend "fused") and one after the other ("apart"). Empty: each algorithm once, at about 8 KiB
-  // a chunk, and the default of both.
+  // Profiles; digest algorithms, "DIGEST/N" for calls of N chunks; "PROFILE+DIGEST" for both in one
+  // pass over memory (backend "fused") and one after the other ("apart"). Empty: each algorithm
+  // once, at about 8 KiB a chunk, and the default of both.
   std::vector<std::string> algorithms;
   // Empty: every one that runs here.
   std::string backend;
@@ -50,6 +50,8 @@ struct KernelFigure {
 inline constexpr std::uint64_t kCachedBytes = 512 << 10;
 // Fingerprints are of chunks of this size.
 inline constexpr std::uint64_t kHashedChunkBytes = 8 << 10;
+// So many by one call, as a worker hashes them.
+inline constexpr std::size_t kHashedBatchChunks = 64;
 // What of the input is compared with the reference, before the clock starts.
 inline constexpr std::uint64_t kCheckedBytes = 4 << 20;
 
