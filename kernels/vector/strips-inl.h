@@ -211,7 +211,14 @@ HWY_INLINE ByStrip<std::uint64_t> HashValues(const ByStrip<std::uint64_t>& value
   const auto sum_67 = Roll(values.at_6, values.at_7);
   const auto sum_03 = hn::Add(hn::ShiftLeft<2>(sum_01), sum_23);
   const auto sum_47 = hn::Add(hn::ShiftLeft<2>(sum_45), sum_67);
-  const auto last = HashStrips<std::uint64_t>(hn::Add(hn::ShiftLeft<4>(sum_03), sum_47), carry);
+  const auto strips_1 = hn::Add(hn::ShiftLeft<4>(sum_03), sum_47);
+  // Six strips are all the bytes that matter, and two steps wait less than three.
+  const auto strips_2 = hn::Add(strips_1, hn::ShiftLeft<8>(ShiftIn<1>(strips_1, carry.strips_1)));
+  const auto last =
+      hn::Add(hn::Add(strips_2, hn::ShiftLeft<16>(ShiftIn<2>(strips_2, carry.strips_2))),
+              hn::ShiftLeft<32>(ShiftIn<4>(strips_2, carry.strips_2)));
+  carry.strips_1 = strips_1;
+  carry.strips_2 = strips_2;
   const auto before = ShiftIn<1>(last, carry.strips_8);
   carry.strips_8 = last;
   const auto at_1 = hn::Add(hn::ShiftLeft<2>(before), sum_01);
