@@ -96,7 +96,7 @@ TEST_P(CutProofTest, EveryByteThatIsSaidToHaveASayCanChangeTheCut) {
 TEST_P(CutProofTest, ProvesTheCutsOfTheRuleAndNoOthers) {
   int cuts = 0;
   int proven = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     CutInside cut = MakeCutInside(random_, profile_);
     if (cut.length == 0) continue;
     for (int change = 0; change < 4; ++change) {

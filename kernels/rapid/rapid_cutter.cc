@@ -1,0 +1,298 @@
+#include "kernels/rapid/rapid_cutter.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/rapid/cut_proof.h"
+
+namespace kerf {
+
+RapidCutter::RapidCutter(const Chunker* base, const Profile& profile, RapidSettings settings,
+                         HintSource* hints)
+    : base_(base), profile_(profile), settings_(std::move(settings)), hints_(hints) {
+  KERF_CHECK(base_->max_chunk_bytes() == profile_.max_bytes);
+}
+
+void RapidCutter::BeginFile(const Hint& first) {
+  last_digest_.reset();
+  tried_.clear();
+  batch_ = scan_batch_ = 1;
+  UseHint(first);
+}
+
+std::size_t RapidCutter::Cut(Bytes bytes, bool is_end, Chunks* chunks) {
+  std::size_t done = 0;
+  while (done < bytes.size() && (is_end || bytes.size() - done >= window_bytes())) {
+    const Rest rest{bytes.subspan(done), is_end};
+    std::size_t cut =
+        settings_.criterion ? StepAlongRunByCriterion(rest, chunks) : StepAlongRun(rest, chunks);
+    if (cut == 0) cut = StepBySizes(rest, chunks);
+    if (cut == 0) cut = Scan(rest, chunks);
+    done += cut;
+  }
+  return done;
+}
+
+// A run by which digests or lengths mean something else predicts nothing, and in exact mode one
+// that vouches for nothing is not worth its fingerprints.
+bool RapidCutter::IsRunUsable(const CutRun& run) const {
+  if (!settings_.criterion) return run.Vouches(profile_, settings_.digest_algorithm);
+  return run.profile() == profile_ && run.digest_algorithm() == settings_.digest_algorithm;
+}
+
+void RapidCutter::UseHint(Hint hint) {
+  hint_ = std::move(hint);
+  if (hint_.state != Hint::State::kReady) {
+    hint_.run.reset();
+    hint_.next_sizes = {};
+  }
+  if (hint_.run != nullptr &&
+      (hint_.next_index >= hint_.run->chunks().size() || !IsRunUsable(*hint_.run))) {
+    hint_.run.reset();
+  }
+  is_fresh_ = true;
+  matched_ = 0;
+  matched_bytes_ = 0;
+  is_broken_ = false;
+}
+
+void RapidCutter::Ask() {
+  UseHint(hints_->Find(*last_digest_));
+  if (hint_.state == Hint::State::kLate) {
+    ++counters_.hints_late;
+  } else if (hint_.run == nullptr && hint_.next_sizes.empty()) {
+    ++counters_.hints_absent;
+  }
+}
+
+void RapidCutter::LeaveRun() {
+  ++counters_.hints_rejected;
+  batch_ = 1;
+  if (is_fresh_) {
+    hint_.run.reset();
+  } else {
+    Ask();
+    // It would lead to the same place.
+    hint_.run.reset();
+  }
+  matched_ = 0;
+  matched_bytes_ = 0;
+  is_broken_ = false;
+}
+
+bool RapidCutter::Fits(const Rest& rest, std::size_t offset, std::size_t run_index) const {
+  const std::size_t length = hint_.run->chunks()[run_index].length_bytes;
+  if (length > profile_.max_bytes || length > rest.bytes.size() - offset) return false;
+  // The end of a file is none where the data goes on.
+  return !hint_.run->EndedByEof(run_index) || (rest.is_end && offset + length == rest.bytes.size());
+}
+
+bool RapidCutter::ExtendMatch(const Rest& rest) {
+  if (is_broken_) return false;
+  const std::span<const RunChunk> run = hint_.run->chunks();
+  const std::size_t first = hint_.next_index + matched_;
+  std::array<Bytes, kMaxBatchChunks> pieces;
+  std::array<Digest, kMaxBatchChunks> digests;
+  std::size_t count = 0;
+  std::size_t offset = matched_bytes_;
+  while (count < batch_ && first + count < run.size() && Fits(rest, offset, first + count)) {
+    const std::size_t length = run[first + count].length_bytes;
+    if (count > 0 && offset + length - matched_bytes_ > kMaxBatchBytes) break;
+    pieces[count++] = rest.bytes.subspan(offset, length);
+    offset += length;
+  }
+  FingerprintAll(std::span(pieces).first(count), std::span(digests).first(count));
+  std::size_t equal = 0;
+  while (equal < count && digests[equal] == run[first + equal].digest) {
+    matched_bytes_ += run[first + equal].length_bytes;
+    ++equal;
+  }
+  matched_ += equal;
+  is_broken_ = equal < count;
+  batch_ = is_broken_ ? 1 : std::min(2 * batch_, kMaxBatchChunks);
+  return equal > 0;
+}
+
+bool RapidCutter::IsCovered(const Rest& rest) const {
+  if (matched_ == 0) return false;
+  if (matched_bytes_ >= profile_.max_bytes) return true;
+  return rest.is_end && matched_bytes_ == rest.bytes.size() &&
+         hint_.run->EndedByEof(hint_.next_index + matched_ - 1);
+}
+
+std::size_t RapidCutter::StepAlongRun(const Rest& rest, Chunks* chunks) {
+  if (hint_.run == nullptr) return 0;
+  while (!IsCovered(rest) && ExtendMatch(rest)) {
+  }
+  if (matched_ == 0) {
+    LeaveRun();
+    return 0;
+  }
+  const std::size_t length = hint_.run->chunks()[hint_.next_index].length_bytes;
+  if (IsCovered(rest) || (!hint_.run->EndedByEof(hint_.next_index) &&
+                          ProvesCut(*base_, profile_, rest.bytes, length))) {
+    return TakeFromRun(false, chunks);
+  }
+  const std::size_t scanned = base_->NextCut(rest.bytes);
+  if (scanned == length) return TakeFromRun(true, chunks);
+  ++counters_.hints_rejected;
+  batch_ = 1;
+  Emit(scanned, FingerprintOne(rest.bytes.first(scanned)), true, chunks);
+  Ask();
+  return scanned;
+}
+
+std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunks) {
+  if (hint_.run == nullptr) return 0;
+  const std::span<const RunChunk> run = hint_.run->chunks();
+  std::array<Bytes, kMaxBatchChunks> pieces;
+  std::array<Digest, kMaxBatchChunks> digests;
+  std::size_t count = 0;
+  std::size_t offset = 0;
+  while (count < batch_ && hint_.next_index + count < run.size() && offset <= kMaxBatchBytes) {
+    const RunChunk& chunk = run[hint_.next_index + count];
+    const Bytes bytes = rest.bytes.subspan(offset);
+    if (bytes.empty() || (!rest.is_end && bytes.size() < profile_.max_bytes)) break;
+    if (!Fits(rest, offset, hint_.next_index + count) ||
+        !AcceptsEnd(*settings_.criterion, *base_, profile_, bytes,
+                    {chunk.length_bytes, chunk.marker})) {
+      break;
+    }
+    pieces[count++] = bytes.first(chunk.length_bytes);
+    offset += chunk.length_bytes;
+  }
+  FingerprintAll(std::span(pieces).first(count), std::span(digests).first(count));
+  std::size_t done = 0;
+  for (std::size_t index = 0; index < count; ++index) {
+    if (digests[index] == hint_.run->chunks()[hint_.next_index].digest) {
+      done += TakeFromRun(false, chunks);
+      continue;
+    }
+    batch_ = 1;
+    // Not the chunk that was predicted. The fingerprint test may know it all the same; what has no
+    // fingerprint test has accepted it already.
+    const bool needs_known = *settings_.criterion == AcceptanceCriterion::kFfRwtFpt;
+    if (needs_known && hints_->Find(digests[index]).state != Hint::State::kReady) break;
+    Emit(pieces[index].size(), digests[index], false, chunks);
+    Ask();
+    return done + pieces[index].size();
+  }
+  if (done == 0) LeaveRun();
+  if (done != 0) batch_ = std::min(2 * batch_, kMaxBatchChunks);
+  return done;
+}
+
+bool RapidCutter::SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest,
+                            Hint* hint) {
+  if (settings_.criterion && *settings_.criterion != AcceptanceCriterion::kFfRwtFpt) return true;
+  *hint = hints_->Find(digest);
+  if (hint->state != Hint::State::kReady) return false;
+  if (settings_.criterion) return true;
+  // In front of what comes next in the run stands the chunk itself.
+  if (hint->run == nullptr || !IsRunUsable(*hint->run)) return false;
+  const std::span<const RunChunk> run = hint->run->chunks();
+  if (hint->next_index == 0 || hint->next_index > run.size()) return false;
+  const std::size_t index = hint->next_index - 1;
+  return run[index].digest == digest && run[index].length_bytes == predicted.length_bytes &&
+         !hint->run->EndedByEof(index) &&
+         ProvesCut(*base_, profile_, rest.bytes, predicted.length_bytes);
+}
+
+std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
+  // A copy: the list goes with the hint.
+  const SizeList list = hint_.next_sizes;
+  hint_.next_sizes = {};
+  tried_.clear();
+  for (const NextSize& predicted : list.sizes()) {
+    const AcceptanceCriterion test = settings_.criterion.value_or(AcceptanceCriterion::kFfRwtFpt);
+    if (!AcceptsEnd(test, *base_, profile_, rest.bytes, predicted)) {
+      ++counters_.hints_rejected;
+      continue;
+    }
+    const std::size_t length = predicted.length_bytes;
+    const Digest digest = FingerprintOne(rest.bytes.first(length));
+    Hint hint;
+    if (!SizeHolds(rest, predicted, digest, &hint)) {
+      ++counters_.hints_rejected;
+      tried_.emplace_back(length, digest);
+      continue;
+    }
+    Emit(length, digest, false, chunks);
+    Ask();
+    return length;
+  }
+  return 0;
+}
+
+std::size_t RapidCutter::Scan(const Rest& rest, Chunks* chunks) {
+  std::array<Bytes, kMaxScanBatchChunks> pieces;
+  std::array<Digest, kMaxScanBatchChunks> digests;
+  std::size_t count = 0;
+  std::size_t offset = 0;
+  do {
+    const Bytes bytes = rest.bytes.subspan(offset);
+    pieces[count] = bytes.first(base_->NextCut(bytes));
+    offset += pieces[count++].size();
+  } while (count < scan_batch_ && offset < rest.bytes.size() && offset < kMaxBatchBytes &&
+           (rest.is_end || rest.bytes.size() - offset >= profile_.max_bytes));
+  const auto known = std::ranges::find_if(
+      tried_, [&](const auto& tried) { return tried.first == pieces[0].size(); });
+  std::size_t fingerprinted = 0;
+  if (known != tried_.end()) digests[fingerprinted++] = known->second;
+  FingerprintAll(std::span(pieces).first(count).subspan(fingerprinted),
+                 std::span(digests).first(count).subspan(fingerprinted));
+  for (std::size_t index = 0; index < count; ++index) {
+    Emit(pieces[index].size(), digests[index], true, chunks);
+  }
+  Ask();
+  const bool is_known = hint_.state != Hint::State::kAbsent;
+  scan_batch_ = is_known ? 1 : std::min(2 * scan_batch_, kMaxScanBatchChunks);
+  return offset;
+}
+
+void RapidCutter::FingerprintAll(std::span<const Bytes> pieces, std::span<Digest> digests) {
+  if (pieces.empty()) return;
+  for (const Bytes piece : pieces) counters_.bytes_fingerprinted += piece.size();
+  if (settings_.fingerprint) {
+    settings_.fingerprint(pieces, digests);
+  } else {
+    FingerprintMany(settings_.digest_algorithm, pieces, digests);
+  }
+}
+
+Digest RapidCutter::FingerprintOne(Bytes piece) {
+  Digest digest;
+  FingerprintAll(std::span(&piece, 1), std::span(&digest, 1));
+  return digest;
+}
+
+void RapidCutter::Emit(std::size_t length, const Digest& digest, bool was_scanned, Chunks* chunks) {
+  chunks->push_back({length, digest, was_scanned});
+  last_digest_ = digest;
+  tried_.clear();
+  if (was_scanned) {
+    counters_.bytes_scanned += length;
+  } else {
+    counters_.bytes_skipped += length;
+    ++counters_.hints_accepted;
+  }
+}
+
+std::size_t RapidCutter::TakeFromRun(bool was_scanned, Chunks* chunks) {
+  const RunChunk& chunk = hint_.run->chunks()[hint_.next_index];
+  const std::size_t length = chunk.length_bytes;
+  Emit(length, chunk.digest, was_scanned, chunks);
+  ++hint_.next_index;
+  is_fresh_ = false;
+  if (matched_ > 0) {
+    --matched_;
+    matched_bytes_ -= length;
+  }
+  // Where the run ends another one may go on.
+  if (hint_.next_index == hint_.run->chunks().size()) Ask();
+  return length;
+}
+
+}  // namespace kerf

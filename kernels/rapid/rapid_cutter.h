@@ -1,0 +1,150 @@
+// RapidCDC (Ni, Jiang, SoCC 2019) over any base algorithm: goes to the ends that hints predict, and
+// scans where they fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/chunker.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "kernels/rapid/acceptance.h"
+#include "kernels/rapid/hint_source.h"
+
+namespace kerf {
+
+// As FingerprintMany of one algorithm.
+using FingerprintChunks = std::function<void(std::span<const std::span<const std::uint8_t>> chunks,
+                                             std::span<Digest> digests)>;
+
+struct RapidSettings {
+  DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+  // None is exact mode: the cuts are those of the base algorithm whatever the source knows, as long
+  // as no run claims to be of exact cuts that is not (run_seal.h). With a criterion they depend on
+  // what was stored before.
+  std::optional<AcceptanceCriterion> criterion;
+  // For who fingerprints elsewhere; FingerprintMany if empty.
+  FingerprintChunks fingerprint;
+};
+
+struct RapidChunk {
+  std::size_t length_bytes = 0;
+  Digest digest;
+  // The base algorithm found its end.
+  bool was_scanned = false;
+
+  friend bool operator==(const RapidChunk&, const RapidChunk&) = default;
+};
+
+struct RapidCounters {
+  // Predicted ends that became cuts without a scan, and such that were tried and did not.
+  std::uint64_t hints_accepted = 0;
+  std::uint64_t hints_rejected = 0;
+  // Chunks behind which nothing was predicted, because nothing was known or it was not here yet.
+  std::uint64_t hints_absent = 0;
+  std::uint64_t hints_late = 0;
+  // In chunks whose end was scanned for, and in all others: together all bytes that were cut.
+  std::uint64_t bytes_scanned = 0;
+  std::uint64_t bytes_skipped = 0;
+  // What is more than all bytes that were cut was fingerprinted in vain.
+  std::uint64_t bytes_fingerprinted = 0;
+};
+
+// One file at a time. Not thread-safe.
+class RapidCutter {
+ public:
+  // Of chunks fingerprinted at once, where a run predicts them; this many bytes at most, or one
+  // chunk. It grows from one while predictions hold, so that less is fingerprinted in vain than was
+  // before with success.
+  static constexpr std::size_t kMaxBatchChunks = 32;
+  static constexpr std::size_t kMaxBatchBytes = 256 << 10;
+  // The same of chunks that are scanned, which grows while nothing is known of them: a hint for one
+  // that is not the last of its batch is not looked for.
+  static constexpr std::size_t kMaxScanBatchChunks = 8;
+
+  // `base` cuts by `profile`; it and `hints` outlive the cutter.
+  RapidCutter(const Chunker* base, const Profile& profile, RapidSettings settings,
+              HintSource* hints);
+  RapidCutter(const RapidCutter&) = delete;
+  RapidCutter& operator=(const RapidCutter&) = delete;
+
+  // A file begins here, or is resumed at a cut. `first` predicts what stands there.
+  void BeginFile(const Hint& first = {});
+
+  // Appends to `chunks` those at the front of `bytes` whose ends are certain, and returns how many
+  // bytes these have. `bytes` begins where the last call left off; the file ends with it if
+  // `is_end`, and then all of it is cut. Else cuts at least until fewer than window_bytes() are
+  // left, so that a buffer of twice as many is never full.
+  std::size_t Cut(std::span<const std::uint8_t> bytes, bool is_end,
+                  std::vector<RapidChunk>* chunks);
+
+  // What must be visible before a chunk is cut: the window of the rule and what covers it.
+  std::size_t window_bytes() const { return 2 * base_->max_chunk_bytes(); }
+
+  const RapidCounters& counters() const { return counters_; }
+
+ private:
+  using Bytes = std::span<const std::uint8_t>;
+  using Chunks = std::vector<RapidChunk>;
+
+  // What is left of the data: how a step sees it.
+  struct Rest {
+    Bytes bytes;
+    bool is_end = false;
+  };
+
+  // Each cuts at least one chunk and returns the bytes cut, or 0 if it has no answer.
+  std::size_t StepAlongRun(const Rest& rest, Chunks* chunks);
+  std::size_t StepAlongRunByCriterion(const Rest& rest, Chunks* chunks);
+  std::size_t StepBySizes(const Rest& rest, Chunks* chunks);
+  std::size_t Scan(const Rest& rest, Chunks* chunks);
+
+  // Asks what is known of the chunk that was cut last.
+  void Ask();
+  void UseHint(Hint hint);
+  // What the run predicted did not hold; what else is known of the last chunk may still.
+  void LeaveRun();
+  bool IsRunUsable(const CutRun& run) const;
+
+  // Whether a chunk of the run may end `offset` + its length behind the last cut.
+  bool Fits(const Rest& rest, std::size_t offset, std::size_t run_index) const;
+  // Compares the next chunks of the run with the bytes; whether at least one more matches.
+  bool ExtendMatch(const Rest& rest);
+  // Whether all that the rule looks at to make the next cut matches the run.
+  bool IsCovered(const Rest& rest) const;
+  bool SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest, Hint* hint);
+
+  void FingerprintAll(std::span<const Bytes> pieces, std::span<Digest> digests);
+  Digest FingerprintOne(Bytes piece);
+  void Emit(std::size_t length, const Digest& digest, bool was_scanned, Chunks* chunks);
+  // The next chunk of the run is cut.
+  std::size_t TakeFromRun(bool was_scanned, Chunks* chunks);
+
+  const Chunker* const base_;
+  const Profile profile_;
+  const RapidSettings settings_;
+  HintSource* const hints_;
+  RapidCounters counters_;
+
+  // Of the last chunk.
+  std::optional<Digest> last_digest_;
+  // What is predicted behind it. Its sizes are those of the last chunk only while is_fresh_.
+  Hint hint_;
+  bool is_fresh_ = false;
+  // So many chunks of the run from hint_.next_index on have been found behind the last cut.
+  std::size_t matched_ = 0;
+  std::size_t matched_bytes_ = 0;
+  // The one behind them has not.
+  bool is_broken_ = false;
+  std::size_t batch_ = 1;
+  std::size_t scan_batch_ = 1;
+  // Fingerprints of sizes that were tried for the next chunk in vain.
+  std::vector<std::pair<std::size_t, Digest>> tried_;
+};
+
+}  // namespace kerf
