@@ -126,20 +126,22 @@ class FastCdcChunker final : public Chunker {
     return std::min(end, stop + loose.First(hashes));
   }
 
+  // Of the next kHashVectorBytes bytes. No lambda: clang would compile that without GFNI.
+  static HWY_INLINE auto LookupAt(const WordTable<Lane>& table, const std::uint8_t* bytes) {
+    return table.Lookup(GroupStrips<Lane>(hn::LoadU(HashByteTag(), bytes)));
+  }
+
   // The first cut in [from, to), whole vectors, or `to`. The next vector is looked up before this
   // one is hashed, so that neither waits for the other.
   static HWY_INLINE std::size_t Scan(const WordTable<Lane>& table, const NoBits<Lane>& bits,
                                      const std::uint8_t* bytes, std::size_t from, std::size_t to,
                                      Carry<Lane>& carry) {
     if (from == to) return to;
-    const auto lookup_at = [&](std::size_t index) HWY_ATTR {
-      return table.Lookup(GroupStrips<Lane>(hn::LoadU(HashByteTag(), bytes + index)));
-    };
-    auto planes = lookup_at(from);
+    auto planes = LookupAt(table, bytes + from);
     for (std::size_t index = from; index < to; index += kHashVectorBytes) {
       PrefetchAhead(bytes + index);
       const std::size_t next = index + kHashVectorBytes;
-      const auto next_planes = lookup_at(next < to ? next : index);
+      const auto next_planes = LookupAt(table, bytes + (next < to ? next : index));
       const auto hashes = HashValues(table.ValuesOf(planes), carry);
       if (HWY_UNLIKELY(bits.AnyWithout(hashes))) return index + bits.First(hashes);
       planes = next_planes;
