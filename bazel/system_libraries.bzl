@@ -122,6 +122,18 @@ def system_libraries():
         symbol = "kerf_dejavu_sans",
     )
     pkg_config_repository(
+        name = "hiredis",
+        apt = "libhiredis-dev",
+        modules = ["hiredis"],
+        static = True,
+    )
+    pkg_config_repository(
+        name = "libevent",
+        apt = "libevent-dev",
+        modules = ["libevent_core"],
+        static = True,
+    )
+    pkg_config_repository(
         name = "gtest",
         apt = "libgtest-dev libgmock-dev",
         modules = [

@@ -1,0 +1,715 @@
+#include "server/redis/redis_client.h"
+
+#include <event2/event.h>
+#include <hiredis/adapters/libevent.h>
+#include <hiredis/async.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "server/redis/reply.h"
+#include "server/redis/slot.h"
+
+namespace kerf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using std::chrono::milliseconds;
+
+// How often clocks are looked at; also the shortest pause before a retry.
+constexpr milliseconds kTick{10};
+constexpr milliseconds kMaxPause{500};
+constexpr milliseconds kTopologyPause{50};
+// A command that is sent from node to node more often waits until the map is new.
+constexpr int kMaxRedirects = 5;
+constexpr int kMaxPauseDoublings = 6;
+constexpr int kMaxPort = 65'535;
+constexpr std::uint16_t kNoMaster = 0xFFFF;
+// Of the answer to CLUSTER SLOTS.
+constexpr std::string_view kNoCluster = "cluster support disabled";
+// As the answer to a WAIT: there was none.
+constexpr std::int64_t kNobody = -1;
+
+struct Request {
+  std::string wire;
+  std::uint16_t slot = 0;
+  std::optional<RedisAddress> node;
+  int replica_count = 0;
+  RedisClient::Done done;
+  TimePoint deadline;
+  TimePoint not_before;
+  int attempt_count = 0;
+  int redirect_count = 0;
+  // This once there, behind ASKING.
+  std::optional<RedisAddress> ask;
+  std::string last_error;
+};
+using RequestPtr = std::unique_ptr<Request>;
+
+struct Connection;
+
+// A command on a connection; hiredis answers them in order.
+struct Flight {
+  Connection* connection = nullptr;
+  // Of kCommand.
+  RequestPtr request;
+  TimePoint sent_at;
+  enum class Kind : std::uint8_t { kCommand, kAuth, kAsking, kWait, kTopology };
+  Kind kind = Kind::kCommand;
+};
+
+struct Held {
+  RequestPtr request;
+  RedisReply reply;
+};
+
+struct Connection {
+  void* client = nullptr;
+  RedisAddress address;
+  redisAsyncContext* context = nullptr;
+  std::deque<std::unique_ptr<Flight>> flights;
+  // Written, and waiting for the answer to the WAIT behind them.
+  std::deque<Held> held;
+  bool wants_wait = false;
+  bool is_connected = false;
+  TimePoint connect_began;
+  TimePoint not_before;
+  int failure_count = 0;
+  std::string auth_error;
+  std::string last_error;
+};
+
+struct Node {
+  std::vector<std::unique_ptr<Connection>> readers;
+  std::unique_ptr<Connection> writer;
+};
+
+std::string FormatWire(const std::vector<std::string>& arguments) {
+  std::string wire = Cat("*", arguments.size(), "\r\n");
+  for (const std::string& argument : arguments) {
+    wire += Cat("$", argument.size(), "\r\n");
+    wire += argument;
+    wire += "\r\n";
+  }
+  return wire;
+}
+
+milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
+  const auto most = std::min(kMaxPause, kTick * (1 << std::min(attempt_count, kMaxPauseDoublings)));
+  return milliseconds(most.count() / 2 + static_cast<long>(random() % (most.count() / 2 + 1)));
+}
+
+class Client final : public RedisClient {
+ public:
+  explicit Client(RedisOptions options) : options_(std::move(options)) {
+    base_ = event_base_new();
+    wakeup_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    KERF_CHECK(base_ != nullptr && wakeup_fd_ >= 0);
+    const auto on_wakeup = [](evutil_socket_t, short, void* self) {
+      static_cast<Client*>(self)->OnWakeup();
+    };
+    const auto on_tick = [](evutil_socket_t, short, void* self) {
+      static_cast<Client*>(self)->OnTick();
+    };
+    wakeup_ = event_new(base_, wakeup_fd_, EV_READ | EV_PERSIST, on_wakeup, this);
+    tick_ = event_new(base_, -1, EV_PERSIST, on_tick, this);
+    const timeval every{0, kTick.count() * 1000};
+    KERF_CHECK(event_add(wakeup_, nullptr) == 0 && event_add(tick_, &every) == 0);
+    thread_ = std::thread([this] { event_base_dispatch(base_); });
+  }
+
+  ~Client() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    Wake();
+    thread_.join();
+    event_free(wakeup_);
+    event_free(tick_);
+    event_base_free(base_);
+    close(wakeup_fd_);
+  }
+
+  void Send(RedisCommand command, Done done) override {
+    auto request = std::make_unique<Request>();
+    request->wire = FormatWire(command.arguments);
+    request->slot = RedisSlotOf(command.key);
+    request->node = std::move(command.node);
+    request->replica_count = command.replica_count;
+    request->done = std::move(done);
+    request->deadline = Clock::now() + options_.command_timeout;
+    command_count_.fetch_add(1, std::memory_order_relaxed);
+    Post(std::move(request));
+  }
+
+  void ReadMasters(MastersDone done) override {
+    auto request = std::make_unique<Request>();
+    request->deadline = Clock::now() + options_.command_timeout;
+    request->done = [this, done = std::move(done)](absl::StatusOr<RedisReply> reply) {
+      if (!reply.ok()) return done(reply.status());
+      done(masters_);
+    };
+    Post(std::move(request));
+  }
+
+  RedisCounters counters() const override {
+    return {command_count_.load(), retry_count_.load(), redirect_count_.load(),
+            connect_count_.load(), topology_count_.load()};
+  }
+
+ private:
+  void Post(RequestPtr request) {
+    bool wake = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_stopping_) {
+        wake = incoming_.empty();
+        incoming_.push_back(std::move(request));
+      }
+    }
+    if (request != nullptr) request->done(absl::CancelledError("the Redis client has stopped"));
+    if (wake) Wake();
+  }
+
+  void Wake() const {
+    const std::uint64_t one = 1;
+    // Full means that it is awake.
+    if (write(wakeup_fd_, &one, sizeof one) < 0) KERF_CHECK(errno == EAGAIN);
+  }
+
+  // All below runs on thread_.
+
+  void OnWakeup() {
+    std::uint64_t count = 0;
+    if (read(wakeup_fd_, &count, sizeof count) < 0) KERF_CHECK(errno == EAGAIN);
+    std::deque<RequestPtr> incoming;
+    bool is_stopping = false;
+    {
+      const std::lock_guard lock(mutex_);
+      incoming.swap(incoming_);
+      is_stopping = is_stopping_;
+    }
+    for (RequestPtr& request : incoming) Dispatch(std::move(request));
+    SendWaits();
+    if (is_stopping) Stop();
+  }
+
+  void OnTick() {
+    const TimePoint now = Clock::now();
+    CheckConnections(now);
+    std::vector<RequestPtr> ready;
+    for (auto& request : parked_) {
+      if (request->deadline <= now) {
+        GiveUp(std::move(request));
+      } else if (request->not_before <= now) {
+        ready.push_back(std::move(request));
+      }
+    }
+    for (auto& request : topology_waiters_) {
+      if (request->deadline > now) continue;
+      request->last_error = topology_error_;
+      GiveUp(std::move(request));
+    }
+    std::erase(parked_, nullptr);
+    std::erase(topology_waiters_, nullptr);
+    for (RequestPtr& request : ready) Dispatch(std::move(request));
+    SendWaits();
+  }
+
+  // A node that is silent for too long, or cannot be reached.
+  void CheckConnections(TimePoint now) {
+    for (auto& [address, node] : nodes_) {
+      ForEachConnection(node, [&](Connection& connection) {
+        if (connection.context == nullptr) return;
+        const bool is_late =
+            connection.is_connected
+                ? !connection.flights.empty() &&
+                      connection.flights.front()->sent_at + options_.attempt_timeout <= now
+                : connection.connect_began + options_.connect_timeout <= now;
+        if (!is_late) return;
+        connection.last_error =
+            connection.is_connected ? "it does not answer" : "it cannot be reached";
+        // Answers all that is on it with nothing, which sends it again.
+        Close(connection);
+        Pause(connection);
+      });
+    }
+  }
+
+  template <typename Visit>
+  static void ForEachConnection(Node& node, Visit visit) {
+    for (auto& reader : node.readers) visit(*reader);
+    if (node.writer != nullptr) visit(*node.writer);
+  }
+
+  void Pause(Connection& connection) {
+    connection.is_connected = false;
+    connection.not_before = Clock::now() + PauseAfter(connection.failure_count++, random_);
+    wants_topology_ = true;
+    OnWaited(connection, kNobody);
+  }
+
+  void GiveUp(RequestPtr request) {
+    request->done(absl::UnavailableError(ToAbsl(Cat(
+        "Redis has not answered within ", options_.command_timeout.count(),
+        " ms: ", request->last_error.empty() ? "no node could be asked" : request->last_error))));
+  }
+
+  void Park(RequestPtr request) {
+    request->not_before = Clock::now() + PauseAfter(request->attempt_count++, random_);
+    parked_.push_back(std::move(request));
+  }
+
+  // Where it is to go; none while nobody knows.
+  std::optional<RedisAddress> TargetOf(const Request& request) const {
+    if (request.ask.has_value()) return request.ask;
+    if (request.node.has_value()) return request.node;
+    if (masters_.empty()) return std::nullopt;
+    const std::size_t master = is_single_ ? 0 : master_of_slot_[request.slot];
+    if (master >= masters_.size()) return std::nullopt;
+    return masters_[master];
+  }
+
+  void Dispatch(RequestPtr request) {
+    // A question for the masters needs a map of now.
+    if (request->wire.empty()) {
+      topology_waiters_.push_back(std::move(request));
+      return ReadTopology();
+    }
+    const std::optional<RedisAddress> target = TargetOf(*request);
+    if (!target.has_value()) {
+      ReadTopology();
+      if (request->last_error.empty()) request->last_error = topology_error_;
+      return Park(std::move(request));
+    }
+    Connection& connection = ConnectionFor(*target, *request);
+    if (!Connect(connection)) {
+      request->last_error = Cat(FormatRedisAddress(*target), ": ", connection.last_error);
+      ReadTopology();
+      // The cluster may have a new master for it by then.
+      request->ask.reset();
+      return Park(std::move(request));
+    }
+    if (request->ask.has_value()) {
+      Launch(connection, FormatWire({"ASKING"}), nullptr, Flight::Kind::kAsking);
+      request->ask.reset();
+    }
+    if (request->replica_count > 0) connection.wants_wait = true;
+    const std::string& wire = request->wire;
+    Launch(connection, wire, std::move(request), Flight::Kind::kCommand);
+  }
+
+  Connection& ConnectionFor(const RedisAddress& address, const Request& request) {
+    Node& node = nodes_[address];
+    const bool is_write = request.replica_count > 0;
+    if (node.readers.empty()) {
+      for (int index = 0; index < options_.read_connection_count; ++index) {
+        node.readers.push_back(NewConnection(address));
+      }
+      node.writer = NewConnection(address);
+    }
+    return is_write ? *node.writer : *node.readers[request.slot % node.readers.size()];
+  }
+
+  std::unique_ptr<Connection> NewConnection(const RedisAddress& address) {
+    auto connection = std::make_unique<Connection>();
+    connection->client = this;
+    connection->address = address;
+    return connection;
+  }
+
+  // Whether commands may be put on it; they are sent as soon as it is there.
+  bool Connect(Connection& connection) {
+    if (connection.context != nullptr) return true;
+    const TimePoint now = Clock::now();
+    if (now < connection.not_before) return false;
+    connection.auth_error.clear();
+    redisAsyncContext* const context =
+        redisAsyncConnect(connection.address.host.c_str(), connection.address.port);
+    if (context == nullptr || context->err != 0) {
+      connection.last_error = context == nullptr ? "no memory" : context->errstr;
+      if (context != nullptr) redisAsyncFree(context);
+      Pause(connection);
+      return false;
+    }
+    context->data = &connection;
+    KERF_CHECK(redisLibeventAttach(context, base_) == REDIS_OK);
+    redisAsyncSetConnectCallback(context, [](const redisAsyncContext* ac, int status) {
+      auto& own = *static_cast<Connection*>(ac->data);
+      if (own.context != ac) return;
+      static_cast<Client*>(own.client)->OnConnected(own, status == REDIS_OK, ac->errstr);
+    });
+    redisAsyncSetDisconnectCallback(context, [](const redisAsyncContext* ac, int) {
+      auto& own = *static_cast<Connection*>(ac->data);
+      if (own.context != ac) return;
+      static_cast<Client*>(own.client)->OnConnected(own, false, ac->errstr);
+    });
+    connection.context = context;
+    connection.connect_began = now;
+    connect_count_.fetch_add(1, std::memory_order_relaxed);
+    if (!options_.password.empty()) {
+      std::vector<std::string> auth = {"AUTH"};
+      if (!options_.username.empty()) auth.push_back(options_.username);
+      auth.push_back(options_.password);
+      Launch(connection, FormatWire(auth), nullptr, Flight::Kind::kAuth);
+    }
+    return true;
+  }
+
+  void OnConnected(Connection& connection, bool is_up, const char* error) {
+    if (is_up) {
+      connection.is_connected = true;
+      connection.failure_count = 0;
+      connection.last_error.clear();
+      // What waited for the connection was not late before it was there.
+      for (auto& flight : connection.flights) flight->sent_at = Clock::now();
+      return;
+    }
+    // hiredis frees it.
+    connection.context = nullptr;
+    connection.last_error = error != nullptr && *error != 0 ? error : "it closed the connection";
+    Pause(connection);
+  }
+
+  void Launch(Connection& connection, const std::string& wire, RequestPtr request,
+              Flight::Kind kind) {
+    auto flight = std::make_unique<Flight>();
+    flight->connection = &connection;
+    flight->sent_at = Clock::now();
+    flight->kind = kind;
+    const auto on_reply = [](redisAsyncContext*, void* reply, void* data) {
+      Connection& own = *static_cast<Flight*>(data)->connection;
+      static_cast<Client*>(own.client)->OnReply(own, static_cast<const redisReply*>(reply));
+    };
+    Flight* const data = flight.get();
+    // `wire` may be the request's own.
+    const int status =
+        redisAsyncFormattedCommand(connection.context, on_reply, data, wire.data(), wire.size());
+    flight->request = std::move(request);
+    if (status == REDIS_OK) {
+      connection.flights.push_back(std::move(flight));
+    } else if (flight->request != nullptr) {
+      flight->request->last_error = "the connection is closing";
+      Retry(std::move(flight->request));
+    }
+  }
+
+  void Retry(RequestPtr request) {
+    retry_count_.fetch_add(1, std::memory_order_relaxed);
+    wants_topology_ = true;
+    Park(std::move(request));
+  }
+
+  // Without an answer the connection is gone.
+  void OnReply(Connection& connection, const redisReply* reply) {
+    const std::unique_ptr<Flight> flight = std::move(connection.flights.front());
+    connection.flights.pop_front();
+    if (flight->kind == Flight::Kind::kWait) {
+      return OnWaited(connection, reply != nullptr && reply->type == REDIS_REPLY_INTEGER
+                                      ? reply->integer
+                                      : kNobody);
+    }
+    if (flight->kind == Flight::Kind::kTopology) return OnTopology(connection, reply);
+    if (flight->kind == Flight::Kind::kAuth) {
+      if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
+        connection.auth_error.assign(reply->str, reply->len);
+      }
+      return;
+    }
+    if (flight->request == nullptr) return;
+    RequestPtr request = std::move(flight->request);
+    if (reply == nullptr) {
+      // What was held behind it goes again with it.
+      request->last_error =
+          Cat(FormatRedisAddress(connection.address), ": ",
+              connection.last_error.empty() ? "the connection was lost" : connection.last_error);
+      return Retry(std::move(request));
+    }
+    if (!connection.auth_error.empty()) {
+      return request->done(absl::PermissionDeniedError(
+          ToAbsl(Cat(FormatRedisAddress(connection.address), ": ", connection.auth_error))));
+    }
+    OnAnswer(connection, std::move(request), CopyReply(reply));
+  }
+
+  void OnAnswer(Connection& connection, RequestPtr request, RedisReply reply) {
+    using Action = RedisErrorMeaning::Action;
+    RedisErrorMeaning meaning;
+    if (reply.kind == RedisReply::Kind::kError) {
+      meaning = MeaningOf(reply.text, connection.address);
+      request->last_error = Cat(FormatRedisAddress(connection.address), ": ", reply.text);
+    }
+    switch (meaning.action) {
+      case Action::kAnswer:
+        if (request->replica_count == 0 || reply.kind == RedisReply::Kind::kError) {
+          return request->done(std::move(reply));
+        }
+        connection.held.push_back({std::move(request), std::move(reply)});
+        return;
+      case Action::kForbidden:
+        return request->done(absl::PermissionDeniedError(ToAbsl(request->last_error)));
+      case Action::kRetry:
+        return Retry(std::move(request));
+      case Action::kMoved:
+        LearnMaster(request->slot, meaning.target);
+        wants_topology_ = true;
+        break;
+      case Action::kAsk:
+        request->ask = meaning.target;
+        break;
+    }
+    redirect_count_.fetch_add(1, std::memory_order_relaxed);
+    if (request->node.has_value() || ++request->redirect_count > kMaxRedirects) {
+      request->redirect_count = 0;
+      return Retry(std::move(request));
+    }
+    // Not from within the callback of a connection.
+    request->not_before = Clock::now();
+    parked_.push_back(std::move(request));
+  }
+
+  void LearnMaster(std::uint16_t slot, const RedisAddress& address) {
+    auto found = std::find(masters_.begin(), masters_.end(), address);
+    if (found == masters_.end()) found = masters_.insert(masters_.end(), address);
+    is_single_ = false;
+    master_of_slot_.resize(kRedisSlotCount, kNoMaster);
+    master_of_slot_[slot] = static_cast<std::uint16_t>(found - masters_.begin());
+  }
+
+  // One WAIT for all that was written since the last one.
+  void SendWaits() {
+    for (auto& [address, node] : nodes_) {
+      Connection* const writer = node.writer.get();
+      if (writer == nullptr || !std::exchange(writer->wants_wait, false)) continue;
+      if (writer->context == nullptr) continue;
+      int most = 0;
+      for (const auto& flight : writer->flights) {
+        if (flight->request != nullptr) most = std::max(most, flight->request->replica_count);
+      }
+      Launch(*writer, FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}),
+             nullptr, Flight::Kind::kWait);
+    }
+    if (std::exchange(wants_topology_, false)) ReadTopology();
+  }
+
+  void OnWaited(Connection& connection, std::int64_t replica_count) {
+    // Those that were answered before the WAIT: all, for answers come in order.
+    std::deque<Held> held = std::move(connection.held);
+    connection.held.clear();
+    for (Held& written : held) {
+      if (written.request->replica_count <= replica_count) {
+        written.request->done(std::move(written.reply));
+        continue;
+      }
+      written.request->last_error =
+          replica_count == kNobody
+              ? Cat(FormatRedisAddress(connection.address), ": the connection was lost")
+              : Cat(FormatRedisAddress(connection.address), ": ", replica_count, " of ",
+                    written.request->replica_count, " replicas have what was written");
+      Retry(std::move(written.request));
+    }
+  }
+
+  // Asks one node after the other until one answers.
+  void ReadTopology() {
+    const TimePoint now = Clock::now();
+    if (is_reading_topology_ || now < topology_not_before_) {
+      wants_topology_ = wants_topology_ || !is_reading_topology_;
+      return;
+    }
+    is_reading_topology_ = true;
+    topology_not_before_ = now + kTopologyPause;
+    topology_count_.fetch_add(1, std::memory_order_relaxed);
+    std::vector<RedisAddress> candidates = masters_;
+    candidates.insert(candidates.end(), options_.seeds.begin(), options_.seeds.end());
+    const RedisAddress asked = candidates[topology_turn_++ % candidates.size()];
+    Connection& connection = ConnectionFor(asked, Request());
+    if (!Connect(connection)) {
+      topology_error_ = Cat(FormatRedisAddress(asked), ": ", connection.last_error);
+      is_reading_topology_ = false;
+      wants_topology_ = true;
+      return;
+    }
+    Launch(connection, FormatWire({"CLUSTER", "SLOTS"}), nullptr, Flight::Kind::kTopology);
+  }
+
+  void OnTopology(const Connection& connection, const redisReply* reply) {
+    is_reading_topology_ = false;
+    const RedisAddress asked = connection.address;
+    const std::string name = FormatRedisAddress(asked);
+    // Until another node has answered.
+    wants_topology_ = true;
+    if (reply == nullptr) {
+      topology_error_ =
+          Cat(name, ": ",
+              connection.last_error.empty() ? "the connection was lost" : connection.last_error);
+      return;
+    }
+    if (!connection.auth_error.empty()) return Forbid(Cat(name, ": ", connection.auth_error));
+    const RedisReply answer = CopyReply(reply);
+    if (answer.kind == RedisReply::Kind::kError) {
+      topology_error_ = Cat(name, ": ", answer.text);
+      if (MeaningOf(answer.text, asked).action == RedisErrorMeaning::Action::kForbidden) {
+        return Forbid(topology_error_);
+      }
+      if (answer.text.find(kNoCluster) == std::string::npos) return;
+      is_single_ = true;
+      masters_ = {asked};
+      return OnMap();
+    }
+    const auto ranges = ParseClusterSlots(answer, asked);
+    if (!ranges.ok() || ranges->empty()) {
+      topology_error_ = Cat(name, ": it knows no masters; is the cluster made?");
+      return;
+    }
+    is_single_ = false;
+    masters_.clear();
+    master_of_slot_.assign(kRedisSlotCount, kNoMaster);
+    for (const RedisSlotRange& range : *ranges) {
+      for (int slot = range.first; slot <= range.last; ++slot) {
+        LearnMaster(static_cast<std::uint16_t>(slot), range.master);
+      }
+    }
+    DropOthers(asked);
+    OnMap();
+  }
+
+  void OnMap() {
+    wants_topology_ = false;
+    topology_error_.clear();
+    std::deque<RequestPtr> waiters;
+    waiters.swap(topology_waiters_);
+    for (RequestPtr& waiter : waiters) waiter->done(RedisReply());
+  }
+
+  // Nobody is let in, so nobody can be answered.
+  void Forbid(const std::string& why) {
+    for (RequestPtr& request : TakeParked()) {
+      request->done(absl::PermissionDeniedError(ToAbsl(why)));
+    }
+  }
+
+  std::deque<RequestPtr> TakeParked() {
+    std::deque<RequestPtr> all;
+    all.swap(topology_waiters_);
+    for (RequestPtr& request : parked_) all.push_back(std::move(request));
+    parked_.clear();
+    return all;
+  }
+
+  // Connections to nodes that have left. `asked` is in use.
+  void DropOthers(const RedisAddress& asked) {
+    for (auto at = nodes_.begin(); at != nodes_.end();) {
+      const auto is_it = [&](const RedisAddress& address) { return address == at->first; };
+      bool is_idle = !is_it(asked) && std::none_of(masters_.begin(), masters_.end(), is_it);
+      ForEachConnection(at->second, [&](const Connection& connection) {
+        is_idle = is_idle && connection.flights.empty() && connection.held.empty();
+      });
+      if (!is_idle) {
+        ++at;
+        continue;
+      }
+      ForEachConnection(at->second, [](Connection& connection) { Close(connection); });
+      at = nodes_.erase(at);
+    }
+  }
+
+  // What is on it is answered with nothing.
+  static void Close(Connection& connection) {
+    if (connection.context == nullptr) return;
+    redisAsyncFree(std::exchange(connection.context, nullptr));
+  }
+
+  void Stop() {
+    for (auto& [address, node] : nodes_) {
+      ForEachConnection(node, [this](Connection& connection) {
+        Close(connection);
+        OnWaited(connection, kNobody);
+      });
+    }
+    for (RequestPtr& request : TakeParked()) {
+      request->done(absl::CancelledError("the Redis client has stopped"));
+    }
+    event_base_loopbreak(base_);
+  }
+
+  const RedisOptions options_;
+  event_base* base_ = nullptr;
+  event* wakeup_ = nullptr;
+  event* tick_ = nullptr;
+  int wakeup_fd_ = -1;
+  std::atomic<std::uint64_t> command_count_{0};
+  std::atomic<std::uint64_t> retry_count_{0};
+  std::atomic<std::uint64_t> redirect_count_{0};
+  std::atomic<std::uint64_t> connect_count_{0};
+  std::atomic<std::uint64_t> topology_count_{0};
+
+  std::mutex mutex_;
+  std::deque<RequestPtr> incoming_;
+  bool is_stopping_ = false;
+
+  // thread_'s own.
+  std::minstd_rand random_{std::random_device()()};
+  std::map<RedisAddress, Node> nodes_;
+  // Waiting for their time.
+  std::vector<RequestPtr> parked_;
+  std::vector<RedisAddress> masters_;
+  // Into masters_.
+  std::vector<std::uint16_t> master_of_slot_;
+  bool is_single_ = false;
+  bool wants_topology_ = false;
+  bool is_reading_topology_ = false;
+  std::size_t topology_turn_ = 0;
+  TimePoint topology_not_before_;
+  std::string topology_error_;
+  std::deque<RequestPtr> topology_waiters_;
+
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<RedisAddress> ParseRedisAddress(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  RedisAddress address;
+  if (colon != std::string_view::npos) {
+    std::string_view host = text.substr(0, colon);
+    const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
+    if (is_bracketed) host = host.substr(1, host.size() - 2);
+    if (is_bracketed || host.find(':') == std::string_view::npos) address.host = std::string(host);
+    const std::string_view port = text.substr(colon + 1);
+    const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.port);
+    if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size()) address.port = 0;
+  }
+  if (!address.host.empty() && address.port >= 1 && address.port <= kMaxPort) return address;
+  return absl::InvalidArgumentError(
+      ToAbsl(Cat("'", text, "' is no address of a Redis: want HOST:PORT or [IPV6]:PORT")));
+}
+
+std::string FormatRedisAddress(const RedisAddress& address) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return is_ipv6 ? Cat("[", address.host, "]:", address.port)
+                 : Cat(address.host, ":", address.port);
+}
+
+absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Create(RedisOptions options) {
+  if (options.seeds.empty()) return absl::InvalidArgumentError("no address of a Redis is given");
+  return std::unique_ptr<RedisClient>(std::make_unique<Client>(std::move(options)));
+}
+
+}  // namespace kerf

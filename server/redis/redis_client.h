@@ -1,0 +1,101 @@
+// Sends commands to a Redis Cluster, or to one Redis, and answers them from a thread of its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace kerf {
+
+struct RedisAddress {
+  std::string host;
+  int port = 0;
+
+  friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
+  friend auto operator<=>(const RedisAddress&, const RedisAddress&) = default;
+};
+
+// InvalidArgument unless it is HOST:PORT or [IPV6]:PORT.
+absl::StatusOr<RedisAddress> ParseRedisAddress(std::string_view text);
+std::string FormatRedisAddress(const RedisAddress& address);
+
+// An answer of Redis. A plain value.
+struct RedisReply {
+  enum class Kind : std::uint8_t { kNil, kInteger, kText, kError, kArray };
+  Kind kind = Kind::kNil;
+  std::int64_t integer = 0;
+  // Of kText (strings and status lines) and kError.
+  std::string text;
+  std::vector<RedisReply> elements;
+};
+
+struct RedisCommand {
+  // Decides about the node, unless `node` does.
+  std::string key;
+  std::optional<RedisAddress> node;
+  std::vector<std::string> arguments;
+  // The command changes something, which this many replicas must have before it is answered OK.
+  int replica_count = 0;
+};
+
+struct RedisOptions {
+  // Any nodes of the cluster; the others are learned from them.
+  std::vector<RedisAddress> seeds;
+  // ACL user; empty: Redis's default user. No password: no AUTH.
+  std::string username;
+  std::string password;
+  // Of each node: commands go over the one of their slot, those that change something over another.
+  int read_connection_count = 1;
+  std::chrono::milliseconds connect_timeout{2'000};
+  // A node that has not answered a command by then is taken for dead: its connection is closed and
+  // what was on it is sent again.
+  std::chrono::milliseconds attempt_timeout{3'000};
+  // From Send to the answer, over all attempts.
+  std::chrono::milliseconds command_timeout{60'000};
+  // For replica_count.
+  std::chrono::milliseconds replica_timeout{1'000};
+};
+
+struct RedisCounters {
+  std::uint64_t commands = 0;
+  std::uint64_t retries = 0;
+  std::uint64_t redirects = 0;
+  std::uint64_t connects = 0;
+  std::uint64_t topology_reads = 0;
+};
+
+// Thread-safe. Follows MOVED and ASK, waits out TRYAGAIN, CLUSTERDOWN, LOADING and failovers, and
+// connects again with a growing pause; so a command may be carried out more than once, also long
+// after its first attempt: it must be idempotent.
+class RedisClient {
+ public:
+  // `reply` is Redis's answer, errors of the command included. Instead of it: Unavailable, with
+  // what was wrong last, if there was none within command_timeout (it may have been carried out all
+  // the same); PermissionDenied if Redis does not take the password or the user's rights do not
+  // suffice; Cancelled if the client goes.
+  using Done = std::function<void(absl::StatusOr<RedisReply> reply)>;
+  using MastersDone = std::function<void(absl::StatusOr<std::vector<RedisAddress>> masters)>;
+
+  // Only starts; whether there is a Redis shows in the answers. InvalidArgument without seeds.
+  static absl::StatusOr<std::unique_ptr<RedisClient>> Create(RedisOptions options);
+
+  virtual ~RedisClient() = default;
+
+  // `done` is called once, from the client's thread, and does not block.
+  virtual void Send(RedisCommand command, Done done) = 0;
+  // Asks the cluster which masters it has now; one Redis is its own. Errors as for Send.
+  virtual void ReadMasters(MastersDone done) = 0;
+
+  virtual RedisCounters counters() const = 0;
+};
+
+}  // namespace kerf

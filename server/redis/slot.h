@@ -1,0 +1,16 @@
+// Which slot of a Redis Cluster a key lies in (the Redis Cluster specification, "Key distribution
+// model").
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace kerf {
+
+inline constexpr std::uint16_t kRedisSlotCount = 16384;
+
+// CRC-16/XMODEM of the key, or of its hash tag: what lies between the first '{' and the first '}'
+// behind it, if that is not empty.
+std::uint16_t RedisSlotOf(std::string_view key);
+
+}  // namespace kerf

@@ -1,0 +1,40 @@
+// A real Redis, or a cluster of them, for one test: tools/redis-cluster.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/redis/redis_client.h"
+
+namespace kerf {
+
+// Starts in its constructor and ends in its destructor; dies with a message if it cannot.
+class TestRedis {
+ public:
+  enum class Kind {
+    kSingle,
+    // Three masters with a replica each.
+    kCluster,
+  };
+  explicit TestRedis(Kind kind, const std::string& password = "");
+  TestRedis(const TestRedis&) = delete;
+  TestRedis& operator=(const TestRedis&) = delete;
+  ~TestRedis();
+
+  const std::vector<RedisAddress>& addresses() const { return addresses_; }
+  // With these addresses as seeds.
+  RedisOptions options() const;
+
+  // A verb of tools/redis-cluster, such as "kill 2"; what it prints.
+  std::string Do(const std::string& verb);
+
+ private:
+  // Whether it went well.
+  bool Try(const std::string& verb, std::string& output);
+
+  std::string folder_;
+  std::string password_;
+  std::vector<RedisAddress> addresses_;
+};
+
+}  // namespace kerf
