@@ -2,31 +2,17 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/redis/address.h"
 
 namespace kerf {
-
-struct RedisAddress {
-  std::string host;
-  int port = 0;
-
-  friend bool operator==(const RedisAddress&, const RedisAddress&) = default;
-  friend auto operator<=>(const RedisAddress&, const RedisAddress&) = default;
-};
-
-// InvalidArgument unless it is HOST:PORT or [IPV6]:PORT.
-absl::StatusOr<RedisAddress> ParseRedisAddress(std::string_view text);
-std::string FormatRedisAddress(const RedisAddress& address);
 
 // An answer of Redis. A plain value.
 struct RedisReply {

@@ -11,7 +11,6 @@ namespace kerf {
 namespace {
 
 constexpr int kMaxDepth = 8;
-constexpr int kMaxPort = 65'535;
 
 RedisReply Copy(const redisReply* reply, int depth) {
   RedisReply copy;
