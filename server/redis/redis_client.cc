@@ -157,7 +157,7 @@ class Client final : public RedisClient {
   void ReadMasters(MastersDone done) override {
     auto request = std::make_unique<Request>();
     request->deadline = Clock::now() + options_.command_timeout;
-    request->done = [this, done = std::move(done)](absl::StatusOr<RedisReply> reply) {
+    request->done = [this, done = std::move(done)](const absl::StatusOr<RedisReply>& reply) {
       if (!reply.ok()) return done(reply.status());
       done(masters_);
     };
@@ -173,13 +173,11 @@ class Client final : public RedisClient {
   void Post(RequestPtr request) {
     bool wake = false;
     {
+      // Nobody sends to a client that is being destroyed.
       const std::lock_guard lock(mutex_);
-      if (!is_stopping_) {
-        wake = incoming_.empty();
-        incoming_.push_back(std::move(request));
-      }
+      wake = incoming_.empty();
+      incoming_.push_back(std::move(request));
     }
-    if (request != nullptr) request->done(absl::CancelledError("the Redis client has stopped"));
     if (wake) Wake();
   }
 

@@ -24,7 +24,7 @@ using Result = absl::StatusOr<RedisReply>;
 
 Result Call(RedisClient& client, RedisCommand command) {
   std::promise<Result> answer;
-  client.Send(std::move(command), [&](Result reply) { answer.set_value(std::move(reply)); });
+  client.Send(std::move(command), [&](const Result& reply) { answer.set_value(reply); });
   return answer.get_future().get();
 }
 
@@ -120,11 +120,11 @@ TEST(RedisClientTest, AClusterIsFollowedThroughAFailover) {
   }
   for (int number = 0; number < 300; ++number) EXPECT_EQ(Get(*client, KeyOf(number)), Cat(number));
   std::promise<std::vector<RedisAddress>> masters;
-  client->ReadMasters([&](auto answer) { masters.set_value(*answer); });
+  client->ReadMasters([&](const auto& answer) { masters.set_value(*answer); });
   EXPECT_EQ(masters.get_future().get().size(), 3u);
   EXPECT_EQ(client->counters().redirects, 0u);
 
-  redis.Do("failover 1");
+  redis.Do({"failover", "1"});
   for (int number = 0; number < 300; ++number) {
     ASSERT_TRUE(Set(*client, KeyOf(number), Cat("new ", number), 1).ok());
     EXPECT_EQ(Get(*client, KeyOf(number)), Cat("new ", number));
@@ -138,11 +138,11 @@ TEST(RedisClientTest, NothingAcknowledgedIsLostWithAMaster) {
   const auto client = *RedisClient::Create(redis.options());
   Writers writers(*client, 8);
   writers.WaitForMore(500);
-  redis.Do("kill 1");
+  redis.Do({"kill", "1"});
   // Until its replica is master; then that one needs a replica itself.
-  while (redis.Do("status --json").find("\"failed master\"") == std::string::npos) {
+  while (redis.Do({"status", "--json"}).find("\"failed master\"") == std::string::npos) {
   }
-  redis.Do("start 1");
+  redis.Do({"start", "1"});
   writers.WaitForMore(500);
   writers.Stop();
   writers.ExpectAllThere(*client);
@@ -156,9 +156,9 @@ TEST(RedisClientTest, ANodeThatStandsStillIsWaitedFor) {
   const auto client = *RedisClient::Create(options);
   Writers writers(*client, 4);
   writers.WaitForMore(100);
-  redis.Do("pause 2");
+  redis.Do({"pause", "2"});
   std::this_thread::sleep_for(milliseconds(700));
-  redis.Do("resume 2");
+  redis.Do({"resume", "2"});
   writers.WaitForMore(500);
   writers.Stop();
   writers.ExpectAllThere(*client);
@@ -174,7 +174,7 @@ TEST(RedisClientTest, ASlotThatMovesIsFollowedKeyByKey) {
   ASSERT_TRUE(Set(*client, goes, "there").ok());
   const std::string slot = Cat(RedisSlotOf(stays));
   std::promise<std::vector<RedisAddress>> answer;
-  client->ReadMasters([&](auto masters) { answer.set_value(*masters); });
+  client->ReadMasters([&](const auto& masters) { answer.set_value(*masters); });
   std::vector<RedisAddress> masters = answer.get_future().get();
   const auto id_of = [&](const RedisAddress& node) {
     return Call(*client, {"", node, {"CLUSTER", "MYID"}})->text;
@@ -232,7 +232,7 @@ TEST(RedisClientTest, WithoutRedisTheErrorSaysWhatWasTried) {
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1: Connection refused"));
   std::promise<absl::Status> masters;
-  client->ReadMasters([&](auto answer) { masters.set_value(answer.status()); });
+  client->ReadMasters([&](const auto& answer) { masters.set_value(answer.status()); });
   EXPECT_TRUE(absl::IsUnavailable(masters.get_future().get()));
 }
 

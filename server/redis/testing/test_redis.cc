@@ -1,6 +1,9 @@
 #include "server/redis/testing/test_redis.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -24,10 +27,13 @@ TestRedis::TestRedis(Kind kind, const std::string& password) : password_(passwor
   const char* base = std::getenv("TEST_TMPDIR");
   folder_ = Cat(base != nullptr ? base : "/tmp", "/redis-XXXXXX");
   KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
-  std::string verb = kind == Kind::kSingle ? "up --masters 1 --replicas 0 --single" : "up";
+  std::vector<std::string> verb = {"up"};
+  if (kind == Kind::kSingle) {
+    verb.insert(verb.end(), {"--masters", "1", "--replicas", "0", "--single"});
+  }
   if (!password.empty()) {
     std::ofstream(folder_ + "/password") << password << "\n";
-    verb += Cat(" --password-file '", folder_, "/password'");
+    verb.insert(verb.end(), {"--password-file", folder_ + "/password"});
   }
   std::istringstream addresses(Do(verb));
   std::string address;
@@ -40,7 +46,8 @@ TestRedis::TestRedis(Kind kind, const std::string& password) : password_(passwor
 
 TestRedis::~TestRedis() {
   std::string output;
-  if (!Try("down", output)) std::fprintf(stderr, "tools/redis-cluster down: %s\n", output.c_str());
+  if (!Try({"down"}, output))
+    std::fprintf(stderr, "tools/redis-cluster down: %s\n", output.c_str());
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
 }
@@ -52,20 +59,33 @@ RedisOptions TestRedis::options() const {
   return options;
 }
 
-bool TestRedis::Try(const std::string& verb, std::string& output) {
+bool TestRedis::Try(const std::vector<std::string>& verb, std::string& output) {
+  std::vector<std::string> arguments = {kTool, "--dir", folder_ + "/nodes"};
+  arguments.insert(arguments.end(), verb.begin(), verb.end());
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
   const std::string out = folder_ + "/output";
-  const std::string command =
-      Cat(kTool, " --dir '", folder_, "/nodes' ", verb, " > '", out, "' 2>&1");
-  const int status = std::system(command.c_str());
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t pid = 0;
+  KERF_CHECK(posix_spawn(&pid, kTool, &actions, nullptr, argv.data(), environ) == 0);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  KERF_CHECK(waitpid(pid, &status, 0) == pid);
   std::ifstream file(out, std::ios::binary);
   output = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return status == 0;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-std::string TestRedis::Do(const std::string& verb) {
+std::string TestRedis::Do(const std::vector<std::string>& verb) {
   std::string output;
   if (!Try(verb, output)) {
-    std::fprintf(stderr, "%s %s: %s\n", kTool, verb.c_str(), output.c_str());
+    std::fprintf(stderr, "%s %s: %s\n", kTool, verb.front().c_str(), output.c_str());
     std::abort();
   }
   return output;

@@ -25,12 +25,12 @@ class TestRedis {
   // With these addresses as seeds.
   RedisOptions options() const;
 
-  // A verb of tools/redis-cluster, such as "kill 2"; what it prints.
-  std::string Do(const std::string& verb);
+  // A verb of tools/redis-cluster with its arguments, such as {"kill", "2"}; what it prints.
+  std::string Do(const std::vector<std::string>& verb);
 
  private:
   // Whether it went well.
-  bool Try(const std::string& verb, std::string& output);
+  bool Try(const std::vector<std::string>& verb, std::string& output);
 
   std::string folder_;
   std::string password_;
