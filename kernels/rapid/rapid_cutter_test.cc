@@ -441,6 +441,10 @@ TEST_F(CriterionTest, ExactModeAsksWhoSaysSo) {
   hint.run = std::make_shared<const CutRun>(
       CutRun::OfExactCuts(*ParseProfile("gear:min=65,avg=256,max=1000"), kDigest, chunks, false));
   EXPECT_FALSE(IsTaken(std::nullopt, {right_, 0})) << "another profile";
+  std::vector<RunChunk> others = chunks;
+  others[0].digest.bytes[0] ^= 1;
+  hint.run = std::make_shared<const CutRun>(CutRun::OfExactCuts(profile_, kDigest, others, false));
+  EXPECT_FALSE(IsTaken(std::nullopt, {right_, 0})) << "another chunk of the same length";
   hint.run = std::make_shared<const CutRun>(CutRun::OfExactCuts(profile_, kDigest, chunks, false));
   EXPECT_TRUE(IsTaken(std::nullopt, {right_, 0}));
 }
