@@ -1,6 +1,7 @@
 // The hash kernels of every backend against the specification, where vectors begin and end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,7 @@ TEST_P(HashChunkers, EndsAtACut) {
   for (std::size_t start = 0; start < 16; ++start) {
     const Bytes rest = Bytes(bytes).subspan(start * 700);
     const std::size_t cut = ReferenceNextCut(profile_, rest);
-    for (std::size_t length = cut; length < cut + 3; ++length) {
+    for (std::size_t length = cut; length <= std::min(cut + 2, rest.size()); ++length) {
       ASSERT_NO_FATAL_FAILURE(Check(rest.first(length)));
     }
   }
