@@ -18,6 +18,9 @@ RapidCutter::RapidCutter(const Chunker* base, const Profile& profile, RapidSetti
 void RapidCutter::BeginFile(const Hint& first) {
   last_digest_.reset();
   tried_.clear();
+  lost_run_.reset();
+  resumed_in_vain_ = 0;
+  unknown_in_a_row_ = 0;
   batch_ = scan_batch_ = 1;
   UseHint(first);
 }
@@ -111,6 +114,7 @@ bool RapidCutter::ExtendMatch(const Rest& rest) {
   }
   matched_ += equal;
   is_broken_ = equal < count;
+  if (is_broken_ && matched_ == 0) tried_.emplace_back(pieces[equal].size(), digests[equal]);
   batch_ = is_broken_ ? 1 : std::min(2 * batch_, kMaxBatchChunks);
   return equal > 0;
 }
@@ -127,6 +131,7 @@ std::size_t RapidCutter::StepAlongRun(const Rest& rest, Chunks* chunks) {
   while (!IsCovered(rest) && ExtendMatch(rest)) {
   }
   if (matched_ == 0) {
+    RememberLostRun();
     LeaveRun();
     return 0;
   }
@@ -139,9 +144,35 @@ std::size_t RapidCutter::StepAlongRun(const Rest& rest, Chunks* chunks) {
   if (scanned == length) return TakeFromRun(true, chunks);
   ++counters_.hints_rejected;
   batch_ = 1;
-  Emit(scanned, FingerprintOne(rest.bytes.first(scanned)), true, chunks);
+  RememberLostRun();
+  Emit(scanned, FingerprintFront(rest, scanned), true, chunks);
   Ask();
+  Resume(scanned);
   return scanned;
+}
+
+void RapidCutter::RememberLostRun() {
+  if (resumed_in_vain_ == kMaxResumesInVain) return;
+  ++resumed_in_vain_;
+  lost_run_ = hint_.run;
+  lost_index_ = hint_.next_index;
+}
+
+void RapidCutter::Resume(std::size_t scanned_bytes) {
+  const std::shared_ptr<const CutRun> run = std::move(lost_run_);
+  lost_run_.reset();
+  if (run == nullptr || hint_.run != nullptr) return;
+  std::size_t index = lost_index_;
+  std::size_t passed_bytes = 0;
+  while (index < run->chunks().size()) {
+    const std::size_t length = run->chunks()[index].length_bytes;
+    if (passed_bytes + length / 2 >= scanned_bytes) break;
+    passed_bytes += length;
+    ++index;
+  }
+  if (index == run->chunks().size()) return;
+  hint_.run = run;
+  hint_.next_index = index;
 }
 
 std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunks) {
@@ -204,7 +235,6 @@ std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
   // A copy: the list goes with the hint.
   const SizeList list = hint_.next_sizes;
   hint_.next_sizes = {};
-  tried_.clear();
   for (const NextSize& predicted : list.sizes()) {
     const AcceptanceCriterion test = settings_.criterion.value_or(AcceptanceCriterion::kFfRwtFpt);
     if (!AcceptsEnd(test, *base_, profile_, rest.bytes, predicted)) {
@@ -212,11 +242,10 @@ std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
       continue;
     }
     const std::size_t length = predicted.length_bytes;
-    const Digest digest = FingerprintOne(rest.bytes.first(length));
+    const Digest digest = FingerprintFront(rest, length);
     Hint hint;
     if (!SizeHolds(rest, predicted, digest, &hint)) {
       ++counters_.hints_rejected;
-      tried_.emplace_back(length, digest);
       continue;
     }
     Emit(length, digest, false, chunks);
@@ -237,18 +266,18 @@ std::size_t RapidCutter::Scan(const Rest& rest, Chunks* chunks) {
     offset += pieces[count++].size();
   } while (count < scan_batch_ && offset < rest.bytes.size() && offset < kMaxBatchBytes &&
            (rest.is_end || rest.bytes.size() - offset >= profile_.max_bytes));
-  const auto known = std::ranges::find_if(
-      tried_, [&](const auto& tried) { return tried.first == pieces[0].size(); });
-  std::size_t fingerprinted = 0;
-  if (known != tried_.end()) digests[fingerprinted++] = known->second;
-  FingerprintAll(std::span(pieces).first(count).subspan(fingerprinted),
-                 std::span(digests).first(count).subspan(fingerprinted));
+  digests[0] = FingerprintFront(rest, pieces[0].size());
+  FingerprintAll(std::span(pieces).first(count).subspan(1),
+                 std::span(digests).first(count).subspan(1));
   for (std::size_t index = 0; index < count; ++index) {
     Emit(pieces[index].size(), digests[index], true, chunks);
   }
   Ask();
   const bool is_known = hint_.state != Hint::State::kAbsent;
-  scan_batch_ = is_known ? 1 : std::min(2 * scan_batch_, kMaxScanBatchChunks);
+  unknown_in_a_row_ = is_known ? 0 : unknown_in_a_row_ + count;
+  const bool is_lost = unknown_in_a_row_ >= kMinUnknownChunks;
+  scan_batch_ = is_lost ? std::min(2 * scan_batch_, kMaxScanBatchChunks) : 1;
+  Resume(offset);
   return offset;
 }
 
@@ -262,9 +291,14 @@ void RapidCutter::FingerprintAll(std::span<const Bytes> pieces, std::span<Digest
   }
 }
 
-Digest RapidCutter::FingerprintOne(Bytes piece) {
+Digest RapidCutter::FingerprintFront(const Rest& rest, std::size_t length) {
+  for (const auto& [tried_length, digest] : tried_) {
+    if (tried_length == length) return digest;
+  }
+  const Bytes piece = rest.bytes.first(length);
   Digest digest;
   FingerprintAll(std::span(&piece, 1), std::span(&digest, 1));
+  tried_.emplace_back(length, digest);
   return digest;
 }
 
@@ -286,6 +320,8 @@ std::size_t RapidCutter::TakeFromRun(bool was_scanned, Chunks* chunks) {
   Emit(length, chunk.digest, was_scanned, chunks);
   ++hint_.next_index;
   is_fresh_ = false;
+  resumed_in_vain_ = 0;
+  unknown_in_a_row_ = 0;
   if (matched_ > 0) {
     --matched_;
     matched_bytes_ -= length;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -63,9 +64,13 @@ class RapidCutter {
   // before with success.
   static constexpr std::size_t kMaxBatchChunks = 32;
   static constexpr std::size_t kMaxBatchBytes = 256 << 10;
-  // The same of chunks that are scanned, which grows while nothing is known of them: a hint for one
-  // that is not the last of its batch is not looked for.
+  // The same of chunks that are scanned, which grows once nothing is known of so many: a hint for
+  // one that is not the last of its batch is not looked for.
   static constexpr std::size_t kMaxScanBatchChunks = 8;
+  static constexpr std::size_t kMinUnknownChunks = 4;
+  // How often exact mode looks for a lost run behind what it scanned before it gives it up. Each
+  // time that it is not there costs the fingerprint of a chunk.
+  static constexpr std::size_t kMaxResumesInVain = 2;
 
   // `base` cuts by `profile`; it and `hints` outlive the cutter.
   RapidCutter(const Chunker* base, const Profile& profile, RapidSettings settings,
@@ -110,6 +115,10 @@ class RapidCutter {
   // What the run predicted did not hold; what else is known of the last chunk may still.
   void LeaveRun();
   bool IsRunUsable(const CutRun& run) const;
+  // A change is over sooner or later: the run that fails here may go on behind `scanned_bytes`, at
+  // the chunk whose place in it is the nearest. Of use in exact mode, which can tell.
+  void RememberLostRun();
+  void Resume(std::size_t scanned_bytes);
 
   // Whether a chunk of the run may end `offset` + its length behind the last cut.
   bool Fits(const Rest& rest, std::size_t offset, std::size_t run_index) const;
@@ -120,7 +129,8 @@ class RapidCutter {
   bool SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest, Hint* hint);
 
   void FingerprintAll(std::span<const Bytes> pieces, std::span<Digest> digests);
-  Digest FingerprintOne(Bytes piece);
+  // Once for each length, until a chunk is cut.
+  Digest FingerprintFront(const Rest& rest, std::size_t length);
   void Emit(std::size_t length, const Digest& digest, bool was_scanned, Chunks* chunks);
   // The next chunk of the run is cut.
   std::size_t TakeFromRun(bool was_scanned, Chunks* chunks);
@@ -143,7 +153,13 @@ class RapidCutter {
   bool is_broken_ = false;
   std::size_t batch_ = 1;
   std::size_t scan_batch_ = 1;
-  // Fingerprints of sizes that were tried for the next chunk in vain.
+  std::size_t unknown_in_a_row_ = 0;
+  // Where the run failed from which the last chunks came; null if there is none, or it was found
+  // again.
+  std::shared_ptr<const CutRun> lost_run_;
+  std::size_t lost_index_ = 0;
+  std::size_t resumed_in_vain_ = 0;
+  // Fingerprints of what may be the next chunk.
   std::vector<std::pair<std::size_t, Digest>> tried_;
 };
 
