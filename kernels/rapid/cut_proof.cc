@@ -1,6 +1,7 @@
 #include "kernels/rapid/cut_proof.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -48,12 +49,29 @@ bool TestFastCdc(const Profile& profile, Bytes bytes, std::size_t length) {
   return (hash & FastCdcMask(FastCdcMaskBits(profile, length))) == 0;
 }
 
-// The digest once bytes[end - 1] has been slid in, if sliding began no later than `begin`.
+// What takes the eight bits above the degree away and adds their residue.
+const std::array<std::uint64_t, 256>& RabinReduceTable() {
+  static const auto table = [] {
+    std::array<std::uint64_t, 256> made;
+    for (std::uint64_t byte = 0; byte < made.size(); ++byte) {
+      made[byte] = RabinResidue(byte, kRabinDegree) | byte << kRabinDegree;
+    }
+    return made;
+  }();
+  return table;
+}
+
+// The digest once bytes[end - 1] has been slid in, if sliding began with bytes[begin]. Nothing has
+// to be slid out of a window that holds no more than it can.
 std::uint64_t RabinDigest(Bytes bytes, std::size_t begin, std::size_t end) {
-  RabinRoll roll;
-  begin = std::max(begin, end - std::min<std::size_t>(end, kRabinWindowBytes));
-  for (const std::uint8_t byte : bytes.subspan(begin, end - begin)) roll.Slide(byte);
-  return roll.digest();
+  const std::array<std::uint64_t, 256>& reduce = RabinReduceTable();
+  const std::size_t count = std::min<std::size_t>(end - begin, kRabinWindowBytes);
+  // Among fewer bytes the 1 with which every window begins is still there.
+  std::uint64_t digest = count == kRabinWindowBytes ? 0 : 1;
+  for (const std::uint8_t byte : bytes.subspan(end - count, count)) {
+    digest = (digest << 8 | byte) ^ reduce[digest >> (kRabinDegree - 8)];
+  }
+  return digest;
 }
 
 bool TestCrc(const Profile& profile, Bytes bytes, std::size_t length) {

@@ -56,6 +56,7 @@ void RapidCutter::UseHint(Hint hint) {
     hint_.run.reset();
   }
   is_fresh_ = true;
+  is_resumed_ = false;
   matched_ = 0;
   matched_bytes_ = 0;
   is_broken_ = false;
@@ -173,6 +174,7 @@ void RapidCutter::Resume(std::size_t scanned_bytes) {
   if (index == run->chunks().size()) return;
   hint_.run = run;
   hint_.next_index = index;
+  is_resumed_ = true;
 }
 
 std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunks) {
@@ -202,15 +204,21 @@ std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunk
       continue;
     }
     batch_ = 1;
-    // Not the chunk that was predicted. The fingerprint test may know it all the same; what has no
-    // fingerprint test has accepted it already.
+    // Not the chunk that was predicted. The fingerprint test may know it all the same; a criterion
+    // without that test has accepted it already, unless nobody predicted it.
     const bool needs_known = *settings_.criterion == AcceptanceCriterion::kFfRwtFpt;
+    if (is_resumed_) break;
     if (needs_known && hints_->Find(digests[index]).state != Hint::State::kReady) break;
+    RememberLostRun();
     Emit(pieces[index].size(), digests[index], false, chunks);
     Ask();
+    Resume(pieces[index].size());
     return done + pieces[index].size();
   }
-  if (done == 0) LeaveRun();
+  if (done == 0) {
+    RememberLostRun();
+    LeaveRun();
+  }
   if (done != 0) batch_ = std::min(2 * batch_, kMaxBatchChunks);
   return done;
 }
@@ -320,6 +328,7 @@ std::size_t RapidCutter::TakeFromRun(bool was_scanned, Chunks* chunks) {
   Emit(length, chunk.digest, was_scanned, chunks);
   ++hint_.next_index;
   is_fresh_ = false;
+  is_resumed_ = false;
   resumed_in_vain_ = 0;
   unknown_in_a_row_ = 0;
   if (matched_ > 0) {

@@ -68,7 +68,7 @@ class RapidCutter {
   // one that is not the last of its batch is not looked for.
   static constexpr std::size_t kMaxScanBatchChunks = 8;
   static constexpr std::size_t kMinUnknownChunks = 4;
-  // How often exact mode looks for a lost run behind what it scanned before it gives it up. Each
+  // How often a lost run is looked for behind what came in its place before it is given up. Each
   // time that it is not there costs the fingerprint of a chunk.
   static constexpr std::size_t kMaxResumesInVain = 2;
 
@@ -116,7 +116,8 @@ class RapidCutter {
   void LeaveRun();
   bool IsRunUsable(const CutRun& run) const;
   // A change is over sooner or later: the run that fails here may go on behind `scanned_bytes`, at
-  // the chunk whose place in it is the nearest. Of use in exact mode, which can tell.
+  // the chunk whose place in it is the nearest. Nobody has predicted that: it counts only if the
+  // fingerprint is the run's, whatever the criterion.
   void RememberLostRun();
   void Resume(std::size_t scanned_bytes);
 
@@ -159,6 +160,8 @@ class RapidCutter {
   std::shared_ptr<const CutRun> lost_run_;
   std::size_t lost_index_ = 0;
   std::size_t resumed_in_vain_ = 0;
+  // hint_.run is what Resume guessed.
+  bool is_resumed_ = false;
   // Fingerprints of what may be the next chunk.
   std::vector<std::pair<std::size_t, Digest>> tried_;
 };

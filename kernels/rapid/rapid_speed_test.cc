@@ -1,5 +1,6 @@
-// What hints save, on a file of which 97 % is in chunks that were stored before. Fingerprints are
-// looked up by where a chunk stands, so that cutting alone is measured.
+// What hints save, on a file of which more than 97 % is in chunks that were stored before.
+// Fingerprints are looked up by where a chunk stands, and the time that this takes is left out, so
+// that cutting alone is measured.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,13 +39,18 @@ class KnownFingerprints {
  public:
   void operator()(std::span<const std::span<const std::uint8_t>> pieces,
                   std::span<Digest> digests) {
+    const auto begin_time = std::chrono::steady_clock::now();
     for (std::size_t index = 0; index < pieces.size(); ++index) {
       const std::uint8_t* const begin = pieces[index].data();
       auto [known, is_new] = known_.try_emplace(std::pair(begin, pieces[index].size()));
       if (is_new) known->second = Fingerprint(kDigest, pieces[index]);
       digests[index] = known->second;
     }
+    took_ += std::chrono::steady_clock::now() - begin_time;
   }
+
+  // All calls since the last one of this.
+  double TakeSeconds() { return std::exchange(took_, {}).count(); }
 
  private:
   struct PlaceHash {
@@ -53,15 +59,17 @@ class KnownFingerprints {
     }
   };
   std::unordered_map<std::pair<const std::uint8_t*, std::size_t>, Digest, PlaceHash> known_;
+  std::chrono::duration<double> took_{};
 };
 
-double SecondsOf(const std::function<void()>& work) {
+// The fastest pass. `work` returns the seconds to leave out.
+double SecondsOf(const std::function<double()>& work) {
   double best = 1e9;
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto begin = std::chrono::steady_clock::now();
-    work();
+    const double left_out_seconds = work();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, took.count());
+    best = std::min(best, took.count() - left_out_seconds);
   }
   return best;
 }
@@ -93,6 +101,7 @@ TEST_P(RapidSpeedTest, CuttingCostsWhatHasChanged) {
     for (std::span<const std::uint8_t> rest = bytes; !rest.empty(); ++plain_chunks) {
       rest = rest.subspan(base->NextCut(rest));
     }
+    return 0.0;
   });
   std::printf("%-10s plain %8.0f us, %zu chunks\n", GetParam(), plain_seconds * 1e6, plain_chunks);
   KnownFingerprints known;
@@ -112,6 +121,7 @@ TEST_P(RapidSpeedTest, CuttingCostsWhatHasChanged) {
       cutter.BeginFile();
       cutter.Cut(bytes, true, &chunks);
       counters = cutter.counters();
+      return known.TakeSeconds();
     });
     std::printf(
         "  %-10s %8.0f us, 1/%.1f of plain, scanned %.2f %%, accepted %llu, rejected %llu\n", name,
