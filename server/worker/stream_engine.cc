@@ -54,6 +54,8 @@ struct StreamEngine::IndexCall {
     // The strand has gone to sleep: whoever answers wakes it.
     kAwaited,
     kAnswered,
+    // The stream has ended: nobody is to be woken.
+    kDropped,
   };
   std::atomic<Phase> phase{Phase::kAsked};
 };
@@ -449,11 +451,10 @@ absl::Status StreamEngine::Forget(std::shared_ptr<IndexCall> call, Then then) {
 }
 
 std::function<void(const absl::Status&)> StreamEngine::Answered() {
-  return [self = shared_from_this(), call = call_](const absl::Status& status) {
+  return [weak = weak_from_this(), call = call_](const absl::Status& status) {
     call->status = status;
-    if (call->phase.exchange(IndexCall::Phase::kAnswered) == IndexCall::Phase::kAwaited) {
-      self->Wake();
-    }
+    if (call->phase.exchange(IndexCall::Phase::kAnswered) != IndexCall::Phase::kAwaited) return;
+    if (const std::shared_ptr<StreamEngine> self = weak.lock()) self->Wake();
   };
 }
 
@@ -585,7 +586,8 @@ void StreamEngine::DropEverything() {
   message_.reset();
   queue.clear();
   context_->input_budget->Release(queued_bytes_.exchange(0));
-  // The index may still write into what it was asked, and wakes a stream that has ended.
+  // The index may still write into what it was asked.
+  if (call_ != nullptr) call_->phase.store(IndexCall::Phase::kDropped);
   call_ = nullptr;
   commit_ = nullptr;
   awaits_index_.store(false);

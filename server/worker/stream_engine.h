@@ -26,6 +26,7 @@ namespace kerf {
 
 // What all streams of a process share. Outlives them and all tasks of the pool.
 struct EngineContext {
+  // Has answered every call, or will answer none, before the pool goes.
   AsyncIndex* index = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep

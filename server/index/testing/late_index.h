@@ -22,10 +22,7 @@ class LateIndex final : public AsyncIndex {
     thread_ = std::thread([this] { Work(); });
   }
   // Everything is answered then.
-  ~LateIndex() override {
-    Close();
-    thread_.join();
-  }
+  ~LateIndex() override { Close(); }
 
   void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
               std::span<const Digest> digests, std::span<LookupResult> results,
@@ -53,12 +50,15 @@ class LateIndex final : public AsyncIndex {
     is_held_ = held;
     changed_.notify_all();
   }
-  // From now on every call is answered before it returns.
+  // Returns when all is answered; from now on every call is answered before it returns.
   void Close() {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-    is_held_ = false;
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+      is_held_ = false;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
   }
   // Until so many calls wait.
   void WaitForCalls(std::size_t count) {
