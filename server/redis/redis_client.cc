@@ -18,14 +18,15 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "server/redis/connection.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
 
 namespace kerf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
+using redis::Clock;
+using redis::TimePoint;
 using std::chrono::milliseconds;
 
 // How often clocks are looked at; also the shortest pause before a retry.
@@ -34,6 +35,8 @@ constexpr milliseconds kMaxPause{500};
 constexpr milliseconds kTopologyPause{50};
 // A command that is sent from node to node more often waits until the map is new.
 constexpr int kMaxRedirects = 5;
+// How long the key lives that is written in front of a WAIT.
+constexpr milliseconds kBarrierLife{1'000};
 constexpr int kMaxPauseDoublings = 6;
 constexpr std::uint16_t kNoMaster = 0xFFFF;
 // Of the answer to CLUSTER SLOTS.
@@ -41,59 +44,12 @@ constexpr std::string_view kNoCluster = "cluster support disabled";
 // As the answer to a WAIT: there was none.
 constexpr std::int64_t kNobody = -1;
 
-struct Request {
-  std::string wire;
-  std::uint16_t slot = 0;
-  std::optional<RedisAddress> node;
-  int replica_count = 0;
-  RedisClient::Done done;
-  TimePoint deadline;
-  TimePoint not_before;
-  int attempt_count = 0;
-  int redirect_count = 0;
-  // This once there, behind ASKING.
-  std::optional<RedisAddress> ask;
-  std::string last_error;
-};
-using RequestPtr = std::unique_ptr<Request>;
-
-struct Connection;
-
-// A command on a connection; hiredis answers them in order.
-struct Flight {
-  Connection* connection = nullptr;
-  // Of kCommand.
-  RequestPtr request;
-  TimePoint sent_at;
-  enum class Kind : std::uint8_t { kCommand, kAuth, kAsking, kWait, kTopology };
-  Kind kind = Kind::kCommand;
-};
-
-struct Held {
-  RequestPtr request;
-  RedisReply reply;
-};
-
-struct Connection {
-  void* client = nullptr;
-  RedisAddress address;
-  redisAsyncContext* context = nullptr;
-  std::deque<std::unique_ptr<Flight>> flights;
-  // Written, and waiting for the answer to the WAIT behind them.
-  std::deque<Held> held;
-  bool wants_wait = false;
-  bool is_connected = false;
-  TimePoint connect_began;
-  TimePoint not_before;
-  int failure_count = 0;
-  std::string auth_error;
-  std::string last_error;
-};
-
-struct Node {
-  std::vector<std::unique_ptr<Connection>> readers;
-  std::unique_ptr<Connection> writer;
-};
+using redis::Connection;
+using redis::Flight;
+using redis::Held;
+using redis::Node;
+using redis::Request;
+using redis::RequestPtr;
 
 std::string FormatWire(const std::vector<std::string>& arguments) {
   std::string wire = Cat("*", arguments.size(), "\r\n");
@@ -103,6 +59,13 @@ std::string FormatWire(const std::vector<std::string>& arguments) {
     wire += "\r\n";
   }
   return wire;
+}
+
+// A key of no meaning in the slot of `key`.
+std::string BarrierKeyOf(std::string_view key) {
+  const std::string_view part = RedisHashedPartOf(key);
+  return part.empty() || part.find('}') != std::string_view::npos ? std::string(key)
+                                                                  : Cat("kerf.wait:{", part, "}");
 }
 
 milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
@@ -146,6 +109,7 @@ class Client final : public RedisClient {
     auto request = std::make_unique<Request>();
     request->wire = FormatWire(command.arguments);
     request->slot = RedisSlotOf(command.key);
+    if (command.replica_count > 0) request->barrier_key = BarrierKeyOf(command.key);
     request->node = std::move(command.node);
     request->replica_count = command.replica_count;
     request->done = std::move(done);
@@ -231,10 +195,19 @@ class Client final : public RedisClient {
     for (auto& [address, node] : nodes_) {
       ForEachConnection(node, [&](Connection& connection) {
         if (connection.context == nullptr) return;
+        if (!connection.auth_error.empty() && connection.flights.empty()) {
+          // The password, or Redis's idea of it, may change.
+          connection.last_error = connection.auth_error;
+          Close(connection);
+          Pause(connection);
+          return;
+        }
         const bool is_late =
             connection.is_connected
                 ? !connection.flights.empty() &&
-                      connection.flights.front()->sent_at + options_.attempt_timeout <= now
+                      std::max(connection.flights.front()->sent_at, connection.last_answer_at) +
+                              options_.attempt_timeout <=
+                          now
                 : connection.connect_began + options_.connect_timeout <= now;
         if (!is_late) return;
         connection.last_error =
@@ -369,7 +342,6 @@ class Client final : public RedisClient {
   void OnConnected(Connection& connection, bool is_up, const char* error) {
     if (is_up) {
       connection.is_connected = true;
-      connection.failure_count = 0;
       connection.last_error.clear();
       // What waited for the connection was not late before it was there.
       for (auto& flight : connection.flights) flight->sent_at = Clock::now();
@@ -414,15 +386,25 @@ class Client final : public RedisClient {
   void OnReply(Connection& connection, const redisReply* reply) {
     const std::unique_ptr<Flight> flight = std::move(connection.flights.front());
     connection.flights.pop_front();
+    connection.last_answer_at = Clock::now();
+    if (reply != nullptr) connection.failure_count = 0;
+    if (flight->kind == Flight::Kind::kBarrier) {
+      connection.was_barrier_refused = reply == nullptr || reply->type == REDIS_REPLY_ERROR;
+      return;
+    }
     if (flight->kind == Flight::Kind::kWait) {
-      return OnWaited(connection, reply != nullptr && reply->type == REDIS_REPLY_INTEGER
-                                      ? reply->integer
-                                      : kNobody);
+      OnWaited(connection,
+               reply != nullptr && reply->type == REDIS_REPLY_INTEGER ? reply->integer : kNobody);
+      // What was written meanwhile.
+      if (reply != nullptr) SendWait(connection);
+      return;
     }
     if (flight->kind == Flight::Kind::kTopology) return OnTopology(connection, reply);
     if (flight->kind == Flight::Kind::kAuth) {
       if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        connection.auth_error.assign(reply->str, reply->len);
+        // Its first word only: what follows may repeat the password.
+        const std::string_view error(reply->str, reply->len);
+        connection.auth_error = Cat(error.substr(0, error.find(' ')), " in answer to AUTH");
       }
       return;
     }
@@ -489,20 +471,36 @@ class Client final : public RedisClient {
   // One WAIT for all that was written since the last one.
   void SendWaits() {
     for (auto& [address, node] : nodes_) {
-      Connection* const writer = node.writer.get();
-      if (writer == nullptr || !std::exchange(writer->wants_wait, false)) continue;
-      if (writer->context == nullptr) continue;
-      int most = 0;
-      for (const auto& flight : writer->flights) {
-        if (flight->request != nullptr) most = std::max(most, flight->request->replica_count);
-      }
-      Launch(*writer, FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}),
-             nullptr, Flight::Kind::kWait);
+      if (node.writer != nullptr) SendWait(*node.writer);
     }
     if (std::exchange(wants_topology_, false)) ReadTopology();
   }
 
+  // One at a time: it holds up the connection for as long as the replicas take. WAIT waits for the
+  // last write of its connection, and is answered at once where that has none (Redis 7.2 and later
+  // do not count a command that changed nothing, such as a repeated one). So a write that is always
+  // one goes in front of it.
+  void SendWait(Connection& writer) {
+    if (writer.context == nullptr || writer.is_waiting || !writer.wants_wait) return;
+    writer.wants_wait = false;
+    int most = 0;
+    std::string barrier_key;
+    for (const auto& flight : writer.flights) {
+      if (flight->request == nullptr) continue;
+      most = std::max(most, flight->request->replica_count);
+      barrier_key = flight->request->barrier_key;
+    }
+    if (most == 0) return;
+    writer.is_waiting = true;
+    Launch(writer, FormatWire({"SET", barrier_key, "1", "PX", Cat(kBarrierLife.count())}), nullptr,
+           Flight::Kind::kBarrier);
+    Launch(writer, FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}), nullptr,
+           Flight::Kind::kWait);
+  }
+
   void OnWaited(Connection& connection, std::int64_t replica_count) {
+    connection.is_waiting = false;
+    if (std::exchange(connection.was_barrier_refused, false)) replica_count = kNobody;
     // Those that were answered before the WAIT: all, for answers come in order.
     std::deque<Held> held = std::move(connection.held);
     connection.held.clear();

@@ -1,4 +1,6 @@
 // Sends commands to a Redis Cluster, or to one Redis, and answers them from a thread of its own.
+// A process that has one ignores SIGPIPE, and trusts its Redis: hiredis takes no other answers than
+// those of the protocol.
 #pragma once
 
 #include <chrono>

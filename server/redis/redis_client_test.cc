@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
+#include <csignal>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -86,6 +86,9 @@ class Writers {
   std::vector<absl::Status> failures_;
   std::vector<std::thread> threads_;
 };
+
+// A connection may end while something is written to it.
+const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
 
 TEST(RedisClientTest, OneRedisNeedsNoCluster) {
   TestRedis redis(TestRedis::Kind::kSingle);
@@ -219,6 +222,42 @@ TEST(RedisClientTest, APasswordIsAskedForAndGiven) {
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr("sesame")));
   }
   EXPECT_EQ(Get(*client, "key"), "value");
+}
+
+// It was started before its rules were set: whoever was refused is let in later.
+TEST(RedisClientTest, WhoWasRefusedAsksAgain) {
+  TestRedis redis(TestRedis::Kind::kSingle, "open sesame");
+  RedisOptions options = redis.options();
+  options.username = "kerf";
+  const auto early = *RedisClient::Create(options);
+  EXPECT_TRUE(absl::IsPermissionDenied(Set(*early, "key", "value").status()));
+  const auto owner = *RedisClient::Create(redis.options());
+  const Result made = Call(
+      *owner, {"", std::nullopt, {"ACL", "SETUSER", "kerf", "on", ">open sesame", "~*", "+@all"}});
+  ASSERT_TRUE(made.ok() && made->text == "OK");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!Set(*early, "key", "value").ok() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(Get(*early, "key"), "value");
+}
+
+// A command that changes nothing is not answered before the replicas have what it found.
+TEST(RedisClientTest, ARepeatedWriteWaitsToo) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  const auto client = *RedisClient::Create(redis.options());
+  const auto remove = [&] { return Call(*client, {"key", std::nullopt, {"DEL", "key"}, 1}); };
+  ASSERT_TRUE(Set(*client, "key", "value", 1).ok());
+  EXPECT_EQ(remove()->integer, 1);
+  EXPECT_EQ(remove()->integer, 0);
+  // More than there are: an answer would be a lie.
+  RedisOptions options = redis.options();
+  options.command_timeout = milliseconds(1'500);
+  options.replica_timeout = milliseconds(100);
+  const auto strict = *RedisClient::Create(options);
+  const Result reply = Call(*strict, {"key", std::nullopt, {"DEL", "key"}, 2});
+  ASSERT_TRUE(absl::IsUnavailable(reply.status())) << reply.status();
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("1 of 2 replicas"));
 }
 
 TEST(RedisClientTest, WithoutRedisTheErrorSaysWhatWasTried) {

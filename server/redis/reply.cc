@@ -48,7 +48,7 @@ std::optional<RedisAddress> ParseTarget(std::string_view text, const RedisAddres
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   RedisAddress address{std::string(text.substr(0, colon)), 0};
-  if (address.host.empty()) address.host = asked.host;
+  if (address.host.empty() || address.host == "?") address.host = asked.host;
   const std::string_view port = text.substr(colon + 1);
   const auto parsed = std::from_chars(port.data(), port.data() + port.size(), address.port);
   const bool is_whole = parsed.ec == std::errc() && parsed.ptr == port.data() + port.size();
@@ -80,10 +80,10 @@ absl::StatusOr<std::vector<RedisSlotRange>> ParseClusterSlots(const RedisReply& 
         port.integer > kMaxPort) {
       return NotSlots();
     }
-    ranges.push_back(
-        {static_cast<int>(first.integer),
-         static_cast<int>(last.integer),
-         {host.text.empty() ? asked.host : host.text, static_cast<int>(port.integer)}});
+    const bool is_unknown = host.text.empty() || host.text == "?";
+    ranges.push_back({static_cast<int>(first.integer),
+                      static_cast<int>(last.integer),
+                      {is_unknown ? asked.host : host.text, static_cast<int>(port.integer)}});
   }
   return ranges;
 }
@@ -100,6 +100,8 @@ RedisErrorMeaning MeaningOf(std::string_view error, const RedisAddress& asked) {
                                          "READONLY", "UNBLOCKED", "NOREPLICAS", "BUSY"}) {
     if (word == passing) return {Action::kRetry, {}};
   }
+  // Said instead of an answer when it takes no more connections.
+  if (error.starts_with("ERR max number of clients")) return {Action::kRetry, {}};
   for (const std::string_view forbidden : {"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"}) {
     if (word == forbidden) return {Action::kForbidden, {}};
   }

@@ -35,7 +35,8 @@ TEST(RedisErrors, ThatPassAreToldFromThoseThatStay) {
   for (const char* passing : {"TRYAGAIN Multiple keys request during rehashing of slot",
                               "CLUSTERDOWN The cluster is down", "LOADING Redis is loading",
                               "MASTERDOWN Link with MASTER is down",
-                              "READONLY You can't write against a read only replica."}) {
+                              "READONLY You can't write against a read only replica.",
+                              "ERR max number of clients reached"}) {
     EXPECT_EQ(MeaningOf(passing, kAsked).action, Action::kRetry) << passing;
   }
   for (const char* forbidden : {"NOAUTH Authentication required.", "WRONGPASS invalid",

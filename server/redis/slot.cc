@@ -20,7 +20,9 @@ constexpr std::array<std::uint16_t, 256> MakeTable() {
   return table;
 }
 
-std::string_view HashedPartOf(std::string_view key) {
+}  // namespace
+
+std::string_view RedisHashedPartOf(std::string_view key) {
   const std::size_t open = key.find('{');
   if (open == std::string_view::npos) return key;
   const std::size_t close = key.find('}', open + 1);
@@ -28,12 +30,10 @@ std::string_view HashedPartOf(std::string_view key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-}  // namespace
-
 std::uint16_t RedisSlotOf(std::string_view key) {
   static constexpr std::array<std::uint16_t, 256> kTable = MakeTable();
   unsigned crc = 0;
-  for (const char letter : HashedPartOf(key)) {
+  for (const char letter : RedisHashedPartOf(key)) {
     const auto byte = static_cast<std::uint8_t>(letter);
     crc = ((crc << 8) & 0xFFFF) ^ kTable[(crc >> 8 ^ byte) & 0xFF];
   }

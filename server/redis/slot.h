@@ -9,8 +9,11 @@ namespace kerf {
 
 inline constexpr std::uint16_t kRedisSlotCount = 16384;
 
-// CRC-16/XMODEM of the key, or of its hash tag: what lies between the first '{' and the first '}'
-// behind it, if that is not empty.
+// What decides about the slot: the key, or its hash tag, which is what lies between the first '{'
+// and the first '}' behind it, if that is not empty.
+std::string_view RedisHashedPartOf(std::string_view key);
+
+// CRC-16/XMODEM of that.
 std::uint16_t RedisSlotOf(std::string_view key);
 
 }  // namespace kerf

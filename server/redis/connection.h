@@ -1,0 +1,82 @@
+// What a RedisClient knows of its commands and connections. Its thread's own.
+#pragma once
+
+#include <hiredis/async.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/redis/address.h"
+#include "server/redis/redis_client.h"
+
+namespace kerf::redis {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+
+struct Request {
+  std::string wire;
+  std::uint16_t slot = 0;
+  std::optional<RedisAddress> node;
+  int replica_count = 0;
+  // In the command's slot.
+  std::string barrier_key;
+  RedisClient::Done done;
+  TimePoint deadline;
+  TimePoint not_before;
+  int attempt_count = 0;
+  int redirect_count = 0;
+  // This once there, behind ASKING.
+  std::optional<RedisAddress> ask;
+  std::string last_error;
+};
+using RequestPtr = std::unique_ptr<Request>;
+
+struct Connection;
+
+// A command on a connection; hiredis answers them in order.
+struct Flight {
+  Connection* connection = nullptr;
+  // Of kCommand.
+  RequestPtr request;
+  TimePoint sent_at;
+  enum class Kind : std::uint8_t { kCommand, kAuth, kAsking, kBarrier, kWait, kTopology };
+  Kind kind = Kind::kCommand;
+};
+
+struct Held {
+  RequestPtr request;
+  RedisReply reply;
+};
+
+struct Connection {
+  void* client = nullptr;
+  RedisAddress address;
+  redisAsyncContext* context = nullptr;
+  std::deque<std::unique_ptr<Flight>> flights;
+  // Written, and waiting for the answer to the WAIT behind them.
+  std::deque<Held> held;
+  bool wants_wait = false;
+  // For the answer to a WAIT, and whether what was sent in front of it was refused.
+  bool is_waiting = false;
+  bool was_barrier_refused = false;
+  bool is_connected = false;
+  TimePoint last_answer_at;
+  TimePoint connect_began;
+  TimePoint not_before;
+  int failure_count = 0;
+  std::string auth_error;
+  std::string last_error;
+};
+
+struct Node {
+  std::vector<std::unique_ptr<Connection>> readers;
+  std::unique_ptr<Connection> writer;
+};
+
+}  // namespace kerf::redis
