@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <sstream>
 
@@ -57,6 +58,19 @@ RedisOptions TestRedis::options() const {
   options.seeds = addresses_;
   options.password = password_;
   return options;
+}
+
+void TestRedis::Flush() {
+  const auto client = RedisClient::Create(options());
+  KERF_CHECK(client.ok());
+  std::promise<std::vector<RedisAddress>> answer;
+  (*client)->ReadMasters([&](const auto& masters) { answer.set_value(masters.value()); });
+  for (const RedisAddress& master : answer.get_future().get()) {
+    std::promise<bool> flushed;
+    (*client)->Send({"", master, {"FLUSHALL"}},
+                    [&](const auto& reply) { flushed.set_value(reply.ok()); });
+    KERF_CHECK(flushed.get_future().get());
+  }
 }
 
 bool TestRedis::Try(const std::vector<std::string>& verb, std::string& output) {

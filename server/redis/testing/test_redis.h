@@ -25,6 +25,9 @@ class TestRedis {
   // With these addresses as seeds.
   RedisOptions options() const;
 
+  // Removes all keys of all nodes.
+  void Flush();
+
   // A verb of tools/redis-cluster with its arguments, such as {"kill", "2"}; what it prints.
   std::string Do(const std::vector<std::string>& verb);
 

@@ -1,0 +1,144 @@
+#include "server/redis/buckets.h"
+
+#include <array>
+#include <map>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/fingerprint/digest.h"
+#include "server/index/codec.h"
+#include "server/index/epoch_fence.h"
+#include "server/index/rules.h"
+
+namespace kerf {
+namespace {
+
+constexpr std::size_t kTagLetters = 16;
+// base64url: no letter of it means anything to Redis.
+constexpr std::string_view kLetters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+bool BitOf(const Digest& digest, int bit) {
+  const auto at = static_cast<std::size_t>(bit);
+  return (digest.bytes[at / 8] >> (7 - at % 8) & 1) != 0;
+}
+
+// What the call has come to think of each digest, and what it found.
+struct Field {
+  std::string expected;
+  std::string wanted;
+};
+using Fields = std::map<Digest, Field>;
+
+Fields FieldsOf(const BucketContent& content, std::span<const IndexEntry> entries) {
+  KERF_CHECK(content.values.size() == entries.size());
+  Fields fields;
+  for (std::size_t index = 0; index < entries.size(); ++index) {
+    fields.try_emplace(entries[index].digest, Field{content.values[index], content.values[index]});
+  }
+  return fields;
+}
+
+std::vector<FieldChange> ChangesOf(const RepositoryId& repository, const Fields& fields) {
+  std::vector<FieldChange> changes;
+  for (const auto& [digest, field] : fields) {
+    if (field.wanted == field.expected) continue;
+    changes.push_back(
+        {std::string(index_codec::DigestKey(repository, digest)), field.expected, field.wanted});
+  }
+  return changes;
+}
+
+}  // namespace
+
+std::string RedisTagOf(const RepositoryId& repository) {
+  const std::string text =
+      Cat(repository.name, "\n", DigestAlgorithmName(repository.digest_algorithm));
+  const Digest digest = Fingerprint(
+      DigestAlgorithm::kSha256, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  std::string tag;
+  for (std::size_t letter = 0; letter < kTagLetters; ++letter) {
+    unsigned value = 0;
+    for (int bit = 0; bit < 6; ++bit) {
+      value = value << 1 | (BitOf(digest, static_cast<int>(letter) * 6 + bit) ? 1u : 0u);
+    }
+    tag.push_back(kLetters[value]);
+  }
+  return tag;
+}
+
+std::string MetaKey(std::string_view tag) { return Cat("m:{", tag, "}"); }
+
+std::string BucketKey(std::string_view tag, std::uint32_t base, std::string_view path) {
+  return Cat("k:{", tag, ":", base, "}", path);
+}
+
+std::string LongestPathKey(std::string_view tag, std::uint32_t base) {
+  return Cat("p:{", tag, ":", base, "}");
+}
+
+std::uint32_t BaseOf(const Digest& digest, int base_bits) {
+  std::uint32_t base = 0;
+  for (int bit = 0; bit < base_bits; ++bit) base = base << 1 | (BitOf(digest, bit) ? 1u : 0u);
+  return base;
+}
+
+std::string PathOf(const Digest& digest, int base_bits, int path_bits) {
+  std::string path;
+  for (int bit = 0; bit < path_bits; ++bit) {
+    path.push_back(BitOf(digest, base_bits + bit) ? '1' : '0');
+  }
+  return path;
+}
+
+absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
+                                      std::uint64_t session_epoch) {
+  LookupResult result;
+  if (content.values[index].empty()) return result;
+  KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue value,
+                        index_codec::ParseEntry(content.values[index]));
+  result.verdict = index_rules::VerdictOf(value.epoch, content.epoch, session_epoch);
+  result.length_bytes = value.length_bytes;
+  result.locator = std::string(value.locator);
+  return result;
+}
+
+absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& repository,
+                                                          const BucketContent& content,
+                                                          std::uint64_t session_epoch,
+                                                          std::span<const IndexEntry> entries,
+                                                          bool replace) {
+  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, content.epoch));
+  Fields fields = FieldsOf(content, entries);
+  for (const IndexEntry& entry : entries) {
+    Field& field = fields.at(entry.digest);
+    std::optional<std::uint64_t> held_epoch;
+    if (!field.wanted.empty()) {
+      KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue held,
+                            index_codec::ParseEntry(field.wanted));
+      held_epoch = held.epoch;
+    }
+    const std::optional<std::uint64_t> epoch =
+        index_rules::EpochToWrite(held_epoch, content.epoch, session_epoch, replace);
+    if (!epoch.has_value()) continue;
+    field.wanted = index_codec::EncodeEntry({*epoch, entry.length_bytes, entry.locator});
+  }
+  return ChangesOf(repository, fields);
+}
+
+absl::StatusOr<std::vector<FieldChange>> PlanBucketForget(const RepositoryId& repository,
+                                                          const BucketContent& content,
+                                                          std::span<const IndexEntry> entries) {
+  Fields fields = FieldsOf(content, entries);
+  for (const IndexEntry& entry : entries) {
+    Field& field = fields.at(entry.digest);
+    if (field.wanted.empty()) continue;
+    KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue held,
+                          index_codec::ParseEntry(field.wanted));
+    if (index_rules::IsForgotten(held.locator, entry.locator)) field.wanted.clear();
+  }
+  return ChangesOf(repository, fields);
+}
+
+}  // namespace kerf

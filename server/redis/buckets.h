@@ -1,0 +1,76 @@
+// Where entries lie in Redis, and what is to be written there: docs/adr/0008 without a network.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/fingerprint/digest.h"
+#include "server/index/index.h"
+
+namespace kerf {
+
+// Bits of a digest that name its base bucket; of a new repository.
+inline constexpr int kDefaultBaseBits = 10;
+inline constexpr int kMaxBaseBits = 14;
+// Bits of a bucket's path below its base bucket.
+inline constexpr int kMaxPathBits = 24;
+// A bucket with more entries is split.
+inline constexpr std::size_t kMaxBucketEntries = 64;
+// Of a bucket: its epoch. Shorter than any digest.
+inline constexpr std::string_view kEpochField = "e";
+
+// A repository as its keys name it: 16 letters that depend on its name and digest algorithm.
+std::string RedisTagOf(const RepositoryId& repository);
+
+// `m:{TAG}`.
+std::string MetaKey(std::string_view tag);
+// `k:{TAG:BASE}`, and behind it the path as '0' and '1'.
+std::string BucketKey(std::string_view tag, std::uint32_t base, std::string_view path);
+
+// Where it is written how long the longest path below a base bucket is.
+std::string LongestPathKey(std::string_view tag, std::uint32_t base);
+
+// The first `base_bits` bits of the digest.
+std::uint32_t BaseOf(const Digest& digest, int base_bits);
+// The `path_bits` bits behind them, as '0' and '1'.
+std::string PathOf(const Digest& digest, int base_bits, int path_bits);
+
+// What one bucket held when it was read.
+struct BucketContent {
+  // As stored; nothing: there is no such bucket.
+  std::optional<std::string> epoch_value;
+  std::uint64_t epoch = 0;
+  // By the digests that were asked for: what is stored, "" for none.
+  std::vector<std::string> values;
+};
+
+// A change of a bucket, to be made only if the fields are still what they were.
+struct FieldChange {
+  std::string field;
+  std::string expected;
+  // Empty: the field goes.
+  std::string wanted;
+};
+
+// Entries of one call for one bucket: `digests[i]` is the digest of `content.values[i]`.
+// DataLoss where stored bytes cannot be understood.
+absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
+                                      std::uint64_t session_epoch);
+// FailedPrecondition if the session lies behind the bucket's epoch.
+absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& repository,
+                                                          const BucketContent& content,
+                                                          std::uint64_t session_epoch,
+                                                          std::span<const IndexEntry> entries,
+                                                          bool replace);
+absl::StatusOr<std::vector<FieldChange>> PlanBucketForget(const RepositoryId& repository,
+                                                          const BucketContent& content,
+                                                          std::span<const IndexEntry> entries);
+
+}  // namespace kerf

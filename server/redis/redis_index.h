@@ -1,0 +1,53 @@
+// The index in Redis: one for many workers (docs/adr/0008).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/index/async_index.h"
+#include "server/index/index.h"
+#include "server/redis/redis_client.h"
+
+namespace kerf {
+
+struct RedisIndexOptions {
+  RedisOptions redis;
+  // Replicas that must have a commit, a forget or an epoch before it is answered.
+  int replica_count = 0;
+};
+
+// Thread-safe; `done` is called from the Redis client's thread. Beside the errors of Index:
+// Unavailable where Redis was not to be had in time, PermissionDenied where it lets kerf not in.
+class RedisIndex : public AsyncIndex {
+ public:
+  using ForgetDone = std::function<void(const absl::StatusOr<ForgetResult>&)>;
+  using EpochDone = std::function<void(const absl::StatusOr<std::uint64_t>&)>;
+  using ScanDone = std::function<void(const absl::StatusOr<std::vector<IndexEntry>>&)>;
+  using StatsDone = std::function<void(const absl::StatusOr<IndexStats>&)>;
+
+  // Waits for Redis and looks at all masters: FailedPrecondition for one that may evict entries.
+  // `warnings` gets what an operator should know, such as that a master keeps no log.
+  static absl::StatusOr<std::unique_ptr<RedisIndex>> Open(RedisIndexOptions options,
+                                                          std::vector<std::string>* warnings);
+
+  // As of Index.
+  virtual void ForgetAndCount(const RepositoryId& repository, std::span<const IndexEntry> entries,
+                              ForgetDone done) = 0;
+  virtual void AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                            std::uint64_t min_before, EpochDone done) = 0;
+  virtual void Scan(const RepositoryId& repository, const std::optional<Digest>& after,
+                    std::size_t limit, ScanDone done) = 0;
+  virtual void Stats(const RepositoryId& repository, StatsDone done) = 0;
+};
+
+// The same for callers that wait. `index` outlives it.
+std::unique_ptr<Index> MakeBlockingIndex(RedisIndex* index);
+
+}  // namespace kerf
