@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "server/index/arguments.h"
@@ -349,6 +350,7 @@ class Leaf final : public RedisIndex {
         co_return absl::UnavailableError("the buckets in Redis split faster than they are found");
       }
       std::vector<RedisCommand> commands;
+      commands.reserve(groups.size());
       for (const Group& group : groups) commands.push_back(ReadOf(repository, digests, group));
       SendAll send(*client_, std::move(commands));
       RedisReplies replies = co_await send;
@@ -388,6 +390,7 @@ class Leaf final : public RedisIndex {
       group.at.push_back(index);
     }
     std::vector<Group> groups;
+    groups.reserve(by_bucket.size());
     for (auto& [bucket, group] : by_bucket) groups.push_back(std::move(group));
     return groups;
   }
@@ -450,6 +453,7 @@ class Leaf final : public RedisIndex {
       }
     }
     std::vector<Group> groups;
+    groups.reserve(placed.size());
     for (auto& [bucket, group] : placed) groups.push_back(std::move(group));
     co_return groups;
   }
@@ -557,8 +561,8 @@ class Leaf final : public RedisIndex {
         co_return absl::FailedPreconditionError(ToAbsl(
             Cat("the place of repository '", id.name, "' in Redis is taken by another one")));
       }
-      base_bits = fields[3].text.size() == 2 ? std::atoi(fields[3].text.c_str()) : 0;
-      if (base_bits < 1 || base_bits > kMaxBaseBits) {
+      const bool is_number = absl::SimpleAtoi(fields[3].text, &base_bits);
+      if (!is_number || base_bits < 1 || base_bits > kMaxBaseBits) {
         co_return NotUnderstood("reading a repository", replies[0]);
       }
     }
@@ -571,6 +575,7 @@ class Leaf final : public RedisIndex {
   Task<absl::Status> Make(const RepositoryId& id, const std::string& tag, int base_bits) {
     const std::string zero = index_codec::EncodeNumber(0);
     std::vector<ScriptCall> calls;
+    calls.reserve(std::size_t{1} << base_bits);
     for (std::uint32_t base = 0; base < std::uint32_t{1} << base_bits; ++base) {
       calls.push_back({KeysOf(tag, base, ""), {"", zero}});
     }

@@ -72,14 +72,14 @@ IndexBackend BackendOn() {
     if (redis == nullptr) redis = new TestRedis(kKind);
     return redis;
   };
-  const int replica_count = kKind == TestRedis::Kind::kCluster ? 1 : 0;
-  return {[get, replica_count] {
+  static constexpr int kReplicaCount = kKind == TestRedis::Kind::kCluster ? 1 : 0;
+  return {[get] {
             get()->Flush();
-            return OpenOn(*get(), replica_count);
+            return OpenOn(*get(), kReplicaCount);
           },
-          [get, replica_count](std::unique_ptr<Index> index) {
+          [get](std::unique_ptr<Index> index) {
             index.reset();
-            return OpenOn(*get(), replica_count);
+            return OpenOn(*get(), kReplicaCount);
           }};
 }
 
