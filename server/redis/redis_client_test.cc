@@ -252,7 +252,7 @@ TEST(RedisClientTest, ARepeatedWriteWaitsToo) {
   EXPECT_EQ(remove()->integer, 0);
   // More than there are: an answer would be a lie.
   RedisOptions options = redis.options();
-  options.command_timeout = milliseconds(1'500);
+  options.command_timeout = milliseconds(6'000);
   options.replica_timeout = milliseconds(100);
   const auto strict = *RedisClient::Create(options);
   const Result reply = Call(*strict, {"key", std::nullopt, {"DEL", "key"}, 2});
@@ -265,7 +265,7 @@ TEST(RedisClientTest, WithoutRedisTheErrorSaysWhatWasTried) {
   EXPECT_TRUE(absl::IsInvalidArgument(RedisClient::Create(options).status()));
   // Nobody listens on this one.
   options.seeds = {{"127.0.0.1", 1}};
-  options.command_timeout = milliseconds(300);
+  options.command_timeout = milliseconds(2'000);
   const auto client = *RedisClient::Create(options);
   const absl::Status status = Set(*client, "key", "value").status();
   EXPECT_TRUE(absl::IsUnavailable(status));
