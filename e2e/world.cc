@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
@@ -64,9 +65,11 @@ void World::StartServer(const std::vector<std::string>& flags) {
   server_.reset();
   const std::string ready = folder_ / "server/ready";
   unlink(ready.c_str());
-  std::vector<std::string> arguments = {
-      BuiltProgram("server/kerfd"), "--listen",     address(), "--data-dir",
-      folder_ / "server/data",      "--ready-file", ready};
+  std::vector<std::string> arguments = {BuiltProgram("server/kerfd"), "--listen", address(),
+                                        "--ready-file", ready};
+  if (std::find(flags.begin(), flags.end(), "--redis") == flags.end()) {
+    arguments.insert(arguments.end(), {"--data-dir", folder_ / "server/data"});
+  }
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   server_ = std::make_unique<Program>(arguments, NextPrefix(), Options());
   const auto deadline = std::chrono::steady_clock::now() + kStartPatience;

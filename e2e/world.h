@@ -29,7 +29,8 @@ class World {
  public:
   World();
 
-  // Starts kerfd on a unix socket and waits until it serves. Ends the one that runs.
+  // Starts kerfd on a unix socket and waits until it serves. Ends the one that runs. Its index is
+  // in a folder of the world, unless the flags have a --redis.
   void StartServer(const std::vector<std::string>& flags = {});
   // SIGTERM, and checks that it ends well.
   void StopServer();

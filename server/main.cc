@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <malloc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,9 +20,8 @@
 #include "base/version.h"
 #include "kernels/registry.h"
 #include "server/front/server.h"
-#include "server/index/memory_index.h"
-#include "server/index/rocksdb_index.h"
 #include "server/logging/logging.h"
+#include "server/open_index.h"
 #include "server/settings/settings.h"
 
 namespace kerf {
@@ -37,22 +35,6 @@ constexpr int kFailureExitCode = 1;
 constexpr int kUsageExitCode = 2;
 // How often a draining kerfd looks whether its streams have ended.
 constexpr long kDrainPollNanoseconds = 50'000'000;
-
-absl::StatusOr<std::unique_ptr<Index>> OpenIndex(const Settings& settings) {
-  if (settings.data_dir.empty()) {
-    Log(LogLevel::kWarning,
-        "NO --data-dir: the index is in memory and is lost when kerfd stops; agents will then "
-        "upload everything again");
-    return CreateMemoryIndex();
-  }
-  if (mkdir(settings.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("cannot create --data-dir ", settings.data_dir, ": ", std::strerror(errno))));
-  }
-  RocksDbIndexOptions options;
-  options.sync_commits = settings.sync_commits;
-  return OpenRocksDbIndex(settings.data_dir + "/index", options);
-}
 
 // Whole or not at all: whoever waits for it may read it as soon as it is there.
 absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses) {
@@ -123,8 +105,10 @@ absl::Status Serve(const Settings& settings) {
   google::protobuf::SetLogHandler(nullptr);
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Index> index, OpenIndex(settings));
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index.get()));
+  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenIndex(settings));
+  Index* const index = opened.index.get();
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
+                        Server::Start(options, index, opened.redis.get()));
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
@@ -141,6 +125,8 @@ absl::Status Serve(const Settings& settings) {
   server->BeginDrain(settings.drain);
   WaitForDrain(*server, signals, settings.drain);
   server->Stop();
+  // What it still answers would wake streams of a server that is gone.
+  if (opened.redis != nullptr) opened.redis->Close();
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   return absl::OkStatus();

@@ -3,8 +3,12 @@
 
 Starts kerfd with the embedded index, backs up real trees, changes files in a copy, backs that up,
 restores both, compares everything with diff and tar, prints a table, and stops the server.
+
+With --redis the index is in a real Redis Cluster, three masters with a replica each. Two kerfd share it:
+what the first has learned the second knows. In between a master is killed.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -18,6 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERF = str(ROOT / "out" / "kerf")
 KERFD = str(ROOT / "out" / "kerfd")
+REDIS_CLUSTER = str(ROOT / "tools" / "redis-cluster")
 DEFAULT_TREES = ["/usr/include", "/usr/share"]
 CHANGED_SHARE = 0.03
 START_TIMEOUT_S = 30
@@ -28,12 +33,17 @@ def say(text):
     print(f"quickstart: {text}", flush=True)
 
 
-def start_server(work):
-    """kerfd on a unix socket; returns (process, address)."""
-    ready = work / "ready"
+def redis_cluster(work, *verb):
+    """What tools/redis-cluster says to the verb."""
+    result = subprocess.run([REDIS_CLUSTER, "--dir", str(work / "redis"), *verb], stdout=subprocess.PIPE, check=True)
+    return result.stdout.decode().strip()
+
+
+def start_server(work, name, index):
+    """kerfd on a unix socket, with these flags for its index; returns (process, address)."""
+    ready = work / f"{name}.ready"
     server = subprocess.Popen(
-        [KERFD, "--listen", f"unix:{work}/kerfd.sock", "--data-dir", str(work / "kerfd"),
-         "--ready-file", str(ready), "--log-level", "warning"])
+        [KERFD, "--listen", f"unix:{work}/{name}.sock", *index, "--ready-file", str(ready), "--log-level", "warning"])
     deadline = time.monotonic() + START_TIMEOUT_S
     while not ready.exists():
         if server.poll() is not None:
@@ -42,7 +52,12 @@ def start_server(work):
             server.kill()
             sys.exit("quickstart: kerfd did not start in time")
         time.sleep(0.02)
-    return server, f"unix:{work}/kerfd.sock"
+    return server, f"unix:{work}/{name}.sock"
+
+
+def stop_server(server):
+    server.terminate()
+    server.wait(timeout=START_TIMEOUT_S)
 
 
 def kerf_json(arguments):
@@ -111,9 +126,11 @@ def print_table(rows):
     print()
 
 
-def run(work, trees):
+def run(work, trees, index, between):
+    """The whole show; between() is called once all is backed up and before the edited copy is, and may return
+    another server's address."""
     store = work / "store"
-    server, address = start_server(work)
+    server, address = start_server(work, "kerfd", index)
     rows = []
     try:
         for tree in trees:
@@ -131,7 +148,7 @@ def run(work, trees):
             subprocess.run(["cp", "-a", str(tree), str(copy)], check=True)
             change_files(copy, seed=index + 1)
             copies.append(copy)
-        changed = backup(copies, store, address)
+        changed = backup(copies, store, between() or address)
 
         for name, summary in [("first backup", first), ("unchanged backup", again), ("edited copy", changed)]:
             size = summary["total_bytes"]
@@ -150,17 +167,51 @@ def run(work, trees):
         print_table(rows)
         say(f"the store holds {tree_bytes(store) / MIB:,.0f} MiB; every file is identical")
     finally:
-        server.terminate()
-        server.wait(timeout=START_TIMEOUT_S)
+        stop_server(server)
     say("kerfd has stopped")
 
 
+def run_with_redis(work, trees):
+    seeds = redis_cluster(work, "up").split(",")
+    others = []
+    try:
+        say(f"a Redis Cluster runs at {', '.join(seeds)}")
+        index = [argument for seed in seeds for argument in ("--redis", seed)]
+
+        def between():
+            redis_cluster(work, "kill", "1")
+            say("a master of Redis was killed; its replica takes over")
+            server, address = start_server(work, "second", index)
+            others.append(server)
+            # Writes wait for a replica (--redis-replicas), and the one that was has become the master.
+            redis_cluster(work, "start", "1")
+            say("what was killed is back, as a replica")
+            say("the edited copy goes to another kerfd, which shares the index")
+            return address
+
+        run(work, trees, index, between)
+    finally:
+        for server in others:
+            stop_server(server)
+        redis_cluster(work, "down")
+    say("Redis has stopped")
+
+
 def main():
-    trees = [pathlib.Path(tree).resolve() for tree in sys.argv[1:] or DEFAULT_TREES]
+    parser = argparse.ArgumentParser(prog="tools/quickstart", description=__doc__.split("\n\n", 1)[1],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--redis", action="store_true", help="keep the index in a Redis Cluster")
+    parser.add_argument("trees", nargs="*", metavar="TREE", default=DEFAULT_TREES,
+                        help=f"what to back up (default: {' '.join(DEFAULT_TREES)})")
+    arguments = parser.parse_args()
+    trees = [pathlib.Path(tree).resolve() for tree in arguments.trees]
     os.umask(0o077)
     work = pathlib.Path(tempfile.mkdtemp(prefix="kerf-quickstart-", dir=os.environ.get("TMPDIR", "/var/tmp")))
     try:
-        run(work, trees)
+        if arguments.redis:
+            run_with_redis(work, trees)
+        else:
+            run(work, trees, ["--data-dir", str(work / "kerfd")], lambda: None)
     finally:
         subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False)
         shutil.rmtree(work, ignore_errors=True)

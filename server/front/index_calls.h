@@ -1,4 +1,4 @@
-// Runs the calls of the Index service on the pool: a few at a time, and none for longer than the
+// Runs the calls of the Index service on a pool: a few at a time, and none for longer than the
 // clients shall wait.
 #pragma once
 

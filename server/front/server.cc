@@ -20,7 +20,6 @@
 #include "server/front/chunking_service.h"
 #include "server/front/index_service.h"
 #include "server/front/listen_address.h"
-#include "server/index/async_index.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
 
@@ -43,6 +42,7 @@ constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
 // way to being refused. A client with more waits, and then learns that they are refused; without a
 // limit a burst of them would hold some 15 KiB each at once.
 constexpr std::size_t kOtherCalls = 256;
+constexpr std::size_t kIndexCallThreads = 4;
 constexpr std::chrono::seconds kKeepalive{60};
 constexpr std::chrono::seconds kKeepaliveTimeout{20};
 constexpr std::chrono::seconds kMinPingInterval{5};
@@ -55,14 +55,14 @@ constexpr std::chrono::milliseconds kCloseGrace{200};
 
 class GrpcServer final : public Server {
  public:
-  GrpcServer(const ServerOptions& options, Index* index)
+  GrpcServer(const ServerOptions& options, Index* index, AsyncIndex* stream_index)
       : options_(options),
         work_budget_(options.memory_bytes / 2),
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
         inline_index_(index),
-        engine_{.index = &inline_index_,
+        engine_{.index = stream_index != nullptr ? stream_index : &inline_index_,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
                 .work_budget = &work_budget_,
@@ -76,9 +76,10 @@ class GrpcServer final : public Server {
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
                    .registry = &registry_}),
-        index_calls_(options.index_calls, &pool_, &options_.clock),
+        index_calls_(options.index_calls, &index_pool_, &options_.clock),
         index_service_(index, &index_calls_),
-        pool_(options.worker_threads) {}
+        pool_(options.worker_threads),
+        index_pool_(kIndexCallThreads) {}
 
   ~GrpcServer() override { Stop(); }
 
@@ -117,6 +118,8 @@ class GrpcServer final : public Server {
   IndexService index_service_;
   // Behind what its last tasks use: the ends of streams.
   ThreadPool pool_;
+  // Calls of the Index service may wait for the index: not in the threads that cut.
+  ThreadPool index_pool_;
   std::vector<std::string> addresses_;
   std::vector<std::string> socket_paths_;
   std::unique_ptr<grpc::Server> server_;
@@ -250,13 +253,14 @@ absl::Status Server::CheckOptions(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index,
+                                                      AsyncIndex* stream_index) {
   KERF_RETURN_IF_ERROR(CheckOptions(options));
   ServerOptions effective = options;
   if (effective.worker_threads == 0) {
     effective.worker_threads = std::max(1u, std::thread::hardware_concurrency());
   }
-  auto server = std::make_unique<GrpcServer>(effective, index);
+  auto server = std::make_unique<GrpcServer>(effective, index, stream_index);
   KERF_RETURN_IF_ERROR(server->Listen());
   return std::unique_ptr<Server>(std::move(server));
 }

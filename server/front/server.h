@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "server/front/index_calls.h"
 #include "server/front/upload_stream.h"
+#include "server/index/async_index.h"
 #include "server/index/index.h"
 #include "server/session/session.h"
 
@@ -40,9 +41,12 @@ struct ServerOptions {
 // Thread-safe. Must be stopped before it is destroyed.
 class Server {
  public:
-  // Serves when it returns. `index` outlives it. InvalidArgument for options that make no sense,
-  // FailedPrecondition for an address that is taken.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Index* index);
+  // Serves when it returns. Streams ask `stream_index`, or `index` itself, at once, if it is null.
+  // Both outlive it. From Stop on `stream_index` may be closed; it must have answered everything,
+  // or answer nothing more, before this is destroyed. InvalidArgument for options that make no
+  // sense, FailedPrecondition for an address that is taken.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Index* index,
+                                                       AsyncIndex* stream_index = nullptr);
 
   // InvalidArgument for options that make no sense.
   static absl::Status CheckOptions(const ServerOptions& options);

@@ -27,6 +27,7 @@ struct Request {
   // In the command's slot.
   std::string barrier_key;
   RedisClient::Done done;
+  std::chrono::milliseconds timeout{0};
   TimePoint deadline;
   TimePoint not_before;
   int attempt_count = 0;

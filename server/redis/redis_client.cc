@@ -73,6 +73,8 @@ milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
   return milliseconds(most.count() / 2 + static_cast<long>(random() % (most.count() / 2 + 1)));
 }
 
+absl::Status Stopped() { return absl::CancelledError("the Redis client has stopped"); }
+
 class Client final : public RedisClient {
  public:
   explicit Client(RedisOptions options) : options_(std::move(options)) {
@@ -93,12 +95,7 @@ class Client final : public RedisClient {
   }
 
   ~Client() override {
-    {
-      const std::lock_guard lock(mutex_);
-      is_stopping_ = true;
-    }
-    Wake();
-    thread_.join();
+    Client::Close();
     event_free(wakeup_);
     event_free(tick_);
     event_base_free(base_);
@@ -113,19 +110,30 @@ class Client final : public RedisClient {
     request->node = std::move(command.node);
     request->replica_count = command.replica_count;
     request->done = std::move(done);
-    request->deadline = Clock::now() + options_.command_timeout;
+    request->timeout = command.timeout.count() > 0 ? command.timeout : options_.command_timeout;
+    request->deadline = Clock::now() + request->timeout;
     command_count_.fetch_add(1, std::memory_order_relaxed);
     Post(std::move(request));
   }
 
   void ReadMasters(MastersDone done) override {
     auto request = std::make_unique<Request>();
-    request->deadline = Clock::now() + options_.command_timeout;
+    request->timeout = options_.command_timeout;
+    request->deadline = Clock::now() + request->timeout;
     request->done = [this, done = std::move(done)](const absl::StatusOr<RedisReply>& reply) {
       if (!reply.ok()) return done(reply.status());
       done(masters_);
     };
     Post(std::move(request));
+  }
+
+  void Close() override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(is_stopping_, true)) return;
+    }
+    Wake();
+    thread_.join();
   }
 
   RedisCounters counters() const override {
@@ -135,13 +143,14 @@ class Client final : public RedisClient {
 
  private:
   void Post(RequestPtr request) {
-    bool wake = false;
-    {
-      // Nobody sends to a client that is being destroyed.
-      const std::lock_guard lock(mutex_);
-      wake = incoming_.empty();
-      incoming_.push_back(std::move(request));
+    std::unique_lock lock(mutex_);
+    if (is_stopping_) {
+      lock.unlock();
+      return request->done(Stopped());
     }
+    const bool wake = incoming_.empty();
+    incoming_.push_back(std::move(request));
+    lock.unlock();
     if (wake) Wake();
   }
 
@@ -234,7 +243,7 @@ class Client final : public RedisClient {
 
   void GiveUp(RequestPtr request) {
     request->done(absl::UnavailableError(ToAbsl(Cat(
-        "Redis has not answered within ", options_.command_timeout.count(),
+        "Redis has not answered within ", request->timeout.count(),
         " ms: ", request->last_error.empty() ? "no node could be asked" : request->last_error))));
   }
 
@@ -636,7 +645,7 @@ class Client final : public RedisClient {
       });
     }
     for (RequestPtr& request : TakeParked()) {
-      request->done(absl::CancelledError("the Redis client has stopped"));
+      request->done(Stopped());
     }
     event_base_loopbreak(base_);
   }

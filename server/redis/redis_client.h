@@ -33,6 +33,8 @@ struct RedisCommand {
   std::vector<std::string> arguments;
   // The command changes something, which this many replicas must have before it is answered OK.
   int replica_count = 0;
+  // In the place of RedisOptions::command_timeout, unless it is 0.
+  std::chrono::milliseconds timeout{0};
 };
 
 struct RedisOptions {
@@ -76,12 +78,17 @@ class RedisClient {
   // Only starts; whether there is a Redis shows in the answers. InvalidArgument without seeds.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Create(RedisOptions options);
 
+  // Closes it; nobody uses it any more.
   virtual ~RedisClient() = default;
 
   // `done` is called once, from the client's thread, and does not block.
   virtual void Send(RedisCommand command, Done done) = 0;
   // Asks the cluster which masters it has now; one Redis is its own. Errors as for Send.
   virtual void ReadMasters(MastersDone done) = 0;
+
+  // Answers everything with Cancelled, and whatever is sent from now on, before the return. Not
+  // from within a `done`.
+  virtual void Close() = 0;
 
   virtual RedisCounters counters() const = 0;
 };

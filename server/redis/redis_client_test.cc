@@ -275,6 +275,29 @@ TEST(RedisClientTest, WithoutRedisTheErrorSaysWhatWasTried) {
   EXPECT_TRUE(absl::IsUnavailable(masters.get_future().get()));
 }
 
+// Also who asks on when it is answered.
+TEST(RedisClientTest, AClosedClientAnswersAtOnce) {
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  const auto client = *RedisClient::Create(redis.options());
+  ASSERT_TRUE(Set(*client, "key", "value").ok());
+  std::atomic<int> answer_count{0};
+  const std::function<void()> ask = [&] {
+    client->Send({"key", std::nullopt, {"GET", "key"}}, [&](const Result& reply) {
+      ++answer_count;
+      if (reply.ok()) return ask();
+      EXPECT_TRUE(absl::IsCancelled(reply.status())) << reply.status();
+    });
+  };
+  ask();
+  while (answer_count == 0) std::this_thread::yield();
+  client->Close();
+  const int before_count = answer_count;
+  EXPECT_TRUE(absl::IsCancelled(Set(*client, "key", "other").status()));
+  ask();
+  EXPECT_EQ(answer_count, before_count + 1);
+  client->Close();
+}
+
 TEST(RedisClientTest, WhoGoesAnswersEverything) {
   TestRedis redis(TestRedis::Kind::kSingle);
   std::atomic<int> answered{0};

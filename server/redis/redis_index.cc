@@ -15,6 +15,7 @@
 #include "server/index/codec.h"
 #include "server/index/rules.h"
 #include "server/redis/buckets.h"
+#include "server/redis/master_checks.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 #include "server/redis/task.h"
@@ -87,6 +88,8 @@ class Leaf final : public RedisIndex {
  public:
   Leaf(RedisIndexOptions options, std::unique_ptr<RedisClient> client)
       : options_(std::move(options)), client_(std::move(client)) {}
+
+  void Close() override { client_->Close(); }
 
   void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
               std::span<const Digest> digests, std::span<LookupResult> results,
@@ -609,48 +612,13 @@ class Leaf final : public RedisIndex {
   std::unique_ptr<RedisClient> client_;
 };
 
-std::string FieldOfInfo(const std::string& info, std::string_view name) {
-  const std::size_t at = info.find(Cat("\n", name, ":"));
-  if (at == std::string::npos) return "";
-  const std::size_t begin = at + name.size() + 2;
-  return info.substr(begin, info.find_first_of("\r\n", begin) - begin);
-}
-
-// FailedPrecondition for a master that may evict entries.
-absl::Status CheckMaster(RedisClient& client, const RedisAddress& master,
-                         std::vector<std::string>* warnings) {
-  const auto reply = WaitFor<absl::StatusOr<RedisReply>>(
-      [&](auto done) { client.Send({"", master, {"INFO"}}, std::move(done)); });
-  if (!reply.ok() || reply->kind != RedisReply::Kind::kText) {
-    return NotUnderstood("reading INFO", reply);
-  }
-  const std::string name = FormatRedisAddress(master);
-  const std::string policy = FieldOfInfo(reply->text, "maxmemory_policy");
-  if (policy != "noeviction" && !policy.starts_with("volatile-")) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("the Redis at ", name, " may throw entries of the index away (maxmemory-policy ",
-                   policy, "): set maxmemory-policy to noeviction or to one of volatile-*")));
-  }
-  if (FieldOfInfo(reply->text, "aof_enabled") != "1") {
-    warnings->push_back(Cat("the Redis at ", name,
-                            " writes no append-only file: what it was told "
-                            "last is lost when it stops"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RedisIndex>> RedisIndex::Open(RedisIndexOptions options,
                                                              std::vector<std::string>* warnings) {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisClient> client, RedisClient::Create(options.redis));
-  using Masters = absl::StatusOr<std::vector<RedisAddress>>;
-  const Masters masters =
-      WaitFor<Masters>([&](auto done) { client->ReadMasters(std::move(done)); });
-  if (!masters.ok()) return masters.status();
-  for (const RedisAddress& master : *masters) {
-    KERF_RETURN_IF_ERROR(CheckMaster(*client, master, warnings));
-  }
+  KERF_RETURN_IF_ERROR(
+      WaitForMasters(*client, options.replica_count, options.redis.command_timeout, warnings));
   return std::unique_ptr<RedisIndex>(std::make_unique<Leaf>(std::move(options), std::move(client)));
 }
 

@@ -32,10 +32,13 @@ class RedisIndex : public AsyncIndex {
   using ScanDone = std::function<void(const absl::StatusOr<std::vector<IndexEntry>>&)>;
   using StatsDone = std::function<void(const absl::StatusOr<IndexStats>&)>;
 
-  // Waits for Redis and looks at all masters: FailedPrecondition for one that may evict entries.
+  // Waits for Redis, and refuses one that is not safe to keep an index in (master_checks.h);
   // `warnings` gets what an operator should know, such as that a master keeps no log.
   static absl::StatusOr<std::unique_ptr<RedisIndex>> Open(RedisIndexOptions options,
                                                           std::vector<std::string>* warnings);
+
+  // Ends all calls, and those that come later, with Cancelled, before the return.
+  virtual void Close() = 0;
 
   // As of Index.
   virtual void ForgetAndCount(const RepositoryId& repository, std::span<const IndexEntry> entries,

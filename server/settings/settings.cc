@@ -18,6 +18,7 @@
 #include "base/version.h"
 #include "kernels/registry.h"
 #include "server/front/listen_address.h"
+#include "server/redis/address.h"
 
 namespace kerf {
 namespace {
@@ -33,6 +34,7 @@ from a TOML file (--config), the first before the second before the third.
 Examples:
   kerfd --data-dir /var/lib/kerf                       serve 127.0.0.1:7461
   kerfd --data-dir /var/lib/kerf --listen unix:/run/kerf.sock --listen 0.0.0.0:7461
+  kerfd --redis redis-1:6379 --redis redis-2:6379 --redis-password-file /etc/kerf/redis.password
   kerfd --config /etc/kerf/kerfd.toml
   kerfd --data-dir /var/lib/kerf --print-config > kerfd.toml
   kerfd --listen 127.0.0.1:0 --ready-file /tmp/kerfd.ready     pick a port and say which
@@ -42,6 +44,7 @@ A second one ends at once.)";
 
 // Sizes are kept as text until all is read, so that --print-config writes what a person wrote.
 struct Texts {
+  std::vector<std::string> redis;
   std::string memory = "1G";
   std::string stream_memory = "16M";
   std::string log_level = "info";
@@ -54,6 +57,11 @@ std::string CheckSize(const std::string& text) {
 
 std::string CheckListen(const std::string& text) {
   const auto parsed = ParseListenAddress(text);
+  return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+std::string CheckRedis(const std::string& text) {
+  const auto parsed = ParseRedisAddress(text);
   return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
 }
 
@@ -97,8 +105,12 @@ class Builder {
     CLI::Option* const option = app_.add_option("--" + name, value, description);
     option->capture_default_str();
     variables_.insert(EnvironmentName(name));
-    printers_.emplace_back(
-        [=, &value] { return Cat("# ", description, "\n", name, " = ", TomlOf(value), "\n\n"); });
+    printers_.emplace_back([=, &value] {
+      const std::string text = TomlOf(value);
+      // A list with nothing in it cannot be given.
+      const std::string_view mark = text == "[]" ? "# " : "";
+      return Cat("# ", description, "\n", mark, name, " = ", text, "\n\n");
+    });
     return option;
   }
 
@@ -136,6 +148,28 @@ struct Milliseconds {
   std::uint32_t drain = 10'000;
 };
 
+void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
+  builder
+      .Add(
+          "redis", texts.redis,
+          "Keep the index in this Redis, or in the cluster that it is a node of: HOST:PORT; may be "
+          "repeated")
+      ->check(CheckRedis, "")
+      ->type_name("ADDRESS");
+  builder.Add("redis-user", settings.redis_user,
+              "Who kerfd is to Redis (ACL); default user if empty");
+  builder
+      .Add("redis-password-file", settings.redis_password_file,
+           "The first line of this file is the password for Redis")
+      ->type_name("FILE");
+  builder
+      .Add(
+          "redis-replicas", settings.redis_replicas,
+          "Replicas of Redis that must have a commit before it is answered; 0 for a Redis that has "
+          "none")
+      ->check(CLI::Range(0u, 100u));
+}
+
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder.Add("role", settings.role, "Parts that run in this process: all (front, worker: later)")
       ->check(CheckRole, "");
@@ -146,9 +180,10 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       ->type_name("ADDRESS");
   builder
       .Add("data-dir", settings.data_dir,
-           "Folder of the index (DIR/index). Without it the index is in memory and goes with the "
-           "process")
+           "Folder of the index (DIR/index). Without it and without --redis the index is in memory "
+           "and goes with the process")
       ->type_name("DIR");
+  AddRedisOptions(builder, settings, texts);
   builder
       .Add("ready-file", settings.ready_file,
            "Written once kerfd serves: the bound addresses, one a line")
@@ -235,7 +270,8 @@ std::string AddEnvironment(const char* const* environment, const std::set<std::s
     // Set to nothing is not set.
     if (value.empty()) continue;
     // A list: KERFD_LISTEN=unix:/run/kerf.sock,127.0.0.1:7461.
-    while (option == "--listen" && value.find(',') != std::string_view::npos) {
+    const bool is_list = option == "--listen" || option == "--redis";
+    while (is_list && value.find(',') != std::string_view::npos) {
       arguments.push_back(Cat(option, "=", value.substr(0, value.find(','))));
       value.remove_prefix(value.find(',') + 1);
     }
@@ -248,6 +284,9 @@ std::string AddEnvironment(const char* const* environment, const std::set<std::s
 }
 
 void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) {
+  for (const std::string& address : texts.redis) {
+    settings.redis.push_back(*ParseRedisAddress(address));
+  }
   settings.memory_bytes = *ParseByteSize(texts.memory);
   settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
   settings.open_timeout = std::chrono::milliseconds(times.open);
@@ -284,6 +323,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   settings.listen = {"127.0.0.1:7461"};
   settings.worker_name = HostName();
   settings.backend = kAutomaticBackend;
+  settings.redis_replicas = 1;
   settings.max_streams = 1024;
   settings.max_index_calls = 64;
   Texts texts;
@@ -321,6 +361,9 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
     return Usage(error.what());
   }
   Convert(texts, times, settings);
+  if (!settings.redis.empty() && !settings.data_dir.empty()) {
+    return Usage("--redis and --data-dir: the index is in one place only; leave one out");
+  }
   if (print_config) return Done(builder.Print());
   return result;
 }

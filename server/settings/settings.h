@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/logging/logging.h"
+#include "server/redis/address.h"
 #include "server/session/session.h"
 
 namespace kerf {
@@ -15,8 +16,14 @@ namespace kerf {
 struct Settings {
   std::string role;
   std::vector<std::string> listen;
-  // Empty: an index in memory.
+  // Empty, and no `redis`: an index in memory. Not both.
   std::string data_dir;
+  // Nodes of a Redis Cluster, or one Redis.
+  std::vector<RedisAddress> redis;
+  std::string redis_user;
+  // Empty: no password.
+  std::string redis_password_file;
+  std::uint32_t redis_replicas = 0;
   // Empty: none.
   std::string ready_file;
   std::string worker_name;

@@ -51,6 +51,8 @@ TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
   EXPECT_EQ(Read({}, {config.c_str()}).settings.max_streams, 7u);
   EXPECT_EQ(Read({}, {"KERFD_LISTEN=unix:/c,h:2"}).settings.listen,
             (std::vector<std::string>{"unix:/c", "h:2"}));
+  EXPECT_EQ(Read({}, {"KERFD_REDIS=a:1,b:2"}).settings.redis,
+            (std::vector<RedisAddress>{{"a", 1}, {"b", 2}}));
 }
 
 TEST_F(SettingsTest, TheBackendMayBeNamedForAllPrograms) {
@@ -85,6 +87,8 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
            {"--drain-ms", "-1"},
            {"--log-level", "loud"},
            {"--config", "/no/such/file"},
+           {"--redis", "nowhere"},
+           {"--redis", "h:1", "--data-dir", "/x"},
            {"stray"},
        }) {
     const SettingsResult result = Read(arguments);
@@ -100,6 +104,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
            {"--memory", "300M", "--listen", "unix:/b,c", "--listen", "127.0.0.1:0",
             "--sync-commits", "true", "--max-streams", "7", "--data-dir", "/a \"b\" 'c' \\d # e",
             "--worker-name", "[x, y]"},
+           {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
+            "--redis-password-file", "/p"},
        }) {
     std::vector<const char*> printing = arguments;
     printing.push_back("--print-config");
@@ -115,6 +121,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.max_streams, given.settings.max_streams);
     EXPECT_EQ(result.settings.data_dir, given.settings.data_dir);
     EXPECT_EQ(result.settings.worker_name, given.settings.worker_name);
+    EXPECT_EQ(result.settings.redis, given.settings.redis);
+    EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     // All of them, the same again.
     EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);
   }

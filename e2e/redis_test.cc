@@ -1,0 +1,223 @@
+// kerfd with its index in Redis: what agents see of it, also when it is slow, gone or half dead.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/agent/fs/testing/compare_trees.h"
+#include "e2e/slow_proxy.h"
+#include "e2e/world.h"
+#include "server/redis/testing/test_redis.h"
+
+namespace kerf::e2e {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char kPassword[] = "correct horse battery staple";
+// As long as uploads must outlive a Redis that is gone.
+constexpr seconds kOutage{30};
+// Less than any part of the index that could be lost by accident would bring back.
+constexpr std::size_t kMaxFolderBytes = 50'000;
+constexpr std::size_t kFileBytes = 12'000'000;
+
+class RedisTest : public testing::Test {
+ protected:
+  RedisTest() : tree_(world_ / "tree") {
+    std::filesystem::create_directory(tree_);
+    for (const char* name : {"one", "two", "three"}) AddFile(name, kFileBytes);
+  }
+
+  void AddFile(const std::string& name, std::size_t size_bytes) {
+    std::string content(size_bytes, '\0');
+    random_.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+    WriteText(tree_ + "/" + name, content);
+  }
+
+  std::vector<std::string> Flags(const TestRedis& redis, const std::string& replicas) {
+    std::vector<std::string> flags = {"--redis-replicas", replicas};
+    for (const RedisAddress& address : redis.addresses()) {
+      flags.insert(flags.end(), {"--redis", FormatRedisAddress(address)});
+    }
+    return flags;
+  }
+
+  // Everything once more, as if nothing of it were known to the agent.
+  nlohmann::json BackupAll() { return world_.Backup({tree_, "--force"}); }
+
+  void ExpectNothingNew() {
+    const nlohmann::json summary = BackupAll();
+    // Folders have changed: the times of those above the tree, which other programs write to.
+    EXPECT_LT(summary["new_bytes"], kMaxFolderBytes) << summary.dump();
+    EXPECT_EQ(summary["index_warning"], "") << summary.dump();
+  }
+
+  void ExpectAllThere() {
+    const std::string target = world_ / "restored";
+    EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
+    EXPECT_EQ(world_.Kerf({"restore", "latest", "--target", target}).exit_code, 0);
+    EXPECT_THAT(agent::testing::CompareTrees(tree_, target + tree_, {}), IsEmpty());
+    std::filesystem::remove_all(target);
+  }
+
+  Random random_{TestSeed()};
+  World world_;
+  const std::string tree_;
+};
+
+TEST_F(RedisTest, TwoServersShareACluster) {
+  const TestRedis redis(TestRedis::Kind::kCluster, kPassword);
+  const std::string password = world_ / "redis.password";
+  WriteText(password, Cat(kPassword, "\n"));
+  std::vector<std::string> flags = Flags(redis, "1");
+  flags.insert(flags.end(), {"--redis-password-file", password});
+  chmod(password.c_str(), 0600);
+  world_.StartServer(flags);
+  ASSERT_FALSE(HasFatalFailure());
+  const nlohmann::json first = BackupAll();
+  EXPECT_GT(first["new_chunks"], 0);
+  ExpectNothingNew();
+  world_.StopServer();
+
+  // Another process, which has nothing but Redis.
+  world_.StartServer(flags);
+  ASSERT_FALSE(HasFatalFailure());
+  ExpectNothingNew();
+  const JsonRun ping = world_.KerfJson({"ping"});
+  EXPECT_EQ(ping.exit_code, 0);
+  // The forgotten file's chunks are collected in store and index, the others are still known.
+  std::filesystem::remove(tree_ + "/one");
+  ExpectNothingNew();
+  ASSERT_EQ(world_.Kerf({"forget", "--keep-last", "1"}).exit_code, 0);
+  const Completed gc = world_.Kerf({"gc"});
+  ASSERT_EQ(gc.exit_code, 0) << gc.err;
+  ExpectNothingNew();
+  ExpectAllThere();
+  world_.StopServer();
+}
+
+TEST_F(RedisTest, AMasterDiesInTheMiddleOfABackup) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  world_.StartServer(Flags(redis, "1"));
+  ASSERT_FALSE(HasFatalFailure());
+  BackupAll();
+  for (const char* name : {"four", "five", "six", "seven"}) AddFile(name, kFileBytes);
+  const auto backup = world_.Start({"backup", tree_, "--force", "--json"});
+  redis.Do({"kill", "1"});
+  // Its replica has taken over by the time that it comes back, or it has missed nothing.
+  redis.Do({"start", "1"});
+  const Completed end = backup->Wait();
+  ASSERT_EQ(end.exit_code, 0) << end.out << end.err;
+  ExpectNothingNew();
+  ExpectAllThere();
+}
+
+TEST_F(RedisTest, UploadsOutliveARedisThatIsGone) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  world_.StartServer(Flags(redis, "0"));
+  ASSERT_FALSE(HasFatalFailure());
+  redis.Do({"pause", "1"});
+  const auto began = steady_clock::now();
+  const auto backup = world_.Start({"backup", tree_, "--json"});
+  // kerfd is not taken down with it.
+  EXPECT_EQ(world_.Kerf({"ping"}).exit_code, 0);
+  std::this_thread::sleep_until(began + kOutage);
+  EXPECT_FALSE(backup->HasEnded());
+  redis.Do({"resume", "1"});
+  const Completed end = backup->Wait();
+  ASSERT_EQ(end.exit_code, 0) << end.out << end.err;
+  EXPECT_THAT(end.out, HasSubstr("\"index_warning\":\"\""));
+  ExpectNothingNew();
+  ExpectAllThere();
+}
+
+TEST_F(RedisTest, ASlowRedisOnlyTakesTime) {
+  constexpr std::chrono::milliseconds kDelay{5};
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  // 10 ms there and back.
+  const SlowProxy proxy(redis.addresses()[0].port, kDelay);
+  world_.StartServer({"--redis-replicas", "0", "--redis", proxy.address()});
+  ASSERT_FALSE(HasFatalFailure());
+  const nlohmann::json first = BackupAll();
+  EXPECT_GT(first["new_chunks"], 0);
+  EXPECT_GT(proxy.connection_count(), 0);
+  const auto began = steady_clock::now();
+  ExpectNothingNew();
+  const std::chrono::duration<double> taken = steady_clock::now() - began;
+  // Each buffer of half a megabyte is one question, and each file a commit: some 90 of them, if
+  // nothing overlaps; with one for each chunk it would be 30 s.
+  EXPECT_LT(taken.count(), 10.0);
+  ExpectAllThere();
+}
+
+TEST_F(RedisTest, WhatIsWrongWithARedisIsSaid) {
+  TestRedis redis(TestRedis::Kind::kSingle, kPassword);
+  const std::string address = FormatRedisAddress(redis.addresses()[0]);
+  const auto start = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {BuiltProgram("server/kerfd"), "--listen", "unix:server/other",
+                                 "--index-timeout-ms", "2000", "--redis", address});
+    return world_.Run(flags);
+  };
+  const std::string password = world_ / "redis.password";
+  const auto with_password = [&](std::string_view text, mode_t mode) {
+    WriteText(password, std::string(text));
+    chmod(password.c_str(), mode);
+    return start({"--redis-password-file", password});
+  };
+  Completed end = start({});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("NOAUTH"));
+  end = with_password("not it\n", 0600);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("WRONGPASS"), testing::Not(HasSubstr("not it"))));
+  end = with_password(kPassword, 0644);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, AllOf(HasSubstr(password), HasSubstr("chmod")));
+  EXPECT_THAT(with_password("\n", 0600).err, HasSubstr("first line is empty"));
+  EXPECT_THAT(start({"--redis-password-file", "/no/such"}).err, HasSubstr("/no/such"));
+  // It has no replicas, and kerfd waits for one unless it is told otherwise.
+  end = with_password(kPassword, 0600);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("0 replicas"), HasSubstr("--redis-replicas")));
+  // Two places for one index.
+  end = start({"--data-dir", "server/data"});
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_THAT(end.err, HasSubstr("--data-dir"));
+  redis.Do({"kill", "1"});
+  end = with_password(kPassword, 0600);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("has not answered within 2000 ms"), HasSubstr(address)));
+}
+
+TEST_F(RedisTest, AClusterWithoutAQuorumIsRefused) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  // Two of three masters: no majority can replace them.
+  for (const char* node : {"1", "2"}) redis.Do({"kill", node});
+  std::vector<std::string> flags = Flags(redis, "1");
+  flags.insert(flags.begin(), {BuiltProgram("server/kerfd"), "--listen", "unix:server/other",
+                               "--index-timeout-ms", "1000"});
+  // The one that is left needs a while to see it; until then the others just do not answer.
+  const auto deadline = steady_clock::now() + seconds(30);
+  Completed end;
+  do {
+    end = world_.Run(flags);
+    EXPECT_EQ(end.exit_code, 1);
+  } while (end.err.find("no quorum") == std::string::npos && steady_clock::now() < deadline);
+  EXPECT_THAT(end.err, HasSubstr("no quorum"));
+}
+
+}  // namespace
+}  // namespace kerf::e2e

@@ -1,0 +1,126 @@
+#include "e2e/slow_proxy.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <deque>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace kerf::e2e {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPieceBytes = 64 * 1024;
+// What one direction holds at most: it reads no further then.
+constexpr std::size_t kMaxPieces = 1024;
+
+sockaddr_in Loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+bool WriteAll(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+// Until one end is closed.
+void Forward(int from, int to, std::chrono::milliseconds delay) {
+  struct Piece {
+    Clock::time_point due;
+    std::string bytes;
+  };
+  std::deque<Piece> pieces;
+  std::array<char, kPieceBytes> buffer;
+  bool is_open = true;
+  while (is_open || !pieces.empty()) {
+    int wait_ms = -1;
+    if (!pieces.empty()) {
+      const auto rest =
+          std::chrono::ceil<std::chrono::milliseconds>(pieces.front().due - Clock::now());
+      wait_ms = static_cast<int>(std::max<long>(0, rest.count()));
+    }
+    pollfd ready{from, POLLIN, 0};
+    const bool reads = is_open && pieces.size() < kMaxPieces;
+    if (poll(&ready, reads ? 1 : 0, wait_ms) > 0) {
+      const ssize_t count = read(from, buffer.data(), buffer.size());
+      is_open = count > 0;
+      if (is_open) {
+        pieces.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
+      }
+    }
+    while (!pieces.empty() && pieces.front().due <= Clock::now()) {
+      if (!WriteAll(to, pieces.front().bytes)) return static_cast<void>(shutdown(from, SHUT_RDWR));
+      pieces.pop_front();
+    }
+  }
+  shutdown(to, SHUT_WR);
+}
+
+}  // namespace
+
+SlowProxy::SlowProxy(int port, std::chrono::milliseconds delay)
+    : target_port_(port), delay_(delay), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in address = Loopback(0);
+  socklen_t length = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  KERF_CHECK(bind(listener_.get(), generic, length) == 0 && listen(listener_.get(), 64) == 0);
+  KERF_CHECK(getsockname(listener_.get(), generic, &length) == 0);
+  port_ = ntohs(address.sin_port);
+  accepter_ = std::thread([this] { Accept(); });
+}
+
+SlowProxy::~SlowProxy() {
+  is_stopping_.store(true);
+  shutdown(listener_.get(), SHUT_RDWR);
+  accepter_.join();
+  for (Pair& pair : pairs_) {
+    shutdown(pair.near.get(), SHUT_RDWR);
+    shutdown(pair.far.get(), SHUT_RDWR);
+    pair.there.join();
+    pair.back.join();
+  }
+}
+
+std::string SlowProxy::address() const { return Cat("127.0.0.1:", port_); }
+
+void SlowProxy::Accept() {
+  while (!is_stopping_.load()) {
+    UniqueFd near(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (near.get() < 0) return;
+    UniqueFd far(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in address = Loopback(target_port_);
+    if (connect(far.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      continue;
+    }
+    const int on = 1;
+    for (const int file : {near.get(), far.get()}) {
+      setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    Pair& pair = pairs_.emplace_back();
+    pair.near = std::move(near);
+    pair.far = std::move(far);
+    pair.there = std::thread(Forward, pair.near.get(), pair.far.get(), delay_);
+    pair.back = std::thread(Forward, pair.far.get(), pair.near.get(), delay_);
+    connection_count_.fetch_add(1);
+  }
+}
+
+}  // namespace kerf::e2e

@@ -1,0 +1,24 @@
+// The index that the settings ask for.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/index/index.h"
+#include "server/redis/redis_index.h"
+#include "server/settings/settings.h"
+
+namespace kerf {
+
+struct OpenedIndex {
+  // What streams ask; null: they ask `index`, which is quick.
+  std::unique_ptr<RedisIndex> redis;
+  std::unique_ptr<Index> index;
+};
+
+// Opens or makes it, and logs what an operator should know about it. Waits for a Redis that is not
+// there yet, for at most Settings::index_timeout. FailedPrecondition for a folder or a Redis that
+// cannot be used, and for a password file that cannot be read or that others may read.
+absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings);
+
+}  // namespace kerf
