@@ -1,0 +1,36 @@
+// Whose hints: what was learned in one place is of no use in another one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "server/index/index.h"
+
+namespace kerf {
+
+// A repository, its digest algorithm, and the profile that its files are cut by. Immutable.
+class HintScope {
+ public:
+  using Id = std::array<std::uint8_t, 16>;
+
+  HintScope(RepositoryId repository, const Profile& profile);
+
+  const std::string& repository() const { return repository_.name; }
+  DigestAlgorithm digest_algorithm() const { return repository_.digest_algorithm; }
+  const Profile& profile() const { return profile_; }
+  // Differs between any two scopes.
+  const Id& id() const { return id_; }
+  // Exact cuts can be concluded from its digests (kernels/rapid/cut_run.h): not from XXH3. Where
+  // they cannot, nothing is recorded and nothing is found.
+  bool is_useful() const { return digest_algorithm() != DigestAlgorithm::kXxh3_128; }
+
+ private:
+  const RepositoryId repository_;
+  const Profile profile_;
+  const Id id_;
+};
+
+}  // namespace kerf
