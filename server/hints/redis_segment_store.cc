@@ -1,0 +1,124 @@
+#include "server/hints/redis_segment_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/redis/task.h"
+
+namespace kerf {
+namespace {
+
+constexpr std::string_view kSegmentPrefix = "hs:";
+constexpr std::string_view kAnchorPrefix = "ha:";
+
+std::string SegmentKey(const HintScope& scope, const SegmentId& id) {
+  return Cat(kSegmentPrefix, HintKeyOf(scope, id));
+}
+std::string AnchorKey(const HintScope& scope, const Digest& anchor) {
+  return Cat(kAnchorPrefix, HintKeyOf(scope, anchor));
+}
+
+// The text that Redis has answered. An error is that of a key that somebody else has made, or of a
+// Redis that does not work.
+absl::StatusOr<std::string> TextOf(const absl::StatusOr<RedisReply>& reply) {
+  if (!reply.ok()) return reply.status();
+  if (reply->kind == RedisReply::Kind::kText) return reply->text;
+  return absl::UnavailableError(ToAbsl(Cat("Redis: hints: ", reply->text)));
+}
+
+// The first bytes of what lies there: "" for nothing, which is no segment and no id either. Not
+// GET, because a value that somebody else has made may be of any length.
+RedisCommand ReadOf(std::string key, std::size_t max_bytes) {
+  RedisCommand command;
+  command.arguments = {"GETRANGE", key, "0", Cat(max_bytes - 1)};
+  command.key = std::move(key);
+  return command;
+}
+
+class RedisSegmentStore final : public SegmentStore {
+ public:
+  RedisSegmentStore(std::chrono::seconds time_to_live, std::unique_ptr<RedisClient> client)
+      : time_to_live_(Cat(time_to_live.count())), client_(std::move(client)) {}
+
+  void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
+    SegmentId id;
+    client_->Send(
+        ReadOf(AnchorKey(scope, anchor), id.bytes.size() + 1),
+        [done = std::move(done)](const absl::StatusOr<RedisReply>& reply) { done(IdOf(reply)); });
+  }
+
+  void Fetch(const HintScope& scope, const SegmentId& id, FetchDone done) override {
+    client_->Send(ReadOf(SegmentKey(scope, id), kMaxSegmentBytes + 1),
+                  [done = std::move(done)](const absl::StatusOr<RedisReply>& reply) {
+                    absl::StatusOr<std::string> text = TextOf(reply);
+                    if (!text.ok()) return done(text.status());
+                    if (text->empty()) return done(std::nullopt);
+                    done(std::optional<std::string>(*std::move(text)));
+                  });
+  }
+
+  void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
+    std::vector<RedisCommand> commands;
+    // The segments first: an anchor that leads nowhere costs a question.
+    for (StoredSegment& segment : segments) {
+      commands.push_back(SetOf(SegmentKey(scope, segment.id), std::move(segment.bytes)));
+    }
+    for (const StoredSegment& segment : segments) {
+      const std::string id(segment.id.bytes.begin(), segment.id.bytes.end());
+      for (const Digest& anchor : segment.anchors) {
+        commands.push_back(SetOf(AnchorKey(scope, anchor), id));
+      }
+    }
+    RunPut(std::move(commands), std::move(done));
+  }
+
+  std::string_view backend_name() const override { return "redis"; }
+
+ private:
+  static absl::StatusOr<std::optional<SegmentId>> IdOf(const absl::StatusOr<RedisReply>& reply) {
+    KERF_ASSIGN_OR_RETURN(const std::string text, TextOf(reply));
+    if (text.empty()) return std::nullopt;
+    SegmentId id;
+    if (text.size() != id.bytes.size()) {
+      return absl::DataLossError("Redis: hints: an anchor that is no segment's id");
+    }
+    std::copy(text.begin(), text.end(), id.bytes.begin());
+    return id;
+  }
+
+  // Acknowledged by the master alone: a failover may lose it.
+  RedisCommand SetOf(std::string key, std::string value) const {
+    RedisCommand command;
+    command.arguments = {"SET", key, std::move(value), "EX", time_to_live_};
+    command.key = std::move(key);
+    return command;
+  }
+
+  Detached RunPut(std::vector<RedisCommand> commands, PutDone done) {
+    SendAll send(*client_, std::move(commands));
+    const RedisReplies replies = co_await send;
+    absl::Status status;
+    for (const auto& reply : replies) status.Update(TextOf(reply).status());
+    done(status);
+  }
+
+  const std::string time_to_live_;
+  const std::unique_ptr<RedisClient> client_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentStore>> CreateRedisSegmentStore(RedisSegmentOptions options) {
+  options.redis.connect_timeout = options.timeout;
+  options.redis.attempt_timeout = options.timeout;
+  options.redis.command_timeout = options.timeout;
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisClient> client,
+                        RedisClient::Create(std::move(options.redis)));
+  return std::make_unique<RedisSegmentStore>(options.time_to_live, std::move(client));
+}
+
+}  // namespace kerf

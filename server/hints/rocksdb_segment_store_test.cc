@@ -1,0 +1,168 @@
+#include "server/hints/rocksdb_segment_store.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "base/units.h"
+#include "server/hints/testing/conformance.h"
+
+namespace kerf {
+namespace {
+
+// Gone with its end.
+class Folder {
+ public:
+  Folder() {
+    static std::atomic<int> count{0};
+    const char* const base = std::getenv("TEST_TMPDIR");
+    path_ = Cat(base == nullptr ? "/tmp" : base, "/segments_", count.fetch_add(1));
+    std::filesystem::remove_all(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+  std::uint64_t size_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      // It may be deleted meanwhile.
+      std::error_code error;
+      const std::uintmax_t size = entry.file_size(error);
+      if (!error && entry.path().extension() == ".sst") bytes += size;
+    }
+    return bytes;
+  }
+
+ private:
+  std::string path_;
+};
+
+class StoreInFolder final : public SegmentStore {
+ public:
+  StoreInFolder() {
+    auto opened = OpenRocksDbSegmentStore(folder_.path(), {8 * kMiB, kMiB, kMiB});
+    KERF_CHECK(opened.ok());
+    store_ = *std::move(opened);
+  }
+  void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
+    store_->FindByAnchor(scope, anchor, std::move(done));
+  }
+  void Fetch(const HintScope& scope, const SegmentId& id, FetchDone done) override {
+    store_->Fetch(scope, id, std::move(done));
+  }
+  void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
+    store_->Put(scope, std::move(segments), std::move(done));
+  }
+  std::string_view backend_name() const override { return store_->backend_name(); }
+
+ private:
+  Folder folder_;
+  std::unique_ptr<SegmentStore> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(RocksDb, SegmentStoreConformance, ::testing::Values(SegmentStoreLeaf{[] {
+                           return std::make_unique<StoreInFolder>();
+                         }}));
+
+HintScope AnyScope() {
+  const auto profile = ParseProfile("mincdc-8k");
+  KERF_CHECK(profile.ok());
+  return HintScope({"photos", DigestAlgorithm::kBlake3}, *profile);
+}
+
+StoredSegment SegmentOf(Random& random, std::size_t size_bytes, std::size_t anchor_count) {
+  StoredSegment segment;
+  random.Fill(segment.id.bytes);
+  segment.bytes.assign(size_bytes, 'x');
+  segment.anchors.resize(anchor_count);
+  for (Digest& anchor : segment.anchors) random.Fill(anchor.bytes);
+  return segment;
+}
+
+TEST(RocksDbSegmentStore, ItIsThereAfterAnEndInOrder) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  {
+    const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(PutAndWait(**store, scope, {segment}).ok());
+    // Not twice at a time.
+    EXPECT_FALSE(OpenRocksDbSegmentStore(folder.path(), {}).ok());
+  }
+  const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.anchors[2]).value_or("error"), segment.bytes);
+}
+
+TEST(RocksDbSegmentStore, ItStaysWithinItsBoundAndForgetsTheOldest) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  constexpr std::uint64_t kCapacityBytes = 4 * kMiB;
+  const auto store = OpenRocksDbSegmentStore(folder.path(), {kCapacityBytes, kMiB, kMiB});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const StoredSegment oldest = SegmentOf(random, 30'000, 3);
+  ASSERT_TRUE(PutAndWait(**store, scope, {oldest}).ok());
+  StoredSegment newest;
+  // Writes that would have to wait for the disk are refused: then it is written again.
+  for (std::uint64_t written = 0; written < 5 * kCapacityBytes;) {
+    newest = SegmentOf(random, 30'000, 40);
+    if (PutAndWait(**store, scope, {newest}).ok()) written += newest.bytes.size();
+  }
+  EXPECT_EQ(FetchAndWait(**store, scope, newest.anchors[0]).value_or("error"), newest.bytes);
+  // Files are deleted in the background.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (folder.size_bytes() > kCapacityBytes + kMiB &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(folder.size_bytes(), kCapacityBytes + kMiB);
+  EXPECT_EQ(FetchAndWait(**store, scope, oldest.id).value_or("error"), std::nullopt);
+  EXPECT_EQ(FetchAndWait(**store, scope, oldest.anchors[0]).value_or("error"), std::nullopt);
+}
+
+TEST(RocksDbSegmentStore, ADamagedOneIsBegunAnew) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  {
+    const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(PutAndWait(**store, scope, {SegmentOf(random, 1000, 3)}).ok());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().filename().string().starts_with("MANIFEST")) {
+      std::ofstream(entry.path(), std::ios::trunc) << "no manifest";
+    }
+  }
+  const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  ASSERT_TRUE(PutAndWait(**store, scope, {segment}).ok());
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+TEST(RocksDbSegmentStore, AFolderOfSomebodyElseIsLeftAlone) {
+  const Folder folder;
+  std::filesystem::create_directories(folder.path());
+  std::ofstream(folder.path() + "/CURRENT") << "MANIFEST-000001\n";
+  const auto store = OpenRocksDbSegmentStore(folder.path(), {});
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition) << store.status();
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/CURRENT"));
+}
+
+}  // namespace
+}  // namespace kerf
