@@ -56,6 +56,7 @@ Tag TagOf(const RunKey& key, std::string_view scope, const Profile& profile,
 absl::StatusOr<std::vector<RunChunk>> ReadChunks(rapid_packing::Reader& reader, std::size_t count,
                                                  std::size_t digest_bytes) {
   std::vector<RunChunk> chunks;
+  chunks.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {
     const std::optional<std::uint32_t> length = reader.Varint();
     const std::optional<std::uint8_t> marker = reader.Byte();

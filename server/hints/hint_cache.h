@@ -77,7 +77,7 @@ struct HintCounters {
 class HintCache : public std::enable_shared_from_this<HintCache> {
  public:
   // What it costs at most that a chunk is found, beside its RunChunk.
-  static constexpr std::size_t kPlaceBytes = 40;
+  static constexpr std::size_t kPlaceBytes = 44;
 
   // Which segment a chunk stands in, and where.
   struct Place {

@@ -377,6 +377,7 @@ TEST(HintCacheThreads, ManyUseItWhileItEvicts) {
   }
   std::atomic<std::uint64_t> found{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int number = 0; number < kThreads; ++number) {
     threads.emplace_back([&, number] {
       Random own(seed + static_cast<std::uint64_t>(number) + 1);

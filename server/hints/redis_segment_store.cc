@@ -63,6 +63,7 @@ class RedisSegmentStore final : public SegmentStore {
 
   void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
     std::vector<RedisCommand> commands;
+    commands.reserve(segments.size());
     // The segments first: an anchor that leads nowhere costs a question.
     for (StoredSegment& segment : segments) {
       commands.push_back(SetOf(SegmentKey(scope, segment.id), std::move(segment.bytes)));

@@ -72,7 +72,9 @@ void SegmentRecorder::CloseOpen(bool ended_by_eof) {
     closed.sealed_run = SealRun(cache_->key(), scope_->repository(), RunOf(open_, ended_by_eof));
     closed.id = Segment{std::nullopt, 0, closed.sealed_run}.id();
   }
-  closed.chunks = std::exchange(open_, {});
+  // Just as long as they are: they may stay in the cache for long.
+  closed.chunks.assign(open_.begin(), open_.end());
+  open_.clear();
   is_first_segment_ = false;
   FinishClosed(closed.id);
   closed_ = std::move(closed);

@@ -165,6 +165,7 @@ TEST_P(SegmentStoreConformance, ManyThreads) {
   Random common_random(seed);
   const Digest common = RandomDigest(common_random);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (std::size_t number = 0; number < kThreads; ++number) {
     threads.emplace_back([&, number] {
       Random random(seed + number + 1);
