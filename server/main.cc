@@ -21,8 +21,10 @@
 #include "kernels/registry.h"
 #include "server/front/server.h"
 #include "server/logging/logging.h"
+#include "server/open_hints.h"
 #include "server/open_index.h"
 #include "server/settings/settings.h"
+#include "server/worker/rapid_totals.h"
 
 namespace kerf {
 namespace {
@@ -74,6 +76,18 @@ void WaitForDrain(const Server& server, const sigset_t& signals, std::chrono::mi
   }
 }
 
+void LogHints(const RapidTotals& totals, HintCache& cache) {
+  const HintCounters counters = cache.counters();
+  Log(LogLevel::kInfo,
+      Cat("hints: ", totals.hints_accepted.load(), " accepted, ", totals.hints_rejected.load(),
+          " rejected, ", totals.hints_absent.load(), " absent, ", totals.hints_late.load(),
+          " late; bytes: ", totals.bytes_scanned.load(), " scanned, ", totals.bytes_skipped.load(),
+          " not; lookups: ", totals.lookups_asked.load(), " asked, ",
+          totals.lookups_foreseen.load(), " foreseen; segments: ", counters.segments_written,
+          " written, ", counters.fetches_found, " fetched, ", counters.fetches_refused,
+          " refused"));
+}
+
 ServerOptions OptionsOf(const Settings& settings) {
   ServerOptions options;
   options.listen = settings.listen;
@@ -93,7 +107,7 @@ ServerOptions OptionsOf(const Settings& settings) {
 }
 
 absl::Status Serve(const Settings& settings) {
-  const ServerOptions options = OptionsOf(settings);
+  ServerOptions options = OptionsOf(settings);
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
   // Blocked before the first thread starts, so that only sigwait below ever sees them.
   const sigset_t signals = StopSignals();
@@ -107,6 +121,8 @@ absl::Status Serve(const Settings& settings) {
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenIndex(settings));
   Index* const index = opened.index.get();
+  KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
+  options.hints = hints.cache;
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                         Server::Start(options, index, opened.redis.get()));
   for (const std::string& address : server->addresses()) {
@@ -127,6 +143,7 @@ absl::Status Serve(const Settings& settings) {
   server->Stop();
   // What it still answers would wake streams of a server that is gone.
   if (opened.redis != nullptr) opened.redis->Close();
+  if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   return absl::OkStatus();

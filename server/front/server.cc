@@ -71,7 +71,9 @@ class GrpcServer final : public Server {
                 .input_budget_bytes = options.stream_memory_bytes / 4,
                 .answer_budget_bytes = kAnswerBudgetBytes,
                 .max_cut_buffer_bytes = options.stream_memory_bytes / 2,
-                .worker_name = options.worker_name},
+                .worker_name = options.worker_name,
+                .hints = options.hints,
+                .rapid_totals = &rapid_totals_},
         chunking_({.engine = &engine_,
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
@@ -94,6 +96,7 @@ class GrpcServer final : public Server {
   std::size_t peak_memory_bytes() const override {
     return work_budget_.peak_bytes() + input_budget_.peak_bytes();
   }
+  const RapidTotals& rapid_totals() const override { return rapid_totals_; }
   std::size_t CheckTimeouts() override {
     const TimePoint now = options_.clock();
     std::size_t ended_count = registry_.CheckTime(now) + index_calls_.CheckTime(now);
@@ -112,6 +115,7 @@ class GrpcServer final : public Server {
   BufferPool buffers_;
   StreamRegistry registry_;
   InlineIndex inline_index_;
+  RapidTotals rapid_totals_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;

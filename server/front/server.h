@@ -11,9 +11,11 @@
 #include "base/units.h"
 #include "server/front/index_calls.h"
 #include "server/front/upload_stream.h"
+#include "server/hints/hint_cache.h"
 #include "server/index/async_index.h"
 #include "server/index/index.h"
 #include "server/session/session.h"
+#include "server/worker/rapid_totals.h"
 
 namespace kerf {
 
@@ -33,6 +35,8 @@ struct ServerOptions {
   // Of one stream: half at most is its cut buffer, a quarter messages that wait.
   std::uint64_t stream_memory_bytes = 16 * kMiB;
   std::string worker_name = "kerfd";
+  // Null: files are cut without hints.
+  std::shared_ptr<HintCache> hints;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often streams are looked at for their timeouts; 0: never, tests call CheckTimeouts.
   std::chrono::milliseconds watchdog_interval{250};
@@ -67,6 +71,8 @@ class Server {
   // Held and at most held by streams, of ServerOptions::memory_bytes.
   virtual std::size_t used_memory_bytes() const = 0;
   virtual std::size_t peak_memory_bytes() const = 0;
+  // Of streams that have ended.
+  virtual const RapidTotals& rapid_totals() const = 0;
   // Ends the streams whose peers are too slow, or idle while memory is short, and what waits for
   // the index too long; returns how many.
   virtual std::size_t CheckTimeouts() = 0;

@@ -61,6 +61,26 @@ std::optional<HintCache::Place> HintCache::Find(const HintScope& scope, const Di
   return Place{held->run, index, held->id, held->next};
 }
 
+void HintCache::AppendFollowing(const HintScope& scope, const Digest& digest, std::size_t max_count,
+                                std::vector<Digest>* digests) {
+  const std::lock_guard lock(mutex_);
+  std::size_t index = 0;
+  const Held* held = HeldWith(scope.id(), digest, &index);
+  // What follows what is only what somebody has said: it may go in circles.
+  for (int segment = 0; held != nullptr && segment <= kFetchAhead && max_count > 0; ++segment) {
+    const std::span<const RunChunk> behind = held->run->chunks().subspan(index + 1);
+    const std::size_t count = std::min(max_count, behind.size());
+    for (const RunChunk& chunk : behind.first(count)) digests->push_back(chunk.digest);
+    max_count -= count;
+    if (!held->next.has_value()) return;
+    const auto next = by_id_.find(KeyOf(scope.id(), *held->next));
+    if (next == by_id_.end()) return;
+    held = &slots_[next->second];
+    // Its first chunk is the last one of this segment.
+    index = 0;
+  }
+}
+
 HintCache::Wanting HintCache::Want(const std::shared_ptr<const HintScope>& scope,
                                    const Digest& digest) {
   if (store_ == nullptr || !scope->is_useful()) return Wanting::kNothing;

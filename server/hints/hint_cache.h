@@ -110,6 +110,9 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
   // Where the chunk stands in what is held: in the segment that came last, and there in the first
   // place.
   std::optional<Place> Find(const HintScope& scope, const Digest& digest);
+  // Appends the digests of up to `max_count` chunks that followed it, over segments that are held.
+  void AppendFollowing(const HintScope& scope, const Digest& digest, std::size_t max_count,
+                       std::vector<Digest>* digests);
 
   // Fetches the segment that the chunk leads to, unless that is held, on its way, or known to be
   // missing. For anchors, and for the first chunks of files: what else is asked for is not there.

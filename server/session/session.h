@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "server/index/index.h"
+#include "server/session/digest_hash.h"
 
 namespace kerf {
 
@@ -152,15 +151,6 @@ class Session {
     std::uint64_t new_bytes = 0;
   };
 
-  // Seeded for each process: a client chooses XXH3-128 digests freely and must not be able to make
-  // them collide here.
-  struct SeededHash {
-    std::size_t operator()(const Digest& digest) const {
-      return absl::Hash<absl::string_view>{}(absl::string_view(
-          reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()));
-    }
-  };
-
   absl::Status RequireOpen(std::string_view frame) const;
   absl::StatusOr<Digest> ReadDigest(std::string_view field, const std::string& bytes) const;
   absl::Status CheckEntryCount(std::string_view frame, int entry_count) const;
@@ -184,9 +174,9 @@ class Session {
   std::vector<Pending> slots_;
   Slot free_slot_ = kNoSlot;
   std::size_t pending_count_ = 0;
-  absl::flat_hash_map<Digest, Slot, SeededHash> pending_by_digest_;
+  absl::flat_hash_map<Digest, Slot, SeededDigestHash> pending_by_digest_;
   // Reported stale and not committed since: the chunk's length.
-  absl::flat_hash_map<Digest, std::uint32_t, SeededHash> stale_;
+  absl::flat_hash_map<Digest, std::uint32_t, SeededDigestHash> stale_;
   std::vector<v1::FileDone> done_;
 };
 

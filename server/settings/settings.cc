@@ -47,6 +47,8 @@ struct Texts {
   std::vector<std::string> redis;
   std::string memory = "1G";
   std::string stream_memory = "16M";
+  std::string hint_memory = "64M";
+  std::string hint_disk = "1G";
   std::string log_level = "info";
 };
 
@@ -170,6 +172,20 @@ void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
       ->check(CLI::Range(0u, 100u));
 }
 
+void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
+  builder.AddSize(
+      "hint-memory", texts.hint_memory,
+      "For what is known of how files went on, so that they need not be scanned again; 0: "
+      "nothing is kept, and everything is scanned");
+  builder.AddSize("hint-disk", texts.hint_disk, "The same on disk, in DIR/hints of --data-dir");
+  builder
+      .Add(
+          "hint-key-file", settings.hint_key_file,
+          "32 random bytes that all kerfd of one Redis share: with it they believe what the others "
+          "have left there. Without it hints stay in this process; --data-dir has its own key")
+      ->type_name("FILE");
+}
+
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder.Add("role", settings.role, "Parts that run in this process: all (front, worker: later)")
       ->check(CheckRole, "");
@@ -184,6 +200,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
            "and goes with the process")
       ->type_name("DIR");
   AddRedisOptions(builder, settings, texts);
+  AddHintOptions(builder, settings, texts);
   builder
       .Add("ready-file", settings.ready_file,
            "Written once kerfd serves: the bound addresses, one a line")
@@ -289,6 +306,8 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   }
   settings.memory_bytes = *ParseByteSize(texts.memory);
   settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
+  settings.hint_memory_bytes = *ParseByteSize(texts.hint_memory);
+  settings.hint_disk_bytes = *ParseByteSize(texts.hint_disk);
   settings.open_timeout = std::chrono::milliseconds(times.open);
   settings.idle_timeout = std::chrono::milliseconds(times.idle);
   settings.idle_evict = std::chrono::milliseconds(times.idle_evict);

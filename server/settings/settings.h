@@ -24,6 +24,12 @@ struct Settings {
   // Empty: no password.
   std::string redis_password_file;
   std::uint32_t redis_replicas = 0;
+  // 0: files are cut without hints.
+  std::uint64_t hint_memory_bytes = 0;
+  // On disk, with data_dir.
+  std::uint64_t hint_disk_bytes = 0;
+  // Empty: that of data_dir, or one for this process alone.
+  std::string hint_key_file;
   // Empty: none.
   std::string ready_file;
   std::string worker_name;

@@ -8,12 +8,19 @@
 
 namespace kerf {
 
-CutBuffer::CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool)
-    : chunker_(chunker),
+CutBuffer::CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool,
+                     const std::optional<HintedCutting>& hinted)
+    : hints_(hinted ? hinted->hints : nullptr),
+      digest_algorithm_(hinted ? hinted->digest_algorithm : DigestAlgorithm::kBlake3),
+      chunker_(chunker),
       max_chunk_bytes_(chunker->max_chunk_bytes()),
       capacity_bytes_(capacity_bytes),
       pool_(pool) {
   KERF_CHECK(capacity_bytes_ / 2 >= max_chunk_bytes_);
+  if (!hinted) return;
+  RapidSettings settings;
+  settings.digest_algorithm = digest_algorithm_;
+  rapid_ = std::make_unique<RapidCutter>(chunker, hinted->profile, std::move(settings), hints_);
 }
 
 CutBuffer::~CutBuffer() {
@@ -22,6 +29,8 @@ CutBuffer::~CutBuffer() {
 
 void CutBuffer::BeginFile(std::uint64_t file_number, std::uint64_t start_offset) {
   KERF_CHECK(uncut_ == end_);
+  in_file_ = is_at_begin_ = true;
+  follows_hints_ = false;
   file_number_ = file_number;
   uncut_offset_ = start_offset;
   unhashed_ = end_;
@@ -42,10 +51,61 @@ void CutBuffer::CutOne(std::size_t window_bytes) {
   KERF_CHECK(length > 0 && length <= window_bytes);
   uncut_ += length;
   uncut_offset_ += length;
-  chunks_.push_back({file_number_, uncut_offset_, window.first(length)});
+  plainly_cut_bytes_ += length;
+  is_at_begin_ = false;
+  chunks_.push_back({.file_number = file_number_,
+                     .end_offset = uncut_offset_,
+                     .bytes = window.first(length),
+                     .digest = std::nullopt});
+}
+
+void CutBuffer::CutAlongHints(bool is_end) {
+  const Bytes window(base() + uncut_, end_ - uncut_);
+  hinted_chunks_.clear();
+  std::size_t begin = 0;
+  rapid_->Cut(window, is_end, &hinted_chunks_);
+  for (const RapidChunk& chunk : hinted_chunks_) {
+    uncut_offset_ += chunk.length_bytes;
+    chunks_.push_back({.file_number = file_number_,
+                       .end_offset = uncut_offset_,
+                       .bytes = window.subspan(begin, chunk.length_bytes),
+                       .digest = chunk.digest});
+    begin += chunk.length_bytes;
+    unknown_in_a_row_ = chunk.was_scanned ? unknown_in_a_row_ + 1 : 0;
+  }
+  uncut_ += begin;
+  if (unknown_in_a_row_ >= kMaxUnknownChunks) follows_hints_ = false;
+}
+
+// The first chunk of a file, which is scanned in any case, may have come before. Short files are
+// not looked for: their chunks are fingerprinted together with those of others.
+void CutBuffer::LookForHint() {
+  CutOne(end_ - uncut_);
+  CutChunk& chunk = chunks_.back();
+  chunk.digest = Fingerprint(digest_algorithm_, chunk.bytes);
+  FollowHint(hints_->Find(*chunk.digest));
+}
+
+void CutBuffer::FollowHint(const Hint& hint) {
+  if (hint.state != Hint::State::kReady || hint.run == nullptr) return;
+  rapid_->BeginFile(hint);
+  follows_hints_ = true;
+  unknown_in_a_row_ = 0;
+}
+
+RapidCounters CutBuffer::rapid_counters() const {
+  if (rapid_ == nullptr) return {};
+  RapidCounters counters = rapid_->counters();
+  counters.bytes_scanned += plainly_cut_bytes_;
+  return counters;
 }
 
 void CutBuffer::Cut() {
+  if (rapid_ != nullptr && is_at_begin_ && end_ - uncut_ >= max_chunk_bytes_) LookForHint();
+  if (follows_hints_) {
+    CutAlongHints(false);
+    if (follows_hints_) return;
+  }
   while (end_ - uncut_ >= max_chunk_bytes_) CutOne(end_ - uncut_);
 }
 
@@ -58,6 +118,8 @@ void CutBuffer::HashUpToEnd() {
 
 ContentHash CutBuffer::EndFile() {
   // A parked rest is cut where it is: the end of a file needs no buffer.
+  if (follows_hints_ && uncut_ < end_) CutAlongHints(true);
+  in_file_ = follows_hints_ = false;
   while (uncut_ < end_) CutOne(end_ - uncut_);
   ContentHash result;
   if (hash_begun_) {
@@ -67,10 +129,16 @@ ContentHash CutBuffer::EndFile() {
     result = Xxh3Of128(end_ == unhashed_ ? Bytes() : Bytes(base() + unhashed_, end_ - unhashed_));
   }
   unhashed_ = end_;
+  if (!chunks_.empty() && chunks_.back().file_number == file_number_) {
+    chunks_.back().ends_file = true;
+  }
   return result;
 }
 
-void CutBuffer::AbandonFile() { uncut_ = unhashed_ = end_; }
+void CutBuffer::AbandonFile() {
+  uncut_ = unhashed_ = end_;
+  in_file_ = follows_hints_ = false;
+}
 
 void CutBuffer::ClearChunks() {
   chunks_.clear();

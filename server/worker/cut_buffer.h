@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/chunker.h"
+#include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
+#include "kernels/rapid/rapid_cutter.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
 #include "server/worker/memory_budget.h"
@@ -22,13 +25,27 @@ struct CutChunk {
   std::uint64_t end_offset = 0;
   // Valid until the next CutBuffer::Compact or Park.
   Bytes bytes;
+  // If it was needed in order to cut.
+  std::optional<Digest> digest;
+  // The file ended here; it may have ended behind a chunk that was answered before that was known.
+  bool ends_file = false;
+};
+
+// What is needed to go where hints say that a file goes on.
+struct HintedCutting {
+  Profile profile;
+  DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+  // Not owned.
+  HintSource* hints = nullptr;
 };
 
 // Not thread-safe. The buffer comes with Append and goes with Park.
 class CutBuffer {
  public:
-  // `capacity_bytes` is at least twice the chunker's longest chunk.
-  CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool);
+  // `capacity_bytes` is at least twice the chunker's longest chunk. With hints the cuts are the
+  // same, and less is scanned (kernels/rapid: exact mode).
+  CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool,
+            const std::optional<HintedCutting>& hinted = std::nullopt);
   CutBuffer(const CutBuffer&) = delete;
   CutBuffer& operator=(const CutBuffer&) = delete;
   ~CutBuffer();
@@ -43,6 +60,16 @@ class CutBuffer {
   // Cuts what is certain: as long as the longest chunk fits before the end of what has arrived.
   void Cut();
 
+  // `hint` says what followed the last chunk that was cut: the file is cut along it from here on,
+  // if it says anything. Only if wants_hint().
+  void FollowHint(const Hint& hint);
+  // Whether it would be of use to know what followed the last chunk: that is of a file that goes
+  // on.
+  bool wants_hint() const {
+    return rapid_ != nullptr && in_file_ && !is_at_begin_ && !follows_hints_;
+  }
+  bool follows_hints() const { return follows_hints_; }
+
   // Cuts the rest of the file. Returns the hash of all that was appended since BeginFile.
   ContentHash EndFile();
 
@@ -56,21 +83,34 @@ class CutBuffer {
   // Moves the uncut rest to the front. Only without unanswered chunks.
   void Compact();
 
-  // Gives the buffer back and keeps only the uncut rest, which is shorter than one chunk; only
-  // without unanswered chunks. The next Append takes a buffer again.
+  // Gives the buffer back and keeps only the uncut rest, which is shorter than one chunk, or than
+  // two where hints are followed; only without unanswered chunks. The next Append takes a buffer
+  // again.
   void Park();
 
   std::size_t capacity_bytes() const { return capacity_bytes_; }
   // Held now; while it is cut, that is capacity_bytes.
   std::size_t memory_bytes() const { return buffer_ != nullptr ? capacity_bytes_ : end_; }
   std::size_t uncut_bytes() const { return end_ - uncut_; }
+  // All nothing without hints.
+  RapidCounters rapid_counters() const;
 
  private:
+  // After so many chunks in a row of which the hints knew nothing, the file is cut without them:
+  // many chunks at a time are fingerprinted faster.
+  static constexpr std::size_t kMaxUnknownChunks = 16;
+
   void CutOne(std::size_t window_bytes);
+  // Cuts what is certain, or all of it at the end of the file.
+  void CutAlongHints(bool is_end);
+  void LookForHint();
   void HashUpToEnd();
   void TakeBuffer();
   std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }
 
+  // Null: without hints.
+  HintSource* const hints_;
+  const DigestAlgorithm digest_algorithm_;
   const Chunker* const chunker_;
   const std::size_t max_chunk_bytes_;
   const std::size_t capacity_bytes_;
@@ -83,7 +123,15 @@ class CutBuffer {
   std::size_t unhashed_ = 0;
   std::size_t end_ = 0;
 
+  std::unique_ptr<RapidCutter> rapid_;
+  bool follows_hints_ = false;
+  std::uint64_t plainly_cut_bytes_ = 0;
+  std::size_t unknown_in_a_row_ = 0;
+  std::vector<RapidChunk> hinted_chunks_;
+
   std::uint64_t file_number_ = 0;
+  bool in_file_ = false;
+  bool is_at_begin_ = false;
   // In the file, of the byte at uncut_.
   std::uint64_t uncut_offset_ = 0;
   // Whether hash_ holds a part of the file; a file that lies whole in the buffer needs no state.

@@ -29,12 +29,33 @@ constexpr std::size_t kStreamBytes = 16 * 1024;
 // Space of AnswerChunks, kept by the thread and not by each of thousands of streams.
 struct Scratch {
   std::vector<Bytes> bytes;
+  std::vector<Digest> digests;
   std::vector<ChunkAnswer> answers;
 };
 
 Scratch& ThreadScratch() {
   static thread_local Scratch scratch;
   return scratch;
+}
+
+// Those that the cutter has fingerprinted already are not fingerprinted again.
+void FingerprintAll(std::span<const CutChunk> chunks, DigestAlgorithm algorithm,
+                    std::vector<Digest>* digests) {
+  Scratch& scratch = ThreadScratch();
+  scratch.bytes.clear();
+  for (const CutChunk& chunk : chunks) {
+    if (!chunk.digest) scratch.bytes.push_back(chunk.bytes);
+  }
+  digests->resize(chunks.size());
+  if (scratch.bytes.size() == chunks.size()) {
+    return FingerprintMany(algorithm, scratch.bytes, *digests);
+  }
+  scratch.digests.resize(scratch.bytes.size());
+  FingerprintMany(algorithm, scratch.bytes, scratch.digests);
+  std::size_t next = 0;
+  for (std::size_t index = 0; index < chunks.size(); ++index) {
+    (*digests)[index] = chunks[index].digest ? *chunks[index].digest : scratch.digests[next++];
+  }
 }
 
 }  // namespace
@@ -270,7 +291,13 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
                      Cat("the server's streams hold ", budget.used_bytes(), " of ",
                          budget.limit_bytes(), " bytes; come back later"));
   }
-  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers);
+  const RepositoryId& repository = session_->parameters().repository;
+  std::optional<HintedCutting> hinted;
+  if (context_->hints != nullptr && HintScope(repository, profile).is_useful()) {
+    hints_ = std::make_unique<FileHints>(context_->hints, repository, profile, context_->now);
+    hinted = {profile, repository.digest_algorithm, hints_->source()};
+  }
+  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers, hinted);
   v1::UploadAnswer answer;
   v1::Opened& opened = *answer.mutable_opened();
   opened.set_session_id(session_id_);
@@ -316,6 +343,11 @@ absl::StatusOr<bool> StreamEngine::OnData() {
 absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
   if (!session_->in_file()) return session_->EndFile(end, ContentHash{});
   KERF_RETURN_IF_ERROR(session_->EndFile(end, cutter_->EndFile()));
+  // Else its last chunk says so when it is answered.
+  const std::span<const CutChunk> rest = cutter_->chunks();
+  if (hints_ != nullptr && (rest.empty() || !rest.back().ends_file)) {
+    hints_->FileEnded(session_->file_number());
+  }
   KERF_RETURN_IF_ERROR(AnswerDone());
   return cutter_->chunks().size() < kBatchChunks ? absl::OkStatus() : AnswerChunks();
 }
@@ -348,8 +380,13 @@ absl::Status StreamEngine::CommitEntries(IndexCall& call) {
 
 absl::Status StreamEngine::AnswerCommit(IndexCall& call) {
   v1::UploadAnswer answer;
-  *answer.mutable_committed() =
-      session_->ApplyCommit(*commit_, call.entries.size() + commit_plan_.others.size());
+  v1::Committed& committed = *answer.mutable_committed();
+  committed = session_->ApplyCommit(*commit_, call.entries.size() + commit_plan_.others.size());
+  if (hints_ != nullptr) {
+    for (const auto& file : committed.files()) {
+      hints_->Committed(file.file_number(), file.durable_offset());
+    }
+  }
   commit_ = nullptr;
   commit_plan_ = CommitPlan();
   AppendAnswer(answer, &answers_);
@@ -366,6 +403,7 @@ absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
 }
 
 absl::Status StreamEngine::ForgetStale(IndexCall& call) {
+  if (hints_ != nullptr) hints_->DropVerdicts();
   std::shared_ptr<IndexCall> next = NewCall();
   next->digests = std::move(call.digests);
   next->results = std::move(call.results);
@@ -393,6 +431,7 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
     return absl::OkStatus();
   }
   cutter_->AbandonFile();
+  if (hints_ != nullptr) hints_->FileAbandoned();
   v1::UploadAnswer answer;
   *answer.mutable_go_away() = session_->BeginDrain(static_cast<std::uint32_t>(drain.count()));
   AppendAnswer(answer, &answers_);
@@ -483,12 +522,16 @@ absl::Status StreamEngine::Continue() {
 absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
   const std::span<const CutChunk> chunks = cutter_->chunks();
-  Scratch& scratch = ThreadScratch();
-  scratch.bytes.clear();
-  for (const CutChunk& chunk : chunks) scratch.bytes.push_back(chunk.bytes);
   std::shared_ptr<IndexCall> call = NewCall();
-  call->digests.resize(chunks.size());
-  FingerprintMany(call->repository.digest_algorithm, scratch.bytes, call->digests);
+  FingerprintAll(chunks, call->repository.digest_algorithm, &call->digests);
+  if (hints_ != nullptr) {
+    if (hints_->Foresee(call->digests, &call->results)) {
+      CountLookup(&RapidTotals::lookups_foreseen);
+      return AnswerLookedUp(*call);
+    }
+    hints_->AppendAhead(cutter_->follows_hints(), &call->digests);
+    CountLookup(&RapidTotals::lookups_asked);
+  }
   return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
 }
 
@@ -507,6 +550,7 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
     KERF_RETURN_IF_ERROR(session_->AddChunk({chunk.file_number, chunk.end_offset,
                                              static_cast<std::uint32_t>(chunk.bytes.size()),
                                              call.digests[index], result.verdict}));
+    if (hints_ != nullptr) hints_->Answered(chunk, call.digests[index], result.verdict);
     if (chunk.file_number != file_number) {
       AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
       scratch.answers.clear();
@@ -516,6 +560,11 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
                                result.locator, Xxh3Of64(chunk.bytes)});
   }
   AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
+  FollowHints();
+  if (hints_ != nullptr && call.digests.size() > chunks.size()) {
+    hints_->LearnAhead(std::span(call.digests).subspan(chunks.size()),
+                       std::span(call.results).subspan(chunks.size()));
+  }
   cutter_->ClearChunks();
   if (cutter_->uncut_bytes() == 0) cutter_->Compact();
   KERF_RETURN_IF_ERROR(AccountSession());
@@ -524,10 +573,20 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
   return absl::OkStatus();
 }
 
+void StreamEngine::FollowHints() {
+  if (hints_ != nullptr && cutter_->wants_hint()) cutter_->FollowHint(hints_->FindNext());
+}
+
+void StreamEngine::CountLookup(std::atomic<std::uint64_t> RapidTotals::* counter) {
+  if (context_->rapid_totals == nullptr) return;
+  (context_->rapid_totals->*counter).fetch_add(1, std::memory_order_relaxed);
+}
+
 absl::Status StreamEngine::AnswerDone() {
   if (!session_->has_done()) return absl::OkStatus();
   v1::UploadAnswer answer;
   for (v1::FileDone& done : session_->TakeDone()) {
+    if (hints_ != nullptr) hints_->Done(done.file_number());
     *answer.mutable_file_done() = std::move(done);
     AppendAnswer(answer, &answers_);
   }
@@ -535,7 +594,16 @@ absl::Status StreamEngine::AnswerDone() {
 }
 
 absl::Status StreamEngine::AccountSession() {
-  if (session_memory_.Set(kStreamBytes + session_->memory_bytes())) {
+  const auto is_reserved = [this] {
+    const std::size_t hint_bytes = hints_ != nullptr ? hints_->memory_bytes() : 0;
+    return session_memory_.Set(kStreamBytes + session_->memory_bytes() + hint_bytes);
+  };
+  bool has_memory = is_reserved();
+  if (!has_memory && hints_ != nullptr) {
+    hints_->Shed();
+    has_memory = is_reserved();
+  }
+  if (has_memory) {
     session_bytes_.store(session_memory_.bytes(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
@@ -592,7 +660,11 @@ void StreamEngine::DropEverything() {
   commit_ = nullptr;
   awaits_index_.store(false);
   call_memory_.Set(0);
+  if (cutter_ != nullptr && context_->rapid_totals != nullptr) {
+    context_->rapid_totals->Add(cutter_->rapid_counters());
+  }
   cutter_.reset();
+  hints_.reset();
   chunker_.reset();
   buffer_memory_.Set(0);
   session_ = nullptr;

@@ -19,7 +19,9 @@
 #include "server/session/frame.h"
 #include "server/session/session.h"
 #include "server/worker/cut_buffer.h"
+#include "server/worker/file_hints.h"
 #include "server/worker/memory_budget.h"
+#include "server/worker/rapid_totals.h"
 #include "server/worker/thread_pool.h"
 
 namespace kerf {
@@ -43,6 +45,14 @@ struct EngineContext {
   // The largest cut buffer that a profile may ask for.
   std::size_t max_cut_buffer_bytes = 8u << 20;
   std::string worker_name;
+  // Null: files are cut without hints.
+  std::shared_ptr<HintCache> hints;
+  // Of what was cut with hints; null: not counted.
+  RapidTotals* rapid_totals = nullptr;
+  // How old verdicts are that were asked for ahead.
+  std::function<std::chrono::steady_clock::time_point()> now = [] {
+    return std::chrono::steady_clock::now();
+  };
 };
 
 // The transport's side of a stream. Thread-safe; called from the engine's strand.
@@ -163,6 +173,9 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   // the strand is waiting then.
   absl::Status AnswerChunks();
   absl::Status AnswerLookedUp(IndexCall& call);
+  // What was answered last tells how the file goes on.
+  void FollowHints();
+  void CountLookup(std::atomic<std::uint64_t> RapidTotals::* counter);
   absl::Status AnswerDone();
   absl::Status AccountSession();
   void SendAnswers();
@@ -194,6 +207,8 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::shared_ptr<StreamSink> sink_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Chunker> chunker_;
+  // Null: without hints. Outlives the cutter.
+  std::unique_ptr<FileHints> hints_;
   std::unique_ptr<CutBuffer> cutter_;
   Reservation buffer_memory_;
   Reservation session_memory_;

@@ -1,0 +1,102 @@
+// What a stream knows of how its files go on, and what it learns of them: predictions for its
+// cutter, verdicts that were asked for before the chunks came, and segments of what was cut.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "server/hints/hint_cache.h"
+#include "server/hints/hint_view.h"
+#include "server/hints/segment_recorder.h"
+#include "server/index/index.h"
+#include "server/session/digest_hash.h"
+#include "server/worker/cut_buffer.h"
+
+namespace kerf {
+
+// For one stream. Not thread-safe.
+class FileHints {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // A verdict is used no later than this behind its lookup: what was forgotten meanwhile would
+  // still be called a duplicate. (The agent finds that out; it costs it a second round.)
+  static constexpr std::chrono::seconds kMaxVerdictAge{2};
+  // Of digests that are looked up before their chunks have come: it doubles while predictions hold,
+  // so that little is asked in vain.
+  static constexpr std::size_t kMinAhead = 128;
+  static constexpr std::size_t kMaxAhead = 1024;
+
+  // `now` is a clock.
+  FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
+            const Profile& profile, std::function<TimePoint()> now);
+  FileHints(const FileHints&) = delete;
+  FileHints& operator=(const FileHints&) = delete;
+
+  // For the cutter; as long-lived as this.
+  HintSource* source() { return &view_; }
+
+  // Whether the verdicts of all the digests are known; then `results` has them.
+  bool Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results);
+  // What is likely to come behind the last of `digests`, to be looked up with them. `is_followed`:
+  // the file is cut along hints.
+  void AppendAhead(bool is_followed, std::vector<Digest>* digests);
+  // The answers for what AppendAhead has appended.
+  void LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results);
+  // The index has been told to forget something.
+  void DropVerdicts() { verdicts_.clear(); }
+
+  // A chunk was answered; they come in the order of the stream.
+  void Answered(const CutChunk& chunk, const Digest& digest, Verdict verdict);
+  // The file has ended behind the chunk that was answered last, if that was of this file.
+  void FileEnded(std::uint64_t file_number);
+  void FileAbandoned();
+  // All chunks of the file up to there are in the index, or all of them.
+  void Committed(std::uint64_t file_number, std::uint64_t durable_offset);
+  void Done(std::uint64_t file_number);
+
+  // What followed the chunk that was answered last. What is not here yet is fetched if the index
+  // holds that chunk.
+  Hint FindNext();
+
+  std::size_t memory_bytes() const;
+  // Memory is short: gives up what it can, and learns nothing more.
+  void Shed();
+
+ private:
+  // An estimate from above: key, result, and the locator's own memory.
+  static constexpr std::size_t kVerdictBytes =
+      2 * (sizeof(Digest) + sizeof(LookupResult)) + kMaxLocatorBytes;
+  // Of segments whose chunks are not committed yet: as many as a stream may have by default.
+  static constexpr std::size_t kMaxRecordedBytes = std::size_t{8} << 20;
+
+  const std::shared_ptr<HintCache> cache_;
+  const std::shared_ptr<const HintScope> scope_;
+  const std::function<TimePoint()> now_;
+  HintView view_;
+  // None once memory was short.
+  std::optional<SegmentRecorder> recorder_;
+
+  absl::flat_hash_map<Digest, LookupResult, SeededDigestHash> verdicts_;
+  TimePoint asked_at_;
+  TimePoint verdicts_of_;
+  std::size_t ahead_ = kMinAhead;
+
+  bool in_file_ = false;
+  std::uint64_t file_number_ = 0;
+  std::uint64_t end_offset_ = 0;
+  // The duplicates answered last, one behind the other in one file.
+  std::vector<Digest> duplicates_;
+  bool begins_file_ = false;
+};
+
+}  // namespace kerf
