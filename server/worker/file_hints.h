@@ -34,7 +34,7 @@ class FileHints {
   // Of digests that are looked up before their chunks have come: it doubles while predictions hold,
   // so that little is asked in vain.
   static constexpr std::size_t kMinAhead = 128;
-  static constexpr std::size_t kMaxAhead = 1024;
+  static constexpr std::size_t kMaxAhead = 2048;
 
   // `now` is a clock.
   FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
