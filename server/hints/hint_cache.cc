@@ -10,6 +10,8 @@ namespace kerf {
 namespace {
 
 constexpr std::size_t kAbsentCount = 4096;
+// Of a segment that the store may not have: old enough to be written again when it comes again.
+constexpr std::uint32_t kNeverWritten = 0;
 // Segments that are fetched ahead of the one that is in use.
 constexpr int kFetchAhead = 2;
 // Of a segment, beside its chunks: run, slot and tables, from above.
@@ -261,33 +263,40 @@ void HintCache::Keep(const std::shared_ptr<const HintScope>& scope,
   KERF_CHECK(scope->is_useful());
   const std::uint32_t today = options_.today();
   std::vector<StoredSegment> stored;
+  std::vector<SegmentId> ids;
   for (NewSegment& segment : segments) {
     const Segment value = {segment.next, today, segment.sealed_run};
-    if (store_ != nullptr) {
-      stored.push_back({value.id(), EncodeSegment(value), std::move(segment.anchors)});
-    }
+    const SegmentId id = value.id();
     const std::lock_guard lock(mutex_);
-    Insert(scope->id(), {value.id(), segment.next, today, std::move(segment.run)});
-  }
-  const std::size_t count = stored.size();
-  {
-    const std::lock_guard lock(mutex_);
-    if (writing_count_ + count > options_.max_written_segments) {
-      counters_.segments_over_limit += count;
-      return;
+    const bool is_written = store_ != nullptr && writing_count_ < options_.max_written_segments;
+    if (is_written) {
+      ++writing_count_;
+      ++counters_.segments_written;
+      stored.push_back({id, EncodeSegment(value), std::move(segment.anchors)});
+      ids.push_back(id);
+    } else if (store_ != nullptr) {
+      ++counters_.segments_over_limit;
     }
-    writing_count_ += count;
-    counters_.segments_written += count;
+    Insert(scope->id(),
+           {id, segment.next, is_written ? today : kNeverWritten, std::move(segment.run)});
   }
-  if (count == 0) return;
+  if (stored.empty()) return;
   store_->Put(*scope, std::move(stored),
-              [weak = weak_from_this(), count](const absl::Status& status) {
-                const auto cache = weak.lock();
-                if (cache == nullptr) return;
-                const std::lock_guard lock(cache->mutex_);
-                cache->writing_count_ -= count;
-                if (!status.ok()) cache->counters_.segments_failed += count;
+              [weak = weak_from_this(), scope, ids = std::move(ids)](const absl::Status& status) {
+                if (const auto cache = weak.lock()) cache->OnWritten(*scope, ids, status);
               });
+}
+
+void HintCache::OnWritten(const HintScope& scope, std::span<const SegmentId> ids,
+                          const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  writing_count_ -= ids.size();
+  if (status.ok()) return;
+  counters_.segments_failed += ids.size();
+  for (const SegmentId& id : ids) {
+    const auto found = by_id_.find(KeyOf(scope.id(), id));
+    if (found != by_id_.end()) slots_[found->second].written_day = kNeverWritten;
+  }
 }
 
 HintCounters HintCache::counters() {

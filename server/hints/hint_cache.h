@@ -31,9 +31,9 @@ struct HintCacheOptions {
   RunKey key;
   // Of all that is held, from above.
   std::size_t capacity_bytes = std::size_t{64} << 20;
-  // Of the process; what goes beyond is not fetched, or not written.
+  // Of the process; what goes beyond is not fetched, or not written this time.
   std::size_t max_fetches = 64;
-  std::size_t max_written_segments = 64;
+  std::size_t max_written_segments = 256;
   // What the store did not have is not asked for again for so long.
   std::chrono::milliseconds forget_absent_after{60'000};
   // A segment that was written so many days ago is written again when its file comes again, so that
@@ -186,6 +186,8 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
   void Fetch(const std::shared_ptr<const HintScope>& scope, const Wanted& wanted);
   void OnFetched(const HintScope& scope, const Wanted& wanted,
                  const absl::StatusOr<std::optional<std::string>>& bytes);
+  void OnWritten(const HintScope& scope, std::span<const SegmentId> ids,
+                 const absl::Status& status);
   Outcome Open(const HintScope& scope, const Wanted& wanted, std::string_view bytes,
                Opened* opened) const;
 

@@ -200,8 +200,39 @@ TEST_F(HintCacheTest, WritesAreBounded) {
   EXPECT_EQ(cache->counters().segments_over_limit, 7u);
   EXPECT_EQ(cache->counters().held_segments, 10u);
   late_.Deliver(3);
-  cache->Keep(scope_, {RandomSegment(20)});
-  EXPECT_EQ(cache->counters().segments_written, 4u);
+  // Of those that come together as many as there is room for.
+  const Segments together = {RandomSegment(20), RandomSegment(20), RandomSegment(20),
+                             RandomSegment(20)};
+  cache->Keep(scope_, together);
+  EXPECT_EQ(cache->counters().segments_written, 6u);
+  late_.Deliver(1);
+  // What the store does not have is not taken for written.
+  EXPECT_TRUE(cache->FindSame(*scope_, together[2].run->chunks(), false)->is_fresh);
+  EXPECT_FALSE(cache->FindSame(*scope_, together[3].run->chunks(), false)->is_fresh);
+}
+
+TEST_F(HintCacheTest, WhatCouldNotBeWrittenIsWrittenWhenItComesAgain) {
+  class FullStore final : public SegmentStore {
+   public:
+    void FindByAnchor(const HintScope&, const Digest&, FindDone done) override {
+      done(absl::UnavailableError("full"));
+    }
+    void Fetch(const HintScope&, const SegmentId&, FetchDone done) override {
+      done(absl::UnavailableError("full"));
+    }
+    void Put(const HintScope&, std::vector<StoredSegment>, PutDone done) override {
+      done(absl::UnavailableError("full"));
+    }
+    std::string_view backend_name() const override { return "full"; }
+  };
+  FullStore full;
+  const auto cache = HintCache::Create(options_, &full);
+  const auto segment = RandomSegment(20);
+  cache->Keep(scope_, {segment});
+  EXPECT_FALSE(cache->FindSame(*scope_, segment.run->chunks(), false)->is_fresh);
+  EXPECT_EQ(cache->counters().segments_failed, 1u);
+  EXPECT_EQ(cache->Want(scope_, RandomSegment(1).anchors[0]), Wanting::kAsked);
+  EXPECT_EQ(cache->counters().fetches_failed, 1u);
 }
 
 TEST_F(HintCacheTest, WhatFollowsIsFetchedTwoAhead) {

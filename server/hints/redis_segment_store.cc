@@ -1,6 +1,9 @@
 #include "server/hints/redis_segment_store.h"
 
 #include <algorithm>
+#include <coroutine>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +41,49 @@ RedisCommand ReadOf(std::string key, std::size_t max_bytes) {
   command.key = std::move(key);
   return command;
 }
+
+// How often it is looked up whether segments may be written.
+constexpr std::chrono::minutes kCheckPeriod{1};
+
+// A field's value in the answer to INFO; "" if it is not there.
+std::string_view FieldOf(std::string_view info, std::string_view name) {
+  const std::string begin = Cat("\n", name, ":");
+  const std::size_t at = info.find(begin);
+  if (at == std::string_view::npos) return "";
+  info.remove_prefix(at + begin.size());
+  return info.substr(0, info.find_first_of("\r\n"));
+}
+
+absl::Status CheckRoom(const absl::StatusOr<RedisReply>& info) {
+  KERF_ASSIGN_OR_RETURN(const std::string text, TextOf(info));
+  const std::string_view maximum = FieldOf(text, "maxmemory");
+  if (maximum == "0" || FieldOf(text, "maxmemory_policy") != "noeviction") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      ToAbsl(Cat("Redis: no hints are written, because with maxmemory ", maximum,
+                 " and maxmemory-policy noeviction they would take the room of entries: set "
+                 "maxmemory-policy to one of volatile-*")));
+}
+
+// Awaited, it asks for the masters.
+class ReadMasters {
+ public:
+  using Masters = absl::StatusOr<std::vector<RedisAddress>>;
+
+  explicit ReadMasters(RedisClient& client) : client_(client) {}
+
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> awaits) {
+    client_.ReadMasters([this, awaits](const Masters& masters) {
+      masters_ = masters;
+      awaits.resume();
+    });
+  }
+  Masters await_resume() { return std::move(masters_); }
+
+ private:
+  RedisClient& client_;
+  Masters masters_;
+};
 
 class RedisSegmentStore final : public SegmentStore {
  public:
@@ -100,6 +146,8 @@ class RedisSegmentStore final : public SegmentStore {
   }
 
   Detached RunPut(std::vector<RedisCommand> commands, PutDone done) {
+    const absl::Status may_write = co_await MayWrite();
+    if (!may_write.ok()) co_return done(may_write);
     SendAll send(*client_, std::move(commands));
     const RedisReplies replies = co_await send;
     absl::Status status;
@@ -107,7 +155,37 @@ class RedisSegmentStore final : public SegmentStore {
     done(status);
   }
 
+  Task<absl::Status> MayWrite() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (checked_.has_value() && std::chrono::steady_clock::now() < *checked_ + kCheckPeriod) {
+        co_return may_write_;
+      }
+    }
+    ReadMasters read(*client_);
+    const auto masters = co_await read;
+    if (!masters.ok()) co_return masters.status();
+    std::vector<RedisCommand> commands;
+    commands.reserve(masters->size());
+    for (const RedisAddress& master : *masters) {
+      commands.push_back({"", master, {"INFO", "memory"}});
+    }
+    SendAll send(*client_, std::move(commands));
+    const RedisReplies replies = co_await send;
+    absl::Status status;
+    for (const auto& reply : replies) status.Update(CheckRoom(reply));
+    const std::lock_guard lock(mutex_);
+    checked_ = std::chrono::steady_clock::now();
+    may_write_ = status;
+    co_return status;
+  }
+
   const std::string time_to_live_;
+  std::mutex mutex_;
+  // What the last look at the masters' memory said, and when that was.
+  std::optional<std::chrono::steady_clock::time_point> checked_;
+  absl::Status may_write_;
+  // Goes first: its thread runs the calls.
   const std::unique_ptr<RedisClient> client_;
 };
 

@@ -21,6 +21,9 @@ struct RedisSegmentOptions {
   std::chrono::milliseconds timeout{500};
 };
 
+// Writes nothing (FailedPrecondition) while a master has a maxmemory and evicts nothing: hints
+// would take the room of entries, and commits would fail. That is looked up once in a while.
+//
 // Only starts, over connections of its own, so that segments do not stand in front of lookups;
 // whether there is a Redis shows in the answers. `done` is called from the Redis client's thread,
 // with Cancelled if the store goes. InvalidArgument without seeds. Errors: RedisClient.

@@ -122,6 +122,29 @@ TEST(RedisSegmentStore, WhatSomebodyElseHasWrittenIsAnErrorOrCutShort) {
   EXPECT_EQ(FetchAndWait(*store, scope, segment.anchors[0]).value_or("error"), segment.bytes);
 }
 
+TEST(RedisSegmentStore, NothingIsWrittenWhereEntriesNeedTheRoom) {
+  Random random(TestSeed());
+  // Of its own, because of the settings.
+  TestRedis redis(TestRedis::Kind::kSingle);
+  const auto client = RedisClient::Create(redis.options());
+  ASSERT_TRUE(client.ok());
+  const HintScope scope = AnyScope();
+  const StoredSegment segment = SegmentOf(random, 2);
+  Ask(**client, "", {"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "noeviction"});
+  {
+    const auto store = StoreOn(redis);
+    for (int count = 0; count < 2; ++count) {
+      const absl::Status put = PutAndWait(*store, scope, {segment});
+      EXPECT_EQ(put.code(), absl::StatusCode::kFailedPrecondition) << put;
+    }
+    EXPECT_EQ(FetchAndWait(*store, scope, segment.id).value_or("error"), std::nullopt);
+  }
+  Ask(**client, "", {"CONFIG", "SET", "maxmemory-policy", "volatile-ttl"});
+  EXPECT_TRUE(PutAndWait(*StoreOn(redis), scope, {segment}).ok());
+  Ask(**client, "", {"CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction"});
+  EXPECT_TRUE(PutAndWait(*StoreOn(redis), scope, {segment}).ok());
+}
+
 TEST(RedisSegmentStore, ARedisThatIsNotThereIsAnErrorSoon) {
   Random random(TestSeed());
   RedisSegmentOptions options;
