@@ -257,9 +257,10 @@ TEST_F(HintCacheTest, WhatFollowsIsFetchedTwoAhead) {
   EXPECT_EQ(hint.state, Hint::State::kReady);
   late_.Deliver(9);
   EXPECT_EQ(cache->counters().held_segments, 3u);
-  view.Find(DigestAt(chain[1], 2));
-  view.Find(DigestAt(chain[1], 3));
-  late_.Deliver(9);
+  for (std::size_t index = 2; index < 6; ++index) {
+    view.Find(DigestAt(chain[1], index));
+    late_.Deliver(index % 2);
+  }
   EXPECT_EQ(cache->counters().held_segments, 4u);
   EXPECT_FALSE(cache->Find(*scope_, DigestAt(chain[4], 0)).has_value());
   EXPECT_EQ(cache->counters().hints_late, 3u);
@@ -317,6 +318,22 @@ TEST_F(HintCacheTest, WhatIsNotSealedForItIsRefused) {
   cache->Want(scope_, wanted.anchors[0]);
   late_.Deliver(2);
   EXPECT_TRUE(cache->Find(*scope_, DigestAt(wanted, 7)).has_value());
+}
+
+TEST_F(HintCacheTest, WhatLiesInThePlaceOfWhatFollowsIsRefused) {
+  const auto cache = NewCache();
+  const Segments chain = StoredChain(3);
+  cache->Keep(scope_, {chain[0]});
+  StoredSegment swapped = Stored(chain[2]);
+  swapped.id = IdOf(chain[1]);
+  store_->Put(*scope_, {swapped}, [](const absl::Status&) {});
+  cache->WantFollowing(scope_, IdOf(chain[0]));
+  late_.Deliver(9);
+  EXPECT_EQ(cache->counters().fetches_refused, 1u);
+  EXPECT_EQ(cache->counters().held_segments, 1u);
+  // Once is enough.
+  cache->WantFollowing(scope_, IdOf(chain[0]));
+  EXPECT_EQ(late_.waiting_count(), 0u);
 }
 
 TEST_F(HintCacheTest, ManyChunksUnderOneSealAreRefused) {

@@ -73,13 +73,17 @@ class SegmentRecorderTest : public ::testing::Test {
     recorder.Done(number);
   }
 
-  // Follows the segments from the one that was written first.
+  // All that was written are the segments of a file of these chunks.
   void ExpectWritten(const std::vector<RunChunk>& chunks) {
+    EXPECT_EQ(ExpectChain(store_.order.front(), chunks), store_.order.size());
+  }
+
+  // The segments from that one on, of which there are as many as it returns, are those of the file.
+  std::size_t ExpectChain(std::optional<SegmentId> id, const std::vector<RunChunk>& chunks) {
     std::vector<RunChunk> all;
-    std::optional<SegmentId> id = store_.order.front();
     std::size_t count = 0;
     while (id.has_value()) {
-      ASSERT_TRUE(store_.kept.contains(*id));
+      EXPECT_TRUE(store_.kept.contains(*id));
       const KeepingStore::Kept& kept = store_.kept[*id];
       EXPECT_LE(kept.chunks.size(), kMaxSegmentChunks);
       if (!all.empty()) {
@@ -96,7 +100,7 @@ class SegmentRecorderTest : public ::testing::Test {
       ++count;
     }
     EXPECT_EQ(all == chunks, true) << all.size() << " of " << chunks.size();
-    EXPECT_EQ(count, store_.order.size());
+    return count;
   }
 
   Random random_{TestSeed()};
@@ -210,10 +214,20 @@ TEST_F(SegmentRecorderTest, WhatIsThereAlreadyIsNotWrittenAgain) {
   RecordAll(recorder, 3, chunks);
   EXPECT_GE(store_.order.size(), 2u);
   EXPECT_LT(store_.order.size(), first_count);
+  const auto first_place = cache_->Find(*scope_, chunks[0].digest);
+  ASSERT_TRUE(first_place.has_value());
+  EXPECT_GE(ExpectChain(first_place->id, chunks), 8u);
+  // Something behind the end: the last segment, and the one before it, which names it.
+  store_.order.clear();
+  chunks.push_back(RandomChunks(random_, 1)[0]);
+  RecordAll(recorder, 4, chunks);
+  EXPECT_GE(store_.order.size(), 1u);
+  EXPECT_LE(store_.order.size(), 3u);
+  EXPECT_GE(ExpectChain(first_place->id, chunks), 8u);
   // All of it once it is old.
   today_ += 7;
   store_.order.clear();
-  RecordAll(recorder, 4, chunks);
+  RecordAll(recorder, 5, chunks);
   ExpectWritten(chunks);
 }
 
