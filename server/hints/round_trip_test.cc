@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,54 @@ void Record(const std::shared_ptr<HintCache>& cache, const ScopePtr& scope,
   recorder.EndFile();
   recorder.Done(1);
 }
+
+// Answers with what it likes of what it has seen.
+class HostileStore final : public SegmentStore {
+ public:
+  explicit HostileStore(std::uint64_t seed) : random_(seed) {}
+
+  void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
+    if (random_.OneIn(4) && !put_.empty()) return done(Any().id);
+    honest_->FindByAnchor(scope, anchor, std::move(done));
+  }
+  void Fetch(const HintScope& scope, const SegmentId& id, FetchDone done) override {
+    std::string bytes;
+    honest_->Fetch(scope, id, [&bytes](const absl::StatusOr<std::optional<std::string>>& fetched) {
+      if (fetched.ok() && fetched->has_value()) bytes = **fetched;
+    });
+    switch (random_.Below(6)) {
+      case 0:
+        return done(absl::UnavailableError("hostile"));
+      case 1:
+        if (!put_.empty()) bytes = Any().bytes;
+        break;
+      case 2:
+        bytes.resize(random_.Below(bytes.size() + 1));
+        break;
+      case 3:
+        for (int count = 0; count < 3 && !bytes.empty(); ++count) {
+          char& byte = bytes[random_.Below(bytes.size())];
+          byte = static_cast<char>(byte ^ static_cast<char>(1u << random_.Below(8)));
+        }
+        break;
+      default:
+        break;
+    }
+    done(std::optional<std::string>(std::move(bytes)));
+  }
+  void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
+    put_.insert(put_.end(), segments.begin(), segments.end());
+    honest_->Put(scope, std::move(segments), std::move(done));
+  }
+  std::string_view backend_name() const override { return "hostile"; }
+
+ private:
+  const StoredSegment& Any() { return put_[random_.Below(put_.size())]; }
+
+  Random random_;
+  const std::unique_ptr<SegmentStore> honest_ = CreateMemorySegmentStore(64 * kMiB);
+  std::vector<StoredSegment> put_;
+};
 
 struct Cut {
   std::vector<RunChunk> chunks;
@@ -135,6 +184,78 @@ TEST(RoundTrip, CutsAreThePlainOnesAndMostIsNotScanned) {
     EXPECT_EQ(CutWithHints(*base, cache, elsewhere, late, 3, index, second).counters.bytes_skipped,
               0u);
   }
+}
+
+TEST(RoundTrip, AHostileStoreChangesNoCut) {
+  Random random(TestSeed());
+  for (const std::string_view text : kSmallProfiles) {
+    SCOPED_TRACE(text);
+    const auto scope =
+        std::make_shared<const HintScope>(RepositoryId{"photos", kDigest}, ProfileOf(text));
+    const auto elsewhere =
+        std::make_shared<const HintScope>(RepositoryId{"letters", kDigest}, ProfileOf(text));
+    const std::unique_ptr<Chunker> base = MakeChunker(scope->profile());
+    HostileStore store(random.Next());
+    LateSegmentStore late(&store);
+    absl::flat_hash_set<std::uint64_t> index;
+    Bytes version(kFileBytes / 2);
+    random.Fill(version);
+    for (int count = 0; count < 2; ++count) {
+      const auto old = CutPlainly(*base, kDigest, version);
+      for (const RunChunk& chunk : old) index.insert(DigestHash()(chunk.digest));
+      Record(HintCache::Create(OptionsWith(1), &late), scope, old);
+      // Who has no key, or another repository, says something else of the same chunks.
+      std::vector<RunChunk> lies = old;
+      for (RunChunk& chunk : lies) {
+        chunk.length_bytes = static_cast<std::uint32_t>(1 + random.Below(chunk.length_bytes));
+      }
+      Record(HintCache::Create(OptionsWith(2), &late), scope, lies);
+      Record(HintCache::Create(OptionsWith(1), &late), elsewhere, lies);
+      version = Edited(random, version, 8, 300);
+    }
+    const auto cache = HintCache::Create(OptionsWith(1), &late);
+    const Cut cut = CutWithHints(*base, cache, scope, late, 3, index, version);
+    EXPECT_EQ(cut.chunks == CutPlainly(*base, kDigest, version), true);
+  }
+}
+
+TEST(RoundTrip, ManyStreamsShareACache) {
+  constexpr std::size_t kStreams = 3;
+  const std::uint64_t seed = TestSeed();
+  const auto scope = std::make_shared<const HintScope>(RepositoryId{"photos", kDigest},
+                                                       ProfileOf("mincdc:min=64,max=200"));
+  const std::unique_ptr<Chunker> base = MakeChunker(scope->profile());
+  Random random(seed);
+  Bytes first(kFileBytes / 2);
+  random.Fill(first);
+  const auto store = CreateMemorySegmentStore(64 * kMiB);
+  HintCacheOptions options = OptionsWith(1);
+  // Less than one file.
+  options.capacity_bytes = 150'000;
+  const auto cache = HintCache::Create(options, store.get());
+  const auto old = CutPlainly(*base, kDigest, first);
+  absl::flat_hash_set<std::uint64_t> index;
+  for (const RunChunk& chunk : old) index.insert(DigestHash()(chunk.digest));
+  Record(cache, scope, old);
+  std::vector<std::thread> threads;
+  threads.reserve(kStreams);
+  for (std::size_t number = 0; number < kStreams; ++number) {
+    threads.emplace_back([&, number] {
+      Random own(seed + number + 1);
+      // What it would deliver was answered at once.
+      LateSegmentStore nothing(store.get());
+      for (int count = 0; count < 3; ++count) {
+        const Bytes version = Edited(own, first, 8, 300);
+        const Cut cut = CutWithHints(*base, cache, scope, nothing, 0, index, version);
+        EXPECT_EQ(cut.chunks == CutPlainly(*base, kDigest, version), true);
+        EXPECT_GT(cut.counters.bytes_skipped, version.size() / 4);
+        Record(cache, scope, cut.chunks);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(cache->counters().evictions, 0u);
+  EXPECT_LE(cache->counters().held_bytes, options.capacity_bytes);
 }
 
 }  // namespace
