@@ -28,7 +28,7 @@ void BM_Find(benchmark::State& state) {
   const auto cache = HintCache::Create({}, nullptr);
   cache->Keep(scope, segments);
   std::size_t at = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     at = (at + 7919) % (kSegments * kMaxSegmentChunks);
     const RunChunk& chunk = segments[at / kMaxSegmentChunks].run->chunks()[at % kMaxSegmentChunks];
     benchmark::DoNotOptimize(cache->Find(*scope, chunk.digest));
@@ -45,7 +45,7 @@ void BM_Keep(benchmark::State& state) {
   const auto cache = HintCache::Create(options, nullptr);
   cache->Keep(scope, segments);
   std::size_t at = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     at = (at + 1) % kSegments;
     cache->Keep(scope, {segments[at]});
   }
@@ -55,7 +55,7 @@ BENCHMARK(BM_Keep);
 void BM_Seal(benchmark::State& state) {
   const auto scope = TestScope();
   const auto segments = Segments(*scope);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(SealRun(RunKey(), scope->repository(), *segments[0].run));
   }
 }
@@ -64,7 +64,7 @@ BENCHMARK(BM_Seal);
 void BM_Open(benchmark::State& state) {
   const auto scope = TestScope();
   const auto segments = Segments(*scope);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(OpenRun(RunKey(), scope->repository(), scope->profile(),
                                      scope->digest_algorithm(), segments[0].sealed_run));
   }
