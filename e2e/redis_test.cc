@@ -83,7 +83,10 @@ TEST_F(RedisTest, TwoServersShareACluster) {
   const std::string password = world_ / "redis.password";
   WriteText(password, Cat(kPassword, "\n"));
   std::vector<std::string> flags = Flags(redis, "1");
-  flags.insert(flags.end(), {"--redis-password-file", password});
+  const std::string key = world_ / "hint.key";
+  WriteText(key, std::string(32, 'k'));
+  chmod(key.c_str(), 0600);
+  flags.insert(flags.end(), {"--redis-password-file", password, "--hint-key-file", key});
   chmod(password.c_str(), 0600);
   world_.StartServer(flags);
   ASSERT_FALSE(HasFatalFailure());
@@ -96,6 +99,10 @@ TEST_F(RedisTest, TwoServersShareACluster) {
   world_.StartServer(flags);
   ASSERT_FALSE(HasFatalFailure());
   ExpectNothingNew();
+  // What it has read of the files it has from Redis as well.
+  EXPECT_THAT(world_.StopServer(), testing::ContainsRegex("[1-9][0-9]* fetched"));
+  world_.StartServer(flags);
+  ASSERT_FALSE(HasFatalFailure());
   const JsonRun ping = world_.KerfJson({"ping"});
   EXPECT_EQ(ping.exit_code, 0);
   // The forgotten file's chunks are collected in store and index, the others are still known.

@@ -81,11 +81,12 @@ void World::StartServer(const std::vector<std::string>& flags) {
   }
 }
 
-void World::StopServer() {
+std::string World::StopServer() {
   server_->Signal(SIGTERM);
   const Completed end = server_->Wait();
   EXPECT_EQ(end.exit_code, 0) << end.err;
   server_.reset();
+  return end.err;
 }
 
 std::string World::last_address() const {

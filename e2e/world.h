@@ -32,8 +32,8 @@ class World {
   // Starts kerfd on a unix socket and waits until it serves. Ends the one that runs. Its index is
   // in a folder of the world, unless the flags have a --redis.
   void StartServer(const std::vector<std::string>& flags = {});
-  // SIGTERM, and checks that it ends well.
-  void StopServer();
+  // SIGTERM, and checks that it ends well; what it has logged.
+  std::string StopServer();
   Program& server() { return *server_; }
   // Where it serves beside address(), if a flag said so: the last address that it was given.
   std::string last_address() const;

@@ -104,6 +104,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
            {"--memory", "300M", "--listen", "unix:/b,c", "--listen", "127.0.0.1:0",
             "--sync-commits", "true", "--max-streams", "7", "--data-dir", "/a \"b\" 'c' \\d # e",
             "--worker-name", "[x, y]"},
+           {"--hint-memory", "5M", "--hint-disk", "7M", "--hint-key-file", "/k"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p"},
        }) {
@@ -122,6 +123,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.data_dir, given.settings.data_dir);
     EXPECT_EQ(result.settings.worker_name, given.settings.worker_name);
     EXPECT_EQ(result.settings.redis, given.settings.redis);
+    EXPECT_EQ(result.settings.hint_memory_bytes, given.settings.hint_memory_bytes);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     // All of them, the same again.
     EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);

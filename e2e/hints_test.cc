@@ -1,0 +1,95 @@
+// What kerfd has learned of files: kept over a restart, and of no use to whoever has another key.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <regex>
+#include <string>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "e2e/world.h"
+
+namespace kerf::e2e {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::size_t kFileBytes = 16'000'000;
+
+class HintsTest : public testing::Test {
+ protected:
+  HintsTest() : content_(kFileBytes, '\0') {
+    Random(7).Fill({reinterpret_cast<std::uint8_t*>(content_.data()), content_.size()});
+    WriteText(world_ / "file", content_);
+  }
+
+  // Starts kerfd, backs up and ends it; the bytes that it had to scan.
+  std::uint64_t ScannedBytes(const std::vector<std::string>& flags = {}) {
+    world_.StartServer(flags);
+    if (HasFatalFailure()) return 0;
+    world_.Backup({"file", "--force"});
+    log_ = world_.StopServer();
+    std::smatch found;
+    if (!std::regex_search(log_, found, std::regex("bytes: ([0-9]+) scanned"))) {
+      ADD_FAILURE() << log_;
+      return 0;
+    }
+    return std::stoull(found[1]);
+  }
+
+  World world_;
+  std::string content_;
+  std::string log_;
+};
+
+TEST_F(HintsTest, AFileThatIsKnownIsNotScannedAgain) {
+  EXPECT_GE(ScannedBytes(), kFileBytes);
+  EXPECT_LT(ScannedBytes(), kFileBytes / 5) << log_;
+  content_.insert(kFileBytes / 2, "something new");
+  WriteText(world_ / "file", content_);
+  EXPECT_LT(ScannedBytes(), kFileBytes / 5) << log_;
+  struct stat about{};
+  ASSERT_EQ(stat((world_ / "server/data/hint.key").c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0600u);
+  EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
+}
+
+TEST_F(HintsTest, WithoutTheKeyOrTheSegmentsAllIsScanned) {
+  ScannedBytes();
+  std::filesystem::remove(world_ / "server/data/hint.key");
+  EXPECT_GE(ScannedBytes(), kFileBytes) << log_;
+  EXPECT_LT(ScannedBytes(), kFileBytes / 5) << log_;
+  std::filesystem::remove_all(world_ / "server/data/hints");
+  EXPECT_GE(ScannedBytes(), kFileBytes) << log_;
+}
+
+TEST_F(HintsTest, AKeyThatOthersMayReadIsRefused) {
+  const std::string key = world_ / "key";
+  WriteText(key, std::string(32, 'k'));
+  chmod(key.c_str(), 0644);
+  const std::vector<std::string> start = {BuiltProgram("server/kerfd"), "--listen",
+                                          "unix:server/other", "--hint-key-file", key};
+  Completed end = world_.Run(start);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("--hint-key-file"), HasSubstr("chmod 600")));
+  WriteText(key, "short");
+  chmod(key.c_str(), 0600);
+  end = world_.Run(start);
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("32 bytes"));
+}
+
+TEST_F(HintsTest, HintsCanBeTurnedOff) {
+  world_.StartServer({"--hint-memory", "0"});
+  ASSERT_FALSE(HasFatalFailure());
+  world_.Backup({"file"});
+  EXPECT_THAT(world_.StopServer(), testing::Not(HasSubstr("hints:")));
+  EXPECT_FALSE(std::filesystem::exists(world_ / "server/data/hints"));
+}
+
+}  // namespace
+}  // namespace kerf::e2e
