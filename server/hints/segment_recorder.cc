@@ -9,6 +9,10 @@
 namespace kerf {
 namespace {
 
+// What a stream keeps between files, so that small ones need no memory of their own; the rest goes.
+constexpr std::size_t kKeptChunks = 32;
+constexpr std::size_t kKeptFiles = 32;
+
 // Neither the bits of an anchor nor those that place entries.
 constexpr std::size_t kEndByte = 14;
 
@@ -55,9 +59,16 @@ void SegmentRecorder::AbandonFile() {
   if (!in_file_) return;
   FinishClosed(std::nullopt);
   open_.clear();
+  // Assigning an empty list would keep the memory.
+  if (open_.capacity() > kKeptChunks) std::vector<RunChunk>().swap(open_);
   in_file_ = false;
   const auto file = files_.find(file_number_);
-  if (file != files_.end() && file->second.waiting.empty()) files_.erase(file);
+  if (file != files_.end() && file->second.waiting.empty()) Erase(file);
+}
+
+void SegmentRecorder::Erase(absl::flat_hash_map<std::uint64_t, File>::iterator file) {
+  files_.erase(file);
+  if (files_.empty() && files_.capacity() > kKeptFiles) files_ = decltype(files_)();
 }
 
 void SegmentRecorder::CloseOpen(bool ended_by_eof) {
@@ -113,7 +124,7 @@ void SegmentRecorder::Committed(std::uint64_t file_number, std::uint64_t durable
   found->second.durable_offset = std::max(found->second.durable_offset, durable_offset);
   Release(found->second.durable_offset, found->second.waiting);
   const bool is_in_hand = in_file_ && file_number == file_number_;
-  if (!is_in_hand && found->second.waiting.empty()) files_.erase(found);
+  if (!is_in_hand && found->second.waiting.empty()) Erase(found);
 }
 
 void SegmentRecorder::Done(std::uint64_t file_number) {

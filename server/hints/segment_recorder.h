@@ -77,6 +77,7 @@ class SegmentRecorder {
   void CloseOpen(bool ended_by_eof);
   // The last closed one is followed by `next`.
   void FinishClosed(const std::optional<SegmentId>& next);
+  void Erase(absl::flat_hash_map<std::uint64_t, File>::iterator file);
   void Release(std::uint64_t durable_offset, std::vector<Waiting>& waiting);
   CutRun RunOf(std::vector<RunChunk> chunks, bool ended_by_eof) const;
   static std::size_t CostOf(const Waiting& waiting);

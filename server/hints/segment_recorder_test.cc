@@ -248,6 +248,19 @@ TEST_F(SegmentRecorderTest, WhatWaitsIsBounded) {
   EXPECT_LE(recorder.memory_bytes(), 100'000u);
 }
 
+TEST_F(SegmentRecorderTest, BetweenFilesItHoldsNearlyNothing) {
+  SegmentRecorder recorder(cache_, scope_, kMaxHeldBytes);
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    recorder.BeginFile(number, 0);
+    for (const RunChunk& chunk : RandomChunks(random_, 100)) recorder.Add(chunk);
+    recorder.EndFile();
+  }
+  EXPECT_GT(recorder.memory_bytes(), 100u * 100u * sizeof(RunChunk));
+  for (std::uint64_t number = 0; number < 100; ++number) recorder.Done(number);
+  RecordAll(recorder, 200, RandomChunks(random_, 5'000));
+  EXPECT_LE(recorder.memory_bytes(), 8'000u);
+}
+
 TEST_F(SegmentRecorderTest, OfAFileThatBreaksOffTheWholeSegmentsAreKept) {
   SegmentRecorder recorder(cache_, scope_, kMaxHeldBytes);
   const auto chunks = RandomChunks(random_, 3'000);
