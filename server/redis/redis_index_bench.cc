@@ -1,0 +1,144 @@
+// What the index costs in Redis: memory for each entry, and Redis's own CPU time for lookups and
+// commits. One server, on loopback; KERF_BENCH_ENTRIES sets how many entries it gets (one million).
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "server/redis/redis_index.h"
+#include "server/redis/testing/test_redis.h"
+#include "server/redis/wait_for.h"
+
+namespace kerf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBatch = 1024;
+constexpr std::size_t kInFlight = 8;
+constexpr std::uint64_t kLookups = 2'000'000;
+// As long as an agent's.
+const std::string kLocator(20, 'p');
+const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
+
+Digest DigestOf(std::uint64_t number) {
+  Digest digest;
+  Random(number).Fill(digest.bytes);
+  return digest;
+}
+
+double FieldOfInfo(RedisClient& client, const std::string& section, const std::string& name) {
+  const auto reply = WaitFor<absl::StatusOr<RedisReply>>(
+      [&](auto done) { client.Send({"", std::nullopt, {"INFO", section}}, std::move(done)); });
+  KERF_CHECK(reply.ok());
+  const std::size_t at = reply->text.find("\n" + name + ":");
+  KERF_CHECK(at != std::string::npos);
+  const std::size_t begin = at + name.size() + 2;
+  double value = 0;
+  KERF_CHECK(
+      absl::SimpleAtod(reply->text.substr(begin, reply->text.find('\r', begin) - begin), &value));
+  return value;
+}
+
+double CpuSeconds(RedisClient& client) {
+  return FieldOfInfo(client, "cpu", "used_cpu_sys") + FieldOfInfo(client, "cpu", "used_cpu_user");
+}
+
+// Lets so many calls be under way.
+class Window {
+ public:
+  void Take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return count_ < kInFlight; });
+    ++count_;
+  }
+  void Give() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    changed_.notify_all();
+  }
+  void WaitAll() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t count_ = 0;
+};
+
+struct Call {
+  std::vector<Digest> digests = std::vector<Digest>(kBatch);
+  std::vector<LookupResult> results = std::vector<LookupResult>(kBatch);
+  std::vector<IndexEntry> entries;
+};
+
+// Runs `begin` with a call and its `done`, kInFlight at a time, and says what it cost.
+template <typename Begin>
+void Measure(const char* what, RedisClient& client, std::uint64_t total, Begin begin) {
+  const double cpu_before = CpuSeconds(client);
+  const Clock::time_point began = Clock::now();
+  Window window;
+  for (std::uint64_t first = 0; first < total; first += kBatch) {
+    window.Take();
+    auto call = std::make_shared<Call>();
+    begin(first, *call, [call, &window](const absl::Status& status) {
+      KERF_CHECK(status.ok());
+      for (const LookupResult& result : call->results) {
+        KERF_CHECK(!call->entries.empty() || result.verdict == Verdict::kDuplicate);
+      }
+      window.Give();
+    });
+  }
+  window.WaitAll();
+  const std::chrono::duration<double> wall = Clock::now() - began;
+  const double cpu = CpuSeconds(client) - cpu_before;
+  const auto count = static_cast<double>(total);
+  std::printf("%s: %.0f a second, %.0f for each CPU second of Redis\n", what, count / wall.count(),
+              count / cpu);
+}
+
+int Main() {
+  std::signal(SIGPIPE, SIG_IGN);
+  const char* text = std::getenv("KERF_BENCH_ENTRIES");
+  const std::uint64_t asked = text != nullptr ? std::strtoull(text, nullptr, 10) : 1'000'000;
+  const std::uint64_t total = std::max<std::uint64_t>(1, asked / kBatch) * kBatch;
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  const auto client = *RedisClient::Create(redis.options());
+  std::vector<std::string> warnings;
+  const auto index = *RedisIndex::Open({redis.options(), 0}, &warnings);
+  const double memory_before = FieldOfInfo(*client, "memory", "used_memory");
+  Measure("commits", *client, total, [&](std::uint64_t first, Call& call, auto done) {
+    for (std::size_t number = 0; number < kBatch; ++number) {
+      call.entries.push_back({DigestOf(first + number), 8192, kLocator});
+    }
+    index->Commit(kRepository, 1, call.entries, false, std::move(done));
+  });
+  const double memory = FieldOfInfo(*client, "memory", "used_memory") - memory_before;
+  std::printf("%llu entries: %.1f bytes each\n", static_cast<unsigned long long>(total),
+              memory / static_cast<double>(total));
+  Random random(1);
+  Measure("lookups", *client, kLookups, [&](std::uint64_t, Call& call, auto done) {
+    for (Digest& digest : call.digests) digest = DigestOf(random.Below(total));
+    index->Lookup(kRepository, 1, call.digests, call.results, std::move(done));
+  });
+  return 0;
+}
+
+}  // namespace
+}  // namespace kerf
+
+int main() { return kerf::Main(); }
