@@ -20,6 +20,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int kOk = 0;
+constexpr int kFailure = 1;
 constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;
 // The average over all 8 KiB chunks of random data lies between these.
@@ -195,6 +196,126 @@ TEST_F(Bench, KernelsAreShownAsSharesOfReading) {
   const std::vector<std::string> only = {"bench", "kernels",  "--algorithm", "ram",       "--size",
                                          "1M",    "--rounds", "1",           "--backend", "plain"};
   EXPECT_EQ(world_.KerfJson(only).Of("figure").size(), 2u);
+}
+
+const json& FigureOf(const std::vector<json>& figures, const std::string& mode,
+                     const std::string& hints, bool all_fail) {
+  static const json none;
+  for (const json& figure : figures) {
+    if (figure["mode"] == mode && figure["hints"] == hints && figure["all_fail"] == all_fail &&
+        (figure["list_length"].is_null() || figure["list_length"] == 2)) {
+      return figure;
+    }
+  }
+  ADD_FAILURE() << "no figure of " << mode << ", " << hints << ", all fail: " << all_fail;
+  return none;
+}
+
+void ExpectRapidFigure(const json& figure) {
+  for (const char* speed : {"cut", "cut_hash_look_up"}) {
+    for (const char* key : {"bytes_per_second", "times_regular", "series_times_regular"}) {
+      ExpectPositive(figure[speed], key);
+    }
+  }
+  EXPECT_EQ(figure["checked"], true);
+  EXPECT_DOUBLE_EQ(figure["deduplication_ratio"].get<double>(),
+                   figure["total_bytes"].get<double>() / figure["unique_bytes"].get<double>());
+}
+
+// What is true of every machine.
+void ExpectRapidTruth(const std::vector<json>& figures) {
+  const json& regular = figures[0];
+  EXPECT_EQ(regular["mode"], "regular");
+  EXPECT_EQ(regular["later_scanned_share"], 1.0);
+  EXPECT_EQ(regular["hints_accepted"], 0);
+  for (const std::string hints : {"runs", "sizes"}) {
+    const json& exact = FigureOf(figures, "exact", hints, false);
+    EXPECT_EQ(exact["deduplication_ratio"], regular["deduplication_ratio"]);
+    EXPECT_LT(exact["later_scanned_share"].get<double>(), 0.3);
+    EXPECT_GT(exact["hints_accepted"].get<int>(), 0);
+    const json& worst = FigureOf(figures, "exact", hints, true);
+    EXPECT_EQ(worst["hints_accepted"], 0);
+    EXPECT_GT(worst["hints_rejected"].get<int>(), 0);
+    EXPECT_EQ(worst["later_scanned_share"], 1.0);
+    EXPECT_EQ(worst["deduplication_ratio"], regular["deduplication_ratio"]);
+    FigureOf(figures, "ff", hints, false);
+    FigureOf(figures, "ff+rwt", hints, false);
+    FigureOf(figures, "ff+mt", hints, false);
+    FigureOf(figures, "ff+rwt+fpt", hints, false);
+  }
+  const json& by_lists = FigureOf(figures, "ff+rwt", "sizes", false);
+  EXPECT_GT(by_lists["hits_by_position"][0].get<int>(), 0);
+  EXPECT_EQ(by_lists["hits_by_position"][2], 0);
+  std::vector<int> lengths;
+  for (const json& figure : figures) {
+    if (figure["mode"] == "ff+rwt" && figure["hints"] == "sizes" && figure["all_fail"] == false) {
+      lengths.push_back(figure["list_length"]);
+    }
+  }
+  EXPECT_THAT(lengths, ::testing::UnorderedElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(Bench, RapidCdcOnMadeVersions) {
+  const JsonRun run = world_.KerfJson({"bench", "rapid", "--profile", "rabin-8k", "--profile",
+                                       "ram:window=1024,max=16384", "--size", "1M", "--edits",
+                                       "5,20", "--rounds", "1", "--seed", "7"});
+  ASSERT_EQ(run.exit_code, kOk);
+  std::map<std::string, std::vector<json>> figures;
+  std::map<std::string, int> series;
+  for (const json& figure : run.Of("figure")) {
+    ExpectRapidFigure(figure);
+    ++series[figure["series"]];
+    const std::string text = figure["series"];
+    if (text.find(" 5 edits each") != std::string::npos &&
+        text.find("everywhere") != std::string::npos) {
+      figures[figure["name"]].push_back(figure);
+    }
+  }
+  EXPECT_EQ(series.size(), 3u) << "two numbers of edits, one of them also clustered";
+  ASSERT_EQ(figures.size(), 2u);
+  for (const auto& [name, of_profile] : figures) {
+    SCOPED_TRACE(name);
+    ExpectRapidTruth(of_profile);
+    EXPECT_GT(of_profile[0]["later_duplicate_share"].get<double>(), 0.7);
+  }
+  const json summary = run.Only("summary");
+  EXPECT_EQ(summary["benchmark"], "rapid");
+  EXPECT_EQ(summary["figures"], run.Of("figure").size());
+  EXPECT_EQ(summary["series"], 3);
+  ExpectPositive(summary["machine"], "cores");
+  EXPECT_TRUE(summary["machine"]["load"].is_number());
+}
+
+TEST_F(Bench, RapidCdcOnVersionsThatAreThere) {
+  // Two versions of two files; one file differs in its last bytes.
+  std::string text;
+  for (int line = 0; line < 20'000; ++line) text += Cat(line * 7919 % 10'007, "\n");
+  for (const std::string version : {"old", "new"}) {
+    std::filesystem::create_directory(world_ / version);
+    WriteText(world_ / (version + "/same"), text);
+    WriteText(world_ / (version + "/other"), text.substr(5) + version);
+  }
+  const std::vector<std::string> arguments = {
+      "bench",    "rapid", "--profile", "gear:min=256,avg=1024,max=4096",
+      "--rounds", "1",     "old",       "new"};
+  const JsonRun run = world_.KerfJson(arguments);
+  ASSERT_EQ(run.exit_code, kOk);
+  ExpectRapidTruth(run.Of("figure"));
+  EXPECT_EQ(run.Of("figure")[0]["total_bytes"], 4 * text.size() - 2 * 5 + 6);
+  EXPECT_GT(run.Of("figure")[0]["deduplication_ratio"].get<double>(), 1.9);
+
+  const Completed table = world_.Kerf(arguments);
+  for (const char* shown : {"regular", "exact", "ff+rwt+fpt", "all fail", "load", "duplicates"}) {
+    EXPECT_THAT(table.out, HasSubstr(shown));
+  }
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "old/same"}).exit_code, kUsage) << "one version";
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "none", "gone"}).exit_code, kFailure);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "old", "new", "--max-bytes", "64K"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "--profile", "none"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "--size", "much"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "--kinds", "other"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "--versions", "1"}).exit_code, kUsage);
+  EXPECT_EQ(world_.Kerf({"bench", "rapid", "--edits", "1000001"}).exit_code, kUsage);
 }
 
 TEST_F(Bench, WhatIsNotThereIsSaid) {

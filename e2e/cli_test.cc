@@ -518,12 +518,15 @@ TEST_F(Cli, CompletionScriptsAreSound) {
        "COMP_WORDS=(kerf --json --store x ls --st); COMP_CWORD=5; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf bench s); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf bench service --rou); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf bench r); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf bench rapid --kinds i); COMP_CWORD=4; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf completion ''); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf restore latest --overwrite a); COMP_CWORD=4; _kerf; "
        "echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
   EXPECT_EQ(used.out,
-            "verify\n--read-data\n--store\nservice\n--rounds\nbash zsh fish\nalways\nbash\n")
+            "verify\n--read-data\n--store\nservice\n--rounds\nrapid\ninsert-delete\nbash zsh "
+            "fish\nalways\nbash\n")
       << used.err;
   for (const std::string shell : {"zsh", "fish"}) {
     const std::string program = "/usr/bin/" + shell;

@@ -180,6 +180,30 @@ std::size_t BytesBehindCut(const Profile& profile) {
 
 bool CutDependsOnChunkAlone(const Profile& profile) { return BytesBehindCut(profile) == 0; }
 
+bool CutsShiftWithBytes(const Profile& profile) {
+  switch (profile.algorithm) {
+    case Algorithm::kRabin:
+    case Algorithm::kTttd:
+    case Algorithm::kCrc:
+    case Algorithm::kFastCdc:
+    case Algorithm::kFastCdc2020:
+    case Algorithm::kGear:
+    case Algorithm::kMaxpLocal:
+    case Algorithm::kMinCdc:
+    case Algorithm::kMaxCdc:
+      return true;
+    case Algorithm::kFixed:
+    case Algorithm::kAeMax:
+    case Algorithm::kAeMin:
+    case Algorithm::kMaxp:
+    case Algorithm::kRam:
+    case Algorithm::kSeqCdc:
+      return false;
+  }
+  KERF_CHECK(false && "an algorithm of which nothing is known");
+  return false;
+}
+
 bool RollingWindowTest(const Chunker& base, const Profile& profile, Bytes bytes,
                        std::size_t length) {
   if (length == 0 || length > std::min<std::size_t>(bytes.size(), profile.max_bytes)) return false;

@@ -26,6 +26,10 @@ std::size_t BytesBehindCut(const Profile& profile);
 // stand.
 bool CutDependsOnChunkAlone(const Profile& profile);
 
+// Whether a cut moves with the bytes around it: the rule tests every place by what stands near it.
+// The others test by the front of the chunk or by places at steps from it.
+bool CutsShiftWithBytes(const Profile& profile);
+
 // The rolling window test (RapidCDC, section 3.2, FF+RWT), widened to rules without a rolling hash:
 // what the rule tests at a cut of `length`, without what it had to pass before it got there.
 // `bytes` as for Chunker::NextCut, `base` cuts by `profile`. False where no chunk can end. A cut

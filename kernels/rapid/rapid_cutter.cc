@@ -62,8 +62,10 @@ void RapidCutter::UseHint(Hint hint) {
   is_broken_ = false;
 }
 
-void RapidCutter::Ask() {
-  UseHint(hints_->Find(*last_digest_));
+void RapidCutter::Ask() { TakeAnswer(hints_->Find(*last_digest_)); }
+
+void RapidCutter::TakeAnswer(Hint hint) {
+  UseHint(std::move(hint));
   if (hint_.state == Hint::State::kLate) {
     ++counters_.hints_late;
   } else if (hint_.run == nullptr && hint_.next_sizes.empty()) {
@@ -97,8 +99,8 @@ bool RapidCutter::ExtendMatch(const Rest& rest) {
   if (is_broken_) return false;
   const std::span<const RunChunk> run = hint_.run->chunks();
   const std::size_t first = hint_.next_index + matched_;
-  std::array<Bytes, kMaxBatchChunks> pieces;
-  std::array<Digest, kMaxBatchChunks> digests;
+  std::array<Bytes, kMaxBatchChunks>& pieces = pieces_;
+  std::array<Digest, kMaxBatchChunks>& digests = digests_;
   std::size_t count = 0;
   std::size_t offset = matched_bytes_;
   while (count < batch_ && first + count < run.size() && Fits(rest, offset, first + count)) {
@@ -122,8 +124,11 @@ bool RapidCutter::ExtendMatch(const Rest& rest) {
 
 bool RapidCutter::IsCovered(const Rest& rest) const {
   if (matched_ == 0) return false;
-  if (matched_bytes_ >= profile_.max_bytes) return true;
-  return rest.is_end && matched_bytes_ == rest.bytes.size() &&
+  return matched_bytes_ >= profile_.max_bytes || IsCoveredByEnd(rest);
+}
+
+bool RapidCutter::IsCoveredByEnd(const Rest& rest) const {
+  return matched_ > 0 && rest.is_end && matched_bytes_ == rest.bytes.size() &&
          hint_.run->EndedByEof(hint_.next_index + matched_ - 1);
 }
 
@@ -136,13 +141,23 @@ std::size_t RapidCutter::StepAlongRun(const Rest& rest, Chunks* chunks) {
     LeaveRun();
     return 0;
   }
-  const std::size_t length = hint_.run->chunks()[hint_.next_index].length_bytes;
-  if (IsCovered(rest) || (!hint_.run->EndedByEof(hint_.next_index) &&
-                          ProvesCut(*base_, profile_, rest.bytes, length))) {
-    return TakeFromRun(false, chunks);
+  const std::span<const RunChunk> next = hint_.run->chunks().subspan(hint_.next_index);
+  if (IsCovered(rest)) {
+    // What covers the first chunk may cover more of them.
+    const std::size_t needed_bytes = IsCoveredByEnd(rest) ? 1 : profile_.max_bytes;
+    std::size_t count = 0;
+    std::size_t covering_bytes = matched_bytes_;
+    while (count < matched_ && covering_bytes >= needed_bytes) {
+      covering_bytes -= next[count++].length_bytes;
+    }
+    return TakeFromRun(count, false, chunks);
+  }
+  const std::size_t length = next[0].length_bytes;
+  if (!hint_.run->EndedByEof(hint_.next_index) && ProvesCut(*base_, profile_, rest.bytes, length)) {
+    return TakeFromRun(1, false, chunks);
   }
   const std::size_t scanned = base_->NextCut(rest.bytes);
-  if (scanned == length) return TakeFromRun(true, chunks);
+  if (scanned == length) return TakeFromRun(1, true, chunks);
   ++counters_.hints_rejected;
   batch_ = 1;
   RememberLostRun();
@@ -180,8 +195,8 @@ void RapidCutter::Resume(std::size_t scanned_bytes) {
 std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunks) {
   if (hint_.run == nullptr) return 0;
   const std::span<const RunChunk> run = hint_.run->chunks();
-  std::array<Bytes, kMaxBatchChunks> pieces;
-  std::array<Digest, kMaxBatchChunks> digests;
+  std::array<Bytes, kMaxBatchChunks>& pieces = pieces_;
+  std::array<Digest, kMaxBatchChunks>& digests = digests_;
   std::size_t count = 0;
   std::size_t offset = 0;
   while (count < batch_ && hint_.next_index + count < run.size() && offset <= kMaxBatchBytes) {
@@ -196,46 +211,78 @@ std::size_t RapidCutter::StepAlongRunByCriterion(const Rest& rest, Chunks* chunk
     pieces[count++] = bytes.first(chunk.length_bytes);
     offset += chunk.length_bytes;
   }
-  FingerprintAll(std::span(pieces).first(count), std::span(digests).first(count));
-  std::size_t done = 0;
-  for (std::size_t index = 0; index < count; ++index) {
-    if (digests[index] == hint_.run->chunks()[hint_.next_index].digest) {
-      done += TakeFromRun(false, chunks);
-      continue;
-    }
-    batch_ = 1;
-    // Not the chunk that was predicted. The fingerprint test may know it all the same; a criterion
-    // without that test has accepted it already, unless nobody predicted it.
-    const bool needs_known = *settings_.criterion == AcceptanceCriterion::kFfRwtFpt;
-    if (is_resumed_) break;
-    if (needs_known && hints_->Find(digests[index]).state != Hint::State::kReady) break;
-    RememberLostRun();
-    Emit(pieces[index].size(), digests[index], false, chunks);
-    Ask();
-    Resume(pieces[index].size());
-    return done + pieces[index].size();
+  if (count == 1) {
+    digests[0] = FingerprintFront(rest, pieces[0].size());
+  } else {
+    FingerprintAll(std::span(pieces).first(count), std::span(digests).first(count));
   }
-  if (done == 0) {
-    RememberLostRun();
+  std::size_t equal = 0;
+  while (equal < count && digests[equal] == run[hint_.next_index + equal].digest) ++equal;
+  if (equal > 0) {
+    batch_ = equal < count ? 1 : std::min(2 * batch_, kMaxBatchChunks);
+    const std::size_t taken_bytes = TakeFromRun(equal, false, chunks);
+    // It is at the front now, and looked at once more.
+    if (equal < count) tried_.emplace_back(pieces[equal].size(), digests[equal]);
+    return taken_bytes;
+  }
+  batch_ = 1;
+  if (const std::size_t cut = StepToShiftedEnd(rest, chunks); cut > 0) return cut;
+  // Not the chunk that was predicted. The fingerprint test may know it all the same; a criterion
+  // without that test has accepted it already, unless nobody predicted it.
+  const bool needs_known = *settings_.criterion == AcceptanceCriterion::kFfRwtFpt;
+  const bool is_accepted = count > 0 && !is_resumed_ &&
+                           (!needs_known || hints_->Find(digests[0]).state == Hint::State::kReady);
+  RememberLostRun();
+  if (!is_accepted) {
     LeaveRun();
+    return 0;
   }
-  if (done != 0) batch_ = std::min(2 * batch_, kMaxBatchChunks);
-  return done;
+  Emit(pieces[0].size(), digests[0], false, chunks);
+  Ask();
+  Resume(pieces[0].size());
+  return pieces[0].size();
+}
+
+std::size_t RapidCutter::StepToShiftedEnd(const Rest& rest, Chunks* chunks) {
+  // A fingerprint that must be known is not that of a changed chunk.
+  const bool needs_known = *settings_.criterion == AcceptanceCriterion::kFfRwtFpt;
+  if (is_resumed_ || needs_known || resumed_in_vain_ == kMaxResumesInVain) return 0;
+  if (!CutsShiftWithBytes(profile_) || hint_.run->EndedByEof(hint_.next_index)) return 0;
+  const RunChunk& predicted = hint_.run->chunks()[hint_.next_index];
+  const std::size_t skipped_bytes = kMaxShiftBytes + profile_.min_bytes;
+  const std::size_t size = profile_.min_bytes + 2 * kMaxShiftBytes;
+  if (predicted.length_bytes < skipped_bytes) return 0;
+  const std::size_t begin = predicted.length_bytes - skipped_bytes;
+  if (rest.bytes.size() < begin + size) return 0;
+  // The rule tests no place in front of min.
+  const std::size_t cut = base_->NextCut(rest.bytes.subspan(begin, size));
+  const std::size_t length = begin + cut;
+  const NextSize found{static_cast<std::uint32_t>(length), predicted.marker};
+  if (cut == size || length == predicted.length_bytes ||
+      !AcceptsEnd(*settings_.criterion, *base_, profile_, rest.bytes, found)) {
+    return 0;
+  }
+  RememberLostRun();
+  ++counters_.shifted_ends;
+  Emit(length, FingerprintFront(rest, length), false, chunks);
+  Ask();
+  Resume(length);
+  return length;
 }
 
 bool RapidCutter::SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest,
-                            Hint* hint) {
+                            std::optional<Hint>* answer) {
   if (settings_.criterion && *settings_.criterion != AcceptanceCriterion::kFfRwtFpt) return true;
-  *hint = hints_->Find(digest);
-  if (hint->state != Hint::State::kReady) return false;
+  const Hint& hint = answer->emplace(hints_->Find(digest));
+  if (hint.state != Hint::State::kReady) return false;
   if (settings_.criterion) return true;
   // In front of what comes next in the run stands the chunk itself.
-  if (hint->run == nullptr || !IsRunUsable(*hint->run)) return false;
-  const std::span<const RunChunk> run = hint->run->chunks();
-  if (hint->next_index == 0 || hint->next_index > run.size()) return false;
-  const std::size_t index = hint->next_index - 1;
+  if (hint.run == nullptr || !IsRunUsable(*hint.run)) return false;
+  const std::span<const RunChunk> run = hint.run->chunks();
+  if (hint.next_index == 0 || hint.next_index > run.size()) return false;
+  const std::size_t index = hint.next_index - 1;
   return run[index].digest == digest && run[index].length_bytes == predicted.length_bytes &&
-         !hint->run->EndedByEof(index) &&
+         !hint.run->EndedByEof(index) &&
          ProvesCut(*base_, profile_, rest.bytes, predicted.length_bytes);
 }
 
@@ -243,7 +290,8 @@ std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
   // A copy: the list goes with the hint.
   const SizeList list = hint_.next_sizes;
   hint_.next_sizes = {};
-  for (const NextSize& predicted : list.sizes()) {
+  for (std::size_t position = 0; position < list.sizes().size(); ++position) {
+    const NextSize predicted = list.sizes()[position];
     const AcceptanceCriterion test = settings_.criterion.value_or(AcceptanceCriterion::kFfRwtFpt);
     if (!AcceptsEnd(test, *base_, profile_, rest.bytes, predicted)) {
       ++counters_.hints_rejected;
@@ -251,21 +299,26 @@ std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
     }
     const std::size_t length = predicted.length_bytes;
     const Digest digest = FingerprintFront(rest, length);
-    Hint hint;
-    if (!SizeHolds(rest, predicted, digest, &hint)) {
+    std::optional<Hint> answer;
+    if (!SizeHolds(rest, predicted, digest, &answer)) {
       ++counters_.hints_rejected;
       continue;
     }
+    ++counters_.hits_by_position[position];
     Emit(length, digest, false, chunks);
-    Ask();
+    if (answer) {
+      TakeAnswer(*std::move(answer));
+    } else {
+      Ask();
+    }
     return length;
   }
   return 0;
 }
 
 std::size_t RapidCutter::Scan(const Rest& rest, Chunks* chunks) {
-  std::array<Bytes, kMaxScanBatchChunks> pieces;
-  std::array<Digest, kMaxScanBatchChunks> digests;
+  std::array<Bytes, kMaxBatchChunks>& pieces = pieces_;
+  std::array<Digest, kMaxBatchChunks>& digests = digests_;
   std::size_t count = 0;
   std::size_t offset = 0;
   do {
@@ -311,33 +364,43 @@ Digest RapidCutter::FingerprintFront(const Rest& rest, std::size_t length) {
 }
 
 void RapidCutter::Emit(std::size_t length, const Digest& digest, bool was_scanned, Chunks* chunks) {
-  chunks->push_back({length, digest, was_scanned});
+  chunks->push_back({length, digest, was_scanned, false});
   last_digest_ = digest;
   tried_.clear();
+  CountCut(1, length, was_scanned);
+}
+
+void RapidCutter::CountCut(std::size_t count, std::size_t bytes, bool was_scanned) {
   if (was_scanned) {
-    counters_.bytes_scanned += length;
+    counters_.bytes_scanned += bytes;
   } else {
-    counters_.bytes_skipped += length;
-    ++counters_.hints_accepted;
+    counters_.bytes_skipped += bytes;
+    counters_.hints_accepted += count;
   }
 }
 
-std::size_t RapidCutter::TakeFromRun(bool was_scanned, Chunks* chunks) {
-  const RunChunk& chunk = hint_.run->chunks()[hint_.next_index];
-  const std::size_t length = chunk.length_bytes;
-  Emit(length, chunk.digest, was_scanned, chunks);
-  ++hint_.next_index;
+std::size_t RapidCutter::TakeFromRun(std::size_t count, bool was_scanned, Chunks* chunks) {
+  const std::span<const RunChunk> taken = hint_.run->chunks().subspan(hint_.next_index, count);
+  std::size_t taken_bytes = 0;
+  for (const RunChunk& chunk : taken) {
+    chunks->push_back({chunk.length_bytes, chunk.digest, was_scanned, true});
+    taken_bytes += chunk.length_bytes;
+  }
+  CountCut(count, taken_bytes, was_scanned);
+  last_digest_ = taken.back().digest;
+  tried_.clear();
+  hint_.next_index += count;
   is_fresh_ = false;
   is_resumed_ = false;
   resumed_in_vain_ = 0;
   unknown_in_a_row_ = 0;
   if (matched_ > 0) {
-    --matched_;
-    matched_bytes_ -= length;
+    matched_ -= count;
+    matched_bytes_ -= taken_bytes;
   }
   // Where the run ends another one may go on.
   if (hint_.next_index == hint_.run->chunks().size()) Ask();
-  return length;
+  return taken_bytes;
 }
 
 }  // namespace kerf

@@ -2,6 +2,7 @@
 // scans where they fail.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,8 @@ struct RapidChunk {
   Digest digest;
   // The base algorithm found its end.
   bool was_scanned = false;
+  // Its fingerprint is the one that a run predicted: who gave the run knows the chunk.
+  bool is_in_run = false;
 
   friend bool operator==(const RapidChunk&, const RapidChunk&) = default;
 };
@@ -49,6 +52,10 @@ struct RapidCounters {
   // Chunks behind which nothing was predicted, because nothing was known or it was not here yet.
   std::uint64_t hints_absent = 0;
   std::uint64_t hints_late = 0;
+  // Of hints_accepted, those from a size list, by their place in it (section 4.3, figure 14).
+  std::array<std::uint64_t, SizeList::kMaxSizes> hits_by_position{};
+  // Of hints_accepted, ends that a change has moved by a few bytes.
+  std::uint64_t shifted_ends = 0;
   // In chunks whose end was scanned for, and in all others: together all bytes that were cut.
   std::uint64_t bytes_scanned = 0;
   std::uint64_t bytes_skipped = 0;
@@ -71,6 +78,9 @@ class RapidCutter {
   // How often a lost run is looked for behind what came in its place before it is given up. Each
   // time that it is not there costs the fingerprint of a chunk.
   static constexpr std::size_t kMaxResumesInVain = 2;
+  // How far a change is assumed to have moved the end that a run predicts. So much of the data on
+  // both sides of it is looked at before a criterion goes on without the run.
+  static constexpr std::size_t kMaxShiftBytes = 256;
 
   // `base` cuts by `profile`; it and `hints` outlive the cutter.
   RapidCutter(const Chunker* base, const Profile& profile, RapidSettings settings,
@@ -106,11 +116,14 @@ class RapidCutter {
   // Each cuts at least one chunk and returns the bytes cut, or 0 if it has no answer.
   std::size_t StepAlongRun(const Rest& rest, Chunks* chunks);
   std::size_t StepAlongRunByCriterion(const Rest& rest, Chunks* chunks);
+  // Where the run's next chunk does not stand as it was: its end may have moved by a few bytes.
+  std::size_t StepToShiftedEnd(const Rest& rest, Chunks* chunks);
   std::size_t StepBySizes(const Rest& rest, Chunks* chunks);
   std::size_t Scan(const Rest& rest, Chunks* chunks);
 
   // Asks what is known of the chunk that was cut last.
   void Ask();
+  void TakeAnswer(Hint hint);
   void UseHint(Hint hint);
   // What the run predicted did not hold; what else is known of the last chunk may still.
   void LeaveRun();
@@ -127,14 +140,18 @@ class RapidCutter {
   bool ExtendMatch(const Rest& rest);
   // Whether all that the rule looks at to make the next cut matches the run.
   bool IsCovered(const Rest& rest) const;
-  bool SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest, Hint* hint);
+  // The same because the file ends there, in the run as in the data.
+  bool IsCoveredByEnd(const Rest& rest) const;
+  bool SizeHolds(const Rest& rest, NextSize predicted, const Digest& digest,
+                 std::optional<Hint>* answer);
 
   void FingerprintAll(std::span<const Bytes> pieces, std::span<Digest> digests);
   // Once for each length, until a chunk is cut.
   Digest FingerprintFront(const Rest& rest, std::size_t length);
   void Emit(std::size_t length, const Digest& digest, bool was_scanned, Chunks* chunks);
-  // The next chunk of the run is cut.
-  std::size_t TakeFromRun(bool was_scanned, Chunks* chunks);
+  void CountCut(std::size_t count, std::size_t bytes, bool was_scanned);
+  // The next `count` chunks of the run are cut.
+  std::size_t TakeFromRun(std::size_t count, bool was_scanned, Chunks* chunks);
 
   const Chunker* const base_;
   const Profile profile_;
@@ -162,6 +179,10 @@ class RapidCutter {
   std::size_t resumed_in_vain_ = 0;
   // hint_.run is what Resume guessed.
   bool is_resumed_ = false;
+  // What is fingerprinted at once, for one step: here, since making them anew costs more than the
+  // step.
+  std::array<Bytes, kMaxBatchChunks> pieces_;
+  std::array<Digest, kMaxBatchChunks> digests_;
   // Fingerprints of what may be the next chunk.
   std::vector<std::pair<std::size_t, Digest>> tried_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -241,6 +242,8 @@ TEST_P(RapidCutterTest, ExactModeScansNothingThatIsTheSame) {
   EXPECT_EQ(cutter.counters().bytes_scanned, chunks[0].length_bytes);
   EXPECT_EQ(cutter.counters().bytes_fingerprinted, bytes.size());
   EXPECT_EQ(cutter.counters().hints_rejected, 0u);
+  EXPECT_FALSE(chunks[0].is_in_run);
+  EXPECT_TRUE(std::all_of(chunks.begin() + 1, chunks.end(), std::mem_fn(&RapidChunk::is_in_run)));
 
   cutter.BeginFile({Hint::State::kReady, {}, run, 0});
   EXPECT_EQ(LengthsOf(CutInPieces(cutter, random_, bytes)), LengthsOf(chunks));
@@ -265,6 +268,9 @@ TEST_P(RapidCutterTest, ExactModeScansWhatChanged) {
   const std::uint64_t ahead_bytes = sees_far ? 2 * std::uint64_t{profile_.max_bytes} : 0;
   EXPECT_LE(cutter.counters().bytes_scanned,
             chunks[0].length_bytes + profile_.max_bytes + ahead_bytes);
+  for (std::size_t index = 1; index < chunks.size(); ++index) {
+    EXPECT_EQ(chunks[index].is_in_run, chunks[index].digest == old[index].digest);
+  }
   const auto scanned = std::ranges::count_if(chunks, &RapidChunk::was_scanned);
   EXPECT_GE(scanned, 2);
   EXPECT_TRUE(sees_far || scanned == 2) << scanned;
@@ -427,6 +433,20 @@ TEST_F(CriterionTest, RwtTestsTheWindow) {
             RollingWindowTest(*base_, profile_, std::span(bytes_).subspan(first_), wrong_));
 }
 
+TEST_F(CriterionTest, HitsAreCountedByTheirPlaceInTheList) {
+  Hint& hint = hints_.At(Fingerprint(kDigest, std::span(bytes_).first(first_)));
+  hint.state = Hint::State::kReady;
+  hint.next_sizes.Hit({right_, 0});
+  // In front of it, and refused because no chunk may be so short.
+  hint.next_sizes.Hit({1, 0});
+  RapidCutter cutter(base_.get(), profile_, {kDigest, AcceptanceCriterion::kFf, {}}, &hints_);
+  cutter.BeginFile();
+  std::vector<RapidChunk> chunks;
+  cutter.Cut(bytes_, true, &chunks);
+  EXPECT_EQ(cutter.counters().hits_by_position,
+            (std::array<std::uint64_t, SizeList::kMaxSizes>{0, 1, 0, 0}));
+}
+
 TEST_F(CriterionTest, FptAsksForTheFingerprint) {
   EXPECT_FALSE(IsTaken(AcceptanceCriterion::kFfRwtFpt, {right_, 0}));
   hints_.At(Fingerprint(kDigest, std::span(bytes_).subspan(first_, second_))).state =
@@ -486,6 +506,84 @@ TEST_F(CriterionTest, ALateHintIsNotWaitedFor) {
   cutter.Cut(bytes_, true, &cut);
   EXPECT_EQ(cutter.counters().hints_late, 3u);
   EXPECT_EQ(std::ranges::count_if(cut, &RapidChunk::was_scanned), 4);
+}
+
+// A file in which bytes have been put into a chunk whose end they only move.
+class ShiftTest : public testing::Test {
+ protected:
+  ShiftTest() {
+    hints_.Record(std::make_shared<const CutRun>(
+        CutRun::OfExactCuts(profile_, kDigest, CutPlainly(*base_, kDigest, old_), true)));
+  }
+
+  // The old file with `count` bytes put into some chunk in the middle, all of whose other cuts are
+  // the old ones.
+  Bytes WithInsert(std::size_t count) {
+    const std::vector<RunChunk> chunks = CutPlainly(*base_, kDigest, old_);
+    const Bytes fresh = UniqueBytes(random_, count);
+    std::size_t begin = 0;
+    for (std::size_t index = 0; index + 3 < chunks.size(); ++index) {
+      Bytes bytes = old_;
+      const std::size_t place = begin + profile_.min_bytes + 100;
+      bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(place), fresh.begin(), fresh.end());
+      Lengths expected = LengthsOf(chunks);
+      expected[index] += count;
+      begin += chunks[index].length_bytes;
+      if (index < 3 || chunks[index].length_bytes < 2 * profile_.min_bytes) continue;
+      if (LengthsOf(CutPlainly(*base_, kDigest, bytes)) == expected) return bytes;
+    }
+    ADD_FAILURE() << "no chunk is long enough";
+    return old_;
+  }
+
+  RapidCounters CutAs(std::optional<AcceptanceCriterion> criterion, const Bytes& bytes) {
+    RapidCutter cutter(base_.get(), profile_, {kDigest, criterion, {}}, &hints_);
+    cutter.BeginFile();
+    lengths_ = LengthsOf(CutInPieces(cutter, random_, bytes));
+    return cutter.counters();
+  }
+
+  const Profile profile_ = *ParseProfile("rabin:min=1024,avg=4096,max=16384");
+  const std::unique_ptr<Chunker> base_ = MakeChunker(profile_);
+  Random random_{TestSeed()};
+  const Bytes old_ = UniqueBytes(random_, 400'000);
+  const std::size_t first_ = base_->NextCut(old_);
+  MemoryHints hints_;
+  Lengths lengths_;
+};
+
+TEST_F(ShiftTest, AnEndThatMovedAFewBytesIsFoundWithoutAScan) {
+  const Bytes bytes = WithInsert(10);
+  const Lengths plain = LengthsOf(CutPlainly(*base_, kDigest, bytes));
+  for (const AcceptanceCriterion criterion :
+       {AcceptanceCriterion::kFf, AcceptanceCriterion::kFfRwt, AcceptanceCriterion::kFfMt}) {
+    const RapidCounters counters = CutAs(criterion, bytes);
+    // Rarely another place near the end passes the test.
+    if (lengths_ != plain) continue;
+    EXPECT_EQ(counters.bytes_scanned, first_);
+    EXPECT_EQ(counters.shifted_ends, 1u);
+  }
+}
+
+TEST_F(ShiftTest, WhoMustKnowTheFingerprintScans) {
+  const Bytes bytes = WithInsert(10);
+  const std::array<std::optional<AcceptanceCriterion>, 2> modes = {std::nullopt,
+                                                                   AcceptanceCriterion::kFfRwtFpt};
+  for (const auto& mode : modes) {
+    const RapidCounters counters = CutAs(mode, bytes);
+    EXPECT_EQ(lengths_, LengthsOf(CutPlainly(*base_, kDigest, bytes)));
+    EXPECT_GT(counters.bytes_scanned, first_);
+    EXPECT_EQ(counters.shifted_ends, 0u);
+  }
+}
+
+TEST_F(ShiftTest, AnEndThatMovedFarIsScannedFor) {
+  const Bytes bytes = WithInsert(RapidCutter::kMaxShiftBytes + 10);
+  const RapidCounters counters = CutAs(AcceptanceCriterion::kFfRwt, bytes);
+  if (lengths_ == LengthsOf(CutPlainly(*base_, kDigest, bytes))) {
+    EXPECT_GT(counters.bytes_scanned, first_);
+    EXPECT_EQ(counters.shifted_ends, 0u);
+  }
 }
 
 }  // namespace

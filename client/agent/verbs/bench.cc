@@ -6,7 +6,8 @@ namespace {
 constexpr char kExamples[] =
     "  kerf bench kernels\n"
     "  kerf bench service\n"
-    "  kerf bench service --json > service.json";
+    "  kerf bench service --json > service.json\n"
+    "  kerf bench rapid version-1 version-2";
 
 }  // namespace
 
@@ -15,6 +16,7 @@ void AddBenchVerb(Context& context) {
   verb.require_subcommand(1);
   AddBenchKernels(context, verb);
   AddBenchService(context, verb);
+  AddBenchRapid(context, verb);
 }
 
 }  // namespace kerf::agent

@@ -22,5 +22,6 @@ void AddVerifyVerb(Context& context);
 // Of `kerf bench`.
 void AddBenchKernels(Context& context, CLI::App& bench_verb);
 void AddBenchService(Context& context, CLI::App& bench_verb);
+void AddBenchRapid(Context& context, CLI::App& bench_verb);
 
 }  // namespace kerf::agent

@@ -433,8 +433,10 @@ TEST_F(VerbsTest, AnInterruptedRunEndsWith130) {
 }
 
 TEST_F(VerbsTest, HelpOfVerbsBelowVerbsHasExamples) {
-  for (const Arguments& arguments : std::vector<Arguments>{
-           {"bench", "kernels", "--help"}, {"bench", "service", "--help"}, {"bench", "--help"}}) {
+  for (const Arguments& arguments : std::vector<Arguments>{{"bench", "kernels", "--help"},
+                                                           {"bench", "service", "--help"},
+                                                           {"bench", "rapid", "--help"},
+                                                           {"bench", "--help"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.err, "");

@@ -1,6 +1,6 @@
 #include "kernels/rapid/testing/memory_hints.h"
 
-#include <algorithm>
+#include "kernels/testing/edits.h"
 
 namespace kerf {
 
@@ -39,30 +39,7 @@ std::vector<RunChunk> CutPlainly(const Chunker& base, DigestAlgorithm digest_alg
 
 std::vector<std::uint8_t> Edited(Random& random, std::span<const std::uint8_t> bytes,
                                  std::size_t edits, std::size_t max_edit_bytes) {
-  std::vector<std::size_t> places(edits);
-  for (std::size_t& place : places) place = random.Below(bytes.size() + 1);
-  std::ranges::sort(places);
-  std::vector<std::uint8_t> edited;
-  edited.reserve(bytes.size() + edits * max_edit_bytes);
-  std::size_t done = 0;
-  const auto copy_up_to = [&](std::size_t end) {
-    if (end > done) {
-      edited.insert(edited.end(), bytes.begin() + static_cast<std::ptrdiff_t>(done),
-                    bytes.begin() + static_cast<std::ptrdiff_t>(end));
-      done = end;
-    }
-  };
-  for (const std::size_t place : places) {
-    copy_up_to(place);
-    std::vector<std::uint8_t> fresh(random.Between(1, max_edit_bytes));
-    random.Fill(fresh);
-    const std::uint64_t kind = random.Below(3);
-    // Inserted, deleted, overwritten.
-    if (kind != 1) edited.insert(edited.end(), fresh.begin(), fresh.end());
-    if (kind != 0) done = std::min(done + fresh.size(), bytes.size());
-  }
-  copy_up_to(bytes.size());
-  return edited;
+  return MakeEdited(random, bytes, {.edit_count = edits, .max_edit_bytes = max_edit_bytes});
 }
 
 }  // namespace kerf
