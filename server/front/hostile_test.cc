@@ -143,6 +143,11 @@ class GatedIndex final : public Index {
                                       std::span<const IndexEntry> entries) override {
     return index_->Forget(repository, entries);
   }
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override {
+    return index_->ForgetOlder(repository, epoch, after, limit);
+  }
   absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                              std::uint64_t min_before) override {
     return index_->AdvanceEpoch(repository, epoch, min_before);

@@ -4,6 +4,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,6 +140,31 @@ absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
   KERF_ASSIGN_OR_RETURN(const ForgetResult result, index.Forget(repository, entries));
   response.set_forgotten_count(result.forgotten_count);
   response.set_epoch(result.epoch);
+  response.set_removed_count(result.removed_count);
+  return absl::OkStatus();
+}
+
+absl::Status ForgetOlder(Index& index, const v1::ForgetOlderChunksRequest& request,
+                         v1::ForgetOlderChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.before_epoch()));
+  if (request.limit() == 0 || request.limit() > kMaxIndexRequestEntries) {
+    return BadField("limit", Cat("is ", request.limit(), "; 1 to ", kMaxIndexRequestEntries,
+                                 " entries are looked at by one call"));
+  }
+  std::optional<Digest> after;
+  if (!request.after().empty()) {
+    KERF_ASSIGN_OR_RETURN(after, ReadDigest(repository, request.after()));
+  }
+  KERF_ASSIGN_OR_RETURN(
+      const ForgetOlderResult result,
+      index.ForgetOlder(repository, request.before_epoch(), after, request.limit()));
+  response.set_forgotten_count(result.forgotten.forgotten_count);
+  response.set_epoch(result.forgotten.epoch);
+  response.set_removed_count(result.forgotten.removed_count);
+  if (result.last.has_value()) {
+    response.set_last(result.last->bytes.data(), DigestSizeBytes(repository.digest_algorithm));
+  }
   return absl::OkStatus();
 }
 
@@ -225,6 +251,12 @@ grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
   return RunOn(*calls_, *index_, context, request, response, &Forget);
+}
+
+grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer* request,
+                                                          grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &ForgetOlder);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,

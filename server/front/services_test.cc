@@ -103,6 +103,7 @@ TEST_F(ServicesTest, IndexRoundTrip) {
   ASSERT_TRUE(stub->ForgetChunks(&forget_context, forget, &forgotten).ok());
   EXPECT_EQ(forgotten.forgotten_count(), 1u);
   EXPECT_EQ(forgotten.epoch(), 0u);
+  EXPECT_EQ(forgotten.removed_count(), 1u);
 
   v1::AdvanceEpochRequest advance;
   *advance.mutable_repository() = repository;
@@ -118,12 +119,65 @@ TEST_F(ServicesTest, IndexRoundTrip) {
   grpc::ClientContext again_context;
   ASSERT_TRUE(stub->ForgetChunks(&again_context, forget, &forgotten).ok());
   EXPECT_EQ(forgotten.epoch(), 2u);
+  EXPECT_EQ(forgotten.removed_count(), 0u);
   advance.set_min_previous_epoch(0);
   advance.set_store_epoch(1);
   grpc::ClientContext behind_context;
   const grpc::Status behind = stub->AdvanceEpoch(&behind_context, advance, &advanced);
   EXPECT_EQ(behind.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ReasonOf(behind), "EPOCH_BEHIND");
+}
+
+TEST_F(ServicesTest, OlderEntriesAreForgottenInParts) {
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::CommitChunksRequest commit;
+  commit.mutable_repository()->set_repository("test");
+  commit.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  for (const std::uint64_t epoch : {1, 2}) {
+    commit.set_store_epoch(epoch);
+    commit.clear_entries();
+    for (char letter = 'a'; letter <= 'c'; ++letter) {
+      v1::IndexEntry& entry = *commit.add_entries();
+      entry.set_digest(std::string(31, letter) + std::to_string(epoch));
+      entry.set_length_bytes(1);
+      entry.set_locator("at");
+    }
+    v1::CommitChunksResponse committed;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->CommitChunks(&context, commit, &committed).ok());
+  }
+  v1::ForgetOlderChunksRequest request;
+  *request.mutable_repository() = commit.repository();
+  request.set_before_epoch(2);
+  request.set_limit(4);
+  v1::ForgetOlderChunksResponse answer;
+  grpc::ClientContext first_context;
+  ASSERT_TRUE(stub->ForgetOlderChunks(&first_context, request, &answer).ok());
+  EXPECT_EQ(answer.forgotten_count(), 2u);
+  EXPECT_EQ(answer.removed_count(), 2u);
+  EXPECT_EQ(answer.last(), std::string(31, 'b') + "2");
+  request.set_after(answer.last());
+  grpc::ClientContext second_context;
+  ASSERT_TRUE(stub->ForgetOlderChunks(&second_context, request, &answer).ok());
+  EXPECT_EQ(answer.forgotten_count(), 1u);
+  EXPECT_EQ(answer.removed_count(), 3u);
+  EXPECT_EQ(answer.last(), "");
+  const auto reason = [&] {
+    grpc::ClientContext context;
+    const grpc::Status status = stub->ForgetOlderChunks(&context, request, &answer);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    return ReasonOf(status);
+  };
+  request.set_after("short");
+  EXPECT_EQ(reason(), "BAD_FIELD");
+  request.clear_after();
+  for (const std::uint32_t limit : {0u, 65'537u}) {
+    request.set_limit(limit);
+    EXPECT_EQ(reason(), "BAD_FIELD");
+  }
+  request.set_limit(1);
+  request.set_before_epoch(0);
+  EXPECT_EQ(reason(), "BAD_FIELD");
 }
 
 TEST_F(ServicesTest, IndexRequestsAreChecked) {

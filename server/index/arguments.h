@@ -28,4 +28,8 @@ absl::Status ValidateForget(const RepositoryId& repository, std::span<const Inde
 // InvalidArgument unless the repository is valid and `after` as short as its digests.
 absl::Status ValidateScan(const RepositoryId& repository, const std::optional<Digest>& after);
 
+// The same, and that `limit` is not 0.
+absl::Status ValidateForgetOlder(const RepositoryId& repository, const std::optional<Digest>& after,
+                                 std::size_t limit);
+
 }  // namespace kerf

@@ -13,6 +13,7 @@ namespace kerf::index_codec {
 namespace {
 
 constexpr std::uint8_t kValueVersion = 1;
+constexpr std::uint8_t kCountedEpochVersion = 2;
 constexpr std::size_t kMaxVarintBytes = 10;
 
 void AppendByte(std::uint8_t byte, std::string& out) { out.push_back(static_cast<char>(byte)); }
@@ -115,6 +116,29 @@ absl::StatusOr<std::uint64_t> ParseNumber(std::string_view bytes) {
     return NotUnderstood("a number", bytes);
   }
   return *number;
+}
+
+std::string EncodeEpoch(const EpochValue& value) {
+  if (value.removed_count == 0) return EncodeNumber(value.epoch);
+  std::string out;
+  AppendByte(kCountedEpochVersion, out);
+  AppendVarint(value.epoch, out);
+  AppendVarint(value.removed_count, out);
+  return out;
+}
+
+absl::StatusOr<EpochValue> ParseEpoch(std::string_view bytes) {
+  Reader reader(bytes);
+  if (reader.Byte() != kCountedEpochVersion) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, ParseNumber(bytes));
+    return EpochValue{epoch, 0};
+  }
+  const std::optional<std::uint64_t> epoch = reader.Varint();
+  const std::optional<std::uint64_t> removed_count = reader.Varint();
+  if (!epoch || !removed_count || *removed_count == 0 || !reader.at_end()) {
+    return NotUnderstood("an epoch", bytes);
+  }
+  return EpochValue{*epoch, *removed_count};
 }
 
 std::string KindPrefix(KeyKind kind) { return std::string(1, static_cast<char>(kind)); }

@@ -7,6 +7,7 @@
 //   entry  version (1 byte: 1), epoch (varint), length (varint), length of the locator (1 byte),
 //          locator
 //   number version (1 byte: 1), varint: a repository's epoch, the store's format
+//   epoch  a number; or version (1 byte: 2), varint epoch, varint count of removed entries, not 0
 //
 // Varints are little-endian groups of 7 bits, in their shortest form only.
 #pragma once
@@ -45,6 +46,20 @@ std::string EncodeNumber(std::uint64_t number);
 // DataLoss unless `bytes` are exactly what EncodeNumber makes of some number.
 absl::StatusOr<std::uint64_t> ParseNumber(std::string_view bytes);
 
+// An epoch, and how many entries have been removed since it was raised, in one value.
+struct EpochValue {
+  std::uint64_t epoch = 0;
+  std::uint64_t removed_count = 0;
+
+  friend bool operator==(const EpochValue&, const EpochValue&) = default;
+};
+
+// EncodeNumber of the epoch if nothing has been removed.
+std::string EncodeEpoch(const EpochValue& value);
+
+// DataLoss unless `bytes` are exactly what EncodeEpoch makes of some value.
+absl::StatusOr<EpochValue> ParseEpoch(std::string_view bytes);
+
 // The key under which a store says its format version.
 inline constexpr std::string_view kFormatKey = "F";
 
@@ -53,12 +68,14 @@ enum class KeyKind : char {
   kEntryCount = 'C',
   kEntry = 'E',
   kEpoch = 'R',
+  kRemovedCount = 'X',
 };
 
 // What all keys of that kind, and no others, begin with.
 std::string KindPrefix(KeyKind kind);
 
-// The key of kEntryCount and kEpoch; the prefix of all keys of kEntry. The repository is valid.
+// The key of kEntryCount, kEpoch and kRemovedCount; the prefix of all keys of kEntry. The
+// repository is valid.
 std::string RepositoryKey(KeyKind kind, const RepositoryId& repository);
 
 // The smallest key behind all keys that begin with `prefix`, which is a RepositoryKey.

@@ -17,6 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto number = index_codec::ParseNumber(bytes); number.ok()) {
     KERF_CHECK(index_codec::EncodeNumber(*number) == bytes);
   }
+  if (const auto epoch = index_codec::ParseEpoch(bytes); epoch.ok()) {
+    KERF_CHECK(index_codec::EncodeEpoch(*epoch) == bytes);
+  }
   for (const auto kind : {index_codec::KeyKind::kEpoch, index_codec::KeyKind::kEntry}) {
     const auto repository = index_codec::ParseRepositoryKey(kind, bytes);
     if (!repository.ok()) continue;

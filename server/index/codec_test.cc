@@ -20,10 +20,14 @@ TEST(IndexCodecTest, Layout) {
             "\x01\xAC\x02\x00\x01\x00"s);
   EXPECT_EQ(EncodeNumber(127), "\x01\x7F"s);
   EXPECT_EQ(EncodeNumber(~std::uint64_t{0}), "\x01\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"s);
+  EXPECT_EQ(EncodeEpoch({.epoch = 127, .removed_count = 0}), "\x01\x7F"s);
+  EXPECT_EQ(EncodeEpoch({.epoch = 128, .removed_count = 3}), "\x02\x80\x01\x03"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kEntry, {"ab", DigestAlgorithm::kXxh3_128}),
             "E\x02\x61\x62\x03"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kEpoch, {"ab", DigestAlgorithm::kBlake3}), "R\x02\x61\x62\x01"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kEntryCount, {"a", DigestAlgorithm::kSha256}), "C\x01\x61\x02"s);
+  EXPECT_EQ(RepositoryKey(KeyKind::kRemovedCount, {"a", DigestAlgorithm::kSha256}),
+            "X\x01\x61\x02"s);
   EXPECT_EQ(EndOfPrefix("E\x02\x61\x62\x03"s), "E\x02\x61\x62\x04"s);
 }
 
@@ -42,6 +46,16 @@ TEST(IndexCodecTest, EntriesComeBack) {
     // Neither less nor more than all of it.
     ASSERT_FALSE(ParseEntry(std::string_view(bytes).substr(0, random.Below(bytes.size()))).ok());
     ASSERT_FALSE(ParseEntry(bytes + "x").ok());
+  }
+}
+
+// As they were written before there was a counter.
+TEST(IndexCodecTest, AnEpochWithoutACounterIsRead) {
+  EXPECT_EQ(ParseEpoch("\x01\x7F"s).value(), (EpochValue{127, 0}));
+  EXPECT_EQ(ParseEpoch("\x02\x80\x01\x03"s).value(), (EpochValue{128, 3}));
+  for (const std::string& bytes : {""s, "\x02"s, "\x02\x05"s, "\x02\x05\x00"s, "\x03\x05\x01"s,
+                                   "\x02\x05\x01x"s, "\x01\x05\x01"s, "\x02\x85\x00\x01"s}) {
+    EXPECT_EQ(ParseEpoch(bytes).status().code(), absl::StatusCode::kDataLoss);
   }
 }
 

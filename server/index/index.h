@@ -61,6 +61,17 @@ struct ForgetResult {
   std::uint64_t forgotten_count = 0;
   // The repository's epoch while they went.
   std::uint64_t epoch = 0;
+  // How many entries any call, this one too, has removed since the repository's epoch was last
+  // raised. A leaf may leave out those that the call does not ask about, and count some twice: 0
+  // says that of the digests that it does ask about none has been removed. An index that has gone
+  // back in time counts what it still knows of.
+  std::uint64_t removed_count = 0;
+};
+
+struct ForgetOlderResult {
+  ForgetResult forgotten;
+  // All digests up to here have been looked at; nothing: to the end.
+  std::optional<Digest> last;
 };
 
 // Thread-safe: any method from any thread. Calls block until they are done or their leaf's deadline
@@ -95,6 +106,15 @@ class Index {
   // non-empty one has moved and stays. length_bytes is not used.
   virtual absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
                                               std::span<const IndexEntry> entries) = 0;
+
+  // Forget for the entries behind `after` (from the first without it), about `limit` of them, of
+  // which the epoch lies behind `epoch`: those that a collection cannot answer for once it has
+  // committed anew, with that epoch, what it knows to be there. An entry that is written meanwhile
+  // by a session of an earlier epoch may or may not be seen. `limit` is at least 1.
+  virtual absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository,
+                                                        std::uint64_t epoch,
+                                                        const std::optional<Digest>& after,
+                                                        std::size_t limit) = 0;
 
   // Raises the repository's epoch from one that is at least `min_before`, durably before the
   // return; returns the one before. If that is smaller the index has gone back in time, and nothing

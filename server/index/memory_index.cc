@@ -26,6 +26,9 @@ struct Repository {
   std::uint32_t number = 0;
   std::atomic<std::uint64_t> epoch{0};
   std::atomic<std::uint64_t> entry_count{0};
+  // Entries that have gone since the epoch was raised. Counted under the shard's lock: whoever
+  // finds an entry gone finds it counted.
+  std::atomic<std::uint64_t> removed_count{0};
 };
 
 struct Key {
@@ -58,6 +61,9 @@ class MemoryIndex : public Index {
                       std::span<const IndexEntry> entries, bool replace) override;
   absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
                                       std::span<const IndexEntry> entries) override;
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override;
   absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                              std::uint64_t min_before) override;
   absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
@@ -73,6 +79,7 @@ class MemoryIndex : public Index {
   absl::Status Charge();
   absl::Status CommitOne(Repository& repository, std::uint64_t session_epoch,
                          const IndexEntry& entry, bool replace);
+  void CountRemoved(Repository& repository);
   Shard& ShardOf(const Digest& digest) { return shards_[digest.bytes[0]]; }
 
   const MemoryIndexOptions options_;
@@ -185,10 +192,51 @@ absl::StatusOr<ForgetResult> MemoryIndex::Forget(const RepositoryId& repository,
     if (found == shard.entries.end()) continue;
     if (!index_rules::IsForgotten(found->second.locator, entry.locator)) continue;
     shard.entries.erase(found);
-    known->entry_count.fetch_sub(1);
-    charged_count_.fetch_sub(1, std::memory_order_relaxed);
+    CountRemoved(*known);
     ++result.forgotten_count;
   }
+  result.removed_count = known->removed_count.load();
+  return result;
+}
+
+void MemoryIndex::CountRemoved(Repository& repository) {
+  repository.entry_count.fetch_sub(1);
+  repository.removed_count.fetch_add(1);
+  charged_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+absl::StatusOr<ForgetOlderResult> MemoryIndex::ForgetOlder(const RepositoryId& repository,
+                                                           std::uint64_t epoch,
+                                                           const std::optional<Digest>& after,
+                                                           std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
+  ForgetOlderResult result;
+  Repository* known = Find(repository);
+  if (known == nullptr) return result;
+  const auto inside = fence_.EnterCommit();
+  result.forgotten.epoch = known->epoch.load();
+  std::size_t seen_count = 0;
+  for (std::size_t index = after.has_value() ? after->bytes[0] : 0;
+       index < kShardCount && seen_count < limit; ++index) {
+    Shard& shard = shards_[index];
+    const std::unique_lock lock(shard.mutex);
+    auto at = after.has_value() ? shard.entries.upper_bound(Key{known->number, *after})
+                                : shard.entries.lower_bound(Key{known->number, Digest{}});
+    while (at != shard.entries.end() && at->first.repository_number == known->number &&
+           seen_count < limit) {
+      ++seen_count;
+      result.last = at->first.digest;
+      if (!index_rules::IsOlder(at->second.epoch, epoch)) {
+        ++at;
+        continue;
+      }
+      at = shard.entries.erase(at);
+      CountRemoved(*known);
+      ++result.forgotten.forgotten_count;
+    }
+  }
+  if (seen_count < limit) result.last.reset();
+  result.forgotten.removed_count = known->removed_count.load();
   return result;
 }
 
@@ -201,6 +249,7 @@ absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repo
   const std::uint64_t before = known->epoch.load();
   if (before < min_before) return before;
   KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
+  if (epoch > before) known->removed_count.store(0);
   known->epoch.store(epoch);
   return before;
 }

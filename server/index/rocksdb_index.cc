@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -112,6 +113,9 @@ class RocksDbIndex : public Index {
                       std::span<const IndexEntry> entries, bool replace) override;
   absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
                                       std::span<const IndexEntry> entries) override;
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override;
   absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                              std::uint64_t min_before) override;
   absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
@@ -121,6 +125,8 @@ class RocksDbIndex : public Index {
   std::string_view backend_name() const override { return "rocksdb"; }
 
  private:
+  // Whether what is held goes.
+  using Goes = std::function<bool(const EntryValue& held, const IndexEntry& entry)>;
   using Stripes = std::array<std::unique_lock<std::mutex>, kStripeCount>;
 
   std::uint64_t EpochOf(const RepositoryId& repository);
@@ -131,7 +137,16 @@ class RocksDbIndex : public Index {
                            std::uint64_t session_epoch, std::span<const IndexEntry* const> sorted,
                            bool replace);
   absl::StatusOr<std::uint64_t> ForgetBatch(const RepositoryId& repository, std::string_view prefix,
-                                            std::span<const IndexEntry* const> sorted);
+                                            std::span<const IndexEntry* const> sorted,
+                                            const Goes& goes);
+  // Forgets them a batch at a time, then waits for the disk.
+  absl::StatusOr<ForgetResult> ForgetAll(const RepositoryId& repository,
+                                         std::span<const IndexEntry> entries, const Goes& goes);
+  absl::StatusOr<std::uint64_t> ReadNumber(KeyKind kind, const RepositoryId& repository);
+  // Up to `limit` entries in digest order, those behind `after`.
+  using Visitor = std::function<void(const Digest& digest, const EntryValue& value)>;
+  absl::Status Visit(const RepositoryId& repository, const std::optional<Digest>& after,
+                     std::size_t limit, const Visitor& visitor);
   // Writes the batch, and with it that there are `added_count` more entries (modulo 2^64).
   absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
                      std::uint64_t added_count);
@@ -260,7 +275,8 @@ absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t 
 
 absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repository,
                                                         std::string_view prefix,
-                                                        std::span<const IndexEntry* const> sorted) {
+                                                        std::span<const IndexEntry* const> sorted,
+                                                        const Goes& goes) {
   Batch batch(repository, prefix);
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   const Stripes held = Lock(sorted);
@@ -273,19 +289,34 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repo
     if (index == 0 || entry.digest != sorted[index - 1]->digest) {
       KERF_ASSIGN_OR_RETURN(current, batch.value(index));
     }
-    if (!current || !index_rules::IsForgotten(current->locator, entry.locator)) continue;
+    if (!current || !goes(*current, entry)) continue;
     current.reset();
     ++forgotten_count;
     KERF_RETURN_IF_ERROR(FromRocksDb(writes.Delete(batch.key(index)), "writing the index"));
+  }
+  if (forgotten_count > 0) {
+    KERF_RETURN_IF_ERROR(
+        FromRocksDb(writes.Merge(index_codec::RepositoryKey(KeyKind::kRemovedCount, repository),
+                                 index_codec::EncodeNumber(forgotten_count)),
+                    "writing the index"));
   }
   KERF_RETURN_IF_ERROR(Write(repository, writes, -forgotten_count));
   return forgotten_count;
 }
 
-absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository,
-                                                  std::span<const IndexEntry> entries) {
-  KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
-  const auto inside = fence_.EnterCommit();
+absl::StatusOr<std::uint64_t> RocksDbIndex::ReadNumber(KeyKind kind,
+                                                       const RepositoryId& repository) {
+  std::string value;
+  const rocksdb::Status read =
+      database_->Get(rocksdb::ReadOptions(), index_codec::RepositoryKey(kind, repository), &value);
+  if (read.IsNotFound()) return 0;
+  KERF_RETURN_IF_ERROR(FromRocksDb(read, "reading the index"));
+  return index_codec::ParseNumber(value);
+}
+
+absl::StatusOr<ForgetResult> RocksDbIndex::ForgetAll(const RepositoryId& repository,
+                                                     std::span<const IndexEntry> entries,
+                                                     const Goes& goes) {
   ForgetResult result;
   result.epoch = EpochOf(repository);
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
@@ -293,13 +324,48 @@ absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
     const auto part =
         std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
-    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, ForgetBatch(repository, prefix, part));
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, ForgetBatch(repository, prefix, part, goes));
     result.forgotten_count += count;
   }
   // Even if nothing was removed: another call may have removed it just now and not synced it yet.
   if (!entries.empty()) {
     KERF_RETURN_IF_ERROR(FromRocksDb(database_->SyncWAL(), "syncing the index"));
   }
+  KERF_ASSIGN_OR_RETURN(result.removed_count, ReadNumber(KeyKind::kRemovedCount, repository));
+  return result;
+}
+
+absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository,
+                                                  std::span<const IndexEntry> entries) {
+  KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
+  const auto inside = fence_.EnterCommit();
+  return ForgetAll(repository, entries, [](const EntryValue& held, const IndexEntry& entry) {
+    return index_rules::IsForgotten(held.locator, entry.locator);
+  });
+}
+
+absl::StatusOr<ForgetOlderResult> RocksDbIndex::ForgetOlder(const RepositoryId& repository,
+                                                            std::uint64_t epoch,
+                                                            const std::optional<Digest>& after,
+                                                            std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
+  // Before the entries are read: none of an earlier session comes once the epoch is raised.
+  const auto inside = fence_.EnterCommit();
+  std::vector<IndexEntry> older;
+  ForgetOlderResult result;
+  std::size_t seen_count = 0;
+  KERF_RETURN_IF_ERROR(
+      Visit(repository, after, limit, [&](const Digest& digest, const EntryValue& value) {
+        ++seen_count;
+        result.last = digest;
+        if (index_rules::IsOlder(value.epoch, epoch)) older.push_back({digest, 0, ""});
+      }));
+  if (seen_count < limit) result.last.reset();
+  // Whoever has committed one of them meanwhile keeps it.
+  KERF_ASSIGN_OR_RETURN(result.forgotten,
+                        ForgetAll(repository, older, [epoch](const EntryValue& held, const auto&) {
+                          return index_rules::IsOlder(held.epoch, epoch);
+                        }));
   return result;
 }
 
@@ -315,17 +381,20 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& rep
   const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
   rocksdb::WriteOptions write;
   write.sync = true;
-  KERF_RETURN_IF_ERROR(FromRocksDb(database_->Put(write, key, index_codec::EncodeNumber(epoch)),
-                                   "writing the index"));
+  rocksdb::WriteBatch writes;
+  KERF_RETURN_IF_ERROR(
+      FromRocksDb(writes.Put(key, index_codec::EncodeNumber(epoch)), "writing the index"));
+  KERF_RETURN_IF_ERROR(
+      FromRocksDb(writes.Delete(index_codec::RepositoryKey(KeyKind::kRemovedCount, repository)),
+                  "writing the index"));
+  KERF_RETURN_IF_ERROR(FromRocksDb(database_->Write(write, &writes), "writing the index"));
   const std::unique_lock lock(epochs_mutex_);
   epochs_[key] = epoch;
   return before;
 }
 
-absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& repository,
-                                                           const std::optional<Digest>& after,
-                                                           std::size_t limit) {
-  KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
+absl::Status RocksDbIndex::Visit(const RepositoryId& repository, const std::optional<Digest>& after,
+                                 std::size_t limit, const Visitor& visitor) {
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   const std::string end = index_codec::EndOfPrefix(prefix);
   const rocksdb::Slice end_slice(end);
@@ -337,27 +406,32 @@ absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& r
   if (after.has_value()) from.append(index_codec::DigestKey(repository, *after));
   at->Seek(from);
   if (after.has_value() && at->Valid() && at->key() == rocksdb::Slice(from)) at->Next();
-  std::vector<IndexEntry> page;
-  for (; at->Valid() && page.size() < limit; at->Next()) {
+  for (std::size_t count = 0; at->Valid() && count < limit; at->Next(), ++count) {
     KERF_ASSIGN_OR_RETURN(
         const Digest digest,
         index_codec::ParseDigestKey(repository, ToView(at->key()).substr(prefix.size())));
     KERF_ASSIGN_OR_RETURN(const EntryValue value, index_codec::ParseEntry(ToView(at->value())));
-    page.push_back({digest, value.length_bytes, std::string(value.locator)});
+    visitor(digest, value);
   }
-  KERF_RETURN_IF_ERROR(FromRocksDb(at->status(), "scanning the index"));
+  return FromRocksDb(at->status(), "scanning the index");
+}
+
+absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& repository,
+                                                           const std::optional<Digest>& after,
+                                                           std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
+  std::vector<IndexEntry> page;
+  KERF_RETURN_IF_ERROR(
+      Visit(repository, after, limit, [&](const Digest& digest, const EntryValue& value) {
+        page.push_back({digest, value.length_bytes, std::string(value.locator)});
+      }));
   return page;
 }
 
 absl::StatusOr<IndexStats> RocksDbIndex::Stats(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   IndexStats stats{.entry_count = 0, .epoch = EpochOf(repository)};
-  std::string count;
-  const rocksdb::Status read = database_->Get(
-      rocksdb::ReadOptions(), index_codec::RepositoryKey(KeyKind::kEntryCount, repository), &count);
-  if (read.IsNotFound()) return stats;
-  KERF_RETURN_IF_ERROR(FromRocksDb(read, "reading the index"));
-  KERF_ASSIGN_OR_RETURN(stats.entry_count, index_codec::ParseNumber(count));
+  KERF_ASSIGN_OR_RETURN(stats.entry_count, ReadNumber(KeyKind::kEntryCount, repository));
   return stats;
 }
 

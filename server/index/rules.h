@@ -55,4 +55,7 @@ inline bool IsForgotten(std::string_view held_locator, std::string_view locator)
   return locator.empty() || locator == held_locator;
 }
 
+// Whether ForgetOlder of `epoch` removes an entry.
+inline bool IsOlder(std::uint64_t entry_epoch, std::uint64_t epoch) { return entry_epoch < epoch; }
+
 }  // namespace kerf::index_rules

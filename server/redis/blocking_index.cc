@@ -25,6 +25,12 @@ class Blocking final : public Index {
     return WaitFor<absl::StatusOr<ForgetResult>>(
         [&](auto done) { index_.ForgetAndCount(repository, entries, std::move(done)); });
   }
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override {
+    return WaitFor<absl::StatusOr<ForgetOlderResult>>(
+        [&](auto done) { index_.ForgetOlder(repository, epoch, after, limit, std::move(done)); });
+  }
   absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                              std::uint64_t min_before) override {
     return WaitFor<absl::StatusOr<std::uint64_t>>(

@@ -1,5 +1,6 @@
 #include "server/redis/buckets.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -84,6 +85,18 @@ std::uint32_t BaseOf(const Digest& digest, int base_bits) {
   return base;
 }
 
+Digest LastOf(const RepositoryId& repository, std::uint32_t base, int base_bits) {
+  Digest last;
+  for (std::size_t at = 0; at < DigestSizeBytes(repository.digest_algorithm); ++at) {
+    last.bytes[at] = 0xFF;
+  }
+  for (int bit = 0; bit < base_bits; ++bit) {
+    if ((base >> (base_bits - 1 - bit) & 1) != 0) continue;
+    last.bytes[static_cast<std::size_t>(bit / 8)] &= static_cast<std::uint8_t>(~(0x80 >> bit % 8));
+  }
+  return last;
+}
+
 std::string PathOf(const Digest& digest, int base_bits, int path_bits) {
   std::string path;
   for (int bit = 0; bit < path_bits; ++bit) {
@@ -139,6 +152,33 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForget(const RepositoryId& re
     if (index_rules::IsForgotten(held.locator, entry.locator)) field.wanted.clear();
   }
   return ChangesOf(repository, fields);
+}
+
+absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketContent& content,
+                                                               std::span<const std::string> fields,
+                                                               std::uint64_t epoch) {
+  KERF_CHECK(content.values.size() == fields.size());
+  std::vector<FieldChange> changes;
+  for (std::size_t index = 0; index < fields.size(); ++index) {
+    KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue held,
+                          index_codec::ParseEntry(content.values[index]));
+    if (!index_rules::IsOlder(held.epoch, epoch)) continue;
+    changes.push_back({fields[index], content.values[index], ""});
+  }
+  return changes;
+}
+
+std::uint64_t RemovedBy(std::span<const FieldChange> changes) {
+  return static_cast<std::uint64_t>(
+      std::count_if(changes.begin(), changes.end(),
+                    [](const FieldChange& change) { return change.wanted.empty(); }));
+}
+
+std::pair<std::string, std::string> EpochChange(const BucketContent& content,
+                                                std::span<const FieldChange> changes) {
+  const std::uint64_t removed_count = content.removed_count + RemovedBy(changes);
+  return {content.epoch_value.value_or(""),
+          index_codec::EncodeEpoch({content.epoch, removed_count})};
 }
 
 }  // namespace kerf

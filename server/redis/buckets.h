@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,7 +24,7 @@ inline constexpr int kMaxBaseBits = 14;
 inline constexpr int kMaxPathBits = 24;
 // A bucket with more entries is split.
 inline constexpr std::size_t kMaxBucketEntries = 64;
-// Of a bucket: its epoch. Shorter than any digest.
+// Of a bucket: its epoch and what has been removed since. Shorter than any digest.
 inline constexpr std::string_view kEpochField = "e";
 
 // A repository as its keys name it: 16 letters that depend on its name and digest algorithm.
@@ -39,6 +40,8 @@ std::string LongestPathKey(std::string_view tag, std::uint32_t base);
 
 // The first `base_bits` bits of the digest.
 std::uint32_t BaseOf(const Digest& digest, int base_bits);
+// The last digest of a base bucket.
+Digest LastOf(const RepositoryId& repository, std::uint32_t base, int base_bits);
 // The `path_bits` bits behind them, as '0' and '1'.
 std::string PathOf(const Digest& digest, int base_bits, int path_bits);
 
@@ -47,6 +50,8 @@ struct BucketContent {
   // As stored; nothing: there is no such bucket.
   std::optional<std::string> epoch_value;
   std::uint64_t epoch = 0;
+  // Entries that have been removed since it was raised.
+  std::uint64_t removed_count = 0;
   // By the digests that were asked for: what is stored, "" for none.
   std::vector<std::string> values;
 };
@@ -63,6 +68,12 @@ struct FieldChange {
 // DataLoss where stored bytes cannot be understood.
 absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
                                       std::uint64_t session_epoch);
+// What the script of a change is to be given for the bucket's epoch: as it was read, and with what
+// `changes` remove counted.
+std::pair<std::string, std::string> EpochChange(const BucketContent& content,
+                                                std::span<const FieldChange> changes);
+// How many of the changes remove an entry.
+std::uint64_t RemovedBy(std::span<const FieldChange> changes);
 // FailedPrecondition if the session lies behind the bucket's epoch.
 absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& repository,
                                                           const BucketContent& content,
@@ -72,5 +83,11 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& re
 absl::StatusOr<std::vector<FieldChange>> PlanBucketForget(const RepositoryId& repository,
                                                           const BucketContent& content,
                                                           std::span<const IndexEntry> entries);
+
+// Which of all entries of a bucket, by digest, go for ForgetOlder of `epoch`; `fields` are their
+// keys, as stored, one for each of content.values.
+absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketContent& content,
+                                                               std::span<const std::string> fields,
+                                                               std::uint64_t epoch);
 
 }  // namespace kerf

@@ -1,21 +1,20 @@
 #include "server/redis/redis_index.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
 #include "server/index/rules.h"
+#include "server/redis/answers.h"
 #include "server/redis/buckets.h"
 #include "server/redis/master_checks.h"
+#include "server/redis/repositories.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 #include "server/redis/task.h"
@@ -28,43 +27,7 @@ namespace {
 constexpr int kMaxConflicts = 100;
 // Base buckets that a call which looks at all of them asks for at a time.
 constexpr std::size_t kWalkWidth = 256;
-constexpr std::string_view kLayoutVersion = "1";
 constexpr std::uint64_t kNoEpoch = std::numeric_limits<std::uint64_t>::max();
-
-absl::Status NotUnderstood(std::string_view what, const absl::StatusOr<RedisReply>& reply) {
-  if (!reply.ok()) return reply.status();
-  if (reply->kind == RedisReply::Kind::kError) {
-    return absl::UnavailableError(ToAbsl(Cat("Redis: ", what, ": ", reply->text)));
-  }
-  return absl::DataLossError(ToAbsl(Cat("Redis: ", what, ": an answer that kerf cannot have got")));
-}
-
-bool IsArrayOf(const absl::StatusOr<RedisReply>& reply, std::size_t size) {
-  return reply.ok() && reply->kind == RedisReply::Kind::kArray && reply->elements.size() == size;
-}
-
-// A repository as this process knows it.
-struct Repository {
-  Repository(RepositoryId repository, int bits)
-      : id(std::move(repository)),
-        tag(RedisTagOf(id)),
-        base_bits(bits),
-        path_bits(std::size_t{1} << bits) {}
-
-  std::uint32_t base_count() const { return std::uint32_t{1} << base_bits; }
-
-  const RepositoryId id;
-  const std::string tag;
-  const int base_bits;
-  // By base bucket: how long the path of the bucket was that was found there last.
-  std::vector<std::atomic<std::uint8_t>> path_bits;
-};
-using RepositoryPtr = std::shared_ptr<Repository>;
-
-// Of a bucket, as the scripts want them.
-std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base, std::string_view path) {
-  return {BucketKey(tag, base, path), LongestPathKey(tag, base)};
-}
 
 // What a call wants of one bucket.
 struct Group {
@@ -81,13 +44,16 @@ struct WalkedBucket {
   std::string path;
   std::string epoch_value;
   std::uint64_t epoch = 0;
+  std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
 };
 
 class Leaf final : public RedisIndex {
  public:
   Leaf(RedisIndexOptions options, std::unique_ptr<RedisClient> client)
-      : options_(std::move(options)), client_(std::move(client)) {}
+      : options_(std::move(options)),
+        repositories_(client.get(), options_.replica_count),
+        client_(std::move(client)) {}
 
   void Close() override { client_->Close(); }
 
@@ -111,6 +77,11 @@ class Leaf final : public RedisIndex {
                       ForgetDone done) override {
     RunForget(repository, entries, std::move(done));
   }
+  void ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                   const std::optional<Digest>& after, std::size_t limit,
+                   ForgetOlderDone done) override {
+    RunForgetOlder(repository, epoch, after, limit, std::move(done));
+  }
   void AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch, std::uint64_t min_before,
                     EpochDone done) override {
     RunAdvance(repository, epoch, min_before, std::move(done));
@@ -129,7 +100,7 @@ class Leaf final : public RedisIndex {
     absl::Status status = ValidateLookup(id, digests, results.size());
     if (!status.ok()) co_return done(status);
     std::fill(results.begin(), results.end(), LookupResult());
-    auto repository = co_await Load(id, /*create=*/false);
+    auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok() || *repository == nullptr) co_return done(repository.status());
     auto groups = co_await Read(**repository, digests);
     if (!groups.ok()) co_return done(groups.status());
@@ -147,9 +118,9 @@ class Leaf final : public RedisIndex {
                      std::span<const IndexEntry> entries, bool replace, Done done) {
     absl::Status status = ValidateCommit(id, entries);
     if (!status.ok() || entries.empty()) co_return done(status);
-    auto repository = co_await Load(id, /*create=*/true);
+    auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return done(repository.status());
-    const Repository& known = **repository;
+    const RedisRepository& known = **repository;
     const Plan plan = [&](const Group& group) {
       return PlanBucketCommit(known.id, group.content, session_epoch, EntriesOf(group, entries),
                               replace);
@@ -161,22 +132,48 @@ class Leaf final : public RedisIndex {
     ForgetResult result;
     absl::Status status = ValidateForget(id, entries);
     if (!status.ok()) co_return done(status);
-    auto repository = co_await Load(id, /*create=*/false);
+    auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr) co_return done(result);
-    Repository& known = **repository;
+    RedisRepository& known = **repository;
     result.epoch = kNoEpoch;
     const Plan plan = [&](const Group& group) {
-      result.epoch = std::min(result.epoch, group.content.epoch);
       return PlanBucketForget(known.id, group.content, EntriesOf(group, entries));
     };
-    status = co_await Change(known, entries, plan, &result.forgotten_count);
+    status = co_await Change(known, entries, plan, &result);
     if (!status.ok()) co_return done(status);
     if (entries.empty()) {
       auto walked = co_await Walk(known, 0, known.base_count());
       if (!walked.ok()) co_return done(walked.status());
       result.epoch = LowestEpoch(*walked, known);
+      for (const WalkedBucket& bucket : *walked) result.removed_count += bucket.removed_count;
     }
+    done(result);
+  }
+
+  Detached RunForgetOlder(RepositoryId id, std::uint64_t epoch, std::optional<Digest> after,
+                          std::size_t limit, ForgetOlderDone done) {
+    ForgetOlderResult result;
+    absl::Status status = ValidateForgetOlder(id, after, limit);
+    if (!status.ok()) co_return done(status);
+    auto repository = co_await repositories_.Load(id, /*create=*/false);
+    if (!repository.ok()) co_return done(repository.status());
+    if (*repository == nullptr) co_return done(result);
+    RedisRepository& known = **repository;
+    result.forgotten.epoch = kNoEpoch;
+    std::uint32_t base = after.has_value() ? BaseOf(*after, known.base_bits) : 0;
+    std::size_t seen_count = 0;
+    // Twice as many each time: so no more than about twice `limit` entries are looked at.
+    std::uint32_t width = 1;
+    while (base < known.base_count() && seen_count < limit) {
+      const std::uint32_t end = std::min(known.base_count(), base + width);
+      auto seen = co_await ForgetOlderIn(known, base, end, after, epoch, result.forgotten);
+      if (!seen.ok()) co_return done(seen.status());
+      seen_count += *seen;
+      base = end;
+      width = std::min<std::uint32_t>(2 * width, kWalkWidth);
+    }
+    if (base < known.base_count()) result.last = LastOf(id, base - 1, known.base_bits);
     done(result);
   }
 
@@ -184,9 +181,9 @@ class Leaf final : public RedisIndex {
                       EpochDone done) {
     absl::Status status = ValidateRepository(id);
     if (!status.ok()) co_return done(status);
-    auto repository = co_await Load(id, /*create=*/true);
+    auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return done(repository.status());
-    Repository& known = **repository;
+    RedisRepository& known = **repository;
     std::uint64_t before = kNoEpoch;
     for (int round = 0; round < kMaxConflicts; ++round) {
       auto walked = co_await Walk(known, 0, known.base_count());
@@ -221,10 +218,10 @@ class Leaf final : public RedisIndex {
     absl::Status status = ValidateScan(id, after);
     if (!status.ok()) co_return done(status);
     std::vector<IndexEntry> page;
-    auto repository = co_await Load(id, /*create=*/false);
+    auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr || limit == 0) co_return done(page);
-    Repository& known = **repository;
+    RedisRepository& known = **repository;
     std::uint32_t base = after.has_value() ? BaseOf(*after, known.base_bits) : 0;
     for (; base < known.base_count() && page.size() < limit; ++base) {
       auto entries = co_await ScanBase(known, base, after);
@@ -240,7 +237,7 @@ class Leaf final : public RedisIndex {
     IndexStats stats;
     absl::Status status = ValidateRepository(id);
     if (!status.ok()) co_return done(status);
-    auto repository = co_await Load(id, /*create=*/false);
+    auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr) co_return done(stats);
     auto walked = co_await Walk(**repository, 0, (*repository)->base_count());
@@ -261,8 +258,8 @@ class Leaf final : public RedisIndex {
   }
 
   // Reads, plans all before anything is written, writes, and does again what others were faster at.
-  Task<absl::Status> Change(Repository& repository, std::span<const IndexEntry> entries,
-                            const Plan& plan, std::uint64_t* removed_count) {
+  Task<absl::Status> Change(RedisRepository& repository, std::span<const IndexEntry> entries,
+                            const Plan& plan, ForgetResult* forgotten) {
     std::vector<Digest> digests;
     digests.reserve(entries.size());
     for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
@@ -281,12 +278,13 @@ class Leaf final : public RedisIndex {
       for (const Group& group : *groups) {
         auto changes = plan(group);
         if (!changes.ok()) co_return changes.status();
-        if (changes->empty()) continue;
-        calls.push_back(CallOf(repository, group, *changes));
+        if (changes->empty()) {
+          Count(group.content, 0, forgotten);
+          continue;
+        }
+        calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
         changed.push_back(&group);
-        removed.push_back(static_cast<std::uint64_t>(
-            std::count_if(changes->begin(), changes->end(),
-                          [](const FieldChange& change) { return change.wanted.empty(); })));
+        removed.push_back(RemovedBy(*changes));
       }
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
                                                 options_.replica_count);
@@ -299,7 +297,7 @@ class Leaf final : public RedisIndex {
           left.insert(left.end(), group.at.begin(), group.at.end());
           continue;
         }
-        if (removed_count != nullptr) *removed_count += removed[index];
+        Count(group.content, removed[index], forgotten);
         if (replies[index]->elements[1].integer > static_cast<std::int64_t>(kMaxBucketEntries)) {
           Split(repository, group);
         }
@@ -309,12 +307,21 @@ class Leaf final : public RedisIndex {
     co_return absl::OkStatus();
   }
 
-  static ScriptCall CallOf(const Repository& repository, const Group& group,
+  // `content` was looked at, and `count` entries of it have been removed.
+  static void Count(const BucketContent& content, std::uint64_t count, ForgetResult* forgotten) {
+    if (forgotten == nullptr) return;
+    forgotten->forgotten_count += count;
+    forgotten->removed_count += content.removed_count + count;
+    forgotten->epoch = std::min(forgotten->epoch, content.epoch);
+  }
+
+  static ScriptCall CallOf(const RedisRepository& repository, std::uint32_t base,
+                           std::string_view path, const BucketContent& content,
                            const std::vector<FieldChange>& changes) {
     ScriptCall call;
-    call.keys = KeysOf(repository.tag, group.base, group.path);
-    const std::string epoch = group.content.epoch_value.value_or("");
-    call.arguments = {epoch, epoch.empty() ? index_codec::EncodeNumber(0) : epoch};
+    call.keys = KeysOf(repository.tag, base, path);
+    const auto [epoch, wanted_epoch] = EpochChange(content, changes);
+    call.arguments = {epoch, wanted_epoch};
     for (const FieldChange& change : changes) {
       call.arguments.insert(call.arguments.end(), {change.field, change.expected, change.wanted});
     }
@@ -322,7 +329,7 @@ class Leaf final : public RedisIndex {
   }
 
   // Nobody waits for it; if it fails, the next commit tries again.
-  void Split(const Repository& repository, const Group& group) {
+  void Split(const RedisRepository& repository, const Group& group) {
     if (group.path.size() >= static_cast<std::size_t>(kMaxPathBits)) return;
     RunSplit({KeysOf(repository.tag, group.base, group.path),
               {Cat(repository.base_bits + static_cast<int>(group.path.size())),
@@ -334,7 +341,7 @@ class Leaf final : public RedisIndex {
     co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls), options_.replica_count);
   }
 
-  Task<absl::StatusOr<std::vector<Group>>> Read(Repository& repository,
+  Task<absl::StatusOr<std::vector<Group>>> Read(RedisRepository& repository,
                                                 std::span<const Digest> digests) {
     std::vector<std::size_t> all(digests.size());
     for (std::size_t index = 0; index < all.size(); ++index) all[index] = index;
@@ -343,7 +350,7 @@ class Leaf final : public RedisIndex {
 
   // The buckets of digests[wanted[i]]. A base bucket that is missing altogether is given as an
   // empty one.
-  Task<absl::StatusOr<std::vector<Group>>> ReadSome(Repository& repository,
+  Task<absl::StatusOr<std::vector<Group>>> ReadSome(RedisRepository& repository,
                                                     std::span<const Digest> digests,
                                                     std::vector<std::size_t> wanted) {
     std::vector<Group> found;
@@ -380,7 +387,8 @@ class Leaf final : public RedisIndex {
     co_return found;
   }
 
-  static std::vector<Group> GroupsOf(const Repository& repository, std::span<const Digest> digests,
+  static std::vector<Group> GroupsOf(const RedisRepository& repository,
+                                     std::span<const Digest> digests,
                                      const std::vector<std::size_t>& wanted) {
     std::map<std::pair<std::uint32_t, std::string>, Group> by_bucket;
     for (const std::size_t index : wanted) {
@@ -398,7 +406,7 @@ class Leaf final : public RedisIndex {
     return groups;
   }
 
-  static RedisCommand ReadOf(const Repository& repository, std::span<const Digest> digests,
+  static RedisCommand ReadOf(const RedisRepository& repository, std::span<const Digest> digests,
                              const Group& group) {
     RedisCommand command;
     command.key = BucketKey(repository.tag, group.base, group.path);
@@ -412,17 +420,24 @@ class Leaf final : public RedisIndex {
   static absl::Status Fill(Group& group, const absl::StatusOr<RedisReply>& reply) {
     if (!IsArrayOf(reply, group.at.size() + 1)) return NotUnderstood("reading entries", reply);
     if (reply->elements[0].kind == RedisReply::Kind::kNil) return absl::OkStatus();
-    group.content.epoch_value = reply->elements[0].text;
-    KERF_ASSIGN_OR_RETURN(group.content.epoch, index_codec::ParseNumber(reply->elements[0].text));
+    KERF_RETURN_IF_ERROR(SetEpoch(group.content, reply->elements[0].text));
     for (std::size_t index = 1; index < reply->elements.size(); ++index) {
       group.content.values.push_back(reply->elements[index].text);
     }
     return absl::OkStatus();
   }
 
+  static absl::Status SetEpoch(BucketContent& content, const std::string& value) {
+    KERF_ASSIGN_OR_RETURN(const index_codec::EpochValue epoch, index_codec::ParseEpoch(value));
+    content.epoch_value = value;
+    content.epoch = epoch.epoch;
+    content.removed_count = epoch.removed_count;
+    return absl::OkStatus();
+  }
+
   // Where the digests' buckets are now. Those of a base bucket that is missing come as its base
   // bucket, empty.
-  Task<absl::StatusOr<std::vector<Group>>> Place(Repository& repository,
+  Task<absl::StatusOr<std::vector<Group>>> Place(RedisRepository& repository,
                                                  std::span<const Digest> digests,
                                                  const std::vector<std::size_t>& lost) {
     std::map<std::uint32_t, std::vector<std::size_t>> by_base;
@@ -461,8 +476,8 @@ class Leaf final : public RedisIndex {
     co_return groups;
   }
 
-  Task<absl::StatusOr<std::vector<WalkedBucket>>> Walk(Repository& repository, std::uint32_t first,
-                                                       std::uint32_t last) {
+  Task<absl::StatusOr<std::vector<WalkedBucket>>> Walk(RedisRepository& repository,
+                                                       std::uint32_t first, std::uint32_t last) {
     std::vector<WalkedBucket> buckets;
     for (std::uint32_t begin = first; begin < last; begin += kWalkWidth) {
       const std::uint32_t end = std::min<std::uint32_t>(last, begin + kWalkWidth);
@@ -479,13 +494,16 @@ class Leaf final : public RedisIndex {
           co_return NotUnderstood("walking the buckets", reply);
         }
         // Missing: nothing says what it knew.
-        if (reply->elements.empty()) buckets.push_back({base, "", "", 0, 0});
+        if (reply->elements.empty()) buckets.push_back({base, "", "", 0, 0, 0});
         for (std::size_t at = 0; at < reply->elements.size(); at += 3) {
-          WalkedBucket bucket{base, reply->elements[at].text, reply->elements[at + 1].text, 0,
-                              static_cast<std::uint64_t>(reply->elements[at + 2].integer)};
-          auto epoch = index_codec::ParseNumber(bucket.epoch_value);
+          auto epoch = index_codec::ParseEpoch(reply->elements[at + 1].text);
           if (!epoch.ok()) co_return epoch.status();
-          bucket.epoch = *epoch;
+          WalkedBucket bucket{base,
+                              reply->elements[at].text,
+                              reply->elements[at + 1].text,
+                              epoch->epoch,
+                              epoch->removed_count,
+                              static_cast<std::uint64_t>(reply->elements[at + 2].integer)};
           buckets.push_back(std::move(bucket));
         }
       }
@@ -493,36 +511,113 @@ class Leaf final : public RedisIndex {
     co_return buckets;
   }
 
-  static std::uint64_t LowestEpoch(const std::vector<WalkedBucket>& buckets, const Repository&) {
+  static std::uint64_t LowestEpoch(const std::vector<WalkedBucket>& buckets,
+                                   const RedisRepository&) {
     std::uint64_t lowest = kNoEpoch;
     for (const WalkedBucket& bucket : buckets) lowest = std::min(lowest, bucket.epoch);
     return lowest;
   }
 
-  Task<absl::StatusOr<std::vector<IndexEntry>>> ScanBase(Repository& repository, std::uint32_t base,
-                                                         const std::optional<Digest>& after) {
-    auto walked = co_await Walk(repository, base, base + 1);
-    if (!walked.ok()) co_return walked.status();
+  // All that the buckets of one base bucket hold, each at one moment; one that has been split since
+  // it was found is empty.
+  Task<RedisReplies> ReadWhole(RedisRepository& repository, std::span<const WalkedBucket> walked) {
     std::vector<RedisCommand> commands;
-    for (const WalkedBucket& bucket : *walked) {
+    for (const WalkedBucket& bucket : walked) {
       RedisCommand command;
-      command.key = BucketKey(repository.tag, base, bucket.path);
+      command.key = BucketKey(repository.tag, bucket.base, bucket.path);
       command.arguments = {"HGETALL", command.key};
       commands.push_back(std::move(command));
     }
     SendAll send(*client_, std::move(commands));
-    RedisReplies replies = co_await send;
+    co_return co_await send;
+  }
+
+  // All of a bucket, but of its entries those behind `after`.
+  struct Whole {
+    BucketContent content;
+    // Of content.values[i].
+    std::vector<std::string> fields;
+  };
+  static absl::StatusOr<Whole> WholeOf(const RedisRepository& repository,
+                                       const absl::StatusOr<RedisReply>& reply,
+                                       const std::optional<Digest>& after) {
+    Whole whole;
+    if (!reply.ok() || reply->kind != RedisReply::Kind::kArray) {
+      return NotUnderstood("reading a bucket", reply);
+    }
+    const std::vector<RedisReply>& elements = reply->elements;
+    for (std::size_t at = 0; at + 1 < elements.size(); at += 2) {
+      if (elements[at].text == kEpochField) {
+        KERF_RETURN_IF_ERROR(SetEpoch(whole.content, elements[at + 1].text));
+        continue;
+      }
+      KERF_ASSIGN_OR_RETURN(const Digest digest,
+                            index_codec::ParseDigestKey(repository.id, elements[at].text));
+      if (after.has_value() && !(*after < digest)) continue;
+      whole.fields.push_back(elements[at].text);
+      whole.content.values.push_back(elements[at + 1].text);
+    }
+    return whole;
+  }
+
+  // In the base buckets from `first` to before `end`. How many entries were looked at.
+  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository, std::uint32_t first,
+                                                  std::uint32_t end,
+                                                  const std::optional<Digest>& after,
+                                                  std::uint64_t epoch, ForgetResult& forgotten) {
+    for (int round = 0; round < kMaxConflicts; ++round) {
+      auto walked = co_await Walk(repository, first, end);
+      if (!walked.ok()) co_return walked.status();
+      RedisReplies replies = co_await ReadWhole(repository, *walked);
+      ForgetResult looked_at{0, kNoEpoch, 0};
+      std::size_t seen_count = 0;
+      bool is_done = true;
+      std::vector<ScriptCall> calls;
+      std::vector<std::uint64_t> removed;
+      for (std::size_t at = 0; at < replies.size(); ++at) {
+        const WalkedBucket& bucket = (*walked)[at];
+        auto whole = WholeOf(repository, replies[at], after);
+        if (!whole.ok()) co_return whole.status();
+        // It has been split, or made, meanwhile.
+        if (whole->content.epoch_value.has_value() == bucket.epoch_value.empty()) is_done = false;
+        seen_count += whole->fields.size();
+        auto changes = PlanBucketForgetOlder(whole->content, whole->fields, epoch);
+        if (!changes.ok()) co_return changes.status();
+        Count(whole->content, RemovedBy(*changes), &looked_at);
+        if (changes->empty()) continue;
+        calls.push_back(CallOf(repository, bucket.base, bucket.path, whole->content, *changes));
+        removed.push_back(RemovedBy(*changes));
+      }
+      RedisReplies written = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
+                                                options_.replica_count);
+      for (std::size_t at = 0; at < written.size(); ++at) {
+        if (!IsArrayOf(written[at], 2)) co_return NotUnderstood("removing entries", written[at]);
+        const bool is_written = written[at]->elements[0].integer != 0;
+        if (is_written) forgotten.forgotten_count += removed[at];
+        is_done &= is_written;
+      }
+      if (!is_done) continue;
+      forgotten.removed_count += looked_at.removed_count;
+      forgotten.epoch = std::min(forgotten.epoch, looked_at.epoch);
+      co_return seen_count;
+    }
+    co_return absl::UnavailableError("too many write to the same entries in Redis at once");
+  }
+
+  Task<absl::StatusOr<std::vector<IndexEntry>>> ScanBase(RedisRepository& repository,
+                                                         std::uint32_t base,
+                                                         const std::optional<Digest>& after) {
+    auto walked = co_await Walk(repository, base, base + 1);
+    if (!walked.ok()) co_return walked.status();
+    RedisReplies replies = co_await ReadWhole(repository, *walked);
     std::vector<IndexEntry> entries;
     for (const auto& reply : replies) {
-      if (!reply.ok() || reply->kind != RedisReply::Kind::kArray) {
-        co_return NotUnderstood("scanning a bucket", reply);
-      }
-      for (std::size_t at = 0; at + 1 < reply->elements.size(); at += 2) {
-        if (reply->elements[at].text == kEpochField) continue;
-        auto digest = index_codec::ParseDigestKey(repository.id, reply->elements[at].text);
+      auto whole = WholeOf(repository, reply, after);
+      if (!whole.ok()) co_return whole.status();
+      for (std::size_t at = 0; at < whole->fields.size(); ++at) {
+        auto digest = index_codec::ParseDigestKey(repository.id, whole->fields[at]);
+        auto value = index_codec::ParseEntry(whole->content.values[at]);
         if (!digest.ok()) co_return digest.status();
-        if (after.has_value() && !(*after < *digest)) continue;
-        auto value = index_codec::ParseEntry(reply->elements[at + 1].text);
         if (!value.ok()) co_return value.status();
         entries.push_back({*digest, value->length_bytes, std::string(value->locator)});
       }
@@ -532,82 +627,8 @@ class Leaf final : public RedisIndex {
     co_return entries;
   }
 
-  // Null if there is none and it is not to be made.
-  Task<absl::StatusOr<RepositoryPtr>> Load(const RepositoryId& id, bool create) {
-    const std::string tag = RedisTagOf(id);
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = repositories_.find(tag);
-      if (found != repositories_.end()) co_return found->second;
-    }
-    RedisCommand read;
-    read.key = MetaKey(tag);
-    read.arguments = {"HMGET", read.key, "version", "name", "digest", "base_bits"};
-    std::vector<RedisCommand> commands;
-    commands.push_back(std::move(read));
-    SendAll send(*client_, std::move(commands));
-    RedisReplies replies = co_await send;
-    if (!IsArrayOf(replies[0], 4)) co_return NotUnderstood("reading a repository", replies[0]);
-    const std::vector<RedisReply>& fields = replies[0]->elements;
-    int base_bits = kDefaultBaseBits;
-    if (fields[0].kind == RedisReply::Kind::kNil) {
-      if (!create) co_return RepositoryPtr();
-      const absl::Status made = co_await Make(id, tag, base_bits);
-      if (!made.ok()) co_return made;
-    } else {
-      if (fields[0].text != kLayoutVersion) {
-        co_return absl::FailedPreconditionError(
-            ToAbsl(Cat("the layout of repository '", id.name, "' in Redis is of version ",
-                       fields[0].text, "; this kerfd knows version ", kLayoutVersion)));
-      }
-      if (fields[1].text != id.name) {
-        co_return absl::FailedPreconditionError(ToAbsl(
-            Cat("the place of repository '", id.name, "' in Redis is taken by another one")));
-      }
-      const bool is_number = absl::SimpleAtoi(fields[3].text, &base_bits);
-      if (!is_number || base_bits < 1 || base_bits > kMaxBaseBits) {
-        co_return NotUnderstood("reading a repository", replies[0]);
-      }
-    }
-    auto repository = std::make_shared<Repository>(id, base_bits);
-    const std::lock_guard lock(mutex_);
-    co_return repositories_.try_emplace(tag, std::move(repository)).first->second;
-  }
-
-  // The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.
-  Task<absl::Status> Make(const RepositoryId& id, const std::string& tag, int base_bits) {
-    const std::string zero = index_codec::EncodeNumber(0);
-    std::vector<ScriptCall> calls;
-    calls.reserve(std::size_t{1} << base_bits);
-    for (std::uint32_t base = 0; base < std::uint32_t{1} << base_bits; ++base) {
-      calls.push_back({KeysOf(tag, base, ""), {"", zero}});
-    }
-    RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
-                                              options_.replica_count);
-    for (const auto& reply : replies) {
-      if (!IsArrayOf(reply, 2)) co_return NotUnderstood("making a repository", reply);
-    }
-    RedisCommand write;
-    write.key = MetaKey(tag);
-    write.arguments = {"HSET",      write.key,
-                       "version",   std::string(kLayoutVersion),
-                       "name",      id.name,
-                       "digest",    std::string(DigestAlgorithmName(id.digest_algorithm)),
-                       "base_bits", Cat(base_bits)};
-    write.replica_count = options_.replica_count;
-    std::vector<RedisCommand> commands;
-    commands.push_back(std::move(write));
-    SendAll send(*client_, std::move(commands));
-    RedisReplies written = co_await send;
-    if (!written[0].ok() || written[0]->kind != RedisReply::Kind::kInteger) {
-      co_return NotUnderstood("making a repository", written[0]);
-    }
-    co_return absl::OkStatus();
-  }
-
   const RedisIndexOptions options_;
-  std::mutex mutex_;
-  std::map<std::string, RepositoryPtr> repositories_;
+  RedisRepositories repositories_;
   // Goes first: its thread runs the calls.
   std::unique_ptr<RedisClient> client_;
 };

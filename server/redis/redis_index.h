@@ -28,6 +28,7 @@ struct RedisIndexOptions {
 class RedisIndex : public AsyncIndex {
  public:
   using ForgetDone = std::function<void(const absl::StatusOr<ForgetResult>&)>;
+  using ForgetOlderDone = std::function<void(const absl::StatusOr<ForgetOlderResult>&)>;
   using EpochDone = std::function<void(const absl::StatusOr<std::uint64_t>&)>;
   using ScanDone = std::function<void(const absl::StatusOr<std::vector<IndexEntry>>&)>;
   using StatsDone = std::function<void(const absl::StatusOr<IndexStats>&)>;
@@ -43,6 +44,10 @@ class RedisIndex : public AsyncIndex {
   // As of Index.
   virtual void ForgetAndCount(const RepositoryId& repository, std::span<const IndexEntry> entries,
                               ForgetDone done) = 0;
+  // Looks at whole base buckets.
+  virtual void ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                           const std::optional<Digest>& after, std::size_t limit,
+                           ForgetOlderDone done) = 0;
   virtual void AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                             std::uint64_t min_before, EpochDone done) = 0;
   virtual void Scan(const RepositoryId& repository, const std::optional<Digest>& after,

@@ -7,12 +7,12 @@
 #include <future>
 #include <utility>
 
-#include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
+#include "server/redis/testing/owning_index.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf {
@@ -20,49 +20,6 @@ namespace {
 
 // A connection may end while something is written to it.
 const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
-
-class OwningIndex final : public Index {
- public:
-  explicit OwningIndex(std::unique_ptr<RedisIndex> leaf)
-      : leaf_(std::move(leaf)), index_(MakeBlockingIndex(leaf_.get())) {}
-
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
-    return index_->Lookup(repository, session_epoch, digests, results);
-  }
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override {
-    return index_->Commit(repository, session_epoch, entries, replace);
-  }
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override {
-    return index_->Forget(repository, entries);
-  }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
-    return index_->AdvanceEpoch(repository, epoch, min_before);
-  }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
-    return index_->Scan(repository, after, limit);
-  }
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
-    return index_->Stats(repository);
-  }
-  std::string_view backend_name() const override { return index_->backend_name(); }
-
- private:
-  std::unique_ptr<RedisIndex> leaf_;
-  std::unique_ptr<Index> index_;
-};
-
-std::unique_ptr<Index> OpenOn(const TestRedis& redis, int replica_count) {
-  std::vector<std::string> warnings;
-  auto leaf = RedisIndex::Open({redis.options(), replica_count}, &warnings);
-  KERF_CHECK(leaf.ok());
-  return std::make_unique<OwningIndex>(*std::move(leaf));
-}
 
 // One server for all tests; each begins with nothing in it.
 template <TestRedis::Kind kKind>
@@ -75,11 +32,11 @@ IndexBackend BackendOn() {
   static constexpr int kReplicaCount = kKind == TestRedis::Kind::kCluster ? 1 : 0;
   return {[get] {
             get()->Flush();
-            return OpenOn(*get(), kReplicaCount);
+            return OpenRedisOn(*get(), kReplicaCount);
           },
           [get](std::unique_ptr<Index> index) {
             index.reset();
-            return OpenOn(*get(), kReplicaCount);
+            return OpenRedisOn(*get(), kReplicaCount);
           }};
 }
 
@@ -120,9 +77,9 @@ TEST(RedisIndexTest, ABucketThatGrowsIsSplitAndStaysWhole) {
   const TestRedis redis(TestRedis::Kind::kSingle);
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 3'000);
-  const auto index = OpenOn(redis, 0);
+  const auto index = OpenRedisOn(redis, 0);
   // Another process, which remembers where the buckets were before they were split.
-  const auto other = OpenOn(redis, 0);
+  const auto other = OpenRedisOn(redis, 0);
   for (std::size_t begin = 0; begin < entries.size(); begin += 100) {
     const auto part = std::span(entries).subspan(begin, 100);
     ASSERT_TRUE(index->Commit(kRepository, 1, part, false).ok());
@@ -142,7 +99,7 @@ TEST(RedisIndexTest, ABucketThatGrowsIsSplitAndStaysWhole) {
 // Part of Redis is set back to a time before the last epoch: the whole index is behind.
 TEST(RedisIndexTest, ABucketThatIsLostHoldsTheEpochBack) {
   const TestRedis redis(TestRedis::Kind::kSingle);
-  const auto index = OpenOn(redis, 0);
+  const auto index = OpenRedisOn(redis, 0);
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 10);
   ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());

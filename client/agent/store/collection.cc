@@ -85,15 +85,20 @@ class Collection {
   absl::Status Lock();
   absl::Status ReadEpochs();
   absl::Status FollowIndex();
+  std::uint64_t fence_epoch() const { return first_epoch_ + 1; }
+  absl::Status RaiseStoreToFence();
   absl::Status Fence();
   absl::Status CommitAll();
   absl::Status MarkRoots();
   absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
   void ChooseTargets();
+  void Condemn();
   absl::Status PublishPlan();
+  absl::Status RaiseStoreEpoch();
   absl::Status Forget();
-  absl::Status DistrustIndex();
   absl::Status AdvanceIndex();
+  absl::Status DistrustIndex();
+  absl::Status MakeIndexWhole();
   absl::Status Move();
   bool OtherCopyIsSound(const PackChunk& chunk);
   bool IsTarget(const KnownPack& pack) const;
@@ -111,7 +116,9 @@ class Collection {
   UniqueFd lock_;
   std::uint64_t first_epoch_ = 0;
   std::uint64_t index_epoch_ = 0;
-  // By the last Forget: entries that the index still had, and the lowest epoch at which it looked.
+  // An index of that epoch, or a later one, names no chunk that is gone.
+  std::uint64_t min_index_epoch_ = 0;
+  // By the last Forget.
   ForgottenChunks forgotten_;
   // It has gone back in time, or the store has: entries of it may name chunks that are gone.
   bool index_is_behind_ = false;
@@ -122,6 +129,8 @@ class Collection {
   absl::flat_hash_set<std::string> marked_;
   std::vector<Target> targets_;
   absl::flat_hash_set<const KnownPack*> target_packs_;
+  // What was condemned when it was published first, also if it is published again.
+  std::vector<PlannedPack> planned_;
   // Packs that hold what was moved.
   std::vector<SealedPack> moved_;
   CollectionReport report_;
@@ -146,15 +155,16 @@ absl::Status Collection::ReadEpochs() {
   }
   first_epoch_ = store_epoch;
   // An index that has lost nothing knows this epoch: the collection that raised it has told it.
-  std::uint64_t min_index_epoch = store_epoch;
+  min_index_epoch_ = store_epoch;
   const absl::StatusOr<std::optional<CollectionPlan>> plan = ReadCollectionPlan(store_.plan_path());
   if (plan.ok() && plan->has_value()) {
     first_epoch_ = std::max(first_epoch_, (*plan)->target_epoch);
     index_is_behind_ = (*plan)->index_is_behind;
-    // That collection has deleted nothing if it died before it raised the epoch for the second
-    // time.
-    if (store_epoch < (*plan)->target_epoch) {
-      min_index_epoch = (*plan)->target_epoch - kEpochsPerCollection;
+    if ((*plan)->min_index_epoch.has_value()) {
+      min_index_epoch_ = *(*plan)->min_index_epoch;
+    } else if (store_epoch < (*plan)->target_epoch) {
+      // It has deleted nothing: it died before it raised the epoch for the second time.
+      min_index_epoch_ = (*plan)->target_epoch - kEpochsPerCollection;
     }
   } else if (absl::IsDataLoss(plan.status())) {
     // Whatever it was, its last epoch is no further away than this.
@@ -165,7 +175,7 @@ absl::Status Collection::ReadEpochs() {
     return plan.status();
   }
   // Nobody has told it of the first epoch, and nothing had been deleted then.
-  if (min_index_epoch > 1 && index_epoch_ < min_index_epoch) index_is_behind_ = true;
+  if (min_index_epoch_ > 1 && index_epoch_ < min_index_epoch_) index_is_behind_ = true;
   KERF_RETURN_IF_ERROR(FollowIndex());
   report_.epoch = first_epoch_ + kEpochsPerCollection;
   return absl::OkStatus();
@@ -195,14 +205,19 @@ absl::Status Collection::FollowIndex() {
   return absl::OkStatus();
 }
 
+// The store's epoch for the time of the fence: sessions of today do not believe an index that has
+// gone back in time, though it is told the fence.
+absl::Status Collection::RaiseStoreToFence() {
+  return store_.WriteEpoch(index_is_behind_ ? fence_epoch() + 1 : fence_epoch());
+}
+
 // Once the index is at the fence it looks like one that has lost nothing: that it has gone back is
 // written down before it is raised.
 absl::Status Collection::Fence() {
-  const std::uint64_t fence_epoch = report_.epoch - 1;
   std::uint64_t reached = index_epoch_;
   int setback_count = 0;
-  while (reached < fence_epoch) {
-    const std::uint64_t next = reached + std::min(fence_epoch - reached, kMaxIndexEpochStep);
+  while (reached < fence_epoch()) {
+    const std::uint64_t next = reached + std::min(fence_epoch() - reached, kMaxIndexEpochStep);
     KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(next, reached));
     if (before >= reached) {
       reached = next;
@@ -215,6 +230,7 @@ absl::Status Collection::Fence() {
     if (index_is_behind_) continue;
     index_is_behind_ = true;
     KERF_RETURN_IF_ERROR(PublishPlan());
+    KERF_RETURN_IF_ERROR(RaiseStoreToFence());
   }
   return absl::OkStatus();
 }
@@ -296,30 +312,40 @@ void Collection::ChooseTargets() {
   });
 }
 
+// What the next collection is to know of this one if it dies, too.
 absl::Status Collection::PublishPlan() {
   CollectionPlan plan;
   plan.target_epoch = report_.epoch;
   plan.index_is_behind = index_is_behind_;
+  plan.min_index_epoch = min_index_epoch_;
+  plan.packs = planned_;
+  return WriteCollectionPlan(store_.plan_path(), store_.temporary_directory(), plan);
+}
+
+void Collection::Condemn() {
   for (const Target& target : targets_) {
     const KnownPack& pack = marks_->pack(target.pack_index);
-    PlannedPack& planned = plan.packs.emplace_back();
+    PlannedPack& planned = planned_.emplace_back();
     planned.id = pack.id;
     planned.condemned.resize(pack.footer.chunks.size());
     for (std::size_t index = 0; index < planned.condemned.size(); ++index) {
       planned.condemned[index] = !marks_->live(target.pack_index, index);
     }
   }
-  return WriteCollectionPlan(store_.plan_path(), store_.temporary_directory(), plan);
+}
+
+absl::Status Collection::RaiseStoreEpoch() {
+  ++report_.epoch;
+  return store_.WriteEpoch(report_.epoch);
 }
 
 absl::Status Collection::Forget() {
   IndexBatch batch([this](std::span<const StoredChunk> chunks) -> absl::Status {
     KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, server_.Forget(chunks));
-    forgotten_.count += forgotten.count;
-    forgotten_.epoch = std::min(forgotten_.epoch, forgotten.epoch);
+    forgotten_.Add(forgotten);
     return absl::OkStatus();
   });
-  forgotten_ = {0, std::numeric_limits<std::uint64_t>::max()};
+  forgotten_ = {0, std::numeric_limits<std::uint64_t>::max(), 0};
   report_.condemned_chunk_count = 0;
   for (Target& target : targets_) {
     target.has_live = marks_->live_count(target.pack_index) > 0;
@@ -426,8 +452,9 @@ absl::Status Collection::Move() {
 
 // The last epoch makes every entry that the index holds trusted again, so it must have forgotten
 // the condemned ones by then. An index that loses its last writes (a failover) may have lost just
-// that: it is asked once more behind the epoch, and must have that epoch when it answers. What it
-// loses later it loses together with the epoch.
+// that: it is asked once more behind the epoch, must have that epoch when it answers, and nobody
+// may have removed one of them since it was told the epoch. So none was there then, and what the
+// index loses later it loses together with the epoch, or has nothing of it.
 absl::Status Collection::AdvanceIndex() {
   for (int round = 0; !index_is_behind_ && round < kMaxForgetRounds; ++round) {
     const std::uint64_t min_before = report_.epoch - 1;
@@ -436,20 +463,50 @@ absl::Status Collection::AdvanceIndex() {
     // It was not told: what it has is UNVERIFIED.
     if (before < min_before) break;
     KERF_RETURN_IF_ERROR(Forget());
-    if (forgotten_.count == 0 && forgotten_.epoch >= report_.epoch) return absl::OkStatus();
+    if (forgotten_.NothingWasThere(report_.epoch)) return absl::OkStatus();
     // The epoch that the index was just told is void for sessions of a later one.
-    ++report_.epoch;
-    KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
+    KERF_RETURN_IF_ERROR(RaiseStoreEpoch());
   }
   return DistrustIndex();
 }
 
-// The index is not told the last epoch; the chunks that the store keeps are committed anew with it
-// instead. All other entries stay UNVERIFIED.
+// The chunks that the store keeps are committed anew, in an epoch that the index has not been told.
+// Until it is, all other entries are UNVERIFIED.
 absl::Status Collection::DistrustIndex() {
   report_.findings.push_back(
       "the index and the store were not of the same time; the index was told of all chunks of the "
       "store again");
+  if (!index_is_behind_) {
+    // Written down before it is told an epoch at which it may still name what is gone.
+    index_is_behind_ = true;
+    KERF_RETURN_IF_ERROR(PublishPlan());
+    KERF_RETURN_IF_ERROR(RaiseStoreEpoch());
+  }
+  KERF_RETURN_IF_ERROR(CommitAll());
+  return MakeIndexWhole();
+}
+
+// What sessions have committed since the fence is there: they had read the plan. All that is older
+// and that CommitAll has not found goes. That it has gone is seen at an epoch that no session of
+// today believes, and only an index that has that epoch is told today's.
+absl::Status Collection::MakeIndexWhole() {
+  for (int round = 0; round < kMaxForgetRounds; ++round) {
+    KERF_RETURN_IF_ERROR(server_.ForgetOlder(fence_epoch()).status());
+    const std::uint64_t void_epoch = report_.epoch - 1;
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t before,
+                          server_.AdvanceEpoch(void_epoch, fence_epoch()));
+    if (before < fence_epoch()) break;
+    KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, server_.ForgetOlder(fence_epoch()));
+    if (forgotten.NothingWasThere(void_epoch)) {
+      KERF_ASSIGN_OR_RETURN(const std::uint64_t seen_at,
+                            server_.AdvanceEpoch(report_.epoch, void_epoch));
+      if (seen_at < void_epoch) break;
+      index_is_behind_ = false;
+      return absl::OkStatus();
+    }
+    KERF_RETURN_IF_ERROR(RaiseStoreEpoch());
+  }
+  // The next collection tries again. What it has lost meanwhile may be what it was told before.
   return CommitAll();
 }
 
@@ -511,10 +568,10 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarked));
 
   if (!options_.dry_run) {
-    const std::uint64_t fence_epoch = report_.epoch - 1;
+    Condemn();
     KERF_RETURN_IF_ERROR(PublishPlan());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
-    KERF_RETURN_IF_ERROR(store_.WriteEpoch(fence_epoch));
+    KERF_RETURN_IF_ERROR(RaiseStoreToFence());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
     KERF_RETURN_IF_ERROR(Fence());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
@@ -525,10 +582,13 @@ absl::StatusOr<CollectionReport> Collection::Run() {
     KERF_RETURN_IF_ERROR(Move());
     KERF_RETURN_IF_ERROR(CommitMoves());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kMovesCommitted));
-    KERF_RETURN_IF_ERROR(store_.WriteEpoch(report_.epoch));
+    KERF_RETURN_IF_ERROR(index_is_behind_ ? RaiseStoreEpoch() : store_.WriteEpoch(report_.epoch));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
     KERF_RETURN_IF_ERROR(AdvanceIndex());
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
+    // From here on chunks go: an index that does not know this epoch may name them.
+    min_index_epoch_ = report_.epoch;
+    KERF_RETURN_IF_ERROR(PublishPlan());
     KERF_RETURN_IF_ERROR(Delete(false));
     KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeadDeleted));
     KERF_RETURN_IF_ERROR(Delete(true));

@@ -2,6 +2,7 @@
 // it is safe: docs/adr/0005-publish-then-check.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -15,11 +16,26 @@
 
 namespace kerf::agent {
 
+// Index::ForgetResult.
 struct ForgottenChunks {
   // Entries that were there.
   std::uint64_t count = 0;
   // The index's while they went.
   std::uint64_t epoch = 0;
+  // What anybody has removed since that epoch was told; 0: none of these chunks.
+  std::uint64_t removed_count = 0;
+
+  // What a call says that is one of several.
+  void Add(const ForgottenChunks& more) {
+    count += more.count;
+    epoch = std::min(epoch, more.epoch);
+    removed_count += more.removed_count;
+  }
+  // Nothing was there when the index was told its epoch, or it would have been seen now: so nothing
+  // of it comes back as long as the index keeps `min_epoch`.
+  bool NothingWasThere(std::uint64_t min_epoch) const {
+    return count == 0 && removed_count == 0 && epoch >= min_epoch;
+  }
 };
 
 // The server's index as a collection needs it. The calls come from one thread, with at most
@@ -35,6 +51,9 @@ class CollectionIndex {
                                                      std::uint64_t min_before) = 0;
   // Index::Forget; the locators are empty: whatever place the index names.
   virtual absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) = 0;
+  // Index::ForgetOlder over all of the repository: removes what sessions of an earlier epoch have
+  // committed.
+  virtual absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) = 0;
   // Index::Commit with `replace`.
   virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
 };

@@ -13,9 +13,11 @@
 namespace kerf::agent {
 namespace {
 
-// Target epoch, flags, count of packs.
+// Target epoch, flags, count of packs; min_index_epoch, if the flags say so, comes before the
+// count.
 constexpr std::size_t kHeadBytes = 8 + 4 + 4;
 constexpr std::uint32_t kFlagIndexIsBehind = 1;
+constexpr std::uint32_t kFlagHasMinIndexEpoch = 2;
 constexpr std::size_t kPackHeadBytes = 16 + 4;
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{1} << 32;
 
@@ -64,7 +66,9 @@ bool CollectionPlan::Condemns(const PackId& pack, std::uint32_t chunk_index) con
 std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan) {
   std::vector<std::uint8_t> bytes;
   AppendLittleEndian(bytes, plan.target_epoch);
-  AppendLittleEndian(bytes, plan.index_is_behind ? kFlagIndexIsBehind : std::uint32_t{0});
+  AppendLittleEndian(bytes, (plan.index_is_behind ? kFlagIndexIsBehind : 0u) |
+                                (plan.min_index_epoch.has_value() ? kFlagHasMinIndexEpoch : 0u));
+  if (plan.min_index_epoch.has_value()) AppendLittleEndian(bytes, *plan.min_index_epoch);
   AppendLittleEndian(bytes, static_cast<std::uint32_t>(plan.packs.size()));
   for (const PlannedPack& pack : plan.packs) {
     bytes.insert(bytes.end(), pack.id.bytes.begin(), pack.id.bytes.end());
@@ -89,8 +93,16 @@ absl::StatusOr<CollectionPlan> DecodeCollectionPlan(std::span<const std::uint8_t
   CollectionPlan plan;
   plan.target_epoch = Take<std::uint64_t>(rest);
   const auto flags = Take<std::uint32_t>(rest);
-  if (flags > kFlagIndexIsBehind) return absl::DataLossError("its flags are unknown");
-  plan.index_is_behind = flags == kFlagIndexIsBehind;
+  if (flags > (kFlagIndexIsBehind | kFlagHasMinIndexEpoch)) {
+    return absl::DataLossError("its flags are unknown");
+  }
+  plan.index_is_behind = (flags & kFlagIndexIsBehind) != 0;
+  if ((flags & kFlagHasMinIndexEpoch) != 0) {
+    if (rest.size() < sizeof(std::uint64_t) + sizeof(std::uint32_t)) {
+      return absl::DataLossError("it is cut short");
+    }
+    plan.min_index_epoch = Take<std::uint64_t>(rest);
+  }
   const auto pack_count = Take<std::uint32_t>(rest);
   for (std::uint32_t index = 0; index < pack_count; ++index) {
     KERF_ASSIGN_OR_RETURN(PlannedPack pack, TakePack(rest));

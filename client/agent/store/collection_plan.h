@@ -26,8 +26,12 @@ struct PlannedPack {
 struct CollectionPlan {
   // The epoch that the store has once the collection is done.
   std::uint64_t target_epoch = 0;
-  // The index had gone back in time, or the store had, so it must not be told target_epoch.
+  // The index had gone back in time, or the store had: it may name chunks that are gone, whatever
+  // epoch it has.
   bool index_is_behind = false;
+  // Else an index that has this epoch names no chunk that is gone. Nothing: an earlier kerf has
+  // written the plan.
+  std::optional<std::uint64_t> min_index_epoch;
   // In ascending order of their ids.
   std::vector<PlannedPack> packs;
 

@@ -10,7 +10,7 @@ namespace kerf::agent {
 namespace {
 
 constexpr int kWorldCount = 8;
-constexpr int kStepsPerWorld = 100;
+constexpr int kStepsPerWorld = 60;
 
 TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   Random seeds(TestSeed());

@@ -19,6 +19,7 @@
 #include "client/agent/store/collection_plan.h"
 #include "client/agent/store/pending.h"
 #include "client/agent/store/testing/disk_hook.h"
+#include "client/agent/store/testing/plain_index.h"
 #include "client/agent/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -27,43 +28,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// Remembers what it was told.
-class PlainIndex final : public CollectionIndex {
- public:
-  absl::StatusOr<std::uint64_t> ReadEpoch() override { return epoch; }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to, std::uint64_t min_before) override {
-    if (epoch < min_before) return epoch;
-    if (to < epoch) return absl::FailedPreconditionError("the epoch lies behind");
-    if (to - epoch > kMaxIndexEpochStep) return absl::InvalidArgumentError("too far ahead");
-    return std::exchange(epoch, to);
-  }
-  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override {
-    if (before_forget) before_forget();
-    ForgottenChunks forgotten{0, epoch};
-    for (const StoredChunk& chunk : chunks) forgotten.count += locators.erase(chunk.digest);
-    return forgotten;
-  }
-  absl::Status Commit(std::uint64_t /*epoch*/, std::span<const StoredChunk> chunks) override {
-    for (const StoredChunk& chunk : chunks) locators[chunk.digest] = chunk.locator;
-    return absl::OkStatus();
-  }
-
-  // As an agent would have committed all that the store holds.
-  void CommitAll(const Store& store) {
-    ChunkIndex packs(store.packs_directory());
-    ASSERT_TRUE(packs.Refresh().ok());
-    for (const auto& pack : packs.packs()) {
-      for (std::uint32_t chunk = 0; chunk < pack->footer.chunks.size(); ++chunk) {
-        locators[pack->footer.chunks[chunk].digest] = EncodeLocator(pack->id, chunk);
-      }
-    }
-  }
-
-  std::uint64_t epoch = 1;
-  std::map<Digest, std::string> locators;
-  std::function<void()> before_forget;
-};
 
 constexpr char kLetters[] = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
 
@@ -282,43 +246,6 @@ TEST_F(CollectionTest, ADryRunDoesNothing) {
   EXPECT_EQ(test_.PackFiles().size(), 1u);
   EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
   EXPECT_EQ(index_.epoch, 1u);
-}
-
-TEST_F(CollectionTest, AStoreThatWasSetBackGoesOnFromItsIndex) {
-  test_.WriteSnapshot({{"a", {Big('a')}}});
-  index_.CommitAll(test_.store());
-  index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
-  index_.epoch = 5;
-  auto report = Collect();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->epoch, 7u);
-  EXPECT_EQ(*test_.store().ReadEpoch(), 7u);
-  // It was not told the last one: what it has of the lost time stays UNVERIFIED.
-  EXPECT_EQ(index_.epoch, 6u);
-  EXPECT_EQ(report->findings.size(), 2u);
-  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
-  EXPECT_TRUE(test_.RestoreAll().ok());
-  report = Collect();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->epoch, 9u);
-}
-
-TEST_F(CollectionTest, AStoreThatWasSetBackGoesOnAfterACrashToo) {
-  test_.WriteSnapshot({{"a", {Big('a')}}});
-  index_.epoch = 5;
-  for (const CollectionStep last : {CollectionStep::kPlanned, CollectionStep::kEpochRaised,
-                                    CollectionStep::kFenced, CollectionStep::kEpochRaisedAgain}) {
-    options_.on_step = [last](CollectionStep step) {
-      return step == last ? absl::CancelledError("crash") : absl::OkStatus();
-    };
-    EXPECT_TRUE(absl::IsCancelled(Collect().status()));
-  }
-  options_.on_step = nullptr;
-  const auto report = Collect();
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
-  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
-  EXPECT_TRUE(test_.RestoreAll().ok());
 }
 
 TEST_F(CollectionTest, AnIndexThatNoStoreCanHaveToldIsNotFollowed) {
@@ -558,90 +485,6 @@ TEST_F(CollectionTest, ASnapshotThatIsGoneDoesNotComeBackWithoutItsChunks) {
   const TemporaryFolder after;
   hook_.CutPower(after.path());
   EXPECT_TRUE(TestStore(after.path()).store().ListSnapshots()->snapshots.empty());
-}
-
-// A failover to a copy that misses the last writes, but not the fence before them.
-TEST_F(CollectionTest, AnIndexThatLosesWhatItWasToldToForgetIsToldAgain) {
-  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
-  index_.CommitAll(test_.store());
-  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
-  for (const CollectionStep failover : {CollectionStep::kForgotten, CollectionStep::kMovesCommitted,
-                                        CollectionStep::kEpochRaisedAgain}) {
-    const PlainIndex before = index_;
-    options_.on_step = [&](CollectionStep step) {
-      if (step == failover) index_.locators = before.locators;
-      return absl::OkStatus();
-    };
-    ASSERT_TRUE(Collect().ok());
-    EXPECT_TRUE(index_.locators.empty());
-    test_.WritePack({Big('a')});
-    index_.CommitAll(test_.store());
-  }
-}
-
-// It names a chunk that an earlier collection has deleted. Raised to the fence it would look like
-// one that has lost nothing, so a collection that dies there must have written down that it is not.
-TEST_F(CollectionTest, AnIndexThatWentBackBeforeTheFenceIsNotTrustedAfterACrash) {
-  test_.WriteSnapshot({{"a", {Big('a')}}});
-  ASSERT_TRUE(Collect().ok());
-  options_.on_step = [this](CollectionStep step) {
-    if (step != CollectionStep::kEpochRaised) return absl::OkStatus();
-    index_.epoch = 1;
-    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
-    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
-    return absl::OkStatus();
-  };
-  EXPECT_TRUE(absl::IsUnavailable(Collect().status()));
-  options_.on_step = nullptr;
-  hook_.RefuseWith(nullptr);
-  ASSERT_TRUE(Collect().ok());
-  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
-  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
-}
-
-TEST_F(CollectionTest, AnIndexThatWentBackBehindTheFenceIsNotToldTheLastEpoch) {
-  test_.WriteSnapshot({{"a", {Big('a')}}});
-  ASSERT_TRUE(Collect().ok());
-  options_.on_step = [this](CollectionStep step) {
-    if (step != CollectionStep::kEpochRaisedAgain) return absl::OkStatus();
-    index_.epoch = 1;
-    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
-    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
-    return absl::OkStatus();
-  };
-  // Whether it comes to its end does not matter.
-  Collect().IgnoreError();
-  options_.on_step = nullptr;
-  hook_.RefuseWith(nullptr);
-  ASSERT_TRUE(Collect().ok());
-  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
-  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
-}
-
-// Two failovers: a copy that has forgotten the chunk but does not know the last epoch answers, and
-// one that knows the epoch and the chunk comes back.
-TEST_F(CollectionTest, OnlyAnIndexThatKnowsTheLastEpochIsBelievedToHaveForgotten) {
-  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
-  index_.CommitAll(test_.store());
-  const std::map<Digest, std::string> all = index_.locators;
-  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
-  options_.on_step = [&](CollectionStep step) {
-    if (step == CollectionStep::kEpochRaisedAgain) {
-      index_.locators = all;
-      index_.before_forget = [this] {
-        index_.epoch = 2;
-        index_.locators.clear();
-      };
-    }
-    if (step == CollectionStep::kDeleted) {
-      index_.epoch = 3;
-      index_.locators = all;
-    }
-    return absl::OkStatus();
-  };
-  ASSERT_TRUE(Collect().ok());
-  EXPECT_TRUE(test_.PackFiles().empty());
-  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
 }
 
 }  // namespace

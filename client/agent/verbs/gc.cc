@@ -1,4 +1,5 @@
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -62,7 +63,24 @@ class ServerIndex final : public CollectionIndex {
     AddEntries(chunks, request);
     v1::ForgetChunksResponse response;
     KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
-    return ForgottenChunks{response.forgotten_count(), response.epoch()};
+    return ForgottenChunks{response.forgotten_count(), response.epoch(), response.removed_count()};
+  }
+
+  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override {
+    ForgottenChunks all{0, std::numeric_limits<std::uint64_t>::max(), 0};
+    v1::ForgetOlderChunksRequest request;
+    request.set_before_epoch(epoch);
+    request.set_limit(kMaxIndexBatch);
+    while (true) {
+      v1::ForgetOlderChunksResponse response;
+      KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetOlderChunks, request, response));
+      all.Add({response.forgotten_count(), response.epoch(), response.removed_count()});
+      if (response.last().empty()) return all;
+      if (response.last() <= request.after()) {
+        return absl::DataLossError("the server's index is gone through in circles");
+      }
+      request.set_after(response.last());
+    }
   }
 
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {

@@ -204,6 +204,84 @@ TEST_P(IndexConformance, ForgetSaysTheEpochAtWhichItLooked) {
   EXPECT_EQ(index_->Forget(kRepository, {})->epoch, 4u);
 }
 
+// A collection believes an index only if nobody has removed what it asks about since the epoch was
+// raised: somebody else's removal may be lost, together with all that came behind it.
+TEST_P(IndexConformance, ForgetSaysWhatAnybodyHasRemovedSinceTheEpochWasRaised) {
+  const IndexEntry entry = EntryOf(1, "a");
+  const auto removed_count = [this, &entry] {
+    return index_->Forget(kRepository, std::span(&entry, 1))->removed_count;
+  };
+  EXPECT_EQ(removed_count(), 0u);
+  ASSERT_TRUE(CommitOne(*index_, 1, entry).ok());
+  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "elsewhere")), 0u);
+  EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 0u);
+  EXPECT_EQ(ForgetOne(*index_, entry), 1u);
+  EXPECT_EQ(removed_count(), 1u);
+  EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 1u);
+  EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 10)->forgotten.removed_count, 1u);
+  // Of another epoch; not of the same one told again.
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 2, 0).ok());
+  EXPECT_EQ(removed_count(), 0u);
+  ASSERT_TRUE(CommitOne(*index_, 2, entry).ok());
+  EXPECT_EQ(removed_count(), 1u);
+  ASSERT_TRUE(CommitOne(*index_, 2, entry).ok());
+  EXPECT_EQ(removed_count(), 2u);
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 2, 0).ok());
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 9, 8).ok());
+  EXPECT_EQ(removed_count(), 2u);
+  if (GetParam().reopen) index_ = GetParam().reopen(std::move(index_));
+  EXPECT_EQ(removed_count(), 2u);
+  EXPECT_EQ(index_->Forget({"other", DigestAlgorithm::kBlake3}, {})->removed_count, 0u);
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 2).ok());
+  EXPECT_EQ(removed_count(), 0u);
+}
+
+TEST_P(IndexConformance, ForgetOlderKeepsWhatTheEpochsSessionsCommitted) {
+  ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "old")).ok());
+  ASSERT_TRUE(CommitOne(*index_, 2, EntryOf(2, "kept")).ok());
+  ASSERT_TRUE(CommitOne(*index_, 3, EntryOf(3, "of later")).ok());
+  ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(4, "found")).ok());
+  // As a collection does that has found the chunk.
+  ASSERT_TRUE(CommitOne(*index_, 2, EntryOf(4, "found"), /*replace=*/true).ok());
+  const auto none = index_->ForgetOlder(kRepository, 1, std::nullopt, 100);
+  EXPECT_EQ(none->forgotten.forgotten_count, 0u);
+  EXPECT_FALSE(none->last.has_value());
+  const auto result = index_->ForgetOlder(kRepository, 2, std::nullopt, 100);
+  EXPECT_EQ(result->forgotten.forgotten_count, 1u);
+  EXPECT_EQ(result->forgotten.removed_count, 1u);
+  EXPECT_FALSE(result->last.has_value());
+  EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).verdict, Verdict::kNew);
+  EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 2)).locator, "kept");
+  EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 3)).locator, "of later");
+  EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 4)).locator, "found");
+  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 3u);
+  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 7, 0).ok());
+  EXPECT_EQ(index_->ForgetOlder(kRepository, 2, std::nullopt, 100)->forgotten.epoch, 7u);
+}
+
+TEST_P(IndexConformance, ForgetOlderGoesThroughTheIndexInParts) {
+  constexpr std::uint64_t kCount = 3'000;
+  std::vector<IndexEntry> entries;
+  entries.reserve(kCount);
+  for (std::uint64_t number = 0; number < kCount; ++number) entries.push_back(EntryOf(number, "a"));
+  ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
+  ASSERT_TRUE(index_->Commit({"other", DigestAlgorithm::kBlake3}, 1, entries, false).ok());
+  std::uint64_t forgotten_count = 0;
+  std::size_t call_count = 0;
+  std::optional<Digest> after;
+  do {
+    const auto result = index_->ForgetOlder(kRepository, 2, after, 100);
+    ASSERT_TRUE(result.ok()) << result.status();
+    forgotten_count += result->forgotten.forgotten_count;
+    after = result->last;
+    ++call_count;
+  } while (after.has_value());
+  EXPECT_EQ(forgotten_count, kCount);
+  EXPECT_GT(call_count, 1u);
+  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
+  EXPECT_EQ(index_->Stats({"other", DigestAlgorithm::kBlake3})->entry_count, kCount);
+}
+
 TEST_P(IndexConformance, CommitBehindTheEpochIsRefusedAndWritesNothing) {
   ASSERT_TRUE(CommitOne(*index_, 4, EntryOf(1, "old")).ok());
   ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 5, 0).ok());
@@ -311,6 +389,8 @@ TEST_P(IndexConformance, RefusesWhatIsOutOfItsLimits) {
   EXPECT_EQ(index_->Lookup(small, 1, digests, results).code(), invalid);
   EXPECT_EQ(CommitOne(*index_, 1, EntryOf(1, "a"), false, small).code(), invalid);
   EXPECT_EQ(index_->Scan(small, digest, 1).status().code(), invalid);
+  EXPECT_EQ(index_->ForgetOlder(small, 1, digest, 1).status().code(), invalid);
+  EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 0).status().code(), invalid);
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
 }
 
@@ -324,8 +404,10 @@ class Life {
 
   void Step() {
     const RepositoryId& repository = repositories_[random_.Below(repositories_.size())];
-    const std::uint64_t choice = random_.Below(12);
-    if (choice < 4) {
+    const std::uint64_t choice = random_.Below(13);
+    if (choice == 12) {
+      ForgetOlder(repository);
+    } else if (choice < 4) {
       Commit(repository);
     } else if (choice < 6) {
       Forget(repository);
@@ -382,6 +464,42 @@ class Life {
     ASSERT_TRUE(actual.ok()) << actual.status();
     ASSERT_EQ(actual->forgotten_count, expected);
     ASSERT_EQ(actual->epoch, model_.Epoch(repository));
+    ExpectCounted(repository, *actual, [&](const Digest& digest) {
+      return std::any_of(entries.begin(), entries.end(),
+                         [&](const IndexEntry& entry) { return entry.digest == digest; });
+    });
+  }
+
+  void ForgetOlder(const RepositoryId& repository) {
+    const std::uint64_t epoch = RandomEpoch();
+    const std::size_t limit = random_.Between(1, 40);
+    std::optional<Digest> after;
+    if (random_.OneIn(2)) after = DigestOf(repository, random_.Below(60));
+    do {
+      const auto actual = index_->ForgetOlder(repository, epoch, after, limit);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      ASSERT_EQ(actual->forgotten.forgotten_count,
+                model_.ForgetOlder(repository, epoch, after, actual->last));
+      ASSERT_EQ(actual->forgotten.epoch, model_.Epoch(repository));
+      ExpectCounted(repository, actual->forgotten, [&](const Digest& digest) {
+        return (!after.has_value() || *after < digest) &&
+               (!actual->last.has_value() || !(*actual->last < digest));
+      });
+      ASSERT_TRUE(!actual->last.has_value() || !after.has_value() || *after < *actual->last);
+      after = actual->last;
+    } while (after.has_value() && !random_.OneIn(4));
+  }
+
+  template <typename IsAskedAbout>
+  void ExpectCounted(const RepositoryId& repository, const ForgetResult& result,
+                     const IsAskedAbout& is_asked_about) {
+    const std::vector<Digest>& removed = model_.Removed(repository);
+    if (removed.empty()) {
+      EXPECT_EQ(result.removed_count, 0u);
+    }
+    if (std::any_of(removed.begin(), removed.end(), is_asked_about)) {
+      EXPECT_GT(result.removed_count, 0u);
+    }
   }
 
   void Advance(const RepositoryId& repository) {

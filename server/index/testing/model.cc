@@ -39,7 +39,21 @@ bool IndexModel::Forget(const RepositoryId& repository, const IndexEntry& entry)
   if (found == entries.end()) return false;
   if (!entry.locator.empty() && entry.locator != found->second.locator) return false;
   entries.erase(found);
+  removed_[KeyOf(repository)].push_back(entry.digest);
   return true;
+}
+
+std::uint64_t IndexModel::ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                      const std::optional<Digest>& after,
+                                      const std::optional<Digest>& last) {
+  std::vector<Digest> older;
+  for (const auto& [digest, entry] : entries_[KeyOf(repository)]) {
+    const bool is_asked_about =
+        (!after.has_value() || *after < digest) && (!last.has_value() || !(*last < digest));
+    if (is_asked_about && entry.epoch < epoch) older.push_back(digest);
+  }
+  for (const Digest& digest : older) Forget(repository, {digest, 0, ""});
+  return older.size();
 }
 
 std::optional<std::uint64_t> IndexModel::AdvanceEpoch(const RepositoryId& repository,
@@ -48,6 +62,7 @@ std::optional<std::uint64_t> IndexModel::AdvanceEpoch(const RepositoryId& reposi
   const std::uint64_t before = Epoch(repository);
   if (before < min_before) return before;
   if (epoch < before) return std::nullopt;
+  if (epoch > before) removed_[KeyOf(repository)].clear();
   epochs_[KeyOf(repository)] = epoch;
   return before;
 }

@@ -22,6 +22,14 @@ class IndexModel {
               bool replace);
   // Whether it was there and is now gone.
   bool Forget(const RepositoryId& repository, const IndexEntry& entry);
+  // How many entries behind `after`, up to `last` (to the end without it), were older than `epoch`
+  // and are gone.
+  std::uint64_t ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                            const std::optional<Digest>& after, const std::optional<Digest>& last);
+  // What has been removed since the epoch was raised: each digest as often as it was.
+  const std::vector<Digest>& Removed(const RepositoryId& repository) {
+    return removed_[KeyOf(repository)];
+  }
   // The epoch before; nothing if `epoch` lies behind it.
   std::optional<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                             std::uint64_t min_before);
@@ -41,6 +49,7 @@ class IndexModel {
 
   std::map<Key, std::map<Digest, Entry>> entries_;
   std::map<Key, std::uint64_t> epochs_;
+  std::map<Key, std::vector<Digest>> removed_;
 };
 
 }  // namespace kerf

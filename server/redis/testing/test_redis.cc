@@ -24,11 +24,12 @@ constexpr char kTool[] = "tools/redis-cluster";
 
 }  // namespace
 
-TestRedis::TestRedis(Kind kind, const std::string& password) : password_(password) {
+TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms)
+    : password_(password) {
   const char* base = std::getenv("TEST_TMPDIR");
   folder_ = Cat(base != nullptr ? base : "/tmp", "/redis-XXXXXX");
   KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
-  std::vector<std::string> verb = {"up"};
+  std::vector<std::string> verb = {"up", "--node-timeout-ms", std::to_string(node_timeout_ms)};
   if (kind == Kind::kSingle) {
     verb.insert(verb.end(), {"--masters", "1", "--replicas", "0", "--single"});
   }
@@ -52,6 +53,8 @@ TestRedis::~TestRedis() {
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
 }
+
+std::string TestRedis::NodeFolder(int number) const { return Cat(folder_, "/nodes/node", number); }
 
 RedisOptions TestRedis::options() const {
   RedisOptions options;

@@ -16,7 +16,8 @@ class TestRedis {
     // Three masters with a replica each.
     kCluster,
   };
-  explicit TestRedis(Kind kind, const std::string& password = "");
+  // A node of a cluster that is silent for `node_timeout_ms` is taken for dead by the others.
+  explicit TestRedis(Kind kind, const std::string& password = "", int node_timeout_ms = 2000);
   TestRedis(const TestRedis&) = delete;
   TestRedis& operator=(const TestRedis&) = delete;
   ~TestRedis();
@@ -30,11 +31,13 @@ class TestRedis {
 
   // A verb of tools/redis-cluster with its arguments, such as {"kill", "2"}; what it prints.
   std::string Do(const std::vector<std::string>& verb);
-
- private:
-  // Whether it went well.
+  // The same; whether it went well.
   bool Try(const std::vector<std::string>& verb, std::string& output);
 
+  // Where node `number` keeps its files; they may be changed while it is killed.
+  std::string NodeFolder(int number) const;
+
+ private:
   std::string folder_;
   std::string password_;
   std::vector<RedisAddress> addresses_;

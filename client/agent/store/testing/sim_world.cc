@@ -35,26 +35,55 @@ absl::StatusOr<std::uint64_t> SimIndex::AdvanceEpoch(std::uint64_t epoch,
   world_.Interleave();
   if (epoch < state.epoch) return absl::FailedPreconditionError("the epoch lies behind");
   const std::uint64_t before = state.epoch;
-  if (before >= min_before) state.epoch = epoch;
+  if (before >= min_before && epoch > before) {
+    state.epoch = epoch;
+    state.removed_count = 0;
+    // That is when it may come to be believed.
+    world_.NoteIndex();
+  }
   KERF_RETURN_IF_ERROR(Answer());
   return before;
 }
 
 absl::StatusOr<ForgottenChunks> SimIndex::Forget(std::span<const StoredChunk> chunks) {
-  ForgottenChunks forgotten{0, state.epoch};
+  ForgottenChunks forgotten{0, state.epoch, 0};
   // What a replica has that is behind by this call.
   if (world_.random.OneIn(2)) world_.KeepBackup();
   for (const StoredChunk& chunk : chunks) {
     world_.Interleave();
-    forgotten.epoch = std::min(forgotten.epoch, state.epoch);
-    const auto found = state.entries.find(chunk.digest);
-    if (found == state.entries.end()) continue;
-    if (!chunk.locator.empty() && found->second.locator != chunk.locator) continue;
-    state.entries.erase(found);
-    ++forgotten.count;
+    const std::uint64_t count = Remove(chunk.digest, chunk.locator) ? 1 : 0;
+    forgotten.Add({count, state.epoch, state.removed_count});
   }
   KERF_RETURN_IF_ERROR(Answer());
   return forgotten;
+}
+
+absl::StatusOr<ForgottenChunks> SimIndex::ForgetOlder(std::uint64_t epoch) {
+  ForgottenChunks forgotten{0, state.epoch, state.removed_count};
+  std::optional<Digest> after;
+  if (world_.random.OneIn(2)) world_.KeepBackup();
+  while (true) {
+    if (world_.random.OneIn(4)) world_.Interleave();
+    const auto next = after.has_value() ? state.entries.upper_bound(*after) : state.entries.begin();
+    std::uint64_t count = 0;
+    if (next != state.entries.end()) {
+      after = next->first;
+      if (next->second.epoch < epoch) count = Remove(*after, "") ? 1 : 0;
+    }
+    forgotten.Add({count, state.epoch, state.removed_count});
+    if (next == state.entries.end()) break;
+  }
+  KERF_RETURN_IF_ERROR(Answer());
+  return forgotten;
+}
+
+bool SimIndex::Remove(const Digest& digest, const std::string& locator) {
+  const auto found = state.entries.find(digest);
+  if (found == state.entries.end()) return false;
+  if (!locator.empty() && found->second.locator != locator) return false;
+  state.entries.erase(found);
+  ++state.removed_count;
+  return true;
 }
 
 absl::Status SimIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) {
@@ -153,9 +182,15 @@ void SimAgent::Keep(const std::string& content) {
     if (verdict == SimVerdict::kDuplicate) return;
     message.locator = place->locator();
   } else {
+    if (verdict == SimVerdict::kDuplicate && world_.random.OneIn(2)) {
+      // What the index holds is stale: it is told so, and then asked again.
+      ++world_.reported_count;
+      world_.index.Remove(digest, "");
+      to_upload_.push_back(content);
+      return;
+    }
     SealedPack pack = world_.test.WritePack({content});
     message.locator = EncodeLocator(pack.id, 0);
-    // What the index holds is stale.
     message.replace = verdict == SimVerdict::kDuplicate;
     index_->AddPack(std::move(pack));
     distrusted_.erase(digest);
@@ -228,6 +263,7 @@ SimWorld::SimWorld(std::uint64_t seed, Past past)
   for (Message& message : network) message.agent = kAgentCount;
   SeedRandomHexForTest(random.Next());
   SkipSyncForTest();
+  packs_ = std::make_unique<ChunkIndex>(test.store().packs_directory(), SeenPacks::kAreDurable);
   for (std::size_t number = 0; number < kAgentCount; ++number) {
     agents_.push_back(std::make_unique<SimAgent>(*this, number));
   }
@@ -290,13 +326,24 @@ void SimWorld::Step(bool collections) {
 }
 
 void SimWorld::Interleave() {
-  if (!random.OneIn(2)) return;
+  if (is_calm_ || !random.OneIn(2)) return;
   // A whole backup may fit between two steps of a collection.
   if (random.OneIn(12)) BackUpSwiftly();
   for (std::uint64_t count = random.Between(1, 8); count > 0; --count) Step(false);
 }
 
-void SimWorld::KeepBackup() { backups_.push_back(index.state); }
+void SimWorld::NoteIndex() {
+  if (failure_.ok()) failure_ = CheckIndex();
+}
+
+void SimWorld::KeepBackup() {
+  std::uint64_t last_epoch = index.state.epoch;
+  for (const auto& [digest, entry] : index.state.entries) {
+    last_epoch = std::max(last_epoch, entry.epoch);
+  }
+  backups_.push_back(index.state);
+  last_epochs_.push_back(last_epoch);
+}
 
 void SimWorld::BackUpSwiftly() {
   SimAgent& swift = *agents_[random.Below(agents_.size())];
@@ -313,7 +360,8 @@ absl::Status SimWorld::Collect(bool may_crash) {
   bool crashed = false;
   options.on_step = [&](CollectionStep step) {
     // Whoever checks its snapshot here sees no plan yet.
-    if (step == CollectionStep::kMarked) BackUpSwiftly();
+    NoteIndex();
+    if (step == CollectionStep::kMarked && !is_calm_) BackUpSwiftly();
     Interleave();
     crashed = may_crash && random.OneIn(30);
     return crashed ? absl::CancelledError("crash") : absl::OkStatus();
@@ -323,7 +371,12 @@ absl::Status SimWorld::Collect(bool may_crash) {
   index.lost_answer = false;
   const absl::StatusOr<CollectionReport> report = CollectGarbage(test.store(), index, options);
   const absl::Status& status = report.status();
-  if (report.ok()) merged_pack_count += report->merged_pack_count;
+  if (report.ok()) {
+    merged_pack_count += report->merged_pack_count;
+    for (const std::string& finding : report->findings) {
+      if (finding.find("not of the same time") != std::string::npos) ++distrusted_count;
+    }
+  }
   if (crashed || (index.lost_answer && absl::IsUnavailable(status))) {
     ++crashed_collection_count;
   } else if (!status.ok() && !absl::IsAborted(status)) {
@@ -334,14 +387,32 @@ absl::Status SimWorld::Collect(bool may_crash) {
 }
 
 absl::Status SimWorld::CheckIndex() {
-  ChunkIndex packs(test.store().packs_directory());
-  KERF_RETURN_IF_ERROR(packs.Refresh());
+  KERF_RETURN_IF_ERROR(packs_->Refresh());
   const std::uint64_t epoch = *test.store().ReadEpoch();
-  for (const auto& [digest, entry] : index.state.entries) {
-    if (index.Lookup(epoch, digest) == SimVerdict::kDuplicate && !packs.Contains(digest)) {
-      return absl::DataLossError(
-          Cat("the index calls '", contents.at(digest), "' a duplicate and no pack holds it"));
+  const auto check = [&](const SimIndex::State& state) -> absl::Status {
+    for (const auto& [digest, entry] : state.entries) {
+      if (std::max(entry.epoch, state.epoch) >= epoch && !packs_->Contains(digest)) {
+        return absl::DataLossError(
+            Cat("an index of epoch ", state.epoch, " with an entry of epoch ", entry.epoch,
+                " calls a chunk a duplicate in epoch ", epoch,
+                ", and no pack holds it: ", contents.at(digest).substr(0, 20)));
+      }
     }
+    return absl::OkStatus();
+  };
+  for (std::size_t at = 0; at < backups_.size(); ++at) {
+    if (last_epochs_[at] >= epoch) KERF_RETURN_IF_ERROR(check(backups_[at]));
+  }
+  return check(index.state);
+}
+
+absl::Status SimWorld::CheckCalmCollection() {
+  is_calm_ = true;
+  KERF_RETURN_IF_ERROR(Collect(false));
+  const std::uint64_t epoch = *test.store().ReadEpoch();
+  if (index.state.epoch != epoch) {
+    return absl::InternalError(
+        Cat("the index is at epoch ", index.state.epoch, " and the store at ", epoch));
   }
   return absl::OkStatus();
 }
@@ -360,6 +431,8 @@ absl::Status SimWorld::Run(int step_count) {
   KERF_RETURN_IF_ERROR(failure_);
   while (!network.empty()) Deliver();
   KERF_RETURN_IF_ERROR(Collect(false));
+  KERF_RETURN_IF_ERROR(failure_);
+  KERF_RETURN_IF_ERROR(CheckCalmCollection());
   return test.RestoreAll();
 }
 

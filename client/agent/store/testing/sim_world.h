@@ -31,6 +31,8 @@ class SimIndex final : public CollectionIndex {
   struct State {
     std::map<Digest, Entry> entries;
     std::uint64_t epoch = 0;
+    // Since the epoch was raised.
+    std::uint64_t removed_count = 0;
   };
 
   explicit SimIndex(SimWorld& world) : world_(world) {}
@@ -39,12 +41,16 @@ class SimIndex final : public CollectionIndex {
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
                                              std::uint64_t min_before) override;
   absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
 
   SimVerdict Lookup(std::uint64_t session_epoch, const Digest& digest) const;
   // False if it is refused.
   bool CommitOne(std::uint64_t session_epoch, const Digest& digest, const std::string& locator,
                  bool replace);
+
+  // True if it was there. An agent's report of a stale answer, too.
+  bool Remove(const Digest& digest, const std::string& locator);
 
   State state;
   // From now on an answer may be lost: what was asked is done, and the asker sees Unavailable.
@@ -122,6 +128,8 @@ class SimWorld {
   absl::Status BackUp();
   // The index may be set back to what it is now.
   void KeepBackup();
+  // The run fails if the index is believed in what is not so.
+  void NoteIndex();
   // Some steps of agents and of the network; called from within a collection.
   void Interleave();
 
@@ -141,6 +149,8 @@ class SimWorld {
   std::uint64_t merged_pack_count = 0;
   int repaired_count = 0;
   int refused_count = 0;
+  int distrusted_count = 0;
+  int reported_count = 0;
 
   std::string RandomContent();
 
@@ -151,11 +161,20 @@ class SimWorld {
   // One agent, while all others stand still.
   void BackUpSwiftly();
   absl::Status Collect(bool may_crash);
-  // Everything that the index would call DUPLICATE is there.
+  // Everything that the index, or anything that it may be set back to, would call DUPLICATE to a
+  // session that is opened now is there.
   absl::Status CheckIndex();
+  // Without crashes and set-backs a collection leaves an index that is believed, and names nothing
+  // that is gone.
+  absl::Status CheckCalmCollection();
 
   std::vector<std::unique_ptr<SimAgent>> agents_;
   std::vector<SimIndex::State> backups_;
+  // Of each, the last epoch whose sessions believe anything in it.
+  std::vector<std::uint64_t> last_epochs_;
+  std::unique_ptr<ChunkIndex> packs_;
+  // Nobody else does anything while a collection runs.
+  bool is_calm_ = false;
   absl::Status failure_;
 };
 

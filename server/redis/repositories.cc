@@ -1,0 +1,90 @@
+#include "server/redis/repositories.h"
+
+#include "absl/strings/numbers.h"
+#include "base/strings.h"
+#include "server/index/codec.h"
+#include "server/redis/answers.h"
+#include "server/redis/script.h"
+#include "server/redis/scripts.h"
+
+namespace kerf {
+namespace {
+
+constexpr std::string_view kLayoutVersion = "1";
+
+}  // namespace
+
+Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const RepositoryId& id,
+                                                                 bool create) {
+  const std::string tag = RedisTagOf(id);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_tag_.find(tag);
+    if (found != by_tag_.end()) co_return found->second;
+  }
+  RedisCommand read;
+  read.key = MetaKey(tag);
+  read.arguments = {"HMGET", read.key, "version", "name", "digest", "base_bits"};
+  std::vector<RedisCommand> commands;
+  commands.push_back(std::move(read));
+  SendAll send(*client_, std::move(commands));
+  RedisReplies replies = co_await send;
+  if (!IsArrayOf(replies[0], 4)) co_return NotUnderstood("reading a repository", replies[0]);
+  const std::vector<RedisReply>& fields = replies[0]->elements;
+  int base_bits = kDefaultBaseBits;
+  if (fields[0].kind == RedisReply::Kind::kNil) {
+    if (!create) co_return RedisRepositoryPtr();
+    const absl::Status made = co_await Make(id, tag, base_bits);
+    if (!made.ok()) co_return made;
+  } else {
+    if (fields[0].text != kLayoutVersion) {
+      co_return absl::FailedPreconditionError(
+          ToAbsl(Cat("the layout of repository '", id.name, "' in Redis is of version ",
+                     fields[0].text, "; this kerfd knows version ", kLayoutVersion)));
+    }
+    if (fields[1].text != id.name) {
+      co_return absl::FailedPreconditionError(
+          ToAbsl(Cat("the place of repository '", id.name, "' in Redis is taken by another one")));
+    }
+    const bool is_number = absl::SimpleAtoi(fields[3].text, &base_bits);
+    if (!is_number || base_bits < 1 || base_bits > kMaxBaseBits) {
+      co_return NotUnderstood("reading a repository", replies[0]);
+    }
+  }
+  auto repository = std::make_shared<RedisRepository>(id, base_bits);
+  const std::lock_guard lock(mutex_);
+  co_return by_tag_.try_emplace(tag, std::move(repository)).first->second;
+}
+
+// The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.
+Task<absl::Status> RedisRepositories::Make(const RepositoryId& id, const std::string& tag,
+                                           int base_bits) {
+  const std::string zero = index_codec::EncodeNumber(0);
+  std::vector<ScriptCall> calls;
+  calls.reserve(std::size_t{1} << base_bits);
+  for (std::uint32_t base = 0; base < std::uint32_t{1} << base_bits; ++base) {
+    calls.push_back({KeysOf(tag, base, ""), {"", zero}});
+  }
+  RedisReplies replies =
+      co_await RunScript(*client_, redis_scripts::kChange, std::move(calls), replica_count_);
+  for (const auto& reply : replies) {
+    if (!IsArrayOf(reply, 2)) co_return NotUnderstood("making a repository", reply);
+  }
+  RedisCommand write;
+  write.key = MetaKey(tag);
+  write.arguments = {
+      "HSET",      write.key,     "version", std::string(kLayoutVersion),
+      "name",      id.name,       "digest",  std::string(DigestAlgorithmName(id.digest_algorithm)),
+      "base_bits", Cat(base_bits)};
+  write.replica_count = replica_count_;
+  std::vector<RedisCommand> commands;
+  commands.push_back(std::move(write));
+  SendAll send(*client_, std::move(commands));
+  RedisReplies written = co_await send;
+  if (!written[0].ok() || written[0]->kind != RedisReply::Kind::kInteger) {
+    co_return NotUnderstood("making a repository", written[0]);
+  }
+  co_return absl::OkStatus();
+}
+
+}  // namespace kerf

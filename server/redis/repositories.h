@@ -1,0 +1,68 @@
+// The repositories that lie in Redis.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/index/index.h"
+#include "server/redis/buckets.h"
+#include "server/redis/redis_client.h"
+#include "server/redis/task.h"
+
+namespace kerf {
+
+// A repository as this process knows it.
+struct RedisRepository {
+  RedisRepository(RepositoryId repository, int bits)
+      : id(std::move(repository)),
+        tag(RedisTagOf(id)),
+        base_bits(bits),
+        path_bits(std::size_t{1} << bits) {}
+
+  std::uint32_t base_count() const { return std::uint32_t{1} << base_bits; }
+
+  const RepositoryId id;
+  const std::string tag;
+  const int base_bits;
+  // By base bucket: how long the path of the bucket was that was found there last.
+  std::vector<std::atomic<std::uint8_t>> path_bits;
+};
+using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
+
+// Of a bucket, as the scripts want them.
+inline std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base,
+                                       std::string_view path) {
+  return {BucketKey(tag, base, path), LongestPathKey(tag, base)};
+}
+
+// Finds repositories, makes them, and remembers those that it has found. Thread-safe.
+class RedisRepositories {
+ public:
+  // `client` outlives its calls. Replicas that must have a repository that is made.
+  RedisRepositories(RedisClient* client, int replica_count)
+      : client_(client), replica_count_(replica_count) {}
+
+  // Null if there is none and it is not to be made. FailedPrecondition: a later kerfd has made it,
+  // or its place is taken.
+  Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
+
+ private:
+  Task<absl::Status> Make(const RepositoryId& id, const std::string& tag, int base_bits);
+
+  RedisClient* const client_;
+  const int replica_count_;
+  std::mutex mutex_;
+  std::map<std::string, RedisRepositoryPtr> by_tag_;
+};
+
+}  // namespace kerf
