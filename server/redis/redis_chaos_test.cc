@@ -1,0 +1,458 @@
+// The index in Redis while masters are killed, paused and failed over and slots are moved: a seeded
+// model for each client thread. And what an old copy of a node is worth.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "nlohmann/json.hpp"
+#include "server/redis/buckets.h"
+#include "server/redis/slot.h"
+#include "server/redis/testing/owning_index.h"
+#include "server/redis/testing/test_redis.h"
+
+namespace kerf {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A connection may end while something is written to it.
+const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
+
+const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
+constexpr std::size_t kClientCount = 3;
+constexpr std::uint64_t kDigestsPerClient = 400;
+constexpr int kNodeTimeoutMs = 700;
+constexpr std::chrono::seconds kWholeTimeout{60};
+
+// KERF_CHAOS_SECONDS says how long each test makes trouble.
+std::chrono::seconds TroubleTime() {
+  const char* text = std::getenv("KERF_CHAOS_SECONDS");
+  return std::chrono::seconds(text == nullptr ? 5 : std::strtol(text, nullptr, 10));
+}
+
+Digest DigestOf(std::uint64_t number) {
+  Digest digest;
+  Random random(number);
+  random.Fill(digest.bytes);
+  return digest;
+}
+
+// What all clients of a run share.
+struct Run {
+  // Told, and acknowledged.
+  std::atomic<std::uint64_t> epoch{1};
+  std::atomic<bool> is_over{false};
+  std::atomic<std::uint64_t> call_count{0};
+  std::atomic<std::uint64_t> error_count{0};
+  std::atomic<std::uint64_t> refused_count{0};
+  std::atomic<std::uint64_t> lost_insert_count{0};
+};
+
+// One thread with digests of its own, so that it knows what every answer must be.
+class Client {
+ public:
+  Client(std::unique_ptr<Index> index, std::uint64_t number, std::uint64_t seed, Run* run)
+      : index_(std::move(index)),
+        first_(number * kDigestsPerClient),
+        name_(Cat("client ", number)),
+        random_(seed),
+        run_(*run) {}
+
+  void Live() {
+    while (!run_.is_over.load() && !testing::Test::HasFatalFailure()) Step();
+  }
+
+  // When all is quiet.
+  void CheckAll() {
+    std::vector<std::uint64_t> all(kDigestsPerClient);
+    for (std::uint64_t at = 0; at < all.size(); ++at) all[at] = first_ + at;
+    Lookup(all);
+  }
+
+ private:
+  using Held = std::optional<std::string>;
+  struct Known {
+    // What the index may hold: the locator, or nothing.
+    std::set<Held> may_be = {std::nullopt};
+    // A commit that nobody knows the fate of may still arrive.
+    bool is_open = false;
+  };
+
+  std::vector<std::uint64_t> SomeNumbers() {
+    std::set<std::uint64_t> numbers;
+    for (std::uint64_t count = random_.Between(1, 40); count > 0; --count) {
+      numbers.insert(first_ + random_.Below(kDigestsPerClient));
+    }
+    return {numbers.begin(), numbers.end()};
+  }
+
+  void Step() {
+    ++run_.call_count;
+    const std::uint64_t choice = random_.Below(13);
+    if (choice < 5) {
+      Commit(SomeNumbers());
+    } else if (choice < 7) {
+      Forget(SomeNumbers());
+    } else if (choice < 12) {
+      Lookup(SomeNumbers());
+    } else if (first_ == 0 && random_.OneIn(6)) {
+      Advance();
+    }
+  }
+
+  void Commit(const std::vector<std::uint64_t>& numbers) {
+    const std::uint64_t epoch = run_.epoch.load();
+    const bool replace = random_.OneIn(4);
+    const std::string locator = Cat(name_, " commit ", ++commit_count_);
+    std::vector<IndexEntry> entries;
+    entries.reserve(numbers.size());
+    for (const std::uint64_t number : numbers) entries.push_back({DigestOf(number), 7, locator});
+    const absl::Status status = index_->Commit(kRepository, epoch, entries, replace);
+    for (const std::uint64_t number : numbers) {
+      Known& known = known_[number];
+      std::set<Held> after;
+      for (const Held& held : known.may_be) {
+        after.insert(held.has_value() && !replace ? held : Held(locator));
+      }
+      if (!status.ok()) {
+        after.insert(known.may_be.begin(), known.may_be.end());
+        known.is_open = true;
+      }
+      known.may_be = std::move(after);
+    }
+    if (absl::IsFailedPrecondition(status)) {
+      ++run_.refused_count;
+    } else {
+      Note(status);
+    }
+  }
+
+  void Forget(const std::vector<std::uint64_t>& numbers) {
+    std::vector<IndexEntry> entries;
+    entries.reserve(numbers.size());
+    for (const std::uint64_t number : numbers) entries.push_back({DigestOf(number), 0, ""});
+    const auto forgotten = index_->Forget(kRepository, entries);
+    for (const std::uint64_t number : numbers) {
+      Known& known = known_[number];
+      if (forgotten.ok()) known.may_be.clear();
+      known.may_be.insert(std::nullopt);
+    }
+    Note(forgotten.status());
+    if (forgotten.ok() && forgotten->forgotten_count > 0) {
+      EXPECT_GT(forgotten->removed_count, 0u);
+    }
+  }
+
+  void Lookup(const std::vector<std::uint64_t>& numbers) {
+    const std::uint64_t epoch = run_.epoch.load();
+    std::vector<Digest> digests;
+    digests.reserve(numbers.size());
+    for (const std::uint64_t number : numbers) digests.push_back(DigestOf(number));
+    std::vector<LookupResult> results(digests.size());
+    const absl::Status status = index_->Lookup(kRepository, epoch, digests, results);
+    Note(status);
+    if (!status.ok()) return;
+    for (std::size_t at = 0; at < numbers.size(); ++at) {
+      Known& known = known_[numbers[at]];
+      const LookupResult& result = results[at];
+      if (known.is_open) continue;
+      const Held held = result.verdict == Verdict::kNew ? Held() : Held(result.locator);
+      EXPECT_NE(result.verdict, Verdict::kUnverified) << name_ << " " << numbers[at];
+      if (known.may_be.contains(held)) {
+        known.may_be = {held};
+        continue;
+      }
+      if (!held.has_value()) {
+        ++run_.lost_insert_count;
+        known.may_be = {held};
+        std::printf("%s: %llu is lost\n", name_.c_str(),
+                    static_cast<unsigned long long>(numbers[at]));
+        continue;
+      }
+      ADD_FAILURE() << name_ << ": " << numbers[at] << " is at '" << *held
+                    << "', which was forgotten or replaced";
+    }
+  }
+
+  void Advance() {
+    const std::uint64_t epoch = run_.epoch.load();
+    const auto before = index_->AdvanceEpoch(kRepository, epoch + 1, epoch == 1 ? 0 : epoch);
+    Note(before.status());
+    if (!before.ok()) return;
+    if (epoch > 1) {
+      EXPECT_GE(*before, epoch) << "an epoch that was acknowledged is lost";
+    }
+    run_.epoch.store(epoch + 1);
+  }
+
+  void Note(const absl::Status& status) {
+    if (status.ok()) return;
+    ++run_.error_count;
+    std::printf("%s: %s\n", name_.c_str(), status.ToString().c_str());
+  }
+
+  const std::unique_ptr<Index> index_;
+  const std::uint64_t first_;
+  const std::string name_;
+  Random random_;
+  Run& run_;
+  std::uint64_t commit_count_ = 0;
+  std::map<std::uint64_t, Known> known_;
+};
+
+// Makes trouble, one thing at a time: the next begins when all nodes are well.
+class Trouble {
+ public:
+  Trouble(TestRedis* redis, bool is_cluster, std::uint64_t seed)
+      : redis_(*redis), is_cluster_(is_cluster), random_(seed) {}
+
+  void MakeFor(std::chrono::seconds time) {
+    const auto end = steady_clock::now() + time;
+    while (steady_clock::now() < end) {
+      const std::vector<int> masters = WaitUntilWhole();
+      if (masters.empty()) return;
+      const int node = masters[random_.Below(masters.size())];
+      switch (random_.Below(is_cluster_ ? 4 : 2)) {
+        case 0:
+          Say("kill", node);
+          redis_.Do({"kill", std::to_string(node)});
+          Pause(2 * kNodeTimeoutMs);
+          redis_.Do({"start", std::to_string(node)});
+          break;
+        case 1:
+          Say("pause", node);
+          redis_.Do({"pause", std::to_string(node)});
+          Pause(3 * kNodeTimeoutMs);
+          redis_.Do({"resume", std::to_string(node)});
+          break;
+        case 2:
+          Say("failover", node);
+          redis_.Do({"failover", std::to_string(node)});
+          break;
+        default:
+          Move(masters);
+      }
+      ++count_;
+      Pause(kNodeTimeoutMs);
+    }
+    WaitUntilWhole();
+  }
+
+  int count() const { return count_; }
+
+ private:
+  static void Say(const char* what, int node) {
+    std::printf("%s %d\n", what, node);
+    std::fflush(stdout);
+  }
+
+  void Pause(int max_ms) {
+    std::this_thread::sleep_for(milliseconds(random_.Below(static_cast<std::uint64_t>(max_ms))));
+  }
+
+  // The slots of some of the repository's buckets.
+  void Move(const std::vector<int>& masters) {
+    const std::string to = std::to_string(masters[random_.Below(masters.size())]);
+    for (int count = 0; count < 4; ++count) {
+      const auto base = static_cast<std::uint32_t>(random_.Below(1u << kDefaultBaseBits));
+      const std::string slot =
+          std::to_string(RedisSlotOf(BucketKey(RedisTagOf(kRepository), base, "")));
+      Say(Cat("move ", slot, " to ", to, ":").c_str(), 0);
+      redis_.Do({"move", slot, to});
+    }
+  }
+
+  // The numbers of the masters.
+  std::vector<int> WaitUntilWhole() {
+    const auto end = steady_clock::now() + kWholeTimeout;
+    std::string last;
+    while (steady_clock::now() < end) {
+      last = redis_.Do({"status", "--json"});
+      const auto status = nlohmann::json::parse(last);
+      std::vector<int> masters;
+      bool is_whole = status["whole"].get<bool>();
+      for (const auto& node : status["nodes"]) {
+        const auto role = node["role"].get<std::string>();
+        if (node["pid"].is_null() || role.find("failed") != std::string::npos) is_whole = false;
+        if (role == "master" || role == "single") masters.push_back(node["node"].get<int>());
+      }
+      if (is_whole && masters.size() == (is_cluster_ ? 3u : 1u)) return masters;
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    ADD_FAILURE() << "the nodes do not become whole: " << last;
+    return {};
+  }
+
+  TestRedis& redis_;
+  const bool is_cluster_;
+  Random random_;
+  int count_ = 0;
+};
+
+void RunThroughTrouble(TestRedis::Kind kind, int replica_count) {
+  const bool is_cluster = kind == TestRedis::Kind::kCluster;
+  Random seeds(TestSeed());
+  TestRedis redis(kind, "", kNodeTimeoutMs);
+  Run run;
+  std::vector<std::unique_ptr<Client>> clients;
+  clients.reserve(kClientCount);
+  for (std::size_t number = 0; number < kClientCount; ++number) {
+    clients.push_back(
+        std::make_unique<Client>(OpenRedisOn(redis, replica_count), number, seeds.Next(), &run));
+  }
+  std::vector<std::thread> threads;
+  threads.reserve(kClientCount);
+  for (const auto& client : clients) threads.emplace_back([&client] { client->Live(); });
+  Trouble trouble(&redis, is_cluster, seeds.Next());
+  trouble.MakeFor(TroubleTime());
+  run.is_over.store(true);
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& client : clients) client->CheckAll();
+  std::printf("%llu calls, %llu errors, %llu refused, %llu lost inserts, epoch %llu, %d troubles\n",
+              static_cast<unsigned long long>(run.call_count),
+              static_cast<unsigned long long>(run.error_count),
+              static_cast<unsigned long long>(run.refused_count),
+              static_cast<unsigned long long>(run.lost_insert_count),
+              static_cast<unsigned long long>(run.epoch), trouble.count());
+  EXPECT_EQ(run.lost_insert_count, 0u);
+  EXPECT_GT(run.call_count, 0u);
+  EXPECT_GT(trouble.count(), 0);
+}
+
+TEST(RedisChaosTest, OneRedisKeepsWhatItAcknowledged) {
+  RunThroughTrouble(TestRedis::Kind::kSingle, 0);
+}
+
+TEST(RedisChaosTest, AClusterWithReplicasKeepsWhatItAcknowledged) {
+  RunThroughTrouble(TestRedis::Kind::kCluster, 1);
+}
+
+std::vector<IndexEntry> SomeEntries(std::uint64_t count) {
+  std::vector<IndexEntry> entries;
+  entries.reserve(count);
+  for (std::uint64_t number = 0; number < count; ++number) {
+    entries.push_back({DigestOf(number), 7, Cat("at ", number)});
+  }
+  return entries;
+}
+
+// How many entries a session of that epoch is told with each verdict.
+std::map<Verdict, int> VerdictsOf(Index& index, std::uint64_t epoch,
+                                  std::span<const IndexEntry> entries) {
+  std::vector<Digest> digests;
+  digests.reserve(entries.size());
+  for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+  std::vector<LookupResult> results(entries.size());
+  const absl::Status status = index.Lookup(kRepository, epoch, digests, results);
+  EXPECT_TRUE(status.ok()) << status;
+  std::map<Verdict, int> counts;
+  for (const LookupResult& result : results) ++counts[result.verdict];
+  return counts;
+}
+
+void CopyFolder(const std::string& from, const std::string& to) {
+  std::filesystem::remove_all(to);
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+}
+
+TEST(RedisChaosTest, AnOldCopyOfANodesFilesIsUnverified) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  const auto index = OpenRedisOn(redis, 0);
+  const std::vector<IndexEntry> entries = SomeEntries(300);
+  const auto gone = std::span(entries).first(100);
+  const auto kept = std::span(entries).subspan(100);
+  ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
+  ASSERT_EQ(index->AdvanceEpoch(kRepository, 2, 0).value(), 0u);
+  const std::string folder = redis.NodeFolder(1) + "/appendonlydir";
+  redis.Do({"kill", "1"});
+  CopyFolder(folder, folder + ".old");
+  redis.Do({"start", "1"});
+  ASSERT_EQ(index->Forget(kRepository, gone)->forgotten_count, gone.size());
+  ASSERT_EQ(index->AdvanceEpoch(kRepository, 3, 2).value(), 2u);
+  EXPECT_EQ(VerdictsOf(*index, 3, gone)[Verdict::kNew], 100);
+  EXPECT_EQ(VerdictsOf(*index, 3, kept)[Verdict::kDuplicate], 200);
+  redis.Do({"kill", "1"});
+  CopyFolder(folder + ".old", folder);
+  redis.Do({"start", "1"});
+  EXPECT_EQ(VerdictsOf(*index, 3, gone)[Verdict::kUnverified], 100);
+  EXPECT_EQ(VerdictsOf(*index, 3, kept)[Verdict::kUnverified], 200);
+  EXPECT_EQ(index->Forget(kRepository, gone.first(1))->epoch, 2u);
+  EXPECT_EQ(index->AdvanceEpoch(kRepository, 4, 3).value(), 2u);
+  EXPECT_EQ(index->Stats(kRepository)->epoch, 2u);
+}
+
+// Within one epoch nothing but the count says that an entry which is back had been removed.
+TEST(RedisChaosTest, WhatAnotherRemovedIsCountedUntilItIsSetBack) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  const auto index = OpenRedisOn(redis, 0);
+  const std::vector<IndexEntry> entries = SomeEntries(50);
+  ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
+  ASSERT_TRUE(index->AdvanceEpoch(kRepository, 2, 0).ok());
+  const std::string folder = redis.NodeFolder(1) + "/appendonlydir";
+  redis.Do({"kill", "1"});
+  CopyFolder(folder, folder + ".old");
+  redis.Do({"start", "1"});
+  ASSERT_EQ(OpenRedisOn(redis, 0)->Forget(kRepository, entries)->forgotten_count, 50u);
+  auto seen = index->Forget(kRepository, entries);
+  EXPECT_EQ(seen->forgotten_count, 0u);
+  EXPECT_EQ(seen->epoch, 2u);
+  EXPECT_GE(seen->removed_count, 50u);
+  redis.Do({"kill", "1"});
+  CopyFolder(folder + ".old", folder);
+  redis.Do({"start", "1"});
+  EXPECT_EQ(VerdictsOf(*index, 2, entries)[Verdict::kDuplicate], 50);
+  EXPECT_EQ(index->ForgetOlder(kRepository, 1, std::nullopt, 1000)->forgotten.removed_count, 0u);
+}
+
+// The replica was down while its master was told to forget, and takes over from it.
+TEST(RedisChaosTest, AReplicaThatLagsIsUnverifiedOnceItIsMaster) {
+  TestRedis redis(TestRedis::Kind::kCluster, "", kNodeTimeoutMs);
+  const auto careful = OpenRedisOn(redis, 1);
+  const std::vector<IndexEntry> entries = SomeEntries(300);
+  ASSERT_TRUE(careful->Commit(kRepository, 1, entries, false).ok());
+  ASSERT_TRUE(careful->AdvanceEpoch(kRepository, 2, 0).ok());
+  const auto status_of = [&](int node) {
+    return nlohmann::json::parse(redis.Do({"status", "--json"}))["nodes"][node - 1];
+  };
+  int replica = 1;
+  while (status_of(replica)["role"] != "replica") ++replica;
+  const int master = status_of(replica)["master"].get<int>();
+  redis.Do({"kill", std::to_string(replica)});
+  const auto careless = OpenRedisOn(redis, 0);
+  ASSERT_EQ(careless->Forget(kRepository, entries)->forgotten_count, entries.size());
+  ASSERT_EQ(careless->AdvanceEpoch(kRepository, 3, 2).value(), 2u);
+  EXPECT_EQ(VerdictsOf(*careless, 3, entries)[Verdict::kNew], 300);
+  redis.Do({"kill", std::to_string(master)});
+  redis.Do({"start", std::to_string(replica)});
+  const auto end = steady_clock::now() + kWholeTimeout;
+  std::string output;
+  while (status_of(replica)["role"] != "master" && steady_clock::now() < end) {
+    redis.Try({"failover", std::to_string(replica), "--force"}, output);
+  }
+  ASSERT_EQ(status_of(replica)["role"], "master") << output;
+  std::map<Verdict, int> verdicts = VerdictsOf(*careless, 3, entries);
+  EXPECT_EQ(verdicts[Verdict::kDuplicate], 0);
+  EXPECT_GT(verdicts[Verdict::kUnverified], 0);
+  EXPECT_EQ(careless->AdvanceEpoch(kRepository, 4, 3).value(), 2u);
+}
+
+}  // namespace
+}  // namespace kerf
