@@ -520,9 +520,10 @@ class ShiftTest : public testing::Test {
   // the old ones.
   Bytes WithInsert(std::size_t count) {
     const std::vector<RunChunk> chunks = CutPlainly(*base_, kDigest, old_);
-    const Bytes fresh = UniqueBytes(random_, count);
     std::size_t begin = 0;
     for (std::size_t index = 0; index + 3 < chunks.size(); ++index) {
+      // Others each time: they may hold a cut of their own.
+      const Bytes fresh = UniqueBytes(random_, count);
       Bytes bytes = old_;
       const std::size_t place = begin + profile_.min_bytes + 100;
       bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(place), fresh.begin(), fresh.end());
