@@ -39,7 +39,7 @@ constexpr char kExamples[] =
     "  hits      accepted sizes by their place in the list\n"
     "Cutting alone leaves fingerprints and look-ups out of both sides. The index is one in "
     "memory.\n"
-    "Cuts and fingerprints are checked before anything is measured.";
+    "Times are CPU times. Cuts and fingerprints are checked before anything is measured.";
 
 constexpr std::uint64_t kMinSizeBytes = 64 * kKiB;
 constexpr std::uint64_t kMaxSizeBytes = 4 * kGiB;
