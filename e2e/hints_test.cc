@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/test_seed.h"
 #include "e2e/world.h"
 
 namespace kerf::e2e {
@@ -23,7 +24,7 @@ constexpr std::size_t kFileBytes = 16'000'000;
 class HintsTest : public testing::Test {
  protected:
   HintsTest() : content_(kFileBytes, '\0') {
-    Random(7).Fill({reinterpret_cast<std::uint8_t*>(content_.data()), content_.size()});
+    Random(TestSeed()).Fill({reinterpret_cast<std::uint8_t*>(content_.data()), content_.size()});
     WriteText(world_ / "file", content_);
   }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "base/last_resort.h"
 #include "base/status.h"
@@ -64,6 +65,11 @@ sigset_t StopSignals() {
   return signals;
 }
 
+bool IsToldToStop(const sigset_t& signals) {
+  const timespec no_time{0, 0};
+  return sigtimedwait(&signals, nullptr, &no_time) > 0;
+}
+
 // Until all streams have ended, the time is over, or a second signal comes.
 void WaitForDrain(const Server& server, const sigset_t& signals, std::chrono::milliseconds drain) {
   const auto deadline = std::chrono::steady_clock::now() + drain;
@@ -83,9 +89,9 @@ void LogHints(const RapidTotals& totals, HintCache& cache) {
           " rejected, ", totals.hints_absent.load(), " absent, ", totals.hints_late.load(),
           " late; bytes: ", totals.bytes_scanned.load(), " scanned, ", totals.bytes_skipped.load(),
           " not; lookups: ", totals.lookups_asked.load(), " asked, ",
-          totals.lookups_foreseen.load(), " foreseen; segments: ", counters.segments_written,
-          " written, ", counters.fetches_found, " fetched, ", counters.fetches_refused,
-          " refused"));
+          totals.lookups_foreseen.load(), " foreseen, ", totals.digests_asked_ahead.load(),
+          " digests ahead; segments: ", counters.segments_written, " written, ",
+          counters.fetches_found, " fetched, ", counters.fetches_refused, " refused"));
 }
 
 ServerOptions OptionsOf(const Settings& settings) {
@@ -119,12 +125,18 @@ absl::Status Serve(const Settings& settings) {
   google::protobuf::SetLogHandler(nullptr);
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
-  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenIndex(settings));
+  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened,
+                        OpenIndex(settings, [&signals] { return IsToldToStop(signals); }));
   Index* const index = opened.index.get();
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
   options.hints = hints.cache;
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                         Server::Start(options, index, opened.redis.get()));
+  // On every way out: what Redis still answers would wake streams of a server that is gone.
+  const absl::Cleanup stop = [&] {
+    server->Stop();
+    if (opened.redis != nullptr) opened.redis->Close();
+  };
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
@@ -141,8 +153,6 @@ absl::Status Serve(const Settings& settings) {
   server->BeginDrain(settings.drain);
   WaitForDrain(*server, signals, settings.drain);
   server->Stop();
-  // What it still answers would wake streams of a server that is gone.
-  if (opened.redis != nullptr) opened.redis->Close();
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -58,6 +59,8 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const Settings& settings
   if (!settings.data_dir.empty()) {
     RocksDbSegmentOptions options;
     options.capacity_bytes = settings.hint_disk_bytes;
+    options.memtable_bytes = std::max<std::size_t>(
+        options.memtable_bytes, settings.hint_disk_bytes / RocksDbSegmentOptions::kMaxFiles);
     return OpenRocksDbSegmentStore(settings.data_dir + "/hints", options);
   }
   if (settings.redis.empty()) return std::unique_ptr<SegmentStore>();
@@ -80,7 +83,13 @@ absl::StatusOr<OpenedHints> OpenHints(const Settings& settings) {
   HintCacheOptions options;
   options.capacity_bytes = settings.hint_memory_bytes;
   KERF_ASSIGN_OR_RETURN(options.key, ReadKey(settings));
-  KERF_ASSIGN_OR_RETURN(opened.store, OpenStore(settings));
+  absl::StatusOr<std::unique_ptr<SegmentStore>> store = OpenStore(settings);
+  if (store.ok()) {
+    opened.store = *std::move(store);
+  } else {
+    // All of it may be lost: that is no reason not to serve.
+    Log(LogLevel::kWarning, Cat("hints are kept in memory only: ", MessageOf(store.status())));
+  }
   opened.cache = HintCache::Create(std::move(options), opened.store.get());
   return opened;
 }

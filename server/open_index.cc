@@ -18,10 +18,12 @@
 namespace kerf {
 namespace {
 
-absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings) {
+absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings,
+                                      std::function<bool()> is_cancelled) {
   RedisIndexOptions options;
   KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings));
   options.replica_count = static_cast<int>(settings.redis_replicas);
+  options.is_cancelled = std::move(is_cancelled);
   std::string names;
   for (const RedisAddress& seed : settings.redis) names += " " + FormatRedisAddress(seed);
   Log(LogLevel::kInfo, Cat("opening the index in Redis at", names));
@@ -35,8 +37,9 @@ absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings) {
 
 }  // namespace
 
-absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings) {
-  if (!settings.redis.empty()) return OpenRedis(settings);
+absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings,
+                                      std::function<bool()> is_cancelled) {
+  if (!settings.redis.empty()) return OpenRedis(settings, std::move(is_cancelled));
   OpenedIndex opened;
   if (settings.data_dir.empty()) {
     Log(LogLevel::kWarning,

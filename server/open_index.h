@@ -1,6 +1,7 @@
 // The index that the settings ask for.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -17,8 +18,9 @@ struct OpenedIndex {
 };
 
 // Opens or makes it, and logs what an operator should know about it. Waits for a Redis that is not
-// there yet, for at most Settings::index_timeout. FailedPrecondition for a folder or a Redis that
-// cannot be used, and for a password file that cannot be read or that others may read.
-absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings);
+// there yet, for at most Settings::index_timeout, or until `is_cancelled` (Cancelled).
+// FailedPrecondition for a folder or a Redis that cannot be used, and for a password file that
+// cannot be read or that others may read.
+absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings, std::function<bool()> is_cancelled);
 
 }  // namespace kerf

@@ -57,7 +57,12 @@ def start_server(work, name, index):
 
 def stop_server(server):
     server.terminate()
-    server.wait(timeout=START_TIMEOUT_S)
+    try:
+        server.wait(timeout=START_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+        say("kerfd did not stop in time and was killed")
 
 
 def kerf_json(arguments):
@@ -172,9 +177,9 @@ def run(work, trees, index, between):
 
 
 def run_with_redis(work, trees):
-    seeds = redis_cluster(work, "up").split(",")
     others = []
     try:
+        seeds = redis_cluster(work, "up").split(",")
         say(f"a Redis Cluster runs at {', '.join(seeds)}")
         index = [argument for seed in seeds for argument in ("--redis", seed)]
 

@@ -75,9 +75,12 @@ void HintCache::AppendFollowing(const HintScope& scope, const Digest& digest, st
     for (const RunChunk& chunk : behind.first(count)) digests->push_back(chunk.digest);
     max_count -= count;
     if (!held->next.has_value()) return;
-    const auto next = by_id_.find(KeyOf(scope.id(), *held->next));
+    const SegmentId next_id = *held->next;
+    const auto next = by_id_.find(KeyOf(scope.id(), next_id));
     if (next == by_id_.end()) return;
     held = &slots_[next->second];
+    // Anybody may have said what is next.
+    if (held->id != next_id || held->scope_id != scope.id()) return;
     // Its first chunk is the last one of this segment.
     index = 0;
   }

@@ -1,5 +1,6 @@
 #include "server/redis/master_checks.h"
 
+#include <algorithm>
 #include <future>
 #include <string_view>
 #include <thread>
@@ -113,21 +114,28 @@ absl::Status CheckMasters(RedisClient& client, const std::vector<RedisAddress>& 
 
 absl::Status WaitForMasters(RedisClient& client, int replica_count,
                             std::chrono::milliseconds patience,
+                            const std::function<bool()>& is_cancelled,
                             std::vector<std::string>* warnings) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
     using Masters = absl::StatusOr<std::vector<RedisAddress>>;
-    const Masters masters =
-        WaitFor<Masters>([&](auto done) { client.ReadMasters(std::move(done)); });
-    if (!masters.ok()) return masters.status();
+    const Masters masters = WaitFor<Masters>(
+        [&](auto done) { client.ReadMasters(std::move(done), std::min(patience, kPatience)); });
     std::vector<std::string> found;
-    const absl::Status status = CheckMasters(client, *masters, replica_count, &found);
-    if (absl::IsUnavailable(status) && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(kPause);
-      continue;
+    const absl::Status status =
+        masters.ok() ? CheckMasters(client, *masters, replica_count, &found) : masters.status();
+    if (!absl::IsUnavailable(status)) {
+      warnings->insert(warnings->end(), found.begin(), found.end());
+      return status;
     }
-    warnings->insert(warnings->end(), found.begin(), found.end());
-    return status;
+    if (is_cancelled && is_cancelled()) {
+      return absl::CancelledError(ToAbsl(Cat("told to stop; until then: ", MessageOf(status))));
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return absl::UnavailableError(
+          ToAbsl(Cat("waited ", patience.count(), " ms for Redis: ", MessageOf(status))));
+    }
+    std::this_thread::sleep_for(kPause);
   }
 }
 

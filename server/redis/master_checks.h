@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,14 @@
 namespace kerf {
 
 // Asks all masters and waits for their answers; a cluster that lacks a master or a quorum may be in
-// the middle of a failover, so it has `patience` to get over it. FailedPrecondition for a master
-// that may evict entries, for a cluster that has no quorum, and for one Redis that has fewer
-// replicas than `replica_count`; in a cluster they may come back, so that is a warning. `warnings`
-// gets what an operator should know. Not from the client's thread.
+// the middle of a failover, so it has `patience` to get over it, then that is Unavailable.
+// FailedPrecondition for a master that may evict entries, and for one Redis that has fewer replicas
+// than `replica_count`; in a cluster they may come back, so that is a warning. Cancelled soon after
+// `is_cancelled` (may be empty) says so. `warnings` gets what an operator should know. Not from the
+// client's thread.
 absl::Status WaitForMasters(RedisClient& client, int replica_count,
-                            std::chrono::milliseconds patience, std::vector<std::string>* warnings);
+                            std::chrono::milliseconds patience,
+                            const std::function<bool()>& is_cancelled,
+                            std::vector<std::string>* warnings);
 
 }  // namespace kerf

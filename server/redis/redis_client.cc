@@ -116,9 +116,10 @@ class Client final : public RedisClient {
     Post(std::move(request));
   }
 
-  void ReadMasters(MastersDone done) override {
+  using RedisClient::ReadMasters;
+  void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) override {
     auto request = std::make_unique<Request>();
-    request->timeout = options_.command_timeout;
+    request->timeout = timeout.count() > 0 ? timeout : options_.command_timeout;
     request->deadline = Clock::now() + request->timeout;
     request->done = [this, done = std::move(done)](const absl::StatusOr<RedisReply>& reply) {
       if (!reply.ok()) return done(reply.status());

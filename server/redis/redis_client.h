@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -83,8 +84,10 @@ class RedisClient {
 
   // `done` is called once, from the client's thread, and does not block.
   virtual void Send(RedisCommand command, Done done) = 0;
-  // Asks the cluster which masters it has now; one Redis is its own. Errors as for Send.
-  virtual void ReadMasters(MastersDone done) = 0;
+  // Asks the cluster which masters it has now; one Redis is its own. Errors and `timeout` as for
+  // Send.
+  virtual void ReadMasters(MastersDone done, std::chrono::milliseconds timeout) = 0;
+  void ReadMasters(MastersDone done) { ReadMasters(std::move(done), std::chrono::milliseconds(0)); }
 
   // Answers everything with Cancelled, and whatever is sent from now on, before the return. Not
   // from within a `done`.

@@ -638,8 +638,8 @@ class Leaf final : public RedisIndex {
 absl::StatusOr<std::unique_ptr<RedisIndex>> RedisIndex::Open(RedisIndexOptions options,
                                                              std::vector<std::string>* warnings) {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisClient> client, RedisClient::Create(options.redis));
-  KERF_RETURN_IF_ERROR(
-      WaitForMasters(*client, options.replica_count, options.redis.command_timeout, warnings));
+  KERF_RETURN_IF_ERROR(WaitForMasters(*client, options.replica_count, options.redis.command_timeout,
+                                      options.is_cancelled, warnings));
   return std::unique_ptr<RedisIndex>(std::make_unique<Leaf>(std::move(options), std::move(client)));
 }
 

@@ -21,6 +21,8 @@ struct RedisIndexOptions {
   RedisOptions redis;
   // Replicas that must have a commit, a forget or an epoch before it is answered.
   int replica_count = 0;
+  // Whether Open is to give up waiting for Redis; may be empty.
+  std::function<bool()> is_cancelled;
 };
 
 // Thread-safe; `done` is called from the Redis client's thread. Beside the errors of Index:

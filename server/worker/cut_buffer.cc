@@ -28,9 +28,8 @@ CutBuffer::~CutBuffer() {
 }
 
 void CutBuffer::BeginFile(std::uint64_t file_number, std::uint64_t start_offset) {
-  KERF_CHECK(uncut_ == end_);
+  KERF_CHECK(uncut_ == end_ && !follows_hints_);
   in_file_ = is_at_begin_ = true;
-  follows_hints_ = false;
   file_number_ = file_number;
   uncut_offset_ = start_offset;
   unhashed_ = end_;
@@ -74,7 +73,12 @@ void CutBuffer::CutAlongHints(bool is_end) {
     unknown_in_a_row_ = chunk.was_scanned ? unknown_in_a_row_ + 1 : 0;
   }
   uncut_ += begin;
-  if (unknown_in_a_row_ >= kMaxUnknownChunks) follows_hints_ = false;
+  if (unknown_in_a_row_ >= kMaxUnknownChunks) LeaveHints();
+}
+
+// What they refer to goes with them.
+void CutBuffer::LeaveHints() {
+  if (std::exchange(follows_hints_, false)) rapid_->BeginFile();
 }
 
 // The first chunk of a file, which is scanned in any case, may have come before. Short files are
@@ -119,7 +123,8 @@ void CutBuffer::HashUpToEnd() {
 ContentHash CutBuffer::EndFile() {
   // A parked rest is cut where it is: the end of a file needs no buffer.
   if (follows_hints_ && uncut_ < end_) CutAlongHints(true);
-  in_file_ = follows_hints_ = false;
+  LeaveHints();
+  in_file_ = false;
   while (uncut_ < end_) CutOne(end_ - uncut_);
   ContentHash result;
   if (hash_begun_) {
@@ -137,7 +142,8 @@ ContentHash CutBuffer::EndFile() {
 
 void CutBuffer::AbandonFile() {
   uncut_ = unhashed_ = end_;
-  in_file_ = follows_hints_ = false;
+  LeaveHints();
+  in_file_ = false;
 }
 
 void CutBuffer::ClearChunks() {
@@ -157,6 +163,8 @@ void CutBuffer::Compact() {
 
 void CutBuffer::Park() {
   Compact();
+  if (chunks_.capacity() > kKeptChunks) chunks_ = {};
+  if (hinted_chunks_.capacity() > kKeptChunks) hinted_chunks_ = {};
   if (buffer_ == nullptr) return;
   if (end_ > 0) {
     parked_ = std::make_unique_for_overwrite<std::uint8_t[]>(end_);

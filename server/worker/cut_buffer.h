@@ -57,7 +57,8 @@ class CutBuffer {
   // slices and the kernels.
   std::size_t Append(Bytes bytes);
 
-  // Cuts what is certain: as long as the longest chunk fits before the end of what has arrived.
+  // Cuts what is certain: as long as the longest chunk fits before the end of what has arrived, or
+  // twice the longest one where hints are followed.
   void Cut();
 
   // `hint` says what followed the last chunk that was cut: the file is cut along it from here on,
@@ -99,11 +100,14 @@ class CutBuffer {
   // After so many chunks in a row of which the hints knew nothing, the file is cut without them:
   // many chunks at a time are fingerprinted faster.
   static constexpr std::size_t kMaxUnknownChunks = 16;
+  // Room for so many is kept by a stream that waits.
+  static constexpr std::size_t kKeptChunks = 64;
 
   void CutOne(std::size_t window_bytes);
   // Cuts what is certain, or all of it at the end of the file.
   void CutAlongHints(bool is_end);
   void LookForHint();
+  void LeaveHints();
   void HashUpToEnd();
   void TakeBuffer();
   std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }

@@ -8,6 +8,8 @@ namespace {
 
 // Older ones lead to nothing that the newer ones do not lead to.
 constexpr std::size_t kMaxDuplicates = 256;
+// In a row: the index holds this file after all.
+constexpr std::size_t kMinDuplicates = 16;
 
 }  // namespace
 
@@ -26,32 +28,53 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
     return false;
   }
   results->clear();
+  bool is_missing = false;
   for (const Digest& digest : digests) {
     const auto found = verdicts_.find(digest);
-    if (found == verdicts_.end()) return false;
+    if (found == verdicts_.end()) {
+      is_missing = true;
+      continue;
+    }
+    const bool is_known = found->second.verdict == Verdict::kDuplicate;
+    // It is no surprise that what was asked ends somewhere.
+    was_surprised_ = was_surprised_ || is_missing || !is_known;
+    is_missing = is_missing || !is_known;
     results->push_back(found->second);
   }
-  return true;
+  was_foreseen_ = was_foreseen_ || !is_missing;
+  return !is_missing;
 }
 
 void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
-  asked_at_ = now_();
-  if (!is_followed || digests->empty()) {
-    ahead_ = kMinAhead;
-    return;
+  if (was_surprised_ || !is_followed) {
+    ahead_ = std::min(ahead_, kMinAhead);
+  } else if (was_foreseen_) {
+    ahead_ = std::min(2 * ahead_, kMaxAhead);
   }
-  cache_->AppendFollowing(*scope_, digests->back(), ahead_, digests);
-  ahead_ = std::min(2 * ahead_, kMaxAhead);
+  was_surprised_ = was_foreseen_ = false;
+  if (!is_followed || ahead_ == 0 || digests->empty()) return;
+  asked_at_ = now_();
+  following_.clear();
+  cache_->AppendFollowing(*scope_, digests->back(), ahead_, &following_);
+  for (const Digest& digest : following_) {
+    if (!verdicts_.contains(digest)) digests->push_back(digest);
+  }
 }
 
 void FileHints::LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results) {
-  verdicts_.clear();
-  verdicts_of_ = asked_at_;
+  asked_ahead_count_ += digests.size();
+  if (verdicts_.size() + digests.size() > 2 * kMaxAhead) verdicts_.clear();
+  if (verdicts_.empty()) verdicts_of_ = asked_at_;
+  std::size_t known_count = 0;
   for (std::size_t index = 0; index < digests.size(); ++index) {
-    // What is new may be committed at any time.
-    if (results[index].verdict != Verdict::kDuplicate) continue;
+    if (results[index].verdict == Verdict::kDuplicate) {
+      ++known_count;
+    } else {
+      results[index] = LookupResult();
+    }
     verdicts_.insert_or_assign(digests[index], std::move(results[index]));
   }
+  if (known_count == 0) ahead_ = 0;
 }
 
 void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict verdict) {
@@ -75,6 +98,7 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     begins_file_ = false;
   }
   if (verdict == Verdict::kDuplicate) duplicates_.push_back(digest);
+  if (ahead_ == 0 && duplicates_.size() >= kMinDuplicates) ahead_ = kMinAhead;
   if (chunk.ends_file) FileEnded(file_number_);
 }
 
@@ -106,6 +130,7 @@ Hint FileHints::FindNext() {
 void FileHints::Shed() {
   recorder_.reset();
   verdicts_ = {};
+  following_ = {};
 }
 
 std::size_t FileHints::memory_bytes() const {

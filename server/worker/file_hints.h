@@ -31,9 +31,10 @@ class FileHints {
   // A verdict is used no later than this behind its lookup: what was forgotten meanwhile would
   // still be called a duplicate. (The agent finds that out; it costs it a second round.)
   static constexpr std::chrono::seconds kMaxVerdictAge{2};
-  // Of digests that are looked up before their chunks have come: it doubles while predictions hold,
-  // so that little is asked in vain.
-  static constexpr std::size_t kMinAhead = 128;
+  // Of digests that are looked up before their chunks have come. It doubles when all that was asked
+  // has come true, begins anew when not, and is nothing while the index holds nothing of it, so
+  // that little is asked in vain. None is asked for twice before its verdict is too old.
+  static constexpr std::size_t kMinAhead = 64;
   static constexpr std::size_t kMaxAhead = 2048;
 
   // `now` is a clock.
@@ -54,6 +55,8 @@ class FileHints {
   void LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results);
   // The index has been told to forget something.
   void DropVerdicts() { verdicts_.clear(); }
+  // Digests that were looked up ahead so far.
+  std::uint64_t asked_ahead_count() const { return asked_ahead_count_; }
 
   // A chunk was answered; they come in the order of the stream.
   void Answered(const CutChunk& chunk, const Digest& digest, Verdict verdict);
@@ -86,10 +89,17 @@ class FileHints {
   // None once memory was short.
   std::optional<SegmentRecorder> recorder_;
 
+  // With kNew those that were asked for in vain: what is new may be committed at any time.
   absl::flat_hash_map<Digest, LookupResult, SeededDigestHash> verdicts_;
   TimePoint asked_at_;
+  // Of the oldest.
   TimePoint verdicts_of_;
   std::size_t ahead_ = kMinAhead;
+  // Since the last question: a batch was foreseen; one came otherwise than it had been asked for.
+  bool was_foreseen_ = false;
+  bool was_surprised_ = false;
+  std::vector<Digest> following_;
+  std::uint64_t asked_ahead_count_ = 0;
 
   bool in_file_ = false;
   std::uint64_t file_number_ = 0;

@@ -20,6 +20,8 @@ struct RapidTotals {
   // Round trips to the index for verdicts, and batches of chunks whose verdicts were there already.
   std::atomic<std::uint64_t> lookups_asked{0};
   std::atomic<std::uint64_t> lookups_foreseen{0};
+  // Digests that were looked up before their chunks had come.
+  std::atomic<std::uint64_t> digests_asked_ahead{0};
 
   void Add(const RapidCounters& counters) {
     const auto add = [](std::atomic<std::uint64_t>& total, std::uint64_t count) {

@@ -349,6 +349,7 @@ absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
     hints_->FileEnded(session_->file_number());
   }
   KERF_RETURN_IF_ERROR(AnswerDone());
+  if (hints_ != nullptr) KERF_RETURN_IF_ERROR(AccountSession());
   return cutter_->chunks().size() < kBatchChunks ? absl::OkStatus() : AnswerChunks();
 }
 
@@ -390,7 +391,8 @@ absl::Status StreamEngine::AnswerCommit(IndexCall& call) {
   commit_ = nullptr;
   commit_plan_ = CommitPlan();
   AppendAnswer(answer, &answers_);
-  return AnswerDone();
+  KERF_RETURN_IF_ERROR(AnswerDone());
+  return AccountSession();
 }
 
 absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
@@ -443,7 +445,8 @@ absl::Status StreamEngine::OnDry() {
   if (is_waiting()) return absl::OkStatus();
   const bool in_file = session_->in_file() && !session_->is_draining();
   if (cutter_ != nullptr) {
-    // A stream that waits for its client holds at most the beginning of a chunk.
+    // A stream that waits for its client holds at most the beginning of a chunk, or of two where it
+    // follows hints.
     cutter_->Park();
     buffer_memory_.Set(cutter_->memory_bytes());
   }
@@ -594,16 +597,13 @@ absl::Status StreamEngine::AnswerDone() {
 }
 
 absl::Status StreamEngine::AccountSession() {
-  const auto is_reserved = [this] {
-    const std::size_t hint_bytes = hints_ != nullptr ? hints_->memory_bytes() : 0;
-    return session_memory_.Set(kStreamBytes + session_->memory_bytes() + hint_bytes);
-  };
-  bool has_memory = is_reserved();
-  if (!has_memory && hints_ != nullptr) {
-    hints_->Shed();
-    has_memory = is_reserved();
-  }
-  if (has_memory) {
+  const std::size_t bytes = kStreamBytes + session_->memory_bytes();
+  const MemoryBudget& budget = *context_->work_budget;
+  const std::size_t free_bytes = session_memory_.bytes() + budget.limit_bytes() -
+                                 std::min(budget.limit_bytes(), budget.used_bytes());
+  // Hints give way first, and nobody else for them.
+  if (hints_ != nullptr && bytes + hints_->memory_bytes() > free_bytes) hints_->Shed();
+  if (session_memory_.Set(bytes + (hints_ != nullptr ? hints_->memory_bytes() : 0))) {
     session_bytes_.store(session_memory_.bytes(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
@@ -638,8 +638,20 @@ bool StreamEngine::ReserveBuffer() {
 void StreamEngine::End(const absl::Status& status) {
   if (std::exchange(ended_, true)) return;
   SendAnswers();
+  AddTotals();
   sink_->Finish(status);
   DropEverything();
+}
+
+// Once: before anybody learns that the stream has ended.
+void StreamEngine::AddTotals() {
+  if (cutter_ == nullptr || context_->rapid_totals == nullptr || std::exchange(is_added_, true)) {
+    return;
+  }
+  context_->rapid_totals->Add(cutter_->rapid_counters());
+  if (hints_ == nullptr) return;
+  context_->rapid_totals->digests_asked_ahead.fetch_add(hints_->asked_ahead_count(),
+                                                        std::memory_order_relaxed);
 }
 
 void StreamEngine::DropEverything() {
@@ -660,9 +672,7 @@ void StreamEngine::DropEverything() {
   commit_ = nullptr;
   awaits_index_.store(false);
   call_memory_.Set(0);
-  if (cutter_ != nullptr && context_->rapid_totals != nullptr) {
-    context_->rapid_totals->Add(cutter_->rapid_counters());
-  }
+  AddTotals();
   cutter_.reset();
   hints_.reset();
   chunker_.reset();

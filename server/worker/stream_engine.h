@@ -182,6 +182,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   bool IsOutputFull() const;
   bool ReserveBuffer();
   void End(const absl::Status& status);
+  void AddTotals();
   void DropEverything();
 
   const EngineContext* const context_;
@@ -226,6 +227,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   const v1::Commit* commit_ = nullptr;
   CommitPlan commit_plan_;
   bool ended_ = false;
+  bool is_added_ = false;
 };
 
 }  // namespace kerf
