@@ -29,10 +29,10 @@ class HintsTest : public testing::Test {
   }
 
   // Starts kerfd, backs up and ends it; the bytes that it had to scan.
-  std::uint64_t ScannedBytes(const std::vector<std::string>& flags = {}) {
-    world_.StartServer(flags);
+  std::uint64_t ScannedBytes() {
+    world_.StartServer({"--hint-memory", "64M"});
     if (HasFatalFailure()) return 0;
-    world_.Backup({"file", "--force"});
+    world_.Backup({"file", "--force", "--profile", "rabin-8k"});
     log_ = world_.StopServer();
     std::smatch found;
     if (!std::regex_search(log_, found, std::regex("bytes: ([0-9]+) scanned"))) {
@@ -72,8 +72,13 @@ TEST_F(HintsTest, AKeyThatOthersMayReadIsRefused) {
   const std::string key = world_ / "key";
   WriteText(key, std::string(32, 'k'));
   chmod(key.c_str(), 0644);
-  const std::vector<std::string> start = {BuiltProgram("server/kerfd"), "--listen",
-                                          "unix:server/other", "--hint-key-file", key};
+  const std::vector<std::string> start = {BuiltProgram("server/kerfd"),
+                                          "--listen",
+                                          "unix:server/other",
+                                          "--hint-memory",
+                                          "1M",
+                                          "--hint-key-file",
+                                          key};
   Completed end = world_.Run(start);
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, AllOf(HasSubstr("--hint-key-file"), HasSubstr("chmod 600")));
@@ -84,8 +89,8 @@ TEST_F(HintsTest, AKeyThatOthersMayReadIsRefused) {
   EXPECT_THAT(end.err, HasSubstr("32 bytes"));
 }
 
-TEST_F(HintsTest, HintsCanBeTurnedOff) {
-  world_.StartServer({"--hint-memory", "0"});
+TEST_F(HintsTest, AnIndexAtHandNeedsNone) {
+  world_.StartServer();
   ASSERT_FALSE(HasFatalFailure());
   world_.Backup({"file"});
   EXPECT_THAT(world_.StopServer(), testing::Not(HasSubstr("hints:")));

@@ -26,6 +26,8 @@ namespace {
 constexpr std::string_view kEnvironmentPrefix = "KERFD_";
 constexpr std::string_view kSharedBackend = "KERF_BACKEND=";
 constexpr int kUsageExitCode = 2;
+constexpr std::string_view kAutomaticHintMemory = "auto";
+constexpr std::string_view kSharedHintMemory = "64M";
 
 constexpr const char* kExamples = R"(
 Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir; a list with commas) and
@@ -47,7 +49,7 @@ struct Texts {
   std::vector<std::string> redis;
   std::string memory = "1G";
   std::string stream_memory = "16M";
-  std::string hint_memory = "64M";
+  std::string hint_memory{kAutomaticHintMemory};
   std::string hint_disk = "1G";
   std::string log_level = "info";
 };
@@ -55,6 +57,10 @@ struct Texts {
 std::string CheckSize(const std::string& text) {
   const auto parsed = ParseByteSize(text);
   return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+std::string CheckHintMemory(const std::string& text) {
+  return text == kAutomaticHintMemory ? "" : CheckSize(text);
 }
 
 std::string CheckListen(const std::string& text) {
@@ -173,10 +179,15 @@ void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
 }
 
 void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
-  builder.AddSize(
-      "hint-memory", texts.hint_memory,
-      "For what is known of how files went on, so that they need not be scanned again; 0: "
-      "nothing is kept, and everything is scanned");
+  builder
+      .Add("hint-memory", texts.hint_memory,
+           "For what is known of how files went on, so that they need not be scanned again, nor "
+           "asked "
+           "for chunk by chunk; 0: nothing is kept; auto: 64M with --redis, else 0 (worth it "
+           "without "
+           "Redis for profiles of rabin, crc and tttd)")
+      ->check(CheckHintMemory, "")
+      ->type_name("SIZE");
   builder.AddSize("hint-disk", texts.hint_disk, "The same on disk, in DIR/hints of --data-dir");
   builder
       .Add(
@@ -306,7 +317,10 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   }
   settings.memory_bytes = *ParseByteSize(texts.memory);
   settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
-  settings.hint_memory_bytes = *ParseByteSize(texts.hint_memory);
+  // Where the index is at hand and the profile's rule is fast, hints save nothing.
+  const std::string_view automatic = settings.redis.empty() ? "0" : kSharedHintMemory;
+  settings.hint_memory_bytes = *ParseByteSize(
+      texts.hint_memory == kAutomaticHintMemory ? automatic : std::string_view(texts.hint_memory));
   settings.hint_disk_bytes = *ParseByteSize(texts.hint_disk);
   settings.open_timeout = std::chrono::milliseconds(times.open);
   settings.idle_timeout = std::chrono::milliseconds(times.idle);

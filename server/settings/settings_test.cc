@@ -31,6 +31,9 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{1} << 30);
   EXPECT_EQ(result.settings.limits.max_uncommitted_files, 16'384u);
   EXPECT_EQ(result.settings.drain.count(), 10'000);
+  EXPECT_EQ(result.settings.hint_memory_bytes, 0u);
+  EXPECT_EQ(Read({"--redis", "h:1"}).settings.hint_memory_bytes, std::uint64_t{64} << 20);
+  EXPECT_EQ(Read({"--hint-memory", "5M"}).settings.hint_memory_bytes, std::uint64_t{5} << 20);
   EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
   EXPECT_EQ(Read({"--idle-evict-ms", "7"}).settings.idle_evict.count(), 7);
   EXPECT_FALSE(result.settings.worker_name.empty());
@@ -88,6 +91,7 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
            {"--log-level", "loud"},
            {"--config", "/no/such/file"},
            {"--redis", "nowhere"},
+           {"--hint-memory", "some"},
            {"--redis", "h:1", "--data-dir", "/x"},
            {"stray"},
        }) {

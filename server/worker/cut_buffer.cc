@@ -98,8 +98,8 @@ void CutBuffer::FollowHint(const Hint& hint) {
 }
 
 RapidCounters CutBuffer::rapid_counters() const {
-  if (rapid_ == nullptr) return {};
-  RapidCounters counters = rapid_->counters();
+  RapidCounters counters;
+  if (rapid_ != nullptr) counters = rapid_->counters();
   counters.bytes_scanned += plainly_cut_bytes_;
   return counters;
 }

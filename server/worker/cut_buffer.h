@@ -93,7 +93,7 @@ class CutBuffer {
   // Held now; while it is cut, that is capacity_bytes.
   std::size_t memory_bytes() const { return buffer_ != nullptr ? capacity_bytes_ : end_; }
   std::size_t uncut_bytes() const { return end_ - uncut_; }
-  // All nothing without hints.
+  // Of everything that was cut; without hints all of it was scanned.
   RapidCounters rapid_counters() const;
 
  private:

@@ -13,6 +13,19 @@ constexpr std::size_t kMinDuplicates = 16;
 
 }  // namespace
 
+bool IsWorthFollowing(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kRabin:
+    case Algorithm::kCrc:
+    case Algorithm::kTttd:
+    case Algorithm::kFastCdc:
+    case Algorithm::kFastCdc2020:
+      return true;
+    default:
+      return false;
+  }
+}
+
 FileHints::FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
                      const Profile& profile, std::function<TimePoint()> now)
     : cache_(std::move(cache)),
@@ -28,26 +41,29 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
     return false;
   }
   results->clear();
-  bool is_missing = false;
+  std::size_t missing_count = 0;
+  std::size_t known_behind_count = 0;
   for (const Digest& digest : digests) {
     const auto found = verdicts_.find(digest);
-    if (found == verdicts_.end()) {
-      is_missing = true;
-      continue;
-    }
-    const bool is_known = found->second.verdict == Verdict::kDuplicate;
-    // It is no surprise that what was asked ends somewhere.
-    was_surprised_ = was_surprised_ || is_missing || !is_known;
-    is_missing = is_missing || !is_known;
-    results->push_back(found->second);
+    const bool is_known = found != verdicts_.end() && found->second.verdict == Verdict::kDuplicate;
+    if (is_known) results->push_back(found->second);
+    missing_count += is_known ? 0 : 1;
+    known_behind_count += is_known && missing_count > 0 ? 1 : 0;
   }
-  was_foreseen_ = was_foreseen_ || !is_missing;
-  return !is_missing;
+  const bool is_foreseen = missing_count == 0;
+  was_foreseen_ = was_foreseen_ || is_foreseen;
+  // That what was asked ends somewhere is no surprise; that it goes on behind something else is.
+  was_surprised_ = was_surprised_ || known_behind_count > missing_count;
+  return is_foreseen;
 }
 
+bool FileHints::is_known_file() const { return in_file_ && duplicates_.size() >= kMinDuplicates; }
+
 void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
-  if (was_surprised_ || !is_followed) {
+  if (!is_followed) {
     ahead_ = std::min(ahead_, kMinAhead);
+  } else if (was_surprised_) {
+    ahead_ = std::max(ahead_ / 2, std::min(ahead_, kMinAhead));
   } else if (was_foreseen_) {
     ahead_ = std::min(2 * ahead_, kMaxAhead);
   }
@@ -93,8 +109,11 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
                     .length_bytes = static_cast<std::uint32_t>(chunk.bytes.size()),
                     .marker = chunk.bytes.back()});
   }
-  if (verdict != Verdict::kDuplicate || duplicates_.size() == kMaxDuplicates) {
+  if (verdict != Verdict::kDuplicate) {
     duplicates_.clear();
+    begins_file_ = false;
+  } else if (duplicates_.size() == kMaxDuplicates) {
+    duplicates_.erase(duplicates_.begin(), duplicates_.begin() + kMaxDuplicates / 2);
     begins_file_ = false;
   }
   if (verdict == Verdict::kDuplicate) duplicates_.push_back(digest);

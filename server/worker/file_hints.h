@@ -23,6 +23,10 @@
 
 namespace kerf {
 
+// Whether it is faster to cut along hints than to scan, fingerprints included, which cost more when
+// fewer chunks are fingerprinted at once (docs/performance.md, RapidCDC).
+bool IsWorthFollowing(Algorithm algorithm);
+
 // For one stream. Not thread-safe.
 class FileHints {
  public:
@@ -32,7 +36,7 @@ class FileHints {
   // still be called a duplicate. (The agent finds that out; it costs it a second round.)
   static constexpr std::chrono::seconds kMaxVerdictAge{2};
   // Of digests that are looked up before their chunks have come. It doubles when all that was asked
-  // has come true, begins anew when not, and is nothing while the index holds nothing of it, so
+  // has come true, halves when not, and is nothing while the index holds nothing of it, so
   // that little is asked in vain. None is asked for twice before its verdict is too old.
   static constexpr std::size_t kMinAhead = 64;
   static constexpr std::size_t kMaxAhead = 2048;
@@ -48,8 +52,10 @@ class FileHints {
 
   // Whether the verdicts of all the digests are known; then `results` has them.
   bool Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results);
+  // The index has just held many chunks of the file in a row.
+  bool is_known_file() const;
   // What is likely to come behind the last of `digests`, to be looked up with them. `is_followed`:
-  // the file is cut along hints.
+  // the file is one that is known.
   void AppendAhead(bool is_followed, std::vector<Digest>* digests);
   // The answers for what AppendAhead has appended.
   void LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results);

@@ -8,7 +8,7 @@
 
 namespace kerf {
 
-// Thread-safe. Only of streams that cut with hints; a stream adds what it has cut when it ends.
+// Thread-safe. A stream adds what it has cut when it ends.
 struct RapidTotals {
   // As of RapidCounters.
   std::atomic<std::uint64_t> hints_accepted{0};

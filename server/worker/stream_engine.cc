@@ -295,7 +295,9 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   std::optional<HintedCutting> hinted;
   if (context_->hints != nullptr && HintScope(repository, profile).is_useful()) {
     hints_ = std::make_unique<FileHints>(context_->hints, repository, profile, context_->now);
-    hinted = {profile, repository.digest_algorithm, hints_->source()};
+    if (IsWorthFollowing(profile.algorithm)) {
+      hinted = {profile, repository.digest_algorithm, hints_->source()};
+    }
   }
   cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers, hinted);
   v1::UploadAnswer answer;
@@ -532,7 +534,9 @@ absl::Status StreamEngine::AnswerChunks() {
       CountLookup(&RapidTotals::lookups_foreseen);
       return AnswerLookedUp(*call);
     }
-    hints_->AppendAhead(cutter_->follows_hints(), &call->digests);
+    if (context_->asks_ahead) {
+      hints_->AppendAhead(cutter_->follows_hints() || hints_->is_known_file(), &call->digests);
+    }
     CountLookup(&RapidTotals::lookups_asked);
   }
   return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
@@ -577,7 +581,10 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
 }
 
 void StreamEngine::FollowHints() {
-  if (hints_ != nullptr && cutter_->wants_hint()) cutter_->FollowHint(hints_->FindNext());
+  if (hints_ == nullptr || cutter_->follows_hints()) return;
+  // Also where the cutter has no use for it: it fetches what is to be looked up ahead.
+  const Hint next = hints_->FindNext();
+  if (cutter_->wants_hint()) cutter_->FollowHint(next);
 }
 
 void StreamEngine::CountLookup(std::atomic<std::uint64_t> RapidTotals::* counter) {

@@ -47,6 +47,8 @@ struct EngineContext {
   std::string worker_name;
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;
+  // The index is a round trip away: what is likely to come is looked up with what has come.
+  bool asks_ahead = false;
   // Of what was cut with hints; null: not counted.
   RapidTotals* rapid_totals = nullptr;
   // How old verdicts are that were asked for ahead.
