@@ -35,18 +35,18 @@ FileHints::FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repos
       recorder_(std::in_place, cache_, scope_, kMaxRecordedBytes) {}
 
 bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results) {
-  if (verdicts_.empty()) return false;
-  if (now_() - verdicts_of_ > kMaxVerdictAge) {
-    verdicts_.clear();
-    return false;
+  if (generations_[0].verdicts.empty()) return false;
+  const TimePoint now = now_();
+  for (Generation& generation : generations_) {
+    if (now - generation.asked_at > kMaxVerdictAge) generation.verdicts.clear();
   }
   results->clear();
   std::size_t missing_count = 0;
   std::size_t known_behind_count = 0;
   for (const Digest& digest : digests) {
-    const auto found = verdicts_.find(digest);
-    const bool is_known = found != verdicts_.end() && found->second.verdict == Verdict::kDuplicate;
-    if (is_known) results->push_back(found->second);
+    const LookupResult* const verdict = VerdictOf(digest);
+    const bool is_known = verdict != nullptr && verdict->verdict == Verdict::kDuplicate;
+    if (is_known) results->push_back(*verdict);
     missing_count += is_known ? 0 : 1;
     known_behind_count += is_known && missing_count > 0 ? 1 : 0;
   }
@@ -55,6 +55,14 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
   // That what was asked ends somewhere is no surprise; that it goes on behind something else is.
   was_surprised_ = was_surprised_ || known_behind_count > missing_count;
   return is_foreseen;
+}
+
+const LookupResult* FileHints::VerdictOf(const Digest& digest) const {
+  for (const Generation& generation : generations_) {
+    const auto found = generation.verdicts.find(digest);
+    if (found != generation.verdicts.end()) return &found->second;
+  }
+  return nullptr;
 }
 
 bool FileHints::is_known_file() const { return in_file_ && duplicates_.size() >= kMinDuplicates; }
@@ -73,14 +81,17 @@ void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
   following_.clear();
   cache_->AppendFollowing(*scope_, digests->back(), ahead_, &following_);
   for (const Digest& digest : following_) {
-    if (!verdicts_.contains(digest)) digests->push_back(digest);
+    if (VerdictOf(digest) == nullptr) digests->push_back(digest);
   }
 }
 
 void FileHints::LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results) {
   asked_ahead_count_ += digests.size();
-  if (verdicts_.size() + digests.size() > 2 * kMaxAhead) verdicts_.clear();
-  if (verdicts_.empty()) verdicts_of_ = asked_at_;
+  if (generations_[0].verdicts.size() + digests.size() > kMaxAhead) {
+    generations_[1] = std::exchange(generations_[0], Generation());
+  }
+  auto& [verdicts, oldest_asked_at] = generations_[0];
+  if (verdicts.empty()) oldest_asked_at = asked_at_;
   std::size_t known_count = 0;
   for (std::size_t index = 0; index < digests.size(); ++index) {
     if (results[index].verdict == Verdict::kDuplicate) {
@@ -88,7 +99,7 @@ void FileHints::LearnAhead(std::span<const Digest> digests, std::span<LookupResu
     } else {
       results[index] = LookupResult();
     }
-    verdicts_.insert_or_assign(digests[index], std::move(results[index]));
+    verdicts.insert_or_assign(digests[index], std::move(results[index]));
   }
   if (known_count == 0) ahead_ = 0;
 }
@@ -148,13 +159,14 @@ Hint FileHints::FindNext() {
 
 void FileHints::Shed() {
   recorder_.reset();
-  verdicts_ = {};
+  DropVerdicts();
   following_ = {};
 }
 
 std::size_t FileHints::memory_bytes() const {
   return sizeof *this + (recorder_ ? recorder_->memory_bytes() : 0) +
-         verdicts_.size() * kVerdictBytes + duplicates_.capacity() * sizeof(Digest);
+         (generations_[0].verdicts.size() + generations_[1].verdicts.size()) * kVerdictBytes +
+         duplicates_.capacity() * sizeof(Digest);
 }
 
 }  // namespace kerf

@@ -2,6 +2,7 @@
 // cutter, verdicts that were asked for before the chunks came, and segments of what was cut.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +61,7 @@ class FileHints {
   // The answers for what AppendAhead has appended.
   void LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results);
   // The index has been told to forget something.
-  void DropVerdicts() { verdicts_.clear(); }
+  void DropVerdicts() { generations_ = {}; }
   // Digests that were looked up ahead so far.
   std::uint64_t asked_ahead_count() const { return asked_ahead_count_; }
 
@@ -95,11 +96,18 @@ class FileHints {
   // None once memory was short.
   std::optional<SegmentRecorder> recorder_;
 
+  // The verdict that is known of a digest; null: none.
+  const LookupResult* VerdictOf(const Digest& digest) const;
+
   // With kNew those that were asked for in vain: what is new may be committed at any time.
-  absl::flat_hash_map<Digest, LookupResult, SeededDigestHash> verdicts_;
+  struct Generation {
+    absl::flat_hash_map<Digest, LookupResult, SeededDigestHash> verdicts;
+    // Of the oldest.
+    TimePoint asked_at;
+  };
+  // The one that is filled, and the one before it.
+  std::array<Generation, 2> generations_;
   TimePoint asked_at_;
-  // Of the oldest.
-  TimePoint verdicts_of_;
   std::size_t ahead_ = kMinAhead;
   // Since the last question: a batch was foreseen; one came otherwise than it had been asked for.
   bool was_foreseen_ = false;
