@@ -50,11 +50,10 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
     missing_count += is_known ? 0 : 1;
     known_behind_count += is_known && missing_count > 0 ? 1 : 0;
   }
-  const bool is_foreseen = missing_count == 0;
-  was_foreseen_ = was_foreseen_ || is_foreseen;
+  was_foreseen_ = was_foreseen_ || results->size() > missing_count;
   // That what was asked ends somewhere is no surprise; that it goes on behind something else is.
   was_surprised_ = was_surprised_ || known_behind_count > missing_count;
-  return is_foreseen;
+  return missing_count == 0;
 }
 
 const LookupResult* FileHints::VerdictOf(const Digest& digest) const {

@@ -39,7 +39,7 @@ class FileHints {
   // Of digests that are looked up before their chunks have come. It doubles when all that was asked
   // has come true, halves when not, and is nothing while the index holds nothing of it, so
   // that little is asked in vain. None is asked for twice before its verdict is too old.
-  static constexpr std::size_t kMinAhead = 64;
+  static constexpr std::size_t kMinAhead = 128;
   static constexpr std::size_t kMaxAhead = 2048;
 
   // `now` is a clock.
@@ -109,7 +109,7 @@ class FileHints {
   std::array<Generation, 2> generations_;
   TimePoint asked_at_;
   std::size_t ahead_ = kMinAhead;
-  // Since the last question: a batch was foreseen; one came otherwise than it had been asked for.
+  // Since the last question: what came was most of it foreseen; it came otherwise.
   bool was_foreseen_ = false;
   bool was_surprised_ = false;
   std::vector<Digest> following_;
