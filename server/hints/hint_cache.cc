@@ -63,26 +63,37 @@ std::optional<HintCache::Place> HintCache::Find(const HintScope& scope, const Di
   return Place{held->run, index, held->id, held->next};
 }
 
-void HintCache::AppendFollowing(const HintScope& scope, const Digest& digest, std::size_t max_count,
+std::optional<HintCache::Cursor> HintCache::CursorAt(const HintScope& scope, const Digest& digest) {
+  const std::lock_guard lock(mutex_);
+  Cursor cursor;
+  const Held* const held = HeldWith(scope.id(), digest, &cursor.index);
+  if (held == nullptr) return std::nullopt;
+  cursor.id = held->id;
+  return cursor;
+}
+
+void HintCache::AppendFollowing(const HintScope& scope, std::size_t max_count, Cursor* cursor,
                                 std::vector<Digest>* digests) {
   const std::lock_guard lock(mutex_);
-  std::size_t index = 0;
-  const Held* held = HeldWith(scope.id(), digest, &index);
   // What follows what is only what somebody has said: it may go in circles.
-  for (int segment = 0; held != nullptr && segment <= kFetchAhead && max_count > 0; ++segment) {
-    const std::span<const RunChunk> behind = held->run->chunks().subspan(index + 1);
-    const std::size_t count = std::min(max_count, behind.size());
-    for (const RunChunk& chunk : behind.first(count)) digests->push_back(chunk.digest);
+  for (int segment = 0; segment <= kFetchAhead && max_count > 0; ++segment) {
+    const auto found = by_id_.find(KeyOf(scope.id(), cursor->id));
+    if (found == by_id_.end()) return;
+    const Held& held = slots_[found->second];
+    if (held.id != cursor->id || held.scope_id != scope.id()) return;
+    const std::span<const RunChunk> chunks = held.run->chunks();
+    if (cursor->index >= chunks.size()) return;
+    const std::size_t count = std::min(max_count, chunks.size() - cursor->index - 1);
+    for (const RunChunk& chunk : chunks.subspan(cursor->index + 1, count)) {
+      digests->push_back(chunk.digest);
+    }
+    cursor->index += count;
     max_count -= count;
-    if (!held->next.has_value()) return;
-    const SegmentId next_id = *held->next;
-    const auto next = by_id_.find(KeyOf(scope.id(), next_id));
+    if (max_count == 0 || !held.next.has_value()) return;
+    const auto next = by_id_.find(KeyOf(scope.id(), *held.next));
     if (next == by_id_.end()) return;
-    held = &slots_[next->second];
-    // Anybody may have said what is next.
-    if (held->id != next_id || held->scope_id != scope.id()) return;
     // Its first chunk is the last one of this segment.
-    index = 0;
+    *cursor = {*held.next, 0};
   }
 }
 

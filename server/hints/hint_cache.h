@@ -110,8 +110,16 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
   // Where the chunk stands in what is held: in the segment that came last, and there in the first
   // place.
   std::optional<Place> Find(const HintScope& scope, const Digest& digest);
-  // Appends the digests of up to `max_count` chunks that followed it, over segments that are held.
-  void AppendFollowing(const HintScope& scope, const Digest& digest, std::size_t max_count,
+  // A chunk by its place, which its digest may not tell where a file repeats itself.
+  struct Cursor {
+    SegmentId id;
+    std::size_t index = 0;
+  };
+  // As Find.
+  std::optional<Cursor> CursorAt(const HintScope& scope, const Digest& digest);
+  // Appends the digests of up to `max_count` chunks behind the cursor, over segments that are held,
+  // and moves it to the last of them.
+  void AppendFollowing(const HintScope& scope, std::size_t max_count, Cursor* cursor,
                        std::vector<Digest>* digests);
 
   // Fetches the segment that the chunk leads to, unless that is held, on its way, or known to be

@@ -35,6 +35,7 @@ FileHints::FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repos
       recorder_(std::in_place, cache_, scope_, kMaxRecordedBytes) {}
 
 bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results) {
+  Advance(digests);
   if (generations_[0].verdicts.empty()) return false;
   const TimePoint now = now_();
   for (Generation& generation : generations_) {
@@ -54,6 +55,22 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
   // That what was asked ends somewhere is no surprise; that it goes on behind something else is.
   was_surprised_ = was_surprised_ || known_behind_count > missing_count;
   return missing_count == 0;
+}
+
+void FileHints::Advance(std::span<const Digest> digests) {
+  if (!cursor_) return;
+  if (expected_.size() < digests.size()) {
+    cache_->AppendFollowing(*scope_, digests.size() - expected_.size(), &*cursor_, &expected_);
+  }
+  const bool is_as_expected = expected_.size() >= digests.size() &&
+                              std::equal(digests.begin(), digests.end(), expected_.begin());
+  if (is_as_expected) {
+    expected_.erase(expected_.begin(),
+                    expected_.begin() + static_cast<std::ptrdiff_t>(digests.size()));
+  } else {
+    expected_.clear();
+    cursor_.reset();
+  }
 }
 
 const LookupResult* FileHints::VerdictOf(const Digest& digest) const {
@@ -77,9 +94,12 @@ void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
   was_surprised_ = was_foreseen_ = false;
   if (!is_followed || ahead_ == 0 || digests->empty()) return;
   asked_at_ = now_();
-  following_.clear();
-  cache_->AppendFollowing(*scope_, digests->back(), ahead_, &following_);
-  for (const Digest& digest : following_) {
+  if (!cursor_) cursor_ = cache_->CursorAt(*scope_, digests->back());
+  if (!cursor_) return;
+  if (expected_.size() < ahead_) {
+    cache_->AppendFollowing(*scope_, ahead_ - expected_.size(), &*cursor_, &expected_);
+  }
+  for (const Digest& digest : std::span(expected_).first(std::min(expected_.size(), ahead_))) {
     if (VerdictOf(digest) == nullptr) digests->push_back(digest);
   }
 }
@@ -159,13 +179,14 @@ Hint FileHints::FindNext() {
 void FileHints::Shed() {
   recorder_.reset();
   DropVerdicts();
-  following_ = {};
+  expected_ = {};
+  cursor_.reset();
 }
 
 std::size_t FileHints::memory_bytes() const {
   return sizeof *this + (recorder_ ? recorder_->memory_bytes() : 0) +
          (generations_[0].verdicts.size() + generations_[1].verdicts.size()) * kVerdictBytes +
-         duplicates_.capacity() * sizeof(Digest);
+         (duplicates_.capacity() + expected_.capacity()) * sizeof(Digest);
 }
 
 }  // namespace kerf

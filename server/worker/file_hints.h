@@ -96,6 +96,8 @@ class FileHints {
   // None once memory was short.
   std::optional<SegmentRecorder> recorder_;
 
+  // The chunks have come: what is expected goes on behind them, or nowhere.
+  void Advance(std::span<const Digest> digests);
   // The verdict that is known of a digest; null: none.
   const LookupResult* VerdictOf(const Digest& digest) const;
 
@@ -112,7 +114,9 @@ class FileHints {
   // Since the last question: what came was most of it foreseen; it came otherwise.
   bool was_foreseen_ = false;
   bool was_surprised_ = false;
-  std::vector<Digest> following_;
+  // What is expected next, up to the cursor; nothing is while there is none.
+  std::vector<Digest> expected_;
+  std::optional<HintCache::Cursor> cursor_;
   std::uint64_t asked_ahead_count_ = 0;
 
   bool in_file_ = false;
