@@ -22,7 +22,7 @@ struct RedisIndexOptions {
   // Replicas that must have a commit, a forget or an epoch before it is answered.
   int replica_count = 0;
   // Whether Open is to give up waiting for Redis; may be empty.
-  std::function<bool()> is_cancelled;
+  std::function<bool()> is_cancelled = nullptr;
 };
 
 // Thread-safe; `done` is called from the Redis client's thread. Beside the errors of Index:
