@@ -20,6 +20,7 @@ constexpr std::size_t kMinVotingMasters = 3;
 // again.
 constexpr std::chrono::milliseconds kPatience{2'000};
 constexpr std::chrono::milliseconds kPause{100};
+
 // The number or word behind "name:" at the begin of a line.
 std::string FieldOf(const std::string& info, std::string_view name) {
   const std::string key = Cat(name, ":");

@@ -133,7 +133,6 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     duplicates_.clear();
     begins_file_ = true;
   }
-  end_offset_ = chunk.end_offset;
   if (recorder_) {
     recorder_->Add({.digest = digest,
                     .length_bytes = static_cast<std::uint32_t>(chunk.bytes.size()),

@@ -121,7 +121,6 @@ class FileHints {
 
   bool in_file_ = false;
   std::uint64_t file_number_ = 0;
-  std::uint64_t end_offset_ = 0;
   // The duplicates answered last, one behind the other in one file.
   std::vector<Digest> duplicates_;
   bool begins_file_ = false;
