@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/status.h"
@@ -299,7 +300,7 @@ class Leaf final : public RedisIndex {
         }
         Count(group.content, removed[index], forgotten);
         if (replies[index]->elements[1].integer > static_cast<std::int64_t>(kMaxBucketEntries)) {
-          Split(repository, group);
+          Split(repository, group.base, group.path);
         }
       }
       std::sort(left.begin(), left.end());
@@ -329,16 +330,17 @@ class Leaf final : public RedisIndex {
   }
 
   // Nobody waits for it; if it fails, the next commit tries again.
-  void Split(const RedisRepository& repository, const Group& group) {
-    if (group.path.size() >= static_cast<std::size_t>(kMaxPathBits)) return;
-    RunSplit({KeysOf(repository.tag, group.base, group.path),
-              {Cat(repository.base_bits + static_cast<int>(group.path.size())),
-               Cat(kMaxBucketEntries), Cat(group.path.size() + 1)}});
-  }
-  Detached RunSplit(ScriptCall call) {
+  Detached Split(RedisRepository& repository, std::uint32_t base, std::string path) {
+    if (path.size() >= static_cast<std::size_t>(kMaxPathBits)) co_return;
     std::vector<ScriptCall> calls;
-    calls.push_back(std::move(call));
-    co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls), options_.replica_count);
+    calls.push_back({KeysOf(repository.tag, base, path),
+                     {Cat(repository.base_bits + static_cast<int>(path.size())),
+                      Cat(kMaxBucketEntries), Cat(path.size() + 1)}});
+    RedisReplies replies = co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls),
+                                              options_.replica_count);
+    if (!replies[0].ok() || replies[0]->integer != 1) co_return;
+    repository.paths.Learn(base, path + '0');
+    repository.paths.Learn(base, path + '1');
   }
 
   Task<absl::StatusOr<std::vector<Group>>> Read(RedisRepository& repository,
@@ -354,7 +356,7 @@ class Leaf final : public RedisIndex {
                                                     std::span<const Digest> digests,
                                                     std::vector<std::size_t> wanted) {
     std::vector<Group> found;
-    std::vector<Group> groups = GroupsOf(repository, digests, wanted);
+    std::vector<Group> groups = GroupsOf(repository, digests, std::move(wanted));
     for (int round = 0; !groups.empty(); ++round) {
       if (round == kMaxConflicts) {
         co_return absl::UnavailableError("the buckets in Redis split faster than they are found");
@@ -370,7 +372,7 @@ class Leaf final : public RedisIndex {
         absl::Status status = Fill(group, replies[index]);
         if (!status.ok()) co_return status;
         if (group.content.epoch_value.has_value()) {
-          repository.path_bits[group.base].store(static_cast<std::uint8_t>(group.path.size()));
+          repository.paths.Learn(group.base, group.path);
           found.push_back(std::move(group));
         } else {
           lost.insert(lost.end(), group.at.begin(), group.at.end());
@@ -389,20 +391,20 @@ class Leaf final : public RedisIndex {
 
   static std::vector<Group> GroupsOf(const RedisRepository& repository,
                                      std::span<const Digest> digests,
-                                     const std::vector<std::size_t>& wanted) {
-    std::map<std::pair<std::uint32_t, std::string>, Group> by_bucket;
+                                     std::vector<std::size_t> wanted) {
+    // In the order of the digests those of one bucket stand together.
+    std::sort(wanted.begin(), wanted.end(), [&](std::size_t left, std::size_t right) {
+      return std::tie(digests[left], left) < std::tie(digests[right], right);
+    });
+    std::vector<Group> groups;
     for (const std::size_t index : wanted) {
       const std::uint32_t base = BaseOf(digests[index], repository.base_bits);
-      std::string path =
-          PathOf(digests[index], repository.base_bits, repository.path_bits[base].load());
-      Group& group = by_bucket[{base, path}];
-      group.base = base;
-      group.path = std::move(path);
-      group.at.push_back(index);
+      std::string path = repository.paths.PathOf(digests[index]);
+      if (groups.empty() || groups.back().base != base || groups.back().path != path) {
+        groups.push_back({base, std::move(path), {}, {}});
+      }
+      groups.back().at.push_back(index);
     }
-    std::vector<Group> groups;
-    groups.reserve(by_bucket.size());
-    for (auto& [bucket, group] : by_bucket) groups.push_back(std::move(group));
     return groups;
   }
 

@@ -1,7 +1,6 @@
 // The repositories that lie in Redis.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/index/index.h"
 #include "server/redis/buckets.h"
+#include "server/redis/known_paths.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/task.h"
 
@@ -24,18 +24,14 @@ namespace kerf {
 // A repository as this process knows it.
 struct RedisRepository {
   RedisRepository(RepositoryId repository, int bits)
-      : id(std::move(repository)),
-        tag(RedisTagOf(id)),
-        base_bits(bits),
-        path_bits(std::size_t{1} << bits) {}
+      : id(std::move(repository)), tag(RedisTagOf(id)), base_bits(bits), paths(bits) {}
 
   std::uint32_t base_count() const { return std::uint32_t{1} << base_bits; }
 
   const RepositoryId id;
   const std::string tag;
   const int base_bits;
-  // By base bucket: how long the path of the bucket was that was found there last.
-  std::vector<std::atomic<std::uint8_t>> path_bits;
+  KnownPaths paths;
 };
 using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
 
