@@ -73,7 +73,7 @@ class RedisClient {
   // what was wrong last, if there was none within command_timeout (it may have been carried out all
   // the same); PermissionDenied if Redis does not take the password or the user's rights do not
   // suffice; Cancelled if the client goes.
-  using Done = std::function<void(const absl::StatusOr<RedisReply>& reply)>;
+  using Done = std::function<void(absl::StatusOr<RedisReply> reply)>;
   using MastersDone = std::function<void(const absl::StatusOr<std::vector<RedisAddress>>& masters)>;
 
   // Only starts; whether there is a Redis shows in the answers. InvalidArgument without seeds.

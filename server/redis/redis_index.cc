@@ -419,12 +419,12 @@ class Leaf final : public RedisIndex {
     return command;
   }
 
-  static absl::Status Fill(Group& group, const absl::StatusOr<RedisReply>& reply) {
+  static absl::Status Fill(Group& group, absl::StatusOr<RedisReply>& reply) {
     if (!IsArrayOf(reply, group.at.size() + 1)) return NotUnderstood("reading entries", reply);
     if (reply->elements[0].kind == RedisReply::Kind::kNil) return absl::OkStatus();
     KERF_RETURN_IF_ERROR(SetEpoch(group.content, reply->elements[0].text));
     for (std::size_t index = 1; index < reply->elements.size(); ++index) {
-      group.content.values.push_back(reply->elements[index].text);
+      group.content.values.push_back(std::move(reply->elements[index].text));
     }
     return absl::OkStatus();
   }

@@ -144,19 +144,20 @@ int Main() {
     index->Lookup(kRepository, 1, call.digests, call.results, std::move(done));
   });
   // What Redis can do at all on this machine: the least command, one for each digest.
-  Measure("GETs of missing keys", *client, kLookups, [&](std::uint64_t, Call& call, auto done) {
-    call.entries.resize(1);
-    auto left = std::make_shared<std::atomic<std::size_t>>(kBatch);
-    for (std::size_t number = 0; number < kBatch; ++number) {
-      RedisCommand command;
-      command.key = Cat("k", random.Below(total));
-      command.arguments = {"GET", command.key};
-      client->Send(std::move(command), [left, done](const auto& reply) {
-        KERF_CHECK(reply.ok());
-        if (left->fetch_sub(1) == 1) done(absl::OkStatus());
-      });
-    }
-  });
+  Measure("GETs of missing keys", *client, kLookups,
+          [&](std::uint64_t, Call& call, const auto& done) {
+            call.entries.resize(1);
+            auto left = std::make_shared<std::atomic<std::size_t>>(kBatch);
+            for (std::size_t number = 0; number < kBatch; ++number) {
+              RedisCommand command;
+              command.key = Cat("k", random.Below(total));
+              command.arguments = {"GET", command.key};
+              client->Send(std::move(command), [left, done](const auto& reply) {
+                KERF_CHECK(reply.ok());
+                if (left->fetch_sub(1) == 1) done(absl::OkStatus());
+              });
+            }
+          });
   return 0;
 }
 

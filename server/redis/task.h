@@ -89,8 +89,8 @@ class SendAll {
     open_count_.store(commands_.size() + 1);
     for (std::size_t index = 0; index < commands_.size(); ++index) {
       client_.Send(std::move(commands_[index]),
-                   [this, index, awaits](const absl::StatusOr<RedisReply>& reply) {
-                     replies_[index] = reply;
+                   [this, index, awaits](absl::StatusOr<RedisReply> reply) {
+                     replies_[index] = std::move(reply);
                      if (open_count_.fetch_sub(1) == 1) awaits.resume();
                    });
     }
