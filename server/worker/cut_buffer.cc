@@ -148,7 +148,7 @@ void CutBuffer::AbandonFile() {
 
 void CutBuffer::ClearChunks() {
   chunks_.clear();
-  if (buffer_ != nullptr) parked_.reset();
+  if (buffer_ != nullptr) DropParked();
 }
 
 void CutBuffer::Compact() {
@@ -158,7 +158,7 @@ void CutBuffer::Compact() {
   if (uncut_ > 0 && rest > 0) std::memmove(base(), base() + uncut_, rest);
   uncut_ = 0;
   unhashed_ = end_ = rest;
-  if (end_ == 0) parked_.reset();
+  if (end_ == 0) DropParked();
 }
 
 void CutBuffer::Park() {
@@ -168,6 +168,7 @@ void CutBuffer::Park() {
   if (buffer_ == nullptr) return;
   if (end_ > 0) {
     parked_ = std::make_unique_for_overwrite<std::uint8_t[]>(end_);
+    parked_bytes_ = end_;
     std::memcpy(parked_.get(), buffer_.get(), end_);
   }
   pool_->Give(std::move(buffer_), capacity_bytes_);
@@ -177,7 +178,12 @@ void CutBuffer::Park() {
 void CutBuffer::TakeBuffer() {
   buffer_ = pool_->Take(capacity_bytes_);
   if (end_ > 0) std::memcpy(buffer_.get(), parked_.get(), end_);
-  if (chunks_.empty()) parked_.reset();
+  if (chunks_.empty()) DropParked();
+}
+
+void CutBuffer::DropParked() {
+  parked_.reset();
+  parked_bytes_ = 0;
 }
 
 }  // namespace kerf

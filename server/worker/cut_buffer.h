@@ -90,8 +90,15 @@ class CutBuffer {
   void Park();
 
   std::size_t capacity_bytes() const { return capacity_bytes_; }
-  // Held now; while it is cut, that is capacity_bytes.
-  std::size_t memory_bytes() const { return buffer_ != nullptr ? capacity_bytes_ : end_; }
+  // Held now.
+  std::size_t memory_bytes() const {
+    return (buffer_ != nullptr ? capacity_bytes_ : 0) + parked_bytes_;
+  }
+  // The same once it has a buffer: chunks that were cut where they were parked stay beside it until
+  // they are answered.
+  std::size_t bytes_with_buffer() const {
+    return capacity_bytes_ + (chunks_.empty() ? 0 : parked_bytes_);
+  }
   std::size_t uncut_bytes() const { return end_ - uncut_; }
   // Of everything that was cut; without hints all of it was scanned.
   RapidCounters rapid_counters() const;
@@ -110,6 +117,7 @@ class CutBuffer {
   void LeaveHints();
   void HashUpToEnd();
   void TakeBuffer();
+  void DropParked();
   std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }
 
   // Null: without hints.
@@ -120,8 +128,9 @@ class CutBuffer {
   const std::size_t capacity_bytes_;
   BufferPool* const pool_;
   BufferPool::Buffer buffer_;
-  // The uncut rest while there is no buffer; end_ bytes.
+  // The uncut rest while there is no buffer.
   std::unique_ptr<std::uint8_t[]> parked_;
+  std::size_t parked_bytes_ = 0;
   // Positions in the buffer: cut and hashed up to here, filled up to there.
   std::size_t uncut_ = 0;
   std::size_t unhashed_ = 0;

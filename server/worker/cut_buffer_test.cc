@@ -118,6 +118,21 @@ TEST_F(CutBufferTest, AParkedStreamHoldsOnlyItsRest) {
   EXPECT_EQ(buffer_.memory_bytes(), 0u);
 }
 
+TEST_F(CutBufferTest, WhatStaysBesideTheBufferIsCounted) {
+  buffer_.BeginFile(1, 0);
+  buffer_.Append(BytesOf(std::string(10, '\xFF')));
+  buffer_.Park();
+  buffer_.EndFile();
+  EXPECT_EQ(buffer_.memory_bytes(), 10u);
+  EXPECT_EQ(buffer_.bytes_with_buffer(), 138u);
+  buffer_.BeginFile(2, 0);
+  buffer_.Append(BytesOf("next"));
+  EXPECT_EQ(buffer_.memory_bytes(), 138u);
+  Take();
+  EXPECT_EQ(buffer_.memory_bytes(), 128u);
+  EXPECT_EQ(buffer_.bytes_with_buffer(), 128u);
+}
+
 TEST_F(CutBufferTest, AnAbandonedFileLeavesNothing) {
   buffer_.BeginFile(1, 0);
   buffer_.Append(BytesOf(std::string(30, '\xFF')));

@@ -11,6 +11,7 @@
 #include "kernels/registry.h"
 #include "server/errors/errors.h"
 #include "server/worker/answer_encoder.h"
+#include "server/worker/cut_digests.h"
 
 namespace kerf {
 namespace {
@@ -26,36 +27,10 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
 
-// Space of AnswerChunks, kept by the thread and not by each of thousands of streams.
-struct Scratch {
-  std::vector<Bytes> bytes;
-  std::vector<Digest> digests;
-  std::vector<ChunkAnswer> answers;
-};
-
-Scratch& ThreadScratch() {
-  static thread_local Scratch scratch;
-  return scratch;
-}
-
-// Those that the cutter has fingerprinted already are not fingerprinted again.
-void FingerprintAll(std::span<const CutChunk> chunks, DigestAlgorithm algorithm,
-                    std::vector<Digest>* digests) {
-  Scratch& scratch = ThreadScratch();
-  scratch.bytes.clear();
-  for (const CutChunk& chunk : chunks) {
-    if (!chunk.digest) scratch.bytes.push_back(chunk.bytes);
-  }
-  digests->resize(chunks.size());
-  if (scratch.bytes.size() == chunks.size()) {
-    return FingerprintMany(algorithm, scratch.bytes, *digests);
-  }
-  scratch.digests.resize(scratch.bytes.size());
-  FingerprintMany(algorithm, scratch.bytes, scratch.digests);
-  std::size_t next = 0;
-  for (std::size_t index = 0; index < chunks.size(); ++index) {
-    (*digests)[index] = chunks[index].digest ? *chunks[index].digest : scratch.digests[next++];
-  }
+// Space of AnswerLookedUp, kept by the thread and not by each of thousands of streams.
+std::vector<ChunkAnswer>& ThreadAnswers() {
+  static thread_local std::vector<ChunkAnswer> answers;
+  return answers;
 }
 
 }  // namespace
@@ -528,7 +503,7 @@ absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
   const std::span<const CutChunk> chunks = cutter_->chunks();
   std::shared_ptr<IndexCall> call = NewCall();
-  FingerprintAll(chunks, call->repository.digest_algorithm, &call->digests);
+  FingerprintCut(chunks, call->repository.digest_algorithm, &call->digests);
   if (hints_ != nullptr) {
     if (hints_->Foresee(call->digests, &call->results)) {
       CountLookup(&RapidTotals::lookups_foreseen);
@@ -546,8 +521,8 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
   const std::span<const CutChunk> chunks = cutter_->chunks();
   const std::size_t digest_bytes =
       DigestSizeBytes(session_->parameters().repository.digest_algorithm);
-  Scratch& scratch = ThreadScratch();
-  scratch.answers.clear();
+  std::vector<ChunkAnswer>& answered = ThreadAnswers();
+  answered.clear();
   std::uint64_t file_number = chunks.front().file_number;
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
@@ -559,14 +534,14 @@ absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
                                              call.digests[index], result.verdict}));
     if (hints_ != nullptr) hints_->Answered(chunk, call.digests[index], result.verdict);
     if (chunk.file_number != file_number) {
-      AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
-      scratch.answers.clear();
+      AppendChunks(file_number, answered, digest_bytes, &answers_);
+      answered.clear();
       file_number = chunk.file_number;
     }
-    scratch.answers.push_back({chunk.end_offset, &call.digests[index], result.verdict,
-                               result.locator, Xxh3Of64(chunk.bytes)});
+    answered.push_back({chunk.end_offset, &call.digests[index], result.verdict, result.locator,
+                        Xxh3Of64(chunk.bytes)});
   }
-  AppendChunks(file_number, scratch.answers, digest_bytes, &answers_);
+  AppendChunks(file_number, answered, digest_bytes, &answers_);
   FollowHints();
   if (hints_ != nullptr && call.digests.size() > chunks.size()) {
     hints_->LearnAhead(std::span(call.digests).subspan(chunks.size()),
@@ -629,9 +604,9 @@ bool StreamEngine::IsOutputFull() const {
 }
 
 bool StreamEngine::ReserveBuffer() {
+  if (buffer_memory_.bytes() == cutter_->bytes_with_buffer()) return true;
   const std::size_t capacity_bytes = cutter_->capacity_bytes();
-  if (buffer_memory_.Set(capacity_bytes)) return true;
-  if (!awaits_memory_.exchange(true)) {
+  if (!buffer_memory_.Set(capacity_bytes) && !awaits_memory_.exchange(true)) {
     context_->work_budget->WakeOnRelease([weak = weak_from_this()] {
       const std::shared_ptr<StreamEngine> self = weak.lock();
       if (self == nullptr) return;
@@ -639,7 +614,10 @@ bool StreamEngine::ReserveBuffer() {
       self->Wake();
     });
   }
-  return buffer_memory_.Set(capacity_bytes);
+  if (!buffer_memory_.Set(capacity_bytes)) return false;
+  // What stays beside it is there already.
+  buffer_memory_.Force(cutter_->bytes_with_buffer());
+  return true;
 }
 
 void StreamEngine::End(const absl::Status& status) {
