@@ -12,8 +12,9 @@ namespace {
 constexpr std::size_t kAbsentCount = 4096;
 // Of a segment that the store may not have: old enough to be written again when it comes again.
 constexpr std::uint32_t kNeverWritten = 0;
-// Segments that are fetched ahead of the one that is in use.
-constexpr int kFetchAhead = 2;
+// Segments that are fetched ahead of the one that is in use: some 2,900 chunks, more than are
+// looked up ahead at once (server/worker/file_hints.h).
+constexpr int kFetchAhead = 4;
 // Of a segment, beside its chunks: run, slot and tables, from above.
 constexpr std::size_t kSegmentBytes = 512;
 // A key's place is the same for chunks and ids, but the keys differ.
@@ -77,11 +78,9 @@ void HintCache::AppendFollowing(const HintScope& scope, std::size_t max_count, C
   const std::lock_guard lock(mutex_);
   // What follows what is only what somebody has said: it may go in circles.
   for (int segment = 0; segment <= kFetchAhead && max_count > 0; ++segment) {
-    const auto found = by_id_.find(KeyOf(scope.id(), cursor->id));
-    if (found == by_id_.end()) return;
-    const Held& held = slots_[found->second];
-    if (held.id != cursor->id || held.scope_id != scope.id()) return;
-    const std::span<const RunChunk> chunks = held.run->chunks();
+    const Held* const held = HeldAs(scope.id(), cursor->id);
+    if (held == nullptr) return;
+    const std::span<const RunChunk> chunks = held->run->chunks();
     if (cursor->index >= chunks.size()) return;
     const std::size_t count = std::min(max_count, chunks.size() - cursor->index - 1);
     for (const RunChunk& chunk : chunks.subspan(cursor->index + 1, count)) {
@@ -89,11 +88,10 @@ void HintCache::AppendFollowing(const HintScope& scope, std::size_t max_count, C
     }
     cursor->index += count;
     max_count -= count;
-    if (max_count == 0 || !held.next.has_value()) return;
-    const auto next = by_id_.find(KeyOf(scope.id(), *held.next));
-    if (next == by_id_.end()) return;
+    if (max_count == 0 || !held->next.has_value()) return;
+    if (HeldAs(scope.id(), *held->next) == nullptr) return;
     // Its first chunk is the last one of this segment.
-    *cursor = {*held.next, 0};
+    *cursor = {*held->next, 0};
   }
 }
 
@@ -136,45 +134,65 @@ void HintCache::OnFound(const std::shared_ptr<const HintScope>& scope, const Dig
     under_way_.insert(key);
     ++counters_.fetches;
   }
-  Fetch(scope, {**id, anchor});
+  Fetch(scope, {.id = **id, .anchor = anchor});
 }
 
 void HintCache::WantFollowing(const std::shared_ptr<const HintScope>& scope, const SegmentId& id) {
   if (store_ == nullptr || !scope->is_useful()) return;
-  std::optional<SegmentId> wanted = id;
+  std::optional<SegmentId> next;
   {
     const std::lock_guard lock(mutex_);
-    for (int ahead = 0; ahead <= kFetchAhead; ++ahead) {
-      const auto found = by_id_.find(KeyOf(scope->id(), *wanted));
-      if (found == by_id_.end()) break;
-      wanted = slots_[found->second].next;
-      if (!wanted.has_value() || ahead == kFetchAhead) return;
+    const Held* const held = HeldAs(scope->id(), id);
+    if (held != nullptr) next = held->next;
+  }
+  if (next.has_value()) FetchInTurn(scope, *next, kFetchAhead);
+}
+
+void HintCache::FetchInTurn(const std::shared_ptr<const HintScope>& scope, SegmentId id,
+                            int count) {
+  {
+    const std::lock_guard lock(mutex_);
+    while (count > 0) {
+      const Held* const held = HeldAs(scope->id(), id);
+      if (held == nullptr) break;
+      if (--count == 0 || !held->next.has_value()) return;
+      id = *held->next;
     }
-    if (*wanted == id || !Begin(KeyOf(scope->id(), *wanted))) return;
+    if (count == 0 || !Begin(KeyOf(scope->id(), id))) return;
     ++counters_.fetches;
   }
-  Fetch(scope, {*wanted, std::nullopt});
+  Fetch(scope, {.id = id, .anchor = std::nullopt, .following_count = count - 1});
 }
 
 void HintCache::Fetch(const std::shared_ptr<const HintScope>& scope, const Wanted& wanted) {
   store_->Fetch(*scope, wanted.id,
                 [weak = weak_from_this(), scope,
                  wanted](const absl::StatusOr<std::optional<std::string>>& bytes) {
-                  if (const auto cache = weak.lock()) cache->OnFetched(*scope, wanted, bytes);
+                  if (const auto cache = weak.lock()) cache->OnFetched(scope, wanted, bytes);
                 });
 }
 
-void HintCache::OnFetched(const HintScope& scope, const Wanted& wanted,
+void HintCache::OnFetched(const std::shared_ptr<const HintScope>& scope, const Wanted& wanted,
                           const absl::StatusOr<std::optional<std::string>>& bytes) {
   // Before the lock: a seal takes as long as hashing the segment.
   Opened opened;
   Outcome outcome = Outcome::kFailed;
   if (bytes.ok()) {
-    outcome = bytes->has_value() ? Open(scope, wanted, **bytes, &opened) : Outcome::kNotFound;
+    outcome = bytes->has_value() ? Open(*scope, wanted, **bytes, &opened) : Outcome::kNotFound;
   }
-  const std::lock_guard lock(mutex_);
-  std::vector<ShortKey> keys = {KeyOf(scope.id(), wanted.id)};
-  if (wanted.anchor.has_value()) keys.push_back(KeyOf(scope.id(), *wanted.anchor));
+  std::optional<SegmentId> next;
+  if (outcome == Outcome::kFound) next = opened.next;
+  {
+    const std::lock_guard lock(mutex_);
+    CountFetched(scope->id(), wanted, outcome);
+    if (outcome == Outcome::kFound) Insert(scope->id(), std::move(opened));
+  }
+  if (next.has_value()) FetchInTurn(scope, *next, wanted.following_count);
+}
+
+void HintCache::CountFetched(const HintScope::Id& scope_id, const Wanted& wanted, Outcome outcome) {
+  std::vector<ShortKey> keys = {KeyOf(scope_id, wanted.id)};
+  if (wanted.anchor.has_value()) keys.push_back(KeyOf(scope_id, *wanted.anchor));
   for (const ShortKey key : keys) {
     under_way_.erase(key);
     if (outcome != Outcome::kFound) RememberAbsent(key);
@@ -182,7 +200,7 @@ void HintCache::OnFetched(const HintScope& scope, const Wanted& wanted,
   switch (outcome) {
     case Outcome::kFound:
       ++counters_.fetches_found;
-      return Insert(scope.id(), std::move(opened));
+      return;
     case Outcome::kNotFound:
       ++counters_.fetches_not_found;
       return;
@@ -352,6 +370,14 @@ void HintCache::PlaceChunks(Slot slot) {
     if (is_end && old.index + 1 < slots_[old.slot].run->chunks().size()) continue;
     place->second = {slot, static_cast<std::uint32_t>(index)};
   }
+}
+
+const HintCache::Held* HintCache::HeldAs(const HintScope::Id& scope_id, const SegmentId& id) const {
+  const auto found = by_id_.find(KeyOf(scope_id, id));
+  if (found == by_id_.end()) return nullptr;
+  const Held& held = slots_[found->second];
+  // A short key may be another segment's as well.
+  return held.id == id && held.scope_id == scope_id ? &held : nullptr;
 }
 
 const HintCache::Held* HintCache::HeldWith(const HintScope::Id& scope_id, const Digest& digest,

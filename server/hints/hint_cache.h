@@ -132,7 +132,7 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
     kNothing,
   };
   Wanting Want(const std::shared_ptr<const HintScope>& scope, const Digest& digest);
-  // The same of the segments that follow a held one.
+  // The same of the segments that follow a held one: kFetchAhead of them, one after another.
   void WantFollowing(const std::shared_ptr<const HintScope>& scope, const SegmentId& id);
   // Whether such a fetch is under way.
   bool IsOnItsWay(const HintScope& scope, const Digest& digest);
@@ -177,10 +177,11 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
     std::shared_ptr<const CutRun> run;
   };
   enum class Outcome : std::uint8_t { kFound, kNotFound, kFailed, kRefused };
-  // A segment, and the chunk that led to it, if one did.
+  // A segment, the chunk that led to it, if one did, and how many behind it are wanted as well.
   struct Wanted {
     SegmentId id;
     std::optional<Digest> anchor;
+    int following_count = 0;
   };
 
   HintCache(HintCacheOptions options, SegmentStore* store);
@@ -192,7 +193,10 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
   void OnFound(const std::shared_ptr<const HintScope>& scope, const Digest& anchor,
                const absl::StatusOr<std::optional<SegmentId>>& id);
   void Fetch(const std::shared_ptr<const HintScope>& scope, const Wanted& wanted);
-  void OnFetched(const HintScope& scope, const Wanted& wanted,
+  // Of these `count` segments, each named by the one before, the first that is not held, and then
+  // those behind it.
+  void FetchInTurn(const std::shared_ptr<const HintScope>& scope, SegmentId id, int count);
+  void OnFetched(const std::shared_ptr<const HintScope>& scope, const Wanted& wanted,
                  const absl::StatusOr<std::optional<std::string>>& bytes);
   void OnWritten(const HintScope& scope, std::span<const SegmentId> ids,
                  const absl::Status& status);
@@ -200,10 +204,13 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
                Opened* opened) const;
 
   // All with the lock held.
+  void CountFetched(const HintScope::Id& scope_id, const Wanted& wanted, Outcome outcome);
   // Whether it may be asked for; then it counts as under way.
   bool Begin(ShortKey key);
   bool IsAbsent(ShortKey key) const;
   void RememberAbsent(ShortKey key);
+  // Null: it is not held.
+  const Held* HeldAs(const HintScope::Id& scope_id, const SegmentId& id) const;
   void Insert(const HintScope::Id& scope_id, Opened opened);
   void PlaceChunks(Slot slot);
   const Held* HeldWith(const HintScope::Id& scope_id, const Digest& digest, std::size_t* index);

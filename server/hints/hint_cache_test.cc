@@ -235,9 +235,9 @@ TEST_F(HintCacheTest, WhatCouldNotBeWrittenIsWrittenWhenItComesAgain) {
   EXPECT_EQ(cache->counters().fetches_failed, 1u);
 }
 
-TEST_F(HintCacheTest, WhatFollowsIsFetchedTwoAhead) {
+TEST_F(HintCacheTest, WhatFollowsIsFetchedFourAhead) {
   const auto cache = NewCache();
-  const Segments chain = StoredChain(6);
+  const Segments chain = StoredChain(8);
   HintView view(cache, scope_);
   EXPECT_EQ(view.Find(DigestAt(chain[0], 4)).state, Hint::State::kAbsent);
   view.Duplicates(std::vector<Digest>{DigestAt(chain[0], 0)}, true);
@@ -255,21 +255,21 @@ TEST_F(HintCacheTest, WhatFollowsIsFetchedTwoAhead) {
   late_.Deliver(1);
   hint = view.Find(DigestAt(chain[1], 1));
   EXPECT_EQ(hint.state, Hint::State::kReady);
+  // One after another, without anybody asking.
+  EXPECT_EQ(late_.waiting_count(), 1u);
   late_.Deliver(9);
-  EXPECT_EQ(cache->counters().held_segments, 3u);
+  EXPECT_EQ(cache->counters().held_segments, 5u);
   for (std::size_t index = 2; index < 6; ++index) {
     view.Find(DigestAt(chain[1], index));
     late_.Deliver(index % 2);
   }
-  EXPECT_EQ(cache->counters().held_segments, 4u);
-  EXPECT_FALSE(cache->Find(*scope_, DigestAt(chain[4], 0)).has_value());
+  EXPECT_EQ(cache->counters().held_segments, 6u);
+  EXPECT_FALSE(cache->Find(*scope_, DigestAt(chain[6], 0)).has_value());
   EXPECT_EQ(cache->counters().hints_late, 3u);
   // Nothing is waited for behind the last one.
   view.Find(DigestAt(chain[3], 0));
   late_.Deliver(9);
-  view.Find(DigestAt(chain[3], 0));
-  late_.Deliver(9);
-  EXPECT_EQ(view.Find(DigestAt(chain[5], 19)).state, Hint::State::kReady);
+  EXPECT_EQ(view.Find(DigestAt(chain[7], 19)).state, Hint::State::kReady);
   EXPECT_EQ(late_.waiting_count(), 0u);
 }
 

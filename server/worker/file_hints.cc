@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace kerf {
 namespace {
 
@@ -10,6 +12,8 @@ namespace {
 constexpr std::size_t kMaxDuplicates = 256;
 // In a row: the index holds this file after all.
 constexpr std::size_t kMinDuplicates = 16;
+// Of digests that are compared once a place has been found, twice as many each time that they hold.
+constexpr std::size_t kFirstStep = 8;
 
 }  // namespace
 
@@ -42,19 +46,12 @@ bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResul
     if (now - generation.asked_at > kMaxVerdictAge) generation.verdicts.clear();
   }
   results->clear();
-  std::size_t missing_count = 0;
-  std::size_t known_behind_count = 0;
   for (const Digest& digest : digests) {
-    const LookupResult* const verdict = VerdictOf(digest);
-    const bool is_known = verdict != nullptr && verdict->verdict == Verdict::kDuplicate;
-    if (is_known) results->push_back(*verdict);
-    missing_count += is_known ? 0 : 1;
-    known_behind_count += is_known && missing_count > 0 ? 1 : 0;
+    const LookupResult* const verdict = VerdictOf(digest, generations_.size());
+    if (verdict != nullptr && verdict->verdict == Verdict::kDuplicate) results->push_back(*verdict);
   }
-  was_foreseen_ = was_foreseen_ || results->size() > missing_count;
-  // That what was asked ends somewhere is no surprise; that it goes on behind something else is.
-  was_surprised_ = was_surprised_ || known_behind_count > missing_count;
-  return missing_count == 0;
+  may_ask_ = std::min(may_ask_ + kAheadForEach * results->size(), kMaxAhead);
+  return results->size() == digests.size();
 }
 
 void FileHints::Advance(std::span<const Digest> digests) {
@@ -73,8 +70,34 @@ void FileHints::Advance(std::span<const Digest> digests) {
   }
 }
 
-const LookupResult* FileHints::VerdictOf(const Digest& digest) const {
-  for (const Generation& generation : generations_) {
+// Where a file repeats itself the last digest alone would often lead to another copy of what it
+// stands in: the place is that which the chunks in front of it lead to.
+void FileHints::FindPlace(std::span<const Digest> digests) {
+  expected_.clear();
+  cursor_.reset();
+  std::size_t next = 0;
+  std::size_t step = kFirstStep;
+  for (const Digest& digest : digests) {
+    if (cursor_ && next == expected_.size()) {
+      expected_.clear();
+      next = 0;
+      cache_->AppendFollowing(*scope_, step, &*cursor_, &expected_);
+      step *= 2;
+    }
+    if (next < expected_.size() && expected_[next] == digest) {
+      ++next;
+      continue;
+    }
+    expected_.clear();
+    next = 0;
+    step = kFirstStep;
+    cursor_ = cache_->CursorAt(*scope_, digest);
+  }
+  expected_.erase(expected_.begin(), expected_.begin() + static_cast<std::ptrdiff_t>(next));
+}
+
+const LookupResult* FileHints::VerdictOf(const Digest& digest, std::size_t generation_count) const {
+  for (const Generation& generation : std::span(generations_).first(generation_count)) {
     const auto found = generation.verdicts.find(digest);
     if (found != generation.verdicts.end()) return &found->second;
   }
@@ -84,23 +107,32 @@ const LookupResult* FileHints::VerdictOf(const Digest& digest) const {
 bool FileHints::is_known_file() const { return in_file_ && duplicates_.size() >= kMinDuplicates; }
 
 void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
-  if (!is_followed) {
-    ahead_ = std::min(ahead_, kMinAhead);
-  } else if (was_surprised_) {
-    ahead_ = std::max(ahead_ / 2, std::min(ahead_, kMinAhead));
-  } else if (was_foreseen_) {
-    ahead_ = std::min(2 * ahead_, kMaxAhead);
-  }
-  was_surprised_ = was_foreseen_ = false;
-  if (!is_followed || ahead_ == 0 || digests->empty()) return;
+  if (!is_followed) may_ask_ = std::min(may_ask_, kMinAhead);
+  if (!is_followed || may_ask_ == 0 || digests->empty()) return;
   asked_at_ = now_();
-  if (!cursor_) cursor_ = cache_->CursorAt(*scope_, digests->back());
+  if (!cursor_) FindPlace(*digests);
   if (!cursor_) return;
-  if (expected_.size() < ahead_) {
-    cache_->AppendFollowing(*scope_, ahead_ - expected_.size(), &*cursor_, &expected_);
+  if (expected_.size() < kMaxAhead) {
+    cache_->AppendFollowing(*scope_, kMaxAhead - expected_.size(), &*cursor_, &expected_);
   }
-  for (const Digest& digest : std::span(expected_).first(std::min(expected_.size(), ahead_))) {
-    if (VerdictOf(digest) == nullptr) digests->push_back(digest);
+  // For the next question.
+  cache_->WantFollowing(scope_, cursor_->id);
+  const std::size_t batch_count = digests->size();
+  AppendUnknown(generations_.size(), digests);
+  if (generations_[0].verdicts.size() + digests->size() - batch_count > kMaxAhead) {
+    // When these are answered the older generation goes, and with it what it says of the window.
+    digests->resize(batch_count);
+    AppendUnknown(1, digests);
+  }
+  may_ask_ -= digests->size() - batch_count;
+}
+
+void FileHints::AppendUnknown(std::size_t generation_count, std::vector<Digest>* digests) const {
+  absl::flat_hash_set<Digest, SeededDigestHash> asked;
+  for (const Digest& digest : std::span(expected_).first(std::min(expected_.size(), kMaxAhead))) {
+    if (asked.size() == may_ask_) return;
+    if (VerdictOf(digest, generation_count) != nullptr) continue;
+    if (asked.insert(digest).second) digests->push_back(digest);
   }
 }
 
@@ -120,7 +152,7 @@ void FileHints::LearnAhead(std::span<const Digest> digests, std::span<LookupResu
     }
     verdicts.insert_or_assign(digests[index], std::move(results[index]));
   }
-  if (known_count == 0) ahead_ = 0;
+  if (known_count == 0) may_ask_ = 0;
 }
 
 void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict verdict) {
@@ -146,7 +178,7 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     begins_file_ = false;
   }
   if (verdict == Verdict::kDuplicate) duplicates_.push_back(digest);
-  if (ahead_ == 0 && duplicates_.size() >= kMinDuplicates) ahead_ = kMinAhead;
+  if (duplicates_.size() >= kMinDuplicates) may_ask_ = std::max(may_ask_, kMinAhead);
   if (chunk.ends_file) FileEnded(file_number_);
 }
 

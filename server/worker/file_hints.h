@@ -36,11 +36,14 @@ class FileHints {
   // A verdict is used no later than this behind its lookup: what was forgotten meanwhile would
   // still be called a duplicate. (The agent finds that out; it costs it a second round.)
   static constexpr std::chrono::seconds kMaxVerdictAge{2};
-  // Of digests that are looked up before their chunks have come. It doubles when all that was asked
-  // has come true, halves when not, and is nothing while the index holds nothing of it, so
-  // that little is asked in vain. None is asked for twice before its verdict is too old.
+  // Of digests that are looked up before their chunks have come: kMinAhead, and for each that came
+  // true kAheadForEach more, up to kMaxAhead at once. So a file that is known is soon asked for in
+  // large pieces, and what is asked in vain is in proportion to what was not. Nothing is asked
+  // ahead while the index holds nothing of it. No verdict that can still be used is asked for
+  // anew.
   static constexpr std::size_t kMinAhead = 128;
   static constexpr std::size_t kMaxAhead = 2048;
+  static constexpr std::size_t kAheadForEach = 4;
 
   // `now` is a clock.
   FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
@@ -98,8 +101,13 @@ class FileHints {
 
   // The chunks have come: what is expected goes on behind them, or nowhere.
   void Advance(std::span<const Digest> digests);
-  // The verdict that is known of a digest; null: none.
-  const LookupResult* VerdictOf(const Digest& digest) const;
+  // Where in what is held these chunks stand.
+  void FindPlace(std::span<const Digest> digests);
+  // The verdict that one of the newest `generation_count` generations has of a digest; null: none.
+  const LookupResult* VerdictOf(const Digest& digest, std::size_t generation_count) const;
+  // Appends what is expected and unknown to these generations, each digest once, as far as
+  // may_ask_ goes.
+  void AppendUnknown(std::size_t generation_count, std::vector<Digest>* digests) const;
 
   // With kNew those that were asked for in vain: what is new may be committed at any time.
   struct Generation {
@@ -110,10 +118,8 @@ class FileHints {
   // The one that is filled, and the one before it.
   std::array<Generation, 2> generations_;
   TimePoint asked_at_;
-  std::size_t ahead_ = kMinAhead;
-  // Since the last question: what came was most of it foreseen; it came otherwise.
-  bool was_foreseen_ = false;
-  bool was_surprised_ = false;
+  // So many more may be asked for ahead.
+  std::size_t may_ask_ = kMinAhead;
   // What is expected next, up to the cursor; nothing is while there is none.
   std::vector<Digest> expected_;
   std::optional<HintCache::Cursor> cursor_;

@@ -1,0 +1,148 @@
+// How often a worker asks the index about a file that it holds: at most one round trip for a
+// thousand chunks, though the file repeats itself.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <iostream>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "server/hints/testing/late_segment_store.h"
+#include "server/worker/testing/hinted_world.h"
+
+namespace kerf {
+namespace {
+
+// Questions that a file costs beside one for a thousand chunks: until the worker knows that it
+// knows the file, and until it asks for as much as it may.
+constexpr std::size_t kBeginQuestions = 5;
+// The same of a worker that must fetch first what is known of the file: chunks that stand in the
+// file more than once lead it to the wrong copy until it holds the segments of both.
+constexpr std::size_t kColdBeginQuestions = 40;
+
+// Between a worker and an index that hints come from as well: what was asked of the store is
+// answered when the next question is, or the next batch of chunks, which takes as long.
+class RoundTrips final : public AsyncIndex {
+ public:
+  RoundTrips(AsyncIndex* index, LateSegmentStore* store) : index_(index), store_(store) {}
+
+  void Pass() { store_->Deliver(store_->waiting_count()); }
+
+  void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+              std::span<const Digest> digests, std::span<LookupResult> results,
+              Done done) override {
+    Pass();
+    index_->Lookup(repository, session_epoch, digests, results, std::move(done));
+  }
+  void Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+              std::span<const IndexEntry> entries, bool replace, Done done) override {
+    index_->Commit(repository, session_epoch, entries, replace, std::move(done));
+  }
+  void Forget(const RepositoryId& repository, std::span<const IndexEntry> entries,
+              Done done) override {
+    index_->Forget(repository, entries, std::move(done));
+  }
+
+ private:
+  AsyncIndex* const index_;
+  LateSegmentStore* const store_;
+};
+
+struct Case {
+  const char* name;
+  // Chunks of 256 bytes, so that few bytes are many of them.
+  const char* profile;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& tested) {
+    return out << tested.name;
+  }
+};
+
+class QuestionsTest : public HintedWorld, public testing::WithParamInterface<Case> {
+ protected:
+  // 64 chunks, as with 512 KiB and chunks of 8 KiB.
+  static constexpr std::size_t kSmallCutBufferBytes = 16 * 1024;
+
+  void SetUp() override {
+    Start(GetParam().profile, /*is_late=*/false, kSmallCutBufferBytes);
+    context_.index = &round_trips_;
+    context_.now = [this] {
+      round_trips_.Pass();
+      return std::chrono::steady_clock::now();
+    };
+  }
+
+  // An archive of a tree: small files and large ones, in front of each a header, a third of them
+  // copies of an earlier one, and folders that are there twice.
+  std::string Tree(std::size_t size_bytes) {
+    std::vector<std::string> files;
+    std::string tree;
+    const auto append = [&](const std::string& file) { tree += RandomBytes(64) + file; };
+    while (tree.size() < size_bytes) {
+      if (files.size() > 20 && random_.OneIn(20)) {
+        const std::size_t count = random_.Between(5, 20);
+        const std::size_t first = random_.Below(files.size() - count);
+        for (std::size_t index = first; index < first + count; ++index) append(files[index]);
+      } else if (!files.empty() && random_.OneIn(3)) {
+        append(files[random_.Below(files.size())]);
+      } else {
+        const std::size_t scale = std::size_t{1} << random_.Between(7, 16);
+        files.push_back(random_.OneIn(30) ? std::string(scale, '\0')
+                                          : RandomBytes(random_.Between(scale / 2, scale)));
+        append(files.back());
+      }
+    }
+    return tree;
+  }
+
+  // Of the upload.
+  std::size_t CountQuestions(const std::vector<std::string>& contents) {
+    const std::uint64_t asked_before = totals_.lookups_asked.load();
+    Upload(contents);
+    return totals_.lookups_asked.load() - asked_before;
+  }
+
+  std::size_t CountChunks(const std::string& content) const {
+    const auto chunker = MakeChunker(*ParseProfile(profile_));
+    std::size_t count = 0;
+    for (Bytes rest = AsBytes(content); !rest.empty(); ++count) {
+      rest = rest.subspan(chunker->NextCut(rest));
+    }
+    return count;
+  }
+
+  LateSegmentStore late_store_{store_.get()};
+  RoundTrips round_trips_{&inline_index_, &late_store_};
+};
+
+TEST_P(QuestionsTest, AThousandChunksThatAreKnownCostOne) {
+  const std::vector<std::string> contents = {Tree(8'000'000)};
+  const std::size_t chunk_count = CountChunks(contents[0]);
+  ASSERT_GT(chunk_count, 20'000u);
+  Follow(&late_store_);
+  Upload(contents);
+  round_trips_.Pass();
+  const std::size_t warm_count = CountQuestions(contents);
+  Follow(&late_store_);
+  const std::size_t cold_count = CountQuestions(contents);
+  std::cout << chunk_count << " chunks, " << committed_.size()
+            << " of them different: " << warm_count << " questions, " << cold_count
+            << " of a worker that knows nothing; looked up ahead in both: "
+            << totals_.digests_asked_ahead.load() << " digests\n";
+  EXPECT_LE(warm_count, chunk_count / 1000 + kBeginQuestions);
+  EXPECT_LE(cold_count, chunk_count / 1000 + kColdBeginQuestions);
+  EXPECT_LT(totals_.digests_asked_ahead.load(), 2 * (chunk_count + chunk_count / 4));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuestionsTest,
+                         testing::Values(Case{"fastcdc", "fastcdc:min=64,avg=256,max=1024,level=2"},
+                                         Case{"mincdc", "mincdc:min=128,max=384"},
+                                         Case{"rabin", "rabin:min=64,avg=256,max=1024"}),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace kerf
