@@ -23,6 +23,7 @@ absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings,
   RedisIndexOptions options;
   KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings));
   options.replica_count = static_cast<int>(settings.redis_replicas);
+  options.expected_entry_count = settings.redis_expected_chunks;
   options.is_cancelled = std::move(is_cancelled);
   std::string names;
   for (const RedisAddress& seed : settings.redis) names += " " + FormatRedisAddress(seed);

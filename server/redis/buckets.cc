@@ -105,6 +105,15 @@ std::string PathOf(const Digest& digest, int base_bits, int path_bits) {
   return path;
 }
 
+int FirstPathBits(std::uint64_t entry_count, int base_bits) {
+  int bits = 0;
+  while (bits < kMaxFirstPathBits &&
+         entry_count >> (base_bits + bits) > kMaxBucketEntries * 3 / 4) {
+    ++bits;
+  }
+  return bits;
+}
+
 absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
                                       std::uint64_t session_epoch) {
   LookupResult result;

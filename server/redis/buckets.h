@@ -24,6 +24,8 @@ inline constexpr int kMaxBaseBits = 14;
 inline constexpr int kMaxPathBits = 24;
 // A bucket with more entries is split.
 inline constexpr std::size_t kMaxBucketEntries = 64;
+// Of a repository that is made; those that a base bucket is split into by then.
+inline constexpr int kMaxFirstPathBits = 12;
 // Of a bucket: its epoch and what has been removed since. Shorter than any digest.
 inline constexpr std::string_view kEpochField = "e";
 
@@ -44,6 +46,10 @@ std::uint32_t BaseOf(const Digest& digest, int base_bits);
 Digest LastOf(const RepositoryId& repository, std::uint32_t base, int base_bits);
 // The `path_bits` bits behind them, as '0' and '1'.
 std::string PathOf(const Digest& digest, int base_bits, int path_bits);
+
+// How long the paths of a new repository's buckets are, so that `entry_count` entries fill them by
+// half or so; 0 to kMaxFirstPathBits.
+int FirstPathBits(std::uint64_t entry_count, int base_bits);
 
 // What one bucket held when it was read.
 struct BucketContent {

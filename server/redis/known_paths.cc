@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "server/redis/buckets.h"
-
 namespace kerf {
 namespace {
 

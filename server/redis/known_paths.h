@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/fingerprint/digest.h"
+#include "server/redis/buckets.h"
 
 namespace kerf {
 
@@ -17,7 +18,7 @@ namespace kerf {
 // kMaxBits; of longer ones it remembers one length for all that begin alike.
 class KnownPaths {
  public:
-  static constexpr int kMaxBits = 12;
+  static constexpr int kMaxBits = kMaxFirstPathBits;
 
   explicit KnownPaths(int base_bits)
       : base_bits_(base_bits), lengths_(std::size_t{1} << base_bits, Lengths(1)) {}

@@ -53,7 +53,9 @@ class Leaf final : public RedisIndex {
  public:
   Leaf(RedisIndexOptions options, std::unique_ptr<RedisClient> client)
       : options_(std::move(options)),
-        repositories_(client.get(), options_.replica_count),
+        repositories_(
+            client.get(), options_.replica_count,
+            {options_.base_bits, FirstPathBits(options_.expected_entry_count, options_.base_bits)}),
         client_(std::move(client)) {}
 
   void Close() override { client_->Close(); }

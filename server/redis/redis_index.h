@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/index/async_index.h"
 #include "server/index/index.h"
+#include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
 
 namespace kerf {
@@ -21,6 +22,10 @@ struct RedisIndexOptions {
   RedisOptions redis;
   // Replicas that must have a commit, a forget or an epoch before it is answered.
   int replica_count = 0;
+  // Repositories that are made get buckets for so many entries, and more as they grow.
+  std::uint64_t expected_entry_count = 0;
+  // Of repositories that are made, 1 to kMaxBaseBits: the same in all processes.
+  int base_bits = kDefaultBaseBits;
   // Whether Open is to give up waiting for Redis; may be empty.
   std::function<bool()> is_cancelled = nullptr;
 };

@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <future>
+#include <map>
+#include <thread>
 #include <utility>
 
 #include "base/random.h"
@@ -14,12 +16,17 @@
 #include "server/redis/buckets.h"
 #include "server/redis/testing/owning_index.h"
 #include "server/redis/testing/test_redis.h"
+#include "server/redis/wait_for.h"
 
 namespace kerf {
 namespace {
 
 // A connection may end while something is written to it.
 const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
+
+// The suite looks at all of an index again and again; with few entries that takes as long as there
+// are base buckets. kDefaultBaseBits: the tests below, redis_chaos_test, e2e/redis_test.
+constexpr int kFewBaseBits = 4;
 
 // One server for all tests; each begins with nothing in it.
 template <TestRedis::Kind kKind>
@@ -32,11 +39,11 @@ IndexBackend BackendOn() {
   static constexpr int kReplicaCount = kKind == TestRedis::Kind::kCluster ? 1 : 0;
   return {[get] {
             get()->Flush();
-            return OpenRedisOn(*get(), kReplicaCount);
+            return OpenRedisOn(*get(), kReplicaCount, kFewBaseBits);
           },
           [get](std::unique_ptr<Index> index) {
             index.reset();
-            return OpenRedisOn(*get(), kReplicaCount);
+            return OpenRedisOn(*get(), kReplicaCount, kFewBaseBits);
           }};
 }
 
@@ -94,6 +101,87 @@ TEST(RedisIndexTest, ABucketThatGrowsIsSplitAndStaysWhole) {
   EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size() + 1)->size(), entries.size());
   EXPECT_EQ(other->Forget(kRepository, entries)->forgotten_count, entries.size());
   ExpectThere(*index, 5, entries, Verdict::kNew);
+}
+
+std::unique_ptr<Index> OpenExpecting(const TestRedis& redis, std::uint64_t entry_count) {
+  RedisIndexOptions options{redis.options()};
+  options.expected_entry_count = entry_count;
+  std::vector<std::string> warnings;
+  return std::make_unique<OwningRedisIndex>(*RedisIndex::Open(std::move(options), &warnings));
+}
+
+// How many buckets each base bucket is split into.
+std::map<std::string, int> BucketCounts(const TestRedis& redis) {
+  const auto client = *RedisClient::Create(redis.options());
+  const auto keys = WaitFor<absl::StatusOr<RedisReply>>(
+      [&](auto done) { client->Send({"", std::nullopt, {"KEYS", "k:*"}}, std::move(done)); });
+  std::map<std::string, int> counts;
+  for (const RedisReply& key : keys->elements) ++counts[key.text.substr(0, key.text.find('}'))];
+  return counts;
+}
+
+TEST(RedisIndexTest, FirstPathsAreAsLongAsTheExpectedEntriesNeed) {
+  EXPECT_EQ(FirstPathBits(0, 10), 0);
+  EXPECT_EQ(FirstPathBits(1024 * 48, 10), 0);
+  EXPECT_EQ(FirstPathBits(1024 * 49, 10), 1);
+  EXPECT_EQ(FirstPathBits(1024 * 100, 10), 2);
+  EXPECT_EQ(FirstPathBits(~std::uint64_t{0}, 10), kMaxFirstPathBits);
+}
+
+TEST(RedisIndexTest, ARepositoryBeginsWithRoomForWhatIsExpected) {
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  Random random(TestSeed());
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 500);
+  const auto index = OpenExpecting(redis, 1024 * 150);
+  const auto other = OpenRedisOn(redis, 0);
+  ASSERT_TRUE(index->Commit(kRepository, 1, std::span(entries).first(1), false).ok());
+  const std::map<std::string, int> counts = BucketCounts(redis);
+  EXPECT_EQ(counts.size(), std::size_t{1} << kDefaultBaseBits);
+  for (const auto& [base, count] : counts) ASSERT_EQ(count, 4) << base;
+  EXPECT_EQ(index->Stats(kRepository)->entry_count, 1u);
+  for (std::size_t begin = 0; begin < entries.size(); begin += 50) {
+    const auto part = std::span(entries).subspan(begin, 50);
+    ASSERT_TRUE(other->Commit(kRepository, 1, part, false).ok());
+    ExpectThere(*index, 1, part, Verdict::kDuplicate);
+  }
+  EXPECT_EQ(other->Stats(kRepository)->entry_count, entries.size());
+  EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size() + 1)->size(), entries.size());
+  ASSERT_TRUE(other->AdvanceEpoch(kRepository, 2, 0).ok());
+  ExpectThere(*index, 3, entries, Verdict::kUnverified);
+}
+
+TEST(RedisIndexTest, ThoseWhoMakeARepositoryAtOnceAgreeOnItsBuckets) {
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  Random random(TestSeed());
+  std::vector<std::unique_ptr<Index>> makers;
+  for (const std::uint64_t expected : {0, 1024 * 80, 1024 * 300}) {
+    makers.push_back(OpenExpecting(redis, expected));
+  }
+  for (int round = 0; round < 5; ++round) {
+    const RepositoryId repository{Cat("photos-", round), DigestAlgorithm::kBlake3};
+    const std::vector<IndexEntry> entries = CrowdedEntries(random, makers.size() * 20);
+    std::vector<std::thread> threads;
+    threads.reserve(makers.size());
+    for (std::size_t number = 0; number < makers.size(); ++number) {
+      threads.emplace_back([&, number] {
+        const auto own = std::span(entries).subspan(number * 20, 20);
+        EXPECT_TRUE(makers[number]->Commit(repository, 1, own, false).ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& [base, count] : BucketCounts(redis)) {
+      ASSERT_TRUE(count == 1 || count == 2 || count == 8) << base << " has " << count;
+    }
+    std::vector<Digest> digests;
+    digests.reserve(entries.size());
+    for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+    for (const auto& maker : makers) {
+      std::vector<LookupResult> results(digests.size());
+      ASSERT_TRUE(maker->Lookup(repository, 1, digests, results).ok());
+      for (const LookupResult& result : results) EXPECT_EQ(result.verdict, Verdict::kDuplicate);
+      EXPECT_EQ(maker->Stats(repository)->entry_count, entries.size());
+    }
+  }
 }
 
 // Part of Redis is set back to a time before the last epoch: the whole index is behind.

@@ -31,10 +31,10 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
   RedisReplies replies = co_await send;
   if (!IsArrayOf(replies[0], 4)) co_return NotUnderstood("reading a repository", replies[0]);
   const std::vector<RedisReply>& fields = replies[0]->elements;
-  int base_bits = kDefaultBaseBits;
+  int base_bits = first_.base_bits;
   if (fields[0].kind == RedisReply::Kind::kNil) {
     if (!create) co_return RedisRepositoryPtr();
-    const absl::Status made = co_await Make(id, tag, base_bits);
+    const absl::Status made = co_await Make(id, tag);
     if (!made.ok()) co_return made;
   } else {
     if (fields[0].text != kLayoutVersion) {
@@ -57,25 +57,27 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
 }
 
 // The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.
-Task<absl::Status> RedisRepositories::Make(const RepositoryId& id, const std::string& tag,
-                                           int base_bits) {
+Task<absl::Status> RedisRepositories::Make(const RepositoryId& id, const std::string& tag) {
   const std::string zero = index_codec::EncodeNumber(0);
   std::vector<ScriptCall> calls;
-  calls.reserve(std::size_t{1} << base_bits);
-  for (std::uint32_t base = 0; base < std::uint32_t{1} << base_bits; ++base) {
-    calls.push_back({KeysOf(tag, base, ""), {"", zero}});
+  calls.reserve(std::size_t{1} << first_.base_bits);
+  for (std::uint32_t base = 0; base < std::uint32_t{1} << first_.base_bits; ++base) {
+    calls.push_back({KeysOf(tag, base, ""), {zero, Cat(first_.path_bits)}});
   }
   RedisReplies replies =
-      co_await RunScript(*client_, redis_scripts::kChange, std::move(calls), replica_count_);
+      co_await RunScript(*client_, redis_scripts::kMake, std::move(calls), replica_count_);
   for (const auto& reply : replies) {
-    if (!IsArrayOf(reply, 2)) co_return NotUnderstood("making a repository", reply);
+    if (!reply.ok() || reply->kind != RedisReply::Kind::kInteger) {
+      co_return NotUnderstood("making a repository", reply);
+    }
   }
   RedisCommand write;
   write.key = MetaKey(tag);
-  write.arguments = {
-      "HSET",      write.key,     "version", std::string(kLayoutVersion),
-      "name",      id.name,       "digest",  std::string(DigestAlgorithmName(id.digest_algorithm)),
-      "base_bits", Cat(base_bits)};
+  write.arguments = {"HSET",      write.key,
+                     "version",   std::string(kLayoutVersion),
+                     "name",      id.name,
+                     "digest",    std::string(DigestAlgorithmName(id.digest_algorithm)),
+                     "base_bits", Cat(first_.base_bits)};
   write.replica_count = replica_count_;
   std::vector<RedisCommand> commands;
   commands.push_back(std::move(write));

@@ -41,22 +41,29 @@ inline std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base,
   return {BucketKey(tag, base, path), LongestPathKey(tag, base)};
 }
 
+// Of the buckets of a repository that is made.
+struct FirstBuckets {
+  int base_bits = 0;
+  int path_bits = 0;
+};
+
 // Finds repositories, makes them, and remembers those that it has found. Thread-safe.
 class RedisRepositories {
  public:
   // `client` outlives its calls. Replicas that must have a repository that is made.
-  RedisRepositories(RedisClient* client, int replica_count)
-      : client_(client), replica_count_(replica_count) {}
+  RedisRepositories(RedisClient* client, int replica_count, FirstBuckets first)
+      : client_(client), replica_count_(replica_count), first_(first) {}
 
   // Null if there is none and it is not to be made. FailedPrecondition: a later kerfd has made it,
   // or its place is taken.
   Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
 
  private:
-  Task<absl::Status> Make(const RepositoryId& id, const std::string& tag, int base_bits);
+  Task<absl::Status> Make(const RepositoryId& id, const std::string& tag);
 
   RedisClient* const client_;
   const int replica_count_;
+  const FirstBuckets first_;
   std::mutex mutex_;
   std::map<std::string, RedisRepositoryPtr> by_tag_;
 };

@@ -31,6 +31,25 @@ end
 return {1, redis.call('HLEN', KEYS[1])}
 )lua";
 
+// KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all
+// buckets of a path of ARGV[2] bits, which are made unless there is any bucket. 1 if they were.
+inline constexpr std::string_view kMake = R"lua(
+local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+local depth = tonumber(ARGV[2])
+local function is_there(path)
+  if redis.call('EXISTS', KEYS[1] .. path) == 1 then return true end
+  return #path < longest and (is_there(path .. '0') or is_there(path .. '1'))
+end
+if is_there('') then return 0 end
+if longest < depth then redis.call('SET', KEYS[2], ARGV[2]) end
+local function make(path)
+  if #path == depth then redis.call('HSET', KEYS[1] .. path, 'e', ARGV[1])
+  else make(path .. '0') make(path .. '1') end
+end
+make('')
+return 1
+)lua";
+
 // KEYS[1]: the base bucket's key. ARGV: paths of the longest kind. For each how many letters of it
 // the bucket has that is there, -1 if none is.
 inline constexpr std::string_view kFind = R"lua(

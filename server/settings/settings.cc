@@ -28,6 +28,7 @@ constexpr std::string_view kSharedBackend = "KERF_BACKEND=";
 constexpr int kUsageExitCode = 2;
 constexpr std::string_view kAutomaticHintMemory = "auto";
 constexpr std::string_view kSharedHintMemory = "64M";
+constexpr std::uint64_t kMaxExpectedChunks = 1'000'000'000'000;
 
 constexpr const char* kExamples = R"(
 Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir; a list with commas) and
@@ -97,6 +98,7 @@ std::string EnvironmentName(const std::string& option) {
 
 std::string TomlOf(const std::string& value) { return QuoteToml(value); }
 std::string TomlOf(std::uint32_t value) { return Cat(value); }
+std::string TomlOf(std::uint64_t value) { return Cat(value); }
 std::string TomlOf(bool value) { return value ? "true" : "false"; }
 std::string TomlOf(const std::vector<std::string>& values) {
   std::string text;
@@ -176,6 +178,12 @@ void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
           "Replicas of Redis that must have a commit before it is answered; 0 for a Redis that has "
           "none")
       ->check(CLI::Range(0u, 100u));
+  builder
+      .Add(
+          "redis-expected-chunks", settings.redis_expected_chunks,
+          "A new repository gets room in Redis for so many chunks at once; with more or without it "
+          "the room grows with the repository")
+      ->check(CLI::Range(std::uint64_t{0}, kMaxExpectedChunks));
 }
 
 void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {

@@ -24,6 +24,8 @@ struct Settings {
   // Empty: no password.
   std::string redis_password_file;
   std::uint32_t redis_replicas = 0;
+  // Of each repository that is made in Redis.
+  std::uint64_t redis_expected_chunks = 0;
   // 0: files are cut without hints.
   std::uint64_t hint_memory_bytes = 0;
   // On disk, with data_dir.

@@ -110,7 +110,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
             "--worker-name", "[x, y]"},
            {"--hint-memory", "5M", "--hint-disk", "7M", "--hint-key-file", "/k"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
-            "--redis-password-file", "/p"},
+            "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
        }) {
     std::vector<const char*> printing = arguments;
     printing.push_back("--print-config");
@@ -129,6 +129,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.redis, given.settings.redis);
     EXPECT_EQ(result.settings.hint_memory_bytes, given.settings.hint_memory_bytes);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
+    EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);
     // All of them, the same again.
     EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);
   }

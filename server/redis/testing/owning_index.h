@@ -59,9 +59,12 @@ class OwningRedisIndex final : public Index {
 };
 
 // `redis` outlives it. Dies if there is no Redis.
-inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_count) {
+inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_count,
+                                          int base_bits = kDefaultBaseBits) {
+  RedisIndexOptions options{redis.options(), replica_count};
+  options.base_bits = base_bits;
   std::vector<std::string> warnings;
-  auto leaf = RedisIndex::Open({redis.options(), replica_count}, &warnings);
+  auto leaf = RedisIndex::Open(std::move(options), &warnings);
   KERF_CHECK(leaf.ok());
   return std::make_unique<OwningRedisIndex>(*std::move(leaf));
 }
