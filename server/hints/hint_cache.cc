@@ -299,12 +299,14 @@ void HintCache::Keep(const std::shared_ptr<const HintScope>& scope,
   for (NewSegment& segment : segments) {
     const Segment value = {segment.next, today, segment.sealed_run};
     const SegmentId id = value.id();
+    // Before the lock, though it may not be wanted: it copies the segment.
+    std::string bytes = store_ != nullptr ? EncodeSegment(value) : std::string();
     const std::lock_guard lock(mutex_);
     const bool is_written = store_ != nullptr && writing_count_ < options_.max_written_segments;
     if (is_written) {
       ++writing_count_;
       ++counters_.segments_written;
-      stored.push_back({id, EncodeSegment(value), std::move(segment.anchors)});
+      stored.push_back({id, std::move(bytes), std::move(segment.anchors)});
       ids.push_back(id);
     } else if (store_ != nullptr) {
       ++counters_.segments_over_limit;

@@ -21,6 +21,7 @@
 #include "server/redis/connection.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
+#include "server/redis/wire.h"
 
 namespace kerf {
 namespace {
@@ -50,23 +51,6 @@ using redis::Held;
 using redis::Node;
 using redis::Request;
 using redis::RequestPtr;
-
-std::string FormatWire(const std::vector<std::string>& arguments) {
-  std::string wire = Cat("*", arguments.size(), "\r\n");
-  for (const std::string& argument : arguments) {
-    wire += Cat("$", argument.size(), "\r\n");
-    wire += argument;
-    wire += "\r\n";
-  }
-  return wire;
-}
-
-// A key of no meaning in the slot of `key`.
-std::string BarrierKeyOf(std::string_view key) {
-  const std::string_view part = RedisHashedPartOf(key);
-  return part.empty() || part.find('}') != std::string_view::npos ? std::string(key)
-                                                                  : Cat("kerf.wait:{", part, "}");
-}
 
 milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
   const auto most = std::min(kMaxPause, kTick * (1 << std::min(attempt_count, kMaxPauseDoublings)));
@@ -104,9 +88,9 @@ class Client final : public RedisClient {
 
   void Send(RedisCommand command, Done done) override {
     auto request = std::make_unique<Request>();
-    request->wire = FormatWire(command.arguments);
+    request->wire = redis::FormatWire(command.arguments);
     request->slot = RedisSlotOf(command.key);
-    if (command.replica_count > 0) request->barrier_key = BarrierKeyOf(command.key);
+    if (command.replica_count > 0) request->barrier_key = redis::BarrierKeyOf(command.key);
     request->node = std::move(command.node);
     request->replica_count = command.replica_count;
     request->done = std::move(done);
@@ -284,7 +268,7 @@ class Client final : public RedisClient {
       return Park(std::move(request));
     }
     if (request->ask.has_value()) {
-      Launch(connection, FormatWire({"ASKING"}), nullptr, Flight::Kind::kAsking);
+      Launch(connection, redis::FormatWire({"ASKING"}), nullptr, Flight::Kind::kAsking);
       request->ask.reset();
     }
     if (request->replica_count > 0) connection.wants_wait = true;
@@ -344,7 +328,7 @@ class Client final : public RedisClient {
       std::vector<std::string> auth = {"AUTH"};
       if (!options_.username.empty()) auth.push_back(options_.username);
       auth.push_back(options_.password);
-      Launch(connection, FormatWire(auth), nullptr, Flight::Kind::kAuth);
+      Launch(connection, redis::FormatWire(auth), nullptr, Flight::Kind::kAuth);
     }
     return true;
   }
@@ -502,10 +486,10 @@ class Client final : public RedisClient {
     }
     if (most == 0) return;
     writer.is_waiting = true;
-    Launch(writer, FormatWire({"SET", barrier_key, "1", "PX", Cat(kBarrierLife.count())}), nullptr,
-           Flight::Kind::kBarrier);
-    Launch(writer, FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}), nullptr,
-           Flight::Kind::kWait);
+    Launch(writer, redis::FormatWire({"SET", barrier_key, "1", "PX", Cat(kBarrierLife.count())}),
+           nullptr, Flight::Kind::kBarrier);
+    Launch(writer, redis::FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}),
+           nullptr, Flight::Kind::kWait);
   }
 
   void OnWaited(Connection& connection, std::int64_t replica_count) {
@@ -548,7 +532,7 @@ class Client final : public RedisClient {
       wants_topology_ = true;
       return;
     }
-    Launch(connection, FormatWire({"CLUSTER", "SLOTS"}), nullptr, Flight::Kind::kTopology);
+    Launch(connection, redis::FormatWire({"CLUSTER", "SLOTS"}), nullptr, Flight::Kind::kTopology);
   }
 
   void OnTopology(const Connection& connection, const redisReply* reply) {

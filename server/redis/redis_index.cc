@@ -425,6 +425,7 @@ class Leaf final : public RedisIndex {
     if (!IsArrayOf(reply, group.at.size() + 1)) return NotUnderstood("reading entries", reply);
     if (reply->elements[0].kind == RedisReply::Kind::kNil) return absl::OkStatus();
     KERF_RETURN_IF_ERROR(SetEpoch(group.content, reply->elements[0].text));
+    group.content.values.reserve(group.at.size());
     for (std::size_t index = 1; index < reply->elements.size(); ++index) {
       group.content.values.push_back(std::move(reply->elements[index].text));
     }
