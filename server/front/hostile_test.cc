@@ -21,6 +21,7 @@
 #include "server/front/server.h"
 #include "server/front/testing/test_upload.h"
 #include "server/index/memory_index.h"
+#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 namespace {
@@ -118,8 +119,10 @@ class HostileTest : public testing::Test {
 };
 
 // An index that answers lookups and statistics only while its gate is open.
-class GatedIndex final : public Index {
+class GatedIndex final : public ForwardingIndex {
  public:
+  GatedIndex() : ForwardingIndex(CreateMemoryIndex()) {}
+
   void SetOpen(bool is_open) {
     const std::lock_guard lock(mutex_);
     is_open_ = is_open;
@@ -133,35 +136,12 @@ class GatedIndex final : public Index {
   absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                       std::span<const Digest> digests, std::span<LookupResult> results) override {
     PassGate();
-    return index_->Lookup(repository, session_epoch, digests, results);
-  }
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override {
-    return index_->Commit(repository, session_epoch, entries, replace);
-  }
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override {
-    return index_->Forget(repository, entries);
-  }
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override {
-    return index_->ForgetOlder(repository, epoch, after, limit);
-  }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
-    return index_->AdvanceEpoch(repository, epoch, min_before);
-  }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
-    return index_->Scan(repository, after, limit);
+    return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
   absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
     PassGate();
-    return index_->Stats(repository);
+    return ForwardingIndex::Stats(repository);
   }
-  std::string_view backend_name() const override { return "gated"; }
 
  private:
   void PassGate() {
@@ -172,7 +152,6 @@ class GatedIndex final : public Index {
     --blocked_count_;
   }
 
-  const std::unique_ptr<Index> index_ = CreateMemoryIndex();
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_open_ = false;

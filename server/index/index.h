@@ -98,7 +98,9 @@ class Index {
   // there keeps its locator (the first commit wins) if max(its epoch, repository epoch) >=
   // session_epoch, unless `replace`; else it gets the new locator and epoch. The epoch of an entry
   // never falls. FailedPrecondition, and nothing is written, if session_epoch lies behind the
-  // repository's epoch: the session must read the store's epoch again and reopen.
+  // repository's epoch: the session must read the store's epoch again and reopen. A leaf that lies
+  // in several places may have written to those that a raise beside the call had not reached yet:
+  // as if that part had been a call of its own, complete before AdvanceEpoch returned.
   virtual absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                               std::span<const IndexEntry> entries, bool replace) = 0;
 

@@ -17,15 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "nlohmann/json.hpp"
 #include "server/redis/buckets.h"
-#include "server/redis/slot.h"
 #include "server/redis/testing/owning_index.h"
 #include "server/redis/testing/test_redis.h"
+#include "server/redis/testing/trouble.h"
 
 namespace kerf {
 namespace {
@@ -218,99 +217,15 @@ class Client {
   std::map<std::uint64_t, Known> known_;
 };
 
-// Makes trouble, one thing at a time: the next begins when all nodes are well.
-class Trouble {
- public:
-  Trouble(TestRedis* redis, bool is_cluster, std::uint64_t seed)
-      : redis_(*redis), is_cluster_(is_cluster), random_(seed) {}
-
-  void MakeFor(std::chrono::seconds time) {
-    const auto end = steady_clock::now() + time;
-    while (steady_clock::now() < end) {
-      const std::vector<int> masters = WaitUntilWhole();
-      if (masters.empty()) return;
-      const int node = masters[random_.Below(masters.size())];
-      switch (random_.Below(is_cluster_ ? 4 : 2)) {
-        case 0:
-          Say("kill", node);
-          redis_.Do({"kill", std::to_string(node)});
-          Pause(2 * kNodeTimeoutMs);
-          redis_.Do({"start", std::to_string(node)});
-          break;
-        case 1:
-          Say("pause", node);
-          redis_.Do({"pause", std::to_string(node)});
-          Pause(3 * kNodeTimeoutMs);
-          redis_.Do({"resume", std::to_string(node)});
-          break;
-        case 2:
-          Say("failover", node);
-          redis_.Do({"failover", std::to_string(node)});
-          break;
-        default:
-          Move(masters);
-      }
-      ++count_;
-      Pause(kNodeTimeoutMs);
-    }
-    WaitUntilWhole();
-  }
-
-  int count() const { return count_; }
-
- private:
-  static void Say(const char* what, int node) {
-    std::printf("%s %d\n", what, node);
-    std::fflush(stdout);
-  }
-
-  void Pause(int max_ms) {
-    std::this_thread::sleep_for(milliseconds(random_.Below(static_cast<std::uint64_t>(max_ms))));
-  }
-
-  // The slots of some of the repository's buckets.
-  void Move(const std::vector<int>& masters) {
-    const std::string to = std::to_string(masters[random_.Below(masters.size())]);
-    for (int count = 0; count < 4; ++count) {
-      const auto base = static_cast<std::uint32_t>(random_.Below(1u << kDefaultBaseBits));
-      const std::string slot =
-          std::to_string(RedisSlotOf(BucketKey(RedisTagOf(kRepository), base, "")));
-      Say(Cat("move ", slot, " to ", to, ":").c_str(), 0);
-      redis_.Do({"move", slot, to});
-    }
-  }
-
-  // The numbers of the masters.
-  std::vector<int> WaitUntilWhole() {
-    const auto end = steady_clock::now() + kWholeTimeout;
-    std::string last;
-    while (steady_clock::now() < end) {
-      last = redis_.Do({"status", "--json"});
-      const auto status = nlohmann::json::parse(last);
-      std::vector<int> masters;
-      bool is_whole = status["whole"].get<bool>();
-      for (const auto& node : status["nodes"]) {
-        const auto role = node["role"].get<std::string>();
-        if (node["pid"].is_null() || role.find("failed") != std::string::npos) is_whole = false;
-        if (role == "master" || role == "single") masters.push_back(node["node"].get<int>());
-      }
-      if (is_whole && masters.size() == (is_cluster_ ? 3u : 1u)) return masters;
-      std::this_thread::sleep_for(milliseconds(20));
-    }
-    ADD_FAILURE() << "the nodes do not become whole: " << last;
-    return {};
-  }
-
-  TestRedis& redis_;
-  const bool is_cluster_;
-  Random random_;
-  int count_ = 0;
-};
+// Of some bucket of the repository.
+std::string AnyBucketKey(Random& random) {
+  const auto base = static_cast<std::uint32_t>(random.Below(1u << kDefaultBaseBits));
+  return BucketKey(RedisTagOf(kRepository), base, "");
+}
 
 void RunThroughTrouble(TestRedis::Kind kind, int replica_count) {
-  const bool is_cluster = kind == TestRedis::Kind::kCluster;
   Random seeds(TestSeed());
-  TestRedis redis(kind, "", kNodeTimeoutMs);
+  TestRedis redis(kind, "", kNodeTimeoutMs, TestRedis::Log::kAlways);
   Run run;
   std::vector<std::unique_ptr<Client>> clients;
   clients.reserve(kClientCount);
@@ -321,7 +236,7 @@ void RunThroughTrouble(TestRedis::Kind kind, int replica_count) {
   std::vector<std::thread> threads;
   threads.reserve(kClientCount);
   for (const auto& client : clients) threads.emplace_back([&client] { client->Live(); });
-  Trouble trouble(&redis, is_cluster, seeds.Next());
+  Trouble trouble(&redis, kind, milliseconds(kNodeTimeoutMs), AnyBucketKey, seeds.Next());
   trouble.MakeFor(TroubleTime());
   run.is_over.store(true);
   for (std::thread& thread : threads) thread.join();

@@ -1,78 +1,29 @@
 #include "server/index/testing/conformance.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "base/test_seed.h"
-#include "server/index/testing/model.h"
+#include "server/index/testing/conformance_calls.h"
 
 namespace kerf {
 
+using namespace conformance;
+
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IndexConformance);
 
-namespace {
-
-const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
-
-// The digest of a small number, spread over all of a backend's shards.
-Digest DigestOf(const RepositoryId& repository, std::uint64_t number) {
-  Digest digest;
-  Random random(number);
-  random.Fill(std::span(digest.bytes).first(DigestSizeBytes(repository.digest_algorithm)));
-  return digest;
+void IndexConformance::ForgetOne(const RepositoryId& repository, const IndexEntry& entry,
+                                 std::uint64_t expected_count) {
+  const auto result = index_->Forget(repository, std::span(&entry, 1));
+  ASSERT_TRUE(result.ok()) << result.status();
+  ExpectForgotten(GetParam(), *result, expected_count);
 }
 
-IndexEntry EntryOf(std::uint64_t number, std::string locator, std::uint32_t length_bytes = 7) {
-  return {DigestOf(kRepository, number), length_bytes, std::move(locator)};
+Index& IndexConformance::IndexForThread() {
+  if (!GetParam().another) return *index_;
+  others_.push_back(GetParam().another());
+  return others_.back() == nullptr ? *index_ : *others_.back();
 }
-
-absl::Status CommitOne(Index& index, std::uint64_t epoch, const IndexEntry& entry,
-                       bool replace = false, const RepositoryId& repository = kRepository) {
-  return index.Commit(repository, epoch, std::span(&entry, 1), replace);
-}
-
-LookupResult LookupOne(Index& index, std::uint64_t epoch, const Digest& digest,
-                       const RepositoryId& repository = kRepository) {
-  // A lookup must leave none of this behind.
-  LookupResult result{Verdict::kUnverified, 99, "left behind"};
-  const absl::Status status =
-      index.Lookup(repository, epoch, std::span(&digest, 1), std::span(&result, 1));
-  EXPECT_TRUE(status.ok()) << status;
-  return result;
-}
-
-std::uint64_t ForgetOne(Index& index, const IndexEntry& entry,
-                        const RepositoryId& repository = kRepository) {
-  const auto result = index.Forget(repository, std::span(&entry, 1));
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.value_or(ForgetResult()).forgotten_count;
-}
-
-void ExpectSame(const LookupResult& actual, const LookupResult& expected) {
-  EXPECT_EQ(actual.verdict, expected.verdict);
-  EXPECT_EQ(actual.length_bytes, expected.length_bytes);
-  EXPECT_EQ(actual.locator, expected.locator);
-}
-
-std::vector<IndexEntry> ScanAll(Index& index, const RepositoryId& repository, std::size_t limit) {
-  std::vector<IndexEntry> all;
-  std::optional<Digest> after;
-  while (true) {
-    const auto page = index.Scan(repository, after, limit);
-    EXPECT_TRUE(page.ok()) << page.status();
-    if (!page.ok() || page->empty()) return all;
-    EXPECT_LE(page->size(), limit);
-    after = page->back().digest;
-    all.insert(all.end(), page->begin(), page->end());
-  }
-}
-
-}  // namespace
 
 TEST_P(IndexConformance, EmptyIndexKnowsNothing) {
   ExpectSame(LookupOne(*index_, 1, DigestOf(kRepository, 1)), {Verdict::kNew, 0, ""});
@@ -111,7 +62,7 @@ TEST_P(IndexConformance, OneCallIsOneCommitAfterTheOther) {
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).locator, "second");
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 2u);
   const std::vector<IndexEntry> gone = {EntryOf(1, "second"), EntryOf(1, ""), EntryOf(3, "")};
-  EXPECT_EQ(index_->Forget(kRepository, gone)->forgotten_count, 1u);
+  ExpectForgotten(GetParam(), *index_->Forget(kRepository, gone), 1);
 }
 
 // Larger than any leaf's batch, and no digest twice: the first and the last of each batch count.
@@ -133,14 +84,14 @@ TEST_P(IndexConformance, LargeCallsLeaveNothingOut) {
     ASSERT_EQ(results[number].verdict, Verdict::kDuplicate) << number;
     ASSERT_EQ(results[number].locator, std::to_string(number));
   }
-  EXPECT_EQ(index_->Forget(kRepository, entries)->forgotten_count, kCount);
+  ExpectForgotten(GetParam(), *index_->Forget(kRepository, entries), kCount);
   EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
 }
 
 TEST_P(IndexConformance, HitOfAnEarlierEpochIsUnverifiedUntilTheEpochAdvances) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kUnverified, 7, "a"});
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).value(), 0u);
+  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 2, 0), 0, 2);
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 7, "a"});
   EXPECT_EQ(LookupOne(*index_, 3, DigestOf(kRepository, 1)).verdict, Verdict::kUnverified);
 }
@@ -165,24 +116,24 @@ TEST_P(IndexConformance, ReplaceMovesTheLocatorAndNeverLowersTheEpoch) {
 
 TEST_P(IndexConformance, ForgetRemovesUnlessTheChunkHasMoved) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
-  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "elsewhere")), 0u);
+  ForgetOne(kRepository, EntryOf(1, "elsewhere"), 0);
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).verdict, Verdict::kDuplicate);
-  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "a", 12345)), 1u);
+  ForgetOne(kRepository, EntryOf(1, "a", 12345), 1);
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).verdict, Verdict::kNew);
-  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "a")), 0u);
+  ForgetOne(kRepository, EntryOf(1, "a"), 0);
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "b")).ok());
-  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "")), 1u);
+  ForgetOne(kRepository, EntryOf(1, ""), 1);
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
 }
 
 TEST_P(IndexConformance, EpochNeverFalls) {
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3, 0).value(), 0u);
+  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 3, 0), 0, 3);
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3, 0).value(), 3u);
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, UINT64_MAX, 0).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 9, 0).value(), 3u);
+  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 9, 0), 3, 9);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 9u);
 }
 
@@ -191,7 +142,7 @@ TEST_P(IndexConformance, AnEpochThatIsNotReachedIsNotRaised) {
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 3u);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 3u);
   EXPECT_TRUE(CommitOne(*index_, 3, EntryOf(1, "a")).ok());
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 3).value(), 3u);
+  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 5, 3), 3, 5);
   // What was raised by a call whose answer was lost.
   EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 5u);
   EXPECT_EQ(index_->Stats(kRepository)->epoch, 5u);
@@ -213,9 +164,9 @@ TEST_P(IndexConformance, ForgetSaysWhatAnybodyHasRemovedSinceTheEpochWasRaised) 
   };
   EXPECT_EQ(removed_count(), 0u);
   ASSERT_TRUE(CommitOne(*index_, 1, entry).ok());
-  EXPECT_EQ(ForgetOne(*index_, EntryOf(1, "elsewhere")), 0u);
+  ForgetOne(kRepository, EntryOf(1, "elsewhere"), 0);
   EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 0u);
-  EXPECT_EQ(ForgetOne(*index_, entry), 1u);
+  ForgetOne(kRepository, entry, 1);
   EXPECT_EQ(removed_count(), 1u);
   EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 1u);
   EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 10)->forgotten.removed_count, 1u);
@@ -247,7 +198,7 @@ TEST_P(IndexConformance, ForgetOlderKeepsWhatTheEpochsSessionsCommitted) {
   EXPECT_EQ(none->forgotten.forgotten_count, 0u);
   EXPECT_FALSE(none->last.has_value());
   const auto result = index_->ForgetOlder(kRepository, 2, std::nullopt, 100);
-  EXPECT_EQ(result->forgotten.forgotten_count, 1u);
+  ExpectForgotten(GetParam(), result->forgotten, 1);
   EXPECT_EQ(result->forgotten.removed_count, 1u);
   EXPECT_FALSE(result->last.has_value());
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).verdict, Verdict::kNew);
@@ -266,17 +217,18 @@ TEST_P(IndexConformance, ForgetOlderGoesThroughTheIndexInParts) {
   for (std::uint64_t number = 0; number < kCount; ++number) entries.push_back(EntryOf(number, "a"));
   ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
   ASSERT_TRUE(index_->Commit({"other", DigestAlgorithm::kBlake3}, 1, entries, false).ok());
-  std::uint64_t forgotten_count = 0;
+  ForgetResult forgotten;
   std::size_t call_count = 0;
   std::optional<Digest> after;
   do {
     const auto result = index_->ForgetOlder(kRepository, 2, after, 100);
     ASSERT_TRUE(result.ok()) << result.status();
-    forgotten_count += result->forgotten.forgotten_count;
+    forgotten.forgotten_count += result->forgotten.forgotten_count;
+    forgotten.removed_count += result->forgotten.removed_count;
     after = result->last;
     ++call_count;
   } while (after.has_value());
-  EXPECT_EQ(forgotten_count, kCount);
+  ExpectForgotten(GetParam(), forgotten, kCount);
   EXPECT_GT(call_count, 1u);
   EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
   EXPECT_EQ(index_->Stats({"other", DigestAlgorithm::kBlake3})->entry_count, kCount);
@@ -354,7 +306,7 @@ TEST_P(IndexConformance, RepositoriesNeverMeet) {
     EXPECT_EQ(index_->Stats(repository)->entry_count, 1u);
     EXPECT_EQ(index_->Stats(repository)->epoch, index + 1);
   }
-  EXPECT_EQ(ForgetOne(*index_, {digest, 0, ""}, repositories[0]), 1u);
+  ForgetOne(repositories[0], {digest, 0, ""}, 1);
   for (std::size_t index = 1; index < repositories.size(); ++index) {
     EXPECT_EQ(LookupOne(*index_, 1, digest, repositories[index]).verdict, Verdict::kDuplicate);
   }
@@ -391,291 +343,6 @@ TEST_P(IndexConformance, RefusesWhatIsOutOfItsLimits) {
   EXPECT_EQ(index_->Scan(small, digest, 1).status().code(), invalid);
   EXPECT_EQ(index_->ForgetOlder(small, 1, digest, 1).status().code(), invalid);
   EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 0).status().code(), invalid);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
-}
-
-namespace {
-
-// A random life of an index, compared with the model at each step.
-class Life {
- public:
-  Life(const IndexBackend& backend, std::unique_ptr<Index> index, std::uint64_t seed)
-      : backend_(backend), random_(seed), index_(std::move(index)) {}
-
-  void Step() {
-    const RepositoryId& repository = repositories_[random_.Below(repositories_.size())];
-    const std::uint64_t choice = random_.Below(13);
-    if (choice == 12) {
-      ForgetOlder(repository);
-    } else if (choice < 4) {
-      Commit(repository);
-    } else if (choice < 6) {
-      Forget(repository);
-    } else if (choice < 7) {
-      Advance(repository);
-    } else if (choice < 8) {
-      Scan(repository);
-    } else if (choice < 9) {
-      if (backend_.reopen && random_.OneIn(8)) index_ = backend_.reopen(std::move(index_));
-    } else {
-      Lookup(repository);
-    }
-  }
-
-  void CheckAll() {
-    for (const RepositoryId& repository : repositories_) Scan(repository);
-  }
-
- private:
-  std::uint64_t RandomEpoch() { return random_.Below(epoch_ + 2); }
-  // Some calls are larger than any backend's batch.
-  std::size_t RandomCount() { return random_.OneIn(10) ? 3000 : random_.Below(20); }
-
-  std::vector<IndexEntry> RandomEntries(const RepositoryId& repository) {
-    std::vector<IndexEntry> entries(RandomCount());
-    for (IndexEntry& entry : entries) {
-      entry = {DigestOf(repository, random_.Below(60)), static_cast<std::uint32_t>(random_.Next()),
-               "at " + std::to_string(random_.Below(4))};
-    }
-    return entries;
-  }
-
-  void Commit(const RepositoryId& repository) {
-    const std::vector<IndexEntry> entries = RandomEntries(repository);
-    const std::uint64_t epoch = RandomEpoch();
-    const bool replace = random_.OneIn(3);
-    const absl::Status status = index_->Commit(repository, epoch, entries, replace);
-    if (!entries.empty() && epoch < model_.Epoch(repository)) {
-      ASSERT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-      return;
-    }
-    ASSERT_TRUE(status.ok()) << status;
-    for (const IndexEntry& entry : entries) model_.Commit(repository, epoch, entry, replace);
-  }
-
-  void Forget(const RepositoryId& repository) {
-    std::vector<IndexEntry> entries = RandomEntries(repository);
-    std::uint64_t expected = 0;
-    for (IndexEntry& entry : entries) {
-      if (random_.OneIn(3)) entry.locator.clear();
-      expected += model_.Forget(repository, entry) ? 1 : 0;
-    }
-    const auto actual = index_->Forget(repository, entries);
-    ASSERT_TRUE(actual.ok()) << actual.status();
-    ASSERT_EQ(actual->forgotten_count, expected);
-    ASSERT_EQ(actual->epoch, model_.Epoch(repository));
-    ExpectCounted(repository, *actual, [&](const Digest& digest) {
-      return std::any_of(entries.begin(), entries.end(),
-                         [&](const IndexEntry& entry) { return entry.digest == digest; });
-    });
-  }
-
-  void ForgetOlder(const RepositoryId& repository) {
-    const std::uint64_t epoch = RandomEpoch();
-    const std::size_t limit = random_.Between(1, 40);
-    std::optional<Digest> after;
-    if (random_.OneIn(2)) after = DigestOf(repository, random_.Below(60));
-    do {
-      const auto actual = index_->ForgetOlder(repository, epoch, after, limit);
-      ASSERT_TRUE(actual.ok()) << actual.status();
-      ASSERT_EQ(actual->forgotten.forgotten_count,
-                model_.ForgetOlder(repository, epoch, after, actual->last));
-      ASSERT_EQ(actual->forgotten.epoch, model_.Epoch(repository));
-      ExpectCounted(repository, actual->forgotten, [&](const Digest& digest) {
-        return (!after.has_value() || *after < digest) &&
-               (!actual->last.has_value() || !(*actual->last < digest));
-      });
-      ASSERT_TRUE(!actual->last.has_value() || !after.has_value() || *after < *actual->last);
-      after = actual->last;
-    } while (after.has_value() && !random_.OneIn(4));
-  }
-
-  template <typename IsAskedAbout>
-  void ExpectCounted(const RepositoryId& repository, const ForgetResult& result,
-                     const IsAskedAbout& is_asked_about) {
-    const std::vector<Digest>& removed = model_.Removed(repository);
-    if (removed.empty()) {
-      EXPECT_EQ(result.removed_count, 0u);
-    }
-    if (std::any_of(removed.begin(), removed.end(), is_asked_about)) {
-      EXPECT_GT(result.removed_count, 0u);
-    }
-  }
-
-  void Advance(const RepositoryId& repository) {
-    const std::uint64_t epoch = RandomEpoch();
-    epoch_ = std::max(epoch_, epoch);
-    const std::uint64_t min_before = random_.OneIn(3) ? RandomEpoch() : 0;
-    const std::optional<std::uint64_t> expected =
-        model_.AdvanceEpoch(repository, epoch, min_before);
-    const auto actual = index_->AdvanceEpoch(repository, epoch, min_before);
-    ASSERT_EQ(actual.ok(), expected.has_value());
-    if (expected) {
-      ASSERT_EQ(*actual, *expected);
-    }
-  }
-
-  void Scan(const RepositoryId& repository) {
-    const std::vector<IndexEntry> expected = model_.All(repository);
-    ASSERT_EQ(ScanAll(*index_, repository, random_.Between(1, 70)), expected);
-    const auto stats = index_->Stats(repository);
-    ASSERT_TRUE(stats.ok()) << stats.status();
-    ASSERT_EQ(stats->entry_count, expected.size());
-    ASSERT_EQ(stats->epoch, model_.Epoch(repository));
-  }
-
-  void Lookup(const RepositoryId& repository) {
-    std::vector<Digest> digests(RandomCount());
-    for (Digest& digest : digests) digest = DigestOf(repository, random_.Below(70));
-    std::vector<LookupResult> results(digests.size(), {Verdict::kUnverified, 99, "left behind"});
-    const std::uint64_t epoch = RandomEpoch();
-    ASSERT_TRUE(index_->Lookup(repository, epoch, digests, results).ok());
-    for (std::size_t index = 0; index < digests.size(); ++index) {
-      ExpectSame(results[index], model_.Lookup(repository, epoch, digests[index]));
-    }
-  }
-
-  const IndexBackend& backend_;
-  const std::vector<RepositoryId> repositories_ = {
-      {"a", DigestAlgorithm::kBlake3},
-      {"a", DigestAlgorithm::kXxh3_128},
-      {"aa", DigestAlgorithm::kSha256},
-  };
-  Random random_;
-  std::uint64_t epoch_ = 1;
-  IndexModel model_;
-  std::unique_ptr<Index> index_;
-};
-
-}  // namespace
-
-TEST_P(IndexConformance, LivesLikeTheModel) {
-  Life life(GetParam(), std::move(index_), TestSeed());
-  for (int step = 0; step < 1000 && !HasFailure(); ++step) life.Step();
-  life.CheckAll();
-}
-
-TEST_P(IndexConformance, ConcurrentCommitsAgreeOnOneLocator) {
-  constexpr std::size_t kThreads = 4;
-  constexpr std::uint64_t kDigests = 400;
-  std::vector<std::vector<std::string>> seen(kThreads);
-  std::vector<std::thread> threads;
-  threads.reserve(kThreads);
-  for (std::size_t thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([this, thread, &seen] {
-      for (std::uint64_t first = 0; first < kDigests; first += 10) {
-        std::vector<IndexEntry> entries;
-        for (std::uint64_t number = first; number < first + 10; ++number) {
-          entries.push_back(EntryOf(number, "of thread " + std::to_string(thread)));
-        }
-        // Neighbours come in another order in every thread.
-        std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(thread * 2),
-                    entries.end());
-        EXPECT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
-        for (std::uint64_t number = first; number < first + 10; ++number) {
-          seen[thread].push_back(LookupOne(*index_, 1, DigestOf(kRepository, number)).locator);
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (std::size_t thread = 1; thread < kThreads; ++thread) EXPECT_EQ(seen[thread], seen[0]);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, kDigests);
-}
-
-// Collections run beside uploads: a digest that was forgotten before the epoch was raised is never
-// called a duplicate in a session of that epoch.
-TEST_P(IndexConformance, ForgottenBeforeTheEpochIsNeverDuplicateInIt) {
-  constexpr std::uint64_t kEpochs = 100;
-  std::atomic<std::uint64_t> current{1};
-  std::atomic<bool> done{false};
-  std::vector<std::thread> readers;
-  readers.reserve(3);
-  for (int reader = 0; reader < 3; ++reader) {
-    readers.emplace_back([this, &current, &done] {
-      while (!done.load()) {
-        // Digest E is committed by a session of E and forgotten before E + 1 is told.
-        const std::uint64_t epoch = current.load();
-        const LookupResult result = LookupOne(*index_, epoch + 1, DigestOf(kRepository, epoch));
-        EXPECT_NE(result.verdict, Verdict::kDuplicate) << epoch;
-      }
-    });
-  }
-  for (std::uint64_t epoch = 1; epoch <= kEpochs; ++epoch) {
-    const IndexEntry entry = EntryOf(epoch, "a");
-    EXPECT_TRUE(CommitOne(*index_, epoch, entry).ok());
-    current.store(epoch);
-    EXPECT_EQ(LookupOne(*index_, epoch, entry.digest).verdict, Verdict::kDuplicate);
-    EXPECT_EQ(ForgetOne(*index_, entry), 1u);
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch + 1, 0).ok());
-  }
-  done.store(true);
-  for (std::thread& reader : readers) reader.join();
-}
-
-// What is in the index when AdvanceEpoch returns is all that earlier sessions ever commit.
-TEST_P(IndexConformance, NoCommitOfAnEarlierSessionPassesTheFence) {
-  constexpr std::size_t kThreads = 3;
-  constexpr std::uint64_t kRounds = 20;
-  std::atomic<std::uint64_t> next_number{0};
-  std::atomic<bool> done{false};
-  std::vector<std::thread> writers;
-  writers.reserve(kThreads);
-  std::atomic<std::uint64_t> accepted_count{0};
-  std::atomic<std::uint64_t> session_epoch{1};
-  for (std::size_t thread = 0; thread < kThreads; ++thread) {
-    writers.emplace_back([&, this] {
-      while (!done.load()) {
-        const std::uint64_t epoch = session_epoch.load();
-        std::vector<IndexEntry> entries(5);
-        for (IndexEntry& entry : entries) entry = EntryOf(next_number.fetch_add(1), "a");
-        const absl::Status status = index_->Commit(kRepository, epoch, entries, false);
-        if (status.ok()) {
-          accepted_count += entries.size();
-        } else {
-          EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-        }
-      }
-    });
-  }
-  for (std::uint64_t epoch = 2; epoch < 2 + kRounds; ++epoch) {
-    const std::uint64_t awaited = accepted_count.load() + kThreads * 5;
-    while (accepted_count.load() < awaited) std::this_thread::yield();
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch, 0).ok());
-    const std::uint64_t at_fence = index_->Stats(kRepository)->entry_count;
-    // All writers try, and are refused, before they are told of the new epoch.
-    const std::uint64_t tried = next_number.load() + 2 * kThreads * 5;
-    while (next_number.load() < tried) std::this_thread::yield();
-    EXPECT_EQ(index_->Stats(kRepository)->entry_count, at_fence);
-    session_epoch.store(epoch);
-  }
-  done.store(true);
-  for (std::thread& writer : writers) writer.join();
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, accepted_count.load());
-}
-
-TEST_P(IndexConformance, ConcurrentCommitAndForgetKeepTheCount) {
-  constexpr std::size_t kThreads = 4;
-  std::vector<std::thread> threads;
-  threads.reserve(kThreads);
-  for (std::size_t thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([this, thread] {
-      Random random(TestSeed() + thread);
-      for (int round = 0; round < 60; ++round) {
-        std::vector<IndexEntry> entries(8);
-        for (IndexEntry& entry : entries) entry = EntryOf(random.Below(50), "a");
-        if (random.OneIn(3)) {
-          EXPECT_TRUE(index_->Forget(kRepository, entries).ok());
-        } else {
-          EXPECT_TRUE(index_->Commit(kRepository, 1, entries, random.OneIn(2)).ok());
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const std::vector<IndexEntry> left = ScanAll(*index_, kRepository, 1000);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, left.size());
-  EXPECT_EQ(index_->Forget(kRepository, left)->forgotten_count, left.size());
   EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
 }
 

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "server/index/index.h"
 
@@ -18,6 +19,20 @@ struct IndexBackend {
   std::function<std::unique_ptr<Index>()> create;
   // Closes `index` and opens it again with what it held; null for a backend that keeps nothing.
   std::function<std::unique_ptr<Index>(std::unique_ptr<Index> index)> reopen = nullptr;
+  // Opens what the last call of `create` made once more, as another process does: then each thread
+  // of a test has its own. Null: threads share one.
+  std::function<std::unique_ptr<Index>()> another = nullptr;
+  // A call may be carried out in part, or as a whole, and then again before it is answered. Then it
+  // does not say of the time before it what an earlier attempt has changed, and a commit that is
+  // refused may have written what the fence had not reached yet.
+  bool repeats_calls = false;
+  // How many rounds tests of many rounds have, of 100: fewer where each takes long.
+  int effort_percent = 100;
+
+  template <typename Count>
+  Count Rounds(Count count) const {
+    return count * static_cast<Count>(effort_percent) / 100;
+  }
 };
 
 class IndexConformance : public ::testing::TestWithParam<IndexBackend> {
@@ -27,7 +42,17 @@ class IndexConformance : public ::testing::TestWithParam<IndexBackend> {
     ASSERT_NE(index_, nullptr);
   }
 
+  // Forgets the entry of which `expected_count` (0 or 1) are there.
+  void ForgetOne(const RepositoryId& repository, const IndexEntry& entry,
+                 std::uint64_t expected_count);
+
+  // For a thread of the test; ends with the test.
+  Index& IndexForThread();
+
   std::unique_ptr<Index> index_;
+
+ private:
+  std::vector<std::unique_ptr<Index>> others_;
 };
 
 }  // namespace kerf

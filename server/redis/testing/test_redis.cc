@@ -24,12 +24,13 @@ constexpr char kTool[] = "tools/redis-cluster";
 
 }  // namespace
 
-TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms)
+TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms, Log log)
     : password_(password) {
   const char* base = std::getenv("TEST_TMPDIR");
   folder_ = Cat(base != nullptr ? base : "/tmp", "/redis-XXXXXX");
   KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
   std::vector<std::string> verb = {"up", "--node-timeout-ms", std::to_string(node_timeout_ms)};
+  if (log == Log::kAlways) verb.insert(verb.end(), {"--appendfsync", "always"});
   if (kind == Kind::kSingle) {
     verb.insert(verb.end(), {"--masters", "1", "--replicas", "0", "--single"});
   }

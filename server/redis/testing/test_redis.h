@@ -16,8 +16,12 @@ class TestRedis {
     // Three masters with a replica each.
     kCluster,
   };
+  // Redis' `appendfsync`: with kEverySecond a node that is killed while its disk is busy has
+  // forgotten up to two seconds of what it has answered.
+  enum class Log { kEverySecond, kAlways };
   // A node of a cluster that is silent for `node_timeout_ms` is taken for dead by the others.
-  explicit TestRedis(Kind kind, const std::string& password = "", int node_timeout_ms = 2000);
+  explicit TestRedis(Kind kind, const std::string& password = "", int node_timeout_ms = 2000,
+                     Log log = Log::kEverySecond);
   TestRedis(const TestRedis&) = delete;
   TestRedis& operator=(const TestRedis&) = delete;
   ~TestRedis();

@@ -25,6 +25,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// Its exit status. The tests' own folders are all that is in `command`.
+int Shell(const std::string& command) {
+  const int status = std::system(command.c_str());  // NOLINT(bugprone-command-processor)
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 // The servers are up by the time that redis-cli is asked to join them.
 class HalfWayTest : public ::testing::Test {
  protected:
@@ -48,12 +54,9 @@ class HalfWayTest : public ::testing::Test {
 
   // Returns when it has ended; its exit status.
   int Up() const {
-    const std::string command = Cat("PATH=", folder_, "/bin:\"$PATH\"; echo $$ > ", folder_,
-                                    "/pid; exec tools/redis-cluster --dir ", folder_,
-                                    "/nodes up --node-timeout-ms 1000 > ", folder_, "/out 2>&1");
-    // The test's own folder is all that is in it. NOLINTNEXTLINE(bugprone-command-processor)
-    const int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return Shell(Cat("PATH=", folder_, "/bin:\"$PATH\"; echo $$ > ", folder_,
+                     "/pid; exec tools/redis-cluster --dir ", folder_,
+                     "/nodes up --node-timeout-ms 1000 > ", folder_, "/out 2>&1"));
   }
 
   void ExpectNoServerLeft() const {
@@ -67,7 +70,7 @@ class HalfWayTest : public ::testing::Test {
     for (const RedisAddress& address : asked) {
       const std::string ping = Cat("redis-cli -h ", address.host, " -p ", address.port, " PING > ",
                                    folder_, "/ping 2>&1");
-      EXPECT_NE(std::system(ping.c_str()), 0) << FormatRedisAddress(address);
+      EXPECT_NE(Shell(ping), 0) << FormatRedisAddress(address);
     }
   }
 

@@ -1,0 +1,56 @@
+// An index that passes every call on to another: what wrappers in tests begin with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/index/index.h"
+
+namespace kerf {
+
+class ForwardingIndex : public Index {
+ public:
+  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+    return index_->Lookup(repository, session_epoch, digests, results);
+  }
+  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const IndexEntry> entries, bool replace) override {
+    return index_->Commit(repository, session_epoch, entries, replace);
+  }
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override {
+    return index_->Forget(repository, entries);
+  }
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override {
+    return index_->ForgetOlder(repository, epoch, after, limit);
+  }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override {
+    return index_->AdvanceEpoch(repository, epoch, min_before);
+  }
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override {
+    return index_->Scan(repository, after, limit);
+  }
+  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+    return index_->Stats(repository);
+  }
+  std::string_view backend_name() const override { return index_->backend_name(); }
+
+ protected:
+  explicit ForwardingIndex(std::unique_ptr<Index> index) : index_(std::move(index)) {}
+
+ private:
+  const std::unique_ptr<Index> index_;
+};
+
+}  // namespace kerf

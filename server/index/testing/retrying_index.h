@@ -1,0 +1,81 @@
+// Repeats calls of which nobody knows what became, as callers do whose index is far away. What the
+// last one says of the time before it may be what an earlier one of them has made: fewer entries to
+// forget, an epoch that is raised already.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "server/index/testing/forwarding_index.h"
+
+namespace kerf {
+
+class RetryingIndex final : public ForwardingIndex {
+ public:
+  // A call that still fails after `patience` is answered as it is. `repeat_count` counts, and
+  // outlives it.
+  RetryingIndex(std::unique_ptr<Index> index, std::chrono::seconds patience,
+                std::atomic<std::uint64_t>* repeat_count)
+      : ForwardingIndex(std::move(index)), patience_(patience), repeat_count_(*repeat_count) {}
+
+  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+    return Repeat(
+        [&] { return ForwardingIndex::Lookup(repository, session_epoch, digests, results); });
+  }
+  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const IndexEntry> entries, bool replace) override {
+    return Repeat(
+        [&] { return ForwardingIndex::Commit(repository, session_epoch, entries, replace); });
+  }
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override {
+    return Repeat([&] { return ForwardingIndex::Forget(repository, entries); });
+  }
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override {
+    return Repeat([&] { return ForwardingIndex::ForgetOlder(repository, epoch, after, limit); });
+  }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override {
+    return Repeat([&] { return ForwardingIndex::AdvanceEpoch(repository, epoch, min_before); });
+  }
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override {
+    return Repeat([&] { return ForwardingIndex::Scan(repository, after, limit); });
+  }
+  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+    return Repeat([&] { return ForwardingIndex::Stats(repository); });
+  }
+
+ private:
+  static const absl::Status& StatusOf(const absl::Status& status) { return status; }
+  template <typename Value>
+  static const absl::Status& StatusOf(const absl::StatusOr<Value>& result) {
+    return result.status();
+  }
+
+  template <typename Call>
+  std::invoke_result_t<const Call&> Repeat(const Call& call) {
+    const auto end = std::chrono::steady_clock::now() + patience_;
+    while (true) {
+      auto result = call();
+      const absl::Status& status = StatusOf(result);
+      if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return result;
+      if (std::chrono::steady_clock::now() >= end) return result;
+      ++repeat_count_;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  const std::chrono::seconds patience_;
+  std::atomic<std::uint64_t>& repeat_count_;
+};
+
+}  // namespace kerf

@@ -1,0 +1,194 @@
+// The conformance suite while masters are killed, paused and failed over and slots are moved. Calls
+// fail early, so that many end half-way and are repeated by their caller, and what was sent to a
+// node that stands still is carried out long after it was given up.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "server/index/testing/conformance.h"
+#include "server/index/testing/forwarding_index.h"
+#include "server/index/testing/retrying_index.h"
+#include "server/redis/buckets.h"
+#include "server/redis/testing/owning_index.h"
+#include "server/redis/testing/test_redis.h"
+#include "server/redis/testing/trouble.h"
+
+namespace kerf {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A connection may end while something is written to it.
+const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
+
+constexpr milliseconds kNodeTimeout{600};
+constexpr std::chrono::seconds kPatience{60};
+
+// KERF_CHAOS_PERCENT says how many rounds the tests have, of those that they have in quiet.
+int EffortPercent() {
+  const char* text = std::getenv("KERF_CHAOS_PERCENT");
+  return text == nullptr ? 20 : static_cast<int>(std::strtol(text, nullptr, 10));
+}
+
+// `repository` under a name of its own for each test: so none of them has to wait for quiet, and
+// what is late from another one is trouble, too.
+RepositoryId NameInTest(const RepositoryId& repository, int test) {
+  if (!ValidateRepositoryName(repository.name).ok()) return repository;
+  const std::string tag = RedisTagOf({repository.name, DigestAlgorithm::kBlake3});
+  return {Cat("t", test, ".", tag), repository.digest_algorithm};
+}
+
+class RenamingIndex final : public ForwardingIndex {
+ public:
+  RenamingIndex(std::unique_ptr<Index> index, int test)
+      : ForwardingIndex(std::move(index)), test_(test) {}
+
+  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+    return ForwardingIndex::Lookup(In(repository), session_epoch, digests, results);
+  }
+  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                      std::span<const IndexEntry> entries, bool replace) override {
+    return ForwardingIndex::Commit(In(repository), session_epoch, entries, replace);
+  }
+  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
+                                      std::span<const IndexEntry> entries) override {
+    return ForwardingIndex::Forget(In(repository), entries);
+  }
+  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) override {
+    return ForwardingIndex::ForgetOlder(In(repository), epoch, after, limit);
+  }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                             std::uint64_t min_before) override {
+    return ForwardingIndex::AdvanceEpoch(In(repository), epoch, min_before);
+  }
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override {
+    return ForwardingIndex::Scan(In(repository), after, limit);
+  }
+  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+    return ForwardingIndex::Stats(In(repository));
+  }
+
+ private:
+  RepositoryId In(const RepositoryId& repository) const { return NameInTest(repository, test_); }
+
+  const int test_;
+};
+
+// Servers in trouble, for all tests of one kind.
+class Troubled {
+ public:
+  explicit Troubled(TestRedis::Kind kind)
+      : kind_(kind),
+        redis_(kind, "", static_cast<int>(kNodeTimeout.count()), TestRedis::Log::kAlways),
+        trouble_(
+            &redis_, kind, kNodeTimeout, [this](Random& random) { return AnyKey(random); },
+            TestSeed()) {
+    trouble_.Begin();
+  }
+  ~Troubled() {
+    trouble_.End();
+    std::printf("%d troubles, %llu calls repeated\n", trouble_.count(),
+                static_cast<unsigned long long>(repeat_count_.load()));
+    EXPECT_GT(trouble_.count(), 0);
+  }
+
+  // For the next test.
+  std::unique_ptr<Index> Create() {
+    ++test_count_;
+    return Open();
+  }
+  // For the same test.
+  std::unique_ptr<Index> Open() {
+    RedisIndexOptions options{redis_.options(), kind_ == TestRedis::Kind::kCluster ? 1 : 0};
+    // Less than a pause, so that it is carried out twice; and calls fail in the middle.
+    options.redis.attempt_timeout = milliseconds(400);
+    options.redis.replica_timeout = milliseconds(200);
+    options.redis.command_timeout = milliseconds(900);
+    const auto end = steady_clock::now() + kPatience;
+    std::vector<std::string> warnings;
+    auto leaf = RedisIndex::Open(options, &warnings);
+    while (absl::IsUnavailable(leaf.status()) && steady_clock::now() < end) {
+      leaf = RedisIndex::Open(options, &warnings);
+    }
+    EXPECT_TRUE(leaf.ok()) << leaf.status();
+    if (!leaf.ok()) return nullptr;
+    return std::make_unique<RetryingIndex>(
+        std::make_unique<RenamingIndex>(std::make_unique<OwningRedisIndex>(*std::move(leaf)),
+                                        test_count_),
+        kPatience, &repeat_count_);
+  }
+
+ private:
+  // Of a bucket of a repository of the test that runs.
+  std::string AnyKey(Random& random) const {
+    const std::vector<RepositoryId> repositories = {{"photos", DigestAlgorithm::kBlake3},
+                                                    {"a", DigestAlgorithm::kBlake3},
+                                                    {"a", DigestAlgorithm::kXxh3_128},
+                                                    {"aa", DigestAlgorithm::kSha256}};
+    const RepositoryId& repository = repositories[random.Below(repositories.size())];
+    const auto base = static_cast<std::uint32_t>(random.Below(1u << kDefaultBaseBits));
+    return BucketKey(RedisTagOf(NameInTest(repository, test_count_)), base, "");
+  }
+
+  const TestRedis::Kind kind_;
+  std::atomic<int> test_count_{0};
+  std::atomic<std::uint64_t> repeat_count_{0};
+  TestRedis redis_;
+  Trouble trouble_;
+};
+
+// Begins with the first test that needs it, ends behind the last one.
+template <TestRedis::Kind kKind>
+class TroubledEnvironment final : public ::testing::Environment {
+ public:
+  static Troubled& Get() {
+    if (troubled_ == nullptr) troubled_ = std::make_unique<Troubled>(kKind);
+    return *troubled_;
+  }
+  void TearDown() override { troubled_.reset(); }
+
+ private:
+  static std::unique_ptr<Troubled> troubled_;
+};
+template <TestRedis::Kind kKind>
+std::unique_ptr<Troubled> TroubledEnvironment<kKind>::troubled_;
+
+template <TestRedis::Kind kKind>
+IndexBackend BackendIn() {
+  using Environment = TroubledEnvironment<kKind>;
+  ::testing::AddGlobalTestEnvironment(new Environment);
+  // gtest owns it. NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks)
+  return {[] { return Environment::Get().Create(); },
+          [](std::unique_ptr<Index> index) {
+            index.reset();
+            return Environment::Get().Open();
+          },
+          [] { return Environment::Get().Open(); },
+          /*repeats_calls=*/true, EffortPercent()};
+}
+
+INSTANTIATE_TEST_SUITE_P(Redis, IndexConformance,
+                         ::testing::Values(BackendIn<TestRedis::Kind::kSingle>()));
+INSTANTIATE_TEST_SUITE_P(Cluster, IndexConformance,
+                         ::testing::Values(BackendIn<TestRedis::Kind::kCluster>()));
+
+}  // namespace
+}  // namespace kerf
