@@ -76,10 +76,12 @@ absl::StatusOr<std::vector<RedisSlotRange>> ParseClusterSlots(const RedisReply& 
     const RedisReply& port = part.elements[2].elements[1];
     const bool in_order = first.integer >= 0 && first.integer <= last.integer;
     if (first.kind != RedisReply::Kind::kInteger || last.kind != RedisReply::Kind::kInteger ||
-        !in_order || last.integer >= kRedisSlotCount || port.integer < 1 ||
-        port.integer > kMaxPort) {
+        port.kind != RedisReply::Kind::kInteger || !in_order || last.integer >= kRedisSlotCount ||
+        port.integer < 0 || port.integer > kMaxPort) {
       return NotSlots();
     }
+    // A node that cannot be reached over this kind of connection.
+    if (port.integer == 0) continue;
     const bool is_unknown = host.text.empty() || host.text == "?";
     ranges.push_back({static_cast<int>(first.integer),
                       static_cast<int>(last.integer),

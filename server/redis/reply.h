@@ -22,8 +22,9 @@ struct RedisSlotRange {
   RedisAddress master;
 };
 
-// Of the answer to CLUSTER SLOTS from `asked`, whose host stands for one that is not known.
-// DataLoss if it is something else.
+// Of the answer to CLUSTER SLOTS from `asked`, whose host stands for one that is not known. A
+// master without a port, as where only TLS is spoken, is left out. DataLoss if it is something
+// else.
 absl::StatusOr<std::vector<RedisSlotRange>> ParseClusterSlots(const RedisReply& reply,
                                                               const RedisAddress& asked);
 

@@ -63,6 +63,16 @@ TEST(ClusterSlots, AreRangesOfMasters) {
   EXPECT_EQ((*ranges)[1].master, (RedisAddress{"10.0.0.1", 2}));
 }
 
+TEST(ClusterSlots, OfAMasterWithoutAPortAreNobodys) {
+  const RedisReply reply =
+      Array({Array({Integer(0), Integer(100), Array({Text("a"), Integer(0)})}),
+             Array({Integer(101), Integer(200), Array({Text("b"), Integer(2)})})});
+  const auto ranges = ParseClusterSlots(reply, kAsked);
+  ASSERT_TRUE(ranges.ok());
+  ASSERT_EQ(ranges->size(), 1u);
+  EXPECT_EQ((*ranges)[0].first, 101);
+}
+
 TEST(ClusterSlots, AreNothingElse) {
   const RedisReply node = Array({Text("a"), Integer(1)});
   for (const RedisReply& broken :
@@ -72,7 +82,8 @@ TEST(ClusterSlots, AreNothingElse) {
         Array({Array({Integer(-1), Integer(4), node})}),
         Array({Array({Text("0"), Integer(4), node})}),
         Array({Array({Integer(0), Integer(4), Text("a")})}),
-        Array({Array({Integer(0), Integer(4), Array({Text("a"), Integer(0)})})}),
+        Array({Array({Integer(0), Integer(4), Array({Text("a"), Integer(-1)})})}),
+        Array({Array({Integer(0), Integer(4), Array({Text("a"), Text("1")})})}),
         Array({Array({Integer(0), Integer(4), Array({Text("a"), Integer(65536)})})})}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseClusterSlots(broken, kAsked).status()));
   }
