@@ -243,6 +243,11 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
     return Refuse(text, Cat("longer than ", kMaxTextBytes, " bytes"));
   }
+  if (text.find("+ff") != std::string_view::npos) {
+    return Refuse(text,
+                  "with a criterion cuts depend on what was stored before: only an upload to "
+                  "a server can be cut so; leave out the '+' and what stands behind it");
+  }
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) {
     std::array<std::string_view, kNamedProfiles.size()> names;

@@ -34,12 +34,12 @@ void AppendText(std::string_view text, std::vector<std::uint8_t>& out) {
   out.insert(out.end(), text.begin(), text.end());
 }
 
-Tag TagOf(const RunKey& key, std::string_view scope, const Profile& profile,
+Tag TagOf(const RunKey& key, std::string_view scope, const UploadProfile& profile,
           DigestAlgorithm digest_algorithm, Bytes body) {
   KERF_CHECK(scope.size() <= kMaxRunScopeBytes);
   std::vector<std::uint8_t> message(std::begin(kPurpose), std::end(kPurpose));
   AppendText(scope, message);
-  AppendText(FormatProfile(profile), message);
+  AppendText(FormatUploadProfile(profile), message);
   message.push_back(static_cast<std::uint8_t>(digest_algorithm));
   message.insert(message.end(), body.begin(), body.end());
   std::array<std::uint8_t, EVP_MAX_MD_SIZE> full;
@@ -76,8 +76,9 @@ absl::StatusOr<std::vector<RunChunk>> ReadChunks(rapid_packing::Reader& reader, 
 
 }  // namespace
 
-std::vector<std::uint8_t> SealRun(const RunKey& key, std::string_view scope, const CutRun& run) {
-  KERF_CHECK(run.Vouches(run.profile(), run.digest_algorithm()));
+std::vector<std::uint8_t> SealRun(const RunKey& key, std::string_view scope, const CutRun& run,
+                                  std::optional<AcceptanceCriterion> criterion) {
+  KERF_CHECK(run.Vouches(run.profile(), run.digest_algorithm()) != criterion.has_value());
   const std::size_t digest_bytes = DigestSizeBytes(run.digest_algorithm());
   std::vector<std::uint8_t> bytes = {kVersion,
                                      run.ended_by_eof() ? kEndedByEofFlag : std::uint8_t{0}};
@@ -88,13 +89,16 @@ std::vector<std::uint8_t> SealRun(const RunKey& key, std::string_view scope, con
     const Bytes digest = Bytes(chunk.digest.bytes).first(digest_bytes);
     bytes.insert(bytes.end(), digest.begin(), digest.end());
   }
-  const Tag tag = TagOf(key, scope, run.profile(), run.digest_algorithm(), bytes);
+  UploadProfile profile = run.profile();
+  profile.criterion = criterion;
+  const Tag tag = TagOf(key, scope, profile, run.digest_algorithm(), bytes);
   bytes.insert(bytes.end(), tag.begin(), tag.end());
   return bytes;
 }
 
-absl::StatusOr<CutRun> OpenRun(const RunKey& key, std::string_view scope, const Profile& profile,
-                               DigestAlgorithm digest_algorithm, Bytes bytes) {
+absl::StatusOr<CutRun> OpenRun(const RunKey& key, std::string_view scope,
+                               const UploadProfile& profile, DigestAlgorithm digest_algorithm,
+                               Bytes bytes) {
   if (bytes.size() < kRunTagBytes) return Unreadable("shorter than a tag");
   const Bytes body = bytes.first(bytes.size() - kRunTagBytes);
   rapid_packing::Reader reader(body);
@@ -115,8 +119,8 @@ absl::StatusOr<CutRun> OpenRun(const RunKey& key, std::string_view scope, const 
   }
   KERF_ASSIGN_OR_RETURN(std::vector<RunChunk> chunks,
                         ReadChunks(reader, *count, DigestSizeBytes(digest_algorithm)));
-  return CutRun::OfExactCuts(profile, digest_algorithm, std::move(chunks),
-                             *flags == kEndedByEofFlag);
+  const auto make = profile.criterion ? CutRun::OfHearsay : CutRun::OfExactCuts;
+  return make(profile.rule, digest_algorithm, std::move(chunks), *flags == kEndedByEofFlag);
 }
 
 }  // namespace kerf

@@ -106,6 +106,22 @@ TEST_F(RunSealTest, OpensNowhereElse) {
             std::string::npos);
 }
 
+// What was cut with a criterion never becomes an exact cut, and the other way round.
+TEST_F(RunSealTest, ACriterionIsSealedWithTheRun) {
+  const CutRun exact = MakeRun(3, false);
+  const std::vector<RunChunk> chunks(exact.chunks().begin(), exact.chunks().end());
+  const CutRun run = CutRun::OfHearsay(profile_, kDigest, chunks, false);
+  const UploadProfile with(profile_, AcceptanceCriterion::kFf);
+  const Bytes sealed = SealRun(key_, kScope, run, with.criterion);
+  const auto opened = OpenRun(key_, kScope, with, kDigest, sealed);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(std::ranges::equal(opened->chunks(), chunks));
+  EXPECT_FALSE(opened->Vouches(profile_, kDigest));
+  EXPECT_FALSE(OpenRun(key_, kScope, profile_, kDigest, sealed).ok());
+  EXPECT_FALSE(OpenRun(key_, kScope, {profile_, AcceptanceCriterion::kFfMt}, kDigest, sealed).ok());
+  EXPECT_FALSE(OpenRun(key_, kScope, with, kDigest, SealRun(key_, kScope, exact)).ok());
+}
+
 TEST_F(RunSealTest, RefusesHostileHeadsBeforeItHashesOrReserves) {
   const auto open = [&](Bytes head) {
     head.resize(head.size() + kRunTagBytes);
