@@ -59,6 +59,40 @@ TEST_F(HintsTest, AFileThatIsKnownIsNotScannedAgain) {
   EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
 }
 
+// Cuts that depend on what was stored before: what is stored is named so, and comes back.
+TEST_F(HintsTest, ABackupWithACriterion) {
+  const std::vector<std::string> backup = {"file", "--force", "--profile", "rabin-8k+ff"};
+  world_.StartServer();
+  ASSERT_FALSE(HasFatalFailure());
+  // This server has no hints: no store is made for a profile that it cannot cut by.
+  std::vector<std::string> refused = {"backup"};
+  refused.insert(refused.end(), backup.begin(), backup.end());
+  Completed end = world_.Kerf(refused);
+  EXPECT_NE(end.exit_code, 0);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("'ff'"), HasSubstr("--hint-memory")));
+  EXPECT_FALSE(std::filesystem::exists(world_.store()));
+  world_.StopServer();
+
+  world_.StartServer({"--hint-memory", "64M"});
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_THAT(world_.Kerf({"ping", "--json"}).out, HasSubstr("ff-mt"));
+  world_.Backup(backup);
+  content_.insert(kFileBytes / 3, "something new");
+  content_.erase(kFileBytes / 2, 1000);
+  WriteText(world_ / "file", content_);
+  world_.Backup(backup);
+  EXPECT_THAT(world_.Kerf({"snapshots", "--json"}).out,
+              HasSubstr("rabin:min=2048,avg=8192,max=32768+ff"));
+  EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
+  const std::string target = world_ / "restored";
+  EXPECT_EQ(world_.Kerf({"restore", "latest", "--target", target}).exit_code, 0);
+  EXPECT_EQ(ReadText(target + (world_ / "file")) == content_, true);
+  log_ = world_.StopServer();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(log_, found, std::regex("bytes: ([0-9]+) scanned"))) << log_;
+  EXPECT_LT(std::stoull(found[1]), kFileBytes + kFileBytes / 5) << log_;
+}
+
 TEST_F(HintsTest, WithoutTheKeyOrTheSegmentsAllIsScanned) {
   ScannedBytes();
   std::filesystem::remove(world_ / "server/data/hint.key");

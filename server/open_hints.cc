@@ -82,6 +82,7 @@ absl::StatusOr<OpenedHints> OpenHints(const Settings& settings) {
   if (settings.hint_memory_bytes == 0) return opened;
   HintCacheOptions options;
   options.capacity_bytes = settings.hint_memory_bytes;
+  options.max_sizes = settings.hint_sizes;
   KERF_ASSIGN_OR_RETURN(options.key, ReadKey(settings));
   absl::StatusOr<std::unique_ptr<SegmentStore>> store = OpenStore(settings);
   if (store.ok()) {

@@ -35,6 +35,8 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kUnfinishedFile, "UNFINISHED_FILE", kInvalid, kNoRetry},
     ReasonInfo{Reason::kProfileTooLarge, "PROFILE_TOO_LARGE", absl::StatusCode::kFailedPrecondition,
                kNoRetry},
+    ReasonInfo{Reason::kCriterionNeedsHints, "CRITERION_NEEDS_HINTS",
+               absl::StatusCode::kFailedPrecondition, kNoRetry},
     ReasonInfo{Reason::kEpochBehind, "EPOCH_BEHIND", absl::StatusCode::kFailedPrecondition,
                kNoRetry},
     ReasonInfo{Reason::kSizeMismatch, "SIZE_MISMATCH", absl::StatusCode::kOutOfRange, kNoRetry},

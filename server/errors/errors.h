@@ -22,6 +22,7 @@ enum class Reason : std::uint8_t {
   kUnknownDigest,
   kUnfinishedFile,
   kProfileTooLarge,
+  kCriterionNeedsHints,
   kEpochBehind,
   kSizeMismatch,
   kOffsetTooLarge,

@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
 #include "server/front/grpc_status.h"
 
@@ -51,6 +52,9 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   }
   for (const std::string_view name : AlgorithmNames()) {
     response->add_algorithms(std::string(name));
+  }
+  if (options_.engine->hints != nullptr) {
+    for (const std::string_view name : CriterionNames()) response->add_criteria(std::string(name));
   }
   response->add_digest_algorithms(v1::DIGEST_ALGORITHM_BLAKE3);
   response->add_digest_algorithms(v1::DIGEST_ALGORITHM_SHA256);

@@ -50,6 +50,8 @@ TEST_F(ServicesTest, SaysWhatItCanDo) {
   EXPECT_EQ(response.version(), "0.1.0");
   EXPECT_GT(response.profiles_size(), 0);
   EXPECT_EQ(response.digest_algorithms_size(), 3);
+  // It has no hints.
+  EXPECT_EQ(response.criteria_size(), 0);
   EXPECT_EQ(response.limits().max_uncommitted_chunks(), 65'536u);
   EXPECT_EQ(response.limits().max_uncommitted_files(), 16'384u);
 }

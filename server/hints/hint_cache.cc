@@ -39,7 +39,10 @@ std::shared_ptr<HintCache> HintCache::Create(HintCacheOptions options, SegmentSt
 }
 
 HintCache::HintCache(HintCacheOptions options, SegmentStore* store)
-    : options_(WithClocks(std::move(options))), store_(store), absent_(kAbsentCount) {}
+    : options_(WithClocks(std::move(options))),
+      store_(store),
+      sizes_(options_.capacity_bytes / 8, options_.max_sizes),
+      absent_(kAbsentCount) {}
 
 HintCache::ShortKey HintCache::KeyOf(const HintScope::Id& scope_id, const Digest& digest) {
   return LoadLittleEndian<std::uint64_t>(digest.bytes.data()) ^
@@ -93,6 +96,14 @@ void HintCache::AppendFollowing(const HintScope& scope, std::size_t max_count, C
     // Its first chunk is the last one of this segment.
     *cursor = {*held->next, 0};
   }
+}
+
+void HintCache::LearnNext(const HintScope& scope, const Digest& digest, NextSize next) {
+  sizes_.Hit(KeyOf(scope.id(), digest), next);
+}
+
+SizeList HintCache::NextSizes(const HintScope& scope, const Digest& digest) {
+  return sizes_.Find(KeyOf(scope.id(), digest));
 }
 
 HintCache::Wanting HintCache::Want(const std::shared_ptr<const HintScope>& scope,
@@ -217,7 +228,7 @@ HintCache::Outcome HintCache::Open(const HintScope& scope, const Wanted& wanted,
                                    std::string_view bytes, Opened* opened) const {
   const absl::StatusOr<Segment> segment = ParseSegment(bytes);
   if (!segment.ok()) return Outcome::kRefused;
-  absl::StatusOr<CutRun> run = OpenRun(options_.key, scope.repository(), scope.profile(),
+  absl::StatusOr<CutRun> run = OpenRun(options_.key, scope.repository(), scope.upload_profile(),
                                        scope.digest_algorithm(), segment->sealed_run);
   if (!run.ok() || run->chunks().size() > kMaxSegmentChunks) return Outcome::kRefused;
   opened->id = segment->id();
@@ -342,8 +353,9 @@ void HintCache::Insert(const HintScope::Id& scope_id, Opened opened) {
   const ShortKey key = KeyOf(scope_id, opened.id);
   if (const auto found = by_id_.find(key); found != by_id_.end()) Evict(found->second);
   const std::size_t cost = CostOf(*opened.run);
-  if (cost > options_.capacity_bytes) return;
-  while (counters_.held_bytes + cost > options_.capacity_bytes) {
+  const std::size_t capacity_bytes = options_.capacity_bytes - sizes_.memory_bytes();
+  if (cost > capacity_bytes) return;
+  while (counters_.held_bytes + cost > capacity_bytes) {
     Evict(uses_.back());
     ++counters_.evictions;
   }

@@ -23,6 +23,7 @@
 #include "server/hints/scope.h"
 #include "server/hints/segment.h"
 #include "server/hints/segment_store.h"
+#include "server/hints/size_table.h"
 
 namespace kerf {
 
@@ -31,6 +32,9 @@ struct HintCacheOptions {
   RunKey key;
   // Of all that is held, from above.
   std::size_t capacity_bytes = std::size_t{64} << 20;
+  // What is remembered of the chunks that followed one, for profiles with a criterion; once there
+  // is one, size lists have an eighth of the capacity. 0: none.
+  std::size_t max_sizes = SizeList::kDefaultSizes;
   // Of the process; what goes beyond is not fetched, or not written this time.
   std::size_t max_fetches = 64;
   std::size_t max_written_segments = 256;
@@ -121,6 +125,10 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
   // and moves it to the last of them.
   void AppendFollowing(const HintScope& scope, std::size_t max_count, Cursor* cursor,
                        std::vector<Digest>* digests);
+
+  // `next` has followed the chunk in a file, and was not ended by the file's end.
+  void LearnNext(const HintScope& scope, const Digest& digest, NextSize next);
+  SizeList NextSizes(const HintScope& scope, const Digest& digest);
 
   // Fetches the segment that the chunk leads to, unless that is held, on its way, or known to be
   // missing. For anchors, and for the first chunks of files: what else is asked for is not there.
@@ -220,6 +228,7 @@ class HintCache : public std::enable_shared_from_this<HintCache> {
 
   const HintCacheOptions options_;
   SegmentStore* const store_;
+  SizeTable sizes_;
 
   std::mutex mutex_;
   std::vector<Held> slots_;

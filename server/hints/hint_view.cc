@@ -15,6 +15,15 @@ HintView::HintView(std::shared_ptr<HintCache> cache, std::shared_ptr<const HintS
     : cache_(std::move(cache)), scope_(std::move(scope)) {}
 
 Hint HintView::Find(const Digest& digest) {
+  Hint hint = FindRun(digest);
+  if (!scope_->upload_profile().criterion) return hint;
+  hint.next_sizes = cache_->NextSizes(*scope_, digest);
+  // Until a segment has come they are all that is known.
+  if (!hint.next_sizes.empty()) hint.state = Hint::State::kReady;
+  return hint;
+}
+
+Hint HintView::FindRun(const Digest& digest) {
   Hint hint;
   if (std::optional<HintCache::Place> place = cache_->Find(*scope_, digest)) {
     // Here and not as the run goes on: a cutter asks again only where it has ended.

@@ -11,8 +11,9 @@
 
 namespace kerf {
 
-// For one thread, and one stream. Gives runs only, no sizes; every run was opened or cut by this
-// process.
+// For one thread, and one stream. Every run was opened or cut by this process. Sizes are given only
+// where the scope has a criterion: in exact mode a size costs more than it saves
+// (docs/performance.md, RapidCDC).
 class HintView final : public HintSource {
  public:
   HintView(std::shared_ptr<HintCache> cache, std::shared_ptr<const HintScope> scope);
@@ -27,6 +28,9 @@ class HintView final : public HintSource {
   void Duplicates(std::span<const Digest> digests, bool begins_file);
 
  private:
+  // What segments say.
+  Hint FindRun(const Digest& digest);
+
   const std::shared_ptr<HintCache> cache_;
   const std::shared_ptr<const HintScope> scope_;
   // Behind the last run, if that was not there yet.

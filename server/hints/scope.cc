@@ -8,11 +8,11 @@
 namespace kerf {
 namespace {
 
-HintScope::Id IdOf(const RepositoryId& repository, const Profile& profile) {
+HintScope::Id IdOf(const RepositoryId& repository, const UploadProfile& profile) {
   // None of the parts has a line break in it.
   const std::string text =
       Cat("kerf hints\n", repository.name, "\n", DigestAlgorithmName(repository.digest_algorithm),
-          "\n", FormatProfile(profile), "\n");
+          "\n", FormatUploadProfile(profile), "\n");
   const Digest digest = Fingerprint(
       DigestAlgorithm::kSha256, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   HintScope::Id id;
@@ -22,7 +22,7 @@ HintScope::Id IdOf(const RepositoryId& repository, const Profile& profile) {
 
 }  // namespace
 
-HintScope::HintScope(RepositoryId repository, const Profile& profile)
+HintScope::HintScope(RepositoryId repository, const UploadProfile& profile)
     : repository_(std::move(repository)), profile_(profile), id_(IdOf(repository_, profile_)) {}
 
 }  // namespace kerf

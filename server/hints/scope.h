@@ -6,21 +6,23 @@
 #include <string>
 
 #include "kernels/fingerprint/digest.h"
-#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 #include "server/index/index.h"
 
 namespace kerf {
 
-// A repository, its digest algorithm, and the profile that its files are cut by. Immutable.
+// A repository, its digest algorithm, and the profile that its files are cut by, criterion
+// included: files that are cut otherwise know nothing of each other. Immutable.
 class HintScope {
  public:
   using Id = std::array<std::uint8_t, 16>;
 
-  HintScope(RepositoryId repository, const Profile& profile);
+  HintScope(RepositoryId repository, const UploadProfile& profile);
 
   const std::string& repository() const { return repository_.name; }
   DigestAlgorithm digest_algorithm() const { return repository_.digest_algorithm; }
-  const Profile& profile() const { return profile_; }
+  const Profile& profile() const { return profile_.rule; }
+  const UploadProfile& upload_profile() const { return profile_; }
   // Differs between any two scopes.
   const Id& id() const { return id_; }
   // Exact cuts can be concluded from its digests (kernels/rapid/cut_run.h): not from XXH3. Where
@@ -29,7 +31,7 @@ class HintScope {
 
  private:
   const RepositoryId repository_;
-  const Profile profile_;
+  const UploadProfile profile_;
   const Id id_;
 };
 

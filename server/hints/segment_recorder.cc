@@ -80,7 +80,7 @@ void SegmentRecorder::CloseOpen(bool ended_by_eof) {
   if (closed.known.has_value()) {
     closed.id = closed.known->id;
   } else {
-    closed.sealed_run = SealRun(cache_->key(), scope_->repository(), RunOf(open_, ended_by_eof));
+    closed.sealed_run = Seal(RunOf(open_, ended_by_eof));
     closed.id = Segment{std::nullopt, 0, closed.sealed_run}.id();
   }
   // Just as long as they are: they may stay in the cache for long.
@@ -105,7 +105,7 @@ void SegmentRecorder::FinishClosed(const std::optional<SegmentId>& next) {
       std::make_shared<const CutRun>(RunOf(std::move(closed.chunks), closed.ended_by_eof));
   waiting.segment.sealed_run = std::move(closed.sealed_run);
   if (known.has_value()) {
-    waiting.segment.sealed_run = SealRun(cache_->key(), scope_->repository(), *waiting.segment.run);
+    waiting.segment.sealed_run = Seal(*waiting.segment.run);
   }
   const std::size_t cost = CostOf(waiting);
   const bool is_committed = waiting.end_offset <= file.durable_offset;
@@ -153,8 +153,12 @@ void SegmentRecorder::Release(std::uint64_t durable_offset, std::vector<Waiting>
 }
 
 CutRun SegmentRecorder::RunOf(std::vector<RunChunk> chunks, bool ended_by_eof) const {
-  return CutRun::OfExactCuts(scope_->profile(), scope_->digest_algorithm(), std::move(chunks),
-                             ended_by_eof);
+  const auto make = scope_->upload_profile().criterion ? CutRun::OfHearsay : CutRun::OfExactCuts;
+  return make(scope_->profile(), scope_->digest_algorithm(), std::move(chunks), ended_by_eof);
+}
+
+std::vector<std::uint8_t> SegmentRecorder::Seal(const CutRun& run) const {
+  return SealRun(cache_->key(), scope_->repository(), run, scope_->upload_profile().criterion);
 }
 
 std::size_t SegmentRecorder::CostOf(const Waiting& waiting) {

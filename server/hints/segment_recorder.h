@@ -15,8 +15,9 @@
 namespace kerf {
 
 // Told of all chunks of a stream, file by file, and gives segments to the cache once their chunks
-// are committed. Only for chunks that a chunker of the scope's profile or exact mode has cut, with
-// digests that this process has computed: it seals them. Not thread-safe.
+// are committed. Only for chunks that were cut as the scope's profile says, that is without a
+// criterion by its rule or in exact mode, with digests that this process has computed: it seals
+// them. Not thread-safe.
 //
 // A segment ends where its chunks say so, so that the segments of two versions of a file are the
 // same again soon behind a change, and only those around it are written anew. It begins with the
@@ -80,6 +81,7 @@ class SegmentRecorder {
   void Erase(absl::flat_hash_map<std::uint64_t, File>::iterator file);
   void Release(std::uint64_t durable_offset, std::vector<Waiting>& waiting);
   CutRun RunOf(std::vector<RunChunk> chunks, bool ended_by_eof) const;
+  std::vector<std::uint8_t> Seal(const CutRun& run) const;
   static std::size_t CostOf(const Waiting& waiting);
 
   const std::shared_ptr<HintCache> cache_;

@@ -40,7 +40,7 @@ absl::Status Session::Open(const v1::Open& open) {
     return BadField("open.repository", MessageOf(status));
   }
   parameters_.repository.name = open.repository();
-  absl::StatusOr<Profile> profile = ParseProfile(open.profile());
+  absl::StatusOr<UploadProfile> profile = ParseUploadProfile(open.profile());
   if (!profile.ok()) return BadField("open.profile", MessageOf(profile.status()));
   parameters_.profile = *profile;
   KERF_ASSIGN_OR_RETURN(parameters_.repository.digest_algorithm,

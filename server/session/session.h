@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
-#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 #include "server/index/index.h"
 #include "server/session/digest_hash.h"
 
@@ -38,7 +38,7 @@ using ContentHash = std::array<std::uint8_t, 16>;
 // What Open fixes for the life of the stream.
 struct SessionParameters {
   RepositoryId repository;
-  Profile profile;
+  UploadProfile profile;
   std::uint64_t store_epoch = 0;
 };
 

@@ -196,6 +196,11 @@ void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
            "Redis for profiles of rabin, crc and tttd)")
       ->check(CheckHintMemory, "")
       ->type_name("SIZE");
+  builder
+      .Add("hint-sizes", settings.hint_sizes,
+           "How many lengths of the chunk behind a chunk are remembered, the last one first, for "
+           "profiles with a criterion (as fastcdc-8k+ff), in an eighth of --hint-memory; 0: none")
+      ->check(CLI::Range(0u, 4u));
   builder.AddSize("hint-disk", texts.hint_disk, "The same on disk, in DIR/hints of --data-dir");
   builder
       .Add(

@@ -28,6 +28,8 @@ struct Settings {
   std::uint64_t redis_expected_chunks = 0;
   // 0: files are cut without hints.
   std::uint64_t hint_memory_bytes = 0;
+  // Of a size list, for profiles with a criterion.
+  std::uint32_t hint_sizes = 2;
   // On disk, with data_dir.
   std::uint64_t hint_disk_bytes = 0;
   // Empty: that of data_dir, or one for this process alone.

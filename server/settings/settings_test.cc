@@ -32,6 +32,7 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   EXPECT_EQ(result.settings.limits.max_uncommitted_files, 16'384u);
   EXPECT_EQ(result.settings.drain.count(), 10'000);
   EXPECT_EQ(result.settings.hint_memory_bytes, 0u);
+  EXPECT_EQ(result.settings.hint_sizes, 2u);
   EXPECT_EQ(Read({"--redis", "h:1"}).settings.hint_memory_bytes, std::uint64_t{64} << 20);
   EXPECT_EQ(Read({"--hint-memory", "5M"}).settings.hint_memory_bytes, std::uint64_t{5} << 20);
   EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
@@ -92,6 +93,7 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
            {"--config", "/no/such/file"},
            {"--redis", "nowhere"},
            {"--hint-memory", "some"},
+           {"--hint-sizes", "5"},
            {"--redis", "h:1", "--data-dir", "/x"},
            {"stray"},
        }) {
@@ -108,7 +110,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
            {"--memory", "300M", "--listen", "unix:/b,c", "--listen", "127.0.0.1:0",
             "--sync-commits", "true", "--max-streams", "7", "--data-dir", "/a \"b\" 'c' \\d # e",
             "--worker-name", "[x, y]"},
-           {"--hint-memory", "5M", "--hint-disk", "7M", "--hint-key-file", "/k"},
+           {"--hint-memory", "5M", "--hint-sizes", "3", "--hint-disk", "7M", "--hint-key-file",
+            "/k"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
        }) {
@@ -128,6 +131,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.worker_name, given.settings.worker_name);
     EXPECT_EQ(result.settings.redis, given.settings.redis);
     EXPECT_EQ(result.settings.hint_memory_bytes, given.settings.hint_memory_bytes);
+    EXPECT_EQ(result.settings.hint_sizes, given.settings.hint_sizes);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);
     // All of them, the same again.

@@ -20,7 +20,9 @@ CutBuffer::CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferP
   if (!hinted) return;
   RapidSettings settings;
   settings.digest_algorithm = digest_algorithm_;
-  rapid_ = std::make_unique<RapidCutter>(chunker, hinted->profile, std::move(settings), hints_);
+  settings.criterion = hinted->profile.criterion;
+  rapid_ =
+      std::make_unique<RapidCutter>(chunker, hinted->profile.rule, std::move(settings), hints_);
 }
 
 CutBuffer::~CutBuffer() {
@@ -91,7 +93,8 @@ void CutBuffer::LookForHint() {
 }
 
 void CutBuffer::FollowHint(const Hint& hint) {
-  if (hint.state != Hint::State::kReady || hint.run == nullptr) return;
+  if (hint.state != Hint::State::kReady) return;
+  if (hint.run == nullptr && hint.next_sizes.empty()) return;
   rapid_->BeginFile(hint);
   follows_hints_ = true;
   unknown_in_a_row_ = 0;

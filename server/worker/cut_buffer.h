@@ -13,6 +13,7 @@
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
 #include "kernels/rapid/rapid_cutter.h"
+#include "kernels/rapid/upload_profile.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
 #include "server/worker/memory_budget.h"
@@ -33,7 +34,8 @@ struct CutChunk {
 
 // What is needed to go where hints say that a file goes on.
 struct HintedCutting {
-  Profile profile;
+  // With a criterion the cuts depend on what is known, else they are those of the rule.
+  UploadProfile profile;
   DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
   // Not owned.
   HintSource* hints = nullptr;
@@ -42,8 +44,8 @@ struct HintedCutting {
 // Not thread-safe. The buffer comes with Append and goes with Park.
 class CutBuffer {
  public:
-  // `capacity_bytes` is at least twice the chunker's longest chunk. With hints the cuts are the
-  // same, and less is scanned (kernels/rapid: exact mode).
+  // `capacity_bytes` is at least twice the chunker's longest chunk. With hints less is scanned
+  // (kernels/rapid).
   CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool,
             const std::optional<HintedCutting>& hinted = std::nullopt);
   CutBuffer(const CutBuffer&) = delete;

@@ -1,9 +1,12 @@
 #include "server/worker/file_hints.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/strings.h"
+#include "server/errors/errors.h"
 
 namespace kerf {
 namespace {
@@ -17,8 +20,9 @@ constexpr std::size_t kFirstStep = 8;
 
 }  // namespace
 
-bool IsWorthFollowing(Algorithm algorithm) {
-  switch (algorithm) {
+bool IsWorthFollowing(const UploadProfile& profile) {
+  if (profile.criterion) return true;
+  switch (profile.rule.algorithm) {
     case Algorithm::kRabin:
     case Algorithm::kCrc:
     case Algorithm::kTttd:
@@ -30,8 +34,28 @@ bool IsWorthFollowing(Algorithm algorithm) {
   }
 }
 
+absl::Status CheckCriterion(const HintCache* hints, const RepositoryId& repository,
+                            const UploadProfile& profile) {
+  if (!profile.criterion) return absl::OkStatus();
+  const std::string text = FormatUploadProfile(profile);
+  if (hints == nullptr) {
+    return MakeError(Reason::kCriterionNeedsHints,
+                     Cat("profile ", text,
+                         " accepts cuts by what was stored before, and this server keeps no hints: "
+                         "start kerfd with --hint-memory 64M, or leave out the '+' and what stands "
+                         "behind it"));
+  }
+  if (!HintScope(repository, profile).is_useful()) {
+    return MakeError(Reason::kCriterionNeedsHints,
+                     Cat("profile ", text,
+                         " needs digests that nobody can forge, blake3 or sha256: xxh3-128 has no "
+                         "hints"));
+  }
+  return absl::OkStatus();
+}
+
 FileHints::FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
-                     const Profile& profile, std::function<TimePoint()> now)
+                     const UploadProfile& profile, std::function<TimePoint()> now)
     : cache_(std::move(cache)),
       scope_(std::make_shared<const HintScope>(repository, profile)),
       now_(std::move(now)),
@@ -164,12 +188,9 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     if (recorder_) recorder_->BeginFile(file_number_, begin_offset);
     duplicates_.clear();
     begins_file_ = true;
+    last_digest_.reset();
   }
-  if (recorder_) {
-    recorder_->Add({.digest = digest,
-                    .length_bytes = static_cast<std::uint32_t>(chunk.bytes.size()),
-                    .marker = chunk.bytes.back()});
-  }
+  Record(chunk, digest);
   if (verdict != Verdict::kDuplicate) {
     duplicates_.clear();
     begins_file_ = false;
@@ -180,6 +201,17 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
   if (verdict == Verdict::kDuplicate) duplicates_.push_back(digest);
   if (duplicates_.size() >= kMinDuplicates) may_ask_ = std::max(may_ask_, kMinAhead);
   if (chunk.ends_file) FileEnded(file_number_);
+}
+
+void FileHints::Record(const CutChunk& chunk, const Digest& digest) {
+  if (!recorder_) return;
+  const auto length_bytes = static_cast<std::uint32_t>(chunk.bytes.size());
+  recorder_->Add({.digest = digest, .length_bytes = length_bytes, .marker = chunk.bytes.back()});
+  if (!scope_->upload_profile().criterion) return;
+  if (last_digest_ && !chunk.ends_file) {
+    cache_->LearnNext(*scope_, *last_digest_, {length_bytes, chunk.bytes.back()});
+  }
+  last_digest_ = digest;
 }
 
 void FileHints::FileEnded(std::uint64_t file_number) {

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "kernels/fingerprint/digest.h"
-#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 #include "server/hints/hint_cache.h"
 #include "server/hints/hint_view.h"
 #include "server/hints/segment_recorder.h"
@@ -24,9 +25,16 @@
 
 namespace kerf {
 
-// Whether it is faster to cut along hints than to scan, fingerprints included, which cost more when
-// fewer chunks are fingerprinted at once (docs/performance.md, RapidCDC).
-bool IsWorthFollowing(Algorithm algorithm);
+// Whether files are to be cut along hints: with a criterion, which says so, or where it is faster
+// than to scan, fingerprints included, which cost more when fewer chunks are fingerprinted at once
+// (docs/performance.md, RapidCDC).
+bool IsWorthFollowing(const UploadProfile& profile);
+
+// Whether an upload may be cut by the profile's criterion, if it has one: FailedPrecondition
+// (CRITERION_NEEDS_HINTS) where there are no hints, null or of no use, for it is not to be cut
+// otherwise behind its back.
+absl::Status CheckCriterion(const HintCache* hints, const RepositoryId& repository,
+                            const UploadProfile& profile);
 
 // For one stream. Not thread-safe.
 class FileHints {
@@ -47,7 +55,7 @@ class FileHints {
 
   // `now` is a clock.
   FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
-            const Profile& profile, std::function<TimePoint()> now);
+            const UploadProfile& profile, std::function<TimePoint()> now);
   FileHints(const FileHints&) = delete;
   FileHints& operator=(const FileHints&) = delete;
 
@@ -99,6 +107,8 @@ class FileHints {
   // None once memory was short.
   std::optional<SegmentRecorder> recorder_;
 
+  // For the next version of the file.
+  void Record(const CutChunk& chunk, const Digest& digest);
   // The chunks have come: what is expected goes on behind them, or nowhere.
   void Advance(std::span<const Digest> digests);
   // Where in what is held these chunks stand.
@@ -127,6 +137,8 @@ class FileHints {
 
   bool in_file_ = false;
   std::uint64_t file_number_ = 0;
+  // Of the file, if there is one yet.
+  std::optional<Digest> last_digest_;
   // The duplicates answered last, one behind the other in one file.
   std::vector<Digest> duplicates_;
   bool begins_file_ = false;

@@ -249,8 +249,10 @@ absl::Status StreamEngine::OnControl(const v1::UploadFrame& frame) {
 
 absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   KERF_RETURN_IF_ERROR(session_->Open(open));
-  const Profile& profile = session_->parameters().profile;
-  chunker_ = MakeChunker(profile);
+  const UploadProfile& profile = session_->parameters().profile;
+  const RepositoryId& repository = session_->parameters().repository;
+  KERF_RETURN_IF_ERROR(CheckCriterion(context_->hints.get(), repository, profile));
+  chunker_ = MakeChunker(profile.rule);
   const std::size_t capacity_bytes =
       std::max(context_->buffers->buffer_bytes(), 2 * chunker_->max_chunk_bytes());
   if (capacity_bytes > context_->max_cut_buffer_bytes) {
@@ -266,11 +268,10 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
                      Cat("the server's streams hold ", budget.used_bytes(), " of ",
                          budget.limit_bytes(), " bytes; come back later"));
   }
-  const RepositoryId& repository = session_->parameters().repository;
   std::optional<HintedCutting> hinted;
   if (context_->hints != nullptr && HintScope(repository, profile).is_useful()) {
     hints_ = std::make_unique<FileHints>(context_->hints, repository, profile, context_->now);
-    if (IsWorthFollowing(profile.algorithm)) {
+    if (IsWorthFollowing(profile)) {
       hinted = {profile, repository.digest_algorithm, hints_->source()};
     }
   }
@@ -283,8 +284,8 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   opened.mutable_limits()->set_max_uncommitted_files(context_->limits.max_uncommitted_files);
   opened.mutable_limits()->set_max_commit_entries(context_->limits.max_commit_entries);
   opened.set_worker(context_->worker_name);
-  opened.set_backend(std::string(ChosenBackend(profile)));
-  opened.set_profile(FormatProfile(profile));
+  opened.set_backend(std::string(ChosenBackend(profile.rule)));
+  opened.set_profile(FormatUploadProfile(profile));
   AppendAnswer(answer, &answers_);
   return AccountSession();
 }

@@ -24,7 +24,7 @@
 #include "client/agent/store/roots.h"
 #include "client/cpp/channel.h"
 #include "kernels/fingerprint/digest.h"
-#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -281,7 +281,8 @@ absl::Status Engine::OpenLanes() {
         metadata ? store_.config().metadata_profile() : store_.config().profile();
     Lane::Options lane;
     lane.open = OpenFrame(profile);
-    KERF_ASSIGN_OR_RETURN(lane.profile, ParseProfile(profile));
+    KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
+    lane.profile = parsed.rule;
     lane.server = options_.server;
     lane.answer_limit = options_.answer_limit;
     lane.digest_size_bytes = digest_size_bytes_;

@@ -17,6 +17,8 @@
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "kerf/v1/chunking.grpc.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -25,6 +27,8 @@ constexpr char kExamples[] =
     "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
     "  kerf backup /srv --store /backup --json | jq .";
+
+constexpr std::chrono::seconds kCapabilitiesDeadline{5};
 
 struct BackupFlags {
   std::vector<std::string> paths;
@@ -131,10 +135,27 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   }
 }
 
+// A store keeps the profile that it was made with: none is made with one that the server refuses.
+absl::Status CheckServerCuts(const std::string& server, const UploadProfile& profile) {
+  KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + kCapabilitiesDeadline);
+  v1::GetCapabilitiesResponse capabilities;
+  KERF_RETURN_IF_ERROR(client::FromGrpc(
+      v1::ChunkingService::NewStub(channel)->GetCapabilities(&call, {}, &capabilities)));
+  const std::string_view criterion = CriterionNames()[static_cast<std::size_t>(*profile.criterion)];
+  for (const std::string& known : capabilities.criteria()) {
+    if (known == criterion) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      Cat("the server accepts no cuts by '", criterion,
+          "': it keeps no hints (start kerfd with --hint-memory 64M); no store was made"));
+}
+
 ExitCode Run(Context& context, const BackupFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
-  const absl::StatusOr<CutRule> rule = ParseCutFlags(flags.cut);
+  const absl::StatusOr<UploadRule> rule = ParseUploadFlags(flags.cut);
   if (!rule.ok()) return FailUsage(context, rule.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
@@ -144,8 +165,12 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   }
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
+  if (rule->profile.criterion && absl::IsNotFound(Store::Open(*store_path).status())) {
+    const absl::Status status = CheckServerCuts(flags.server, rule->profile);
+    if (!status.ok()) return FailWithServer(context, status, flags.server);
+  }
   const absl::StatusOr<std::unique_ptr<Store>> store =
-      Store::OpenOrCreate(*store_path, FormatProfile(rule->profile), rule->digest);
+      Store::OpenOrCreate(*store_path, FormatUploadProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
   options->cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
@@ -198,7 +223,9 @@ void AddBackupVerb(Context& context) {
       "--force", flags->force,
       "Read every file, even one that looks unchanged. Do so now and then: what is written "
       "through mmap may move no time of its file");
-  AddCutOptions(verb, flags->cut, "How a new store cuts: see `kerf chunk --help`",
+  AddCutOptions(verb, flags->cut,
+                "How a new store cuts: see `kerf chunk --help`. With +ff, +ff-rwt or +ff-mt "
+                "behind it a server with hints goes where earlier versions were cut",
                 "What a new store names chunks by: blake3, sha256 or xxh3-128");
   verb.add_option("--host", flags->host, "Name of this machine in the snapshot")
       ->check(RefuseEmpty, "")

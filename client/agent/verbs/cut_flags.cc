@@ -36,4 +36,11 @@ absl::StatusOr<CutRule> ParseCutFlags(const CutFlags& flags) {
   return rule;
 }
 
+absl::StatusOr<UploadRule> ParseUploadFlags(const CutFlags& flags) {
+  UploadRule rule;
+  KERF_ASSIGN_OR_RETURN(rule.profile, ParseUploadProfile(flags.profile));
+  KERF_ASSIGN_OR_RETURN(rule.digest, ParseDigestFlag(flags.digest));
+  return rule;
+}
+
 }  // namespace kerf::agent

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 
 namespace kerf::agent {
 
@@ -19,6 +20,12 @@ struct CutFlags {
 
 struct CutRule {
   Profile profile;
+  DigestAlgorithm digest = DigestAlgorithm::kBlake3;
+};
+
+// The same of an upload.
+struct UploadRule {
+  UploadProfile profile;
   DigestAlgorithm digest = DigestAlgorithm::kBlake3;
 };
 
@@ -35,5 +42,6 @@ absl::StatusOr<std::uint64_t> ParseSizeFlag(std::string_view flag, const std::st
 
 // InvalidArgument says which flag is wrong and what it may be.
 absl::StatusOr<CutRule> ParseCutFlags(const CutFlags& flags);
+absl::StatusOr<UploadRule> ParseUploadFlags(const CutFlags& flags);
 
 }  // namespace kerf::agent

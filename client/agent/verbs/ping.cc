@@ -40,6 +40,10 @@ ExitCode Run(Context& context, const std::string& server) {
                            {"latency_ms", best_ms}};
   for (const std::string& backend : capabilities.backends()) object["backends"].push_back(backend);
   for (const auto& profile : capabilities.profiles()) object["profiles"].push_back(profile.name());
+  object["criteria"] = nlohmann::json::array();
+  for (const std::string& criterion : capabilities.criteria()) {
+    object["criteria"].push_back(criterion);
+  }
   context.reporter.Json("summary", std::move(object));
   context.reporter.Result(Cat(server, " answers: kerfd ", capabilities.version(), ", ",
                               absl::StrFormat("%.2f ms", best_ms)));

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "base/test_seed.h"
 #include "kernels/fingerprint/digest.h"
-#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
 #include "server/hints/hint_cache.h"
 #include "server/hints/memory_segment_store.h"
@@ -103,7 +103,8 @@ class HintedWorld : public testing::Test {
     }
   }
 
-  // Uploads and commits everything, and checks it against the chunker and what is committed.
+  // Uploads and commits everything, and checks it against what is committed, and its cuts: they are
+  // the chunker's, or, with a criterion, within the rule's bounds.
   void Upload(const std::vector<std::string>& contents) {
     std::vector<File> files(contents.size());
     for (std::size_t index = 0; index < files.size(); ++index)
@@ -115,10 +116,12 @@ class HintedWorld : public testing::Test {
       engine->Push(std::make_unique<RequestSource>(std::move(message)));
       if (random_.OneIn(4) && sink->Take()) engine->AnswersTaken();
     }
-    GotFiles got;
+    GotFiles got = ChunksOf(*sink, contents.size());
     const auto is_answered = [&] {
-      if (sink->Take()) engine->AnswersTaken();
-      got = ChunksOf(*sink, contents.size());
+      if (sink->Take()) {
+        engine->AnswersTaken();
+        got = ChunksOf(*sink, contents.size());
+      }
       for (std::size_t index = 0; index < contents.size(); ++index) {
         const std::uint64_t end = got[index].empty() ? 0 : got[index].back().end_offset;
         if (end < contents[index].size()) return false;
@@ -157,13 +160,20 @@ class HintedWorld : public testing::Test {
   }
 
   void Check(const std::vector<std::string>& contents, const GotFiles& got) {
-    const Profile profile = *ParseProfile(profile_);
-    const auto chunker = MakeChunker(profile);
+    const UploadProfile profile = *ParseUploadProfile(profile_);
+    const auto chunker = MakeChunker(profile.rule);
     for (std::size_t file = 0; file < contents.size(); ++file) {
       std::size_t position = 0;
       for (const GotChunk& chunk : got[file]) {
         const Bytes rest = AsBytes(contents[file]).subspan(position);
-        const std::size_t length = chunker->NextCut(rest);
+        std::size_t length = chunker->NextCut(rest);
+        if (profile.criterion) {
+          ASSERT_GT(chunk.end_offset, position);
+          if (chunk.end_offset - position != length) ++odd_cut_count_;
+          length = chunk.end_offset - position;
+          ASSERT_LE(length, std::min<std::size_t>(profile.rule.max_bytes, rest.size()));
+          ASSERT_GE(length, std::min<std::size_t>(profile.rule.min_bytes, rest.size()));
+        }
         position += length;
         ASSERT_EQ(chunk.end_offset, position) << "file " << file;
         ASSERT_EQ(chunk.digest, Fingerprint(DigestAlgorithm::kBlake3, rest.first(length)));
@@ -206,6 +216,8 @@ class HintedWorld : public testing::Test {
   RapidTotals totals_;
   EngineContext context_;
   std::set<decltype(Digest::bytes)> committed_;
+  // Cuts that the rule alone would not have made.
+  std::size_t odd_cut_count_ = 0;
 };
 
 }  // namespace kerf
