@@ -118,7 +118,7 @@ class HostileTest : public testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// An index that answers lookups and statistics only while its gate is open.
+// An index that answers lookups, scans and statistics only while its gate is open.
 class GatedIndex final : public ForwardingIndex {
  public:
   GatedIndex() : ForwardingIndex(CreateMemoryIndex()) {}
@@ -137,6 +137,12 @@ class GatedIndex final : public ForwardingIndex {
                       std::span<const Digest> digests, std::span<LookupResult> results) override {
     PassGate();
     return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
+  }
+  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
+                                               const std::optional<Digest>& after,
+                                               std::size_t limit) override {
+    PassGate();
+    return ForwardingIndex::Scan(repository, after, limit);
   }
   absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
     PassGate();
@@ -587,6 +593,39 @@ TEST_F(HangingIndexTest, CallsOfTheIndexAreFewAndDoNotWaitForever) {
   while (ReasonOfStats() == "TOO_MANY_CALLS") std::this_thread::yield();
   EXPECT_EQ(ReasonOfStats(), "OK");
   ExpectServed();
+}
+
+// Scans of a large index take long: uploads have threads of their own.
+TEST_F(HangingIndexTest, ScansThatHangDelayNoUpload) {
+  Start();
+  std::vector<std::string> reasons(8);
+  std::vector<std::thread> callers;
+  callers.reserve(reasons.size());
+  for (std::string& reason : reasons) {
+    callers.emplace_back([&] {
+      v1::ScanChunksRequest request;
+      request.mutable_repository()->set_repository("home");
+      request.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+      request.set_limit(1);
+      v1::ScanChunksResponse response;
+      grpc::ClientContext context;
+      const auto stub = v1::IndexService::NewStub(channel_);
+      const grpc::Status status = stub->ScanChunks(&context, request, &response);
+      reason = status.ok() ? "OK" : ReasonOf(status);
+    });
+  }
+  // As many as there are threads for the calls of the index.
+  gate_->WaitForBlocked(4);
+  // A fifth one is a stream's lookup.
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.SendFile("a file"));
+  gate_->WaitForBlocked(5);
+  gate_->SetOpen(true);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(reasons, std::vector<std::string>(8, "OK"));
+  ASSERT_TRUE(upload.CommitAnswered("a place"));
+  EXPECT_TRUE(upload.WaitForDone(1));
 }
 
 TEST_F(HangingIndexTest, StopAnswersWhatHangs) {

@@ -22,6 +22,16 @@ namespace {
 // Of a request beside its entries; the protocol has two.
 constexpr int kOtherFields = 16;
 
+constexpr std::size_t kMaxDigestBytes = sizeof(Digest::bytes);
+// Of one entry in an answer: digest, length and locator, each with its tag and length, inside a
+// field with its own.
+constexpr std::size_t kMaxEncodedEntryBytes =
+    2 + (2 + kMaxDigestBytes) + (1 + 5) + (2 + kMaxLocatorBytes);
+// What an agent takes is twice that.
+constexpr std::size_t kMaxScanAnswerBytes = std::size_t{2} << 20;
+static_assert(kMaxScannedEntries * kMaxEncodedEntryBytes + 2 + kMaxDigestBytes <=
+              kMaxScanAnswerBytes);
+
 absl::Status BadField(std::string_view field, std::string_view what) {
   return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
 }
@@ -60,6 +70,18 @@ absl::StatusOr<Digest> ReadDigest(const RepositoryId& repository, const std::str
   Digest digest;
   std::memcpy(digest.bytes.data(), bytes.data(), size_bytes);
   return digest;
+}
+
+// Where a page begins.
+absl::StatusOr<std::optional<Digest>> ReadAfter(const RepositoryId& repository,
+                                                const std::string& after) {
+  if (after.empty()) return std::optional<Digest>();
+  return ReadDigest(repository, after);
+}
+
+std::string WireDigest(const RepositoryId& repository, const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.bytes.data()),
+          DigestSizeBytes(repository.digest_algorithm)};
 }
 
 template <typename Entries>
@@ -152,19 +174,34 @@ absl::Status ForgetOlder(Index& index, const v1::ForgetOlderChunksRequest& reque
     return BadField("limit", Cat("is ", request.limit(), "; 1 to ", kMaxIndexRequestEntries,
                                  " entries are looked at by one call"));
   }
-  std::optional<Digest> after;
-  if (!request.after().empty()) {
-    KERF_ASSIGN_OR_RETURN(after, ReadDigest(repository, request.after()));
-  }
+  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
   KERF_ASSIGN_OR_RETURN(
       const ForgetOlderResult result,
       index.ForgetOlder(repository, request.before_epoch(), after, request.limit()));
   response.set_forgotten_count(result.forgotten.forgotten_count);
   response.set_epoch(result.forgotten.epoch);
   response.set_removed_count(result.forgotten.removed_count);
-  if (result.last.has_value()) {
-    response.set_last(result.last->bytes.data(), DigestSizeBytes(repository.digest_algorithm));
+  if (result.last.has_value()) response.set_last(WireDigest(repository, *result.last));
+  return absl::OkStatus();
+}
+
+absl::Status Scan(Index& index, const v1::ScanChunksRequest& request,
+                  v1::ScanChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  if (request.limit() == 0 || request.limit() > kMaxScannedEntries) {
+    return BadField("limit", Cat("is ", request.limit(), "; one answer has 1 to ",
+                                 kMaxScannedEntries, " entries"));
   }
+  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
+  KERF_ASSIGN_OR_RETURN(std::vector<IndexEntry> page,
+                        index.Scan(repository, after, request.limit()));
+  for (IndexEntry& entry : page) {
+    v1::IndexEntry& added = *response.add_entries();
+    added.set_digest(WireDigest(repository, entry.digest));
+    added.set_length_bytes(entry.length_bytes);
+    added.set_locator(std::move(entry.locator));
+  }
+  if (!page.empty()) response.set_last(WireDigest(repository, page.back().digest));
   return absl::OkStatus();
 }
 
@@ -257,6 +294,12 @@ grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerCo
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
   return RunOn(*calls_, *index_, context, request, response, &ForgetOlder);
+}
+
+grpc::ServerUnaryReactor* IndexService::ScanChunks(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Scan);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,

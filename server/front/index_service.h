@@ -11,6 +11,8 @@ namespace kerf {
 
 // Entries of one request.
 inline constexpr int kMaxIndexRequestEntries = 65'536;
+// Entries of one answer of ScanChunks.
+inline constexpr std::size_t kMaxScannedEntries = 16'384;
 
 // Calls run on the pool: an index blocks, and gRPC's threads must not. Requests come as bytes: a
 // message of 4 MiB may say so many empty entries that the parsed form needs a hundred MiB, so that
@@ -21,8 +23,9 @@ class IndexService final
               v1::IndexService::WithRawCallbackMethod_CommitChunks<
                   v1::IndexService::WithRawCallbackMethod_ForgetChunks<
                       v1::IndexService::WithRawCallbackMethod_ForgetOlderChunks<
-                          v1::IndexService::WithRawCallbackMethod_AdvanceEpoch<
-                              v1::IndexService::Service>>>>>> {
+                          v1::IndexService::WithRawCallbackMethod_ScanChunks<
+                              v1::IndexService::WithRawCallbackMethod_AdvanceEpoch<
+                                  v1::IndexService::Service>>>>>>> {
  public:
   // Both outlive the service and its calls.
   IndexService(Index* index, IndexCalls* calls) : index_(index), calls_(calls) {}
@@ -42,6 +45,9 @@ class IndexService final
   grpc::ServerUnaryReactor* ForgetOlderChunks(grpc::CallbackServerContext* context,
                                               const grpc::ByteBuffer* request,
                                               grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* ScanChunks(grpc::CallbackServerContext* context,
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* AdvanceEpoch(grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request,
                                          grpc::ByteBuffer* response) override;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/index.grpc.pb.h"
@@ -180,6 +181,99 @@ TEST_F(ServicesTest, OlderEntriesAreForgottenInParts) {
   request.set_limit(1);
   request.set_before_epoch(0);
   EXPECT_EQ(reason(), "BAD_FIELD");
+}
+
+TEST_F(ServicesTest, ScansGoThroughAllEntriesInOrder) {
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::CommitChunksRequest commit;
+  commit.mutable_repository()->set_repository("test");
+  commit.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_XXH3_128);
+  commit.set_store_epoch(1);
+  for (char letter = 'e'; letter >= 'a'; --letter) {
+    v1::IndexEntry& entry = *commit.add_entries();
+    entry.set_digest(std::string(16, letter));
+    entry.set_length_bytes(static_cast<std::uint32_t>(letter));
+    entry.set_locator(std::string("\0 at ", 5) + letter);
+  }
+  v1::CommitChunksResponse committed;
+  grpc::ClientContext commit_context;
+  ASSERT_TRUE(stub->CommitChunks(&commit_context, commit, &committed).ok());
+
+  v1::ScanChunksRequest request;
+  *request.mutable_repository() = commit.repository();
+  request.set_limit(2);
+  std::vector<std::size_t> page_sizes;
+  std::vector<std::string> seen;
+  std::string last;
+  do {
+    v1::ScanChunksResponse answer;
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->ScanChunks(&context, request, &answer).ok());
+    page_sizes.push_back(static_cast<std::size_t>(answer.entries_size()));
+    for (const v1::IndexEntry& entry : answer.entries()) seen.push_back(entry.SerializeAsString());
+    last = answer.last();
+    if (answer.entries_size() > 0) {
+      EXPECT_EQ(last, answer.entries().rbegin()->digest());
+    }
+    request.set_after(last);
+  } while (!last.empty());
+  EXPECT_EQ(page_sizes, (std::vector<std::size_t>{2, 2, 1, 0}));
+  std::vector<std::string> expected;
+  for (const v1::IndexEntry& entry : commit.entries()) {
+    expected.insert(expected.begin(), entry.SerializeAsString());
+  }
+  EXPECT_EQ(seen, expected);
+
+  const auto scan = [&] {
+    v1::ScanChunksResponse answer;
+    grpc::ClientContext context;
+    const grpc::Status status = stub->ScanChunks(&context, request, &answer);
+    if (status.ok()) return std::to_string(answer.entries_size());
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    return ReasonOf(status);
+  };
+  // From where no entry is, and another repository's.
+  request.set_after(std::string(15, 'c') + "d");
+  EXPECT_EQ(scan(), "2");
+  request.mutable_repository()->set_repository("other");
+  EXPECT_EQ(scan(), "0");
+  // A digest of the other algorithms is longer.
+  for (const std::string& after : {std::string("short"), std::string(32, 'c')}) {
+    request.set_after(after);
+    EXPECT_EQ(scan(), "BAD_FIELD");
+  }
+  request.clear_after();
+  for (const std::uint32_t limit : {0u, 16'385u, UINT32_MAX}) {
+    request.set_limit(limit);
+    EXPECT_EQ(scan(), "BAD_FIELD");
+  }
+  request.set_limit(16'384);
+  EXPECT_EQ(scan(), "0");
+  request.clear_repository();
+  EXPECT_EQ(scan(), "BAD_FIELD");
+}
+
+// The largest entries that there can be, as many as one may ask for.
+TEST_F(ServicesTest, AnAnswerOfAScanIsBounded) {
+  constexpr std::uint32_t kLimit = 16'384;
+  std::vector<IndexEntry> entries(kLimit + 1);
+  for (std::size_t number = 0; number < entries.size(); ++number) {
+    entries[number].digest.bytes.fill(0xFF);
+    std::memcpy(entries[number].digest.bytes.data(), &number, 4);
+    entries[number].length_bytes = UINT32_MAX;
+    entries[number].locator = std::string(kMaxLocatorBytes, '\xff');
+  }
+  ASSERT_TRUE(index_->Commit({"test", DigestAlgorithm::kSha256}, 1, entries, false).ok());
+  const auto stub = v1::IndexService::NewStub(channel_);
+  v1::ScanChunksRequest request;
+  request.mutable_repository()->set_repository("test");
+  request.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_SHA256);
+  request.set_limit(kLimit);
+  v1::ScanChunksResponse answer;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->ScanChunks(&context, request, &answer).ok());
+  EXPECT_EQ(answer.entries_size(), static_cast<int>(kLimit));
+  EXPECT_LE(answer.ByteSizeLong(), std::size_t{2} << 20);
 }
 
 TEST_F(ServicesTest, IndexRequestsAreChecked) {
