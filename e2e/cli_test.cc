@@ -39,6 +39,7 @@ const std::vector<std::vector<std::string>>& Verbs() {
       {"forget", "--keep-last", "1"},
       {"gc"},
       {"stats"},
+      {"index", "stats"},
       {"ping"},
       {"bench", "service"},
       {"analyze", "file"},
@@ -115,6 +116,11 @@ TEST_F(Cli, UsageErrors) {
            {"forget", "latest", "--store", ""},
            {"gc", "--store", ""},
            {"gc", "--server", ""},
+           {"index"},
+           {"index", "none"},
+           {"index", "check", "--store", ""},
+           {"index", "rebuild", "--server", "nonsense"},
+           {"index", "export", "--output", ""},
            {"ping", "--server", ""},
            {"bench", "service", "--kerfd", ""},
            {"chunk", ""},
@@ -334,6 +340,10 @@ TEST_F(Cli, JsonIsDocumented) {
            {"restore", "latest", "--target", "out"},
            {"verify"},
            {"stats"},
+           {"index", "stats"},
+           {"index", "check"},
+           {"index", "rebuild"},
+           {"index", "export"},
            {"ping"},
            {"chunk", "tree/a", "none"},
            {"analyze", "tree", "none", "--average", "4K", "--algorithm", "mincdc"},
@@ -351,6 +361,9 @@ TEST_F(Cli, JsonIsDocumented) {
   const JsonRun verify = world_.KerfJson({"verify"});
   EXPECT_FALSE(verify.Of("finding").empty());
   ExpectDocumented(verify);
+  const JsonRun check = world_.KerfJson({"index", "check"});
+  EXPECT_FALSE(check.Of("index_finding").empty());
+  ExpectDocumented(check);
 }
 
 TEST_F(Cli, JsonNamesAreReversible) {
@@ -520,12 +533,15 @@ TEST_F(Cli, CompletionScriptsAreSound) {
        "COMP_WORDS=(kerf bench service --rou); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf bench r); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf bench rapid --kinds i); COMP_CWORD=4; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf index re); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
+       "COMP_WORDS=(kerf index export --out); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf completion ''); COMP_CWORD=2; _kerf; echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf restore latest --overwrite a); COMP_CWORD=4; _kerf; "
        "echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
   EXPECT_EQ(used.out,
-            "verify\n--read-data\n--store\nservice\n--rounds\nrapid\ninsert-delete\nbash zsh "
+            "verify\n--read-data\n--store\nservice\n--rounds\nrapid\ninsert-delete\nrebuild\n--"
+            "output\nbash zsh "
             "fish\nalways\nbash\n")
       << used.err;
   for (const std::string shell : {"zsh", "fish"}) {

@@ -116,6 +116,35 @@ TEST_F(RedisTest, TwoServersShareACluster) {
   world_.StopServer();
 }
 
+// All that it knew is gone, while kerfd runs: its index is made again from the store.
+TEST_F(RedisTest, AFlushedClusterIsRebuiltFromTheStore) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  world_.StartServer(Flags(redis, "1"));
+  ASSERT_FALSE(HasFatalFailure());
+  BackupAll();
+  EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, 0);
+  redis.Flush();
+  const JsonRun lost = world_.KerfJson({"index", "check"});
+  EXPECT_EQ(lost.exit_code, 3);
+  EXPECT_GT(lost.Only("summary")["chunks"], 100);
+  EXPECT_EQ(lost.Only("summary")["missing"], lost.Only("summary")["chunks"]);
+  const JsonRun rebuild = world_.KerfJson({"index", "rebuild"});
+  EXPECT_EQ(rebuild.exit_code, 0);
+  const JsonRun check = world_.KerfJson({"index", "check"});
+  EXPECT_EQ(check.exit_code, 0);
+  EXPECT_EQ(check.Only("summary")["known"], lost.Only("summary")["chunks"]);
+  const nlohmann::json stats = world_.KerfJson({"index", "stats"}).Only("summary");
+  EXPECT_EQ(stats["backend"], "redis");
+  EXPECT_EQ(stats["epoch_state"], "current");
+  EXPECT_EQ(stats["index_entries"], lost.Only("summary")["chunks"]);
+  EXPECT_EQ(world_.KerfJson({"index", "export"}).Of("index_entry").size(),
+            lost.Only("summary")["chunks"]);
+  const nlohmann::json again = BackupAll();
+  EXPECT_EQ(again["healed_chunks"], 0) << again.dump();
+  EXPECT_LT(again["new_bytes"], kMaxFolderBytes) << again.dump();
+  ExpectAllThere();
+}
+
 TEST_F(RedisTest, AMasterDiesInTheMiddleOfABackup) {
   TestRedis redis(TestRedis::Kind::kCluster);
   world_.StartServer(Flags(redis, "1"));

@@ -23,6 +23,7 @@ void AddVerbs(Context& context) {
   AddForgetVerb(context);
   AddGcVerb(context);
   AddStatsVerb(context);
+  AddIndexVerb(context);
   AddChunkVerb(context);
   AddAnalyzeVerb(context);
   AddPingVerb(context);

@@ -624,7 +624,8 @@ TEST_F(HangingIndexTest, ScansThatHangDelayNoUpload) {
   gate_->SetOpen(true);
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(reasons, std::vector<std::string>(8, "OK"));
-  ASSERT_TRUE(upload.CommitAnswered("a place"));
+  ASSERT_TRUE(upload.WaitForChunks(1, std::string_view("a file").size()));
+  ASSERT_TRUE(upload.CommitAnswered());
   EXPECT_TRUE(upload.WaitForDone(1));
 }
 

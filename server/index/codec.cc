@@ -68,7 +68,7 @@ class Reader {
 absl::Status NotUnderstood(std::string_view what, std::string_view bytes) {
   return absl::DataLossError(ToAbsl(Cat("the index holds ", what, " of ", bytes.size(),
                                         " bytes that is not in kerf's layout; delete the index "
-                                        "and rebuild it from the store")));
+                                        "and run `kerf index rebuild`")));
 }
 
 }  // namespace

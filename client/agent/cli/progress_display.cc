@@ -44,19 +44,20 @@ std::string FormatDuration(double seconds) {
 }
 
 std::string FormatProgress(const ProgressState& state, double seconds) {
-  const double rate = seconds > 0 ? static_cast<double>(state.done_bytes) / seconds : 0;
-  std::string text =
-      Cat(FormatCount(state.done_files), " of ", FormatCount(state.total_files),
-          state.counting ? "+ " : " ", state.noun, "  ", FormatByteSize(state.done_bytes), " of ",
-          FormatByteSize(state.total_bytes), state.counting ? "+" : "");
-  if (state.total_bytes > 0 && !state.counting) {
-    absl::StrAppendFormat(&text, "  %d%%", 100 * state.done_bytes / state.total_bytes);
+  const std::string_view more = state.counting ? "+" : "";
+  std::string text = Cat(FormatCount(state.done_files), " of ", FormatCount(state.total_files),
+                         more, " ", state.noun);
+  const std::uint64_t done = state.counts_only ? state.done_files : state.done_bytes;
+  const std::uint64_t total = state.counts_only ? state.total_files : state.total_bytes;
+  if (!state.counts_only) {
+    text += Cat("  ", FormatByteSize(done), " of ", FormatByteSize(total), more);
   }
-  text += Cat("  ", FormatByteSize(static_cast<std::uint64_t>(rate)), "/s");
-  if (!state.counting && rate > 0 && state.total_bytes >= state.done_bytes) {
-    text +=
-        Cat("  ", FormatDuration(static_cast<double>(state.total_bytes - state.done_bytes) / rate),
-            " left");
+  if (total > 0 && !state.counting) absl::StrAppendFormat(&text, "  %d%%", 100 * done / total);
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  const auto whole_rate = static_cast<std::uint64_t>(rate);
+  text += Cat("  ", state.counts_only ? FormatCount(whole_rate) : FormatByteSize(whole_rate), "/s");
+  if (!state.counting && rate > 0 && total >= done) {
+    text += Cat("  ", FormatDuration(static_cast<double>(total - done) / rate), " left");
   }
   if (state.has_saved && state.done_bytes > 0) {
     const double saved =

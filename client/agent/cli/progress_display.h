@@ -25,9 +25,12 @@ struct ProgressState {
   bool has_saved = false;
   // What is counted as files.
   std::string_view noun = "files";
+  // There are no bytes to speak of: share, speed and time left are those of the files.
+  bool counts_only = false;
 };
 
-// "1,234 of 5,678 files  12.3 of 45.6 MiB  27%  123.4 MiB/s  0:12 left  98% saved".
+// "1,234 of 5,678 files  12.3 of 45.6 MiB  27%  123.4 MiB/s  0:12 left  98% saved", or with
+// counts_only "1,234 of 5,678 chunks  21%  500/s  0:08 left".
 std::string FormatProgress(const ProgressState& state, double seconds);
 
 // "0:07", "12:34", "3:25:45".

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
@@ -91,8 +92,7 @@ void Reporter::Result(std::string_view text) {
 
 void Reporter::Json(std::string_view message_type, nlohmann::json object) {
   if (!options_.json) return;
-  object["message_type"] = message_type;
-  const std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = FormatMessage(message_type, std::move(object));
   std::lock_guard lock(mutex_);
   WriteOut(text);
 }
@@ -153,6 +153,11 @@ void Reporter::WriteOut(std::string_view text) {
       write_error_ == 0) {
     write_error_ = errno;
   }
+}
+
+std::string FormatMessage(std::string_view message_type, nlohmann::json object) {
+  object["message_type"] = message_type;
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool IsUtf8(std::string_view text) {

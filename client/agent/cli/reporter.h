@@ -66,6 +66,9 @@ class Reporter {
 // the exact bytes.
 void PutBytes(nlohmann::json& object, const std::string& key, std::string_view bytes);
 
+// An object for programs, as the line that Reporter::Json prints.
+std::string FormatMessage(std::string_view message_type, nlohmann::json object);
+
 bool IsUtf8(std::string_view text);
 
 // For terminals: control characters and what is not UTF-8 as \xNN.

@@ -58,6 +58,12 @@ TEST(ProgressDisplay, FormatsForPeople) {
   for (const char* part : {"1 of 2 files", "50%", "10.0 MiB/s", "0:05 left", "80% saved"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
+  ProgressState counts;
+  counts.done_files = 2000;
+  counts.total_files = 8000;
+  counts.noun = "chunks";
+  counts.counts_only = true;
+  EXPECT_EQ(FormatProgress(counts, 2), "2,000 of 8,000 chunks  25%  1,000/s  0:06 left");
 }
 
 }  // namespace

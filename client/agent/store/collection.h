@@ -2,89 +2,18 @@
 // it is safe: docs/adr/0005-publish-then-check.md.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/agent/store/chunk_ref.h"
+#include "client/agent/store/collection_index.h"
+#include "client/agent/store/epoch_round.h"
 #include "client/agent/store/store.h"
 
 namespace kerf::agent {
-
-// Index::ForgetResult.
-struct ForgottenChunks {
-  // Entries that were there.
-  std::uint64_t count = 0;
-  // The index's while they went.
-  std::uint64_t epoch = 0;
-  // What anybody has removed since that epoch was told; 0: none of these chunks.
-  std::uint64_t removed_count = 0;
-
-  // What a call says that is one of several.
-  void Add(const ForgottenChunks& more) {
-    count += more.count;
-    epoch = std::min(epoch, more.epoch);
-    removed_count += more.removed_count;
-  }
-  // Nothing was there when the index was told its epoch, or it would have been seen now: so nothing
-  // of it comes back as long as the index keeps `min_epoch`.
-  bool NothingWasThere(std::uint64_t min_epoch) const {
-    return count == 0 && removed_count == 0 && epoch >= min_epoch;
-  }
-};
-
-// The server's index as a collection needs it. The calls come from one thread, with at most
-// kMaxIndexBatch chunks each, and return when the index has done it durably. They may be repeated.
-class CollectionIndex {
- public:
-  virtual ~CollectionIndex() = default;
-  // The repository's epoch, 0 if it was never told any.
-  virtual absl::StatusOr<std::uint64_t> ReadEpoch() = 0;
-  // Index::AdvanceEpoch: returns the epoch before; if that is below `min_before`, nothing was
-  // changed. From then on, commits of sessions of an earlier epoch are refused.
-  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
-                                                     std::uint64_t min_before) = 0;
-  // Index::Forget; the locators are empty: whatever place the index names.
-  virtual absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) = 0;
-  // Index::ForgetOlder over all of the repository: removes what sessions of an earlier epoch have
-  // committed.
-  virtual absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) = 0;
-  // Index::Commit with `replace`.
-  virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
-};
-
-inline constexpr std::size_t kMaxIndexBatch = 16 * 1024;
-// How far one AdvanceEpoch may raise the index (docs/spec/protocol.md).
-inline constexpr std::uint64_t kMaxIndexEpochStep = std::uint64_t{1} << 32;
-// An index whose epoch is past the store's is followed up to here: a new index can be told this
-// epoch in 512 steps, and collections raise it by a few each.
-inline constexpr std::uint64_t kMaxFollowedEpoch = std::uint64_t{1} << 41;
-// No store counts that far, from wherever it goes on.
-inline constexpr std::uint64_t kMaxStoreEpoch = 2 * kMaxFollowedEpoch;
-
-// What has just been done. A collection that is stopped behind any of them leaves a store that is
-// whole, and the next one goes on from there.
-enum class CollectionStep {
-  kLocked,
-  kMarked,
-  kPlanned,
-  kEpochRaised,
-  kFenced,
-  kMarkedAgain,
-  kForgotten,
-  kMoved,
-  kMovesCommitted,
-  kEpochRaisedAgain,
-  kAdvanced,
-  kDeadDeleted,
-  kDeleted,
-  kPlanRemoved,
-};
 
 // A quarter of what seals a pack (PackWriterOptions): what is merged is no longer small.
 inline constexpr std::uint64_t kSmallPackBytes = std::uint64_t{16} << 20;

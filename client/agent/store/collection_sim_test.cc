@@ -18,6 +18,8 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   int repaired_count = 0;
   int refused_count = 0;
   int crashed_collection_count = 0;
+  int rebuild_count = 0;
+  int check_count = 0;
   std::uint64_t merged_pack_count = 0;
   for (int number = 0; number < kWorldCount; ++number) {
     SimWorld world(seeds.Next());
@@ -27,13 +29,15 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     repaired_count += world.repaired_count;
     refused_count += world.refused_count;
     crashed_collection_count += world.crashed_collection_count;
+    rebuild_count += world.rebuild_count;
+    check_count += world.check_count;
     merged_pack_count += world.merged_pack_count;
   }
   std::printf(
       "%zu snapshots checked, %d repaired, %d commits refused, %d collections crashed, %zu packs "
-      "merged\n",
+      "merged, %d rebuilds, %d checks of the index\n",
       confirmed_count, repaired_count, refused_count, crashed_collection_count,
-      static_cast<std::size_t>(merged_pack_count));
+      static_cast<std::size_t>(merged_pack_count), rebuild_count, check_count);
   // The seeds have led somewhere.
   EXPECT_GT(confirmed_count, 0u);
   EXPECT_GT(merged_pack_count, 0u);

@@ -1,7 +1,6 @@
+#include <algorithm>
 #include <chrono>
-#include <limits>
 #include <memory>
-#include <span>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
@@ -10,10 +9,9 @@
 #include "base/units.h"
 #include "client/agent/cli/progress_display.h"
 #include "client/agent/store/collection.h"
+#include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
-#include "grpcpp/client_context.h"
-#include "kerf/v1/index.grpc.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -22,99 +20,12 @@ constexpr char kExamples[] =
     "  kerf gc --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf gc --store /backup --dry-run\n"
     "It may run beside backups. The server is told before anything is deleted.";
-constexpr std::chrono::seconds kCallDeadline{60};
 
 struct GcFlags {
   std::string store;
   std::string server;
   double max_waste = CollectionOptions().max_waste_ratio;
   bool dry_run = false;
-};
-
-// The server's index, as a collection needs it.
-class ServerIndex final : public CollectionIndex {
- public:
-  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store)
-      : stub_(v1::IndexService::NewStub(channel)),
-        digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())) {
-    repository_.set_repository(store.config().id());
-    repository_.set_digest_algorithm(store.config().digest_algorithm());
-  }
-
-  absl::StatusOr<std::uint64_t> ReadEpoch() override {
-    v1::GetIndexStatsRequest request;
-    v1::GetIndexStatsResponse response;
-    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::GetIndexStats, request, response));
-    return response.epoch();
-  }
-
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
-    v1::AdvanceEpochRequest request;
-    request.set_store_epoch(epoch);
-    request.set_min_previous_epoch(min_before);
-    v1::AdvanceEpochResponse response;
-    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::AdvanceEpoch, request, response));
-    return response.previous_epoch();
-  }
-
-  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override {
-    v1::ForgetChunksRequest request;
-    AddEntries(chunks, request);
-    v1::ForgetChunksResponse response;
-    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
-    return ForgottenChunks{response.forgotten_count(), response.epoch(), response.removed_count()};
-  }
-
-  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override {
-    ForgottenChunks all{0, std::numeric_limits<std::uint64_t>::max(), 0};
-    v1::ForgetOlderChunksRequest request;
-    request.set_before_epoch(epoch);
-    request.set_limit(kMaxIndexBatch);
-    while (true) {
-      v1::ForgetOlderChunksResponse response;
-      KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetOlderChunks, request, response));
-      all.Add({response.forgotten_count(), response.epoch(), response.removed_count()});
-      if (response.last().empty()) return all;
-      if (response.last() <= request.after()) {
-        return absl::DataLossError("the server's index is gone through in circles");
-      }
-      request.set_after(response.last());
-    }
-  }
-
-  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override {
-    v1::CommitChunksRequest request;
-    request.set_store_epoch(epoch);
-    AddEntries(chunks, request);
-    v1::CommitChunksResponse response;
-    return Call(&v1::IndexService::Stub::CommitChunks, request, response);
-  }
-
- private:
-  template <typename Request>
-  void AddEntries(std::span<const StoredChunk> chunks, Request& request) const {
-    for (const StoredChunk& chunk : chunks) {
-      v1::IndexEntry& entry = *request.add_entries();
-      entry.set_digest(chunk.digest.bytes.data(), digest_size_bytes_);
-      entry.set_length_bytes(chunk.length_bytes);
-      entry.set_locator(chunk.locator);
-    }
-  }
-
-  template <typename Request, typename Response>
-  absl::Status Call(grpc::Status (v1::IndexService::Stub::*method)(grpc::ClientContext*,
-                                                                   const Request&, Response*),
-                    Request& request, Response& response) {
-    *request.mutable_repository() = repository_;
-    grpc::ClientContext call;
-    call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
-    return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
-  }
-
-  const std::unique_ptr<v1::IndexService::Stub> stub_;
-  const std::size_t digest_size_bytes_;
-  v1::RepositoryRef repository_;
 };
 
 void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, double seconds) {

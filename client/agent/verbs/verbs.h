@@ -12,12 +12,19 @@ void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);
 void AddForgetVerb(Context& context);
 void AddGcVerb(Context& context);
+void AddIndexVerb(Context& context);
 void AddLsVerb(Context& context);
 void AddPingVerb(Context& context);
 void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
 void AddVerifyVerb(Context& context);
+
+// Of `kerf index`.
+void AddIndexStats(Context& context, CLI::App& index_verb);
+void AddIndexCheck(Context& context, CLI::App& index_verb);
+void AddIndexRebuild(Context& context, CLI::App& index_verb);
+void AddIndexExport(Context& context, CLI::App& index_verb);
 
 // Of `kerf bench`.
 void AddBenchKernels(Context& context, CLI::App& bench_verb);

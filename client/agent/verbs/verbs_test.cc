@@ -136,6 +136,9 @@ std::vector<Arguments> StoreVerbs(const std::string& target) {
   for (const char* verb : {"verify", "snapshots", "stats"}) verbs.push_back({verb});
   verbs.push_back({"backup", ".", "--server", "127.0.0.1:1"});
   verbs.push_back({"gc", "--server", "127.0.0.1:1"});
+  for (const char* verb : {"stats", "check", "rebuild", "export"}) {
+    verbs.push_back({"index", verb, "--server", "127.0.0.1:1"});
+  }
   return verbs;
 }
 
@@ -342,7 +345,12 @@ TEST_F(VerbsTest, ValuesOutOfTheirRange) {
                               {"gc", "--max-waste", "a lot"},
                               {"gc", "--server", "unix:"},
                               {"gc", "--server", "host:0"},
-                              {"gc", "--server", "host:65536"}}) {
+                              {"gc", "--server", "host:65536"},
+                              {"index", "stats", "--server", "host:0"},
+                              {"index", "check", "--server", "unix:"},
+                              {"index", "rebuild", "--server", "host"},
+                              {"index", "export", "--server", "host"},
+                              {"index", "export", "--output", ""}}) {
     const Outcome outcome = OnStore(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments[1] << " " << outcome.out;
     EXPECT_EQ(outcome.code(), "INVALID_ARGUMENT");
@@ -436,13 +444,37 @@ TEST_F(VerbsTest, HelpOfVerbsBelowVerbsHasExamples) {
   for (const Arguments& arguments : std::vector<Arguments>{{"bench", "kernels", "--help"},
                                                            {"bench", "service", "--help"},
                                                            {"bench", "rapid", "--help"},
+                                                           {"index", "--help"},
+                                                           {"index", "stats", "--help"},
+                                                           {"index", "check", "--help"},
+                                                           {"index", "rebuild", "--help"},
+                                                           {"index", "export", "--help"},
                                                            {"bench", "--help"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.err, "");
-    EXPECT_THAT(outcome.out, HasSubstr("Examples:\n  kerf bench "));
+    EXPECT_THAT(outcome.out, HasSubstr(Cat("Examples:\n  kerf ", arguments[0], " ")));
     EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("raw-peer")));
   }
+}
+
+TEST_F(VerbsTest, WithoutAServerTheIndexIsLeftAloneAndSoIsTheStore) {
+  AddSnapshot(kFirst, "first");
+  const std::string file = folder_.path() + "/entries";
+  for (const Arguments& arguments : std::vector<Arguments>{{"index", "stats"},
+                                                           {"index", "check"},
+                                                           {"index", "rebuild"},
+                                                           {"index", "export", "--output", file}}) {
+    Arguments all = arguments;
+    all.insert(all.end(), {"--server", "127.0.0.1:1"});
+    const Outcome outcome = OnStore(all);
+    EXPECT_EQ(outcome.exit_code, 5) << arguments[1];
+    EXPECT_EQ(outcome.code(), "UNAVAILABLE") << arguments[1];
+    EXPECT_THAT(outcome.message(), HasSubstr("no kerfd answers at 127.0.0.1:1"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(test_.store().plan_path()));
 }
 
 TEST_F(VerbsTest, ErrorsForPeopleAreOneLineOnStandardError) {

@@ -12,7 +12,8 @@
 
 #include "base/status.h"
 #include "client/agent/store/chunk_index.h"
-#include "client/agent/store/collection.h"
+#include "client/agent/store/collection_index.h"
+#include "client/agent/store/epoch_round.h"
 #include "client/agent/store/store.h"
 
 namespace kerf::agent {

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/store/durable_file.h"
+#include "client/agent/store/index_check.h"
+#include "client/agent/store/index_rebuild.h"
 #include "client/agent/store/pending.h"
 
 namespace kerf::agent {
@@ -20,6 +22,54 @@ constexpr std::size_t kMaxSnapshots = 3;
 constexpr int kSwiftSteps = 8;
 constexpr int kMaxBackUpSteps = 1000;
 constexpr std::uint64_t kCallsPerLostAnswer = 20;
+// Small: more happens between two calls.
+constexpr std::size_t kScannedEntries = 4;
+
+// The world's index, read while the world goes on.
+class ComparedIndex final : public ReadableIndex {
+ public:
+  explicit ComparedIndex(SimWorld& world) : world_(world) {}
+
+  absl::StatusOr<std::uint64_t> ReadEpoch() override { return world_.index.state.epoch; }
+
+  absl::StatusOr<std::vector<IndexAnswer>> Lookup(std::uint64_t epoch,
+                                                  std::span<const Digest> digests) override {
+    KERF_RETURN_IF_ERROR(world_.InterleaveAll());
+    std::vector<IndexAnswer> answers;
+    for (const Digest& digest : digests) {
+      IndexAnswer& answer = answers.emplace_back();
+      switch (world_.index.Lookup(epoch, digest)) {
+        case SimVerdict::kNew:
+          continue;
+        case SimVerdict::kDuplicate:
+          answer.verdict = IndexVerdict::kDuplicate;
+          break;
+        case SimVerdict::kUnverified:
+          answer.verdict = IndexVerdict::kUnverified;
+          break;
+      }
+      answer.locator = world_.index.state.entries.at(digest).locator;
+      answer.length_bytes = static_cast<std::uint32_t>(world_.contents.at(digest).size());
+    }
+    KERF_RETURN_IF_ERROR(world_.InterleaveAll());
+    return answers;
+  }
+
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override {
+    KERF_RETURN_IF_ERROR(world_.InterleaveAll());
+    const auto& entries = world_.index.state.entries;
+    std::vector<StoredChunk> page;
+    for (auto at = after.has_value() ? entries.upper_bound(*after) : entries.begin();
+         at != entries.end() && page.size() < kScannedEntries; ++at) {
+      page.push_back({at->first, 0, at->second.locator});
+    }
+    KERF_RETURN_IF_ERROR(world_.InterleaveAll());
+    return page;
+  }
+
+ private:
+  SimWorld& world_;
+};
 
 }  // namespace
 
@@ -295,7 +345,7 @@ void SimWorld::ForgetSnapshot() {
 }
 
 void SimWorld::Step(bool collections) {
-  switch (random.Below(collections ? 24 : 22)) {
+  switch (random.Below(collections ? 25 : 22)) {
     case 0:
       return agents_[random.Below(agents_.size())]->Crash();
     case 1:
@@ -316,7 +366,12 @@ void SimWorld::Step(bool collections) {
       return Deliver();
     case 22:
     case 23: {
-      const absl::Status status = Collect(true);
+      const absl::Status status = random.OneIn(3) ? Rebuild(true) : Collect(true);
+      if (failure_.ok()) failure_ = status;
+      return;
+    }
+    case 24: {
+      const absl::Status status = CompareIndex();
       if (failure_.ok()) failure_ = status;
       return;
     }
@@ -330,6 +385,23 @@ void SimWorld::Interleave() {
   // A whole backup may fit between two steps of a collection.
   if (random.OneIn(12)) BackUpSwiftly();
   for (std::uint64_t count = random.Between(1, 8); count > 0; --count) Step(false);
+}
+
+absl::Status SimWorld::InterleaveAll() {
+  Interleave();
+  return random.OneIn(4) ? Collect(true) : absl::OkStatus();
+}
+
+absl::Status SimWorld::CompareIndex() {
+  ++check_count;
+  ComparedIndex compared(*this);
+  KERF_ASSIGN_OR_RETURN(const IndexCheckReport report,
+                        agent::CheckIndex(test.store(), compared, {}));
+  if (report.findings.empty()) return absl::OkStatus();
+  const IndexFinding& finding = report.findings.front();
+  return absl::DataLossError(Cat("index and store agree, and are said not to: kind ",
+                                 static_cast<int>(finding.kind), ", chunk ",
+                                 contents.at(finding.entry.digest).substr(0, 20)));
 }
 
 void SimWorld::NoteIndex() {
@@ -358,14 +430,7 @@ absl::Status SimWorld::Collect(bool may_crash) {
   if (random.OneIn(2)) options.min_merged_packs = 2;
   if (random.OneIn(2)) options.target_pack_bytes = 500;
   bool crashed = false;
-  options.on_step = [&](CollectionStep step) {
-    // Whoever checks its snapshot here sees no plan yet.
-    NoteIndex();
-    if (step == CollectionStep::kMarked && !is_calm_) BackUpSwiftly();
-    Interleave();
-    crashed = may_crash && random.OneIn(30);
-    return crashed ? absl::CancelledError("crash") : absl::OkStatus();
-  };
+  options.on_step = StepsOf(may_crash, crashed);
   ++collection_count;
   index.may_lose_answers = may_crash;
   index.lost_answer = false;
@@ -377,10 +442,38 @@ absl::Status SimWorld::Collect(bool may_crash) {
       if (finding.find("not of the same time") != std::string::npos) ++distrusted_count;
     }
   }
+  return CheckRun(status, crashed, "collection");
+}
+
+absl::Status SimWorld::Rebuild(bool may_crash) {
+  RebuildOptions options;
+  bool crashed = false;
+  options.on_step = StepsOf(may_crash, crashed);
+  ++rebuild_count;
+  index.may_lose_answers = may_crash;
+  index.lost_answer = false;
+  const absl::Status status = RebuildIndex(test.store(), index, options).status();
+  // The index was set back, or agents have reported stale answers whenever it was looked at.
+  crashed |= absl::IsUnavailable(status);
+  return CheckRun(status, crashed, "rebuild");
+}
+
+std::function<absl::Status(CollectionStep)> SimWorld::StepsOf(bool may_crash, bool& crashed) {
+  return [this, may_crash, &crashed](CollectionStep step) {
+    // Whoever checks its snapshot here sees no plan yet.
+    NoteIndex();
+    if (step == CollectionStep::kMarked && !is_calm_) BackUpSwiftly();
+    Interleave();
+    crashed = may_crash && random.OneIn(30);
+    return crashed ? absl::CancelledError("crash") : absl::OkStatus();
+  };
+}
+
+absl::Status SimWorld::CheckRun(const absl::Status& status, bool crashed, std::string_view what) {
   if (crashed || (index.lost_answer && absl::IsUnavailable(status))) {
     ++crashed_collection_count;
   } else if (!status.ok() && !absl::IsAborted(status)) {
-    return Annotate(status, "collection");
+    return Annotate(status, what);
   }
   KERF_RETURN_IF_ERROR(test.RestoreAll());
   return status.ok() ? CheckIndex() : absl::OkStatus();
@@ -417,6 +510,25 @@ absl::Status SimWorld::CheckCalmCollection() {
   return absl::OkStatus();
 }
 
+absl::Status SimWorld::CheckCalmRebuild() {
+  is_calm_ = true;
+  // As a new server's.
+  index.state = SimIndex::State();
+  KERF_RETURN_IF_ERROR(Rebuild(false));
+  const std::uint64_t epoch = *test.store().ReadEpoch();
+  KERF_RETURN_IF_ERROR(packs_->Refresh());
+  for (const auto& pack : packs_->packs()) {
+    for (const PackChunk& chunk : pack->footer.chunks) {
+      if (index.Lookup(epoch, chunk.digest) != SimVerdict::kDuplicate) {
+        return absl::InternalError(
+            Cat("the rebuilt index does not know ", contents.at(chunk.digest)));
+      }
+    }
+  }
+  return index.state.epoch == epoch ? absl::OkStatus()
+                                    : absl::InternalError("the rebuilt index is behind its store");
+}
+
 absl::Status SimWorld::BackUp() {
   const std::size_t confirmed_before = confirmed.size();
   for (int step = 0; step < kMaxBackUpSteps; ++step) {
@@ -433,6 +545,7 @@ absl::Status SimWorld::Run(int step_count) {
   KERF_RETURN_IF_ERROR(Collect(false));
   KERF_RETURN_IF_ERROR(failure_);
   KERF_RETURN_IF_ERROR(CheckCalmCollection());
+  KERF_RETURN_IF_ERROR(CheckCalmRebuild());
   return test.RestoreAll();
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/random.h"
@@ -132,6 +134,8 @@ class SimWorld {
   void NoteIndex();
   // Some steps of agents and of the network; called from within a collection.
   void Interleave();
+  // The same, and now and then a collection.
+  absl::Status InterleaveAll();
 
   Random random;
   const TemporaryFolder own_folder{TemporaryFolder::Place::kMemory};
@@ -145,6 +149,8 @@ class SimWorld {
   std::vector<std::string> confirmed;
   std::vector<std::string> forgotten;
   int collection_count = 0;
+  int rebuild_count = 0;
+  int check_count = 0;
   int crashed_collection_count = 0;
   std::uint64_t merged_pack_count = 0;
   int repaired_count = 0;
@@ -161,12 +167,24 @@ class SimWorld {
   // One agent, while all others stand still.
   void BackUpSwiftly();
   absl::Status Collect(bool may_crash);
+  // Makes the index again from the store, as `kerf index rebuild` does.
+  absl::Status Rebuild(bool may_crash);
+  // Compares the index with the store, as `kerf index check` does, while all others go on. Nothing
+  // that is sound may be called damaged.
+  absl::Status CompareIndex();
+  // For a run that holds the collector's lock: what others do between its steps, and where it
+  // crashes.
+  std::function<absl::Status(CollectionStep)> StepsOf(bool may_crash, bool& crashed);
+  // What such a run may end with, and what must be true then.
+  absl::Status CheckRun(const absl::Status& status, bool crashed, std::string_view what);
   // Everything that the index, or anything that it may be set back to, would call DUPLICATE to a
   // session that is opened now is there.
   absl::Status CheckIndex();
   // Without crashes and set-backs a collection leaves an index that is believed, and names nothing
   // that is gone.
   absl::Status CheckCalmCollection();
+  // Nor does a rebuilt one lack anything.
+  absl::Status CheckCalmRebuild();
 
   std::vector<std::unique_ptr<SimAgent>> agents_;
   std::vector<SimIndex::State> backups_;

@@ -1,0 +1,35 @@
+// What the verbs below `kerf index` share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/agent/cli/context.h"
+#include "client/agent/store/chunk_ref.h"
+#include "client/agent/store/store.h"
+#include "client/agent/verbs/server_index.h"
+
+namespace kerf::agent {
+
+struct IndexFlags {
+  std::string store;
+  std::string server;
+};
+
+// A subcommand with --store and --server. `flags` lives as long as the command line.
+CLI::App& AddIndexSubverb(CLI::App& index_verb, const std::string& name,
+                          const std::string& description, const std::string& examples,
+                          IndexFlags& flags);
+
+// Opens both and calls `run`, or says what is wrong.
+ExitCode WithIndex(Context& context, const IndexFlags& flags,
+                   const std::function<ExitCode(const Store&, ServerIndex&)>& run);
+
+// What to type to mend the index.
+std::string RebuildCommand(const IndexFlags& flags);
+
+// A kerf's locator as PACK:POSITION, any other one as hexadecimal digits.
+std::string FormatLocator(std::string_view locator);
+
+}  // namespace kerf::agent

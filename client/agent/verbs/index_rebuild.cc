@@ -1,0 +1,99 @@
+#include "client/agent/store/index_rebuild.h"
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/cli/progress_display.h"
+#include "client/agent/verbs/index_flags.h"
+#include "client/agent/verbs/verbs.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr char kExamples[] =
+    "  kerf index rebuild --store /backup --server unix:/run/kerfd.sock\n"
+    "Afterwards the index knows each chunk of the store, and nothing else, whatever it held "
+    "before.\n"
+    "Backups may run meanwhile; collections wait. It can be interrupted and run again. While an\n"
+    "interrupted one is not repeated, backups check more and take longer.";
+
+struct Shared {
+  std::mutex mutex;
+  RebuildProgress progress;
+};
+
+absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store& store,
+                                                  ServerIndex& index) {
+  Shared shared;
+  const ProgressDisplay display(context.reporter, "index rebuild", [&shared] {
+    const std::lock_guard lock(shared.mutex);
+    ProgressState state;
+    state.noun = "chunks";
+    state.counts_only = true;
+    state.done_files = shared.progress.done_count;
+    state.total_files = shared.progress.total_count;
+    return state;
+  });
+  const auto go_on = [&context] {
+    return context.cancelled
+               ? absl::CancelledError(
+                     "the rebuilding was interrupted; what the index was told of is not lost: run "
+                     "`kerf index rebuild` again")
+               : absl::OkStatus();
+  };
+  RebuildOptions options;
+  options.on_step = [go_on](CollectionStep) { return go_on(); };
+  options.on_progress = [&](const RebuildProgress& progress) {
+    const std::lock_guard lock(shared.mutex);
+    shared.progress = progress;
+    return go_on();
+  };
+  return RebuildIndex(store, index, options);
+}
+
+ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, ServerIndex& index) {
+  const auto start = std::chrono::steady_clock::now();
+  Reporter& reporter = context.reporter;
+  const absl::StatusOr<RebuildReport> report = RebuildWithProgress(context, store, index);
+  if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  reporter.Json("summary", {{"store_epoch", report->epoch},
+                            {"packs", report->pack_count},
+                            {"chunks", report->chunk_count},
+                            {"removed_entries", report->removed_entry_count},
+                            {"damaged_packs", report->damaged_pack_count},
+                            {"findings", report->findings},
+                            {"seconds", seconds}});
+  for (const std::string& finding : report->findings) {
+    reporter.Warning("index rebuild", absl::DataLossError(finding));
+  }
+  reporter.Line(Cat("the index knows ", FormatCounted(report->chunk_count, "chunk"), " in ",
+                    FormatCounted(report->pack_count, "pack"), " of the store, epoch ",
+                    report->epoch, "; ", FormatCounted(report->removed_entry_count, "entry"),
+                    " of what the store does not hold removed",
+                    absl::StrFormat("; %.2f s", seconds)));
+  return report->damaged_pack_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
+}
+
+}  // namespace
+
+void AddIndexRebuild(Context& context, CLI::App& index_verb) {
+  auto flags = std::make_shared<IndexFlags>();
+  CLI::App& verb = AddIndexSubverb(index_verb, "rebuild", "Make the index again from the store",
+                                   kExamples, *flags);
+  verb.callback([&context, flags] {
+    context.run = [&context, flags] {
+      return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+        return Run(context, *flags, store, index);
+      });
+    };
+  });
+}
+
+}  // namespace kerf::agent

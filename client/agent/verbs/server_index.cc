@@ -1,0 +1,156 @@
+#include "client/agent/verbs/server_index.h"
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "base/status.h"
+#include "client/cpp/channel.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::chrono::seconds kCallDeadline{60};
+
+absl::Status BadAnswer() {
+  return absl::DataLossError(
+      "the server's answer does not fit the question: is it a kerfd of another version?");
+}
+
+}  // namespace
+
+ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store)
+    : stub_(v1::IndexService::NewStub(channel)),
+      digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())) {
+  repository_.set_repository(store.config().id());
+  repository_.set_digest_algorithm(store.config().digest_algorithm());
+}
+
+template <typename Request>
+void ServerIndex::AddEntries(std::span<const StoredChunk> chunks, Request& request) const {
+  for (const StoredChunk& chunk : chunks) {
+    v1::IndexEntry& entry = *request.add_entries();
+    entry.set_digest(chunk.digest.bytes.data(), digest_size_bytes_);
+    entry.set_length_bytes(chunk.length_bytes);
+    entry.set_locator(chunk.locator);
+  }
+}
+
+template <typename Request, typename Response>
+absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(grpc::ClientContext*,
+                                                                              const Request&,
+                                                                              Response*),
+                               Request& request, Response& response) {
+  *request.mutable_repository() = repository_;
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
+  return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
+}
+
+absl::StatusOr<ServerIndexStats> ServerIndex::ReadStats() {
+  v1::GetIndexStatsRequest request;
+  v1::GetIndexStatsResponse response;
+  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::GetIndexStats, request, response));
+  return ServerIndexStats{response.entry_count(), response.epoch(), response.backend()};
+}
+
+absl::StatusOr<std::uint64_t> ServerIndex::ReadEpoch() {
+  KERF_ASSIGN_OR_RETURN(const ServerIndexStats stats, ReadStats());
+  return stats.epoch;
+}
+
+absl::StatusOr<std::uint64_t> ServerIndex::AdvanceEpoch(std::uint64_t epoch,
+                                                        std::uint64_t min_before) {
+  v1::AdvanceEpochRequest request;
+  request.set_store_epoch(epoch);
+  request.set_min_previous_epoch(min_before);
+  v1::AdvanceEpochResponse response;
+  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::AdvanceEpoch, request, response));
+  return response.previous_epoch();
+}
+
+absl::StatusOr<ForgottenChunks> ServerIndex::Forget(std::span<const StoredChunk> chunks) {
+  v1::ForgetChunksRequest request;
+  AddEntries(chunks, request);
+  v1::ForgetChunksResponse response;
+  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
+  return ForgottenChunks{response.forgotten_count(), response.epoch(), response.removed_count()};
+}
+
+absl::StatusOr<ForgottenChunks> ServerIndex::ForgetOlder(std::uint64_t epoch) {
+  ForgottenChunks all{0, std::numeric_limits<std::uint64_t>::max(), 0};
+  v1::ForgetOlderChunksRequest request;
+  request.set_before_epoch(epoch);
+  request.set_limit(kMaxIndexBatch);
+  while (true) {
+    v1::ForgetOlderChunksResponse response;
+    KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetOlderChunks, request, response));
+    all.Add({response.forgotten_count(), response.epoch(), response.removed_count()});
+    if (response.last().empty()) return all;
+    if (response.last() <= request.after()) {
+      return absl::DataLossError("the server's index is gone through in circles");
+    }
+    request.set_after(response.last());
+  }
+}
+
+absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+  v1::CommitChunksRequest request;
+  request.set_store_epoch(epoch);
+  AddEntries(chunks, request);
+  v1::CommitChunksResponse response;
+  return Call(&v1::IndexService::Stub::CommitChunks, request, response);
+}
+
+absl::StatusOr<std::vector<IndexAnswer>> ServerIndex::Lookup(std::uint64_t epoch,
+                                                             std::span<const Digest> digests) {
+  std::vector<IndexAnswer> answers;
+  if (digests.empty()) return answers;
+  v1::LookupChunksRequest request;
+  request.set_store_epoch(epoch);
+  for (const Digest& digest : digests) {
+    request.add_digests(digest.bytes.data(), digest_size_bytes_);
+  }
+  v1::LookupChunksResponse response;
+  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::LookupChunks, request, response));
+  if (response.answers_size() != request.digests_size()) return BadAnswer();
+  answers.reserve(digests.size());
+  for (v1::LookupAnswer& answer : *response.mutable_answers()) {
+    switch (answer.verdict()) {
+      case v1::VERDICT_NEW:
+      case v1::VERDICT_DUPLICATE:
+      case v1::VERDICT_UNVERIFIED:
+        answers.push_back({static_cast<IndexVerdict>(answer.verdict()),
+                           answer.entry().length_bytes(),
+                           std::move(*answer.mutable_entry()->mutable_locator())});
+        break;
+      default:
+        return BadAnswer();
+    }
+  }
+  return answers;
+}
+
+absl::StatusOr<std::vector<StoredChunk>> ServerIndex::ScanPage(const std::optional<Digest>& after) {
+  v1::ScanChunksRequest request;
+  if (after.has_value()) request.set_after(after->bytes.data(), digest_size_bytes_);
+  request.set_limit(kMaxIndexBatch);
+  v1::ScanChunksResponse response;
+  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ScanChunks, request, response));
+  if (static_cast<std::size_t>(response.entries_size()) > kMaxIndexBatch) return BadAnswer();
+  std::vector<StoredChunk> page;
+  page.reserve(static_cast<std::size_t>(response.entries_size()));
+  std::optional<Digest> before = after;
+  for (v1::IndexEntry& entry : *response.mutable_entries()) {
+    if (entry.digest().size() != digest_size_bytes_) return BadAnswer();
+    Digest digest;
+    std::memcpy(digest.bytes.data(), entry.digest().data(), digest_size_bytes_);
+    // Else it would never end.
+    if (before.has_value() && !(*before < digest)) return BadAnswer();
+    before = digest;
+    page.push_back({digest, entry.length_bytes(), std::move(*entry.mutable_locator())});
+  }
+  return page;
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,62 @@
+// A store's index behind a kerfd, over the Index service.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/agent/store/collection_index.h"
+#include "client/agent/store/index_check.h"
+#include "client/agent/store/store.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "kerf/v1/index.grpc.pb.h"
+
+namespace kerf::agent {
+
+struct ServerIndexStats {
+  // An estimate where the index cannot count cheaply.
+  std::uint64_t entry_count = 0;
+  std::uint64_t epoch = 0;
+  std::string backend;
+};
+
+// Each call has a deadline of a minute, and ends with the server's error. What the server answers
+// is checked: DataLoss if it cannot be an answer to what was asked.
+class ServerIndex final : public CollectionIndex, public ReadableIndex {
+ public:
+  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store);
+
+  absl::StatusOr<ServerIndexStats> ReadStats();
+
+  absl::StatusOr<std::uint64_t> ReadEpoch() override;
+
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
+                                             std::uint64_t min_before) override;
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
+  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
+
+  absl::StatusOr<std::vector<IndexAnswer>> Lookup(std::uint64_t epoch,
+                                                  std::span<const Digest> digests) override;
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override;
+
+ private:
+  template <typename Request>
+  void AddEntries(std::span<const StoredChunk> chunks, Request& request) const;
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::IndexService::Stub::*method)(grpc::ClientContext*,
+                                                                   const Request&, Response*),
+                    Request& request, Response& response);
+
+  const std::unique_ptr<v1::IndexService::Stub> stub_;
+  const std::size_t digest_size_bytes_;
+  v1::RepositoryRef repository_;
+};
+
+}  // namespace kerf::agent

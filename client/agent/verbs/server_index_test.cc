@@ -1,0 +1,161 @@
+// What is made of the answers of a server that is broken, or of another version.
+#include "client/agent/verbs/server_index.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "client/agent/store/testing/test_store.h"
+#include "client/cpp/channel.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+
+namespace kerf::agent {
+namespace {
+
+// Says what a test tells it to say.
+class LyingIndex final : public v1::IndexService::Service {
+ public:
+  LyingIndex() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    KERF_CHECK(server_ != nullptr);
+  }
+  ~LyingIndex() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return Cat("127.0.0.1:", port_); }
+
+  grpc::Status LookupChunks(grpc::ServerContext*, const v1::LookupChunksRequest* request,
+                            v1::LookupChunksResponse* response) override {
+    on_lookup(*request, *response);
+    return grpc::Status::OK;
+  }
+  grpc::Status ScanChunks(grpc::ServerContext*, const v1::ScanChunksRequest* request,
+                          v1::ScanChunksResponse* response) override {
+    on_scan(*request, *response);
+    return grpc::Status::OK;
+  }
+  grpc::Status ForgetOlderChunks(grpc::ServerContext*, const v1::ForgetOlderChunksRequest* request,
+                                 v1::ForgetOlderChunksResponse* response) override {
+    on_forget_older(*request, *response);
+    return grpc::Status::OK;
+  }
+
+  std::function<void(const v1::LookupChunksRequest&, v1::LookupChunksResponse&)> on_lookup;
+  std::function<void(const v1::ScanChunksRequest&, v1::ScanChunksResponse&)> on_scan;
+  std::function<void(const v1::ForgetOlderChunksRequest&, v1::ForgetOlderChunksResponse&)>
+      on_forget_older;
+
+ private:
+  int port_ = 0;
+  // Last: its calls use all of the above.
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class ServerIndexTest : public testing::Test {
+ protected:
+  static Digest DigestOf(char letter) {
+    Digest digest;
+    digest.bytes.fill(static_cast<std::uint8_t>(letter));
+    return digest;
+  }
+
+  TestStore test_;
+  LyingIndex server_;
+  ServerIndex index_{*client::OpenChannel(server_.address()), test_.store()};
+};
+
+TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
+  server_.on_scan = [&](const v1::ScanChunksRequest& request, v1::ScanChunksResponse& response) {
+    EXPECT_EQ(request.repository().repository(), test_.store().config().id());
+    EXPECT_EQ(request.after(), std::string(32, 'a'));
+    EXPECT_EQ(request.limit(), kMaxIndexBatch);
+    for (const char letter : {'b', 'c'}) {
+      v1::IndexEntry& entry = *response.add_entries();
+      entry.set_digest(std::string(32, letter));
+      entry.set_length_bytes(7);
+      entry.set_locator("at");
+    }
+  };
+  const auto page = index_.ScanPage(DigestOf('a'));
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->size(), 2u);
+  EXPECT_EQ((*page)[1].digest, DigestOf('c'));
+  EXPECT_EQ((*page)[1].length_bytes, 7u);
+  EXPECT_EQ((*page)[1].locator, "at");
+}
+
+TEST_F(ServerIndexTest, AScanThatWouldNotEndIsAnError) {
+  using Digests = std::vector<std::string>;
+  for (const Digests& digests :
+       {Digests{std::string(32, 'a')}, Digests{std::string(32, 'A')},
+        Digests{std::string(32, 'c'), std::string(32, 'b')},
+        Digests{std::string(32, 'c'), std::string(32, 'c')}, Digests{"short"}, Digests{""},
+        Digests{std::string(33, 'c')}, Digests(kMaxIndexBatch + 1, std::string(32, 'c'))}) {
+    server_.on_scan = [&](const v1::ScanChunksRequest&, v1::ScanChunksResponse& response) {
+      for (const std::string& digest : digests) response.add_entries()->set_digest(digest);
+    };
+    const auto page = index_.ScanPage(DigestOf('a'));
+    EXPECT_TRUE(absl::IsDataLoss(page.status())) << page.status();
+  }
+}
+
+TEST_F(ServerIndexTest, ALookupWithOtherAnswersThanQuestionsIsAnError) {
+  const std::vector<Digest> digests = {DigestOf('a'), DigestOf('b')};
+  for (const int count : {0, 1, 2, 3}) {
+    for (const int verdict : {0, 1, 2, 3, 4, 77}) {
+      server_.on_lookup = [&](const v1::LookupChunksRequest& request,
+                              v1::LookupChunksResponse& response) {
+        EXPECT_EQ(request.store_epoch(), 5u);
+        for (int index = 0; index < count; ++index) {
+          response.add_answers()->set_verdict(static_cast<v1::Verdict>(verdict));
+        }
+      };
+      const auto answers = index_.Lookup(5, digests);
+      if (count == 2 && verdict >= 1 && verdict <= 3) {
+        ASSERT_TRUE(answers.ok()) << answers.status();
+        EXPECT_EQ(static_cast<int>((*answers)[1].verdict), verdict);
+      } else {
+        EXPECT_TRUE(absl::IsDataLoss(answers.status())) << count << " " << verdict;
+      }
+    }
+  }
+}
+
+TEST_F(ServerIndexTest, OlderEntriesAreForgottenPageAfterPage) {
+  std::vector<std::string> afters;
+  server_.on_forget_older = [&](const v1::ForgetOlderChunksRequest& request,
+                                v1::ForgetOlderChunksResponse& response) {
+    afters.push_back(request.after());
+    EXPECT_EQ(request.before_epoch(), 4u);
+    response.set_forgotten_count(10);
+    response.set_removed_count(1);
+    response.set_epoch(afters.size() == 2 ? 6 : 7);
+    if (afters.size() < 3)
+      response.set_last(std::string(32, static_cast<char>('a' + afters.size())));
+  };
+  const auto forgotten = index_.ForgetOlder(4);
+  ASSERT_TRUE(forgotten.ok()) << forgotten.status();
+  EXPECT_EQ(afters, (std::vector<std::string>{"", std::string(32, 'b'), std::string(32, 'c')}));
+  EXPECT_EQ(forgotten->count, 30u);
+  EXPECT_EQ(forgotten->removed_count, 3u);
+  EXPECT_EQ(forgotten->epoch, 6u);
+  server_.on_forget_older = [](const v1::ForgetOlderChunksRequest&,
+                               v1::ForgetOlderChunksResponse& response) {
+    response.set_last(std::string(32, 'b'));
+  };
+  EXPECT_TRUE(absl::IsDataLoss(index_.ForgetOlder(4).status()));
+}
+
+}  // namespace
+}  // namespace kerf::agent
