@@ -57,7 +57,8 @@ struct IndexFinding {
   enum class Kind {
     // The store does not hold it at all.
     kGone,
-    // The store holds it, but not there.
+    // The store holds it, but not there: as an index does that was set back to before the chunk was
+    // moved. Agents that ask their store where it is, as kerf does, do not mind.
     kElsewhere,
     // The store holds one of another length.
     kWrongLength,
@@ -91,15 +92,18 @@ struct IndexCheckReport {
   std::uint64_t gone_count = 0;
   // The same, but UNVERIFIED: nobody believes it without a look.
   std::uint64_t outdated_count = 0;
-  // Neither sound nor damaged for certain: collections ran beside the check all the time.
+  // Neither sound nor wrong for certain: collections ran beside the check all the time.
   std::uint64_t undecided_count = 0;
   // Packs whose chunks are not known because they cannot be read.
   std::uint64_t damaged_pack_count = 0;
   std::vector<IndexFinding> findings;
 
-  std::uint64_t damage_count() const { return gone_count + elsewhere_count + wrong_length_count; }
-  // What costs time only.
-  std::uint64_t unknown_count() const { return missing_count + unverified_count; }
+  // What may cost data.
+  std::uint64_t damage_count() const { return gone_count + wrong_length_count; }
+  // What is not as it should be, and costs time at most.
+  std::uint64_t flaw_count() const {
+    return missing_count + unverified_count + elsewhere_count + outdated_count + undecided_count;
+  }
 };
 
 // Backups and collections may run meanwhile: what looks like damage is asked for again and counts

@@ -116,8 +116,8 @@ TEST_F(IndexCheckTest, WhatAgreesIsClean) {
   EXPECT_EQ(report.chunk_count, 5u);
   EXPECT_EQ(report.known_count, 5u);
   EXPECT_EQ(report.entry_count, 5u);
-  EXPECT_EQ(report.damage_count() + report.unknown_count() + report.undecided_count, 0u);
-  EXPECT_EQ(report.outdated_count + report.condemned_count + report.damaged_pack_count, 0u);
+  EXPECT_EQ(report.damage_count() + report.flaw_count(), 0u);
+  EXPECT_EQ(report.condemned_count + report.damaged_pack_count, 0u);
 }
 
 TEST_F(IndexCheckTest, EachDifferenceIsCountedAsWhatItIs) {
@@ -134,7 +134,8 @@ TEST_F(IndexCheckTest, EachDifferenceIsCountedAsWhatItIs) {
   EXPECT_EQ(report.wrong_length_count, 1u);
   EXPECT_EQ(report.gone_count, 1u);
   EXPECT_EQ(report.entry_count, 4u);
-  EXPECT_EQ(report.undecided_count, 0u);
+  EXPECT_EQ(report.damage_count(), 2u);
+  EXPECT_EQ(report.flaw_count(), 2u);
   ASSERT_EQ(report.findings.size(), 3u);
   const IndexFinding& last = report.findings.back();
   EXPECT_EQ(last.kind, IndexFinding::Kind::kGone);
@@ -166,7 +167,7 @@ TEST_F(IndexCheckTest, AnUploadBesideItIsNoDamage) {
     index_.before_lookup = [&] { Add({"c"}); };
   };
   const IndexCheckReport report = Check();
-  EXPECT_EQ(report.damage_count() + report.undecided_count, 0u);
+  EXPECT_EQ(report.damage_count() + report.flaw_count(), 0u);
   EXPECT_EQ(report.known_count, 1u);
 }
 
@@ -191,7 +192,7 @@ TEST_F(IndexCheckTest, ACollectionBesideItIsNoDamage) {
       hook = nullptr;
     };
     const IndexCheckReport report = Check();
-    EXPECT_EQ(report.damage_count() + report.undecided_count, 0u);
+    EXPECT_EQ(report.damage_count() + report.flaw_count(), 0u);
   }
 }
 
@@ -211,7 +212,7 @@ TEST_F(IndexCheckTest, ACollectionOfWhatHasJustComeIsNoDamage) {
   };
   // Only the scan meets it.
   const IndexCheckReport report = Check();
-  EXPECT_EQ(report.damage_count() + report.undecided_count, 0u);
+  EXPECT_EQ(report.damage_count() + report.flaw_count(), 0u);
 }
 
 TEST_F(IndexCheckTest, WhatIsMovedAllTheTimeIsLeftUndecided) {

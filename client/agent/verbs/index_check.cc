@@ -18,8 +18,9 @@ constexpr char kExamples[] =
     "  kerf index check --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf index check --store /backup --json\n"
     "It may run beside backups and collections. Exit code 3: the index knows less than the store\n"
-    "holds, which costs time only; 6: it names what the store does not hold. Both are mended by\n"
-    "kerf index rebuild.";
+    "holds, or where it was, which costs time at most; 6: agents are told that the store holds "
+    "what\n"
+    "it does not. Both are mended by kerf index rebuild.";
 
 std::string_view NameOf(IndexFinding::Kind kind) {
   switch (kind) {
@@ -103,7 +104,7 @@ void Print(Reporter& reporter, const IndexCheckReport& report, double seconds) {
   PrintCount(reporter, "gone", report.gone_count,
              "DANGEROUS: called duplicates, and the store does not hold them");
   PrintCount(reporter, "elsewhere", report.elsewhere_count,
-             "DANGEROUS: called duplicates at a place that does not hold them");
+             "the index names a place where they no longer are; kerf finds them all the same");
   PrintCount(reporter, "wrong length", report.wrong_length_count,
              "DANGEROUS: the store's chunks have another length");
   PrintCount(reporter, "outdated", report.outdated_count,
@@ -117,8 +118,10 @@ void ReportFindings(Reporter& reporter, const Store& store, const IndexCheckRepo
   std::size_t count = 0;
   for (const IndexFinding& finding : report.findings) {
     if (!reporter.json() && ++count > kMaxShownFindings) {
-      reporter.Line(Cat("... and ", FormatCount(report.damage_count() - kMaxShownFindings),
-                        " more; --json names up to ", FormatCount(kMaxIndexFindings)));
+      reporter.Line(
+          Cat("... and ",
+              FormatCount(report.damage_count() + report.elsewhere_count - kMaxShownFindings),
+              " more; --json names up to ", FormatCount(kMaxIndexFindings)));
       return;
     }
     const std::string digest = DigestToHex(finding.entry.digest, digest_size_bytes);
@@ -145,9 +148,7 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ReportFindings(reporter, store, *report);
-  const bool is_clean = report->damage_count() + report->unknown_count() + report->outdated_count +
-                            report->undecided_count ==
-                        0;
+  const bool is_clean = report->damage_count() + report->flaw_count() == 0;
   const std::string mend = is_clean ? "" : RebuildCommand(flags);
   reporter.Json("summary", {{"store_epoch", report->store_epoch},
                             {"index_epoch", report->index_epoch},

@@ -23,7 +23,9 @@ constexpr int kSwiftSteps = 8;
 constexpr int kMaxBackUpSteps = 1000;
 constexpr std::uint64_t kCallsPerLostAnswer = 20;
 // Small: more happens between two calls.
-constexpr std::size_t kScannedEntries = 4;
+constexpr std::size_t kScannedEntries = 32;
+// Of a comparison: a collection takes long.
+constexpr std::uint64_t kCallsPerCollection = 8;
 
 // The world's index, read while the world goes on.
 class ComparedIndex final : public ReadableIndex {
@@ -354,6 +356,7 @@ void SimWorld::Step(bool collections) {
     case 3:
       // The index is set back: by a failover, which loses the last writes, or by much.
       if (!backups_.empty() && random.OneIn(3)) {
+        ++set_back_count;
         index.state = random.OneIn(2) ? backups_.back() : backups_[random.Below(backups_.size())];
       }
       return;
@@ -389,7 +392,7 @@ void SimWorld::Interleave() {
 
 absl::Status SimWorld::InterleaveAll() {
   Interleave();
-  return random.OneIn(4) ? Collect(true) : absl::OkStatus();
+  return random.OneIn(kCallsPerCollection) ? Collect(true) : absl::OkStatus();
 }
 
 absl::Status SimWorld::CompareIndex() {
@@ -397,11 +400,14 @@ absl::Status SimWorld::CompareIndex() {
   ComparedIndex compared(*this);
   KERF_ASSIGN_OR_RETURN(const IndexCheckReport report,
                         agent::CheckIndex(test.store(), compared, {}));
-  if (report.findings.empty()) return absl::OkStatus();
-  const IndexFinding& finding = report.findings.front();
-  return absl::DataLossError(Cat("index and store agree, and are said not to: kind ",
-                                 static_cast<int>(finding.kind), ", chunk ",
-                                 contents.at(finding.entry.digest).substr(0, 20)));
+  for (const IndexFinding& finding : report.findings) {
+    // One that was set back may name the old place of a chunk that was moved.
+    if (finding.kind == IndexFinding::Kind::kElsewhere && set_back_count > 0) continue;
+    return absl::DataLossError(Cat("index and store agree, and are said not to: kind ",
+                                   static_cast<int>(finding.kind), ", chunk ",
+                                   contents.at(finding.entry.digest).substr(0, 20)));
+  }
+  return absl::OkStatus();
 }
 
 void SimWorld::NoteIndex() {

@@ -151,6 +151,7 @@ class SimWorld {
   int collection_count = 0;
   int rebuild_count = 0;
   int check_count = 0;
+  int set_back_count = 0;
   int crashed_collection_count = 0;
   std::uint64_t merged_pack_count = 0;
   int repaired_count = 0;
