@@ -25,7 +25,7 @@ constexpr std::uint64_t kCallsPerLostAnswer = 20;
 // Small: more happens between two calls.
 constexpr std::size_t kScannedEntries = 32;
 // Of a comparison: a collection takes long.
-constexpr std::uint64_t kCallsPerCollection = 8;
+constexpr std::uint64_t kCallsPerCollection = 24;
 
 // The world's index, read while the world goes on.
 class ComparedIndex final : public ReadableIndex {
