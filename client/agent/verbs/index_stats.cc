@@ -34,9 +34,7 @@ EpochRelation Compare(std::uint64_t index_epoch, std::uint64_t store_epoch) {
         true};
   }
   if (store_epoch == 1) {
-    return {"fresh",
-            "the store's is 1: it was never collected, and all that the index has is "
-            "believed"};
+    return {"fresh", "the store was never collected: all that the index has is believed"};
   }
   return {
       "behind",
