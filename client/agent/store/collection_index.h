@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,8 +39,8 @@ struct ForgottenChunks {
   }
 };
 
-// The calls come from one thread, with at most
-// kMaxIndexBatch chunks each, and return when the index has done it durably. They may be repeated.
+// The calls come from one thread, with at most kMaxIndexBatch chunks each, and return when the
+// index has done it durably. They may be repeated.
 class CollectionIndex {
  public:
   virtual ~CollectionIndex() = default;
@@ -56,6 +57,8 @@ class CollectionIndex {
   virtual absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) = 0;
   // Index::Commit with `replace`.
   virtual absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) = 0;
+  // The next entries behind `after` in digest order, kMaxIndexBatch at most; none: that was all.
+  virtual absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) = 0;
 };
 
 inline constexpr std::size_t kMaxIndexBatch = 16 * 1024;

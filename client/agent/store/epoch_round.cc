@@ -193,21 +193,32 @@ absl::Status EpochRound::DistrustIndex() {
 // entries are UNVERIFIED.
 absl::Status EpochRound::MakeIndexWhole() {
   KERF_RETURN_IF_ERROR(steps_.commit_all(epoch_));
-  return RemoveOlder();
+  return RemoveStale();
+}
+
+// ForgetOlder comes last: what anybody has removed before it is in its answer.
+absl::StatusOr<ForgottenChunks> EpochRound::ForgetStale() {
+  std::uint64_t gone_count = 0;
+  if (steps_.forget_gone) {
+    KERF_ASSIGN_OR_RETURN(gone_count, steps_.forget_gone(epoch_));
+  }
+  KERF_ASSIGN_OR_RETURN(ForgottenChunks stale, server_.ForgetOlder(fence_epoch()));
+  stale.count += gone_count;
+  removed_entry_count_ += stale.count;
+  return stale;
 }
 
 // What sessions have committed since the fence is there: they had read the plan. All that is older
 // and that commit_all has not found goes. That it has gone is seen at an epoch that no session of
 // today believes, and only an index that has that epoch is told today's.
-absl::Status EpochRound::RemoveOlder() {
+absl::Status EpochRound::RemoveStale() {
   for (int round = 0; round < kMaxForgetRounds; ++round) {
-    KERF_ASSIGN_OR_RETURN(const ForgottenChunks older, server_.ForgetOlder(fence_epoch()));
-    removed_entry_count_ += older.count;
+    KERF_RETURN_IF_ERROR(ForgetStale().status());
     const std::uint64_t void_epoch = epoch_ - 1;
     KERF_ASSIGN_OR_RETURN(const std::uint64_t before,
                           server_.AdvanceEpoch(void_epoch, fence_epoch()));
     if (before < fence_epoch()) break;
-    KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, server_.ForgetOlder(fence_epoch()));
+    KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, ForgetStale());
     if (forgotten.NothingWasThere(void_epoch)) {
       KERF_ASSIGN_OR_RETURN(const std::uint64_t seen_at, server_.AdvanceEpoch(epoch_, void_epoch));
       if (seen_at < void_epoch) break;

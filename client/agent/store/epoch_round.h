@@ -52,6 +52,10 @@ class EpochRound {
     std::function<absl::Status(std::uint64_t epoch)> commit_all;
     // Forgets the condemned chunks in the index. Only for Advance.
     std::function<absl::StatusOr<ForgottenChunks>()> forget;
+    // Forgets every entry of a chunk that the store does not hold, whatever its epoch, and returns
+    // how many there were. Without it only what is older than the fence goes: an entry of an epoch
+    // that the store has lost, being set back to an older copy, is then kept and believed.
+    std::function<absl::StatusOr<std::uint64_t>(std::uint64_t epoch)> forget_gone = nullptr;
   };
 
   // `findings` gets a line for all that was met and is not as it should be. All outlive the round.
@@ -98,7 +102,8 @@ class EpochRound {
   absl::Status WritePlan();
   absl::Status RaiseStoreEpoch();
   absl::Status DistrustIndex();
-  absl::Status RemoveOlder();
+  absl::StatusOr<ForgottenChunks> ForgetStale();
+  absl::Status RemoveStale();
 
   const Store& store_;
   CollectionIndex& server_;

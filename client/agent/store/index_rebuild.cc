@@ -1,5 +1,7 @@
 #include "client/agent/store/index_rebuild.h"
 
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/status.h"
@@ -15,8 +17,11 @@ class Rebuild {
       : server_(server),
         options_(options),
         packs_(store.packs_directory(), SeenPacks::kAreDurable),
-        // Nothing is condemned: nothing is forgotten but what is older than all of it.
-        round_(store, server, {[this](std::uint64_t epoch) { return CommitAll(epoch); }, {}},
+        // Nothing is condemned: nothing is forgotten but what no pack holds.
+        round_(store, server,
+               {[this](std::uint64_t epoch) { return CommitAll(epoch); },
+                {},
+                [this](std::uint64_t epoch) { return ForgetGone(epoch); }},
                &report_.findings) {}
 
   absl::StatusOr<RebuildReport> Run();
@@ -24,6 +29,9 @@ class Rebuild {
  private:
   absl::Status ReadPacks();
   absl::Status CommitAll(std::uint64_t epoch);
+  absl::StatusOr<std::uint64_t> ForgetGone(std::uint64_t epoch);
+  absl::Status KeepWhatCame(std::uint64_t epoch, std::span<const StoredChunk> forgotten);
+  std::vector<StoredChunk> NotInPacks(std::span<const StoredChunk> entries) const;
   absl::Status Step(CollectionStep step) const {
     return options_.on_step ? options_.on_step(step) : absl::OkStatus();
   }
@@ -46,18 +54,18 @@ absl::Status Rebuild::ReadPacks() {
         Cat(MessageOf(damaged.status), " (the index knows nothing of this pack: run kerf verify)"));
   }
   report_.damaged_pack_count = packs_.damaged().size();
-  report_.pack_count = packs_.packs().size();
-  for (const auto& pack : packs_.packs()) {
-    progress_.total_count += pack->footer.chunks.size();
-    for (const PackChunk& chunk : pack->footer.chunks) progress_.total_bytes += chunk.length_bytes;
-  }
-  report_.chunk_count = progress_.total_count;
   return absl::OkStatus();
 }
 
 absl::Status Rebuild::CommitAll(std::uint64_t epoch) {
-  progress_.done_count = 0;
-  progress_.done_bytes = 0;
+  const auto packs = packs_.packs();
+  progress_ = {};
+  for (const auto& pack : packs) {
+    progress_.total_count += pack->footer.chunks.size();
+    for (const PackChunk& chunk : pack->footer.chunks) progress_.total_bytes += chunk.length_bytes;
+  }
+  report_.pack_count = packs.size();
+  report_.chunk_count = progress_.total_count;
   KERF_RETURN_IF_ERROR(Report());
   IndexBatch batch([this, epoch](std::span<const StoredChunk> chunks) {
     KERF_RETURN_IF_ERROR(server_.Commit(epoch, chunks));
@@ -65,8 +73,52 @@ absl::Status Rebuild::CommitAll(std::uint64_t epoch) {
     for (const StoredChunk& chunk : chunks) progress_.done_bytes += chunk.length_bytes;
     return Report();
   });
-  for (const auto& pack : packs_.packs()) KERF_RETURN_IF_ERROR(batch.AddPack(*pack));
+  for (const auto& pack : packs) KERF_RETURN_IF_ERROR(batch.AddPack(*pack));
   return batch.Flush();
+}
+
+std::vector<StoredChunk> Rebuild::NotInPacks(std::span<const StoredChunk> entries) const {
+  std::vector<StoredChunk> missing;
+  for (const StoredChunk& entry : entries) {
+    // Without its place: whatever place the index names when it is forgotten.
+    if (!packs_.Contains(entry.digest)) missing.push_back({entry.digest, entry.length_bytes, ""});
+  }
+  return missing;
+}
+
+// An agent publishes a pack before it commits what is in it, and nobody deletes packs while the
+// collector's lock is held: what no pack holds behind the answer that names it, the store does not
+// hold. It is the decision of index_check.cc, which has no lock and so has to look at epochs, too.
+absl::StatusOr<std::uint64_t> Rebuild::ForgetGone(std::uint64_t epoch) {
+  std::uint64_t gone_count = 0;
+  std::optional<Digest> after;
+  while (true) {
+    KERF_RETURN_IF_ERROR(Report());
+    KERF_ASSIGN_OR_RETURN(const std::vector<StoredChunk> page, server_.ScanPage(after));
+    if (page.empty()) return gone_count;
+    after = page.back().digest;
+    std::vector<StoredChunk> gone = NotInPacks(page);
+    if (gone.empty()) continue;
+    KERF_RETURN_IF_ERROR(packs_.Refresh());
+    gone = NotInPacks(gone);
+    if (gone.empty()) continue;
+    KERF_ASSIGN_OR_RETURN(const ForgottenChunks forgotten, server_.Forget(gone));
+    gone_count += forgotten.count;
+    KERF_RETURN_IF_ERROR(KeepWhatCame(epoch, gone));
+  }
+}
+
+// Of what was forgotten, an upload may have stored and committed some just before.
+absl::Status Rebuild::KeepWhatCame(std::uint64_t epoch, std::span<const StoredChunk> forgotten) {
+  KERF_RETURN_IF_ERROR(packs_.Refresh());
+  std::vector<StoredChunk> came;
+  for (const StoredChunk& chunk : forgotten) {
+    const std::optional<ChunkPlace> place = packs_.Locate(chunk.digest);
+    if (place.has_value()) {
+      came.push_back({chunk.digest, place->chunk().length_bytes, place->locator()});
+    }
+  }
+  return came.empty() ? absl::OkStatus() : server_.Commit(epoch, came);
 }
 
 absl::StatusOr<RebuildReport> Rebuild::Run() {

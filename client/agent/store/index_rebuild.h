@@ -46,11 +46,11 @@ struct RebuildReport {
 };
 
 // Afterwards the index is at the store's epoch, knows every chunk of the store as DUPLICATE, and
-// names nothing that is gone, whatever it held before. It is a collection of garbage that finds the
-// index untrustworthy and deletes nothing: agents may go on, and reopen their streams when the
-// epoch rises; collections wait. FailedPrecondition if a collection or another rebuilding runs, or
-// as EpochRound::ReadEpochs says. Unavailable if the index went back in time meanwhile. The index's
-// errors come back as they are; run it again.
+// names nothing that is gone, whatever it held before and of whatever epoch. It is a collection of
+// garbage that finds the index untrustworthy and deletes nothing: agents may go on, and reopen
+// their streams when the epoch rises; collections wait. FailedPrecondition if a collection or
+// another rebuilding runs, or as EpochRound::ReadEpochs says. Unavailable if the index went back in
+// time meanwhile. The index's errors come back as they are; run it again.
 absl::StatusOr<RebuildReport> RebuildIndex(const Store& store, CollectionIndex& server,
                                            const RebuildOptions& options);
 

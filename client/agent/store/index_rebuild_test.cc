@@ -91,9 +91,29 @@ TEST_F(IndexRebuildTest, WhatTheStoreDoesNotHoldGoesWhateverItsEpoch) {
   index_.Put(RefOf(Big('z')).digest, EncodeLocator(PackId(), 1), epoch);
   // At a place that is none.
   index_.Put(RefOf(Big('a')).digest, EncodeLocator(PackId(), 2), epoch);
+  // Of sessions that the store has forgotten: it was set back to an older copy of itself.
+  for (const char letter : {'p', 'q', 'r', 's', 't'}) {
+    index_.Put(RefOf(Big(letter)).digest, EncodeLocator(PackId(), 3), epoch + 1'000'000);
+  }
   const auto report = Rebuild();
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->removed_entry_count, 2u);
+  EXPECT_EQ(report->removed_entry_count, 7u);
+  ExpectWhole();
+}
+
+// Its pack and its commit come between the look at the packs and the forgetting.
+TEST_F(IndexRebuildTest, WhatAnUploadStoresWhileItIsForgottenStays) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  index_.Put(RefOf(Big('z')).digest, EncodeLocator(PackId(), 1), 1'000'000);
+  index_.before_forget = [&] {
+    const SealedPack pack = test_.WritePack({Big('z')});
+    index_.Put(RefOf(Big('z')).digest, EncodeLocator(pack.id, 0), *test_.store().ReadEpoch());
+    index_.before_forget = nullptr;
+  };
+  const auto report = Rebuild();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('z')).digest));
   ExpectWhole();
 }
 

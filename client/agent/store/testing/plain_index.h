@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "client/agent/store/chunk_index.h"
@@ -17,6 +19,9 @@
 #include "client/agent/store/store.h"
 
 namespace kerf::agent {
+
+// Small: what is tested has several pages.
+inline constexpr std::size_t kScannedEntries = 2;
 
 // Remembers what it was told.
 class PlainIndex final : public CollectionIndex {
@@ -53,6 +58,14 @@ class PlainIndex final : public CollectionIndex {
     for (const StoredChunk& chunk : chunks) Put(chunk.digest, chunk.locator, session_epoch);
     commit_count += chunks.size();
     return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override {
+    std::vector<StoredChunk> page;
+    for (auto at = after.has_value() ? locators.upper_bound(*after) : locators.begin();
+         at != locators.end() && page.size() < kScannedEntries; ++at) {
+      page.push_back({at->first, 0, at->second});
+    }
+    return page;
   }
   void Put(const Digest& digest, const std::string& locator, std::uint64_t session_epoch) {
     locators[digest] = locator;

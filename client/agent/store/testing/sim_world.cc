@@ -59,12 +59,7 @@ class ComparedIndex final : public ReadableIndex {
 
   absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override {
     KERF_RETURN_IF_ERROR(world_.InterleaveAll());
-    const auto& entries = world_.index.state.entries;
-    std::vector<StoredChunk> page;
-    for (auto at = after.has_value() ? entries.upper_bound(*after) : entries.begin();
-         at != entries.end() && page.size() < kScannedEntries; ++at) {
-      page.push_back({at->first, 0, at->second.locator});
-    }
+    KERF_ASSIGN_OR_RETURN(std::vector<StoredChunk> page, world_.index.ScanPage(after));
     KERF_RETURN_IF_ERROR(world_.InterleaveAll());
     return page;
   }
@@ -146,6 +141,16 @@ absl::Status SimIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> 
     }
   }
   return Answer();
+}
+
+absl::StatusOr<std::vector<StoredChunk>> SimIndex::ScanPage(const std::optional<Digest>& after) {
+  world_.Interleave();
+  std::vector<StoredChunk> page;
+  for (auto at = after.has_value() ? state.entries.upper_bound(*after) : state.entries.begin();
+       at != state.entries.end() && page.size() < kScannedEntries; ++at) {
+    page.push_back({at->first, 0, at->second.locator});
+  }
+  return page;
 }
 
 SimVerdict SimIndex::Lookup(std::uint64_t session_epoch, const Digest& digest) const {

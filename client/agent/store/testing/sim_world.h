@@ -45,6 +45,7 @@ class SimIndex final : public CollectionIndex {
   absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
   absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
   absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override;
 
   SimVerdict Lookup(std::uint64_t session_epoch, const Digest& digest) const;
   // False if it is refused.
