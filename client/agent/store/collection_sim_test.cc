@@ -25,6 +25,8 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     SimWorld world(seeds.Next());
     const absl::Status status = world.Run(kStepsPerWorld);
     ASSERT_TRUE(status.ok()) << "world " << number << ": " << status;
+    const absl::Status mended = world.CheckDamageIsFoundAndMended();
+    ASSERT_TRUE(mended.ok()) << "world " << number << ": " << mended;
     confirmed_count += world.confirmed.size();
     repaired_count += world.repaired_count;
     refused_count += world.refused_count;
@@ -41,6 +43,9 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   // The seeds have led somewhere.
   EXPECT_GT(confirmed_count, 0u);
   EXPECT_GT(merged_pack_count, 0u);
+  // More than the one of each world that has come to its end.
+  EXPECT_GT(rebuild_count, 2 * kWorldCount);
+  EXPECT_GT(check_count, 0);
 }
 
 }  // namespace

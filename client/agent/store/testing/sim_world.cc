@@ -50,8 +50,10 @@ class ComparedIndex final : public ReadableIndex {
           answer.verdict = IndexVerdict::kUnverified;
           break;
       }
-      answer.locator = world_.index.state.entries.at(digest).locator;
-      answer.length_bytes = static_cast<std::uint32_t>(world_.contents.at(digest).size());
+      const SimIndex::Entry& entry = world_.index.state.entries.at(digest);
+      answer.locator = entry.locator;
+      answer.length_bytes = static_cast<std::uint32_t>(world_.contents.at(digest).size()) +
+                            (entry.has_wrong_length ? 1 : 0);
     }
     KERF_RETURN_IF_ERROR(world_.InterleaveAll());
     return answers;
@@ -166,7 +168,10 @@ bool SimIndex::CommitOne(std::uint64_t session_epoch, const Digest& digest,
   const auto [entry, inserted] = state.entries.try_emplace(digest, Entry{locator, session_epoch});
   if (!inserted) {
     const bool current = std::max(entry->second.epoch, state.epoch) >= session_epoch;
-    if (!current || replace) entry->second.locator = locator;
+    if (!current || replace) {
+      entry->second.locator = locator;
+      entry->second.has_wrong_length = false;
+    }
     entry->second.epoch = std::max(entry->second.epoch, session_epoch);
   }
   return true;
@@ -314,7 +319,8 @@ SimWorld::SimWorld(std::uint64_t seed, Past past)
       network(std::move(past.network)),
       contents(std::move(past.contents)),
       files_of(std::move(past.files_of)),
-      lives(kAgentCount) {
+      lives(kAgentCount),
+      has_past_(!past.index.entries.empty()) {
   index.state = std::move(past.index);
   // Nobody waits for what is still on its way.
   for (Message& message : network) message.agent = kAgentCount;
@@ -397,7 +403,7 @@ void SimWorld::Interleave() {
 
 absl::Status SimWorld::InterleaveAll() {
   Interleave();
-  return random.OneIn(kCallsPerCollection) ? Collect(true) : absl::OkStatus();
+  return !is_calm_ && random.OneIn(kCallsPerCollection) ? Collect(true) : absl::OkStatus();
 }
 
 absl::Status SimWorld::CompareIndex() {
@@ -407,7 +413,8 @@ absl::Status SimWorld::CompareIndex() {
                         agent::CheckIndex(test.store(), compared, {}));
   for (const IndexFinding& finding : report.findings) {
     // One that was set back may name the old place of a chunk that was moved.
-    if (finding.kind == IndexFinding::Kind::kElsewhere && set_back_count > 0) continue;
+    const bool was_set_back = set_back_count > 0 || has_past_;
+    if (finding.kind == IndexFinding::Kind::kElsewhere && was_set_back) continue;
     return absl::DataLossError(Cat("index and store agree, and are said not to: kind ",
                                    static_cast<int>(finding.kind), ", chunk ",
                                    contents.at(finding.entry.digest).substr(0, 20)));
@@ -415,11 +422,46 @@ absl::Status SimWorld::CompareIndex() {
   return absl::OkStatus();
 }
 
+absl::Status SimWorld::CheckDamageIsFoundAndMended() {
+  is_calm_ = true;
+  is_damaged_ = true;
+  // Of an epoch that the store has lost, as it is when it was set back to an older copy.
+  const std::uint64_t lost_epoch = *test.store().ReadEpoch() + 1000;
+  const std::string gone = "gone";
+  contents[RefOf(gone).digest] = gone;
+  index.state.entries[RefOf(gone).digest] = {EncodeLocator(PackId(), 0), lost_epoch};
+  KERF_RETURN_IF_ERROR(packs_->Refresh());
+  std::uint64_t wrong_length_count = 0;
+  for (const auto& pack : packs_->packs()) {
+    const Digest& digest = pack->footer.chunks.front().digest;
+    if (index.state.entries[digest].has_wrong_length) continue;
+    index.state.entries[digest] = {EncodeLocator(pack->id, 0), lost_epoch, true};
+    ++wrong_length_count;
+  }
+  ComparedIndex compared(*this);
+  KERF_ASSIGN_OR_RETURN(const IndexCheckReport damaged,
+                        agent::CheckIndex(test.store(), compared, {}));
+  if (damaged.gone_count != 1 || damaged.wrong_length_count != wrong_length_count) {
+    return absl::InternalError(Cat("1 entry is gone and ", wrong_length_count,
+                                   " have a wrong length; found: ", damaged.gone_count, " and ",
+                                   damaged.wrong_length_count));
+  }
+  KERF_RETURN_IF_ERROR(Rebuild(false));
+  is_damaged_ = false;
+  KERF_ASSIGN_OR_RETURN(const IndexCheckReport mended,
+                        agent::CheckIndex(test.store(), compared, {}));
+  return mended.damage_count() + mended.flaw_count() == 0
+             ? absl::OkStatus()
+             : absl::InternalError("a rebuilt index and its store do not agree");
+}
+
 void SimWorld::NoteIndex() {
+  if (is_damaged_) return;
   if (failure_.ok()) failure_ = CheckIndex();
 }
 
 void SimWorld::KeepBackup() {
+  if (is_damaged_) return;
   std::uint64_t last_epoch = index.state.epoch;
   for (const auto& [digest, entry] : index.state.entries) {
     last_epoch = std::max(last_epoch, entry.epoch);

@@ -29,6 +29,8 @@ class SimIndex final : public CollectionIndex {
   struct Entry {
     std::string locator;
     std::uint64_t epoch = 0;
+    // Until it is committed anew.
+    bool has_wrong_length = false;
   };
   struct State {
     std::map<Digest, Entry> entries;
@@ -127,6 +129,8 @@ class SimWorld {
 
   // Runs `step_count` steps, then lets everything come to an end. OK, or what was lost.
   absl::Status Run(int step_count);
+  // Behind a run: a comparison finds what is wrong, and a rebuilt index has nothing of it.
+  absl::Status CheckDamageIsFoundAndMended();
   // Lets one agent back up until its snapshot is checked.
   absl::Status BackUp();
   // The index may be set back to what it is now.
@@ -195,6 +199,10 @@ class SimWorld {
   std::unique_ptr<ChunkIndex> packs_;
   // Nobody else does anything while a collection runs.
   bool is_calm_ = false;
+  // The index is believed in what is not so, until it is rebuilt.
+  bool is_damaged_ = false;
+  // The index comes from a world before this one, and was perhaps set back there.
+  bool has_past_ = false;
   absl::Status failure_;
 };
 
