@@ -63,8 +63,14 @@ std::string Describe(const CLI::ParseError& error, const CLI::App& app) {
   }
   const std::vector<const CLI::App*> verbs =
       app.get_subcommands([](const CLI::App* verb) { return verb->parsed(); });
-  const std::string help =
-      verbs.empty() ? "kerf --help" : Cat("kerf ", verbs[0]->get_name(), " --help");
+  std::string help = "kerf";
+  for (const CLI::App* verb = &app; verb != nullptr;) {
+    const std::vector<const CLI::App*> below =
+        verb->get_subcommands([](const CLI::App* one) { return one->parsed(); });
+    verb = below.empty() ? nullptr : below[0];
+    if (verb != nullptr) help += Cat(" ", verb->get_name());
+  }
+  help += " --help";
   if (!unknown.empty()) return Cat("unknown argument: ", unknown[0], "; see ", help);
   if (verbs.empty()) return Cat("say what to do: backup, restore, ...; see ", help);
   return Cat(error.what(), "; see ", help);

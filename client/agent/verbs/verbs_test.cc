@@ -142,6 +142,13 @@ std::vector<Arguments> StoreVerbs(const std::string& target) {
   return verbs;
 }
 
+TEST_F(VerbsTest, AnErrorNamesTheHelpOfTheVerbThatWasAskedFor) {
+  EXPECT_THAT(RunJson({"index", "check", "--bogus"}).message(),
+              testing::EndsWith("see kerf index check --help"));
+  EXPECT_THAT(RunJson({"ls", "--bogus"}).message(), testing::EndsWith("see kerf ls --help"));
+  EXPECT_THAT(RunJson({"--bogus"}).message(), testing::EndsWith("see kerf --help"));
+}
+
 TEST_F(VerbsTest, ASnapshotThatIsNotThere) {
   AddSnapshot(kFirst, "first");
   for (const std::string name : {"bbbb", "aaaa000000000009", "LATEST", ":/file", "../config"}) {
