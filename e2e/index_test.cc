@@ -155,6 +155,8 @@ TEST_F(IndexTest, EntriesOfWhatTheStoreDoesNotHoldAreFoundAndRemoved) {
   EXPECT_THAT(words.err, HasSubstr(digest));
   EXPECT_THAT(words.out, AllOf(HasSubstr("DANGEROUS"), HasSubstr("to mend: kerf index rebuild")));
 
+  EXPECT_THAT(words.out, HasSubstr("first run kerf verify"));
+
   EXPECT_EQ(Rebuild()["removed_entries"], 1);
   Check(kOk);
   ExpectAllKnown();
@@ -184,6 +186,37 @@ TEST_F(IndexTest, ACollectionMakesALostIndexWhole) {
   EXPECT_EQ(after["known"], after["chunks"]);
   EXPECT_EQ(after["index_entries"], after["chunks"]);
   EXPECT_EQ(Stats()["epoch_state"], "current");
+  ExpectAllKnown();
+}
+
+// The store knows of no epoch that the index has: of its own, or of its entries only.
+TEST_F(IndexTest, AStoreThatWasSetBackIsSaidAndMended) {
+  world_.StartServer();
+  ASSERT_FALSE(HasFatalFailure());
+  BackupAll();
+  const std::string old_store = world_ / "it's old";
+  std::filesystem::copy(world_.store(), old_store, std::filesystem::copy_options::recursive);
+  Rebuild();
+  const auto set_back = [&] {
+    std::filesystem::remove_all(world_.store());
+    std::filesystem::copy(old_store, world_.store(), std::filesystem::copy_options::recursive);
+  };
+  set_back();
+  EXPECT_GT(Check(kPartial)["index_epoch"], 1);
+  EXPECT_THAT(world_.Kerf({"index", "check"}).out,
+              AllOf(HasSubstr("set back"), HasSubstr("to mend: kerf index rebuild")));
+  EXPECT_THAT(world_.Kerf({"index", "check", "--store", old_store}).out,
+              HasSubstr("it'\\''s old'"));
+  Rebuild();
+  Check(kOk);
+  LoseIndex();
+  ASSERT_FALSE(HasFatalFailure());
+  for (const char letter : {'x', 'y', 'z'}) CommitForeign(letter, 10);
+  ASSERT_FALSE(HasFatalFailure());
+  set_back();
+  EXPECT_EQ(Check(kIntegrity)["gone"], 3);
+  EXPECT_EQ(Rebuild()["removed_entries"], 3);
+  Check(kOk);
   ExpectAllKnown();
 }
 
@@ -244,6 +277,17 @@ TEST_F(IndexTest, AllEntriesCanBeExported) {
   EXPECT_EQ(at, count);
   const JsonRun streamed = world_.KerfJson({"index", "export"});
   EXPECT_EQ(streamed.Of("index_entry").size(), count);
+
+  // A link is written through, if it leads somewhere.
+  std::filesystem::create_symlink("entries", folder + "/link");
+  WriteText(folder + "/entries", "old");
+  EXPECT_EQ(world_.Kerf({"index", "export", "--output", folder + "/link"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
+  EXPECT_EQ(ReadText(folder + "/entries"), table.out);
+  std::filesystem::remove(folder + "/link");
+  std::filesystem::create_symlink("none", folder + "/link");
+  EXPECT_EQ(world_.Kerf({"index", "export", "--output", folder + "/link"}).exit_code, 1);
+  std::filesystem::remove(folder + "/link");
 
   // Nobody but the two files is left, whatever went wrong.
   for (const std::string& bad : {std::string("/dev/null"), folder, folder + "/none/entries"}) {

@@ -100,9 +100,13 @@ struct IndexCheckReport {
 
   // What may cost data.
   std::uint64_t damage_count() const { return gone_count + wrong_length_count; }
+  // The store was set back to an older copy of itself: the index refuses all commits. The store is
+  // told an epoch before the index is, so no collection beside the check looks like that.
+  bool index_is_ahead() const { return index_epoch > store_epoch; }
   // What is not as it should be, and costs time at most.
   std::uint64_t flaw_count() const {
-    return missing_count + unverified_count + elsewhere_count + outdated_count + undecided_count;
+    return (index_is_ahead() ? 1 : 0) + missing_count + unverified_count + elsewhere_count +
+           outdated_count + undecided_count;
   }
 };
 

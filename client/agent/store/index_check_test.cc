@@ -158,6 +158,17 @@ TEST_F(IndexCheckTest, AnIndexBehindItsStoreIsNotBelievedAndSoNotDangerous) {
   EXPECT_EQ(report.damage_count(), 0u);
 }
 
+// Whatever its entries: it takes no commits.
+TEST_F(IndexCheckTest, AnIndexPastItsStoreIsFlawed) {
+  Add({"a"});
+  index_.epoch = 9;
+  const IndexCheckReport report = Check();
+  EXPECT_TRUE(report.index_is_ahead());
+  EXPECT_EQ(report.known_count, 1u);
+  EXPECT_EQ(report.damage_count(), 0u);
+  EXPECT_EQ(report.flaw_count(), 1u);
+}
+
 TEST_F(IndexCheckTest, AnUploadBesideItIsNoDamage) {
   Add({"a"});
   index_.before_scan = [&] {

@@ -11,6 +11,9 @@
 namespace kerf::agent {
 namespace {
 
+// More entries are removed than a tenth of the chunks: that is worth a warning.
+constexpr std::uint64_t kManyRemovedDivisor = 10;
+
 class Rebuild {
  public:
   Rebuild(const Store& store, CollectionIndex& server, const RebuildOptions& options)
@@ -150,6 +153,14 @@ absl::StatusOr<RebuildReport> Rebuild::Run() {
   }
   report_.epoch = round_.epoch();
   report_.removed_entry_count = round_.removed_entry_count();
+  // Else the pack is named already.
+  const bool is_unexplained = report_.damaged_pack_count == 0;
+  if (is_unexplained && report_.removed_entry_count * kManyRemovedDivisor > report_.chunk_count) {
+    report_.findings.push_back(
+        Cat("the index had ", report_.removed_entry_count,
+            " entries of chunks that the store does not hold: if it was not set back to an older "
+            "copy, and the server is not new to it, a pack may be lost: run kerf verify"));
+  }
   return std::move(report_);
 }
 

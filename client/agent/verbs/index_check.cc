@@ -20,7 +20,10 @@ constexpr char kExamples[] =
     "It may run beside backups and collections. Exit code 3: the index knows less than the store\n"
     "holds, or where it was, which costs time at most; 6: agents are told that the store holds "
     "what\n"
-    "it does not. Both are mended by kerf index rebuild.";
+    "it does not. Both are mended by kerf index rebuild. 3, too, if the index's epoch is past the\n"
+    "store's, which was set back to an older copy then: no backup is told to the index until it "
+    "is\n"
+    "rebuilt, which takes the store's epoch past the index's.";
 
 std::string_view NameOf(IndexFinding::Kind kind) {
   switch (kind) {
@@ -167,9 +170,19 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
                             {"mend", mend},
                             {"seconds", seconds}});
   Print(reporter, *report, seconds);
+  if (report->index_is_ahead()) {
+    reporter.Line(
+        "the index's epoch is past the store's: the store was set back to an older copy of itself, "
+        "and the index refuses all commits");
+  }
   if (report->damaged_pack_count > 0) {
     reporter.Line(Cat(FormatCounted(report->damaged_pack_count, "pack"),
-                      " of the store cannot be read: first run kerf verify --store ", flags.store));
+                      " of the store cannot be read: first run ", VerifyCommand(flags)));
+  } else if (report->gone_count > 0) {
+    reporter.Line(
+        Cat("a pack of the store may be lost, and to mend the index brings no chunk back: "
+            "first run ",
+            VerifyCommand(flags)));
   }
   reporter.Line(is_clean ? "index and store agree" : Cat("to mend: ", mend));
   if (report->damage_count() + report->damaged_pack_count > 0) return ExitCode::kIntegrity;

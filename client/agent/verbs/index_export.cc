@@ -1,8 +1,10 @@
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -32,7 +34,8 @@ struct ExportFlags {
 // A file that appears when all of it is written.
 class OutputFile {
  public:
-  static absl::StatusOr<OutputFile> Open(const std::string& path) {
+  static absl::StatusOr<OutputFile> Open(const std::string& name) {
+    KERF_ASSIGN_OR_RETURN(const std::string path, BehindLinks(name));
     struct stat info{};
     // A device or a pipe would be replaced, not written to.
     if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -68,6 +71,16 @@ class OutputFile {
 
  private:
   OutputFile() = default;
+
+  // A link stays, and what it leads to is replaced.
+  static absl::StatusOr<std::string> BehindLinks(const std::string& name) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(name, error)) return name;
+    std::filesystem::path target = std::filesystem::canonical(name, error);
+    if (!error) return target.string();
+    return absl::InvalidArgumentError(
+        Cat(name, " is a link that leads to no file (", error.message(), ")"));
+  }
 
   std::string path_;
   std::string temporary_path_;

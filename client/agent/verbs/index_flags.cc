@@ -1,11 +1,37 @@
 #include "client/agent/verbs/index_flags.h"
 
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
 #include "client/agent/store/pack_format.h"
 #include "client/cpp/channel.h"
 
 namespace kerf::agent {
+namespace {
+
+// As one word of a shell's command line.
+std::string ShellWord(const std::string& text) {
+  static constexpr std::string_view kPlain = "%+,-./:=@_";
+  const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           kPlain.find(c) != std::string_view::npos;
+  });
+  if (is_plain) return text;
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += "'\\''";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
+}  // namespace
 
 CLI::App& AddIndexSubverb(CLI::App& index_verb, const std::string& name,
                           const std::string& description, const std::string& examples,
@@ -29,7 +55,12 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags,
 }
 
 std::string RebuildCommand(const IndexFlags& flags) {
-  return Cat("kerf index rebuild --store ", flags.store, " --server ", flags.server);
+  return Cat("kerf index rebuild --store ", ShellWord(flags.store), " --server ",
+             ShellWord(flags.server));
+}
+
+std::string VerifyCommand(const IndexFlags& flags) {
+  return Cat("kerf verify --store ", ShellWord(flags.store));
 }
 
 std::string FormatLocator(std::string_view locator) {

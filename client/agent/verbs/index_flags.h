@@ -28,6 +28,8 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags,
 
 // What to type to mend the index.
 std::string RebuildCommand(const IndexFlags& flags);
+// And to see whether the snapshots have all their chunks.
+std::string VerifyCommand(const IndexFlags& flags);
 
 // A kerf's locator as PACK:POSITION, any other one as hexadecimal digits.
 std::string FormatLocator(std::string_view locator);

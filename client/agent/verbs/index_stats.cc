@@ -67,6 +67,8 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
     reporter.Result(
         "collection   one is running, or was interrupted: until it is done the epochs "
         "may differ");
+    reporter.Result(
+        Cat("to mend      if none is running: ", RebuildCommand(flags), ", or the next kerf gc"));
   } else if (relation.is_to_mend) {
     reporter.Result(Cat("to mend      ", RebuildCommand(flags), ", or the next kerf gc"));
   }
