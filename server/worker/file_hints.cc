@@ -42,14 +42,15 @@ absl::Status CheckCriterion(const HintCache* hints, const RepositoryId& reposito
     return MakeError(Reason::kCriterionNeedsHints,
                      Cat("profile ", text,
                          " accepts cuts by what was stored before, and this server keeps no hints: "
-                         "start kerfd with --hint-memory 64M, or leave out the '+' and what stands "
-                         "behind it"));
+                         "start kerfd with --hint-memory 64M, as a store that was made with it "
+                         "needs; a new store can do without the '+' and what stands behind it"));
   }
   if (!HintScope(repository, profile).is_useful()) {
     return MakeError(Reason::kCriterionNeedsHints,
                      Cat("profile ", text,
                          " needs digests that nobody can forge, blake3 or sha256: xxh3-128 has no "
-                         "hints"));
+                         "hints; make a new store with one of them, or without the '+' and what "
+                         "stands behind it"));
   }
   return absl::OkStatus();
 }

@@ -135,6 +135,15 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   }
 }
 
+// Hints are kept of digests that nobody can forge only: no server has any for such a store.
+absl::Status CheckCriterionDigest(const UploadRule& rule) {
+  if (rule.digest != DigestAlgorithm::kXxh3_128) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("--profile ", FormatUploadProfile(rule.profile),
+          " needs --digest blake3 or sha256: no server accepts it with xxh3-128; leave out the '+' "
+          "and what stands behind it, or choose another digest. No store was made"));
+}
+
 // A store keeps the profile that it was made with: none is made with one that the server refuses.
 absl::Status CheckServerCuts(const std::string& server, const UploadProfile& profile) {
   KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
@@ -166,6 +175,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
   if (rule->profile.criterion && absl::IsNotFound(Store::Open(*store_path).status())) {
+    const absl::Status digest_status = CheckCriterionDigest(*rule);
+    if (!digest_status.ok()) return FailUsage(context, digest_status);
     const absl::Status status = CheckServerCuts(flags.server, rule->profile);
     if (!status.ok()) return FailWithServer(context, status, flags.server);
   }
