@@ -25,7 +25,7 @@ inline constexpr int kMaxPathBits = 24;
 // A bucket with more entries is split.
 inline constexpr std::size_t kMaxBucketEntries = 64;
 // Of a repository that is made; those that a base bucket is split into by then.
-inline constexpr int kMaxFirstPathBits = 12;
+inline constexpr int kMaxFirstPathBits = 8;
 // Of a bucket: its epoch and what has been removed since. Shorter than any digest.
 inline constexpr std::string_view kEpochField = "e";
 

@@ -18,7 +18,7 @@ namespace kerf {
 // kMaxBits; of longer ones it remembers one length for all that begin alike.
 class KnownPaths {
  public:
-  static constexpr int kMaxBits = kMaxFirstPathBits;
+  static constexpr int kMaxBits = 12;
 
   explicit KnownPaths(int base_bits)
       : base_bits_(base_bits), lengths_(std::size_t{1} << base_bits, Lengths(1)) {}

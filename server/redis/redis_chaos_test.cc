@@ -40,6 +40,8 @@ constexpr std::size_t kClientCount = 3;
 constexpr std::uint64_t kDigestsPerClient = 400;
 constexpr int kNodeTimeoutMs = 700;
 constexpr std::chrono::seconds kWholeTimeout{60};
+// Few, so that buckets are split in the middle of trouble.
+constexpr int kBaseBits = 2;
 
 // KERF_CHAOS_SECONDS says how long each test makes trouble.
 std::chrono::seconds TroubleTime() {
@@ -219,7 +221,7 @@ class Client {
 
 // Of some bucket of the repository.
 std::string AnyBucketKey(Random& random) {
-  const auto base = static_cast<std::uint32_t>(random.Below(1u << kDefaultBaseBits));
+  const auto base = static_cast<std::uint32_t>(random.Below(1u << kBaseBits));
   return BucketKey(RedisTagOf(kRepository), base, "");
 }
 
@@ -230,8 +232,8 @@ void RunThroughTrouble(TestRedis::Kind kind, int replica_count) {
   std::vector<std::unique_ptr<Client>> clients;
   clients.reserve(kClientCount);
   for (std::size_t number = 0; number < kClientCount; ++number) {
-    clients.push_back(
-        std::make_unique<Client>(OpenRedisOn(redis, replica_count), number, seeds.Next(), &run));
+    clients.push_back(std::make_unique<Client>(OpenRedisOn(redis, replica_count, kBaseBits), number,
+                                               seeds.Next(), &run));
   }
   std::vector<std::thread> threads;
   threads.reserve(kClientCount);

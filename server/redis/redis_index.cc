@@ -20,14 +20,13 @@
 #include "server/redis/scripts.h"
 #include "server/redis/task.h"
 #include "server/redis/wait_for.h"
+#include "server/redis/walk.h"
 
 namespace kerf {
 namespace {
 
 // How often a call reads again because others write to the same bucket.
 constexpr int kMaxConflicts = 100;
-// Base buckets that a call which looks at all of them asks for at a time.
-constexpr std::size_t kWalkWidth = 256;
 constexpr std::uint64_t kNoEpoch = std::numeric_limits<std::uint64_t>::max();
 
 // What a call wants of one bucket.
@@ -37,16 +36,6 @@ struct Group {
   // Into the call's digests.
   std::vector<std::size_t> at;
   BucketContent content;
-};
-
-// A bucket as a walk sees it.
-struct WalkedBucket {
-  std::uint32_t base = 0;
-  std::string path;
-  std::string epoch_value;
-  std::uint64_t epoch = 0;
-  std::uint64_t removed_count = 0;
-  std::uint64_t entry_count = 0;
 };
 
 class Leaf final : public RedisIndex {
@@ -146,10 +135,10 @@ class Leaf final : public RedisIndex {
     status = co_await Change(known, entries, plan, &result);
     if (!status.ok()) co_return done(status);
     if (entries.empty()) {
-      auto walked = co_await Walk(known, 0, known.base_count());
-      if (!walked.ok()) co_return done(walked.status());
-      result.epoch = LowestEpoch(*walked, known);
-      for (const WalkedBucket& bucket : *walked) result.removed_count += bucket.removed_count;
+      auto totals = co_await WalkAll(*client_, known);
+      if (!totals.ok()) co_return done(totals.status());
+      result.epoch = totals->lowest_epoch;
+      result.removed_count += totals->removed_count;
     }
     done(result);
   }
@@ -164,19 +153,16 @@ class Leaf final : public RedisIndex {
     if (*repository == nullptr) co_return done(result);
     RedisRepository& known = **repository;
     result.forgotten.epoch = kNoEpoch;
-    std::uint32_t base = after.has_value() ? BaseOf(*after, known.base_bits) : 0;
+    WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     std::size_t seen_count = 0;
-    // Twice as many each time: so no more than about twice `limit` entries are looked at.
-    std::uint32_t width = 1;
-    while (base < known.base_count() && seen_count < limit) {
-      const std::uint32_t end = std::min(known.base_count(), base + width);
-      auto seen = co_await ForgetOlderIn(known, base, end, after, epoch, result.forgotten);
+    while (seen_count < limit && steps.Next()) {
+      auto seen = co_await ForgetOlderIn(known, steps, after, epoch, result.forgotten);
       if (!seen.ok()) co_return done(seen.status());
       seen_count += *seen;
-      base = end;
-      width = std::min<std::uint32_t>(2 * width, kWalkWidth);
     }
-    if (base < known.base_count()) result.last = LastOf(id, base - 1, known.base_bits);
+    if (steps.end() < known.base_count()) {
+      result.last = LastOf(id, steps.end() - 1, known.base_bits);
+    }
     done(result);
   }
 
@@ -189,30 +175,20 @@ class Leaf final : public RedisIndex {
     RedisRepository& known = **repository;
     std::uint64_t before = kNoEpoch;
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await Walk(known, 0, known.base_count());
-      if (!walked.ok()) co_return done(walked.status());
-      const std::uint64_t lowest = LowestEpoch(*walked, known);
+      auto totals = co_await WalkAll(*client_, known);
+      if (!totals.ok()) co_return done(totals.status());
+      const std::uint64_t lowest = totals->lowest_epoch;
       // Those that an earlier round has raised say nothing about what was.
       before = round == 0 ? lowest : before;
       if (lowest < min_before) co_return done(lowest);
       if (round == 0) status = index_rules::CheckAdvance(before, epoch);
       if (!status.ok()) co_return done(status);
-      std::vector<ScriptCall> calls;
-      const std::string wanted = index_codec::EncodeNumber(epoch);
-      for (const WalkedBucket& bucket : *walked) {
-        if (bucket.epoch > epoch) {
-          co_return done(index_rules::CheckAdvance(bucket.epoch, epoch));
-        }
-        if (bucket.epoch == epoch) continue;
-        calls.push_back(
-            {KeysOf(known.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
+      if (totals->highest_epoch > epoch) {
+        co_return done(index_rules::CheckAdvance(totals->highest_epoch, epoch));
       }
-      if (calls.empty()) co_return done(before);
-      RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
-                                                options_.replica_count);
-      for (const auto& reply : replies) {
-        if (!IsArrayOf(reply, 2)) co_return done(NotUnderstood("raising an epoch", reply));
-      }
+      if (lowest == epoch) co_return done(before);
+      status = co_await RaiseAll(known, epoch);
+      if (!status.ok()) co_return done(status);
     }
     done(absl::UnavailableError("the epochs in Redis change faster than they can be raised"));
   }
@@ -225,16 +201,11 @@ class Leaf final : public RedisIndex {
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr || limit == 0) co_return done(page);
     RedisRepository& known = **repository;
-    std::uint32_t base = after.has_value() ? BaseOf(*after, known.base_bits) : 0;
-    // Twice as many each time, as in RunForgetOlder.
-    std::uint32_t width = 1;
-    while (base < known.base_count() && page.size() < limit) {
-      const std::uint32_t end = std::min(known.base_count(), base + width);
-      auto entries = co_await ScanIn(known, base, end, after, limit - page.size());
+    WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
+    while (page.size() < limit && steps.Next()) {
+      auto entries = co_await ScanIn(known, steps, after, limit - page.size());
       if (!entries.ok()) co_return done(entries.status());
       std::move(entries->begin(), entries->end(), std::back_inserter(page));
-      base = end;
-      width = std::min<std::uint32_t>(2 * width, kWalkWidth);
     }
     done(page);
   }
@@ -246,10 +217,10 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr) co_return done(stats);
-    auto walked = co_await Walk(**repository, 0, (*repository)->base_count());
-    if (!walked.ok()) co_return done(walked.status());
-    for (const WalkedBucket& bucket : *walked) stats.entry_count += bucket.entry_count;
-    stats.epoch = LowestEpoch(*walked, **repository);
+    auto totals = co_await WalkAll(*client_, **repository);
+    if (!totals.ok()) co_return done(totals.status());
+    stats.entry_count = totals->entry_count;
+    stats.epoch = totals->lowest_epoch;
     done(stats);
   }
 
@@ -281,6 +252,7 @@ class Leaf final : public RedisIndex {
       std::vector<ScriptCall> calls;
       std::vector<const Group*> changed;
       std::vector<std::uint64_t> removed;
+      bool has_made = false;
       for (const Group& group : *groups) {
         auto changes = plan(group);
         if (!changes.ok()) co_return changes.status();
@@ -290,6 +262,7 @@ class Leaf final : public RedisIndex {
         }
         calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
         changed.push_back(&group);
+        has_made |= !group.content.epoch_value.has_value();
         removed.push_back(RemovedBy(*changes));
       }
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
@@ -309,6 +282,11 @@ class Leaf final : public RedisIndex {
         }
       }
       std::sort(left.begin(), left.end());
+      if (!has_made) continue;
+      // A base bucket was missing: Redis was emptied.
+      if (absl::Status written = co_await repositories_.Write(repository); !written.ok()) {
+        co_return written;
+      }
     }
     co_return absl::OkStatus();
   }
@@ -455,7 +433,7 @@ class Leaf final : public RedisIndex {
     std::vector<ScriptCall> calls;
     for (const auto& [base, at] : by_base) {
       ScriptCall& call = calls.emplace_back();
-      call.keys = {BucketKey(repository.tag, base, "")};
+      call.keys = KeysOf(repository.tag, base, "");
       for (const std::size_t index : at) {
         call.arguments.push_back(PathOf(digests[index], repository.base_bits, kMaxPathBits));
       }
@@ -484,46 +462,30 @@ class Leaf final : public RedisIndex {
     co_return groups;
   }
 
-  Task<absl::StatusOr<std::vector<WalkedBucket>>> Walk(RedisRepository& repository,
-                                                       std::uint32_t first, std::uint32_t last) {
-    std::vector<WalkedBucket> buckets;
-    for (std::uint32_t begin = first; begin < last; begin += kWalkWidth) {
-      const std::uint32_t end = std::min<std::uint32_t>(last, begin + kWalkWidth);
+  // Raises the epoch of those buckets that are behind and that nobody changes meanwhile.
+  Task<absl::Status> RaiseAll(RedisRepository& repository, std::uint64_t epoch) {
+    const std::string wanted = index_codec::EncodeNumber(epoch);
+    bool has_made = false;
+    WalkSteps steps(0, repository.base_count());
+    while (steps.Next()) {
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
+      if (!walked.ok()) co_return walked.status();
+      steps.Saw(walked->size());
       std::vector<ScriptCall> calls;
-      for (std::uint32_t base = begin; base < end; ++base) {
-        calls.push_back({KeysOf(repository.tag, base, ""), {}});
+      for (const WalkedBucket& bucket : *walked) {
+        if (bucket.epoch >= epoch) continue;
+        has_made |= bucket.epoch_value.empty();
+        calls.push_back(
+            {KeysOf(repository.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
       }
-      RedisReplies replies =
-          co_await RunScript(*client_, redis_scripts::kWalk, std::move(calls), 0);
-      for (std::uint32_t base = begin; base < end; ++base) {
-        const auto& reply = replies[base - begin];
-        if (!reply.ok() || reply->kind != RedisReply::Kind::kArray ||
-            reply->elements.size() % 3 != 0) {
-          co_return NotUnderstood("walking the buckets", reply);
-        }
-        // Missing: nothing says what it knew.
-        if (reply->elements.empty()) buckets.push_back({base, "", "", 0, 0, 0});
-        for (std::size_t at = 0; at < reply->elements.size(); at += 3) {
-          auto epoch = index_codec::ParseEpoch(reply->elements[at + 1].text);
-          if (!epoch.ok()) co_return epoch.status();
-          WalkedBucket bucket{base,
-                              reply->elements[at].text,
-                              reply->elements[at + 1].text,
-                              epoch->epoch,
-                              epoch->removed_count,
-                              static_cast<std::uint64_t>(reply->elements[at + 2].integer)};
-          buckets.push_back(std::move(bucket));
-        }
+      RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
+                                                options_.replica_count);
+      for (const auto& reply : replies) {
+        if (!IsArrayOf(reply, 2)) co_return NotUnderstood("raising an epoch", reply);
       }
     }
-    co_return buckets;
-  }
-
-  static std::uint64_t LowestEpoch(const std::vector<WalkedBucket>& buckets,
-                                   const RedisRepository&) {
-    std::uint64_t lowest = kNoEpoch;
-    for (const WalkedBucket& bucket : buckets) lowest = std::min(lowest, bucket.epoch);
-    return lowest;
+    if (has_made) co_return co_await repositories_.Write(repository);
+    co_return absl::OkStatus();
   }
 
   // All that the buckets of one base bucket hold, each at one moment; one that has been split since
@@ -568,14 +530,14 @@ class Leaf final : public RedisIndex {
     return whole;
   }
 
-  // In the base buckets from `first` to before `end`. How many entries were looked at.
-  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository, std::uint32_t first,
-                                                  std::uint32_t end,
+  // In the base buckets of the step. How many entries were looked at.
+  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository, WalkSteps& steps,
                                                   const std::optional<Digest>& after,
                                                   std::uint64_t epoch, ForgetResult& forgotten) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await Walk(repository, first, end);
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
       if (!walked.ok()) co_return walked.status();
+      steps.Saw(walked->size());
       RedisReplies replies = co_await ReadWhole(repository, *walked);
       ForgetResult looked_at{0, kNoEpoch, 0};
       std::size_t seen_count = 0;
@@ -612,24 +574,23 @@ class Leaf final : public RedisIndex {
     co_return absl::UnavailableError("too many write to the same entries in Redis at once");
   }
 
-  // The first `limit` entries of the base buckets from `first` to before `end`, in digest order.
+  // The first `limit` entries of the step's base buckets, in digest order.
   Task<absl::StatusOr<std::vector<IndexEntry>>> ScanIn(RedisRepository& repository,
-                                                       std::uint32_t first, std::uint32_t end,
+                                                       WalkSteps& steps,
                                                        const std::optional<Digest>& after,
                                                        std::size_t limit) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await Walk(repository, first, end);
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
       if (!walked.ok()) co_return walked.status();
-      // The path is the digest's next bits: that is the order of the digests, too.
-      std::sort(walked->begin(), walked->end(), [](const WalkedBucket& a, const WalkedBucket& b) {
-        return std::tie(a.base, a.path) < std::tie(b.base, b.path);
-      });
+      steps.Saw(walked->size());
       const auto is_before = [&](const WalkedBucket& bucket) {
         return after.has_value() && bucket.base == BaseOf(*after, repository.base_bits) &&
                bucket.path <
                    PathOf(*after, repository.base_bits, static_cast<int>(bucket.path.size()));
       };
       std::erase_if(*walked, is_before);
+      // What has come since then may be left out.
+      std::erase_if(*walked, [](const WalkedBucket& bucket) { return bucket.entry_count == 0; });
       std::vector<IndexEntry> entries;
       bool is_done = true;
       for (std::size_t at = 0; is_done && at < walked->size() && entries.size() < limit;) {

@@ -44,7 +44,8 @@ IndexBackend BackendOn() {
           [get](std::unique_ptr<Index> index) {
             index.reset();
             return OpenRedisOn(*get(), kReplicaCount, kFewBaseBits);
-          }};
+          },
+          /*another=*/nullptr, /*repeats_calls=*/false, /*commits_in_parts=*/true};
 }
 
 INSTANTIATE_TEST_SUITE_P(Redis, IndexConformance,
@@ -118,6 +119,26 @@ std::map<std::string, int> BucketCounts(const TestRedis& redis) {
   std::map<std::string, int> counts;
   for (const RedisReply& key : keys->elements) ++counts[key.text.substr(0, key.text.find('}'))];
   return counts;
+}
+
+// Redis is emptied while kerfd goes on: what it writes then is found by those that begin later.
+TEST(RedisIndexTest, WhatIsWrittenAfterRedisWasEmptiedIsFoundByOthers) {
+  for (const bool advances : {false, true}) {
+    TestRedis redis(TestRedis::Kind::kSingle);
+    Random random(TestSeed());
+    const std::vector<IndexEntry> entries = CrowdedEntries(random, 10);
+    const auto index = OpenRedisOn(redis, 0);
+    ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
+    redis.Flush();
+    if (advances) {
+      ASSERT_TRUE(index->AdvanceEpoch(kRepository, 2, 0).ok());
+      EXPECT_EQ(OpenRedisOn(redis, 0)->Stats(kRepository)->epoch, 2u);
+    }
+    ASSERT_TRUE(index->Commit(kRepository, 2, entries, false).ok());
+    const auto later = OpenRedisOn(redis, 0);
+    ExpectThere(*later, 2, entries, Verdict::kDuplicate);
+    EXPECT_EQ(later->Stats(kRepository)->entry_count, entries.size());
+  }
 }
 
 TEST(RedisIndexTest, FirstPathsAreAsLongAsTheExpectedEntriesNeed) {

@@ -36,6 +36,8 @@ const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
 
 constexpr milliseconds kNodeTimeout{600};
 constexpr std::chrono::seconds kPatience{60};
+// Few, so that buckets are split in the middle of trouble.
+constexpr int kBaseBits = 3;
 
 // KERF_CHAOS_PERCENT says how many rounds the tests have, of those that they have in quiet.
 int EffortPercent() {
@@ -119,6 +121,7 @@ class Troubled {
   std::unique_ptr<Index> Open() {
     RedisIndexOptions options{redis_.options(), kind_ == TestRedis::Kind::kCluster ? 1 : 0};
     // Less than a pause, so that it is carried out twice; and calls fail in the middle.
+    options.base_bits = kBaseBits;
     options.redis.attempt_timeout = milliseconds(400);
     options.redis.replica_timeout = milliseconds(200);
     options.redis.command_timeout = milliseconds(900);
@@ -144,7 +147,7 @@ class Troubled {
                                                     {"a", DigestAlgorithm::kXxh3_128},
                                                     {"aa", DigestAlgorithm::kSha256}};
     const RepositoryId& repository = repositories[random.Below(repositories.size())];
-    const auto base = static_cast<std::uint32_t>(random.Below(1u << kDefaultBaseBits));
+    const auto base = static_cast<std::uint32_t>(random.Below(1u << kBaseBits));
     return BucketKey(RedisTagOf(NameInTest(repository, test_count_)), base, "");
   }
 
@@ -182,7 +185,9 @@ IndexBackend BackendIn() {
             return Environment::Get().Open();
           },
           [] { return Environment::Get().Open(); },
-          /*repeats_calls=*/true, EffortPercent()};
+          /*repeats_calls=*/true,
+          /*commits_in_parts=*/true,
+          EffortPercent()};
 }
 
 INSTANTIATE_TEST_SUITE_P(Redis, IndexConformance,

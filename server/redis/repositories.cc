@@ -34,7 +34,7 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
   int base_bits = first_.base_bits;
   if (fields[0].kind == RedisReply::Kind::kNil) {
     if (!create) co_return RedisRepositoryPtr();
-    const absl::Status made = co_await Make(id, tag);
+    const absl::Status made = co_await Make(RedisRepository(id, base_bits));
     if (!made.ok()) co_return made;
   } else {
     if (fields[0].text != kLayoutVersion) {
@@ -57,12 +57,12 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
 }
 
 // The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.
-Task<absl::Status> RedisRepositories::Make(const RepositoryId& id, const std::string& tag) {
+Task<absl::Status> RedisRepositories::Make(const RedisRepository& repository) {
   const std::string zero = index_codec::EncodeNumber(0);
   std::vector<ScriptCall> calls;
-  calls.reserve(std::size_t{1} << first_.base_bits);
-  for (std::uint32_t base = 0; base < std::uint32_t{1} << first_.base_bits; ++base) {
-    calls.push_back({KeysOf(tag, base, ""), {zero, Cat(first_.path_bits)}});
+  calls.reserve(repository.base_count());
+  for (std::uint32_t base = 0; base < repository.base_count(); ++base) {
+    calls.push_back({KeysOf(repository.tag, base, ""), {zero, Cat(first_.path_bits)}});
   }
   RedisReplies replies =
       co_await RunScript(*client_, redis_scripts::kMake, std::move(calls), replica_count_);
@@ -71,13 +71,17 @@ Task<absl::Status> RedisRepositories::Make(const RepositoryId& id, const std::st
       co_return NotUnderstood("making a repository", reply);
     }
   }
+  co_return co_await Write(repository);
+}
+
+Task<absl::Status> RedisRepositories::Write(const RedisRepository& repository) {
   RedisCommand write;
-  write.key = MetaKey(tag);
+  write.key = MetaKey(repository.tag);
   write.arguments = {"HSET",      write.key,
                      "version",   std::string(kLayoutVersion),
-                     "name",      id.name,
-                     "digest",    std::string(DigestAlgorithmName(id.digest_algorithm)),
-                     "base_bits", Cat(first_.base_bits)};
+                     "name",      repository.id.name,
+                     "digest",    std::string(DigestAlgorithmName(repository.id.digest_algorithm)),
+                     "base_bits", Cat(repository.base_bits)};
   write.replica_count = replica_count_;
   std::vector<RedisCommand> commands;
   commands.push_back(std::move(write));

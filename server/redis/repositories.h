@@ -58,8 +58,11 @@ class RedisRepositories {
   // or its place is taken.
   Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
 
+  // Again what says that it is there: a Redis that was emptied has lost that, too.
+  Task<absl::Status> Write(const RedisRepository& repository);
+
  private:
-  Task<absl::Status> Make(const RepositoryId& id, const std::string& tag);
+  Task<absl::Status> Make(const RedisRepository& repository);
 
   RedisClient* const client_;
   const int replica_count_;

@@ -50,8 +50,9 @@ make('')
 return 1
 )lua";
 
-// KEYS[1]: the base bucket's key. ARGV: paths of the longest kind. For each how many letters of it
-// the bucket has that is there, -1 if none is.
+// KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is, which only keeps a slot
+// that moves from answering for what it does not have (TRYAGAIN). ARGV: paths of the longest kind.
+// For each how many letters of it the bucket has that is there, -1 if none is.
 inline constexpr std::string_view kFind = R"lua(
 local found = {}
 for at = 1, #ARGV do

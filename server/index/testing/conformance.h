@@ -23,9 +23,11 @@ struct IndexBackend {
   // of a test has its own. Null: threads share one.
   std::function<std::unique_ptr<Index>()> another = nullptr;
   // A call may be carried out in part, or as a whole, and then again before it is answered. Then it
-  // does not say of the time before it what an earlier attempt has changed, and a commit that is
-  // refused may have written what the fence had not reached yet.
+  // does not say of the time before it what an earlier attempt has changed.
   bool repeats_calls = false;
+  // A commit is carried out in parts: one that is refused may have written what the fence had not
+  // reached yet.
+  bool commits_in_parts = false;
   // How many rounds tests of many rounds have, of 100: fewer where each takes long.
   int effort_percent = 100;
 

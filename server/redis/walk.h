@@ -1,0 +1,81 @@
+// Looking at all buckets of a repository in Redis, some at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/redis/redis_client.h"
+#include "server/redis/repositories.h"
+#include "server/redis/task.h"
+
+namespace kerf {
+
+// A bucket as a walk sees it.
+struct WalkedBucket {
+  std::uint32_t base = 0;
+  std::string path;
+  // Empty: there is no bucket below this base bucket.
+  std::string epoch_value;
+  std::uint64_t epoch = 0;
+  std::uint64_t removed_count = 0;
+  std::uint64_t entry_count = 0;
+};
+
+// All buckets together.
+struct WalkedTotals {
+  std::uint64_t lowest_epoch = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t highest_epoch = 0;
+  std::uint64_t removed_count = 0;
+  std::uint64_t entry_count = 0;
+};
+
+// Which base buckets to look at next, so that a step meets neither few buckets nor very many: there
+// may be thousands below each.
+class WalkSteps {
+ public:
+  WalkSteps(std::uint32_t first, std::uint32_t end) : begin_(first), step_end_(first), end_(end) {}
+
+  // Goes to the next step; false behind the last.
+  bool Next() {
+    begin_ = step_end_;
+    step_end_ = std::min(end_, begin_ + width_);
+    return begin_ < end_;
+  }
+  // The step is from base bucket begin() to before end().
+  std::uint32_t begin() const { return begin_; }
+  std::uint32_t end() const { return step_end_; }
+
+  // So many buckets were there.
+  void Saw(std::size_t bucket_count) {
+    if (bucket_count > kMaxBuckets / 2) {
+      width_ = std::max<std::uint32_t>(1, width_ / 2);
+    } else if (bucket_count <= kMaxBuckets / 4) {
+      width_ = std::min(2 * width_, kMaxWidth);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kMaxWidth = 256;
+  // Unless there are more below a single base bucket.
+  static constexpr std::size_t kMaxBuckets = 8192;
+
+  std::uint32_t begin_;
+  std::uint32_t step_end_;
+  const std::uint32_t end_;
+  std::uint32_t width_ = 1;
+};
+
+// The buckets of the base buckets from `first` to before `end`, in the order of the digests; one
+// without an epoch for a base bucket that has none. The client and the repository outlive it.
+Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
+                                                            const RedisRepository& repository,
+                                                            std::uint32_t first, std::uint32_t end);
+
+Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository);
+
+}  // namespace kerf
