@@ -14,6 +14,7 @@
 #include "base/test_seed.h"
 #include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
+#include "server/redis/slot.h"
 #include "server/redis/testing/owning_index.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
@@ -139,6 +140,54 @@ TEST(RedisIndexTest, WhatIsWrittenAfterRedisWasEmptiedIsFoundByOthers) {
     ExpectThere(*later, 2, entries, Verdict::kDuplicate);
     EXPECT_EQ(later->Stats(kRepository)->entry_count, entries.size());
   }
+}
+
+std::string TextOf(RedisClient& client, RedisCommand command) {
+  const auto reply = WaitFor<absl::StatusOr<RedisReply>>(
+      [&](auto done) { client.Send(std::move(command), std::move(done)); });
+  EXPECT_TRUE(reply.ok() && reply->kind == RedisReply::Kind::kText) << reply.status();
+  return reply.ok() ? reply->text : "";
+}
+
+// While a slot moves the node that it goes to is asked for keys that the other one does not have;
+// it cannot know whether they are there.
+TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
+  const TestRedis redis(TestRedis::Kind::kCluster);
+  RedisIndexOptions options{redis.options()};
+  options.base_bits = 1;
+  // Nobody has a bucket of the shortest path.
+  options.expected_entry_count = 2 * 4 * kMaxBucketEntries / 2;
+  std::vector<std::string> warnings;
+  OwningRedisIndex index(*RedisIndex::Open(options, &warnings));
+  Random random(TestSeed());
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 50);
+  ASSERT_TRUE(index.Commit(kRepository, 1, entries, false).ok());
+
+  const auto client = *RedisClient::Create(redis.options());
+  const std::string key = BucketKey(RedisTagOf(kRepository), 1, "");
+  const std::string slot = std::to_string(RedisSlotOf(key));
+  const std::string owner_id = TextOf(*client, {key, std::nullopt, {"CLUSTER", "MYID"}});
+  const auto masters = WaitFor<absl::StatusOr<std::vector<RedisAddress>>>(
+      [&](auto done) { client->ReadMasters(std::move(done)); });
+  ASSERT_TRUE(masters.ok());
+  for (const RedisAddress& target : *masters) {
+    const std::string target_id = TextOf(*client, {"", target, {"CLUSTER", "MYID"}});
+    if (target_id == owner_id) continue;
+    TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "IMPORTING", owner_id}});
+    TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "MIGRATING", target_id}});
+    options.redis.command_timeout = std::chrono::milliseconds(500);
+    OwningRedisIndex other(*RedisIndex::Open(options, &warnings));
+    std::vector<Digest> digests;
+    digests.reserve(entries.size());
+    for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+    std::vector<LookupResult> results(digests.size());
+    EXPECT_TRUE(absl::IsUnavailable(other.Lookup(kRepository, 1, digests, results)));
+    TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
+    TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
+    ExpectThere(other, 1, entries, Verdict::kDuplicate);
+    return;
+  }
+  FAIL() << "there is one master only";
 }
 
 TEST(RedisIndexTest, FirstPathsAreAsLongAsTheExpectedEntriesNeed) {
