@@ -181,8 +181,8 @@ void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
   builder
       .Add(
           "redis-expected-chunks", settings.redis_expected_chunks,
-          "A new repository gets room in Redis for so many chunks at once; with more or without it "
-          "the room grows with the repository")
+          "A new repository gets room in Redis for so many chunks at once (at most 262,144 buckets "
+          "of 130 bytes each); it grows with the repository in any case")
       ->check(CLI::Range(std::uint64_t{0}, kMaxExpectedChunks));
 }
 
