@@ -194,6 +194,8 @@ class RedisSegmentStore final : public SegmentStore {
 absl::StatusOr<std::unique_ptr<SegmentStore>> CreateRedisSegmentStore(RedisSegmentOptions options) {
   options.redis.connect_timeout = options.timeout;
   options.redis.attempt_timeout = options.timeout;
+  // Nothing waits for replicas.
+  options.redis.replica_timeout = options.timeout / 2;
   options.redis.command_timeout = options.timeout;
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisClient> client,
                         RedisClient::Create(std::move(options.redis)));

@@ -32,6 +32,8 @@ struct Request {
   TimePoint not_before;
   int attempt_count = 0;
   int redirect_count = 0;
+  // Of one that waits for a map: the question to the cluster that may answer it.
+  std::uint64_t min_question = 0;
   // This once there, behind ASKING.
   std::optional<RedisAddress> ask;
   std::string last_error;

@@ -19,8 +19,10 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "server/redis/connection.h"
+#include "server/redis/name_resolver.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
+#include "server/redis/topology.h"
 #include "server/redis/wire.h"
 
 namespace kerf {
@@ -39,9 +41,6 @@ constexpr int kMaxRedirects = 5;
 // How long the key lives that is written in front of a WAIT.
 constexpr milliseconds kBarrierLife{1'000};
 constexpr int kMaxPauseDoublings = 6;
-constexpr std::uint16_t kNoMaster = 0xFFFF;
-// Of the answer to CLUSTER SLOTS.
-constexpr std::string_view kNoCluster = "cluster support disabled";
 // As the answer to a WAIT: there was none.
 constexpr std::int64_t kNobody = -1;
 
@@ -61,7 +60,10 @@ absl::Status Stopped() { return absl::CancelledError("the Redis client has stopp
 
 class Client final : public RedisClient {
  public:
-  explicit Client(RedisOptions options) : options_(std::move(options)) {
+  explicit Client(RedisOptions options)
+      : options_(std::move(options)),
+        names_(options_.look_up_host ? options_.look_up_host : redis::LookUpHostInSystem),
+        topology_(options_.seeds) {
     base_ = event_base_new();
     wakeup_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     KERF_CHECK(base_ != nullptr && wakeup_fd_ >= 0);
@@ -87,6 +89,7 @@ class Client final : public RedisClient {
   }
 
   void Send(RedisCommand command, Done done) override {
+    KERF_CHECK(!command.arguments.empty() && command.replica_count >= 0);
     auto request = std::make_unique<Request>();
     request->wire = redis::FormatWire(command.arguments);
     request->slot = RedisSlotOf(command.key);
@@ -107,7 +110,7 @@ class Client final : public RedisClient {
     request->deadline = Clock::now() + request->timeout;
     request->done = [this, done = std::move(done)](const absl::StatusOr<RedisReply>& reply) {
       if (!reply.ok()) return done(reply.status());
-      done(masters_);
+      done(topology_.masters());
     };
     Post(std::move(request));
   }
@@ -175,7 +178,7 @@ class Client final : public RedisClient {
     }
     for (auto& request : topology_waiters_) {
       if (request->deadline > now) continue;
-      request->last_error = topology_error_;
+      request->last_error = topology_.error();
       GiveUp(std::move(request));
     }
     std::erase(parked_, nullptr);
@@ -241,22 +244,20 @@ class Client final : public RedisClient {
   std::optional<RedisAddress> TargetOf(const Request& request) const {
     if (request.ask.has_value()) return request.ask;
     if (request.node.has_value()) return request.node;
-    if (masters_.empty()) return std::nullopt;
-    const std::size_t master = is_single_ ? 0 : master_of_slot_[request.slot];
-    if (master >= masters_.size()) return std::nullopt;
-    return masters_[master];
+    return topology_.MasterOf(request.slot);
   }
 
   void Dispatch(RequestPtr request) {
-    // A question for the masters needs a map of now.
+    // A question for the masters needs a map of now: not one that was asked for before.
     if (request->wire.empty()) {
+      request->min_question = topology_.question() + 1;
       topology_waiters_.push_back(std::move(request));
       return ReadTopology();
     }
     const std::optional<RedisAddress> target = TargetOf(*request);
     if (!target.has_value()) {
       ReadTopology();
-      if (request->last_error.empty()) request->last_error = topology_error_;
+      if (request->last_error.empty()) request->last_error = topology_.error();
       return Park(std::move(request));
     }
     Connection& connection = ConnectionFor(*target, *request);
@@ -300,9 +301,20 @@ class Client final : public RedisClient {
     if (connection.context != nullptr) return true;
     const TimePoint now = Clock::now();
     if (now < connection.not_before) return false;
+    const auto hosts = names_.Find(connection.address.host);
+    if (!hosts.has_value()) {
+      connection.last_error = "its name is being looked up";
+      return false;
+    }
+    if (!hosts->ok()) {
+      connection.last_error = std::string(hosts->status().message());
+      Pause(connection);
+      return false;
+    }
     connection.auth_error.clear();
-    redisAsyncContext* const context =
-        redisAsyncConnect(connection.address.host.c_str(), connection.address.port);
+    const std::string& host =
+        (**hosts)[static_cast<std::size_t>(connection.failure_count) % (*hosts)->size()];
+    redisAsyncContext* const context = redisAsyncConnect(host.c_str(), connection.address.port);
     if (context == nullptr || context->err != 0) {
       connection.last_error = context == nullptr ? "no memory" : context->errstr;
       if (context != nullptr) redisAsyncFree(context);
@@ -437,7 +449,7 @@ class Client final : public RedisClient {
       case Action::kRetry:
         return Retry(std::move(request));
       case Action::kMoved:
-        LearnMaster(request->slot, meaning.target);
+        topology_.Learn(request->slot, meaning.target);
         wants_topology_ = true;
         break;
       case Action::kAsk:
@@ -452,14 +464,6 @@ class Client final : public RedisClient {
     // Not from within the callback of a connection.
     request->not_before = Clock::now();
     parked_.push_back(std::move(request));
-  }
-
-  void LearnMaster(std::uint16_t slot, const RedisAddress& address) {
-    auto found = std::find(masters_.begin(), masters_.end(), address);
-    if (found == masters_.end()) found = masters_.insert(masters_.end(), address);
-    is_single_ = false;
-    master_of_slot_.resize(kRedisSlotCount, kNoMaster);
-    master_of_slot_[slot] = static_cast<std::uint16_t>(found - masters_.begin());
   }
 
   // One WAIT for all that was written since the last one.
@@ -515,80 +519,57 @@ class Client final : public RedisClient {
   // Asks one node after the other until one answers.
   void ReadTopology() {
     const TimePoint now = Clock::now();
-    if (is_reading_topology_ || now < topology_not_before_) {
-      wants_topology_ = wants_topology_ || !is_reading_topology_;
+    if (topology_.is_asking() || now < topology_not_before_) {
+      wants_topology_ = wants_topology_ || !topology_.is_asking();
       return;
     }
-    is_reading_topology_ = true;
     topology_not_before_ = now + kTopologyPause;
     topology_count_.fetch_add(1, std::memory_order_relaxed);
-    std::vector<RedisAddress> candidates = masters_;
-    candidates.insert(candidates.end(), options_.seeds.begin(), options_.seeds.end());
-    const RedisAddress asked = candidates[topology_turn_++ % candidates.size()];
+    const RedisAddress asked = topology_.Ask();
     Connection& connection = ConnectionFor(asked, Request());
-    if (!Connect(connection)) {
-      topology_error_ = Cat(FormatRedisAddress(asked), ": ", connection.last_error);
-      is_reading_topology_ = false;
-      wants_topology_ = true;
-      return;
-    }
+    if (!Connect(connection)) return OnNoMap(connection, connection.last_error, false);
     Launch(connection, redis::FormatWire({"CLUSTER", "SLOTS"}), nullptr, Flight::Kind::kTopology);
   }
 
   void OnTopology(const Connection& connection, const redisReply* reply) {
-    is_reading_topology_ = false;
-    const RedisAddress asked = connection.address;
-    const std::string name = FormatRedisAddress(asked);
-    // Until another node has answered.
-    wants_topology_ = true;
     if (reply == nullptr) {
-      topology_error_ =
-          Cat(name, ": ",
-              connection.last_error.empty() ? "the connection was lost" : connection.last_error);
-      return;
+      const std::string& error = connection.last_error;
+      return OnNoMap(connection, error.empty() ? "the connection was lost" : error, false);
     }
-    if (!connection.auth_error.empty()) return Forbid(Cat(name, ": ", connection.auth_error));
+    if (!connection.auth_error.empty()) return OnNoMap(connection, connection.auth_error, true);
     const RedisReply answer = CopyReply(reply);
-    if (answer.kind == RedisReply::Kind::kError) {
-      topology_error_ = Cat(name, ": ", answer.text);
-      if (MeaningOf(answer.text, asked).action == RedisErrorMeaning::Action::kForbidden) {
-        return Forbid(topology_error_);
-      }
-      if (answer.text.find(kNoCluster) == std::string::npos) return;
-      is_single_ = true;
-      masters_ = {asked};
+    if (topology_.Answered(answer, connection.address)) {
+      DropOthers(connection.address);
       return OnMap();
     }
-    const auto ranges = ParseClusterSlots(answer, asked);
-    if (!ranges.ok() || ranges->empty()) {
-      topology_error_ = Cat(name, ": it knows no masters; is the cluster made?");
-      return;
+    if (answer.kind != RedisReply::Kind::kError) {
+      return OnNoMap(connection, "it knows no masters; is the cluster made?", false);
     }
-    is_single_ = false;
-    masters_.clear();
-    master_of_slot_.assign(kRedisSlotCount, kNoMaster);
-    for (const RedisSlotRange& range : *ranges) {
-      for (int slot = range.first; slot <= range.last; ++slot) {
-        LearnMaster(static_cast<std::uint16_t>(slot), range.master);
-      }
-    }
-    DropOthers(asked);
-    OnMap();
+    const RedisErrorMeaning meaning = MeaningOf(answer.text, connection.address);
+    OnNoMap(connection, answer.text, meaning.action == RedisErrorMeaning::Action::kForbidden);
+  }
+
+  void OnNoMap(const Connection& connection, std::string_view error, bool is_forbidden) {
+    // Until another node has answered.
+    wants_topology_ = true;
+    const absl::Status status =
+        topology_.Failed(Cat(FormatRedisAddress(connection.address), ": ", error), is_forbidden);
+    if (status.ok()) return;
+    // Nobody lets it in, so nobody can be answered.
+    for (RequestPtr& request : TakeParked()) request->done(status);
   }
 
   void OnMap() {
-    wants_topology_ = false;
-    topology_error_.clear();
     std::deque<RequestPtr> waiters;
     waiters.swap(topology_waiters_);
-    for (RequestPtr& waiter : waiters) waiter->done(RedisReply());
-  }
-
-  // Nobody is let in, so nobody can be answered.
-  void Forbid(const std::string& why) {
-    for (RequestPtr& request : TakeParked()) {
-      request->done(absl::PermissionDeniedError(ToAbsl(why)));
+    for (RequestPtr& waiter : waiters) {
+      if (waiter->min_question > topology_.question()) {
+        topology_waiters_.push_back(std::move(waiter));
+      } else {
+        waiter->done(RedisReply());
+      }
     }
+    wants_topology_ = !topology_waiters_.empty();
   }
 
   std::deque<RequestPtr> TakeParked() {
@@ -603,7 +584,8 @@ class Client final : public RedisClient {
   void DropOthers(const RedisAddress& asked) {
     for (auto at = nodes_.begin(); at != nodes_.end();) {
       const auto is_it = [&](const RedisAddress& address) { return address == at->first; };
-      bool is_idle = !is_it(asked) && std::none_of(masters_.begin(), masters_.end(), is_it);
+      const std::vector<RedisAddress>& masters = topology_.masters();
+      bool is_idle = !is_it(asked) && std::none_of(masters.begin(), masters.end(), is_it);
       ForEachConnection(at->second, [&](const Connection& connection) {
         is_idle = is_idle && connection.flights.empty() && connection.held.empty();
       });
@@ -655,15 +637,10 @@ class Client final : public RedisClient {
   std::map<RedisAddress, Node> nodes_;
   // Waiting for their time.
   std::vector<RequestPtr> parked_;
-  std::vector<RedisAddress> masters_;
-  // Into masters_.
-  std::vector<std::uint16_t> master_of_slot_;
-  bool is_single_ = false;
+  redis::NameResolver names_;
+  redis::Topology topology_;
   bool wants_topology_ = false;
-  bool is_reading_topology_ = false;
-  std::size_t topology_turn_ = 0;
   TimePoint topology_not_before_;
-  std::string topology_error_;
   std::deque<RequestPtr> topology_waiters_;
 
   std::thread thread_;
@@ -673,6 +650,16 @@ class Client final : public RedisClient {
 
 absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Create(RedisOptions options) {
   if (options.seeds.empty()) return absl::InvalidArgumentError("no address of a Redis is given");
+  if (options.read_connection_count < 1) {
+    return absl::InvalidArgumentError("a Redis node needs a connection at least");
+  }
+  // WAIT takes 0 for ever, and one that outlasts the attempt looks like a node that is dead.
+  if (options.replica_timeout.count() < 1 || options.replica_timeout >= options.attempt_timeout) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("the time to wait for replicas of Redis, ", options.replica_timeout.count(),
+                   " ms, must be more than 0 and less than that for an attempt, ",
+                   options.attempt_timeout.count(), " ms")));
+  }
   return std::unique_ptr<RedisClient>(std::make_unique<Client>(std::move(options)));
 }
 

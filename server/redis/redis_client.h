@@ -52,8 +52,11 @@ struct RedisOptions {
   std::chrono::milliseconds attempt_timeout{3'000};
   // From Send to the answer, over all attempts.
   std::chrono::milliseconds command_timeout{60'000};
-  // For replica_count.
+  // For replica_count. More than 0 and less than attempt_timeout.
   std::chrono::milliseconds replica_timeout{1'000};
+  // A host's addresses; may block, and is called from other threads. Empty: the system's answer.
+  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)> look_up_host =
+      nullptr;
 };
 
 struct RedisCounters {
@@ -76,13 +79,14 @@ class RedisClient {
   using Done = std::function<void(absl::StatusOr<RedisReply> reply)>;
   using MastersDone = std::function<void(const absl::StatusOr<std::vector<RedisAddress>>& masters)>;
 
-  // Only starts; whether there is a Redis shows in the answers. InvalidArgument without seeds.
+  // Only starts; whether there is a Redis shows in the answers. InvalidArgument without seeds, or
+  // for options that contradict each other.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Create(RedisOptions options);
 
   // Closes it; nobody uses it any more.
   virtual ~RedisClient() = default;
 
-  // `done` is called once, from the client's thread, and does not block.
+  // The command has arguments. `done` is called once, from the client's thread, and does not block.
   virtual void Send(RedisCommand command, Done done) = 0;
   // Asks the cluster which masters it has now; one Redis is its own. Errors and `timeout` as for
   // Send.

@@ -156,6 +156,7 @@ TEST(RedisClientTest, ANodeThatStandsStillIsWaitedFor) {
   TestRedis redis(TestRedis::Kind::kCluster);
   RedisOptions options = redis.options();
   options.attempt_timeout = milliseconds(300);
+  options.replica_timeout = milliseconds(100);
   const auto client = *RedisClient::Create(options);
   Writers writers(*client, 4);
   writers.WaitForMore(100);
@@ -258,6 +259,98 @@ TEST(RedisClientTest, ARepeatedWriteWaitsToo) {
   const Result reply = Call(*strict, {"key", std::nullopt, {"DEL", "key"}, 2});
   ASSERT_TRUE(absl::IsUnavailable(reply.status())) << reply.status();
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("1 of 2 replicas"));
+}
+
+// Two of the three masters answer all that is theirs.
+TEST(RedisClientTest, ANodeThatRefusesSaysNothingOfTheOthers) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  const auto owner = *RedisClient::Create(redis.options());
+  std::promise<std::vector<RedisAddress>> answer;
+  owner->ReadMasters([&](const auto& masters) { answer.set_value(*masters); });
+  const std::vector<RedisAddress> masters = answer.get_future().get();
+  // The one that is asked first, from now on.
+  RedisOptions options = redis.options();
+  options.seeds = {masters[0], masters[1], masters[2]};
+  options.command_timeout = milliseconds(20'000);
+  const Result set =
+      Call(*owner, {"", masters[0], {"CONFIG", "SET", "requirepass", "open sesame"}});
+  ASSERT_TRUE(set.ok() && set->text == "OK");
+  const auto client = *RedisClient::Create(options);
+  std::promise<absl::Status> asked;
+  client->ReadMasters([&](const auto& again) { asked.set_value(again.status()); });
+  EXPECT_TRUE(asked.get_future().get().ok());
+  int answered_count = 0;
+  for (int number = 0; number < 30; ++number) {
+    const Result reply = Call(*client, {KeyOf(number), std::nullopt, {"GET", KeyOf(number)}});
+    if (reply.ok()) ++answered_count;
+    EXPECT_TRUE(reply.ok() || absl::IsPermissionDenied(reply.status())) << reply.status();
+  }
+  EXPECT_GT(answered_count, 10);
+  EXPECT_LT(answered_count, 30);
+}
+
+// A map that was asked for before the call may be older than the call.
+TEST(RedisClientTest, MastersAreThoseOfNow) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  redis.Do({"pause", "1"});
+  const auto client = *RedisClient::Create(redis.options());
+  std::promise<std::uint64_t> first;
+  client->ReadMasters([&](const auto&) { first.set_value(client->counters().topology_reads); });
+  while (client->counters().topology_reads == 0) std::this_thread::sleep_for(milliseconds(1));
+  std::promise<std::uint64_t> second;
+  client->ReadMasters([&](const auto& masters) {
+    EXPECT_TRUE(masters.ok()) << masters.status();
+    second.set_value(client->counters().topology_reads);
+  });
+  // The client has taken the second one by then.
+  std::this_thread::sleep_for(milliseconds(100));
+  redis.Do({"resume", "1"});
+  EXPECT_GT(second.get_future().get(), first.get_future().get());
+}
+
+// A name that nobody answers for holds up nothing else.
+TEST(RedisClientTest, ANameIsLookedUpBesideTheOthers) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  const int port = redis.addresses()[0].port;
+  std::promise<void> go_on;
+  const auto gate = go_on.get_future().share();
+  RedisOptions options;
+  options.seeds = {{"silent.test", port}, {"redis.test", port}};
+  options.look_up_host = [gate](const std::string& host) {
+    if (host == "silent.test") gate.wait();
+    return absl::StatusOr<std::vector<std::string>>({"127.0.0.1"});
+  };
+  {
+    const auto client = *RedisClient::Create(options);
+    EXPECT_TRUE(Set(*client, "key", "value").ok());
+    EXPECT_EQ(Get(*client, "key"), "value");
+    options.seeds.resize(1);
+    options.command_timeout = milliseconds(200);
+    const auto silent = *RedisClient::Create(options);
+    const absl::Status status = Set(*silent, "key", "value").status();
+    EXPECT_TRUE(absl::IsUnavailable(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("its name is being looked up"));
+    // Neither waits for it when it goes.
+  }
+  go_on.set_value();
+  options.look_up_host = nullptr;
+  options.seeds = {{"localhost", port}};
+  options.command_timeout = milliseconds(10'000);
+  EXPECT_EQ(Get(**RedisClient::Create(options), "key"), "value");
+}
+
+TEST(RedisClientTest, OptionsThatContradictEachOtherAreRefused) {
+  RedisOptions options;
+  options.seeds = {{"127.0.0.1", 1}};
+  EXPECT_TRUE(RedisClient::Create(options).ok());
+  // For ever, and longer than a node may be silent.
+  for (const milliseconds wait : {milliseconds(0), options.attempt_timeout}) {
+    RedisOptions contradicting = options;
+    contradicting.replica_timeout = wait;
+    EXPECT_TRUE(absl::IsInvalidArgument(RedisClient::Create(contradicting).status()));
+  }
+  options.read_connection_count = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(RedisClient::Create(options).status()));
 }
 
 TEST(RedisClientTest, WithoutRedisTheErrorSaysWhatWasTried) {

@@ -1,0 +1,91 @@
+#include "server/redis/name_resolver.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kerf::redis {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A name is looked up anew for each attempt to connect, for a pod that comes back has another
+// address.
+constexpr std::chrono::seconds kFresh{1};
+
+bool IsNumber(const std::string& host) {
+  in6_addr address{};
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<HostAddresses> LookUpHostInSystem(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(
+        ToAbsl(Cat("the name '", host, "' has no address: ", gai_strerror(error))));
+  }
+  HostAddresses addresses;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      addresses.emplace_back(text.data());
+    }
+  }
+  freeaddrinfo(found);
+  if (addresses.empty()) {
+    return absl::UnavailableError(ToAbsl(Cat("the name '", host, "' has no address")));
+  }
+  return addresses;
+}
+
+struct NameResolver::Shared {
+  struct Lookup {
+    bool is_under_way = false;
+    std::optional<absl::StatusOr<HostAddresses>> answer;
+    steady_clock::time_point ended;
+  };
+
+  LookUpHost look_up;
+  std::mutex mutex;
+  std::map<std::string, Lookup> lookups;
+};
+
+NameResolver::NameResolver(LookUpHost look_up) : shared_(std::make_shared<Shared>()) {
+  shared_->look_up = std::move(look_up);
+}
+
+NameResolver::~NameResolver() = default;
+
+std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::string& host) {
+  if (IsNumber(host)) return HostAddresses{host};
+  const std::lock_guard lock(shared_->mutex);
+  Shared::Lookup& lookup = shared_->lookups[host];
+  if (lookup.is_under_way) return std::nullopt;
+  if (lookup.answer.has_value() && steady_clock::now() - lookup.ended < kFresh) {
+    return lookup.answer;
+  }
+  lookup.is_under_way = true;
+  std::thread([shared = shared_, host] {
+    absl::StatusOr<HostAddresses> answer = shared->look_up(host);
+    const std::lock_guard its_lock(shared->mutex);
+    shared->lookups[host] = {false, std::move(answer), steady_clock::now()};
+  }).detach();
+  return std::nullopt;
+}
+
+}  // namespace kerf::redis
