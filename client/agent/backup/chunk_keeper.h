@@ -22,7 +22,9 @@ struct ChunkCounts {
   // Chunks whose bytes this run put into the store.
   std::uint64_t new_chunks = 0;
   std::uint64_t new_bytes = 0;
-  // Answered NEW though the store holds them: the index has lost them, and is told again.
+  // Answered NEW though the store holds them: the index has lost them, or has not heard of them yet
+  // (their commit is under way, or its agent has died), and is told again. So each insert that it
+  // has lost is counted by the first backup that meets the chunk.
   std::uint64_t healed_chunks = 0;
   // Answered DUPLICATE though the store does not hold them.
   std::uint64_t stale_chunks = 0;

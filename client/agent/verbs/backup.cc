@@ -125,6 +125,11 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
                     FormatByteSize(stats.stored_bytes())));
   reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
                     FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
+  if (result.chunks.healed_chunks > 0) {
+    reporter.Line(Cat("  index     was told again of ",
+                      FormatCounted(result.chunks.healed_chunks, "chunk"),
+                      " that the store has and it did not know"));
+  }
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
