@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -80,11 +81,19 @@ std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::strin
     return lookup.answer;
   }
   lookup.is_under_way = true;
-  std::thread([shared = shared_, host] {
-    absl::StatusOr<HostAddresses> answer = shared->look_up(host);
-    const std::lock_guard its_lock(shared->mutex);
-    shared->lookups[host] = {false, std::move(answer), steady_clock::now()};
-  }).detach();
+  try {
+    std::thread([shared = shared_, host] {
+      absl::StatusOr<HostAddresses> answer = shared->look_up(host);
+      const std::lock_guard its_lock(shared->mutex);
+      shared->lookups[host] = {false, std::move(answer), steady_clock::now()};
+    }).detach();
+  } catch (const std::system_error& error) {
+    lookup = {false,
+              absl::UnavailableError(
+                  ToAbsl(Cat("no thread can be started to look up '", host, "': ", error.what()))),
+              steady_clock::now()};
+    return lookup.answer;
+  }
   return std::nullopt;
 }
 
