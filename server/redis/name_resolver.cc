@@ -28,6 +28,10 @@ bool IsNumber(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
+absl::Status HasNone(const std::string& host) {
+  return absl::UnavailableError(ToAbsl(Cat("the name '", host, "' has no address")));
+}
+
 }  // namespace
 
 absl::StatusOr<HostAddresses> LookUpHostInSystem(const std::string& host) {
@@ -48,9 +52,6 @@ absl::StatusOr<HostAddresses> LookUpHostInSystem(const std::string& host) {
     }
   }
   freeaddrinfo(found);
-  if (addresses.empty()) {
-    return absl::UnavailableError(ToAbsl(Cat("the name '", host, "' has no address")));
-  }
   return addresses;
 }
 
@@ -84,6 +85,7 @@ std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::strin
   try {
     std::thread([shared = shared_, host] {
       absl::StatusOr<HostAddresses> answer = shared->look_up(host);
+      if (answer.ok() && answer->empty()) answer = HasNone(host);
       const std::lock_guard its_lock(shared->mutex);
       shared->lookups[host] = {false, std::move(answer), steady_clock::now()};
     }).detach();

@@ -179,15 +179,19 @@ class Leaf final : public RedisIndex {
       if (!totals.ok()) co_return done(totals.status());
       const std::uint64_t lowest = totals->lowest_epoch;
       // Those that an earlier round has raised say nothing about what was.
-      before = round == 0 ? lowest : before;
+      before = std::min(before, lowest);
       if (lowest < min_before) co_return done(lowest);
       if (round == 0) status = index_rules::CheckAdvance(before, epoch);
       if (!status.ok()) co_return done(status);
       if (totals->highest_epoch > epoch) {
         co_return done(index_rules::CheckAdvance(totals->highest_epoch, epoch));
       }
-      if (lowest == epoch) co_return done(before);
-      status = co_await RaiseAll(known, epoch);
+      if (lowest == epoch) {
+        status = co_await WriteIfEmptied(known);
+        if (!status.ok()) co_return done(status);
+        co_return done(before);
+      }
+      status = co_await RaiseAll(known, lowest, epoch);
       if (!status.ok()) co_return done(status);
     }
     done(absl::UnavailableError("the epochs in Redis change faster than they can be raised"));
@@ -252,7 +256,6 @@ class Leaf final : public RedisIndex {
       std::vector<ScriptCall> calls;
       std::vector<const Group*> changed;
       std::vector<std::uint64_t> removed;
-      bool has_made = false;
       for (const Group& group : *groups) {
         auto changes = plan(group);
         if (!changes.ok()) co_return changes.status();
@@ -262,7 +265,7 @@ class Leaf final : public RedisIndex {
         }
         calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
         changed.push_back(&group);
-        has_made |= !group.content.epoch_value.has_value();
+        if (!group.content.epoch_value.has_value()) repository.was_emptied.store(true);
         removed.push_back(RemovedBy(*changes));
       }
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
@@ -282,9 +285,7 @@ class Leaf final : public RedisIndex {
         }
       }
       std::sort(left.begin(), left.end());
-      if (!has_made) continue;
-      // A base bucket was missing: Redis was emptied.
-      if (absl::Status written = co_await repositories_.Write(repository); !written.ok()) {
+      if (absl::Status written = co_await WriteIfEmptied(repository); !written.ok()) {
         co_return written;
       }
     }
@@ -462,10 +463,12 @@ class Leaf final : public RedisIndex {
     co_return groups;
   }
 
-  // Raises the epoch of those buckets that are behind and that nobody changes meanwhile.
-  Task<absl::Status> RaiseAll(RedisRepository& repository, std::uint64_t epoch) {
+  // Raises the epoch of those buckets that are behind and that nobody changes meanwhile; ends at
+  // one that has gone back since all were seen to be at `lowest`, at least: once raised, nobody
+  // could tell.
+  Task<absl::Status> RaiseAll(RedisRepository& repository, std::uint64_t lowest,
+                              std::uint64_t epoch) {
     const std::string wanted = index_codec::EncodeNumber(epoch);
-    bool has_made = false;
     WalkSteps steps(0, repository.base_count());
     while (steps.Next()) {
       auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
@@ -473,8 +476,9 @@ class Leaf final : public RedisIndex {
       steps.Saw(walked->size());
       std::vector<ScriptCall> calls;
       for (const WalkedBucket& bucket : *walked) {
+        if (bucket.epoch < lowest) co_return absl::OkStatus();
         if (bucket.epoch >= epoch) continue;
-        has_made |= bucket.epoch_value.empty();
+        if (bucket.epoch_value.empty()) repository.was_emptied.store(true);
         calls.push_back(
             {KeysOf(repository.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
       }
@@ -484,8 +488,14 @@ class Leaf final : public RedisIndex {
         if (!IsArrayOf(reply, 2)) co_return NotUnderstood("raising an epoch", reply);
       }
     }
-    if (has_made) co_return co_await repositories_.Write(repository);
     co_return absl::OkStatus();
+  }
+
+  Task<absl::Status> WriteIfEmptied(RedisRepository& repository) {
+    if (!repository.was_emptied.load()) co_return absl::OkStatus();
+    const absl::Status status = co_await repositories_.Write(repository);
+    if (status.ok()) repository.was_emptied.store(false);
+    co_return status;
   }
 
   // All that the buckets of one base bucket hold, each at one moment; one that has been split since
@@ -537,7 +547,7 @@ class Leaf final : public RedisIndex {
     for (int round = 0; round < kMaxConflicts; ++round) {
       auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
       if (!walked.ok()) co_return walked.status();
-      steps.Saw(walked->size());
+      if (round == 0) steps.Saw(walked->size());
       RedisReplies replies = co_await ReadWhole(repository, *walked);
       ForgetResult looked_at{0, kNoEpoch, 0};
       std::size_t seen_count = 0;
@@ -582,7 +592,7 @@ class Leaf final : public RedisIndex {
     for (int round = 0; round < kMaxConflicts; ++round) {
       auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
       if (!walked.ok()) co_return walked.status();
-      steps.Saw(walked->size());
+      if (round == 0) steps.Saw(walked->size());
       const auto is_before = [&](const WalkedBucket& bucket) {
         return after.has_value() && bucket.base == BaseOf(*after, repository.base_bits) &&
                bucket.path <
@@ -604,10 +614,8 @@ class Leaf final : public RedisIndex {
         for (std::size_t index = 0; index < some.size(); ++index) {
           auto whole = WholeOf(repository, replies[index], after);
           if (!whole.ok()) co_return whole.status();
-          // It has been split, or made, meanwhile.
-          if (whole->content.epoch_value.has_value() == some[index].epoch_value.empty()) {
-            is_done = false;
-          }
+          // It has been split meanwhile.
+          if (!whole->content.epoch_value.has_value()) is_done = false;
           if (absl::Status added = AddEntries(repository, *whole, entries); !added.ok()) {
             co_return added;
           }

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "server/index/codec.h"
 #include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
 #include "server/redis/slot.h"
@@ -188,6 +189,48 @@ TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
     return;
   }
   FAIL() << "there is one master only";
+}
+
+// A shard goes back in time between the look at all buckets and their raising.
+TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  const auto index = OpenRedisOn(redis, 0);
+  ASSERT_TRUE(index->AdvanceEpoch(kRepository, 1, 0).ok());
+  const auto client = *RedisClient::Create(redis.options());
+  const std::string tag = RedisTagOf(kRepository);
+  constexpr std::uint64_t kTries = 50;
+  for (std::uint64_t epoch = 2; epoch < 2 + kTries; ++epoch) {
+    auto raised = std::async(std::launch::async,
+                             [&] { return index->AdvanceEpoch(kRepository, epoch, epoch - 1); });
+    // The first bucket has been raised, the last one has not.
+    RedisCommand set_back;
+    set_back.key = BucketKey(tag, 0, "");
+    set_back.arguments = {"EVAL",
+                          "if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end "
+                          "if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 2 end "
+                          "redis.call('HSET', KEYS[2], 'e', ARGV[3]) return 1",
+                          "2",
+                          set_back.key,
+                          BucketKey(tag, (1u << kDefaultBaseBits) - 1, ""),
+                          index_codec::EncodeNumber(epoch),
+                          index_codec::EncodeNumber(epoch - 1),
+                          index_codec::EncodeNumber(epoch - 2)};
+    std::int64_t outcome = 0;
+    while (outcome == 0) {
+      outcome = WaitFor<absl::StatusOr<RedisReply>>([&](auto done) {
+                  client->Send(set_back, std::move(done));
+                })->integer;
+    }
+    const absl::StatusOr<std::uint64_t> before = raised.get();
+    ASSERT_TRUE(before.ok()) << before.status();
+    if (outcome == 1) {
+      EXPECT_EQ(*before, epoch - 2);
+      EXPECT_EQ(index->Stats(kRepository)->epoch, epoch - 2);
+      return;
+    }
+    EXPECT_EQ(*before, epoch - 1);
+  }
+  FAIL() << "no bucket could be set back in time";
 }
 
 TEST(RedisIndexTest, FirstPathsAreAsLongAsTheExpectedEntriesNeed) {

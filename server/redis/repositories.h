@@ -1,6 +1,7 @@
 // The repositories that lie in Redis.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,8 @@ struct RedisRepository {
   const std::string tag;
   const int base_bits;
   KnownPaths paths;
+  // A base bucket was missing: so may be what says that the repository is there (Write).
+  std::atomic<bool> was_emptied{false};
 };
 using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
 
