@@ -21,9 +21,8 @@ constexpr char kExamples[] =
     "holds, or where it was, which costs time at most; 6: agents are told that the store holds "
     "what\n"
     "it does not. Both are mended by kerf index rebuild. 3, too, if the index's epoch is past the\n"
-    "store's, which was set back to an older copy then: no backup is told to the index until it "
-    "is\n"
-    "rebuilt, which takes the store's epoch past the index's.";
+    "store's, which was set back to an older copy then: no backup is told to the index until\n"
+    "kerf index rebuild or kerf gc takes the store's epoch past the index's.";
 
 std::string_view NameOf(IndexFinding::Kind kind) {
   switch (kind) {
