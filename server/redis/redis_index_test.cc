@@ -191,6 +191,15 @@ TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
   FAIL() << "there is one master only";
 }
 
+// KEYS[1] must have an `e` of ARGV[1] (else 0) and KEYS[2] of ARGV[2] (else 2), which is then set
+// to ARGV[3].
+constexpr char kSetBack[] = R"lua(
+if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end
+if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 2 end
+redis.call('HSET', KEYS[2], 'e', ARGV[3])
+return 1
+)lua";
+
 // A shard goes back in time between the look at all buckets and their raising.
 TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
   const TestRedis redis(TestRedis::Kind::kSingle);
@@ -206,9 +215,7 @@ TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
     RedisCommand set_back;
     set_back.key = BucketKey(tag, 0, "");
     set_back.arguments = {"EVAL",
-                          "if redis.call('HGET', KEYS[1], 'e') ~= ARGV[1] then return 0 end "
-                          "if redis.call('HGET', KEYS[2], 'e') ~= ARGV[2] then return 2 end "
-                          "redis.call('HSET', KEYS[2], 'e', ARGV[3]) return 1",
+                          kSetBack,
                           "2",
                           set_back.key,
                           BucketKey(tag, (1u << kDefaultBaseBits) - 1, ""),
