@@ -10,6 +10,8 @@ namespace kerf {
 namespace {
 
 constexpr std::size_t kAbsentCount = 4096;
+// Size lists get one part in so many of the memory.
+constexpr std::size_t kSizesDivisor = 8;
 // Of a segment that the store may not have: old enough to be written again when it comes again.
 constexpr std::uint32_t kNeverWritten = 0;
 // Segments that are fetched ahead of the one that is in use: some 2,900 chunks, more than are
@@ -41,7 +43,7 @@ std::shared_ptr<HintCache> HintCache::Create(HintCacheOptions options, SegmentSt
 HintCache::HintCache(HintCacheOptions options, SegmentStore* store)
     : options_(WithClocks(std::move(options))),
       store_(store),
-      sizes_(options_.capacity_bytes / 8, options_.max_sizes),
+      sizes_(options_.capacity_bytes / kSizesDivisor, options_.max_sizes),
       absent_(kAbsentCount) {}
 
 HintCache::ShortKey HintCache::KeyOf(const HintScope::Id& scope_id, const Digest& digest) {

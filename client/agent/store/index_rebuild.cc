@@ -147,9 +147,8 @@ absl::StatusOr<RebuildReport> Rebuild::Run() {
   if (round_.index_is_behind()) {
     return absl::UnavailableError(
         "the server's index went back in time while it was rebuilt (a failover?): it knows the "
-        "store's chunks, but may name others that are gone, and is not believed in those; run "
-        "`kerf "
-        "index rebuild` again");
+        "store's chunks, but may name others that are gone, and is not believed in those; run kerf "
+        "index rebuild again");
   }
   report_.epoch = round_.epoch();
   report_.removed_entry_count = round_.removed_entry_count();

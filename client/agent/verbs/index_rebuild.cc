@@ -43,7 +43,7 @@ absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store&
     return context.cancelled
                ? absl::CancelledError(
                      "the rebuilding was interrupted; what the index was told of is not lost: run "
-                     "`kerf index rebuild` again")
+                     "kerf index rebuild again")
                : absl::OkStatus();
   };
   RebuildOptions options;
