@@ -1,0 +1,132 @@
+// What a kernel needs of a GPU and a CPU must imitate: the same source is compiled by nvcc for the
+// device and by the host's compiler for the emulator (kernels/cuda/launch/emulator.h), which runs
+// it under the sanitizers.
+//
+// A kernel is a struct of phases:
+//
+//   struct Marks {
+//     struct Args {...};     // a plain value: device addresses and numbers, at most 4 KiB
+//     struct Shared {...};   // a block's shared memory, not initialised; at most 227 KiB
+//     struct Local {...};    // a thread's own from phase to phase of a tile; value-initialised
+//     static constexpr unsigned kBlockThreads = 256;
+//     static constexpr int kPhaseCount = 3;
+//
+//     // How many tiles there are; may read device memory, so that one launch serves any amount.
+//     static unsigned TileCount(const Args& args);
+//     // Once for each block, before its first tile: tables into shared memory.
+//     static void Begin(const Args& args, Shared& shared, unsigned thread);
+//     template <int kPhase>
+//     static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
+//                       unsigned thread);
+//   };
+//
+// All are KERF_DEVICE_CODE. A tile is a piece of work of one block; a block takes tile after tile.
+// A barrier of the block stands after Begin, between two phases, and between two tiles; within a
+// phase threads and blocks run in any order, so that two threads may not touch one place in a
+// phase, if one of them writes, other than through the atomic helpers below. Nothing orders the
+// tiles of one launch; what a launch writes, the next one on its stream sees. There are no shuffles
+// and no ballots: what they do goes through shared memory, from one phase to the next.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define KERF_DEVICE_CODE __host__ __device__ __forceinline__
+#else
+#include <atomic>
+#include <bit>
+#define KERF_DEVICE_CODE inline
+#endif
+
+namespace kerf::cuda {
+
+// Sixteen bytes that are loaded and stored at once.
+struct alignas(16) Vector16 {
+  std::uint32_t words[4];
+};
+
+KERF_DEVICE_CODE unsigned PopCount(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(__popc(static_cast<int>(word)));
+#elif defined(__CUDACC__)
+  return static_cast<unsigned>(__builtin_popcount(word));
+#else
+  return static_cast<unsigned>(std::popcount(word));
+#endif
+}
+
+// The number of the lowest bit that is set; `word` is not 0.
+KERF_DEVICE_CODE unsigned LowestBit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(__ffs(static_cast<int>(word)) - 1);
+#else
+  return static_cast<unsigned>(__builtin_ctz(word));
+#endif
+}
+
+// The low word of (high:low) >> `shift`, 0 to 31.
+KERF_DEVICE_CODE std::uint32_t FunnelShiftRight(std::uint32_t low, std::uint32_t high,
+                                                unsigned shift) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, shift);
+#else
+  return static_cast<std::uint32_t>(((std::uint64_t{high} << 32) | low) >> (shift & 31));
+#endif
+}
+
+KERF_DEVICE_CODE std::uint32_t RotateRight(std::uint32_t word, unsigned shift) {
+  return FunnelShiftRight(word, word, shift);
+}
+
+// Byte i of the result is the byte of (high:low) that nibble i of `selector` names, 0 to 7.
+KERF_DEVICE_CODE std::uint32_t PermuteBytes(std::uint32_t low, std::uint32_t high,
+                                            std::uint32_t selector) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(low, high, selector);
+#else
+  const std::uint64_t both = (std::uint64_t{high} << 32) | low;
+  std::uint32_t result = 0;
+  for (unsigned index = 0; index < 4; ++index) {
+    const unsigned source = selector >> (4 * index) & 7;
+    result |= static_cast<std::uint32_t>(both >> (8 * source) & 0xFF) << (8 * index);
+  }
+  return result;
+#endif
+}
+
+// Bytes that no kernel of this launch writes. `address` is a multiple of 16.
+KERF_DEVICE_CODE Vector16 LoadReadOnly16(const std::uint8_t* address) {
+#if defined(__CUDA_ARCH__)
+  const uint4 loaded = __ldg(reinterpret_cast<const uint4*>(address));
+  return {{loaded.x, loaded.y, loaded.z, loaded.w}};
+#else
+  Vector16 result;
+  std::memcpy(&result, address, sizeof result);
+  return result;
+#endif
+}
+
+// The following are atomic and order nothing else; other threads' plain accesses to the same place
+// within the launch are races. Each returns what was there before.
+KERF_DEVICE_CODE std::uint32_t AtomicAdd(std::uint32_t* place, std::uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  return atomicAdd(place, value);
+#elif defined(__CUDACC__)
+  return __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+#else
+  return std::atomic_ref(*place).fetch_add(value, std::memory_order_relaxed);
+#endif
+}
+
+KERF_DEVICE_CODE std::uint32_t AtomicOr(std::uint32_t* place, std::uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  return atomicOr(place, value);
+#elif defined(__CUDACC__)
+  return __atomic_fetch_or(place, value, __ATOMIC_RELAXED);
+#else
+  return std::atomic_ref(*place).fetch_or(value, std::memory_order_relaxed);
+#endif
+}
+
+}  // namespace kerf::cuda

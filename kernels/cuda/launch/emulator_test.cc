@@ -1,0 +1,122 @@
+// The emulator: a kernel that keeps the contract gives one answer in every order, and one that does
+// not is shown up by some order.
+#include "kernels/cuda/launch/emulator.h"
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/kernel/portable.h"
+
+namespace kerf::cuda {
+namespace {
+
+// sums[tile] = the sum of the tile's 64 numbers and of `bias`, by halving in shared memory.
+// kFaulty leaves out what the barrier between two phases is for.
+template <bool kFaulty>
+struct TileSum {
+  struct Args {
+    const std::uint32_t* numbers;
+    std::uint32_t* sums;
+    std::uint32_t* tile_count;
+    std::uint32_t bias;
+  };
+  struct Shared {
+    std::uint32_t bias;
+    std::uint32_t partial[64];
+  };
+  struct Local {
+    std::uint32_t number;
+  };
+  static constexpr unsigned kBlockThreads = 64;
+  static constexpr int kPhaseCount = kFaulty ? 1 : 8;
+
+  static unsigned TileCount(const Args& args) { return *args.tile_count; }
+
+  static void Begin(const Args& args, Shared& shared, unsigned thread) {
+    if (thread == 0) shared.bias = args.bias;
+  }
+
+  template <int kPhase>
+  static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
+                    unsigned thread) {
+    if constexpr (kPhase == 0) {
+      local.number = args.numbers[tile * 64 + thread];
+      shared.partial[thread] = local.number;
+      if constexpr (kFaulty) {
+        // Takes its neighbour to have written.
+        args.sums[tile * 64 + thread] = shared.partial[(thread + 1) % 64];
+      }
+    } else if constexpr (kPhase < 7) {
+      constexpr unsigned kStride = 64u >> kPhase;
+      if (thread < kStride) shared.partial[thread] += shared.partial[thread + kStride];
+    } else {
+      if (thread == 0) args.sums[tile] = shared.partial[0] + shared.bias;
+      // What a thread holds lives from phase to phase.
+      if (local.number != args.numbers[tile * 64 + thread]) args.sums[tile] = 0;
+    }
+  }
+};
+
+std::vector<std::uint32_t> Numbers(std::size_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::uint32_t> numbers(count);
+  for (std::uint32_t& number : numbers) number = static_cast<std::uint32_t>(random.Next());
+  return numbers;
+}
+
+TEST(EmulatorTest, OneAnswerInEveryOrder) {
+  std::uint32_t tile_count = 5;
+  const auto numbers = Numbers(tile_count * 64, TestSeed());
+  std::vector<std::uint32_t> expected;
+  for (unsigned tile = 0; tile < tile_count; ++tile) {
+    const auto begin = numbers.begin() + tile * 64;
+    expected.push_back(std::accumulate(begin, begin + 64, 7u));
+  }
+  std::vector<EmulatorOptions> all = {
+      {.block_count = 1}, {.block_count = 9}, {.block_count = 2, .has_real_threads = true}};
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    all.push_back({.block_count = 3, .order_seed = TestSeed() + seed});
+  }
+  for (const EmulatorOptions& options : all) {
+    std::vector<std::uint32_t> sums(tile_count);
+    Emulate<TileSum<false>>({numbers.data(), sums.data(), &tile_count, 7}, options);
+    EXPECT_EQ(sums, expected);
+  }
+}
+
+TEST(EmulatorTest, NoTilesWriteNothing) {
+  std::uint32_t tile_count = 0;
+  Emulate<TileSum<false>>({nullptr, nullptr, &tile_count, 7});
+}
+
+TEST(EmulatorTest, AnOrderShowsUpAMissingBarrier) {
+  std::uint32_t tile_count = 1;
+  const auto numbers = Numbers(64, TestSeed());
+  std::vector<std::uint32_t> ascending(64);
+  Emulate<TileSum<true>>({numbers.data(), ascending.data(), &tile_count, 0}, {.block_count = 1});
+  std::vector<std::uint32_t> shuffled(64);
+  Emulate<TileSum<true>>({numbers.data(), shuffled.data(), &tile_count, 0},
+                         {.block_count = 1, .order_seed = TestSeed()});
+  EXPECT_NE(ascending, shuffled);
+}
+
+TEST(PortableTest, TwinsDoWhatTheDeviceDoes) {
+  EXPECT_EQ(PopCount(0), 0u);
+  EXPECT_EQ(PopCount(0xF0000001), 5u);
+  EXPECT_EQ(LowestBit(0x80000000), 31u);
+  EXPECT_EQ(FunnelShiftRight(0x89ABCDEF, 0x01234567, 0), 0x89ABCDEFu);
+  EXPECT_EQ(FunnelShiftRight(0x89ABCDEF, 0x01234567, 8), 0x6789ABCDu);
+  EXPECT_EQ(RotateRight(0x80000001, 1), 0xC0000000u);
+  EXPECT_EQ(PermuteBytes(0x33221100, 0x77665544, 0x0246), 0x00224466u);
+  std::uint32_t word = 5;
+  EXPECT_EQ(AtomicAdd(&word, 3), 5u);
+  EXPECT_EQ(AtomicOr(&word, 1), 8u);
+  EXPECT_EQ(word, 9u);
+}
+
+}  // namespace
+}  // namespace kerf::cuda
