@@ -1,0 +1,34 @@
+// What kernels hand to each other: the pieces of a batch and the chunks that were found in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kerf::cuda {
+
+// A batch is one buffer: pieces of many streams, each beginning at a multiple of
+// kSegmentAlignmentBytes; what lies between two of them is of no meaning. The buffer begins at a
+// multiple of 256 and its size is a multiple of kBatchAlignmentBytes. Positions are bytes from its
+// start; they and a flag fit 32 bits.
+inline constexpr std::size_t kSegmentAlignmentBytes = 16;
+inline constexpr std::size_t kBatchAlignmentBytes = 64;
+inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 31;
+
+// A piece of one stream. It begins where a chunk of the stream begins, so that no cut depends on
+// what lies before it: marks may be made of the whole buffer, across pieces, since no rule asks for
+// one whose window begins before the chunk (kernels/twostage/README.md).
+struct Segment {
+  std::uint32_t offset;
+  std::uint32_t size_bytes;
+  // The stream ends with it: what is left behind the last cut is a chunk too. Else a chunk whose
+  // end the bytes at hand do not decide is left for the batch in which the stream goes on.
+  std::uint32_t is_end;
+};
+
+// A chunk, by its place in the buffer.
+struct Chunk {
+  std::uint32_t offset;
+  std::uint32_t size_bytes;
+};
+
+}  // namespace kerf::cuda
