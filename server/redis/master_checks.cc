@@ -59,6 +59,22 @@ absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& m
   return worst;
 }
 
+// The log is all that a master without replicas has when it is killed. Whether it is written in
+// time may be something that kerfd has no right to ask.
+void WarnOfLateSync(RedisClient& client, const RedisAddress& master,
+                    std::vector<std::string>* warnings) {
+  const auto reply = WaitFor<absl::StatusOr<RedisReply>>([&](auto done) {
+    client.Send({"", master, {"CONFIG", "GET", "appendfsync"}, 0, kPatience}, std::move(done));
+  });
+  if (!reply.ok() || reply->kind != RedisReply::Kind::kArray || reply->elements.size() != 2) return;
+  const std::string& value = reply->elements[1].text;
+  if (value == "always") return;
+  warnings->push_back(
+      Cat("the Redis at ", FormatRedisAddress(master), " writes its log late (appendfsync ", value,
+          ") and no write waits for a replica: if it is killed it forgets what it acknowledged "
+          "last, also that chunks are gone; set appendfsync to always, or --redis-replicas to 1"));
+}
+
 // FailedPrecondition for a master that may evict entries, or that never has so many replicas.
 absl::Status CheckMaster(RedisClient& client, const RedisAddress& master, int replica_count,
                          std::vector<std::string>* warnings) {
@@ -94,6 +110,8 @@ absl::Status CheckMaster(RedisClient& client, const RedisAddress& master, int re
     warnings->push_back(Cat("the Redis at ", name,
                             " writes no append-only file: what it was told "
                             "last is lost when it stops"));
+  } else if (replica_count == 0) {
+    WarnOfLateSync(client, master, warnings);
   }
   return absl::OkStatus();
 }

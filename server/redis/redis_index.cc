@@ -334,8 +334,7 @@ class Leaf final : public RedisIndex {
     co_return co_await ReadSome(repository, digests, std::move(all));
   }
 
-  // The buckets of digests[wanted[i]]. A base bucket that is missing altogether is given as an
-  // empty one.
+  // The buckets of digests[wanted[i]]. One that is missing altogether is given as an empty one.
   Task<absl::StatusOr<std::vector<Group>>> ReadSome(RedisRepository& repository,
                                                     std::span<const Digest> digests,
                                                     std::vector<std::size_t> wanted) {
@@ -422,8 +421,8 @@ class Leaf final : public RedisIndex {
     return absl::OkStatus();
   }
 
-  // Where the digests' buckets are now. Those of a base bucket that is missing come as its base
-  // bucket, empty.
+  // Where the digests' buckets are now. One that is missing comes empty, with the shortest path
+  // under which it may be made.
   Task<absl::StatusOr<std::vector<Group>>> Place(RedisRepository& repository,
                                                  std::span<const Digest> digests,
                                                  const std::vector<std::size_t>& lost) {
@@ -447,9 +446,13 @@ class Leaf final : public RedisIndex {
       if (!IsArrayOf(reply, at.size())) co_return NotUnderstood("finding buckets", reply);
       for (std::size_t index = 0; index < at.size(); ++index) {
         const std::int64_t bits = reply->elements[index].integer;
-        const bool is_there = bits >= 0 && bits <= kMaxPathBits;
+        const bool is_there = bits >= 0;
+        const std::int64_t path_bits = is_there ? bits : -1 - bits;
+        if (reply->elements[index].kind != RedisReply::Kind::kInteger || path_bits > kMaxPathBits) {
+          co_return NotUnderstood("finding buckets", reply);
+        }
         std::string path =
-            PathOf(digests[at[index]], repository.base_bits, is_there ? static_cast<int>(bits) : 0);
+            PathOf(digests[at[index]], repository.base_bits, static_cast<int>(path_bits));
         Group& group = placed[{base, path}];
         group.base = base;
         group.path = std::move(path);

@@ -5,20 +5,29 @@
 
 namespace kerf::redis_scripts {
 
+// is_there(key, path, longest): whether there is a bucket of that path below the base bucket `key`,
+// or of a longer one.
+#define KERF_LUA_IS_THERE                                                                \
+  "local function is_there(key, path, longest)\n"                                        \
+  "  if redis.call('EXISTS', key .. path) == 1 then return true end\n"                   \
+  "  return #path < longest and\n"                                                       \
+  "      (is_there(key, path .. '0', longest) or is_there(key, path .. '1', longest))\n" \
+  "end\n"
+
 // KEYS[1]: a bucket. ARGV[1]: its `e` as read, ARGV[2]: its new `e`; then by threes a field, its
 // value as read and the new one ("": none). {1, number of fields} if it was done; {0, 0} if
-// something is not what was read: nothing is changed then. ARGV[1] is "" for a base bucket that is
-// to be made; then KEYS[2] says how long the longest path below it is, and there may be no bucket.
-inline constexpr std::string_view kChange = R"lua(
+// something is not what was read: nothing is changed then. ARGV[1] is "" for a bucket that is to be
+// made; then KEYS[2] says how long the longest path of its base bucket is, and there may be no
+// bucket on the way to it or behind it.
+inline constexpr std::string_view kChange = KERF_LUA_IS_THERE R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
 if ARGV[1] == '' then
-  local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
-  local function is_there(path)
-    if redis.call('EXISTS', KEYS[1] .. path) == 1 then return true end
-    return #path < longest and (is_there(path .. '0') or is_there(path .. '1'))
+  local base, path = string.match(KEYS[1], '^(.*})([01]*)$')
+  for bits = 0, #path - 1 do
+    if redis.call('EXISTS', base .. string.sub(path, 1, bits)) == 1 then return {0, 0} end
   end
-  if is_there('') then return {0, 0} end
+  if is_there(base, path, tonumber(redis.call('GET', KEYS[2]) or '0')) then return {0, 0} end
 end
 for at = 3, #ARGV, 3 do
   if read(ARGV[at]) ~= ARGV[at + 1] then return {0, 0} end
@@ -33,14 +42,10 @@ return {1, redis.call('HLEN', KEYS[1])}
 
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all
 // buckets of a path of ARGV[2] bits, which are made unless there is any bucket. 1 if they were.
-inline constexpr std::string_view kMake = R"lua(
+inline constexpr std::string_view kMake = KERF_LUA_IS_THERE R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local depth = tonumber(ARGV[2])
-local function is_there(path)
-  if redis.call('EXISTS', KEYS[1] .. path) == 1 then return true end
-  return #path < longest and (is_there(path .. '0') or is_there(path .. '1'))
-end
-if is_there('') then return 0 end
+if is_there(KEYS[1], '', longest) then return 0 end
 if longest < depth then redis.call('SET', KEYS[2], ARGV[2]) end
 local function make(path)
   if #path == depth then redis.call('HSET', KEYS[1] .. path, 'e', ARGV[1])
@@ -50,20 +55,21 @@ make('')
 return 1
 )lua";
 
-// KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is, which only keeps a slot
-// that moves from answering for what it does not have (TRYAGAIN). ARGV: paths of the longest kind.
-// For each how many letters of it the bucket has that is there, -1 if none is.
-inline constexpr std::string_view kFind = R"lua(
-local found = {}
-for at = 1, #ARGV do
-  found[at] = -1
-  for bits = 0, #ARGV[at] do
-    if redis.call('HEXISTS', KEYS[1] .. string.sub(ARGV[at], 1, bits), 'e') == 1 then
-      found[at] = bits
-      break
-    end
+// KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is. ARGV: paths of the longest
+// kind. For each how many letters of it the bucket has that is there. If none is (somebody deleted
+// its key), -1 less the letters of the shortest path that may be made: no bucket is behind it.
+inline constexpr std::string_view kFind = KERF_LUA_IS_THERE R"lua(
+local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+local function find(path)
+  for bits = 0, #path do
+    if redis.call('HEXISTS', KEYS[1] .. string.sub(path, 1, bits), 'e') == 1 then return bits end
+  end
+  for bits = 0, #path do
+    if not is_there(KEYS[1], string.sub(path, 1, bits), longest) then return -1 - bits end
   end
 end
+local found = {}
+for at = 1, #ARGV do found[at] = find(ARGV[at]) end
 return found
 )lua";
 
@@ -92,23 +98,32 @@ return 1
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long its longest path is. By threes the path, the `e` and
-// the number of entries of each bucket that is there, in the order of the paths.
+// the number of entries of each bucket that is there; and for what is missing beside one, the
+// shortest path that may be made, '' and 0. Nothing if there is no bucket at all.
 inline constexpr std::string_view kWalk = R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
 local out = {}
+local function add(path, epoch, count)
+  out[#out + 1] = path
+  out[#out + 1] = epoch
+  out[#out + 1] = count
+end
 local function visit(path)
   local epoch = redis.call('HGET', KEYS[1] .. path, 'e')
   if epoch then
-    out[#out + 1] = path
-    out[#out + 1] = epoch
-    out[#out + 1] = redis.call('HLEN', KEYS[1] .. path) - 1
-  elseif #path < longest then
-    visit(path .. '0')
-    visit(path .. '1')
+    add(path, epoch, redis.call('HLEN', KEYS[1] .. path) - 1)
+    return true
   end
+  if #path >= longest then return false end
+  local is_left, is_right = visit(path .. '0'), visit(path .. '1')
+  if is_left and not is_right then add(path .. '1', '', 0) end
+  if is_right and not is_left then add(path .. '0', '', 0) end
+  return is_left or is_right
 end
 visit('')
 return out
 )lua";
+
+#undef KERF_LUA_IS_THERE
 
 }  // namespace kerf::redis_scripts

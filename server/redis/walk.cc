@@ -29,9 +29,15 @@ Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
     // Missing: nothing says what it knew.
     if (reply->elements.empty()) buckets.push_back({base, "", "", 0, 0, 0});
     for (std::size_t at = 0; at < reply->elements.size(); at += 3) {
+      const std::string& path = reply->elements[at].text;
+      // Likewise.
+      if (reply->elements[at + 1].text.empty()) {
+        buckets.push_back({base, path, "", 0, 0, 0});
+        continue;
+      }
       auto epoch = index_codec::ParseEpoch(reply->elements[at + 1].text);
       if (!epoch.ok()) co_return epoch.status();
-      buckets.push_back({base, reply->elements[at].text, reply->elements[at + 1].text, epoch->epoch,
+      buckets.push_back({base, path, reply->elements[at + 1].text, epoch->epoch,
                          epoch->removed_count,
                          static_cast<std::uint64_t>(reply->elements[at + 2].integer)});
     }

@@ -19,7 +19,7 @@ namespace kerf {
 struct WalkedBucket {
   std::uint32_t base = 0;
   std::string path;
-  // Empty: there is no bucket below this base bucket.
+  // Empty: there is no such bucket, and none on its path, but there should be one.
   std::string epoch_value;
   std::uint64_t epoch = 0;
   std::uint64_t removed_count = 0;
@@ -70,8 +70,8 @@ class WalkSteps {
   std::uint32_t width_ = 1;
 };
 
-// The buckets of the base buckets from `first` to before `end`, in the order of the digests; one
-// without an epoch for a base bucket that has none. The client and the repository outlive it.
+// The buckets of the base buckets from `first` to before `end`, in the order of the digests; for
+// what is missing there one without an epoch. The client and the repository outlive it.
 Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RedisRepository& repository,
                                                             std::uint32_t first, std::uint32_t end);
