@@ -6,7 +6,8 @@
 //
 //   struct Marks {
 //     struct Args {...};     // a plain value: device addresses and numbers, at most 4 KiB
-//     struct Shared {...};   // a block's shared memory, not initialised; at most 227 KiB
+//     struct Shared {...};   // a block's shared memory, not initialised; at most 227 KiB,
+//                            // aligned to at most 16
 //     struct Local {...};    // a thread's own from phase to phase of a tile; value-initialised
 //     static constexpr unsigned kBlockThreads = 256;
 //     static constexpr int kPhaseCount = 3;
@@ -28,8 +29,10 @@
 // and no ballots: what they do goes through shared memory, from one phase to the next.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #define KERF_DEVICE_CODE __host__ __device__ __forceinline__
@@ -40,6 +43,21 @@
 #endif
 
 namespace kerf::cuda {
+
+inline constexpr std::size_t kMaxArgsBytes = 4096;
+// What a block may have of shared memory on sm_90; 163 KiB on sm_80.
+inline constexpr std::size_t kMaxSharedBytes = 227 << 10;
+inline constexpr unsigned kMaxBlockThreads = 1024;
+
+// Whether a kernel is one that can be launched.
+template <class Kernel>
+inline constexpr bool kIsKernel =
+    std::is_trivially_copyable_v<typename Kernel::Args> &&
+    sizeof(typename Kernel::Args) <= kMaxArgsBytes &&
+    std::is_trivially_destructible_v<typename Kernel::Shared> &&
+    sizeof(typename Kernel::Shared) <= kMaxSharedBytes && alignof(typename Kernel::Shared) <= 16 &&
+    Kernel::kBlockThreads % 32 == 0 && Kernel::kBlockThreads <= kMaxBlockThreads &&
+    Kernel::kPhaseCount > 0;
 
 // Sixteen bytes that are loaded and stored at once.
 struct alignas(16) Vector16 {

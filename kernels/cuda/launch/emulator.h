@@ -17,13 +17,9 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "kernels/cuda/kernel/portable.h"
 
 namespace kerf::cuda {
-
-// What a block may have of shared memory on sm_90; 163 KiB on sm_80.
-inline constexpr std::size_t kMaxSharedBytes = 227 << 10;
-inline constexpr std::size_t kMaxArgsBytes = 4096;
-inline constexpr unsigned kMaxBlockThreads = 1024;
 
 struct EmulatorOptions {
   // Blocks that take turns at the tiles; at least 1.
@@ -105,11 +101,7 @@ void RunBlockInThreads(const typename Kernel::Args& args, const std::vector<unsi
 // Returns when the kernel has run. Not for two launches at once that share what they write.
 template <class Kernel>
 void Emulate(const typename Kernel::Args& args, const EmulatorOptions& options = {}) {
-  using Args = typename Kernel::Args;
-  static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= kMaxArgsBytes);
-  static_assert(std::is_trivially_destructible_v<typename Kernel::Shared>);
-  static_assert(sizeof(typename Kernel::Shared) <= kMaxSharedBytes);
-  static_assert(Kernel::kBlockThreads % 32 == 0 && Kernel::kBlockThreads <= kMaxBlockThreads);
+  static_assert(kIsKernel<Kernel>);
   KERF_CHECK(options.block_count > 0);
   std::optional<Random> random;
   if (options.order_seed.has_value()) random.emplace(*options.order_seed);

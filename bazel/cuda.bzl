@@ -1,0 +1,116 @@
+"""Libraries that nvcc compiles."""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load("@cuda//:defs.bzl", "HAVE_CUDA")
+load("//bazel:kerf.bzl", "kerf_cc_test")
+
+# Machine code of the A100 and the H100 and H200, and what a driver compiles for all that come later.
+_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_90,code=compute_90",
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-Wall,-Wextra",
+]
+
+def _cuda_library_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        cc_toolchain = toolchain,
+        ctx = ctx,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    deps = [dep[CcInfo] for dep in ctx.attr.deps]
+    context = cc_common.merge_cc_infos(cc_infos = deps).compilation_context
+    objects = []
+    for source in ctx.files.srcs:
+        object = ctx.actions.declare_file("%s.%s.o" % (ctx.label.name, source.basename))
+        arguments = ctx.actions.args()
+        arguments.add_all(_FLAGS)
+        arguments.add(toolchain.compiler_executable, format = "-ccbin=%s")
+        arguments.add_all(context.defines, format_each = "-D%s")
+        arguments.add_all(context.quote_includes, format_each = "-I%s")
+        arguments.add_all(context.includes, format_each = "-I%s")
+        arguments.add_all(context.system_includes, before_each = "-isystem")
+        arguments.add("-c", source)
+        arguments.add("-o", object)
+        ctx.actions.run(
+            arguments = [arguments],
+            # nvcc looks for cicc and ptxas beside itself, and for the programs of the system.
+            env = {"PATH": "/usr/bin:/bin"},
+            executable = ctx.executable._nvcc,
+            inputs = depset([source], transitive = [
+                context.headers,
+                toolchain.all_files,
+                depset(ctx.files._toolkit),
+            ]),
+            mnemonic = "CudaCompile",
+            outputs = [object],
+            progress_message = "Compiling %s with nvcc" % source.short_path,
+        )
+        objects.append(object)
+    linking, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        cc_toolchain = toolchain,
+        compilation_outputs = cc_common.create_compilation_outputs(
+            objects = depset(objects),
+            pic_objects = depset(objects),
+        ),
+        disallow_dynamic_library = True,
+        feature_configuration = features,
+        linking_contexts = [dep.linking_context for dep in deps],
+        name = ctx.label.name,
+    )
+    return [
+        CcInfo(compilation_context = context, linking_context = linking),
+        DefaultInfo(files = depset(objects)),
+    ]
+
+_cuda_library = rule(
+    implementation = _cuda_library_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+        "_nvcc": attr.label(
+            allow_single_file = True,
+            cfg = "exec",
+            default = "@cuda//:bin/nvcc",
+            executable = True,
+        ),
+        "_toolkit": attr.label(cfg = "exec", default = "@cuda//:toolkit"),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
+
+def kerf_cuda_library(name, srcs, deps = [], **kwargs):
+    """A library of CUDA sources; its headers are those of deps.
+
+    Without a toolkit it is empty: what needs it asks HAVE_CUDA of @cuda//:defs.bzl.
+
+    Args:
+      name: of the target; building it leaves an object file for each source.
+      srcs: .cu files.
+      deps: C++ libraries whose headers they include.
+      **kwargs: as everywhere.
+    """
+    if HAVE_CUDA:
+        _cuda_library(name = name, srcs = srcs, deps = deps + ["@cuda//:runtime"], **kwargs)
+    else:
+        native.cc_library(name = name, **kwargs)
+
+def kerf_cuda_test(name, **kwargs):
+    """A kerf_cc_test of a kerf_cuda_library. There is none without a toolkit.
+
+    It runs where there is a GPU and where there is none, and says what it expects of each.
+
+    Args:
+      name: of the target.
+      **kwargs: passed to kerf_cc_test.
+    """
+    if HAVE_CUDA:
+        kerf_cc_test(name = name, **kwargs)

@@ -1,0 +1,15 @@
+// Starts a kernel (the contract is in kernels/cuda/kernel/portable.h) on a GPU.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace kerf::cuda {
+
+// Queues the kernel on `stream` of the current device, for blocks that take turns at its tiles; 0
+// blocks: as many as the device runs at once. What goes wrong while it runs, the stream says.
+// Thread-safe. Instantiated where nvcc compiles the kernel, from launch.cuh.
+template <class Kernel>
+cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream,
+                   unsigned block_count = 0);
+
+}  // namespace kerf::cuda
