@@ -14,7 +14,8 @@ inline constexpr std::size_t kSegmentAlignmentBytes = 16;
 inline constexpr std::size_t kBatchAlignmentBytes = 64;
 inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 31;
 
-// A piece of one stream. It begins where a chunk of the stream begins, so that no cut depends on
+// A piece of one stream; a batch's pieces are in ascending order, an empty one in front of the one
+// that has its offset. It begins where a chunk of the stream begins, so that no cut depends on
 // what lies before it: marks may be made of the whole buffer, across pieces, since no rule asks for
 // one whose window begins before the chunk (kernels/twostage/README.md).
 struct Segment {

@@ -19,14 +19,18 @@
 //     template <int kPhase>
 //     static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
 //                       unsigned thread);
+//     // Only of a kernel whose work on a tile may take several rounds: whether the phases run once
+//     // more, Local kept. The same answer for every thread of the block.
+//     static bool Again(const Args& args, const Shared& shared);
 //   };
 //
 // All are KERF_DEVICE_CODE. A tile is a piece of work of one block; a block takes tile after tile.
-// A barrier of the block stands after Begin, between two phases, and between two tiles; within a
-// phase threads and blocks run in any order, so that two threads may not touch one place in a
-// phase, if one of them writes, other than through the atomic helpers below. Nothing orders the
-// tiles of one launch; what a launch writes, the next one on its stream sees. There are no shuffles
-// and no ballots: what they do goes through shared memory, from one phase to the next.
+// A barrier of the block stands after Begin, between two phases, before and after Again, and
+// between two tiles; within a phase threads and blocks run in any order, so that two threads may
+// not touch one place in a phase, if one of them writes, other than through the atomic helpers
+// below. Nothing orders the tiles of one launch; what a launch writes, the next one on its stream
+// sees. There are no shuffles and no ballots: what they do goes through shared memory, from one
+// phase to the next.
 #pragma once
 
 #include <cstddef>
@@ -146,5 +150,35 @@ KERF_DEVICE_CODE std::uint32_t AtomicOr(std::uint32_t* place, std::uint32_t valu
   return std::atomic_ref(*place).fetch_or(value, std::memory_order_relaxed);
 #endif
 }
+
+KERF_DEVICE_CODE std::uint32_t AtomicMin(std::uint32_t* place, std::uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  return atomicMin(place, value);
+#elif defined(__CUDACC__)
+  std::uint32_t before = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (value < before && !__atomic_compare_exchange_n(place, &before, value, false,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return before;
+#else
+  std::atomic_ref shared(*place);
+  std::uint32_t before = shared.load(std::memory_order_relaxed);
+  while (value < before &&
+         !shared.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+  return before;
+#endif
+}
+
+// The kernels' own, since nvcc has std::min and std::max on the device only when told so.
+KERF_DEVICE_CODE std::uint32_t Min(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+KERF_DEVICE_CODE std::uint32_t Max(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+
+// Whether a kernel has a function Again.
+template <class Kernel>
+concept HasRounds =
+    requires(const typename Kernel::Args& args, const typename Kernel::Shared& shared) {
+      Kernel::Again(args, shared);
+    };
 
 }  // namespace kerf::cuda

@@ -58,6 +58,12 @@ void ForEachPhase(Visit visit) {
   }(std::make_integer_sequence<int, kCount>());
 }
 
+template <class Kernel>
+bool IsAnotherRound(const typename Kernel::Args& args, const typename Kernel::Shared& shared) {
+  if constexpr (HasRounds<Kernel>) return Kernel::Again(args, shared);
+  return false;
+}
+
 // Tiles of one block, its threads taking turns.
 template <class Kernel>
 void RunBlockInTurns(const typename Kernel::Args& args, const std::vector<unsigned>& tiles,
@@ -66,11 +72,13 @@ void RunBlockInTurns(const typename Kernel::Args& args, const std::vector<unsign
   for (unsigned thread : Order(Kernel::kBlockThreads, random)) Kernel::Begin(args, *shared, thread);
   for (unsigned tile : tiles) {
     std::vector<typename Kernel::Local> locals(Kernel::kBlockThreads);
-    ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
-      for (unsigned thread : Order(Kernel::kBlockThreads, random)) {
-        RunPhase<Kernel, phase()>(args, *shared, locals[thread], tile, thread);
-      }
-    });
+    do {
+      ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
+        for (unsigned thread : Order(Kernel::kBlockThreads, random)) {
+          RunPhase<Kernel, phase()>(args, *shared, locals[thread], tile, thread);
+        }
+      });
+    } while (IsAnotherRound<Kernel>(args, *shared));
   }
 }
 
@@ -86,11 +94,13 @@ void RunBlockInThreads(const typename Kernel::Args& args, const std::vector<unsi
       Kernel::Begin(args, *shared, thread);
       for (unsigned tile : tiles) {
         typename Kernel::Local local{};
-        ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
+        do {
+          ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
+            barrier.arrive_and_wait();
+            RunPhase<Kernel, phase()>(args, *shared, local, tile, thread);
+          });
           barrier.arrive_and_wait();
-          RunPhase<Kernel, phase()>(args, *shared, local, tile, thread);
-        });
-        barrier.arrive_and_wait();
+        } while (IsAnotherRound<Kernel>(args, *shared));
       }
     });
   }

@@ -42,6 +42,52 @@ TEST(EmulatorTest, OneAnswerInEveryOrder) {
   }
 }
 
+// counts[tile] = how often its number can be halved, a bit a round, until it is 0.
+struct Halvings {
+  struct Args {
+    const std::uint32_t* numbers;
+    std::uint32_t* counts;
+    std::uint32_t tile_count;
+  };
+  struct Shared {
+    std::uint32_t number;
+  };
+  struct Local {
+    std::uint32_t round_count;
+  };
+  static constexpr unsigned kBlockThreads = 32;
+  static constexpr int kPhaseCount = 2;
+
+  static unsigned TileCount(const Args& args) { return args.tile_count; }
+  static void Begin(const Args&, Shared&, unsigned) {}
+
+  template <int kPhase>
+  static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
+                    unsigned thread) {
+    // A different thread each time; all know the round.
+    if constexpr (kPhase == 0) {
+      if (thread != local.round_count % kBlockThreads) return;
+      shared.number = local.round_count == 0 ? args.numbers[tile] : shared.number >> 1;
+    } else {
+      if (thread == 0) args.counts[tile] = local.round_count;
+      ++local.round_count;
+    }
+  }
+
+  static bool Again(const Args&, const Shared& shared) { return shared.number != 0; }
+};
+
+TEST(EmulatorTest, RoundsGoOnAsLongAsTheKernelSays) {
+  const std::vector<std::uint32_t> numbers = {0, 1, 0xFFFFFFFF, 5, 0};
+  for (const EmulatorOptions& options :
+       {EmulatorOptions{}, EmulatorOptions{.order_seed = TestSeed()},
+        EmulatorOptions{.block_count = 1, .has_real_threads = true}}) {
+    std::vector<std::uint32_t> counts(numbers.size(), 99);
+    Emulate<Halvings>({numbers.data(), counts.data(), 5}, options);
+    EXPECT_EQ(counts, (std::vector<std::uint32_t>{0, 1, 32, 3, 0}));
+  }
+}
+
 TEST(EmulatorTest, NoTilesWriteNothing) {
   std::uint32_t tile_count = 0;
   Emulate<TileSum<false>>({nullptr, nullptr, &tile_count, 7});
@@ -70,6 +116,9 @@ TEST(PortableTest, TwinsDoWhatTheDeviceDoes) {
   EXPECT_EQ(AtomicAdd(&word, 3), 5u);
   EXPECT_EQ(AtomicOr(&word, 1), 8u);
   EXPECT_EQ(word, 9u);
+  EXPECT_EQ(AtomicMin(&word, 12), 9u);
+  EXPECT_EQ(AtomicMin(&word, 3), 9u);
+  EXPECT_EQ(word, 3u);
 }
 
 }  // namespace

@@ -31,6 +31,14 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads)
     __syncthreads();
     typename Kernel::Local local{};
     RunPhasesFrom<Kernel, 0>(args, shared, local, tile);
+    if constexpr (HasRounds<Kernel>) {
+      __syncthreads();
+      while (Kernel::Again(args, shared)) {
+        __syncthreads();
+        RunPhasesFrom<Kernel, 0>(args, shared, local, tile);
+        __syncthreads();
+      }
+    }
   }
 }
 
