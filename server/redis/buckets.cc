@@ -44,7 +44,6 @@ Fields FieldsOf(const BucketContent& content, std::span<const IndexEntry> entrie
 std::vector<FieldChange> ChangesOf(const RepositoryId& repository, const Fields& fields) {
   std::vector<FieldChange> changes;
   for (const auto& [digest, field] : fields) {
-    if (field.wanted == field.expected) continue;
     changes.push_back(
         {std::string(index_codec::DigestKey(repository, digest)), field.expected, field.wanted});
   }
@@ -178,9 +177,9 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketConte
 }
 
 std::uint64_t RemovedBy(std::span<const FieldChange> changes) {
-  return static_cast<std::uint64_t>(
-      std::count_if(changes.begin(), changes.end(),
-                    [](const FieldChange& change) { return change.wanted.empty(); }));
+  return static_cast<std::uint64_t>(std::count_if(
+      changes.begin(), changes.end(),
+      [](const FieldChange& change) { return change.is_change() && change.wanted.empty(); }));
 }
 
 std::pair<std::string, std::string> EpochChange(const BucketContent& content,

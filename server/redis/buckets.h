@@ -62,12 +62,14 @@ struct BucketContent {
   std::vector<std::string> values;
 };
 
-// A change of a bucket, to be made only if the fields are still what they were.
+// What a call has come to think of a field, true only while the field is what it was.
 struct FieldChange {
   std::string field;
   std::string expected;
-  // Empty: the field goes.
+  // Empty: the field goes. As expected: it stays.
   std::string wanted;
+
+  bool is_change() const { return wanted != expected; }
 };
 
 // Entries of one call for one bucket: `digests[i]` is the digest of `content.values[i]`.
@@ -80,7 +82,8 @@ std::pair<std::string, std::string> EpochChange(const BucketContent& content,
                                                 std::span<const FieldChange> changes);
 // How many of the changes remove an entry.
 std::uint64_t RemovedBy(std::span<const FieldChange> changes);
-// FailedPrecondition if the session lies behind the bucket's epoch.
+// Each plans for all of its entries, those that stay as they are too. FailedPrecondition if the
+// session lies behind the bucket's epoch.
 absl::StatusOr<std::vector<FieldChange>> PlanBucketCommit(const RepositoryId& repository,
                                                           const BucketContent& content,
                                                           std::uint64_t session_epoch,
@@ -90,8 +93,8 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForget(const RepositoryId& re
                                                           const BucketContent& content,
                                                           std::span<const IndexEntry> entries);
 
-// Which of all entries of a bucket, by digest, go for ForgetOlder of `epoch`; `fields` are their
-// keys, as stored, one for each of content.values.
+// Which of all entries of a bucket, by digest, go for ForgetOlder of `epoch` (of them alone);
+// `fields` are their keys, as stored, one for each of content.values.
 absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketContent& content,
                                                                std::span<const std::string> fields,
                                                                std::uint64_t epoch);

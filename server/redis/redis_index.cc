@@ -135,7 +135,7 @@ class Leaf final : public RedisIndex {
     status = co_await Change(known, entries, plan, &result);
     if (!status.ok()) co_return done(status);
     if (entries.empty()) {
-      auto totals = co_await WalkAll(*client_, known);
+      auto totals = co_await WalkAll(*client_, known, 0);
       if (!totals.ok()) co_return done(totals.status());
       result.epoch = totals->lowest_epoch;
       result.removed_count += totals->removed_count;
@@ -175,7 +175,8 @@ class Leaf final : public RedisIndex {
     RedisRepository& known = **repository;
     std::uint64_t before = kNoEpoch;
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto totals = co_await WalkAll(*client_, known);
+      // An epoch that a call before this one has raised counts when the replicas have it.
+      auto totals = co_await WalkAll(*client_, known, options_.replica_count);
       if (!totals.ok()) co_return done(totals.status());
       const std::uint64_t lowest = totals->lowest_epoch;
       // Those that an earlier round has raised say nothing about what was.
@@ -187,7 +188,7 @@ class Leaf final : public RedisIndex {
         co_return done(index_rules::CheckAdvance(totals->highest_epoch, epoch));
       }
       if (lowest == epoch) {
-        status = co_await WriteIfEmptied(known);
+        status = co_await WriteIfNeeded(known);
         if (!status.ok()) co_return done(status);
         co_return done(before);
       }
@@ -221,7 +222,7 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return done(repository.status());
     if (*repository == nullptr) co_return done(stats);
-    auto totals = co_await WalkAll(*client_, **repository);
+    auto totals = co_await WalkAll(*client_, **repository, 0);
     if (!totals.ok()) co_return done(totals.status());
     stats.entry_count = totals->entry_count;
     stats.epoch = totals->lowest_epoch;
@@ -236,6 +237,14 @@ class Leaf final : public RedisIndex {
     own.reserve(group.at.size());
     for (const std::size_t index : group.at) own.push_back(entries[index]);
     return own;
+  }
+
+  // Where nothing is to be changed, the replicas may still lack what was read: another call has
+  // written it, or an earlier attempt of this one, whose WAIT failed. The script looks once more
+  // and the WAIT behind it covers that. Nothing can be said of a bucket that is not there.
+  bool IsToBeWritten(const BucketContent& content, std::span<const FieldChange> changes) const {
+    return std::any_of(changes.begin(), changes.end(), std::mem_fn(&FieldChange::is_change)) ||
+           (options_.replica_count > 0 && content.epoch_value.has_value());
   }
 
   // Reads, plans all before anything is written, writes, and does again what others were faster at.
@@ -259,13 +268,13 @@ class Leaf final : public RedisIndex {
       for (const Group& group : *groups) {
         auto changes = plan(group);
         if (!changes.ok()) co_return changes.status();
-        if (changes->empty()) {
+        if (!IsToBeWritten(group.content, *changes)) {
           Count(group.content, 0, forgotten);
           continue;
         }
         calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
         changed.push_back(&group);
-        if (!group.content.epoch_value.has_value()) repository.was_emptied.store(true);
+        if (!group.content.epoch_value.has_value()) repository.needs_write.store(true);
         removed.push_back(RemovedBy(*changes));
       }
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
@@ -285,7 +294,7 @@ class Leaf final : public RedisIndex {
         }
       }
       std::sort(left.begin(), left.end());
-      if (absl::Status written = co_await WriteIfEmptied(repository); !written.ok()) {
+      if (absl::Status written = co_await WriteIfNeeded(repository); !written.ok()) {
         co_return written;
       }
     }
@@ -474,14 +483,14 @@ class Leaf final : public RedisIndex {
     const std::string wanted = index_codec::EncodeNumber(epoch);
     WalkSteps steps(0, repository.base_count());
     while (steps.Next()) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       steps.Saw(walked->size());
       std::vector<ScriptCall> calls;
       for (const WalkedBucket& bucket : *walked) {
         if (bucket.epoch < lowest) co_return absl::OkStatus();
         if (bucket.epoch >= epoch) continue;
-        if (bucket.epoch_value.empty()) repository.was_emptied.store(true);
+        if (bucket.epoch_value.empty()) repository.needs_write.store(true);
         calls.push_back(
             {KeysOf(repository.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
       }
@@ -494,10 +503,10 @@ class Leaf final : public RedisIndex {
     co_return absl::OkStatus();
   }
 
-  Task<absl::Status> WriteIfEmptied(RedisRepository& repository) {
-    if (!repository.was_emptied.load()) co_return absl::OkStatus();
+  Task<absl::Status> WriteIfNeeded(RedisRepository& repository) {
+    if (!repository.needs_write.load()) co_return absl::OkStatus();
     const absl::Status status = co_await repositories_.Write(repository);
-    if (status.ok()) repository.was_emptied.store(false);
+    if (status.ok()) repository.needs_write.store(false);
     co_return status;
   }
 
@@ -543,12 +552,27 @@ class Leaf final : public RedisIndex {
     return whole;
   }
 
+  // Whether the step's buckets are these, with as many removed from them as each says, on the
+  // replicas too: what is missing may have been removed by another call whose WAIT failed.
+  Task<absl::StatusOr<bool>> AreWithReplicas(RedisRepository& repository, const WalkSteps& steps,
+                                             std::span<const WalkedBucket> expected) {
+    if (options_.replica_count == 0) co_return true;
+    auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(),
+                                       options_.replica_count);
+    if (!walked.ok()) co_return walked.status();
+    co_return std::equal(walked->begin(), walked->end(), expected.begin(), expected.end(),
+                         [](const WalkedBucket& now, const WalkedBucket& then) {
+                           return now.base == then.base && now.path == then.path &&
+                                  now.epoch_value == then.epoch_value;
+                         });
+  }
+
   // In the base buckets of the step. How many entries were looked at.
   Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository, WalkSteps& steps,
                                                   const std::optional<Digest>& after,
                                                   std::uint64_t epoch, ForgetResult& forgotten) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       if (round == 0) steps.Saw(walked->size());
       RedisReplies replies = co_await ReadWhole(repository, *walked);
@@ -558,7 +582,7 @@ class Leaf final : public RedisIndex {
       std::vector<ScriptCall> calls;
       std::vector<std::uint64_t> removed;
       for (std::size_t at = 0; at < replies.size(); ++at) {
-        const WalkedBucket& bucket = (*walked)[at];
+        WalkedBucket& bucket = (*walked)[at];
         auto whole = WholeOf(repository, replies[at], after);
         if (!whole.ok()) co_return whole.status();
         // It has been split, or made, meanwhile.
@@ -567,9 +591,11 @@ class Leaf final : public RedisIndex {
         auto changes = PlanBucketForgetOlder(whole->content, whole->fields, epoch);
         if (!changes.ok()) co_return changes.status();
         Count(whole->content, RemovedBy(*changes), &looked_at);
+        bucket.epoch_value = whole->content.epoch_value.value_or("");
         if (changes->empty()) continue;
         calls.push_back(CallOf(repository, bucket.base, bucket.path, whole->content, *changes));
         removed.push_back(RemovedBy(*changes));
+        bucket.epoch_value = EpochChange(whole->content, *changes).second;
       }
       RedisReplies written = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
                                                 options_.replica_count);
@@ -580,6 +606,9 @@ class Leaf final : public RedisIndex {
         is_done &= is_written;
       }
       if (!is_done) continue;
+      auto is_replicated = co_await AreWithReplicas(repository, steps, *walked);
+      if (!is_replicated.ok()) co_return is_replicated.status();
+      if (!*is_replicated) continue;
       forgotten.removed_count += looked_at.removed_count;
       forgotten.epoch = std::min(forgotten.epoch, looked_at.epoch);
       co_return seen_count;
@@ -593,7 +622,7 @@ class Leaf final : public RedisIndex {
                                                        const std::optional<Digest>& after,
                                                        std::size_t limit) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end());
+      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       if (round == 0) steps.Saw(walked->size());
       const auto is_before = [&](const WalkedBucket& bucket) {

@@ -382,6 +382,58 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
   }
 }
 
+// The replicas are silent: whatever asks for them fails however often it is repeated, though its
+// first attempt has changed the master; a master that fails now takes that with it.
+TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  RedisIndexOptions options{redis.options(), 1};
+  options.base_bits = 2;
+  options.redis.replica_timeout = std::chrono::milliseconds(100);
+  options.redis.attempt_timeout = std::chrono::milliseconds(1'000);
+  options.redis.command_timeout = std::chrono::milliseconds(400);
+  std::vector<std::string> warnings;
+  OwningRedisIndex index(*RedisIndex::Open(options, &warnings));
+  Random random(TestSeed());
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 5);
+  const auto some = std::span(entries).first(3);
+  ASSERT_TRUE(index.Commit(kRepository, 1, some, false).ok());
+  const auto each_replica = [&](const std::string& verb) {
+    for (const std::string node : {"4", "5", "6"}) redis.Do({verb, node});
+  };
+  const auto expect_refused = [](const absl::Status& status) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  };
+  each_replica("pause");
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    expect_refused(index.Commit(kRepository, 1, entries, false));
+  }
+  // Is there, but nobody knows for how long.
+  ExpectThere(index, 1, entries, Verdict::kDuplicate);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    expect_refused(index.Forget(kRepository, some).status());
+  }
+  ExpectThere(index, 1, some, Verdict::kNew);
+  // Begins in the base bucket that they are in.
+  Digest before;
+  before.bytes[0] = 0xAA;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    expect_refused(index.ForgetOlder(kRepository, 2, before, 1'000).status());
+  }
+  EXPECT_EQ(index.Stats(kRepository)->entry_count, 0u);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    expect_refused(index.AdvanceEpoch(kRepository, 7, 0).status());
+  }
+  // Another process, which finds the repository there.
+  OwningRedisIndex other(*RedisIndex::Open(options, &warnings));
+  expect_refused(other.Commit(kRepository, 7, some, false));
+  each_replica("resume");
+  EXPECT_TRUE(index.AdvanceEpoch(kRepository, 7, 0).ok());
+  EXPECT_TRUE(index.ForgetOlder(kRepository, 2, std::nullopt, 1'000).ok());
+  EXPECT_TRUE(index.Forget(kRepository, entries).ok());
+  EXPECT_TRUE(index.Commit(kRepository, 7, entries, false).ok());
+  ExpectThere(other, 7, entries, Verdict::kDuplicate);
+}
+
 TEST(RedisIndexTest, ARedisThatThrowsAwayIsRefused) {
   const TestRedis redis(TestRedis::Kind::kSingle);
   const auto client = *RedisClient::Create(redis.options());

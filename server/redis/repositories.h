@@ -33,8 +33,9 @@ struct RedisRepository {
   const std::string tag;
   const int base_bits;
   KnownPaths paths;
-  // A base bucket was missing: so may be what says that the repository is there (Write).
-  std::atomic<bool> was_emptied{false};
+  // What says that it is there may be missing, as a bucket was, or not be with the replicas, as
+  // somebody else wrote it. Whoever changes something writes it again (Write).
+  std::atomic<bool> needs_write{false};
 };
 using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
 
@@ -61,7 +62,7 @@ class RedisRepositories {
   // or its place is taken.
   Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
 
-  // Again what says that it is there: a Redis that was emptied has lost that, too.
+  // Again what says that it is there.
   Task<absl::Status> Write(const RedisRepository& repository);
 
  private:

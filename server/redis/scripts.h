@@ -34,7 +34,8 @@ for at = 3, #ARGV, 3 do
 end
 if ARGV[2] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'e', ARGV[2]) end
 for at = 3, #ARGV, 3 do
-  if ARGV[at + 2] == '' then redis.call('HDEL', KEYS[1], ARGV[at])
+  if ARGV[at + 2] == ARGV[at + 1] then -- It stays.
+  elseif ARGV[at + 2] == '' then redis.call('HDEL', KEYS[1], ARGV[at])
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
 end
 return {1, redis.call('HLEN', KEYS[1])}

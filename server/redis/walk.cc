@@ -12,14 +12,15 @@ namespace kerf {
 
 Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RedisRepository& repository,
-                                                            std::uint32_t first,
-                                                            std::uint32_t end) {
+                                                            std::uint32_t first, std::uint32_t end,
+                                                            int replica_count) {
   std::vector<ScriptCall> calls;
   calls.reserve(end - first);
   for (std::uint32_t base = first; base < end; ++base) {
     calls.push_back({KeysOf(repository.tag, base, ""), {}});
   }
-  RedisReplies replies = co_await RunScript(client, redis_scripts::kWalk, std::move(calls), 0);
+  RedisReplies replies =
+      co_await RunScript(client, redis_scripts::kWalk, std::move(calls), replica_count);
   std::vector<WalkedBucket> buckets;
   for (std::uint32_t base = first; base < end; ++base) {
     const auto& reply = replies[base - first];
@@ -49,11 +50,13 @@ Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
   co_return buckets;
 }
 
-Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository) {
+Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,
+                                           int replica_count) {
   WalkedTotals totals;
   WalkSteps steps(0, repository.base_count());
   while (steps.Next()) {
-    auto walked = co_await WalkBuckets(client, repository, steps.begin(), steps.end());
+    auto walked =
+        co_await WalkBuckets(client, repository, steps.begin(), steps.end(), replica_count);
     if (!walked.ok()) co_return walked.status();
     steps.Saw(walked->size());
     for (const WalkedBucket& bucket : *walked) {

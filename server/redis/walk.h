@@ -70,12 +70,15 @@ class WalkSteps {
   std::uint32_t width_ = 1;
 };
 
-// The buckets of the base buckets from `first` to before `end`, in the order of the digests; for
-// what is missing there one without an epoch. The client and the repository outlive it.
+// The buckets of the base buckets from `first` to before `end`, as so many replicas have them (0:
+// as the masters do), in the order of the digests; for what is missing there one without an epoch.
+// The client and the repository outlive it.
 Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RedisRepository& repository,
-                                                            std::uint32_t first, std::uint32_t end);
+                                                            std::uint32_t first, std::uint32_t end,
+                                                            int replica_count);
 
-Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository);
+Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,
+                                           int replica_count);
 
 }  // namespace kerf
