@@ -16,6 +16,7 @@
 #include "server/index/codec.h"
 #include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
+#include "server/redis/scripts.h"
 #include "server/redis/slot.h"
 #include "server/redis/testing/owning_index.h"
 #include "server/redis/testing/test_redis.h"
@@ -362,6 +363,13 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
       ASSERT_EQ(ask({"DEL", key}).integer, 1);
     }
     ASSERT_GT(gone_count, 0u);
+    // Nor does anybody make one below a bucket that is there.
+    const RedisReply refused =
+        ask({"EVAL", std::string(redis_scripts::kChange), "2", keys.elements[0].text + "0",
+             LongestPathKey(RedisTagOf(kRepository), BaseOf(entries[0].digest, kDefaultBaseBits)),
+             "", "epoch"});
+    ASSERT_EQ(refused.elements.size(), 2u) << refused.text;
+    EXPECT_EQ(refused.elements[0].integer, 0);
     EXPECT_EQ(index->Stats(kRepository)->entry_count, entries.size() - gone_count);
     EXPECT_EQ(index->Stats(kRepository)->epoch, 0u);
     EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size())->size(),
@@ -382,21 +390,27 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
   }
 }
 
-// The replicas are silent: whatever asks for them fails however often it is repeated, though its
-// first attempt has changed the master; a master that fails now takes that with it.
-TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
-  TestRedis redis(TestRedis::Kind::kCluster);
+// Calls that ask for a replica end soon where there is none.
+std::unique_ptr<Index> OpenHasty(const TestRedis& redis) {
   RedisIndexOptions options{redis.options(), 1};
   options.base_bits = 2;
   options.redis.replica_timeout = std::chrono::milliseconds(100);
   options.redis.attempt_timeout = std::chrono::milliseconds(1'000);
   options.redis.command_timeout = std::chrono::milliseconds(400);
   std::vector<std::string> warnings;
-  OwningRedisIndex index(*RedisIndex::Open(options, &warnings));
+  return std::make_unique<OwningRedisIndex>(*RedisIndex::Open(options, &warnings));
+}
+
+// The replicas are silent: whatever asks for them fails however often it is repeated, though its
+// first attempt has changed the master; a master that fails now takes that with it.
+TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  const auto patient = OpenRedisOn(redis, 1, 2);
+  const auto index = OpenHasty(redis);
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 5);
   const auto some = std::span(entries).first(3);
-  ASSERT_TRUE(index.Commit(kRepository, 1, some, false).ok());
+  ASSERT_TRUE(patient->Commit(kRepository, 1, some, false).ok());
   const auto each_replica = [&](const std::string& verb) {
     for (const std::string node : {"4", "5", "6"}) redis.Do({verb, node});
   };
@@ -405,34 +419,62 @@ TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
   };
   each_replica("pause");
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index.Commit(kRepository, 1, entries, false));
+    expect_refused(index->Commit(kRepository, 1, entries, false));
   }
   // Is there, but nobody knows for how long.
-  ExpectThere(index, 1, entries, Verdict::kDuplicate);
+  ExpectThere(*index, 1, entries, Verdict::kDuplicate);
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index.Forget(kRepository, some).status());
+    expect_refused(index->Forget(kRepository, some).status());
   }
-  ExpectThere(index, 1, some, Verdict::kNew);
+  ExpectThere(*index, 1, some, Verdict::kNew);
   // Begins in the base bucket that they are in.
   Digest before;
   before.bytes[0] = 0xAA;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index.ForgetOlder(kRepository, 2, before, 1'000).status());
+    expect_refused(index->ForgetOlder(kRepository, 2, before, 1'000).status());
   }
-  EXPECT_EQ(index.Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(index->Stats(kRepository)->entry_count, 0u);
   // Each raises some of the four base buckets before it fails; there is nothing to do for the last.
   for (int attempt = 0; attempt < 6; ++attempt) {
-    expect_refused(index.AdvanceEpoch(kRepository, 7, 0).status());
+    expect_refused(index->AdvanceEpoch(kRepository, 7, 0).status());
   }
   // Another process, which finds the repository there.
-  OwningRedisIndex other(*RedisIndex::Open(options, &warnings));
-  expect_refused(other.Commit(kRepository, 7, some, false));
+  expect_refused(OpenHasty(redis)->Commit(kRepository, 7, some, false));
   each_replica("resume");
-  EXPECT_TRUE(index.AdvanceEpoch(kRepository, 7, 0).ok());
-  EXPECT_TRUE(index.ForgetOlder(kRepository, 2, std::nullopt, 1'000).ok());
-  EXPECT_TRUE(index.Forget(kRepository, entries).ok());
-  EXPECT_TRUE(index.Commit(kRepository, 7, entries, false).ok());
-  ExpectThere(other, 7, entries, Verdict::kDuplicate);
+  EXPECT_TRUE(patient->AdvanceEpoch(kRepository, 7, 0).ok());
+  EXPECT_TRUE(patient->ForgetOlder(kRepository, 2, std::nullopt, 1'000).ok());
+  EXPECT_TRUE(patient->Forget(kRepository, entries).ok());
+  EXPECT_TRUE(patient->Commit(kRepository, 7, entries, false).ok());
+  ExpectThere(*index, 7, entries, Verdict::kDuplicate);
+}
+
+// Whoever finds a repository that another process made does not know whether the replicas know of
+// it: its first commit sees to that, wherever the entries lie.
+TEST(RedisIndexTest, ARepositoryThatWasFoundIsWithReplicasBeforeTheFirstCommit) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  Random random(TestSeed());
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 1);
+  // One whose own key and whose bucket have different masters; each has a third of the slots.
+  RepositoryId repository = kRepository;
+  const auto third_of = [](const std::string& key) { return RedisSlotOf(key) / 5462; };
+  for (int number = 0;; ++number) {
+    repository.name = Cat("photos-", number);
+    const std::string tag = RedisTagOf(repository);
+    const std::uint32_t base = BaseOf(entries[0].digest, 2);
+    if (third_of(MetaKey(tag)) != third_of(BucketKey(tag, base, ""))) break;
+  }
+  const auto maker = OpenRedisOn(redis, 1, 2);
+  ASSERT_TRUE(maker->Commit(repository, 1, entries, false).ok());
+  int refused_count = 0;
+  for (const std::string replica : {"4", "5", "6"}) {
+    const auto other = OpenHasty(redis);
+    redis.Do({"pause", replica});
+    refused_count += other->Commit(repository, 1, entries, false).ok() ? 0 : 1;
+    redis.Do({"resume", replica});
+    // Waits until the replica is well.
+    ASSERT_TRUE(maker->Commit(repository, 1, entries, true).ok());
+  }
+  EXPECT_EQ(refused_count, 2);
 }
 
 TEST(RedisIndexTest, ARedisThatThrowsAwayIsRefused) {
