@@ -11,7 +11,7 @@ namespace kerf::cuda {
 // multiple of 256 and its size is a multiple of kBatchAlignmentBytes. Positions are bytes from its
 // start; they and a flag fit 32 bits.
 inline constexpr std::size_t kSegmentAlignmentBytes = 16;
-inline constexpr std::size_t kBatchAlignmentBytes = 64;
+inline constexpr std::size_t kBatchAlignmentBytes = 128;
 inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 31;
 
 // A piece of one stream; a batch's pieces are in ascending order, an empty one in front of the one

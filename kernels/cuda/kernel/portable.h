@@ -46,6 +46,14 @@
 #define KERF_DEVICE_CODE inline
 #endif
 
+// In front of a loop whose count is a constant: an array that its counter indexes stays in
+// registers.
+#if defined(__CUDA_ARCH__)
+#define KERF_UNROLL _Pragma("unroll")
+#else
+#define KERF_UNROLL
+#endif
+
 namespace kerf::cuda {
 
 inline constexpr std::size_t kMaxArgsBytes = 4096;
@@ -126,6 +134,16 @@ KERF_DEVICE_CODE Vector16 LoadReadOnly16(const std::uint8_t* address) {
   Vector16 result;
   std::memcpy(&result, address, sizeof result);
   return result;
+#endif
+}
+
+// `address` is a multiple of 16.
+KERF_DEVICE_CODE void Store16(void* address, const Vector16& vector) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<uint4*>(address) =
+      make_uint4(vector.words[0], vector.words[1], vector.words[2], vector.words[3]);
+#else
+  std::memcpy(address, &vector, sizeof vector);
 #endif
 }
 
