@@ -31,11 +31,11 @@ class LaneColumn {
       : table_(reinterpret_cast<const char*>(table.words)),
         lane_bytes_(lane * static_cast<std::uint32_t>(sizeof(Word))) {}
 
-  // In bytes and with an or, not an addition: a shift, one operation of logic and the load, where
-  // nvcc makes five of words[byte * kLanes + lane].
+  // In bytes: a shift, one operation of logic and the load, where nvcc makes five instructions of
+  // words[byte * kLanes + lane].
   KERF_DEVICE_CODE Word operator[](std::uint32_t byte) const {
     constexpr std::uint32_t kRowBytes = kLanes * sizeof(Word);
-    return *reinterpret_cast<const Word*>(table_ + (byte * kRowBytes | lane_bytes_));
+    return *reinterpret_cast<const Word*>(table_ + (byte * kRowBytes + lane_bytes_));
   }
 
  private:
