@@ -411,6 +411,12 @@ TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 5);
   const auto some = std::span(entries).first(3);
   ASSERT_TRUE(patient->Commit(kRepository, 1, some, false).ok());
+  // It knows by this that the replicas know the repository, which would be enough to refuse it.
+  bool knows_repository = false;
+  for (int attempt = 0; attempt < 50 && !knows_repository; ++attempt) {
+    knows_repository = index->Commit(kRepository, 1, some, true).ok();
+  }
+  ASSERT_TRUE(knows_repository);
   const auto each_replica = [&](const std::string& verb) {
     for (const std::string node : {"4", "5", "6"}) redis.Do({verb, node});
   };
