@@ -1,0 +1,70 @@
+// What kerf asks of a GPU: memory, queues, copies and launches. In a released kerfd a CUDA device
+// answers it through the plug-in (kernels/cuda/plugin), in tests the emulator or one that fails on
+// purpose.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace kerf::cuda {
+
+struct DeviceInfo {
+  std::string name;
+  std::uint64_t memory_bytes = 0;
+};
+
+// Commands of one queue run one after another, those of different queues beside each other.
+enum class QueueId : std::uint32_t {};
+// Commands that were recorded once, to be started again and again as one.
+enum class GraphId : std::uint32_t {};
+
+// Every call may be the one that tells of what went wrong on the device before it. Unless a
+// function says otherwise an error is Internal and the device is lost: nothing but its destructor
+// is called after that. Memory and queues live until the device goes: kerf takes all that it needs
+// at start. Not thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+
+  // Memory of the device, at a multiple of 256, with anything in it. ResourceExhausted if there is
+  // not enough; the device is well then.
+  virtual absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) = 0;
+  // Memory of the host that copies go from and to. The same errors.
+  virtual absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) = 0;
+
+  virtual absl::StatusOr<QueueId> MakeQueue() = 0;
+
+  // Pinned memory is read and written when the command runs, not when it is queued.
+  virtual absl::Status CopyIn(QueueId queue, std::uint8_t* to,
+                              std::span<const std::uint8_t> pinned) = 0;
+  virtual absl::Status CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                               const std::uint8_t* from) = 0;
+  // `args` are the bytes of the Args of the kernel of that number, and are copied.
+  virtual absl::Status Launch(QueueId queue, std::size_t kernel,
+                              std::span<const std::uint8_t> args) = 0;
+
+  // Launches between the two are recorded and not run; nothing else is put into the queue there.
+  virtual absl::Status BeginGraph(QueueId queue) = 0;
+  virtual absl::StatusOr<GraphId> EndGraph(QueueId queue) = 0;
+  // `queue` may be another one than that of the recording.
+  virtual absl::Status RunGraph(QueueId queue, GraphId graph) = 0;
+
+  // Whether all that was put into the queue has run. Does not wait.
+  virtual absl::StatusOr<bool> IsDone(QueueId queue) = 0;
+};
+
+// Launches the kernel of `List`, a KernelTypes.
+template <class List, class Kernel>
+absl::Status LaunchOf(Device& device, QueueId queue, const typename Kernel::Args& args) {
+  return device.Launch(queue, List::template NumberOf<Kernel>(),
+                       {reinterpret_cast<const std::uint8_t*>(&args), sizeof args});
+}
+
+}  // namespace kerf::cuda

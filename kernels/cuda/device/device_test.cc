@@ -1,0 +1,185 @@
+// The devices of the tests: commands of a queue run in order, late, and go wrong when told to.
+#include "kernels/cuda/device/device.h"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/test_seed.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/device/emulated_device.h"
+#include "kernels/cuda/device/faulty_device.h"
+#include "kernels/cuda/device/kernel_types.h"
+#include "kernels/cuda/launch/tile_sum.h"
+
+namespace kerf::cuda {
+namespace {
+
+using Sum = TileSum<false>;
+using Kernels = KernelTypes<Sum>;
+
+constexpr std::uint32_t kTileCount = 3;
+constexpr std::size_t kNumberCount = kTileCount * 64;
+
+std::unique_ptr<Device> MakeEmulated(std::optional<std::uint64_t> seed,
+                                     std::size_t memory_bytes = 1 << 20) {
+  return std::make_unique<EmulatedDevice>(
+      EmulatedDeviceOptions{EmulatedKernelsOf(Kernels()), memory_bytes, seed});
+}
+
+std::span<std::uint32_t> WordsOf(std::span<std::uint8_t> bytes) {
+  return {reinterpret_cast<std::uint32_t*>(bytes.data()), bytes.size() / 4};
+}
+
+std::uint32_t* WordsAt(std::uint8_t* bytes) { return reinterpret_cast<std::uint32_t*>(bytes); }
+
+// One queue that sums `kTileCount` tiles of what is in pinned memory.
+struct Summing {
+  static absl::StatusOr<Summing> Make(Device& device) {
+    Summing made;
+    KERF_ASSIGN_OR_RETURN(made.queue, device.MakeQueue());
+    KERF_ASSIGN_OR_RETURN(made.in, device.AllocatePinned(4 * (kNumberCount + 1)));
+    KERF_ASSIGN_OR_RETURN(made.out, device.AllocatePinned(4 * kTileCount));
+    KERF_ASSIGN_OR_RETURN(made.device_in, device.Allocate(made.in.size()));
+    KERF_ASSIGN_OR_RETURN(made.device_out, device.Allocate(made.out.size()));
+    return made;
+  }
+
+  Sum::Args args() const {
+    return {WordsAt(device_in), WordsAt(device_out), WordsAt(device_in) + kNumberCount, 7};
+  }
+  void Fill(std::uint32_t first) const {
+    const auto words = WordsOf(in);
+    std::iota(words.begin(), words.end() - 1, first);
+    words.back() = kTileCount;
+  }
+  // The sum of tile 0, or nothing if the other ones do not fit it.
+  std::optional<std::uint32_t> Result() const {
+    const auto sums = WordsOf(out);
+    for (std::uint32_t tile = 1; tile < kTileCount; ++tile) {
+      if (sums[tile] != sums[0] + 64 * 64 * tile) return std::nullopt;
+    }
+    return sums[0];
+  }
+
+  QueueId queue{};
+  std::span<std::uint8_t> in;
+  std::span<std::uint8_t> out;
+  std::uint8_t* device_in = nullptr;
+  std::uint8_t* device_out = nullptr;
+};
+
+absl::Status RunOnce(Device& device, const Summing& sum) {
+  KERF_RETURN_IF_ERROR(device.CopyIn(sum.queue, sum.device_in, sum.in));
+  KERF_RETURN_IF_ERROR((LaunchOf<Kernels, Sum>(device, sum.queue, sum.args())));
+  return device.CopyOut(sum.queue, sum.out, sum.device_out);
+}
+
+absl::Status WaitFor(Device& device, QueueId queue) {
+  while (true) {
+    KERF_ASSIGN_OR_RETURN(const bool is_done, device.IsDone(queue));
+    if (is_done) return absl::OkStatus();
+  }
+}
+
+constexpr std::uint32_t kSumOfFirstTile = 64 * 63 / 2 + 7;
+
+TEST(EmulatedDeviceTest, QueuesRunInOrderAndBesideEachOther) {
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const auto device = MakeEmulated(TestSeed() + round);
+    const Summing first = *Summing::Make(*device);
+    const Summing second = *Summing::Make(*device);
+    first.Fill(0);
+    second.Fill(1);
+    ASSERT_TRUE(RunOnce(*device, first).ok());
+    ASSERT_TRUE(RunOnce(*device, second).ok());
+    ASSERT_TRUE(WaitFor(*device, second.queue).ok());
+    EXPECT_EQ(second.Result(), kSumOfFirstTile + 64);
+    ASSERT_TRUE(WaitFor(*device, first.queue).ok());
+    EXPECT_EQ(first.Result(), kSumOfFirstTile);
+  }
+}
+
+TEST(EmulatedDeviceTest, NothingHasRunBeforeItIsAskedFor) {
+  const auto device = MakeEmulated(std::nullopt);
+  const Summing sum = *Summing::Make(*device);
+  sum.Fill(0);
+  ASSERT_TRUE(RunOnce(*device, sum).ok());
+  EXPECT_EQ(sum.Result(), std::nullopt);
+  // Too early: the copy has not been made.
+  sum.Fill(5);
+  ASSERT_TRUE(WaitFor(*device, sum.queue).ok());
+  EXPECT_EQ(sum.Result(), kSumOfFirstTile + 5 * 64);
+}
+
+TEST(EmulatedDeviceTest, AGraphRunsAgainAndAgainInAnyQueue) {
+  const auto device = MakeEmulated(TestSeed());
+  const Summing sum = *Summing::Make(*device);
+  const QueueId other = *device->MakeQueue();
+  ASSERT_TRUE(device->BeginGraph(other).ok());
+  ASSERT_TRUE((LaunchOf<Kernels, Sum>(*device, other, sum.args())).ok());
+  const GraphId graph = *device->EndGraph(other);
+  for (std::uint32_t round = 0; round < 3; ++round) {
+    sum.Fill(round);
+    ASSERT_TRUE(device->CopyIn(sum.queue, sum.device_in, sum.in).ok());
+    ASSERT_TRUE(device->RunGraph(sum.queue, graph).ok());
+    ASSERT_TRUE(device->CopyOut(sum.queue, sum.out, sum.device_out).ok());
+    ASSERT_TRUE(WaitFor(*device, sum.queue).ok());
+    EXPECT_EQ(sum.Result(), kSumOfFirstTile + 64 * round);
+  }
+}
+
+TEST(EmulatedDeviceTest, MemoryEnds) {
+  const auto device = MakeEmulated(std::nullopt, 1000);
+  ASSERT_TRUE(device->Allocate(900).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(device->Allocate(101).status()));
+  EXPECT_TRUE(device->Allocate(100).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(device->AllocatePinned(1001).status()));
+}
+
+TEST(FaultyDeviceTest, IsLostAtTheCallThatWasChosenAndStaysSo) {
+  for (std::uint64_t call = 0; call < 9; ++call) {
+    FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kLost, call});
+    const auto sum = Summing::Make(device);
+    const bool is_made = call > 4;
+    EXPECT_EQ(sum.ok(), is_made) << call;
+    if (!is_made) continue;
+    const absl::Status ran = RunOnce(device, *sum);
+    EXPECT_EQ(ran.ok(), call > 7) << call;
+    EXPECT_TRUE(absl::IsInternal(device.IsDone(sum->queue).status()));
+    EXPECT_EQ(device.late_call_count(), call > 7 ? 0u : 1u);
+  }
+}
+
+TEST(FaultyDeviceTest, IsSilent) {
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kSilent, 6});
+  const Summing sum = *Summing::Make(device);
+  ASSERT_TRUE(RunOnce(device, sum).ok());
+  for (int asked = 0; asked < 10; ++asked) EXPECT_FALSE(*device.IsDone(sum.queue));
+}
+
+TEST(FaultyDeviceTest, BringsAWrongBitOnce) {
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kWrongBit, 0});
+  const Summing sum = *Summing::Make(device);
+  for (const bool is_wrong : {true, false}) {
+    sum.Fill(0);
+    ASSERT_TRUE(RunOnce(device, sum).ok());
+    ASSERT_TRUE(WaitFor(device, sum.queue).ok());
+    EXPECT_EQ(sum.Result() != kSumOfFirstTile, is_wrong);
+  }
+}
+
+TEST(FaultyDeviceTest, LacksMemoryOnce) {
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kNoMemory, 1});
+  EXPECT_TRUE(device.Allocate(8).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(device.AllocatePinned(8).status()));
+  EXPECT_TRUE(device.AllocatePinned(8).ok());
+}
+
+}  // namespace
+}  // namespace kerf::cuda

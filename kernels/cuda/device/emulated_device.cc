@@ -1,0 +1,151 @@
+#include "kernels/cuda/device/emulated_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace kerf::cuda {
+namespace {
+
+constexpr std::size_t kAlignmentBytes = 256;
+// What a kernel finds where nobody has written.
+constexpr std::uint8_t kGarbage = 0xA5;
+
+}  // namespace
+
+void EmulatedDevice::FreeBytes::operator()(std::uint8_t* bytes) const { std::free(bytes); }
+
+EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
+    : options_(std::move(options)),
+      info_{"emulator", options_.memory_bytes},
+      device_memory_{options_.memory_bytes, {}, {}},
+      pinned_memory_{options_.memory_bytes, {}, {}} {
+  if (options_.seed.has_value()) random_.emplace(*options_.seed);
+}
+
+absl::StatusOr<std::span<std::uint8_t>> EmulatedDevice::Take(Memory& memory,
+                                                             std::size_t size_bytes) {
+  if (size_bytes > memory.left_bytes) {
+    return absl::ResourceExhaustedError(ToAbsl(
+        Cat("the emulated device has ", memory.left_bytes, " bytes left, not ", size_bytes)));
+  }
+  memory.left_bytes -= size_bytes;
+  // aligned_alloc wants whole alignments; the sanitizer does not see what is behind the size then.
+  const std::size_t whole = (std::max<std::size_t>(size_bytes, 1) + kAlignmentBytes - 1) /
+                            kAlignmentBytes * kAlignmentBytes;
+  auto* const bytes = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignmentBytes, whole));
+  KERF_CHECK(bytes != nullptr);
+  memory.blocks.emplace_back(bytes);
+  memory.ranges.emplace_back(bytes, size_bytes);
+  std::fill_n(bytes, whole, kGarbage);
+  return std::span(bytes, size_bytes);
+}
+
+bool EmulatedDevice::Holds(const Memory& memory, std::span<const std::uint8_t> bytes) {
+  return std::any_of(memory.ranges.begin(), memory.ranges.end(), [&](const auto& range) {
+    return range.data() <= bytes.data() &&
+           bytes.data() + bytes.size() <= range.data() + range.size();
+  });
+}
+
+absl::StatusOr<std::uint8_t*> EmulatedDevice::Allocate(std::size_t size_bytes) {
+  auto taken = Take(device_memory_, size_bytes);
+  if (!taken.ok()) return taken.status();
+  return taken->data();
+}
+
+absl::StatusOr<std::span<std::uint8_t>> EmulatedDevice::AllocatePinned(std::size_t size_bytes) {
+  return Take(pinned_memory_, size_bytes);
+}
+
+absl::StatusOr<QueueId> EmulatedDevice::MakeQueue() {
+  queues_.emplace_back();
+  return QueueId(static_cast<std::uint32_t>(queues_.size() - 1));
+}
+
+EmulatedDevice::Commands& EmulatedDevice::At(QueueId queue) {
+  const auto number = static_cast<std::size_t>(queue);
+  KERF_CHECK(number < queues_.size());
+  return queues_[number];
+}
+
+void EmulatedDevice::Put(QueueId queue, Command command) {
+  At(queue).push_back(std::move(command));
+}
+
+absl::Status EmulatedDevice::CopyIn(QueueId queue, std::uint8_t* to,
+                                    std::span<const std::uint8_t> pinned) {
+  KERF_CHECK(recording_ != queue);
+  KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {to, pinned.size()}));
+  Put(queue, [to, pinned] { std::copy(pinned.begin(), pinned.end(), to); });
+  return absl::OkStatus();
+}
+
+absl::Status EmulatedDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                                     const std::uint8_t* from) {
+  KERF_CHECK(recording_ != queue);
+  KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {from, pinned.size()}));
+  Put(queue, [pinned, from] { std::copy_n(from, pinned.size(), pinned.begin()); });
+  return absl::OkStatus();
+}
+
+absl::Status EmulatedDevice::Launch(QueueId queue, std::size_t kernel,
+                                    std::span<const std::uint8_t> args) {
+  KERF_CHECK(kernel < options_.kernels.size());
+  Command command = [this, kernel, copy = std::vector(args.begin(), args.end())] {
+    EmulatorOptions options;
+    if (random_.has_value()) options.order_seed = random_->Next();
+    options_.kernels[kernel](copy, options);
+  };
+  if (recording_ == queue) {
+    recorded_.push_back(std::move(command));
+  } else {
+    Put(queue, std::move(command));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmulatedDevice::BeginGraph(QueueId queue) {
+  KERF_CHECK(!recording_.has_value() && static_cast<std::size_t>(queue) < queues_.size());
+  recording_ = queue;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GraphId> EmulatedDevice::EndGraph(QueueId queue) {
+  KERF_CHECK(recording_ == queue);
+  recording_.reset();
+  graphs_.push_back(std::exchange(recorded_, {}));
+  return GraphId(static_cast<std::uint32_t>(graphs_.size() - 1));
+}
+
+absl::Status EmulatedDevice::RunGraph(QueueId queue, GraphId graph) {
+  KERF_CHECK(recording_ != queue && static_cast<std::size_t>(graph) < graphs_.size());
+  for (const Command& command : graphs_[static_cast<std::size_t>(graph)]) Put(queue, command);
+  return absl::OkStatus();
+}
+
+void EmulatedDevice::RunFirst(Commands& commands) {
+  const Command command = std::move(commands.front());
+  commands.pop_front();
+  command();
+}
+
+absl::StatusOr<bool> EmulatedDevice::IsDone(QueueId queue) {
+  Commands& commands = At(queue);
+  if (!random_.has_value()) {
+    for (Commands& each : queues_) {
+      while (!each.empty()) RunFirst(each);
+    }
+    return true;
+  }
+  // As many as make nobody wait long, seldom in the order in which they came.
+  for (std::uint64_t left = random_->Below(4 * queues_.size()); left > 0; --left) {
+    Commands& any = queues_[random_->Below(queues_.size())];
+    if (!any.empty()) RunFirst(any);
+  }
+  return commands.empty();
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,95 @@
+// A device whose kernels run in the emulator, at the moments that are worst for whoever uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/kernel_types.h"
+#include "kernels/cuda/launch/emulator.h"
+
+namespace kerf::cuda {
+
+using EmulatedKernel = void (*)(std::span<const std::uint8_t> args, const EmulatorOptions& options);
+
+// By number.
+template <class... Kernels>
+std::vector<EmulatedKernel> EmulatedKernelsOf(KernelTypes<Kernels...>) {
+  return {+[](std::span<const std::uint8_t> bytes, const EmulatorOptions& options) {
+    typename Kernels::Args args;
+    KERF_CHECK(bytes.size() == sizeof args);
+    std::memcpy(&args, bytes.data(), sizeof args);
+    Emulate<Kernels>(args, options);
+  }...};
+}
+
+struct EmulatedDeviceOptions {
+  std::vector<EmulatedKernel> kernels;
+  // Of device and pinned memory each.
+  std::size_t memory_bytes = std::size_t{1} << 30;
+  // Commands run when somebody asks whether they are done: with a seed some of them, of any queue,
+  // and kernels in a random order of threads; without one all of them.
+  std::optional<std::uint64_t> seed = std::nullopt;
+};
+
+// A copy that leaves what was allocated stops the process, as does what Device does not allow.
+class EmulatedDevice final : public Device {
+ public:
+  explicit EmulatedDevice(EmulatedDeviceOptions options);
+
+  const DeviceInfo& info() const override { return info_; }
+  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
+  absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
+  absl::StatusOr<QueueId> MakeQueue() override;
+  absl::Status CopyIn(QueueId queue, std::uint8_t* to,
+                      std::span<const std::uint8_t> pinned) override;
+  absl::Status CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                       const std::uint8_t* from) override;
+  absl::Status Launch(QueueId queue, std::size_t kernel,
+                      std::span<const std::uint8_t> args) override;
+  absl::Status BeginGraph(QueueId queue) override;
+  absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
+  absl::Status RunGraph(QueueId queue, GraphId graph) override;
+  absl::StatusOr<bool> IsDone(QueueId queue) override;
+
+ private:
+  struct FreeBytes {
+    void operator()(std::uint8_t* bytes) const;
+  };
+  // Blocks of memory of one kind, and how much may still be taken.
+  struct Memory {
+    std::size_t left_bytes;
+    std::vector<std::unique_ptr<std::uint8_t, FreeBytes>> blocks;
+    std::vector<std::span<const std::uint8_t>> ranges;
+  };
+  using Command = std::function<void()>;
+  using Commands = std::deque<Command>;
+
+  static absl::StatusOr<std::span<std::uint8_t>> Take(Memory& memory, std::size_t size_bytes);
+  static bool Holds(const Memory& memory, std::span<const std::uint8_t> bytes);
+  Commands& At(QueueId queue);
+  void Put(QueueId queue, Command command);
+  void RunFirst(Commands& commands);
+
+  const EmulatedDeviceOptions options_;
+  const DeviceInfo info_;
+  std::optional<Random> random_;
+  Memory device_memory_;
+  Memory pinned_memory_;
+  // deque: commands may not move while they run.
+  std::deque<Commands> queues_;
+  std::optional<QueueId> recording_;
+  Commands recorded_;
+  std::vector<Commands> graphs_;
+};
+
+}  // namespace kerf::cuda

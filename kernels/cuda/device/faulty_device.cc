@@ -1,0 +1,88 @@
+#include "kernels/cuda/device/faulty_device.h"
+
+#include "base/status.h"
+
+namespace kerf::cuda {
+
+absl::Status FaultyDevice::Call() {
+  const bool was_lost = IsTime(Fault::Kind::kLost);
+  if (was_lost) ++late_call_count_;
+  ++call_count_;
+  if (IsTime(Fault::Kind::kLost)) return absl::InternalError("the test has lost this device");
+  return absl::OkStatus();
+}
+
+absl::Status FaultyDevice::CheckMemory() {
+  KERF_RETURN_IF_ERROR(Call());
+  if (!IsTime(Fault::Kind::kNoMemory)) return absl::OkStatus();
+  fault_.kind = Fault::Kind::kNone;
+  return absl::ResourceExhaustedError("the test leaves no memory");
+}
+
+absl::StatusOr<std::uint8_t*> FaultyDevice::Allocate(std::size_t size_bytes) {
+  KERF_RETURN_IF_ERROR(CheckMemory());
+  return device_->Allocate(size_bytes);
+}
+
+absl::StatusOr<std::span<std::uint8_t>> FaultyDevice::AllocatePinned(std::size_t size_bytes) {
+  KERF_RETURN_IF_ERROR(CheckMemory());
+  return device_->AllocatePinned(size_bytes);
+}
+
+absl::StatusOr<QueueId> FaultyDevice::MakeQueue() {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->MakeQueue();
+}
+
+absl::Status FaultyDevice::CopyIn(QueueId queue, std::uint8_t* to,
+                                  std::span<const std::uint8_t> pinned) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->CopyIn(queue, to, pinned);
+}
+
+absl::Status FaultyDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                                   const std::uint8_t* from) {
+  KERF_RETURN_IF_ERROR(Call());
+  if (IsTime(Fault::Kind::kWrongBit) && !pinned.empty()) {
+    fault_.kind = Fault::Kind::kNone;
+    spoilt_.push_back({queue, pinned});
+  }
+  return device_->CopyOut(queue, pinned, from);
+}
+
+absl::Status FaultyDevice::Launch(QueueId queue, std::size_t kernel,
+                                  std::span<const std::uint8_t> args) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->Launch(queue, kernel, args);
+}
+
+absl::Status FaultyDevice::BeginGraph(QueueId queue) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->BeginGraph(queue);
+}
+
+absl::StatusOr<GraphId> FaultyDevice::EndGraph(QueueId queue) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->EndGraph(queue);
+}
+
+absl::Status FaultyDevice::RunGraph(QueueId queue, GraphId graph) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->RunGraph(queue, graph);
+}
+
+absl::StatusOr<bool> FaultyDevice::IsDone(QueueId queue) {
+  KERF_RETURN_IF_ERROR(Call());
+  if (IsTime(Fault::Kind::kSilent)) return false;
+  KERF_ASSIGN_OR_RETURN(const bool is_done, device_->IsDone(queue));
+  if (is_done) {
+    std::erase_if(spoilt_, [&](const Spoilt& spoilt) {
+      if (spoilt.queue != queue) return false;
+      spoilt.pinned.front() ^= 1;
+      return true;
+    });
+  }
+  return is_done;
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,76 @@
+// A device that goes wrong at a call that the test chooses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/device/device.h"
+
+namespace kerf::cuda {
+
+struct Fault {
+  enum class Kind {
+    kNone,
+    // The call fails, and every one after it.
+    kLost,
+    // Nothing is ever done again.
+    kSilent,
+    // The next copy to the host brings a bit that is wrong.
+    kWrongBit,
+    // The next allocation fails.
+    kNoMemory,
+  };
+  Kind kind = Kind::kNone;
+  // From this call on, counted from 0.
+  std::uint64_t call = 0;
+};
+
+// Not thread-safe.
+class FaultyDevice final : public Device {
+ public:
+  FaultyDevice(std::unique_ptr<Device> device, Fault fault)
+      : device_(std::move(device)), fault_(fault) {}
+
+  // So far.
+  std::uint64_t call_count() const { return call_count_; }
+  // Calls after the one that failed, which nobody should make.
+  std::uint64_t late_call_count() const { return late_call_count_; }
+
+  const DeviceInfo& info() const override { return device_->info(); }
+  absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
+  absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
+  absl::StatusOr<QueueId> MakeQueue() override;
+  absl::Status CopyIn(QueueId queue, std::uint8_t* to,
+                      std::span<const std::uint8_t> pinned) override;
+  absl::Status CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
+                       const std::uint8_t* from) override;
+  absl::Status Launch(QueueId queue, std::size_t kernel,
+                      std::span<const std::uint8_t> args) override;
+  absl::Status BeginGraph(QueueId queue) override;
+  absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
+  absl::Status RunGraph(QueueId queue, GraphId graph) override;
+  absl::StatusOr<bool> IsDone(QueueId queue) override;
+
+ private:
+  // Counts a call; what it fails with.
+  absl::Status Call();
+  bool IsTime(Fault::Kind kind) const { return fault_.kind == kind && call_count_ > fault_.call; }
+  absl::Status CheckMemory();
+
+  const std::unique_ptr<Device> device_;
+  Fault fault_;
+  std::uint64_t call_count_ = 0;
+  std::uint64_t late_call_count_ = 0;
+  // What is to be spoilt when its queue is done.
+  struct Spoilt {
+    QueueId queue;
+    std::span<std::uint8_t> pinned;
+  };
+  std::vector<Spoilt> spoilt_;
+};
+
+}  // namespace kerf::cuda
