@@ -1,0 +1,212 @@
+// libkerf_cuda.so: the plug-in, over the CUDA runtime, which is linked statically. Needs a driver
+// only when a function is called.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/version.h"
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/plugin/abi.h"
+#include "kernels/cuda/plugin/kernel_list.h"
+
+namespace kerf::cuda {
+
+struct PluginDevice {
+  int number = 0;
+  std::vector<void*> memory;
+  std::vector<void*> pinned_memory;
+  std::vector<cudaStream_t> queues;
+  std::vector<cudaGraphExec_t> graphs;
+};
+
+namespace {
+
+PluginResult ResultOf(const char* what, cudaError_t code, PluginError* error) {
+  if (code == cudaSuccess) return PluginResult::kOk;
+  std::snprintf(error->text, sizeof error->text, "%s: %s (%s, error %d of CUDA)", what,
+                cudaGetErrorString(code), cudaGetErrorName(code), static_cast<int>(code));
+  if (code != cudaErrorMemoryAllocation) return PluginResult::kFailed;
+  // It is told of once, and does not stick to the device.
+  cudaGetLastError();
+  return PluginResult::kNoMemory;
+}
+
+// Which device a thread talks to is the thread's own.
+cudaError_t Use(const PluginDevice& device) { return cudaSetDevice(device.number); }
+
+PluginResult CountDevices(std::uint32_t* count, PluginError* error) {
+  int found = 0;
+  const cudaError_t code = cudaGetDeviceCount(&found);
+  *count = static_cast<std::uint32_t>(found);
+  return ResultOf("looking for GPUs", code, error);
+}
+
+PluginResult Open(std::uint32_t number, PluginDevice** device, PluginDeviceInfo* info,
+                  PluginError* error) {
+  auto opened = std::make_unique<PluginDevice>();
+  opened->number = static_cast<int>(number);
+  cudaError_t code = Use(*opened);
+  cudaDeviceProp properties = {};
+  if (code == cudaSuccess) code = cudaGetDeviceProperties(&properties, opened->number);
+  if (code != cudaSuccess) return ResultOf("opening the GPU", code, error);
+  static_assert(sizeof info->name >= sizeof properties.name);
+  std::memcpy(info->name, properties.name, sizeof properties.name);
+  info->memory_bytes = properties.totalGlobalMem;
+  *device = opened.release();
+  return PluginResult::kOk;
+}
+
+// Errors are of no use any more.
+void Close(PluginDevice* device) {
+  const std::unique_ptr<PluginDevice> closed(device);
+  if (Use(*closed) != cudaSuccess) return;
+  for (cudaGraphExec_t graph : closed->graphs) cudaGraphExecDestroy(graph);
+  for (cudaStream_t queue : closed->queues) cudaStreamDestroy(queue);
+  for (void* bytes : closed->pinned_memory) cudaFreeHost(bytes);
+  for (void* bytes : closed->memory) cudaFree(bytes);
+}
+
+PluginResult Allocate(PluginDevice* device, std::size_t size_bytes, std::uint8_t** bytes,
+                      PluginError* error) {
+  void* place = nullptr;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaMalloc(&place, size_bytes);
+  if (code != cudaSuccess) return ResultOf("taking memory of the GPU", code, error);
+  device->memory.push_back(place);
+  *bytes = static_cast<std::uint8_t*>(place);
+  return PluginResult::kOk;
+}
+
+PluginResult AllocatePinned(PluginDevice* device, std::size_t size_bytes, std::uint8_t** bytes,
+                            PluginError* error) {
+  void* place = nullptr;
+  cudaError_t code = Use(*device);
+  // Not write-combined: when the device is lost, the CPU reads it.
+  if (code == cudaSuccess) code = cudaHostAlloc(&place, size_bytes, cudaHostAllocDefault);
+  if (code != cudaSuccess) return ResultOf("taking pinned memory", code, error);
+  device->pinned_memory.push_back(place);
+  *bytes = static_cast<std::uint8_t*>(place);
+  return PluginResult::kOk;
+}
+
+PluginResult MakeQueue(PluginDevice* device, std::uint32_t* queue, PluginError* error) {
+  cudaStream_t stream = nullptr;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (code != cudaSuccess) return ResultOf("making a queue", code, error);
+  *queue = static_cast<std::uint32_t>(device->queues.size());
+  device->queues.push_back(stream);
+  return PluginResult::kOk;
+}
+
+PluginResult CopyIn(PluginDevice* device, std::uint32_t queue, std::uint8_t* to,
+                    const std::uint8_t* pinned, std::size_t size_bytes, PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) {
+    code = cudaMemcpyAsync(to, pinned, size_bytes, cudaMemcpyHostToDevice, device->queues[queue]);
+  }
+  return ResultOf("copying to the GPU", code, error);
+}
+
+PluginResult CopyOut(PluginDevice* device, std::uint32_t queue, std::uint8_t* pinned,
+                     const std::uint8_t* from, std::size_t size_bytes, PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) {
+    code = cudaMemcpyAsync(pinned, from, size_bytes, cudaMemcpyDeviceToHost, device->queues[queue]);
+  }
+  return ResultOf("copying from the GPU", code, error);
+}
+
+using LaunchFunction = cudaError_t (*)(const std::uint8_t* args, cudaStream_t stream);
+
+template <class... Kernels>
+cudaError_t LaunchNumber(KernelTypes<Kernels...>, std::uint32_t kernel, const std::uint8_t* args,
+                         cudaStream_t stream) {
+  static constexpr LaunchFunction kLaunches[] = {+[](const std::uint8_t* bytes, cudaStream_t into) {
+    typename Kernels::Args copy;
+    std::memcpy(&copy, bytes, sizeof copy);
+    return Launch<Kernels>(copy, into);
+  }...};
+  return kLaunches[kernel](args, stream);
+}
+
+PluginResult LaunchKernel(PluginDevice* device, std::uint32_t queue, std::uint32_t kernel,
+                          const std::uint8_t* args, std::size_t args_bytes, PluginError* error) {
+  cudaError_t code = cudaErrorInvalidValue;
+  if (kernel < KernelList::kCount && args_bytes == KernelList::kArgsBytes[kernel]) {
+    code = Use(*device);
+    if (code == cudaSuccess) code = LaunchNumber(KernelList(), kernel, args, device->queues[queue]);
+  }
+  return ResultOf("launching a kernel", code, error);
+}
+
+PluginResult BeginGraph(PluginDevice* device, std::uint32_t queue, PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) {
+    code = cudaStreamBeginCapture(device->queues[queue], cudaStreamCaptureModeThreadLocal);
+  }
+  return ResultOf("recording launches", code, error);
+}
+
+PluginResult EndGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t* graph,
+                      PluginError* error) {
+  cudaGraph_t recorded = nullptr;
+  cudaGraphExec_t made = nullptr;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaStreamEndCapture(device->queues[queue], &recorded);
+  if (code == cudaSuccess) code = cudaGraphInstantiate(&made, recorded, 0);
+  if (recorded != nullptr) cudaGraphDestroy(recorded);
+  if (code != cudaSuccess) return ResultOf("making a graph of launches", code, error);
+  *graph = static_cast<std::uint32_t>(device->graphs.size());
+  device->graphs.push_back(made);
+  return PluginResult::kOk;
+}
+
+PluginResult RunGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t graph,
+                      PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaGraphLaunch(device->graphs[graph], device->queues[queue]);
+  return ResultOf("launching a graph", code, error);
+}
+
+PluginResult IsDone(PluginDevice* device, std::uint32_t queue, std::uint32_t* is_done,
+                    PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaStreamQuery(device->queues[queue]);
+  *is_done = code == cudaSuccess ? 1 : 0;
+  if (code == cudaErrorNotReady) code = cudaSuccess;
+  return ResultOf("running kernels", code, error);
+}
+
+constexpr PluginApi kApi = {
+    kPluginAbiVersion,
+    KernelList::kCount,
+    KernelList::kArgsBytes.data(),
+    kVersion.data(),
+    kVersion.size(),
+    CountDevices,
+    Open,
+    Close,
+    Allocate,
+    AllocatePinned,
+    MakeQueue,
+    CopyIn,
+    CopyOut,
+    LaunchKernel,
+    BeginGraph,
+    EndGraph,
+    RunGraph,
+    IsDone,
+};
+
+}  // namespace
+}  // namespace kerf::cuda
+
+extern "C" __attribute__((visibility("default"))) const kerf::cuda::PluginApi* kerf_cuda_plugin() {
+  return &kerf::cuda::kApi;
+}

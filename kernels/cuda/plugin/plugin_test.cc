@@ -1,0 +1,83 @@
+// Loading the plug-in: what is none, one of another build, and the real one with and without a
+// driver.
+#include "kernels/cuda/plugin/plugin.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kerf::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kFolder = "kernels/cuda/plugin/";
+
+std::string MessageOfLoading(const std::string& path, absl::StatusCode code) {
+  const auto plugin = Plugin::Load(path);
+  EXPECT_EQ(plugin.status().code(), code) << plugin.status();
+  return std::string(plugin.status().message());
+}
+
+TEST(PluginTest, WhatIsNoPluginOfThisBuildIsRefused) {
+  EXPECT_THAT(MessageOfLoading("no/such/file.so", absl::StatusCode::kNotFound),
+              HasSubstr("no/such/file.so"));
+  EXPECT_THAT(MessageOfLoading("/proc/self/exe", absl::StatusCode::kFailedPrecondition),
+              HasSubstr("/proc/self/exe"));
+  EXPECT_THAT(MessageOfLoading("/etc/passwd", absl::StatusCode::kFailedPrecondition),
+              HasSubstr("cannot be loaded"));
+  EXPECT_THAT(
+      MessageOfLoading(kFolder + "libother_build.so", absl::StatusCode::kFailedPrecondition),
+      HasSubstr("belongs to another kerfd"));
+}
+
+#if KERF_HAVE_CUDA
+
+// Copies there and back, beside each other in two queues.
+void CopiesBothWays(Device& device) {
+  for (const std::uint8_t value : {std::uint8_t{1}, std::uint8_t{77}}) {
+    const QueueId queue = *device.MakeQueue();
+    const auto from = *device.AllocatePinned(1 << 20);
+    const auto to = *device.AllocatePinned(1 << 20);
+    std::uint8_t* const place = *device.Allocate(1 << 20);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(place) % 256, 0u);
+    std::fill(from.begin(), from.end(), value);
+    ASSERT_TRUE(device.CopyIn(queue, place, from).ok());
+    ASSERT_TRUE(device.CopyOut(queue, to, place).ok());
+    absl::StatusOr<bool> is_done = false;
+    while (is_done.ok() && !*is_done) is_done = device.IsDone(queue);
+    ASSERT_TRUE(is_done.ok()) << is_done.status();
+    EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(device.Allocate(std::size_t{1} << 60).status()));
+  EXPECT_TRUE(device.Allocate(1 << 20).ok());
+}
+
+TEST(PluginTest, TheRealOneSaysWhatItHas) {
+  const auto plugin = Plugin::Load(kFolder + "libkerf_cuda.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  const auto count = plugin->CountDevices();
+  if (!count.ok()) {
+    EXPECT_TRUE(absl::IsUnavailable(count.status()));
+    EXPECT_THAT(std::string(count.status().message()), HasSubstr("CUDA"));
+    const auto device = plugin->Open(0);
+    EXPECT_TRUE(absl::IsUnavailable(device.status()));
+    return;
+  }
+  for (std::uint32_t number = 0; number < *count; ++number) {
+    const auto device = plugin->Open(number);
+    ASSERT_TRUE(device.ok()) << device.status();
+    EXPECT_GT((*device)->info().memory_bytes, 0u);
+    CopiesBothWays(**device);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(plugin->Open(*count).status()));
+}
+
+#endif
+
+}  // namespace
+}  // namespace kerf::cuda
