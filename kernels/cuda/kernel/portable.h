@@ -95,6 +95,15 @@ KERF_DEVICE_CODE unsigned LowestBit(std::uint32_t word) {
 #endif
 }
 
+// The number of the highest bit that is set; `word` is not 0.
+KERF_DEVICE_CODE unsigned HighestBit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(31 - __clz(static_cast<int>(word)));
+#else
+  return static_cast<unsigned>(31 - __builtin_clz(word));
+#endif
+}
+
 // The low word of (high:low) >> `shift`, 0 to 31.
 KERF_DEVICE_CODE std::uint32_t FunnelShiftRight(std::uint32_t low, std::uint32_t high,
                                                 unsigned shift) {

@@ -108,6 +108,8 @@ TEST(PortableTest, TwinsDoWhatTheDeviceDoes) {
   EXPECT_EQ(PopCount(0), 0u);
   EXPECT_EQ(PopCount(0xF0000001), 5u);
   EXPECT_EQ(LowestBit(0x80000000), 31u);
+  EXPECT_EQ(HighestBit(0x80000001), 31u);
+  EXPECT_EQ(HighestBit(1), 0u);
   EXPECT_EQ(FunnelShiftRight(0x89ABCDEF, 0x01234567, 0), 0x89ABCDEFu);
   EXPECT_EQ(FunnelShiftRight(0x89ABCDEF, 0x01234567, 8), 0x6789ABCDu);
   EXPECT_EQ(RotateRight(0x80000001, 1), 0xC0000000u);

@@ -1,0 +1,70 @@
+// The kernels of BLAKE3 and SHA-256 with a thread of the system for each of a block: under the
+// thread sanitizer a barrier that is missing is a race.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/blake3_batch.h"
+#include "kernels/cuda/kernel/fingerprint_emulation.h"
+#include "kernels/cuda/kernel/sha256_batch.h"
+#include "kernels/cuda/launch/emulator.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf::cuda {
+namespace {
+
+constexpr EmulatorOptions kRealThreads = {.block_count = 1, .has_real_threads = true};
+
+void CheckFewChunks(DigestAlgorithm algorithm) {
+  Random random(TestSeed());
+  std::vector<std::uint8_t> bytes(20 << 10);
+  random.Fill(bytes);
+  std::vector<Chunk> chunks = {{5, (20 << 10) - 5}, {0, 0}};
+  for (int count = 0; count < 8; ++count) {
+    const auto size = static_cast<std::uint32_t>(random.Below(3000));
+    chunks.push_back({static_cast<std::uint32_t>(random.Below(bytes.size() - size)), size});
+  }
+  const std::vector<Digest> digests =
+      EmulateFingerprints(algorithm, bytes, chunks, 0xAA, kRealThreads);
+  for (std::size_t index = 0; index < chunks.size(); ++index) {
+    const auto chunk = std::span(bytes).subspan(chunks[index].offset, chunks[index].size_bytes);
+    EXPECT_EQ(digests[index], Fingerprint(algorithm, chunk));
+  }
+}
+
+TEST(FingerprintThreads, Blake3) { CheckFewChunks(DigestAlgorithm::kBlake3); }
+
+TEST(FingerprintThreads, Sha256) { CheckFewChunks(DigestAlgorithm::kSha256); }
+
+// The kernels that count, with more chunks than a tile has.
+TEST(FingerprintThreads, SeveralTilesOfChunks) {
+  Random random(TestSeed());
+  std::vector<Chunk> chunks(2 * kLeafTileChunks + 100);
+  for (Chunk& chunk : chunks) chunk.size_bytes = static_cast<std::uint32_t>(random.Below(9000));
+  const auto chunk_count = static_cast<std::uint32_t>(chunks.size());
+
+  std::vector<std::uint32_t> sums(LeafSumCount(chunks.size()));
+  std::vector<std::uint32_t> first_leaves(chunks.size() + 1);
+  Emulate<LeafSums>({chunks.data(), &chunk_count, sums.data()}, kRealThreads);
+  Emulate<LeafOffsets>({chunks.data(), &chunk_count, sums.data(), first_leaves.data()},
+                       kRealThreads);
+  for (std::size_t index = 0; index < chunks.size(); ++index) {
+    ASSERT_EQ(first_leaves[index + 1], first_leaves[index] + LeafCount(chunks[index].size_bytes));
+  }
+
+  std::vector<std::uint32_t> counts(OrderCountCount(chunks.size()));
+  std::vector<std::uint32_t> order(chunks.size());
+  Emulate<OrderCounts>({chunks.data(), &chunk_count, counts.data()}, kRealThreads);
+  Emulate<OrderPlaces>({chunks.data(), &chunk_count, counts.data(), order.data()}, kRealThreads);
+  for (std::size_t place = 1; place < order.size(); ++place) {
+    ASSERT_LE(OrderClass(Sha256BlockCount(chunks[order[place - 1]].size_bytes)),
+              OrderClass(Sha256BlockCount(chunks[order[place]].size_bytes)));
+  }
+}
+
+}  // namespace
+}  // namespace kerf::cuda
