@@ -27,7 +27,7 @@ class GearHash {
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
                                      unsigned thread_count) {
-    shared.Fill(thread, thread_count, [&](unsigned byte) { return args.table[byte]; });
+    shared.Fill(thread, thread_count, [&](unsigned, unsigned byte) { return args.table[byte]; });
   }
 
   // A position sees itself and the bytes before it, a window in all.
@@ -37,8 +37,8 @@ class GearHash {
 
   KERF_DEVICE_CODE GearHash(const Shared& shared, unsigned lane) : column_(shared, lane) {}
 
-  KERF_DEVICE_CODE void Slide(std::uint32_t arriving_byte, std::uint32_t) {
-    hash_ = 2 * hash_ + column_[arriving_byte];
+  KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t, unsigned index) {
+    hash_ = 2 * hash_ + column_.At(arriving, index);
   }
   KERF_DEVICE_CODE bool IsLoose(const Args& args) const { return (hash_ & args.loose_mask) == 0; }
   KERF_DEVICE_CODE bool IsStrict(const Args& args) const { return (hash_ & args.strict_mask) == 0; }

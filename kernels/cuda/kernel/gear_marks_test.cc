@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Profiles, GearMarksTest,
 // Windows from 1 byte to 32, marks from every position to hardly any.
 TEST(GearMarksToys, AreTheScalarMarkers) {
   Random random(TestSeed());
-  for (int window = 1; window <= 32; ++window) {
+  for (const int window : {1, 2, 15, 16, 17, 18, 31, 32}) {
     GearRule rule{};
     for (std::uint32_t& value : rule.table) value = static_cast<std::uint32_t>(random.Next());
     const auto highest = std::uint32_t{1} << (window - 1);

@@ -1,4 +1,4 @@
-// A table of 256 words in shared memory, once for each lane of a warp in banks of its own, so that
+// Tables of 256 words in shared memory, once for each lane of a warp in banks of its own, so that
 // no lookup waits for another lane's, whatever the bytes are.
 #pragma once
 
@@ -10,32 +10,40 @@ namespace kerf::cuda {
 
 inline constexpr unsigned kLanes = 32;
 
-template <class Word>
+// A row for each byte: the word of each table, for each lane.
+template <class Word, unsigned kTables = 1>
 struct LaneTable {
-  Word words[256 * kLanes];
+  Word words[256 * kTables * kLanes];
 
-  // A thread's part; `value_of(byte)` for every byte.
+  // A thread's part; `value_of(table, byte)` for every byte.
   template <class ValueOf>
   KERF_DEVICE_CODE void Fill(unsigned thread, unsigned thread_count, ValueOf value_of) {
-    for (unsigned index = thread; index < 256 * kLanes; index += thread_count) {
-      words[index] = value_of(index / kLanes);
+    for (unsigned index = thread; index < 256 * kTables * kLanes; index += thread_count) {
+      words[index] = value_of(index / kLanes % kTables, index / kLanes / kTables);
     }
   }
 };
 
 // One lane's.
-template <class Word>
+template <class Word, unsigned kTables = 1>
 class LaneColumn {
  public:
-  KERF_DEVICE_CODE LaneColumn(const LaneTable<Word>& table, unsigned lane)
+  KERF_DEVICE_CODE LaneColumn(const LaneTable<Word, kTables>& table, unsigned lane)
       : table_(reinterpret_cast<const char*>(table.words)),
         lane_bytes_(lane * static_cast<std::uint32_t>(sizeof(Word))) {}
 
-  // In bytes: a shift, one operation of logic and the load, where nvcc makes five instructions of
-  // words[byte * kLanes + lane].
-  KERF_DEVICE_CODE Word operator[](std::uint32_t byte) const {
-    constexpr std::uint32_t kRowBytes = kLanes * sizeof(Word);
-    return *reinterpret_cast<const Word*>(table_ + (byte * kRowBytes + lane_bytes_));
+  // What a table has for byte `index` of `bytes`, which is a constant where this is inlined.
+  template <unsigned kTable = 0>
+  KERF_DEVICE_CODE Word At(std::uint32_t bytes, unsigned index) const {
+    constexpr std::uint32_t kTableBytes = kLanes * sizeof(Word);
+    constexpr std::uint32_t kRowBytes = kTables * kTableBytes;
+    static_assert(kTable < kTables && kRowBytes <= 256);
+    // In bytes, since nvcc makes two instructions more of an index of words. In rows of 256 bytes
+    // it is one permutation: the byte above the lane's.
+    const std::uint32_t offset = kRowBytes == 256
+                                     ? PermuteBytes(bytes, lane_bytes_, 0x5504 | index << 4)
+                                     : (bytes >> (8 * index) & 0xFF) * kRowBytes + lane_bytes_;
+    return *reinterpret_cast<const Word*>(table_ + offset + kTable * kTableBytes);
   }
 
  private:

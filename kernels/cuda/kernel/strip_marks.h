@@ -19,9 +19,10 @@
 //
 //     // A hash of nothing, for a thread of this lane of its warp.
 //     Rule(const Shared&, unsigned lane);
-//     void Slide(std::uint32_t arriving_byte, std::uint32_t leaving_byte);
+//     // Byte `index` of a word arrives, and that of another word leaves; a word's bytes in order.
+//     void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index);
 //     bool IsLoose(const Args&) const;
-//     bool IsStrict(const Args&) const;  // of a loose one, where kHasStrict
+//     bool IsStrict(const Args&) const;  // where kHasStrict; not of what is not loose
 //   };
 //
 // All functions are KERF_DEVICE_CODE, both sizes multiples of 16.
@@ -31,6 +32,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/lane_table.h"
 #include "kernels/cuda/kernel/portable.h"
 
 namespace kerf::cuda {
@@ -78,63 +80,85 @@ struct StripMarks {
     const std::uint32_t start = (tile * kBlockThreads + thread) * args.strip_bytes;
     if (start >= size_bytes) return;
     const std::uint32_t end = Min(start + args.strip_bytes, size_bytes);
-    Rule rule(shared.rule, thread % 32);
+    Rule rule(shared.rule, thread % kLanes);
+    // What leaves the window, where that is near, then what arrives.
+    Vector16 window[kQueued + kUnitVectors] = {};
     for (std::uint32_t place = start - Min(start, Rule::HaloBytes(args.rule)); place < start;
          place += sizeof(Vector16)) {
-      RollHalo(rule, LoadReadOnly16(args.bytes + place));
-    }
-    for (std::uint32_t place = start; place < end; place += 128) {
-      Vector16 loose;
-      Vector16 strict;
+      const Vector16 arriving = LoadReadOnly16(args.bytes + place);
       KERF_UNROLL
-      for (unsigned index = 0; index < 4; ++index) {
-        MarkWord(args, rule, place + 32 * index, loose.words[index], strict.words[index]);
+      for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
+        rule.Slide(arriving.words[byte / 4], 0, byte % 4);
       }
-      Store16(args.loose + place / 32, loose);
-      if constexpr (Rule::kHasStrict) Store16(args.strict + place / 32, strict);
-    }
-  }
-
- private:
-  KERF_DEVICE_CODE static void RollHalo(Rule& rule, const Vector16& arriving) {
-    KERF_UNROLL
-    for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) rule.Slide(ByteOf(arriving, byte), 0);
-  }
-
-  // Of 32 positions.
-  KERF_DEVICE_CODE static void MarkWord(const Args& args, Rule& rule, std::uint32_t place,
-                                        std::uint32_t& loose, std::uint32_t& strict) {
-    constexpr unsigned kVectors = 32 / sizeof(Vector16);
-    Vector16 arriving[kVectors];
-    Vector16 leaving[kVectors] = {};
-    KERF_UNROLL
-    for (unsigned vector = 0; vector < kVectors; ++vector) {
-      arriving[vector] = LoadReadOnly16(args.bytes + place + sizeof(Vector16) * vector);
-    }
-    if constexpr (Rule::kLeavingBytes > 0) {
-      KERF_UNROLL
-      for (unsigned vector = 0; vector < kVectors; ++vector) {
-        const std::uint32_t from = place + static_cast<std::uint32_t>(sizeof(Vector16)) * vector;
-        // What lies in front of the buffer counts nothing.
-        if (from < Rule::kLeavingBytes) continue;
-        leaving[vector] = LoadReadOnly16(args.bytes + from - Rule::kLeavingBytes);
+      if constexpr (kQueued > 0) {
+        KERF_UNROLL
+        for (unsigned index = 1; index < kQueued; ++index) window[index - 1] = window[index];
+        window[kQueued - 1] = arriving;
       }
     }
-    loose = strict = 0;
-    KERF_UNROLL
-    for (unsigned byte = 0; byte < 32; ++byte) {
-      rule.Slide(ByteOf(arriving[byte / 16], byte % 16), ByteOf(leaving[byte / 16], byte % 16));
-      if (rule.IsLoose(args.rule)) {
-        loose |= std::uint32_t{1} << byte;
-        if constexpr (Rule::kHasStrict) {
-          if (rule.IsStrict(args.rule)) strict |= std::uint32_t{1} << byte;
+    std::uint32_t place = start;
+    if constexpr (kQueued == 0 && Rule::kLeavingBytes > 0) {
+      // What would lie in front of the buffer counts nothing.
+      for (; place < Min(end, Rule::kLeavingBytes); place += kUnitBytes) {
+        MarkUnit<false>(args, rule, place, window);
+      }
+    }
+    for (; place < end; place += kUnitBytes) {
+      MarkUnit<(Rule::kLeavingBytes > 0)>(args, rule, place, window);
+      if constexpr (kQueued > 0) {
+        KERF_UNROLL
+        for (unsigned index = 0; index < kQueued; ++index) {
+          window[index] = window[kUnitVectors + index];
         }
       }
     }
   }
 
-  KERF_DEVICE_CODE static std::uint32_t ByteOf(const Vector16& vector, unsigned index) {
-    return vector.words[index / 4] >> (8 * (index % 4)) & 0xFF;
+ private:
+  // Whose marks are a vector.
+  static constexpr std::uint32_t kUnitBytes = 128;
+  static constexpr unsigned kUnitVectors = kUnitBytes / sizeof(Vector16);
+  static_assert(kStripAlignmentBytes % kUnitBytes == 0);
+  // Vectors that stay in registers until they leave the window. More are loaded a second time.
+  static constexpr unsigned kQueued =
+      Rule::kLeavingBytes <= 64 ? Rule::kLeavingBytes / sizeof(Vector16) : 0;
+  static_assert(kQueued <= kUnitVectors && (kQueued > 0 || Rule::kLeavingBytes % kUnitBytes == 0));
+
+  // kDoLeave: bytes leave the window.
+  template <bool kDoLeave>
+  KERF_DEVICE_CODE static void MarkUnit(const Args& args, Rule& rule, std::uint32_t place,
+                                        Vector16 (&window)[kQueued + kUnitVectors]) {
+    const std::uint8_t* const unit = args.bytes + place;
+    Vector16 loose = {};
+    Vector16 strict = {};
+    KERF_UNROLL
+    for (unsigned vector = 0; vector < kUnitVectors; ++vector) {
+      window[kQueued + vector] = LoadReadOnly16(unit + sizeof(Vector16) * vector);
+      Vector16 leaving = {};
+      if constexpr (kDoLeave && kQueued > 0) {
+        leaving = window[vector];
+      } else if constexpr (kDoLeave) {
+        leaving = LoadReadOnly16(unit - Rule::kLeavingBytes + sizeof(Vector16) * vector);
+      }
+      MarkVector(args, rule, window[kQueued + vector], leaving, vector % 2 * sizeof(Vector16),
+                 loose.words[vector / 2], strict.words[vector / 2]);
+    }
+    Store16(args.loose + place / 32, loose);
+    if constexpr (Rule::kHasStrict) Store16(args.strict + place / 32, strict);
+  }
+
+  // Into the bits from `first` of the words.
+  KERF_DEVICE_CODE static void MarkVector(const Args& args, Rule& rule, const Vector16& arriving,
+                                          const Vector16& leaving, unsigned first,
+                                          std::uint32_t& loose, std::uint32_t& strict) {
+    KERF_UNROLL
+    for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
+      rule.Slide(arriving.words[byte / 4], leaving.words[byte / 4], byte % 4);
+      if (rule.IsLoose(args.rule)) loose |= std::uint32_t{1} << (first + byte);
+      if constexpr (Rule::kHasStrict) {
+        if (rule.IsStrict(args.rule)) strict |= std::uint32_t{1} << (first + byte);
+      }
+    }
   }
 };
 
