@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "kernels/chunker.h"
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/fingerprint_emulation.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "kernels/testing/inputs.h"
 
 namespace kerf::cuda {
 namespace {
@@ -130,6 +134,41 @@ TEST_P(Fingerprints, LargeChunksBesideSmallOnes) {
                   {static_cast<std::uint32_t>(random.Below(size - large + 1)), large});
   }
   Check(bytes, chunks, {.block_count = 4, .order_seed = random.Next()});
+}
+
+// Chunks of the repository's golden vectors (proto/kerf/v1/vectors/chunking.json), of every
+// eleventh case: of all profiles and inputs some. A case has one digest over all of its chunks'
+// digests.
+TEST_P(Fingerprints, GoldenVectors) {
+  std::ifstream file("proto/kerf/v1/vectors/chunking.json");
+  const nlohmann::json vectors = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(vectors.is_object());
+  const auto& cases = vectors["cases"];
+  ASSERT_GT(cases.size(), 100u);
+  for (std::size_t index = 0; index < cases.size(); index += 11) {
+    const auto& golden = cases[index];
+    const auto& input = golden["input"];
+    Bytes bytes = MakeInput(input["kind"].get<std::string>(), input["seed"].get<std::uint64_t>(),
+                            input["length"].get<std::size_t>());
+    const auto profile = ParseProfile(golden["profile"].get<std::string>());
+    ASSERT_TRUE(profile.ok());
+    const std::unique_ptr<Chunker> chunker = MakeChunker(*profile);
+    std::vector<Chunk> chunks;
+    for (std::size_t begin = 0; begin < bytes.size();) {
+      const std::size_t size = chunker->NextCut(std::span(bytes).subspan(begin));
+      chunks.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(size)});
+      begin += size;
+    }
+    ASSERT_EQ(chunks.size(), golden["chunk_count"].get<std::size_t>());
+    bytes.resize((bytes.size() + 63) / 64 * 64);
+    Bytes all;
+    for (const Digest& digest : EmulateFingerprints(GetParam(), bytes, chunks, 0xAA, {})) {
+      all.insert(all.end(), digest.bytes.begin(), digest.bytes.end());
+    }
+    EXPECT_EQ(DigestToHex(Fingerprint(DigestAlgorithm::kSha256, all), 16),
+              golden["digests"][std::string(DigestAlgorithmName(GetParam()))].get<std::string>())
+        << golden.dump();
+  }
 }
 
 // The official lengths; the digests come from outside (proto/kerf/v1/vectors/blake3.json). Their
