@@ -173,7 +173,7 @@ TEST_P(Fingerprints, GoldenVectors) {
 
 // The official lengths; the digests come from outside (proto/kerf/v1/vectors/blake3.json). Their
 // bytes count from 0 to 250 again and again, so that each begins at many places of one buffer.
-TEST(Blake3OnTheGpu, OfficialVectors) {
+TEST(Blake3Kernels, OfficialVectors) {
   std::ifstream file("proto/kerf/v1/vectors/blake3.json");
   const nlohmann::json vectors = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(vectors.is_object());
@@ -197,7 +197,7 @@ TEST(Blake3OnTheGpu, OfficialVectors) {
 }
 
 // FIPS 180-2's examples.
-TEST(Sha256OnTheGpu, StandardsExamples) {
+TEST(Sha256Kernels, StandardsExamples) {
   const std::string text =
       "....abc.........abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
   Bytes bytes(text.begin(), text.end());
