@@ -14,6 +14,13 @@ inline constexpr std::size_t kSegmentAlignmentBytes = 16;
 inline constexpr std::size_t kBatchAlignmentBytes = 128;
 inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 31;
 
+// The sizes of a batch in device memory, so that launches that were recorded once serve every
+// batch.
+struct BatchHeader {
+  std::uint32_t size_bytes;
+  std::uint32_t segment_count;
+};
+
 // A piece of one stream; a batch's pieces are in ascending order, an empty one in front of the one
 // that has its offset. It begins where a chunk of the stream begins, so that no cut depends on
 // what lies before it: marks may be made of the whole buffer, across pieces, since no rule asks for
@@ -30,6 +37,17 @@ struct Segment {
 struct Chunk {
   std::uint32_t offset;
   std::uint32_t size_bytes;
+};
+
+// What the selection says of a segment: its chunks are chunk_count of the batch's, from
+// first_chunk, one behind the other; what is behind consumed_bytes is left for the batch in which
+// the stream goes on. If needs_cpu is not 0 there are none, and the segment is to be cut
+// elsewhere.
+struct SegmentCuts {
+  std::uint32_t first_chunk;
+  std::uint32_t chunk_count;
+  std::uint32_t consumed_bytes;
+  std::uint32_t needs_cpu;
 };
 
 }  // namespace kerf::cuda

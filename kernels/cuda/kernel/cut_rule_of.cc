@@ -1,0 +1,69 @@
+#include "kernels/cuda/kernel/cut_rule_of.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kerf::cuda {
+namespace {
+
+// The number of positions of random data of which one is a candidate, as a power of two.
+std::optional<std::uint32_t> RareBits(const Profile& profile) {
+  if (const std::optional<GearRule> rule = GearRuleOf(profile)) {
+    return static_cast<std::uint32_t>(std::popcount(rule->loose_mask));
+  }
+  switch (profile.algorithm) {
+    case Algorithm::kCrc:
+      return profile.mask_bits;
+    case Algorithm::kRabin:
+      return static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
+    case Algorithm::kMaxpLocal:
+      // Two of them are further than a window apart, in any data.
+      return static_cast<std::uint32_t>(std::bit_width(profile.window_bytes)) - 1;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table) {
+  return {.table = table,
+          .strict_mask = rule.strict_mask,
+          .loose_mask = rule.loose_mask,
+          .lead_bytes = static_cast<std::uint32_t>(rule.min_bytes),
+          .first_bytes = static_cast<std::uint32_t>(rule.min_bytes + rule.window_bytes - 1),
+          .avg_bytes = static_cast<std::uint32_t>(rule.avg_bytes),
+          .behind_bytes = 0,
+          .after_bytes = 0,
+          .max_bytes = static_cast<std::uint32_t>(rule.max_bytes)};
+}
+
+CutRule CutRuleOf(const LocalRule& rule) {
+  return {.table = nullptr,
+          .strict_mask = 0,
+          .loose_mask = 0,
+          .lead_bytes = static_cast<std::uint32_t>(rule.first_bytes),
+          .first_bytes = static_cast<std::uint32_t>(rule.first_bytes),
+          .avg_bytes = 0,
+          .behind_bytes = static_cast<std::uint32_t>(rule.behind_bytes),
+          .after_bytes = static_cast<std::uint32_t>(rule.after_bytes),
+          .max_bytes = static_cast<std::uint32_t>(rule.max_bytes)};
+}
+
+void SetCountedPositions(const CutRule& rule, SelectionArgs& args) {
+  args.first_bytes = rule.first_bytes;
+  args.behind_bytes = rule.behind_bytes;
+}
+
+std::size_t MinChunkBytes(const CutRule& rule) {
+  return std::min(rule.lead_bytes + rule.after_bytes, rule.max_bytes);
+}
+
+std::optional<std::uint32_t> CandidateBytesLog2(const Profile& profile) {
+  const std::optional<std::uint32_t> bits = RareBits(profile);
+  if (!bits.has_value()) return std::nullopt;
+  constexpr std::uint32_t kMostBytesLog2 = 8;
+  return std::clamp(*bits, 3u, kMostBytesLog2 + 2) - 2;
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,93 @@
+#include "kernels/cuda/kernel/emulated_selection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/check.h"
+#include "kernels/cuda/kernel/cut_rule_of.h"
+#include "kernels/testing/guarded_bytes.h"
+
+namespace kerf::cuda {
+namespace {
+
+// Memory for one run.
+class GarbageTaker {
+ public:
+  template <class T>
+  T* operator()(std::size_t count) {
+    // Not what an empty vector has: an array of no items may not be touched.
+    arrays_.push_back(std::make_unique<std::byte[]>(count * sizeof(T)));
+    std::memset(arrays_.back().get(), 0xA5, count * sizeof(T));
+    return reinterpret_cast<T*>(arrays_.back().get());
+  }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> arrays_;
+};
+
+std::vector<std::uint32_t> Halves(std::span<const std::uint64_t> words, std::size_t count) {
+  std::vector<std::uint32_t> halves(count, 0xA5A5A5A5);
+  for (std::size_t index = 0; index < 2 * words.size(); ++index) {
+    halves[index] = static_cast<std::uint32_t>(words[index / 2] >> (32 * (index % 2)));
+  }
+  return halves;
+}
+
+}  // namespace
+
+bool operator==(const Selected& a, const Selected& b) {
+  const auto same = [](const auto& left, const auto& right) {
+    return left.size() == right.size() &&
+           (left.empty() ||
+            std::memcmp(left.data(), right.data(), left.size() * sizeof left[0]) == 0);
+  };
+  return same(a.chunks, b.chunks) && same(a.cuts, b.cuts);
+}
+
+BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes) {
+  std::vector<std::uint64_t> loose(bytes.size() / kWordPositions);
+  std::vector<std::uint64_t> strict(loose.size());
+  if (!bytes.empty()) marker.Mark(bytes, 0, bytes.size(), {loose, strict});
+  const std::size_t word_count = MarkWordCount(bytes.size());
+  return {Halves(loose, word_count), Halves(strict, word_count)};
+}
+
+Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log2,
+                          const Batch& batch, const BatchMarks& marks,
+                          const EmulatorOptions& options) {
+  KERF_CHECK(batch.bytes.size() % kBatchAlignmentBytes == 0);
+  const SelectionLimits limits{.batch_bytes = batch.bytes.size(),
+                               .segment_count = batch.segments.size(),
+                               .min_chunk_bytes = MinChunkBytes(rule),
+                               .candidate_bytes_log2 = candidate_bytes_log2};
+  KERF_CHECK(marks.loose.size() == MarkWordCount(batch.bytes.size()));
+  KERF_CHECK(marks.strict.size() == MarkWordCount(batch.bytes.size()));
+  GarbageTaker take;
+  SelectionArgs args = TakeSelectionMemory(limits, take);
+  const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
+                           static_cast<std::uint32_t>(batch.segments.size())};
+  GuardedBytes bytes(std::max(batch.bytes.size(), kBatchAlignmentBytes));
+  args.header = &header;
+  args.bytes = bytes.CopyToEnd(batch.bytes).data();
+  args.segments = batch.segments.data();
+  args.loose = marks.loose.data();
+  args.strict = marks.strict.data();
+  SetCountedPositions(rule, args);
+  const bool is_done =
+      SelectCuts(RuleArgs<CutRule>{args, rule}, [&]<class Kernel>(const Kernel::Args& its) {
+        Emulate<Kernel>(its, options);
+        return true;
+      });
+  KERF_CHECK(is_done);
+  Selected selected;
+  selected.cuts.assign(args.cuts, args.cuts + header.segment_count);
+  std::size_t chunk_count = 0;
+  for (const SegmentCuts& cuts : selected.cuts) chunk_count += cuts.chunk_count;
+  KERF_CHECK(chunk_count <= MaxChunkCount(limits));
+  KERF_CHECK(chunk_count == *args.chunk_count);
+  selected.chunks.assign(args.chunks, args.chunks + chunk_count);
+  return selected;
+}
+
+}  // namespace kerf::cuda

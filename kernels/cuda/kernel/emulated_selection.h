@@ -1,0 +1,47 @@
+// The whole selection in the emulator, for tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/selection.h"
+#include "kernels/cuda/launch/emulator.h"
+#include "kernels/twostage/mark.h"
+
+namespace kerf::cuda {
+
+// A buffer as a device would have it, and what is in it.
+struct Batch {
+  // Of a multiple of kBatchAlignmentBytes.
+  std::vector<std::uint8_t> bytes;
+  std::vector<Segment> segments;
+};
+
+// Of whole rows.
+struct BatchMarks {
+  std::vector<std::uint32_t> loose;
+  std::vector<std::uint32_t> strict;
+};
+
+struct Selected {
+  // What the segments that need no CPU have.
+  std::vector<Chunk> chunks;
+  std::vector<SegmentCuts> cuts;
+
+  friend bool operator==(const Selected&, const Selected&);
+};
+
+// The marks of the whole buffer, as if it were one stream; what is behind it in its last row is
+// garbage.
+BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes);
+
+// `rule` has its table in the host's memory. Each array has memory of its own, of just the size
+// that it is said to need and full of garbage; bytes are copied between pages that cannot be read.
+Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log2,
+                          const Batch& batch, const BatchMarks& marks,
+                          const EmulatorOptions& options);
+
+}  // namespace kerf::cuda

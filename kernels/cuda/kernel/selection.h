@@ -1,0 +1,127 @@
+// Cuts of a batch from its marks, on the device: the launches one after another, and what memory
+// they need. Why the cuts are those of the sequential rule: SELECTION.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/candidates.h"
+#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/long_walks.h"
+#include "kernels/cuda/kernel/prefix_sums.h"
+#include "kernels/cuda/kernel/ranking.h"
+#include "kernels/cuda/kernel/selection_args.h"
+#include "kernels/cuda/kernel/walks.h"
+
+namespace kerf::cuda {
+
+// What the memory of a selection is made for; a batch may be smaller.
+struct SelectionLimits {
+  // A multiple of kBatchAlignmentBytes, at most kMaxBatchBytes.
+  std::size_t batch_bytes;
+  std::size_t segment_count;
+  // No chunk is smaller, but a stream's last. Not 0.
+  std::size_t min_chunk_bytes;
+  // As in SelectionArgs; at least 1, for numbers of nodes to fit.
+  std::uint32_t candidate_bytes_log2;
+};
+
+// Every segment has a share of the candidates, a few more, and its beginning.
+constexpr std::size_t MaxNodeCount(const SelectionLimits& limits) {
+  return (limits.batch_bytes >> limits.candidate_bytes_log2) +
+         limits.segment_count * (kSpareCandidates + 1);
+}
+
+constexpr std::size_t MaxChunkCount(const SelectionLimits& limits) {
+  return limits.batch_bytes / limits.min_chunk_bytes + limits.segment_count;
+}
+
+constexpr std::size_t RowCount(std::size_t batch_bytes) {
+  return (batch_bytes + kRowPositions - 1) / kRowPositions;
+}
+
+// Words of a mark vector.
+constexpr std::size_t MarkWordCount(std::size_t batch_bytes) {
+  return RowCount(batch_bytes) * (kRowPositions / 32);
+}
+
+// Gives the kernels their memory and the host their output: take.operator()<T>(count) is called for
+// each array, in one order for the same limits. Input, first_bytes and behind_bytes are left to the
+// caller. No array needs to be set to anything.
+template <class Take>
+constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take& take) {
+  const auto sums = [&take](std::size_t count) {
+    return PrefixSums {
+      take.template operator()<std::uint32_t>(count),
+      take.template operator()<std::uint32_t>(ScanTotalCount(count))
+    };
+  };
+  const std::size_t node_count = MaxNodeCount(limits);
+  SelectionArgs args{};
+  args.candidate_bytes_log2 = limits.candidate_bytes_log2;
+  args.row_marks = sums(RowCount(limits.batch_bytes));
+  args.segment_nodes = sums(limits.segment_count);
+  args.segment_chunks = sums(limits.segment_count);
+  args.marks_before = take.template operator()<std::uint32_t>(limits.segment_count);
+  args.candidates = take.template operator()<std::uint32_t>(node_count);
+  args.node_segments = take.template operator()<std::uint32_t>(node_count);
+  args.edges = take.template operator()<Exit>(node_count);
+  args.exits = take.template operator()<Exit>(node_count);
+  args.ranks = take.template operator()<std::uint32_t>(node_count);
+  args.long_nodes = take.template operator()<std::uint32_t>(node_count);
+  args.long_node_count = take.template operator()<std::uint32_t>(1);
+  args.chunks = take.template operator()<Chunk>(MaxChunkCount(limits));
+  args.chunk_count = take.template operator()<std::uint32_t>(1);
+  args.cuts = take.template operator()<SegmentCuts>(limits.segment_count);
+  return args;
+}
+
+// Takes arrays one behind the other, each aligned as the device's allocator aligns.
+class ArrayTaker {
+ public:
+  constexpr explicit ArrayTaker(std::byte* memory) : memory_(memory) {}
+
+  template <class T>
+  constexpr T* operator()(std::size_t count) {
+    constexpr std::size_t kAlignment = 256;
+    const std::size_t offset = size_bytes_;
+    size_bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + offset);
+  }
+
+  constexpr std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  std::byte* const memory_;
+  std::size_t size_bytes_ = 0;
+};
+
+// Of all that TakeSelectionMemory takes.
+constexpr std::size_t SelectionBytes(const SelectionLimits& limits) {
+  ArrayTaker taker(nullptr);
+  TakeSelectionMemory(limits, taker);
+  return taker.size_bytes();
+}
+
+// Calls launch.operator()<Kernel>(args) for one kernel after another, each of which must see what
+// the one before wrote; stops and returns false when a call does.
+template <class Rule, class Launch>
+bool SelectCuts(const RuleArgs<Rule>& args, Launch&& launch) {
+  const SelectionArgs& selection = args.selection;
+  return launch.template operator()<ScanTiles<RowMarks>>(selection) &&
+         launch.template operator()<ScanTotals<RowMarks>>(selection) &&
+         launch.template operator()<ScanTiles<SegmentNodes>>(selection) &&
+         launch.template operator()<ScanTotals<SegmentNodes>>(selection) &&
+         launch.template operator()<EmitCandidates>(selection) &&
+         launch.template operator()<Edges<Rule>>(args) &&
+         launch.template operator()<LongWalks<Rule, false>>(args) &&
+         launch.template operator()<RankTiles<false>>(selection) &&
+         launch.template operator()<ScanTiles<SegmentChunks>>(selection) &&
+         launch.template operator()<ScanTotals<SegmentChunks>>(selection) &&
+         launch.template operator()<RankTiles<true>>(selection) &&
+         launch.template operator()<EmitChunks<Rule>>(args) &&
+         launch.template operator()<LongWalks<Rule, true>>(args);
+}
+
+}  // namespace kerf::cuda

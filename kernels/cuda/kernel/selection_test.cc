@@ -1,0 +1,495 @@
+// The selection's kernels in the emulator: cuts are those of the sequential rules, and of the marks
+// they are given, whatever a batch consists of.
+#include "kernels/cuda/kernel/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "kernels/cuda/kernel/cut_rule_of.h"
+#include "kernels/cuda/kernel/emulated_selection.h"
+#include "kernels/reference/reference.h"
+#include "kernels/testing/inputs.h"
+#include "kernels/twostage/mark.h"
+
+namespace kerf::cuda {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+bool HasMark(const std::vector<std::uint32_t>& words, std::size_t position) {
+  return (words[position / 32] >> (position % 32) & 1) != 0;
+}
+
+// Chunks of a segment and, if it were the end of its stream, whether the last one is its rest.
+struct Expected {
+  std::vector<std::uint32_t> sizes;
+  std::uint32_t consumed_bytes = 0;
+};
+
+// The first end of a chunk by the marks, of `size` bytes at hand; 0 if there is none.
+std::size_t FirstEnd(const GearRule& rule, const Batch& batch, const BatchMarks& marks,
+                     std::size_t start, std::size_t size) {
+  std::uint32_t hash = 0;
+  for (std::size_t index = rule.min_bytes; index < size; ++index) {
+    const bool is_strict = index < rule.avg_bytes;
+    if (index < rule.min_bytes + rule.window_bytes - 1) {
+      hash = (hash << 1) + rule.table[batch.bytes[start + index]];
+      if ((hash & (is_strict ? rule.strict_mask : rule.loose_mask)) == 0) return index;
+    } else if (HasMark(marks.loose, start + index) &&
+               (!is_strict || HasMark(marks.strict, start + index))) {
+      return index;
+    }
+  }
+  return 0;
+}
+
+std::size_t FirstEnd(const LocalRule& rule, const Batch&, const BatchMarks& marks,
+                     std::size_t start, std::size_t size) {
+  for (std::size_t index = rule.first_bytes; index + rule.behind_bytes < size; ++index) {
+    if (HasMark(marks.loose, start + index)) return index + rule.after_bytes;
+  }
+  return 0;
+}
+
+template <class Rule>
+Expected CutSegment(const Rule& rule, const Batch& batch, const BatchMarks& marks,
+                    const Segment& segment) {
+  Expected expected;
+  while (expected.consumed_bytes < segment.size_bytes) {
+    const std::size_t left = segment.size_bytes - expected.consumed_bytes;
+    const std::size_t size = std::min(left, rule.max_bytes);
+    std::size_t cut = FirstEnd(rule, batch, marks, segment.offset + expected.consumed_bytes, size);
+    if (cut == 0 && segment.is_end == 0 && left < rule.max_bytes) break;
+    if (cut == 0) cut = size;
+    expected.sizes.push_back(static_cast<std::uint32_t>(cut));
+    expected.consumed_bytes += static_cast<std::uint32_t>(cut);
+  }
+  return expected;
+}
+
+// What a rule and the device's form of it have in common.
+struct Setting {
+  TwoStageRule rule;
+  CutRule cut_rule;
+  std::uint32_t candidate_bytes_log2;
+};
+
+Setting SettingOf(const TwoStageRule& rule, std::uint32_t candidate_bytes_log2) {
+  return {rule, CutRule{}, candidate_bytes_log2};
+}
+
+// The table is the setting's own, so that it must not move afterwards.
+void Prepare(Setting& setting) {
+  if (const auto* gear = std::get_if<GearRule>(&setting.rule)) {
+    setting.cut_rule = CutRuleOf(*gear, gear->table.data());
+  } else {
+    setting.cut_rule = CutRuleOf(std::get<LocalRule>(setting.rule));
+  }
+}
+
+bool IsDense(const Setting& setting, const BatchMarks& marks, const Segment& segment) {
+  std::uint32_t count = 0;
+  for (std::size_t index = setting.cut_rule.first_bytes;
+       index + setting.cut_rule.behind_bytes < segment.size_bytes; ++index) {
+    count += HasMark(marks.loose, segment.offset + index) ? 1 : 0;
+  }
+  return count > (segment.size_bytes >> setting.candidate_bytes_log2) + kSpareCandidates;
+}
+
+Selected Select(const Setting& setting, const Batch& batch, const BatchMarks& marks,
+                const EmulatorOptions& options = {}) {
+  return EmulateSelection(setting.cut_rule, setting.candidate_bytes_log2, batch, marks, options);
+}
+
+// All that a selection says is what the marks say.
+void ExpectCutsOfMarks(const Setting& setting, const Batch& batch, const BatchMarks& marks,
+                       const Selected& selected) {
+  ASSERT_EQ(selected.cuts.size(), batch.segments.size());
+  std::uint32_t first_chunk = 0;
+  for (std::size_t index = 0; index < batch.segments.size(); ++index) {
+    const Segment& segment = batch.segments[index];
+    const SegmentCuts& cuts = selected.cuts[index];
+    SCOPED_TRACE(Cat("segment ", index, ", ", segment.size_bytes, " bytes at ", segment.offset,
+                     segment.is_end != 0 ? ", end" : ""));
+    ASSERT_EQ(cuts.first_chunk, first_chunk);
+    ASSERT_EQ(cuts.needs_cpu, IsDense(setting, marks, segment) ? 1u : 0u);
+    if (cuts.needs_cpu != 0) {
+      ASSERT_EQ(cuts.chunk_count, 0u);
+      ASSERT_EQ(cuts.consumed_bytes, 0u);
+      continue;
+    }
+    const Expected expected = std::visit(
+        [&](const auto& rule) { return CutSegment(rule, batch, marks, segment); }, setting.rule);
+    ASSERT_EQ(cuts.consumed_bytes, expected.consumed_bytes);
+    ASSERT_EQ(cuts.chunk_count, expected.sizes.size());
+    std::uint32_t offset = segment.offset;
+    for (const std::uint32_t size : expected.sizes) {
+      ASSERT_EQ(selected.chunks[first_chunk].offset, offset);
+      ASSERT_EQ(selected.chunks[first_chunk].size_bytes, size);
+      offset += size;
+      ++first_chunk;
+    }
+  }
+  ASSERT_EQ(selected.chunks.size(), first_chunk);
+}
+
+// All chunks of the segments that are their streams' ends are the reference's, and those of others
+// are the first of it, as far as bytes are there.
+void ExpectCutsOfReference(const Profile& profile, const Batch& batch, const Selected& selected) {
+  for (std::size_t index = 0; index < batch.segments.size(); ++index) {
+    const Segment& segment = batch.segments[index];
+    const SegmentCuts& cuts = selected.cuts[index];
+    ASSERT_EQ(cuts.needs_cpu, 0u);
+    std::uint32_t offset = segment.offset;
+    const std::uint32_t end = segment.offset + segment.size_bytes;
+    for (std::uint32_t chunk = 0; chunk < cuts.chunk_count; ++chunk) {
+      const Chunk& it = selected.chunks[cuts.first_chunk + chunk];
+      ASSERT_EQ(it.offset, offset);
+      ASSERT_EQ(it.size_bytes,
+                ReferenceNextCut(profile, Bytes(batch.bytes).subspan(offset, end - offset)));
+      offset += it.size_bytes;
+    }
+    ASSERT_EQ(cuts.consumed_bytes, offset - segment.offset);
+    if (segment.is_end != 0) {
+      ASSERT_EQ(offset, end);
+    } else {
+      ASSERT_LT(end - offset, profile.max_bytes);
+    }
+  }
+}
+
+// Garbage in front of it, unless that is nothing, and behind it up to where the next may begin.
+void Append(Batch& batch, Bytes bytes, bool is_end, Random& random) {
+  std::vector<std::uint8_t> garbage(random.OneIn(2) ? 0 : 16 * random.Below(20));
+  random.Fill(garbage);
+  batch.bytes.insert(batch.bytes.end(), garbage.begin(), garbage.end());
+  batch.segments.push_back({static_cast<std::uint32_t>(batch.bytes.size()),
+                            static_cast<std::uint32_t>(bytes.size()), is_end ? 1u : 0u});
+  batch.bytes.insert(batch.bytes.end(), bytes.begin(), bytes.end());
+  while (batch.bytes.size() % kSegmentAlignmentBytes != 0) {
+    batch.bytes.push_back(static_cast<std::uint8_t>(random.Next()));
+  }
+}
+
+void Close(Batch& batch) {
+  batch.bytes.resize((batch.bytes.size() + kBatchAlignmentBytes - 1) / kBatchAlignmentBytes *
+                     kBatchAlignmentBytes);
+}
+
+// Sizes of all kinds around those at which a rule does something else.
+std::size_t AnySize(const CutRule& rule, Random& random) {
+  switch (random.Below(5)) {
+    case 0:
+      return random.Below(3);
+    case 1:
+      return random.Between(rule.lead_bytes - 1, rule.first_bytes + 1);
+    case 2:
+      return random.Between(rule.max_bytes - 1, rule.max_bytes + 1);
+    case 3:
+      return random.Below(200);
+    default:
+      return random.Below(4 * rule.max_bytes + 2);
+  }
+}
+
+std::vector<std::uint8_t> AnyBytes(std::size_t size, Random& random) {
+  const std::vector<InputName> names = NastyInputs();
+  const InputName& name = names[random.OneIn(2) ? 1 : random.Below(names.size())];
+  return MakeInput(name.kind, name.seed + (name.kind == "random" ? random.Next() : 0), size);
+}
+
+EmulatorOptions AnyOrder(Random& random) {
+  EmulatorOptions options{.block_count = static_cast<unsigned>(random.Between(1, 5))};
+  if (!random.OneIn(4)) options.order_seed = random.Next();
+  return options;
+}
+
+class Selection : public ::testing::TestWithParam<const char*> {
+ protected:
+  Selection() : setting_(SettingOf(*TwoStageRuleOf(profile_), *CandidateBytesLog2(profile_))) {
+    Prepare(setting_);
+  }
+
+  const Profile profile_ = *ParseProfile(GetParam());
+  Setting setting_;
+  const std::unique_ptr<Marker> marker_ = MakeScalarMarker(profile_);
+};
+
+TEST_P(Selection, NastyInputsInOneBatch) {
+  Random random(TestSeed());
+  Batch batch;
+  for (const InputName& name : NastyInputs()) {
+    Append(batch, MakeInput(name.kind, name.seed, random.Between(30000, 100000)), random.OneIn(2),
+           random);
+  }
+  Close(batch);
+  const BatchMarks marks = MarkBatch(*marker_, batch.bytes);
+  const Selected selected = Select(setting_, batch, marks, AnyOrder(random));
+  ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting_, batch, marks, selected));
+  // Some periods have marks in such numbers that the CPU cuts them.
+  Batch others = batch;
+  std::erase_if(others.segments, [&](const Segment& it) { return IsDense(setting_, marks, it); });
+  ExpectCutsOfReference(profile_, others, Select(setting_, others, marks));
+}
+
+TEST_P(Selection, ManySmallSegments) {
+  Random random(TestSeed());
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    Batch batch;
+    while (batch.segments.size() < 80 && batch.bytes.size() < 300000) {
+      Append(batch, AnyBytes(AnySize(setting_.cut_rule, random), random), random.OneIn(2), random);
+    }
+    Close(batch);
+    const BatchMarks marks = MarkBatch(*marker_, batch.bytes);
+    const Selected selected = Select(setting_, batch, marks, AnyOrder(random));
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting_, batch, marks, selected));
+    std::erase_if(batch.segments, [&](const Segment& it) { return IsDense(setting_, marks, it); });
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfReference(profile_, batch, Select(setting_, batch, marks)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Profiles, Selection,
+    ::testing::Values(
+        "gear-8k", "gear:min=64,avg=256,max=256", "gear:min=65,avg=256,max=999",
+        "gear:min=100,avg=65536,max=70000", "fastcdc-8k", "fastcdc:min=64,avg=256,max=256,level=0",
+        "fastcdc:min=64,avg=256,max=300,level=3", "fastcdc:min=511,avg=512,max=4000,level=1",
+        "crc-8k", "crc:min=256,bits=6,max=256", "crc:min=300,bits=8,max=1001", "rabin-8k",
+        "rabin:min=64,avg=256,max=256", "rabin:min=65,avg=512,max=999", "maxp-local-8k",
+        "maxp-local:window=64,max=129", "maxp-local:window=100,max=3000"));
+
+// Tables, masks and marks under which all that can happen happens in small inputs. Marks of no rule
+// at all, too: what is cut must follow from the marks alone.
+Setting AnyToy(Random& random) {
+  const std::uint32_t candidate_bytes_log2 = static_cast<std::uint32_t>(random.Between(1, 7));
+  if (random.OneIn(3)) {
+    LocalRule rule;
+    rule.first_bytes = random.Between(1, 70);
+    rule.behind_bytes = random.OneIn(2) ? 0 : random.Below(70);
+    rule.after_bytes = rule.behind_bytes == 0 ? random.Below(2) : 0;
+    rule.max_bytes = rule.first_bytes + rule.behind_bytes + 1 + random.Below(200);
+    return SettingOf(rule, candidate_bytes_log2);
+  }
+  GearRule rule;
+  for (std::uint32_t& value : rule.table) value = static_cast<std::uint32_t>(random.Next());
+  if (random.OneIn(4)) rule.table[0] = 0;
+  do {
+    rule.strict_mask = static_cast<std::uint32_t>(random.Next() & random.Next() & random.Next());
+  } while (rule.strict_mask == 0);
+  if (random.OneIn(2)) rule.strict_mask |= static_cast<std::uint32_t>(random.Next());
+  rule.loose_mask = rule.strict_mask & static_cast<std::uint32_t>(random.Next());
+  rule.window_bytes = static_cast<std::size_t>(std::bit_width(rule.strict_mask));
+  // Not so few that a walk over 6000 bytes is one that is given up.
+  rule.min_bytes = random.Between(8, 70);
+  rule.avg_bytes = rule.min_bytes + random.Below(100);
+  rule.max_bytes = rule.avg_bytes + random.Below(100);
+  return SettingOf(rule, candidate_bytes_log2);
+}
+
+BatchMarks AnyMarks(std::size_t size_bytes, Random& random) {
+  BatchMarks marks;
+  const std::uint64_t rare = std::uint64_t{1} << random.Below(10);
+  for (std::size_t word = 0; word < MarkWordCount(size_bytes); ++word) {
+    std::uint32_t loose = 0;
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      loose |= std::uint32_t{random.OneIn(rare) ? 1u : 0u} << bit;
+    }
+    marks.loose.push_back(loose);
+    marks.strict.push_back(loose & static_cast<std::uint32_t>(random.Next() & random.Next()));
+  }
+  return marks;
+}
+
+TEST(SelectionToys, AnyRuleAndAnyMarks) {
+  Random random(TestSeed());
+  std::size_t dense_count = 0;
+  std::size_t sparse_count = 0;
+  for (int round = 0; round < 150; ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    Setting setting = AnyToy(random);
+    Prepare(setting);
+    Batch batch;
+    const std::size_t segment_count = random.Below(8);
+    for (std::size_t index = 0; index < segment_count; ++index) {
+      std::vector<std::uint8_t> bytes = AnyBytes(
+          random.OneIn(3) ? random.Below(6000) : AnySize(setting.cut_rule, random), random);
+      if (random.OneIn(2)) {
+        for (std::uint8_t& byte : bytes) byte &= 3;
+      }
+      Append(batch, bytes, random.OneIn(2), random);
+    }
+    Close(batch);
+    const bool is_gear = std::holds_alternative<GearRule>(setting.rule);
+    const BatchMarks marks =
+        is_gear && random.OneIn(2)
+            ? MarkBatch(*MakeScalarMarker(std::get<GearRule>(setting.rule)), batch.bytes)
+            : AnyMarks(batch.bytes.size(), random);
+    const Selected selected = Select(setting, batch, marks, AnyOrder(random));
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting, batch, marks, selected));
+    for (const SegmentCuts& cuts : selected.cuts) ++(cuts.needs_cpu ? dense_count : sparse_count);
+  }
+  EXPECT_GT(dense_count, 10u);
+  EXPECT_GT(sparse_count, 100u);
+}
+
+// What is said of a segment, whatever stands around it.
+struct Told {
+  std::vector<std::uint32_t> sizes;
+  std::uint32_t consumed_bytes;
+  std::uint32_t needs_cpu;
+
+  friend bool operator==(const Told&, const Told&) = default;
+};
+
+Told TellOf(const Selected& selected, std::size_t segment) {
+  const SegmentCuts& cuts = selected.cuts[segment];
+  Told told{{}, cuts.consumed_bytes, cuts.needs_cpu};
+  for (std::uint32_t index = 0; index < cuts.chunk_count; ++index) {
+    told.sizes.push_back(selected.chunks[cuts.first_chunk + index].size_bytes);
+  }
+  return told;
+}
+
+TEST(SelectionBatches, NeighboursMakeNoDifference) {
+  Random random(TestSeed());
+  const Profile profile = *ParseProfile("fastcdc:min=100,avg=256,max=700,level=1");
+  Setting setting = SettingOf(*TwoStageRuleOf(profile), *CandidateBytesLog2(profile));
+  Prepare(setting);
+  const std::unique_ptr<Marker> marker = MakeScalarMarker(profile);
+  const auto select = [&](Batch& batch) {
+    Close(batch);
+    return Select(setting, batch, MarkBatch(*marker, batch.bytes), AnyOrder(random));
+  };
+  std::vector<std::vector<std::uint8_t>> pieces;
+  std::vector<Told> alone;
+  for (int index = 0; index < 30; ++index) {
+    // Some are dense.
+    pieces.push_back(index % 6 == 0 ? MakeInput("period", 20 + index, 20000)
+                                    : AnyBytes(AnySize(setting.cut_rule, random), random));
+    Batch batch;
+    Append(batch, pieces.back(), index % 2 == 0, random);
+    alone.push_back(TellOf(select(batch), 0));
+  }
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::size_t> order(pieces.size());
+    for (std::size_t& piece : order) piece = random.Below(pieces.size());
+    Batch batch;
+    for (const std::size_t piece : order) Append(batch, pieces[piece], piece % 2 == 0, random);
+    const Selected selected = select(batch);
+    for (std::size_t index = 0; index < order.size(); ++index) {
+      ASSERT_EQ(TellOf(selected, index), alone[order[index]]) << "round " << round;
+    }
+  }
+}
+
+TEST(SelectionBatches, NothingIsNothing) {
+  Setting setting = SettingOf(LocalRule{64, 0, 0, 128}, 4);
+  Prepare(setting);
+  EXPECT_TRUE(Select(setting, {}, {}).cuts.empty());
+  Batch batch{std::vector<std::uint8_t>(128), {{0, 0, 1}, {0, 0, 0}, {128, 0, 1}}};
+  const BatchMarks marks{std::vector<std::uint32_t>(32, ~0u), std::vector<std::uint32_t>(32, ~0u)};
+  ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
+}
+
+// All nodes of a tile of the ranking, and of many, are on the path.
+TEST(SelectionBatches, ChunksOfTwoBytes) {
+  Setting setting = SettingOf(LocalRule{1, 0, 0, 64}, 1);
+  Prepare(setting);
+  Batch batch{std::vector<std::uint8_t>(6400), {{0, 6400, 1}}};
+  const BatchMarks marks{std::vector<std::uint32_t>(MarkWordCount(6400), 0x55555555),
+                         std::vector<std::uint32_t>(MarkWordCount(6400))};
+  ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
+}
+
+// A word of marks in which one segment ends and another begins.
+TEST(SelectionBatches, SegmentsThatShareAWord) {
+  Setting setting = SettingOf(LocalRule{2, 0, 0, 64}, 1);
+  Prepare(setting);
+  Batch batch{std::vector<std::uint8_t>(384), {}};
+  for (std::uint32_t offset = 0; offset < 384; offset += 16) {
+    batch.segments.push_back({offset, 13, offset % 3 == 0 ? 1u : 0u});
+  }
+  const BatchMarks marks{std::vector<std::uint32_t>(32, 0x48484848),
+                         std::vector<std::uint32_t>(32)};
+  ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
+}
+
+// Runs that end at no candidate: the block's walk.
+TEST(SelectionRuns, OfOneSizeAndOfAnother) {
+  Random random(TestSeed());
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    Setting setting = AnyToy(random);
+    setting.candidate_bytes_log2 = 1;
+    Prepare(setting);
+    // Runs of one byte, so that all chunks in one are of a size.
+    std::vector<std::uint8_t> bytes;
+    while (bytes.size() < 150000) {
+      const std::vector<std::uint8_t> run =
+          MakeInput("constant", random.Below(256), random.Between(1, 60000));
+      bytes.insert(bytes.end(), run.begin(), run.end());
+    }
+    Batch batch;
+    Append(batch, bytes, random.OneIn(2), random);
+    Append(batch, bytes, random.OneIn(2), random);
+    Close(batch);
+    BatchMarks marks = AnyMarks(batch.bytes.size(), random);
+    // Few, or none.
+    const std::uint64_t rare = random.OneIn(2) ? 100000 : 3000;
+    for (std::uint32_t& word : marks.loose) word = random.OneIn(rare) ? word : 0;
+    ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks, AnyOrder(random)));
+  }
+}
+
+// Candidates everywhere that end no chunk.
+TEST(SelectionRuns, PassCandidatesThatDoNotCount) {
+  Setting setting = SettingOf(LocalRule{64, 0, 0, 128}, 4);
+  Prepare(setting);
+  Batch batch{std::vector<std::uint8_t>(128 * 600), {{0, 128 * 600, 1}}};
+  BatchMarks marks{std::vector<std::uint32_t>(MarkWordCount(batch.bytes.size())), {}};
+  for (std::size_t word = 0; word < marks.loose.size(); word += 4) marks.loose[word] = 0x10;
+  marks.strict = marks.loose;
+  ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
+}
+
+// Chunks of a new size each, none at a candidate: that long a walk is the CPU's.
+TEST(SelectionRuns, WithoutAnyOrderAreGivenToTheCpu) {
+  GearRule rule{};
+  Random random(TestSeed());
+  for (std::uint32_t& value : rule.table) value = static_cast<std::uint32_t>(random.Next());
+  rule.strict_mask = rule.loose_mask = 0xE0000000;
+  rule.window_bytes = 32;
+  rule.min_bytes = 4;
+  rule.avg_bytes = 40;
+  rule.max_bytes = 60;
+  Setting setting = SettingOf(rule, 4);
+  Prepare(setting);
+  Batch batch;
+  Append(batch, MakeInput("random", random.Next(), 2000), true, random);
+  Append(batch, MakeInput("random", random.Next(), 60000), true, random);
+  Append(batch, MakeInput("random", random.Next(), 2000), false, random);
+  Close(batch);
+  const std::vector<std::uint32_t> none(MarkWordCount(batch.bytes.size()));
+  const BatchMarks marks{none, none};
+  const Selected selected = Select(setting, batch, marks, AnyOrder(random));
+  EXPECT_EQ(selected.cuts[1].needs_cpu, 1u);
+  EXPECT_EQ(selected.cuts[1].chunk_count, 0u);
+  EXPECT_EQ(selected.cuts[1].consumed_bytes, 0u);
+  for (const std::size_t index : {0, 2}) {
+    EXPECT_EQ(TellOf(selected, index).sizes,
+              CutSegment(rule, batch, marks, batch.segments[index]).sizes);
+  }
+}
+
+}  // namespace
+}  // namespace kerf::cuda

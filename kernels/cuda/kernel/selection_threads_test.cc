@@ -1,0 +1,35 @@
+// The selection's kernels with a thread of the system for each of a block's, for the thread
+// sanitizer: a barrier that is missing is a race.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/test_seed.h"
+#include "kernels/cuda/kernel/cut_rule_of.h"
+#include "kernels/cuda/kernel/emulated_selection.h"
+#include "kernels/testing/inputs.h"
+#include "kernels/twostage/mark.h"
+
+namespace kerf::cuda {
+namespace {
+
+TEST(SelectionThreads, AnswerAsInTurns) {
+  const Profile profile = *ParseProfile("gear:min=65,avg=256,max=400");
+  const GearRule rule = *GearRuleOf(profile);
+  const CutRule cut_rule = CutRuleOf(rule, rule.table.data());
+  // What has candidates, what has none and takes a block's walk, and what has nothing.
+  Batch batch{MakeInput("random", TestSeed(), 5120),
+              {{0, 4000, 1}, {5120, 5000, 0}, {10176, 30, 1}}};
+  batch.bytes.resize(10240);
+  const BatchMarks marks = MarkBatch(*MakeScalarMarker(profile), batch.bytes);
+  const std::uint32_t candidate_bytes_log2 = *CandidateBytesLog2(profile);
+  const Selected in_turns = EmulateSelection(cut_rule, candidate_bytes_log2, batch, marks, {});
+  EXPECT_GT(in_turns.chunks.size(), 20u);
+  EXPECT_EQ(EmulateSelection(cut_rule, candidate_bytes_log2, batch, marks,
+                             {.block_count = 1, .has_real_threads = true}),
+            in_turns);
+}
+
+}  // namespace
+}  // namespace kerf::cuda
