@@ -10,32 +10,13 @@ The answer is kept until KERF_CUDA or CUDA_HOME change; `bazel sync --only=cuda`
 # 10 minutes: the wheels are 100 MB.
 _INSTALL_SECONDS = 600
 
-# The first with C++20.
-_MIN_MAJOR_VERSION = 12
-
-def _toolkit_at(repository_ctx, root):
-    """The toolkit of a folder.
-
-    Args:
-      repository_ctx: of the rule.
-      root: the folder.
-
-    Returns:
-      What it has and where, or None, and what it lacks.
-    """
+def _toolkit_at(root):
+    """What a toolkit has to have and where, or None."""
     nvcc = root.get_child("bin").get_child("nvcc")
-    if not nvcc.exists:
-        return None, "there is no bin/nvcc in it"
-
-    # "Cuda compilation tools, release 13.0, V13.0.88"
-    words = repository_ctx.execute([nvcc, "--version"]).stdout.partition(" release ")[2]
-    major = words.partition(".")[0]
-    if not major.isdigit() or int(major) < _MIN_MAJOR_VERSION:
-        return None, "its nvcc is older than %d.0" % _MIN_MAJOR_VERSION
     for folder in ["lib64", "lib"]:
-        if root.get_child(folder).get_child("libcudart_static.a").exists:
-            return struct(root = root, library_folder = folder), None
-    return None, "there is no libcudart_static.a in it"
+        if nvcc.exists and root.get_child(folder).get_child("libcudart_static.a").exists:
+            return struct(root = root, library_folder = folder)
+    return None
 
 def _install(repository_ctx):
     """Installs the wheels.
@@ -73,7 +54,7 @@ def _install(repository_ctx):
     repository_ctx.delete("venv")
     if result.return_code != 0:
         return None, "pip: " + result.stderr.strip().split("\n")[-1]
-    return _toolkit_at(repository_ctx, repository_ctx.path("wheels/nvidia/cu13"))
+    return _toolkit_at(repository_ctx.path("wheels/nvidia/cu13")), "no nvcc in the wheels"
 
 def _find(repository_ctx):
     wish = repository_ctx.os.environ.get("KERF_CUDA", "")
@@ -82,24 +63,17 @@ def _find(repository_ctx):
     if wish == "0":
         return None
     home = repository_ctx.os.environ.get("CUDA_HOME", "")
-    if home:
-        toolkit, error = _toolkit_at(repository_ctx, repository_ctx.path(home))
-        if not toolkit:
-            fail("CUDA_HOME is '%s': %s" % (home, error))
-        return toolkit
-    toolkit, local_error = _toolkit_at(repository_ctx, repository_ctx.path("/usr/local/cuda"))
-    if toolkit:
-        return toolkit
+    for root in [home, "/usr/local/cuda"]:
+        toolkit = _toolkit_at(repository_ctx.path(root)) if root else None
+        if toolkit:
+            return toolkit
+        if root and root == home:
+            fail("CUDA_HOME is '%s': no bin/nvcc or no libcudart_static.a in it" % home)
     toolkit, error = _install(repository_ctx)
     if toolkit:
         return toolkit
-    message = ("no CUDA: not in /usr/local/cuda (%s), and none can be installed (%s)\n" % (
-                   local_error,
-                   error,
-               ) +
-               "Set CUDA_HOME to a CUDA Toolkit of version %d.0 or later, or make the package " % (
-                   _MIN_MAJOR_VERSION
-               ) +
+    message = ("no CUDA: none in /usr/local/cuda, and none can be installed: %s\n" % error +
+               "Set CUDA_HOME to a CUDA Toolkit of version 12.2 or later, or make the package " +
                "registry reachable and type: bazel sync --only=cuda")
     if wish == "require":
         fail(message)

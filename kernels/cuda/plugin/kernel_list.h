@@ -3,13 +3,24 @@
 
 #include "kernels/cuda/device/kernel_types.h"
 #include "kernels/cuda/kernel/blake3_batch.h"
+#include "kernels/cuda/kernel/count_chunks.h"
+#include "kernels/cuda/kernel/cut_rule.h"
 #include "kernels/cuda/kernel/gear_marks.h"
+#include "kernels/cuda/kernel/linear_marks.h"
+#include "kernels/cuda/kernel/peak_marks.h"
+#include "kernels/cuda/kernel/selection.h"
 #include "kernels/cuda/kernel/sha256_batch.h"
 
 namespace kerf::cuda {
 
 // kerfd and its plug-in are built from one tree, and compare this list when they meet.
-using KernelList = KernelTypes<GearMarks, FastCdcMarks, LeafSums, LeafOffsets, Blake3Leaves,
-                               Blake3Parents, OrderCounts, OrderPlaces, Sha256Chunks>;
+using KernelList =
+    KernelTypes<GearMarks, FastCdcMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
+                ScanTiles<RowMarks>, ScanTotals<RowMarks>, ScanTiles<SegmentNodes>,
+                ScanTotals<SegmentNodes>, EmitCandidates, Edges<CutRule>, LongWalks<CutRule, false>,
+                RankTiles<false>, ScanTiles<SegmentChunks>, ScanTotals<SegmentChunks>,
+                RankTiles<true>, EmitChunks<CutRule>, LongWalks<CutRule, true>, CountChunks,
+                LeafSums, LeafOffsets, Blake3Leaves, Blake3Parents, OrderCounts, OrderPlaces,
+                Sha256Chunks>;
 
 }  // namespace kerf::cuda

@@ -1,0 +1,50 @@
+// Which kernels cut and fingerprint batches of one profile, and what they are given.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "kernels/chunker.h"
+#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/gear_marks.h"
+#include "kernels/cuda/kernel/linear_marks.h"
+#include "kernels/cuda/kernel/peak_marks.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+
+namespace kerf::cuda {
+
+// Chunks of a profile that is cut on a GPU are not smaller: a slot has room for so many.
+inline constexpr std::uint32_t kMinDeviceChunkBytes = 256;
+
+// Of maxp-local.
+struct PeakRule {
+  std::uint32_t window_bytes;
+};
+
+using MarkRule = std::variant<GearHash<false>::Args, GearHash<true>::Args, CrcHash::Args,
+                              RabinHash::Args, PeakRule>;
+
+// Immutable once it is made.
+struct BatchPlan {
+  Profile profile;
+  DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+  MarkRule marks;
+  // Without its table, which the slot has.
+  CutRule cut_rule{};
+  // Of a gear rule.
+  std::optional<std::array<std::uint32_t, 256>> gear_table;
+  std::uint32_t candidate_bytes_log2 = 0;
+  // What the CPU cuts with where the GPU does not.
+  std::unique_ptr<const Chunker> chunker;
+};
+
+// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule and chunks of
+// at least kMinDeviceChunkBytes, BLAKE3 and SHA-256.
+std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
+                                               DigestAlgorithm digest_algorithm);
+
+}  // namespace kerf::cuda

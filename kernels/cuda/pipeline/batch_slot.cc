@@ -1,0 +1,337 @@
+#include "kernels/cuda/pipeline/batch_slot.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/cuda/kernel/blake3_batch.h"
+#include "kernels/cuda/kernel/count_chunks.h"
+#include "kernels/cuda/kernel/cut_rule_of.h"
+#include "kernels/cuda/kernel/sha256_batch.h"
+#include "kernels/cuda/plugin/kernel_list.h"
+
+namespace kerf::cuda {
+namespace {
+
+// Where things lie in what goes in. The bytes begin at a multiple of 256.
+constexpr std::size_t kTableOffset = 256;
+constexpr std::size_t kTableBytes = 256 * sizeof(std::uint32_t);
+constexpr std::size_t kSegmentsOffset = kTableOffset + kTableBytes;
+static_assert(sizeof(BatchHeader) <= kTableOffset);
+
+// A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
+// for what it reads in front of it to be little.
+constexpr std::uint32_t kStripBytes = 512;
+
+// Memory for candidates: a profile that has more of them on random data has them cut by the CPU.
+constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
+
+// Profiles whose launches a slot keeps recorded; those of others are queued one by one.
+constexpr std::size_t kMaxRecorded = 16;
+
+constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
+  return (value + to - 1) / to * to;
+}
+
+std::size_t BytesOffset(const SlotLimits& limits) {
+  return RoundUp(kSegmentsOffset + limits.segment_count * sizeof(Segment), 256);
+}
+
+SelectionLimits SelectionLimitsOf(const SlotLimits& limits) {
+  return {limits.batch_bytes, limits.segment_count, kMinDeviceChunkBytes, kMinCandidateBytesLog2};
+}
+
+std::size_t DigestWorkspaceBytes(const SlotLimits& limits) {
+  const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits));
+  return std::max(Blake3WorkspaceSize(limits.batch_bytes, chunk_count).Bytes(),
+                  Sha256WorkspaceSize(chunk_count).Bytes());
+}
+
+// What comes back first: SegmentCuts, and the number of chunks behind them.
+std::size_t CutsBytes(const SlotLimits& limits) {
+  return limits.segment_count * sizeof(SegmentCuts);
+}
+
+// Chunks and digests lie behind the cuts in what comes back.
+struct OutOffsets {
+  explicit OutOffsets(const SlotLimits& limits) {
+    const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits));
+    count = CutsBytes(limits);
+    chunks = RoundUp(count + sizeof(std::uint32_t), 256);
+    digests = RoundUp(chunks + chunk_count * sizeof(Chunk), 256);
+    size_bytes = digests + chunk_count * sizeof(DigestWords);
+  }
+  std::size_t count;
+  std::size_t chunks;
+  std::size_t digests;
+  std::size_t size_bytes;
+};
+
+// Queues kernels until one cannot be queued.
+class Launcher {
+ public:
+  Launcher(Device& device, QueueId queue) : device_(device), queue_(queue) {}
+
+  template <class Kernel>
+  bool Launch(const typename Kernel::Args& args) {
+    if (status_.ok()) status_ = LaunchOf<KernelList, Kernel>(device_, queue_, args);
+    return status_.ok();
+  }
+  template <class Kernel>
+  bool operator()(const typename Kernel::Args& args) {
+    return Launch<Kernel>(args);
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  Device& device_;
+  const QueueId queue_;
+  absl::Status status_;
+};
+
+// Queues the kernels that mark a batch by the plan's rule.
+class QueueMarks {
+ public:
+  QueueMarks(Launcher& launcher, const BatchHeader* header, const std::uint8_t* bytes,
+             const MarkMemory& memory)
+      : launcher_(launcher), header_(header), bytes_(bytes), memory_(memory) {}
+
+  void operator()(const GearHash<false>::Args& rule) { Strips<GearMarks>(rule); }
+  void operator()(const GearHash<true>::Args& rule) { Strips<FastCdcMarks>(rule); }
+  void operator()(const CrcHash::Args& rule) { Strips<CrcMarks>(rule); }
+  void operator()(const RabinHash::Args& rule) { Strips<RabinMarks>(rule); }
+  void operator()(const PeakRule& rule) {
+    const ByteMaxima::Args maxima{bytes_, &header_->size_bytes, memory_.group_maxima,
+                                  memory_.coarse_maxima};
+    launcher_.Launch<ByteMaxima>(maxima);
+    launcher_.Launch<PeakMarks>({maxima, memory_.loose, rule.window_bytes});
+  }
+
+ private:
+  template <class Kernel, class Rule>
+  void Strips(const Rule& rule) {
+    launcher_.Launch<Kernel>(
+        {bytes_, &header_->size_bytes, memory_.loose, memory_.strict, kStripBytes, rule});
+  }
+
+  Launcher& launcher_;
+  const BatchHeader* const header_;
+  const std::uint8_t* const bytes_;
+  const MarkMemory& memory_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
+                                                           const SlotLimits& limits) {
+  KERF_CHECK(limits.segment_count > 0 && limits.batch_bytes > 0 &&
+             limits.batch_bytes % kBatchAlignmentBytes == 0 &&
+             limits.batch_bytes <= kMaxBatchBytes);
+  std::unique_ptr<BatchSlot> slot(new BatchSlot(device, limits));
+  KERF_RETURN_IF_ERROR(slot->TakeMemory());
+  return slot;
+}
+
+void BatchSlot::PlaceArrays(ArrayTaker& take) {
+  device_in_ = take.operator()<std::uint8_t>(BytesOffset(limits_) + limits_.batch_bytes);
+  const std::size_t mark_words = MarkWordCount(limits_.batch_bytes);
+  marks_.loose = take.operator()<std::uint32_t>(mark_words);
+  marks_.strict = take.operator()<std::uint32_t>(mark_words);
+  const std::size_t group_count = limits_.batch_bytes / kGroupBytes;
+  marks_.group_maxima = take.operator()<std::uint8_t>(group_count);
+  marks_.coarse_maxima =
+      take.operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
+  const SelectionLimits selection_limits = SelectionLimitsOf(limits_);
+  selection_ = TakeSelectionMemory(selection_limits, take);
+  chunk_count_ = take.operator()<std::uint32_t>(1);
+  digest_workspace_ = take.operator()<std::uint8_t>(DigestWorkspaceBytes(limits_));
+  digests_ = take.operator()<DigestWords>(MaxChunkCount(selection_limits));
+}
+
+// In one piece on each side: where there is too little nothing is taken in vain, since the device
+// gives nothing back.
+absl::Status BatchSlot::TakeMemory() {
+  ArrayTaker sizes(nullptr);
+  PlaceArrays(sizes);
+  KERF_ASSIGN_OR_RETURN(std::uint8_t* const memory, device_.Allocate(sizes.size_bytes()));
+  ArrayTaker places(reinterpret_cast<std::byte*>(memory));
+  PlaceArrays(places);
+  const std::size_t in_bytes = BytesOffset(limits_) + limits_.batch_bytes;
+  const std::size_t out_offset = RoundUp(in_bytes, 256);
+  KERF_ASSIGN_OR_RETURN(const std::span<std::uint8_t> pinned,
+                        device_.AllocatePinned(out_offset + OutOffsets(limits_).size_bytes));
+  in_ = pinned.first(in_bytes);
+  bytes_ = in_.subspan(BytesOffset(limits_));
+  out_ = pinned.subspan(out_offset);
+  KERF_ASSIGN_OR_RETURN(queue_, device_.MakeQueue());
+  return absl::OkStatus();
+}
+
+absl::Status BatchSlot::Launch(const BatchPlan& plan) {
+  Launcher launcher(device_, queue_);
+  const auto* const header = reinterpret_cast<const BatchHeader*>(device_in_);
+  const std::uint8_t* const bytes = device_in_ + BytesOffset(limits_);
+  std::visit(QueueMarks(launcher, header, bytes, marks_), plan.marks);
+
+  RuleArgs<CutRule> args{selection_, plan.cut_rule};
+  args.selection.header = header;
+  args.selection.bytes = bytes;
+  args.selection.segments = reinterpret_cast<const Segment*>(device_in_ + kSegmentsOffset);
+  args.selection.loose = marks_.loose;
+  const bool has_strict = std::holds_alternative<GearHash<true>::Args>(plan.marks);
+  args.selection.strict = has_strict ? marks_.strict : marks_.loose;
+  args.selection.candidate_bytes_log2 = std::max(plan.candidate_bytes_log2, kMinCandidateBytesLog2);
+  SetCountedPositions(plan.cut_rule, args.selection);
+  if (plan.gear_table.has_value()) {
+    args.rule.table = reinterpret_cast<const std::uint32_t*>(device_in_ + kTableOffset);
+  }
+  SelectCuts(args, launcher);
+  launcher.Launch<CountChunks>({header, selection_.segment_chunks, chunk_count_});
+
+  const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits_));
+  if (plan.digest_algorithm == DigestAlgorithm::kBlake3) {
+    LaunchBlake3({bytes, selection_.chunks, chunk_count_, plan.profile.max_bytes,
+                  PlaceBlake3Workspace(Blake3WorkspaceSize(limits_.batch_bytes, chunk_count),
+                                       digest_workspace_),
+                  digests_},
+                 launcher);
+  } else {
+    LaunchSha256(
+        {bytes, selection_.chunks, chunk_count_,
+         PlaceSha256Workspace(Sha256WorkspaceSize(chunk_count), digest_workspace_), digests_},
+        launcher);
+  }
+  return launcher.status();
+}
+
+absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
+  for (const Recorded& recorded : recorded_) {
+    if (recorded.plan == plan) return device_.RunGraph(queue_, recorded.graph);
+  }
+  if (recorded_.size() == kMaxRecorded) return Launch(*plan);
+  KERF_RETURN_IF_ERROR(device_.BeginGraph(queue_));
+  KERF_RETURN_IF_ERROR(Launch(*plan));
+  KERF_ASSIGN_OR_RETURN(const GraphId graph, device_.EndGraph(queue_));
+  recorded_.push_back({plan, graph});
+  return device_.RunGraph(queue_, graph);
+}
+
+absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
+                              std::span<const SlotPiece> pieces) {
+  KERF_CHECK(stage_ == Stage::kIdle || stage_ == Stage::kDone);
+  KERF_CHECK(!pieces.empty() && pieces.size() <= limits_.segment_count);
+  plan_ = plan;
+  pieces_.assign(pieces.begin(), pieces.end());
+  auto* const segments = reinterpret_cast<Segment*>(in_.data() + kSegmentsOffset);
+  std::size_t end = 0;
+  for (std::size_t index = 0; index < pieces.size(); ++index) {
+    const SlotPiece& piece = pieces[index];
+    KERF_CHECK(piece.offset % kSegmentAlignmentBytes == 0 && piece.offset >= end);
+    end = std::size_t{piece.offset} + piece.size_bytes;
+    segments[index] = {piece.offset, piece.size_bytes, piece.is_end ? 1u : 0u};
+  }
+  KERF_CHECK(end <= limits_.batch_bytes);
+  const std::size_t size_bytes = RoundUp(end, kBatchAlignmentBytes);
+  const BatchHeader header{static_cast<std::uint32_t>(size_bytes),
+                           static_cast<std::uint32_t>(pieces.size())};
+  std::memcpy(in_.data(), &header, sizeof header);
+  if (plan->gear_table.has_value()) {
+    std::memcpy(in_.data() + kTableOffset, plan->gear_table->data(), kTableBytes);
+  }
+  KERF_RETURN_IF_ERROR(
+      device_.CopyIn(queue_, device_in_, in_.first(BytesOffset(limits_) + size_bytes)));
+  KERF_RETURN_IF_ERROR(RunPlan(plan));
+  const OutOffsets offsets(limits_);
+  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces.size() * sizeof(SegmentCuts)),
+                                       reinterpret_cast<const std::uint8_t*>(selection_.cuts)));
+  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
+                                       reinterpret_cast<const std::uint8_t*>(chunk_count_)));
+  stage_ = Stage::kSelecting;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> BatchSlot::IsDone() {
+  KERF_ASSIGN_OR_RETURN(const bool is_done, device_.IsDone(queue_));
+  if (!is_done) return false;
+  const OutOffsets offsets(limits_);
+  if (stage_ == Stage::kSelecting) {
+    // The host knows only now how much there is to fetch.
+    std::uint32_t chunk_count = 0;
+    std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+    if (chunk_count > MaxChunkCount(SelectionLimitsOf(limits_))) {
+      return absl::InternalError(
+          ToAbsl(Cat("the device has found ", chunk_count, " chunks, more than fit the batch")));
+    }
+    KERF_RETURN_IF_ERROR(device_.CopyOut(queue_,
+                                         out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
+                                         reinterpret_cast<const std::uint8_t*>(selection_.chunks)));
+    KERF_RETURN_IF_ERROR(
+        device_.CopyOut(queue_, out_.subspan(offsets.digests, chunk_count * sizeof(DigestWords)),
+                        reinterpret_cast<const std::uint8_t*>(digests_)));
+    stage_ = Stage::kFetching;
+    return false;
+  }
+  if (stage_ == Stage::kFetching) {
+    KERF_RETURN_IF_ERROR(CheckCuts());
+    stage_ = Stage::kDone;
+  }
+  return true;
+}
+
+// Whatever is wrong with the device, no chunk may lie outside its piece, none be empty, none be
+// left out in between.
+absl::Status BatchSlot::CheckCuts() const {
+  const OutOffsets offsets(limits_);
+  const auto* const cuts = reinterpret_cast<const SegmentCuts*>(out_.data());
+  const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
+  std::uint32_t chunk_count = 0;
+  std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+  std::uint64_t first_chunk = 0;
+  for (std::size_t index = 0; index < pieces_.size(); ++index) {
+    const SlotPiece& piece = pieces_[index];
+    bool makes_sense = cuts[index].first_chunk == first_chunk &&
+                       first_chunk + cuts[index].chunk_count <= chunk_count;
+    std::uint64_t at = piece.offset;
+    for (std::uint32_t number = 0; makes_sense && number < cuts[index].chunk_count; ++number) {
+      const Chunk& chunk = chunks[first_chunk + number];
+      makes_sense = chunk.offset == at && chunk.size_bytes > 0 &&
+                    chunk.size_bytes <= plan_->profile.max_bytes;
+      at += chunk.size_bytes;
+    }
+    const std::uint64_t end = std::uint64_t{piece.offset} + piece.size_bytes;
+    makes_sense = makes_sense && at <= end;
+    if (piece.is_end && cuts[index].needs_cpu == 0) makes_sense = makes_sense && at == end;
+    if (!makes_sense) {
+      return absl::InternalError(
+          ToAbsl(Cat("the device's cuts of piece ", index, " of a batch make no sense")));
+    }
+    first_chunk += cuts[index].chunk_count;
+  }
+  return absl::OkStatus();
+}
+
+std::optional<PieceCuts> BatchSlot::CutsOf(std::size_t piece) const {
+  KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
+  const OutOffsets offsets(limits_);
+  const SegmentCuts& cuts = reinterpret_cast<const SegmentCuts*>(out_.data())[piece];
+  if (cuts.needs_cpu != 0) return std::nullopt;
+  const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
+  const std::uint8_t* const digests = out_.data() + offsets.digests;
+  PieceCuts result;
+  result.chunks.resize(cuts.chunk_count);
+  for (std::uint32_t number = 0; number < cuts.chunk_count; ++number) {
+    const std::size_t index = std::size_t{cuts.first_chunk} + number;
+    PieceChunk& chunk = result.chunks[number];
+    chunk.size_bytes = chunks[index].size_bytes;
+    std::memcpy(chunk.digest.bytes.data(), digests + index * sizeof(DigestWords),
+                sizeof(DigestWords));
+  }
+  return result;
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,100 @@
+// The memory of one batch, on both sides, and its way through the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/digest_words.h"
+#include "kernels/cuda/kernel/selection.h"
+#include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/piece_cuts.h"
+
+namespace kerf::cuda {
+
+struct SlotLimits {
+  // Of the pieces of a batch, each rounded up to kSegmentAlignmentBytes. A multiple of
+  // kBatchAlignmentBytes.
+  std::size_t batch_bytes = 0;
+  std::size_t segment_count = 0;
+};
+
+// Device memory of the kernels that mark.
+struct MarkMemory {
+  std::uint32_t* loose = nullptr;
+  std::uint32_t* strict = nullptr;
+  std::uint8_t* group_maxima = nullptr;
+  std::uint8_t* coarse_maxima = nullptr;
+};
+
+// A piece of the batch: where it lies in bytes().
+struct SlotPiece {
+  std::uint32_t offset = 0;
+  std::uint32_t size_bytes = 0;
+  bool is_end = false;
+};
+
+// Not thread-safe, but that others may fill bytes() between batches.
+class BatchSlot {
+ public:
+  // ResourceExhausted: the device, or the host, has too little memory. `device` outlives it.
+  static absl::StatusOr<std::unique_ptr<BatchSlot>> Make(Device& device, const SlotLimits& limits);
+
+  const SlotLimits& limits() const { return limits_; }
+  // The batch, in pinned memory; it stays as it is until others are filled in.
+  std::span<std::uint8_t> bytes() const { return bytes_; }
+
+  // Sends pieces, which lie in bytes() in this order, on their way; at least one. An error: the
+  // device is lost.
+  absl::Status Start(const std::shared_ptr<const BatchPlan>& plan,
+                     std::span<const SlotPiece> pieces);
+  // Whether it has come back. Internal also if what came back makes no sense.
+  absl::StatusOr<bool> IsDone();
+
+  // What came back, until the next Start. nullopt: the device gives the piece to the CPU.
+  std::optional<PieceCuts> CutsOf(std::size_t piece) const;
+
+ private:
+  enum class Stage : std::uint8_t { kIdle, kSelecting, kFetching, kDone };
+  struct Recorded {
+    std::shared_ptr<const BatchPlan> plan;
+    GraphId graph{};
+  };
+
+  BatchSlot(Device& device, const SlotLimits& limits) : device_(device), limits_(limits) {}
+
+  // All of the device's memory.
+  void PlaceArrays(ArrayTaker& take);
+  absl::Status TakeMemory();
+  absl::Status Launch(const BatchPlan& plan);
+  absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
+  absl::Status CheckCuts() const;
+
+  Device& device_;
+  const SlotLimits limits_;
+  QueueId queue_{};
+  // One copy brings all that goes in: BatchHeader, gear table, segments, bytes.
+  std::span<std::uint8_t> in_;
+  std::span<std::uint8_t> bytes_;
+  std::uint8_t* device_in_ = nullptr;
+  SelectionArgs selection_{};
+  MarkMemory marks_;
+  std::uint8_t* digest_workspace_ = nullptr;
+  std::uint32_t* chunk_count_ = nullptr;
+  DigestWords* digests_ = nullptr;
+  std::span<std::uint8_t> out_;
+  std::vector<Recorded> recorded_;
+
+  Stage stage_ = Stage::kIdle;
+  std::shared_ptr<const BatchPlan> plan_;
+  std::vector<SlotPiece> pieces_;
+};
+
+}  // namespace kerf::cuda

@@ -1,0 +1,345 @@
+#include "kernels/cuda/pipeline/gpu_cutter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/profile.h"
+
+namespace kerf::cuda {
+namespace {
+
+// What the self-test cuts, of each profile in both digest algorithms.
+constexpr std::size_t kSelfTestBytes = 1 << 20;
+constexpr std::uint64_t kSelfTestSeed = 0x6b657266;
+constexpr std::string_view kSelfTestProfiles[] = {"gear-8k", "fastcdc-8k", "crc-8k", "rabin-8k",
+                                                  "maxp-local-8k"};
+
+// Between two looks at a device that works.
+constexpr std::chrono::microseconds kPollPause{20};
+
+std::size_t Aligned(std::size_t size_bytes) {
+  return (size_bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes *
+         kSegmentAlignmentBytes;
+}
+
+PieceCuts CutOnCpu(const BatchPlan& plan, const BatchSlot& slot, const SlotPiece& piece) {
+  return CutPieceOnCpu(*plan.chunker, plan.digest_algorithm,
+                       slot.bytes().subspan(piece.offset, piece.size_bytes), piece.is_end);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Device> device,
+                                                            GpuCutterOptions options) {
+  std::unique_ptr<GpuCutter> cutter(new GpuCutter(std::move(device), std::move(options)));
+  const auto unavailable = [&](const absl::Status& status) {
+    return absl::UnavailableError(
+        ToAbsl(Cat(cutter->device_->info().name, ": ", MessageOf(status))));
+  };
+  if (const absl::Status status = cutter->TakeSlots(); !status.ok()) return unavailable(status);
+  if (const absl::Status status = cutter->TestItself(); !status.ok()) return unavailable(status);
+  cutter->thread_ = std::thread([raw = cutter.get()] { raw->Run(); });
+  return cutter;
+}
+
+GpuCutter::GpuCutter(std::unique_ptr<Device> device, GpuCutterOptions options)
+    : device_(std::move(device)), options_(std::move(options)) {}
+
+GpuCutter::~GpuCutter() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  has_work_.notify_all();
+  thread_.join();
+}
+
+absl::Status GpuCutter::TakeSlots() {
+  bool has_tried_less = false;
+  while (batches_.size() < options_.slot_count) {
+    auto slot = BatchSlot::Make(*device_, options_.slot);
+    if (slot.ok()) {
+      batches_.push_back(std::make_unique<Batch>());
+      batches_.back()->slot = *std::move(slot);
+      continue;
+    }
+    // What was taken stays taken: fewer slots are what there is room for.
+    if (!absl::IsResourceExhausted(slot.status())) return slot.status();
+    if (!batches_.empty()) break;
+    if (std::exchange(has_tried_less, true)) return slot.status();
+    options_.slot.batch_bytes =
+        std::max(kBatchAlignmentBytes,
+                 options_.slot.batch_bytes / 2 / kBatchAlignmentBytes * kBatchAlignmentBytes);
+  }
+  for (const auto& batch : batches_) free_.push_back(batch.get());
+  return absl::OkStatus();
+}
+
+absl::Status GpuCutter::TestItself() {
+  for (const std::string_view name : kSelfTestProfiles) {
+    for (const DigestAlgorithm algorithm : {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256}) {
+      KERF_RETURN_IF_ERROR(TestPlan(MakeBatchPlan(*ParseProfile(name), algorithm)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuCutter::TestPlan(const std::shared_ptr<const BatchPlan>& plan) {
+  Batch& batch = *batches_.front();
+  batch.plan = plan;
+  const std::size_t size_bytes = std::min(kSelfTestBytes, options_.slot.batch_bytes);
+  Random(kSelfTestSeed).Fill(batch.slot->bytes().first(size_bytes));
+  const SlotPiece piece{0, static_cast<std::uint32_t>(size_bytes), true};
+  KERF_RETURN_IF_ERROR(batch.slot->Start(plan, {&piece, 1}));
+  const auto deadline = Clock::now() + options_.batch_timeout;
+  while (true) {
+    KERF_ASSIGN_OR_RETURN(const bool is_done, batch.slot->IsDone());
+    if (is_done) break;
+    if (Clock::now() > deadline) return absl::InternalError("the self-test does not come back");
+  }
+  batch.entries.push_back({piece, nullptr});
+  const bool is_right = IsAsTheCpuHasIt(batch);
+  batch.entries.clear();
+  if (is_right) return absl::OkStatus();
+  return absl::InternalError(
+      ToAbsl(Cat("the self-test of ", FormatProfile(plan->profile), " with ",
+                 DigestAlgorithmName(plan->digest_algorithm), " differs from the CPU")));
+}
+
+bool GpuCutter::HasRoom(const Batch& batch, const std::shared_ptr<const BatchPlan>& plan,
+                        std::size_t size_bytes) const {
+  return !batch.is_closed && batch.plan == plan &&
+         batch.entries.size() < options_.slot.segment_count &&
+         batch.used_bytes + size_bytes <= options_.slot.batch_bytes;
+}
+
+GpuCutter::Batch* GpuCutter::Reserve(std::unique_lock<std::mutex>& lock,
+                                     const std::shared_ptr<const BatchPlan>& plan,
+                                     std::size_t size_bytes) {
+  while (health_.ok()) {
+    for (Batch* const batch : filling_) {
+      if (HasRoom(*batch, plan, size_bytes)) return batch;
+      // Full for this one: it need not wait for more.
+      if (batch->plan == plan) batch->is_closed = true;
+    }
+    if (!free_.empty()) {
+      Batch* const batch = free_.back();
+      free_.pop_back();
+      batch->plan = plan;
+      batch->since = Clock::now();
+      filling_.push_back(batch);
+      return batch;
+    }
+    has_work_.notify_one();
+    has_slot_.wait(lock);
+  }
+  return nullptr;
+}
+
+void GpuCutter::Cut(const std::shared_ptr<const BatchPlan>& plan,
+                    std::span<const std::uint8_t> piece, bool is_end, Done done) {
+  KERF_CHECK(piece.size() <= max_piece_bytes());
+  std::unique_lock lock(mutex_);
+  ++counters_.piece_count;
+  counters_.byte_count += piece.size();
+  Batch* const batch = Reserve(lock, plan, piece.size());
+  if (batch == nullptr) {
+    ++counters_.cpu_piece_count;
+    lock.unlock();
+    return done(CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, piece, is_end));
+  }
+  const SlotPiece place{static_cast<std::uint32_t>(batch->used_bytes),
+                        static_cast<std::uint32_t>(piece.size()), is_end};
+  batch->entries.push_back({place, std::move(done)});
+  batch->used_bytes += Aligned(piece.size());
+  ++batch->writer_count;
+  // Others copy at the same time, to other places.
+  lock.unlock();
+  std::copy(piece.begin(), piece.end(),
+            batch->slot->bytes().subspan(place.offset, place.size_bytes).begin());
+  lock.lock();
+  --batch->writer_count;
+  has_work_.notify_one();
+}
+
+absl::Status GpuCutter::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
+GpuCutterCounters GpuCutter::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+// The oldest that nobody writes to, if it is full, or old, or the device has nothing else to do.
+GpuCutter::Batch* GpuCutter::NextToStart() {
+  const auto now = Clock::now();
+  for (auto at = filling_.begin(); at != filling_.end(); ++at) {
+    Batch* const batch = *at;
+    const bool is_due = batch->is_closed || running_.empty() || is_stopping_ || !health_.ok() ||
+                        free_.empty() || now - batch->since >= options_.max_delay;
+    if (!is_due) continue;
+    // Nobody else comes in; it goes when those who copy are done.
+    batch->is_closed = true;
+    if (batch->writer_count > 0) continue;
+    filling_.erase(at);
+    return batch;
+  }
+  return nullptr;
+}
+
+void GpuCutter::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Batch* const next = NextToStart();
+    if (next == nullptr && running_.empty() && filling_.empty()) {
+      if (is_stopping_) return;
+      has_work_.wait(lock);
+      continue;
+    }
+    if (next == nullptr && running_.empty()) {
+      // Somebody copies.
+      has_work_.wait_for(lock, options_.max_delay);
+      continue;
+    }
+    const bool is_lost = !health_.ok();
+    lock.unlock();
+    if (next != nullptr) {
+      if (is_lost) {
+        ReplayOnCpu(next);
+      } else {
+        StartOne(next);
+      }
+    }
+    LookAtRunning();
+    if (next == nullptr && !running_.empty()) {
+      if (options_.idle) {
+        options_.idle();
+      } else {
+        std::this_thread::sleep_for(kPollPause);
+      }
+    }
+    lock.lock();
+  }
+}
+
+void GpuCutter::StartOne(Batch* batch) {
+  std::vector<SlotPiece> pieces;
+  pieces.reserve(batch->entries.size());
+  for (const Entry& entry : batch->entries) pieces.push_back(entry.piece);
+  running_.push_back(batch);
+  batch->since = Clock::now();
+  const absl::Status status = batch->slot->Start(batch->plan, pieces);
+  if (!status.ok()) Lose(status);
+}
+
+void GpuCutter::LookAtRunning() {
+  for (std::size_t index = 0; index < running_.size();) {
+    Batch* const batch = running_[index];
+    const absl::StatusOr<bool> is_done = batch->slot->IsDone();
+    if (!is_done.ok()) return Lose(is_done.status());
+    if (*is_done) {
+      if (!PassesAudit(*batch)) {
+        return Lose(absl::DataLossError("it cuts, or fingerprints, other chunks than the CPU"));
+      }
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+      Answer(batch);
+      continue;
+    }
+    if (Clock::now() - batch->since > options_.batch_timeout) {
+      return Lose(absl::DeadlineExceededError(
+          ToAbsl(Cat("a batch has not come back for ", options_.batch_timeout.count(), " ms"))));
+    }
+    ++index;
+  }
+}
+
+bool GpuCutter::PassesAudit(const Batch& batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t number = counters_.batch_count++;
+    if (options_.audit_period == 0 || number % options_.audit_period != 0) return true;
+    ++counters_.audited_batch_count;
+  }
+  return IsAsTheCpuHasIt(batch);
+}
+
+void GpuCutter::Answer(Batch* batch) {
+  for (std::size_t index = 0; index < batch->entries.size(); ++index) {
+    const Entry& entry = batch->entries[index];
+    std::optional<PieceCuts> cuts = batch->slot->CutsOf(index);
+    if (cuts.has_value()) {
+      entry.done(*std::move(cuts));
+    } else {
+      AnswerFromCpu(*batch, entry);
+    }
+  }
+  Release(batch);
+}
+
+void GpuCutter::AnswerFromCpu(const Batch& batch, const Entry& entry) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.cpu_piece_count;
+  }
+  entry.done(CutOnCpu(*batch.plan, *batch.slot, entry.piece));
+}
+
+// Nothing of the device is called again. What is on its way is still in the host's memory.
+void GpuCutter::Lose(const absl::Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (health_.ok()) {
+      health_ = absl::InternalError(
+          ToAbsl(Cat("the GPU (", device_->info().name, ") is lost: ", MessageOf(why))));
+    }
+  }
+  has_slot_.notify_all();
+  while (!running_.empty()) {
+    Batch* const batch = running_.front();
+    running_.pop_front();
+    ReplayOnCpu(batch);
+  }
+}
+
+void GpuCutter::ReplayOnCpu(Batch* batch) {
+  for (const Entry& entry : batch->entries) AnswerFromCpu(*batch, entry);
+  Release(batch);
+}
+
+bool GpuCutter::IsAsTheCpuHasIt(const Batch& batch) const {
+  for (std::size_t index = 0; index < batch.entries.size(); ++index) {
+    const std::optional<PieceCuts> cuts = batch.slot->CutsOf(index);
+    if (!cuts.has_value()) continue;
+    const PieceCuts expected = CutOnCpu(*batch.plan, *batch.slot, batch.entries[index].piece);
+    // Of a piece that does not end its stream the GPU may have decided more.
+    const std::size_t count = expected.chunks.size();
+    const bool is_right =
+        count <= cuts->chunks.size() &&
+        std::equal(expected.chunks.begin(), expected.chunks.end(), cuts->chunks.begin());
+    if (!is_right) return false;
+  }
+  return true;
+}
+
+void GpuCutter::Release(Batch* batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    batch->entries.clear();
+    batch->plan.reset();
+    batch->used_bytes = 0;
+    batch->is_closed = false;
+    free_.push_back(batch);
+  }
+  has_slot_.notify_one();
+}
+
+}  // namespace kerf::cuda
