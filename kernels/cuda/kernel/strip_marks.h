@@ -85,7 +85,7 @@ struct StripMarks {
     Vector16 window[kQueued + kUnitVectors] = {};
     for (std::uint32_t place = start - Min(start, Rule::HaloBytes(args.rule)); place < start;
          place += sizeof(Vector16)) {
-      const Vector16 arriving = LoadReadOnly16(args.bytes + place);
+      const Vector16 arriving = LoadInOrder16(args.bytes + place);
       KERF_UNROLL
       for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
         rule.Slide(arriving.words[byte / 4], 0, byte % 4);
@@ -133,12 +133,12 @@ struct StripMarks {
     Vector16 strict = {};
     KERF_UNROLL
     for (unsigned vector = 0; vector < kUnitVectors; ++vector) {
-      window[kQueued + vector] = LoadReadOnly16(unit + sizeof(Vector16) * vector);
+      window[kQueued + vector] = LoadInOrder16(unit + sizeof(Vector16) * vector);
       Vector16 leaving = {};
       if constexpr (kDoLeave && kQueued > 0) {
         leaving = window[vector];
       } else if constexpr (kDoLeave) {
-        leaving = LoadReadOnly16(unit - Rule::kLeavingBytes + sizeof(Vector16) * vector);
+        leaving = LoadInOrder16(unit - Rule::kLeavingBytes + sizeof(Vector16) * vector);
       }
       MarkVector(args, rule, window[kQueued + vector], leaving, vector % 2 * sizeof(Vector16),
                  loose.words[vector / 2], strict.words[vector / 2]);

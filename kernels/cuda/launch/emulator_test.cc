@@ -2,7 +2,9 @@
 // not is shown up by some order.
 #include "kernels/cuda/launch/emulator.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -102,6 +104,16 @@ TEST(EmulatorTest, AnOrderShowsUpAMissingBarrier) {
   Emulate<TileSum<true>>({numbers.data(), shuffled.data(), &tile_count, 0},
                          {.block_count = 1, .order_seed = TestSeed()});
   EXPECT_NE(ascending, shuffled);
+}
+
+TEST(PortableTest, VectorsKeepTheOrderOfBytes) {
+  alignas(16) std::uint8_t bytes[32];
+  std::iota(std::begin(bytes), std::end(bytes), std::uint8_t{1});
+  alignas(16) std::uint8_t copy[32] = {};
+  Store16(copy, LoadReadOnly16(bytes));
+  Store16(copy + 16, LoadInOrder16(bytes + 16));
+  EXPECT_TRUE(std::equal(std::begin(bytes), std::end(bytes), copy));
+  EXPECT_EQ(LoadInOrder16(bytes).words[1], 0x08070605u);
 }
 
 TEST(PortableTest, TwinsDoWhatTheDeviceDoes) {
