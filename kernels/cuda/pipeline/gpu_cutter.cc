@@ -1,7 +1,8 @@
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,13 @@ constexpr std::size_t kSelfTestBytes = 1 << 20;
 constexpr std::uint64_t kSelfTestSeed = 0x6b657266;
 constexpr std::string_view kSelfTestProfiles[] = {"gear-8k", "fastcdc-8k", "crc-8k", "rabin-8k",
                                                   "maxp-local-8k"};
+
+// What the device is compared with the CPU on, and how often: the best run counts.
+constexpr std::string_view kCrossoverProfile = "fastcdc-8k";
+constexpr int kCrossoverRounds = 5;
+
+// Profiles that streams have asked for; each costs some kilobytes, here and in every slot.
+constexpr std::size_t kMaxPlans = 64;
 
 // Between two looks at a device that works.
 constexpr std::chrono::microseconds kPollPause{20};
@@ -44,6 +52,9 @@ absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Devi
   };
   if (const absl::Status status = cutter->TakeSlots(); !status.ok()) return unavailable(status);
   if (const absl::Status status = cutter->TestItself(); !status.ok()) return unavailable(status);
+  if (const absl::Status status = cutter->MeasureCrossover(); !status.ok()) {
+    return unavailable(status);
+  }
   cutter->thread_ = std::thread([raw = cutter.get()] { raw->Run(); });
   return cutter;
 }
@@ -91,26 +102,89 @@ absl::Status GpuCutter::TestItself() {
   return absl::OkStatus();
 }
 
-absl::Status GpuCutter::TestPlan(const std::shared_ptr<const BatchPlan>& plan) {
+absl::StatusOr<GpuCutter::Clock::duration> GpuCutter::RunAlone(
+    const std::shared_ptr<const BatchPlan>& plan, std::size_t size_bytes) {
   Batch& batch = *batches_.front();
   batch.plan = plan;
-  const std::size_t size_bytes = std::min(kSelfTestBytes, options_.slot.batch_bytes);
   Random(kSelfTestSeed).Fill(batch.slot->bytes().first(size_bytes));
   const SlotPiece piece{0, static_cast<std::uint32_t>(size_bytes), true};
+  batch.entries.clear();
+  batch.entries.push_back({piece, nullptr});
+  const auto begin = Clock::now();
   KERF_RETURN_IF_ERROR(batch.slot->Start(plan, {&piece, 1}));
-  const auto deadline = Clock::now() + options_.batch_timeout;
   while (true) {
     KERF_ASSIGN_OR_RETURN(const bool is_done, batch.slot->IsDone());
-    if (is_done) break;
-    if (Clock::now() > deadline) return absl::InternalError("the self-test does not come back");
+    const auto now = Clock::now();
+    if (is_done) return now - begin;
+    if (now - begin > options_.batch_timeout) {
+      return absl::InternalError("the self-test does not come back");
+    }
   }
-  batch.entries.push_back({piece, nullptr});
-  const bool is_right = IsAsTheCpuHasIt(batch);
-  batch.entries.clear();
-  if (is_right) return absl::OkStatus();
+}
+
+absl::Status GpuCutter::TestPlan(const std::shared_ptr<const BatchPlan>& plan) {
+  const absl::Status status =
+      RunAlone(plan, std::min(kSelfTestBytes, options_.slot.batch_bytes)).status();
+  const bool is_right = status.ok() && IsAsTheCpuHasIt(*batches_.front());
+  batches_.front()->entries.clear();
+  if (!status.ok() || is_right) return status;
   return absl::InternalError(
       ToAbsl(Cat("the self-test of ", FormatProfile(plan->profile), " with ",
                  DigestAlgorithmName(plan->digest_algorithm), " differs from the CPU")));
+}
+
+// The device takes a while for anything, and little more for more; the CPU takes its time for each
+// byte.
+absl::Status GpuCutter::MeasureCrossover() {
+  if (options_.min_piece_bytes.has_value()) return absl::OkStatus();
+  const auto plan = MakeBatchPlan(*ParseProfile(kCrossoverProfile), DigestAlgorithm::kBlake3);
+  const std::size_t large_bytes = std::min(kSelfTestBytes, options_.slot.batch_bytes);
+  const std::size_t small_bytes = large_bytes / 16;
+  const auto best_of = [&](std::size_t size_bytes) -> absl::StatusOr<double> {
+    double best_seconds = 0;
+    for (int round = 0; round < kCrossoverRounds; ++round) {
+      KERF_ASSIGN_OR_RETURN(const Clock::duration took, RunAlone(plan, size_bytes));
+      const double seconds = std::chrono::duration<double>(took).count();
+      if (round == 0 || seconds < best_seconds) best_seconds = seconds;
+    }
+    return best_seconds;
+  };
+  KERF_ASSIGN_OR_RETURN(const double small_seconds, best_of(small_bytes));
+  KERF_ASSIGN_OR_RETURN(const double large_seconds, best_of(large_bytes));
+  const Batch& batch = *batches_.front();
+  double cpu_seconds = 0;
+  for (int round = 0; round < kCrossoverRounds; ++round) {
+    const auto begin = Clock::now();
+    CutOnCpu(*plan, *batch.slot, batch.entries.front().piece);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (round == 0 || seconds < cpu_seconds) cpu_seconds = seconds;
+  }
+  batches_.front()->entries.clear();
+  const double each_byte =
+      std::max(0.0, large_seconds - small_seconds) / static_cast<double>(large_bytes - small_bytes);
+  const double gain_a_byte = cpu_seconds / static_cast<double>(large_bytes) - each_byte;
+  const double fixed_seconds =
+      std::max(0.0, small_seconds - each_byte * static_cast<double>(small_bytes));
+  const double crossover_bytes = gain_a_byte > 0 ? fixed_seconds / gain_a_byte : HUGE_VAL;
+  options_.min_piece_bytes = crossover_bytes < static_cast<double>(max_piece_bytes())
+                                 ? static_cast<std::size_t>(crossover_bytes)
+                                 : std::numeric_limits<std::size_t>::max();
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const BatchPlan> GpuCutter::PlanOf(const Profile& profile,
+                                                   DigestAlgorithm digest_algorithm) {
+  const std::string key = Cat(FormatProfile(profile), " ", DigestAlgorithmName(digest_algorithm));
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = plans_.find(key);
+    if (found != plans_.end()) return found->second;
+    if (plans_.size() == kMaxPlans) return nullptr;
+  }
+  // Without the lock: the CPU's fastest backend may be measured for it.
+  std::shared_ptr<const BatchPlan> plan = MakeBatchPlan(profile, digest_algorithm);
+  const std::lock_guard lock(mutex_);
+  return plans_.try_emplace(key, std::move(plan)).first->second;
 }
 
 bool GpuCutter::HasRoom(const Batch& batch, const std::shared_ptr<const BatchPlan>& plan,
@@ -120,41 +194,27 @@ bool GpuCutter::HasRoom(const Batch& batch, const std::shared_ptr<const BatchPla
          batch.used_bytes + size_bytes <= options_.slot.batch_bytes;
 }
 
-GpuCutter::Batch* GpuCutter::Reserve(std::unique_lock<std::mutex>& lock,
-                                     const std::shared_ptr<const BatchPlan>& plan,
-                                     std::size_t size_bytes) {
-  while (health_.ok()) {
-    for (Batch* const batch : filling_) {
-      if (HasRoom(*batch, plan, size_bytes)) return batch;
-      // Full for this one: it need not wait for more.
-      if (batch->plan == plan) batch->is_closed = true;
-    }
-    if (!free_.empty()) {
-      Batch* const batch = free_.back();
-      free_.pop_back();
-      batch->plan = plan;
-      batch->since = Clock::now();
-      filling_.push_back(batch);
-      return batch;
-    }
-    has_work_.notify_one();
-    has_slot_.wait(lock);
+GpuCutter::Batch* GpuCutter::FindBatch(const std::shared_ptr<const BatchPlan>& plan,
+                                       std::size_t size_bytes) {
+  if (!health_.ok()) return nullptr;
+  for (Batch* const batch : filling_) {
+    if (HasRoom(*batch, plan, size_bytes)) return batch;
+    // Full for this one: it need not wait for more.
+    if (batch->plan == plan) batch->is_closed = true;
   }
-  return nullptr;
+  if (free_.empty()) return nullptr;
+  Batch* const batch = free_.back();
+  free_.pop_back();
+  batch->plan = plan;
+  batch->since = Clock::now();
+  filling_.push_back(batch);
+  return batch;
 }
 
-void GpuCutter::Cut(const std::shared_ptr<const BatchPlan>& plan,
-                    std::span<const std::uint8_t> piece, bool is_end, Done done) {
-  KERF_CHECK(piece.size() <= max_piece_bytes());
-  std::unique_lock lock(mutex_);
+void GpuCutter::Fill(std::unique_lock<std::mutex>& lock, Batch* batch,
+                     std::span<const std::uint8_t> piece, bool is_end, Done done) {
   ++counters_.piece_count;
   counters_.byte_count += piece.size();
-  Batch* const batch = Reserve(lock, plan, piece.size());
-  if (batch == nullptr) {
-    ++counters_.cpu_piece_count;
-    lock.unlock();
-    return done(CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, piece, is_end));
-  }
   const SlotPiece place{static_cast<std::uint32_t>(batch->used_bytes),
                         static_cast<std::uint32_t>(piece.size()), is_end};
   batch->entries.push_back({place, std::move(done)});
@@ -167,6 +227,37 @@ void GpuCutter::Cut(const std::shared_ptr<const BatchPlan>& plan,
   lock.lock();
   --batch->writer_count;
   has_work_.notify_one();
+  lock.unlock();
+}
+
+bool GpuCutter::TryCut(const std::shared_ptr<const BatchPlan>& plan,
+                       std::span<const std::uint8_t> piece, bool is_end, Done done) {
+  KERF_CHECK(piece.size() <= max_piece_bytes());
+  std::unique_lock lock(mutex_);
+  Batch* const batch = FindBatch(plan, piece.size());
+  // What was closed for it may leave.
+  has_work_.notify_one();
+  if (batch == nullptr) return false;
+  Fill(lock, batch, piece, is_end, std::move(done));
+  return true;
+}
+
+void GpuCutter::Cut(const std::shared_ptr<const BatchPlan>& plan,
+                    std::span<const std::uint8_t> piece, bool is_end, Done done) {
+  KERF_CHECK(piece.size() <= max_piece_bytes());
+  std::unique_lock lock(mutex_);
+  while (health_.ok()) {
+    if (Batch* const batch = FindBatch(plan, piece.size()); batch != nullptr) {
+      return Fill(lock, batch, piece, is_end, std::move(done));
+    }
+    has_work_.notify_one();
+    has_slot_.wait(lock);
+  }
+  ++counters_.piece_count;
+  counters_.byte_count += piece.size();
+  ++counters_.cpu_piece_count;
+  lock.unlock();
+  done(CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, piece, is_end));
 }
 
 absl::Status GpuCutter::health() const {

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,6 +38,8 @@ struct GpuCutterOptions {
   std::chrono::milliseconds batch_timeout{2'000};
   // One batch in so many is cut by the CPU as well and compared.
   std::uint64_t audit_period = 1'000;
+  // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start.
+  std::optional<std::size_t> min_piece_bytes;
   // Of a test: what happens between two looks at the device.
   std::function<void()> idle;
 };
@@ -65,13 +70,21 @@ class GpuCutter {
 
   // A larger piece is not taken.
   std::size_t max_piece_bytes() const { return options_.slot.batch_bytes; }
+  // A smaller one had better be cut by the CPU; SIZE_MAX if the CPU is always faster.
+  std::size_t min_piece_bytes() const { return *options_.min_piece_bytes; }
+
+  // The plan of MakeBatchPlan, the same object each time, as batches need it. Null also when there
+  // are very many.
+  std::shared_ptr<const BatchPlan> PlanOf(const Profile& profile, DigestAlgorithm digest_algorithm);
 
   // Copies the piece, which begins where a chunk of its stream does, and calls `done` once, from
   // another thread, or from this one when the device is lost. Waits while all slots are on their
-  // way; `done` may not call it, and not wait for anything. `plan`: the same object for all streams
-  // of a profile, from MakeBatchPlan.
+  // way; `done` may not call it, and not wait for anything.
   void Cut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
            bool is_end, Done done);
+  // The same, but where it would wait, or the device is lost, it does nothing and says false.
+  bool TryCut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
+              bool is_end, Done done);
 
   // Not OK: the device is lost, and why. Pieces are cut by the CPU from then on; the process should
   // be drained and begun anew.
@@ -103,11 +116,18 @@ class GpuCutter {
   absl::Status TakeSlots();
   absl::Status TestItself();
   absl::Status TestPlan(const std::shared_ptr<const BatchPlan>& plan);
+  absl::Status MeasureCrossover();
+  // How long one piece of so many random bytes takes, alone.
+  absl::StatusOr<Clock::duration> RunAlone(const std::shared_ptr<const BatchPlan>& plan,
+                                           std::size_t size_bytes);
 
   bool HasRoom(const Batch& batch, const std::shared_ptr<const BatchPlan>& plan,
                std::size_t size_bytes) const;
-  Batch* Reserve(std::unique_lock<std::mutex>& lock, const std::shared_ptr<const BatchPlan>& plan,
-                 std::size_t size_bytes);
+  // Null: none, now.
+  Batch* FindBatch(const std::shared_ptr<const BatchPlan>& plan, std::size_t size_bytes);
+  // Puts the piece into the batch; `lock` is open on return.
+  void Fill(std::unique_lock<std::mutex>& lock, Batch* batch, std::span<const std::uint8_t> piece,
+            bool is_end, Done done);
 
   void Run();
   Batch* NextToStart();
@@ -134,6 +154,7 @@ class GpuCutter {
   // Being filled, the oldest first.
   std::deque<Batch*> filling_;
   absl::Status health_;
+  std::map<std::string, std::shared_ptr<const BatchPlan>> plans_;
   GpuCutterCounters counters_;
   bool is_stopping_ = false;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,7 @@ GpuCutterOptions SmallOptions() {
   // The emulator is slow, and slower under a sanitizer.
   options.batch_timeout = std::chrono::minutes(2);
   options.idle = [] {};
+  options.min_piece_bytes = 0;
   return options;
 }
 
@@ -286,6 +288,51 @@ TEST(GpuCutterTest, WithLittleMemoryItTakesLess) {
     memory_bytes = memory_bytes * 3 / 4;
   }
   EXPECT_EQ(last_piece_bytes, std::size_t{32} << 10);
+}
+
+// The emulator is slower than the CPU, always.
+TEST(GpuCutterTest, MeasuresWhatTheCpuDoesFaster) {
+  GpuCutterOptions options = SmallOptions();
+  options.min_piece_bytes.reset();
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  EXPECT_EQ((*cutter)->min_piece_bytes(), std::numeric_limits<std::size_t>::max());
+}
+
+TEST(GpuCutterTest, APlanIsOneObject) {
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), SmallOptions());
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  const Profile profile = *ParseProfile("gear-8k");
+  const auto plan = (*cutter)->PlanOf(profile, DigestAlgorithm::kBlake3);
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ((*cutter)->PlanOf(profile, DigestAlgorithm::kBlake3), plan);
+  EXPECT_NE((*cutter)->PlanOf(profile, DigestAlgorithm::kSha256), plan);
+  EXPECT_EQ((*cutter)->PlanOf(*ParseProfile("ram-8k"), DigestAlgorithm::kBlake3), nullptr);
+}
+
+// All slots are full and on their way, as long as nobody asks the device.
+TEST(GpuCutterTest, WhoWillNotWaitIsToldSo) {
+  const auto plan = PlanOf(kProfiles[0], DigestAlgorithm::kBlake3);
+  std::atomic<bool> may_go_on{false};
+  GpuCutterOptions options = SmallOptions();
+  options.idle = [&] {
+    while (!may_go_on) std::this_thread::yield();
+  };
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  const auto bytes = MakeInput("random", TestSeed(), (*cutter)->max_piece_bytes());
+  std::atomic<int> answer_count{0};
+  int taken_count = 0;
+  while ((*cutter)->TryCut(plan, bytes, true, [&](const PieceCuts&) { ++answer_count; })) {
+    ++taken_count;
+    ASSERT_LE(taken_count, 100);
+  }
+  // The thread may have answered some before it was held up.
+  EXPECT_GE(taken_count, 3);
+  may_go_on = true;
+  while (answer_count < taken_count) std::this_thread::yield();
+  EXPECT_TRUE((*cutter)->TryCut(plan, bytes, true, [&](const PieceCuts&) { ++answer_count; }));
+  while (answer_count <= taken_count) std::this_thread::yield();
 }
 
 TEST(BatchPlanTest, KnowsWhatNoKernelDoes) {
