@@ -77,6 +77,7 @@ struct SegmentNodes {
     const bool is_dense =
         count > (segment.size_bytes >> args.candidate_bytes_log2) + kSpareCandidates;
     args.cuts[index].needs_cpu = is_dense ? 1 : 0;
+    args.long_node_counts[index] = 0;
     return 1 + (is_dense ? 0 : count);
   }
 };

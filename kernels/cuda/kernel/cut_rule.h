@@ -3,50 +3,11 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/kernel/cut.h"
 #include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
 
 namespace kerf::cuda {
-
-// Of a segment, what a rule asks for.
-struct Piece {
-  std::uint32_t end;
-  bool is_end;
-  // Behind its last node.
-  std::uint32_t node_end;
-};
-
-// A chunk's end.
-struct Cut {
-  // Of the chunk; 0: the bytes of the segment do not decide.
-  std::uint32_t size_bytes;
-  // The candidate that it is; kNoNode if none.
-  std::uint32_t node;
-  // No node in front of it can end a later chunk.
-  std::uint32_t first_node;
-};
-
-// The first of the nodes [node, end) at `position` or behind it; `end` if there is none. Looks
-// near `node` first.
-KERF_DEVICE_CODE std::uint32_t FirstFrom(const std::uint32_t* candidates, std::uint32_t node,
-                                         std::uint32_t end, std::uint32_t position) {
-  std::uint32_t step = 1;
-  while (node + step <= end && candidates[node + step - 1] >> 1 < position) {
-    node += step;
-    step *= 2;
-  }
-  // Of [node, node + step - 1) the first, or what is behind them.
-  std::uint32_t high = Min(end, node + step - 1);
-  while (node < high) {
-    const std::uint32_t middle = node + (high - node) / 2;
-    if (candidates[middle] >> 1 < position) {
-      node = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return node;
-}
 
 // Both kinds of rule, as one: offsets in the chunk from lead_bytes to first_bytes are hashed from
 // 0, those from first_bytes have marks. A plain value.
@@ -70,7 +31,6 @@ struct CutRule {
     std::uint32_t gear[256];
   };
 
-  // By all threads of a block together, in one phase.
   KERF_DEVICE_CODE void Load(Tables& tables, unsigned thread, unsigned thread_count) const {
     if (table == nullptr) return;
     for (unsigned index = thread; index < 256; index += thread_count) {
@@ -78,13 +38,16 @@ struct CutRule {
     }
   }
 
-  // Where a chunk begins that begins behind a candidate.
+  KERF_DEVICE_CODE std::uint32_t FirstMarkBytes() const { return first_bytes; }
+  KERF_DEVICE_CODE std::uint32_t BehindMarkBytes() const { return behind_bytes; }
+  KERF_DEVICE_CODE std::uint32_t MinChunkBytes() const {
+    return Min(lead_bytes + after_bytes, max_bytes);
+  }
+
   KERF_DEVICE_CODE std::uint32_t StartBehind(std::uint32_t candidate) const {
     return (candidate >> 1) + after_bytes;
   }
 
-  // The end of the chunk that begins at `start`, in front of the end of `piece`. No node in front
-  // of `node` can end it.
   KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables, const Piece& piece,
                             std::uint32_t start, std::uint32_t node) const {
     const std::uint32_t size = Min(piece.end - start, max_bytes);

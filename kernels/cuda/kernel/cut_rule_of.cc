@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/reference/rules.h"
+
 namespace kerf::cuda {
 namespace {
 
-// The number of positions of random data of which one is a candidate, as a power of two.
+// The number of positions of random data of which one is a candidate, as a power of two, or twice
+// that.
 std::optional<std::uint32_t> RareBits(const Profile& profile) {
   if (const std::optional<GearRule> rule = GearRuleOf(profile)) {
     return static_cast<std::uint32_t>(std::popcount(rule->loose_mask));
@@ -16,6 +19,13 @@ std::optional<std::uint32_t> RareBits(const Profile& profile) {
       return profile.mask_bits;
     case Algorithm::kRabin:
       return static_cast<std::uint32_t>(std::countr_zero(profile.avg_bytes));
+    case Algorithm::kMinCdc:
+    case Algorithm::kMaxCdc: {
+      // 1.5 in a reach, which lie less even than random marks: half of the margin is enough.
+      const ExtremeReach reach = ExtremeSettingOf(profile).reach;
+      const std::uint32_t positions = reach.side_groups * kGroupPositions + kGroupPositions / 2;
+      return static_cast<std::uint32_t>(std::bit_width(2 * positions / 3));
+    }
     case Algorithm::kMaxpLocal:
       // Two of them are further than a window apart, in any data.
       return static_cast<std::uint32_t>(std::bit_width(profile.window_bytes)) - 1;
@@ -50,13 +60,13 @@ CutRule CutRuleOf(const LocalRule& rule) {
           .max_bytes = static_cast<std::uint32_t>(rule.max_bytes)};
 }
 
-void SetCountedPositions(const CutRule& rule, SelectionArgs& args) {
-  args.first_bytes = rule.first_bytes;
-  args.behind_bytes = rule.behind_bytes;
+ExtremeSetting ExtremeSettingOf(const Profile& profile) {
+  return {ExtremeReachOf(profile.max_bytes - profile.min_bytes), profile.min_bytes,
+          profile.max_bytes};
 }
 
-std::size_t MinChunkBytes(const CutRule& rule) {
-  return std::min(rule.lead_bytes + rule.after_bytes, rule.max_bytes);
+MinCdcHashes MakeMinCdcHashes() {
+  return {.multiplier = kMinCdcMultiplier, .addend = kMinCdcAddend};
 }
 
 std::optional<std::uint32_t> CandidateBytesLog2(const Profile& profile) {

@@ -5,7 +5,8 @@
 #include <optional>
 
 #include "kernels/cuda/kernel/cut_rule.h"
-#include "kernels/cuda/kernel/selection.h"
+#include "kernels/cuda/kernel/extreme_marks.h"
+#include "kernels/cuda/kernel/extreme_rule.h"
 #include "kernels/profile.h"
 #include "kernels/twostage/mark.h"
 
@@ -15,15 +16,28 @@ namespace kerf::cuda {
 CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table);
 CutRule CutRuleOf(const LocalRule& rule);
 
-// The positions that count, of a rule that is given to the kernels with `args`.
-void SetCountedPositions(const CutRule& rule, SelectionArgs& args);
+// What K1 and the selection take of a profile of mincdc or maxcdc.
+struct ExtremeSetting {
+  ExtremeReach reach;
+  std::uint32_t min_bytes;
+  std::uint32_t max_bytes;
 
-// No chunk is smaller, but a stream's last.
-std::size_t MinChunkBytes(const CutRule& rule);
+  template <class Hash>
+  ExtremeRule<Hash> RuleOf(const Hash& hash) const {
+    return {hash, min_bytes, max_bytes, reach.LeadPositions()};
+  }
+};
+ExtremeSetting ExtremeSettingOf(const Profile& profile);
 
-// The share of candidates of a segment, as a power of two of bytes for each: four times what random
-// data has, and one in 256 bytes at least, so that data that repeats itself needs no CPU. None for
-// a profile without a TwoStageRule.
+// Of mincdc.
+MinCdcHashes MakeMinCdcHashes();
+
+// Of maxcdc; its 256 values are those of kGearTable, `table` is where they are in device memory.
+inline MaxCdcHashes MakeMaxCdcHashes(const std::uint32_t* table) { return {table}; }
+
+// The share of candidates of a segment, as a power of two of bytes for each: some times what
+// random data has, and one in 256 bytes at least, so that data that repeats itself needs no CPU.
+// None for a profile without marks.
 std::optional<std::uint32_t> CandidateBytesLog2(const Profile& profile);
 
 }  // namespace kerf::cuda

@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "base/check.h"
-#include "kernels/cuda/kernel/cut_rule_of.h"
+#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/extreme_marks.h"
+#include "kernels/cuda/kernel/extreme_rule.h"
 #include "kernels/testing/guarded_bytes.h"
 
 namespace kerf::cuda {
@@ -53,13 +55,13 @@ BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes) 
   return {Halves(loose, word_count), Halves(strict, word_count)};
 }
 
-Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log2,
-                          const Batch& batch, const BatchMarks& marks,
-                          const EmulatorOptions& options) {
+template <class Rule>
+Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, const Batch& batch,
+                          const BatchMarks& marks, const EmulatorOptions& options) {
   KERF_CHECK(batch.bytes.size() % kBatchAlignmentBytes == 0);
   const SelectionLimits limits{.batch_bytes = batch.bytes.size(),
                                .segment_count = batch.segments.size(),
-                               .min_chunk_bytes = MinChunkBytes(rule),
+                               .min_chunk_bytes = rule.MinChunkBytes(),
                                .candidate_bytes_log2 = candidate_bytes_log2};
   KERF_CHECK(marks.loose.size() == MarkWordCount(batch.bytes.size()));
   KERF_CHECK(marks.strict.size() == MarkWordCount(batch.bytes.size()));
@@ -75,7 +77,7 @@ Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log
   args.strict = marks.strict.data();
   SetCountedPositions(rule, args);
   const bool is_done =
-      SelectCuts(RuleArgs<CutRule>{args, rule}, [&]<class Kernel>(const Kernel::Args& its) {
+      SelectCuts(RuleArgs<Rule>{args, rule}, [&]<class Kernel>(const Kernel::Args& its) {
         Emulate<Kernel>(its, options);
         return true;
       });
@@ -89,5 +91,36 @@ Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log
   selected.chunks.assign(args.chunks, args.chunks + chunk_count);
   return selected;
 }
+
+template Selected EmulateSelection(const CutRule&, std::uint32_t, const Batch&, const BatchMarks&,
+                                   const EmulatorOptions&);
+template Selected EmulateSelection(const ExtremeRule<MinCdcHashes>&, std::uint32_t, const Batch&,
+                                   const BatchMarks&, const EmulatorOptions&);
+template Selected EmulateSelection(const ExtremeRule<MaxCdcHashes>&, std::uint32_t, const Batch&,
+                                   const BatchMarks&, const EmulatorOptions&);
+
+template <class Hash>
+BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, const Batch& batch,
+                               const EmulatorOptions& options) {
+  const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
+                           static_cast<std::uint32_t>(batch.segments.size())};
+  GuardedBytes bytes(std::max(batch.bytes.size(), kBatchAlignmentBytes));
+  std::vector<std::uint32_t> marks(batch.bytes.size() / 32, 0xA5A5A5A5);
+  Emulate<ExtremeMarks<Hash>>({.header = &header,
+                               .bytes = bytes.CopyToEnd(batch.bytes).data(),
+                               .segments = batch.segments.data(),
+                               .min_bytes = setting.min_bytes,
+                               .reach = setting.reach,
+                               .hash = hash,
+                               .marks = marks.data()},
+                              options);
+  marks.resize(MarkWordCount(batch.bytes.size()), 0xA5A5A5A5);
+  return {marks, marks};
+}
+
+template BatchMarks EmulateExtremeMarks(const MinCdcHashes&, const ExtremeSetting&, const Batch&,
+                                        const EmulatorOptions&);
+template BatchMarks EmulateExtremeMarks(const MaxCdcHashes&, const ExtremeSetting&, const Batch&,
+                                        const EmulatorOptions&);
 
 }  // namespace kerf::cuda

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/selection.h"
 #include "kernels/cuda/launch/emulator.h"
 #include "kernels/twostage/mark.h"
@@ -38,10 +39,17 @@ struct Selected {
 // garbage.
 BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes);
 
+// The marks of K1 of mincdc and maxcdc, alike; what is behind the batch in its last row is garbage.
+// `hash` has its table in the host's memory.
+template <class Hash>
+BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, const Batch& batch,
+                               const EmulatorOptions& options);
+
 // `rule` has its table in the host's memory. Each array has memory of its own, of just the size
 // that it is said to need and full of garbage; bytes are copied between pages that cannot be read.
-Selected EmulateSelection(const CutRule& rule, std::uint32_t candidate_bytes_log2,
-                          const Batch& batch, const BatchMarks& marks,
-                          const EmulatorOptions& options);
+// Of the CutRule and both ExtremeRules.
+template <class Rule>
+Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, const Batch& batch,
+                          const BatchMarks& marks, const EmulatorOptions& options);
 
 }  // namespace kerf::cuda

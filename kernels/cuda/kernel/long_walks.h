@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/cut.h"
 #include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
 #include "kernels/cuda/kernel/walks.h"
@@ -18,6 +18,10 @@ namespace kerf::cuda {
 // A walk that takes more rounds is given up: only data made for it has so many sizes without a
 // mark.
 inline constexpr std::uint32_t kMaxWalkRounds = 256;
+
+// Long walks that a segment may have beside one for eight of the smallest chunks: where more
+// candidates are not worth to be one, walks would be long and many.
+inline constexpr std::uint32_t kFreeLongWalks = 1024;
 
 // Without kEmits the edges of long nodes (K3), with it their chunks (K5).
 template <class Rule, bool kEmits>
@@ -38,6 +42,7 @@ struct LongWalks {
   };
   struct Local {};
   static constexpr unsigned kBlockThreads = 256;
+  static constexpr unsigned kProcessorBlocks = 5;
   static constexpr int kPhaseCount = 3;
   // What one thread walks in a round; one at least, to find a size, and more to get past what is
   // odd between two runs.
@@ -95,6 +100,9 @@ struct LongWalks {
       shared.first_chunk = kEmits ? ChunkOf(args.selection, segment, node) : kNoChunk;
       shared.round_count = 0;
       shared.max_try_count = kBlockThreads;
+      const std::uint32_t allowed = kFreeLongWalks + args.selection.segments[segment].size_bytes /
+                                                         (8 * args.rule.MinChunkBytes());
+      if (args.selection.long_node_counts[segment] > allowed) walk.node = kLostNode;
       if (kEmits && shared.first_chunk == kNoChunk) walk.node = kLostNode;
     } else {
       const bool is_regular = shared.fit_count == shared.try_count;
@@ -107,7 +115,7 @@ struct LongWalks {
     std::uint32_t start = walk.start;
     for (unsigned step = 0; step < kLoneChunks && walk.node == kNotYet; ++step) {
       start = walk.start;
-      Advance(args, shared.tables, piece, walk, shared.first_chunk);
+      AdvanceToNode(args, shared.tables, piece, walk, shared.first_chunk);
     }
     shared.try_count = 0;
     if (walk.node == kNotYet) {

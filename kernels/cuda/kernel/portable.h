@@ -11,6 +11,9 @@
 //     struct Local {...};    // a thread's own from phase to phase of a tile; value-initialised
 //     static constexpr unsigned kBlockThreads = 256;
 //     static constexpr int kPhaseCount = 3;
+//     // Only of a kernel for which nvcc would rather spill than use registers: how many blocks are
+//     // to fit a multiprocessor.
+//     static constexpr unsigned kProcessorBlocks = 8;
 //
 //     // How many tiles there are; may read device memory, so that one launch serves any amount.
 //     static unsigned TileCount(const Args& args);
@@ -214,6 +217,16 @@ KERF_DEVICE_CODE std::uint32_t AtomicMin(std::uint32_t* place, std::uint32_t val
 // The kernels' own, since nvcc has std::min and std::max on the device only when told so.
 KERF_DEVICE_CODE std::uint32_t Min(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 KERF_DEVICE_CODE std::uint32_t Max(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+
+// 0 if the kernel does not say it.
+template <class Kernel>
+constexpr unsigned ProcessorBlocks() {
+  if constexpr (requires { Kernel::kProcessorBlocks; }) {
+    return Kernel::kProcessorBlocks;
+  } else {
+    return 0;
+  }
+}
 
 // Whether a kernel has a function Again.
 template <class Kernel>

@@ -1,8 +1,14 @@
 // The kernels of the selection, for the device.
+#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/extreme_marks.h"
+#include "kernels/cuda/kernel/extreme_rule.h"
 #include "kernels/cuda/kernel/selection.h"
 #include "kernels/cuda/launch/launch.cuh"
 
 namespace kerf::cuda {
+
+using MinCdcRule = ExtremeRule<MinCdcHashes>;
+using MaxCdcRule = ExtremeRule<MaxCdcHashes>;
 
 template cudaError_t Launch<ScanTiles<RowMarks>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<ScanTotals<RowMarks>>(const SelectionArgs&, cudaStream_t, unsigned);
@@ -20,5 +26,25 @@ template cudaError_t Launch<RankTiles<true>>(const SelectionArgs&, cudaStream_t,
 template cudaError_t Launch<EmitChunks<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t, unsigned);
 template cudaError_t Launch<LongWalks<CutRule, true>>(const RuleArgs<CutRule>&, cudaStream_t,
                                                       unsigned);
+
+template cudaError_t Launch<ExtremeMarks<MinCdcHashes>>(const ExtremeMarksArgs<MinCdcHashes>&,
+                                                        cudaStream_t, unsigned);
+template cudaError_t Launch<Edges<MinCdcRule>>(const RuleArgs<MinCdcRule>&, cudaStream_t, unsigned);
+template cudaError_t Launch<LongWalks<MinCdcRule, false>>(const RuleArgs<MinCdcRule>&, cudaStream_t,
+                                                          unsigned);
+template cudaError_t Launch<EmitChunks<MinCdcRule>>(const RuleArgs<MinCdcRule>&, cudaStream_t,
+                                                    unsigned);
+template cudaError_t Launch<LongWalks<MinCdcRule, true>>(const RuleArgs<MinCdcRule>&, cudaStream_t,
+                                                         unsigned);
+
+template cudaError_t Launch<ExtremeMarks<MaxCdcHashes>>(const ExtremeMarksArgs<MaxCdcHashes>&,
+                                                        cudaStream_t, unsigned);
+template cudaError_t Launch<Edges<MaxCdcRule>>(const RuleArgs<MaxCdcRule>&, cudaStream_t, unsigned);
+template cudaError_t Launch<LongWalks<MaxCdcRule, false>>(const RuleArgs<MaxCdcRule>&, cudaStream_t,
+                                                          unsigned);
+template cudaError_t Launch<EmitChunks<MaxCdcRule>>(const RuleArgs<MaxCdcRule>&, cudaStream_t,
+                                                    unsigned);
+template cudaError_t Launch<LongWalks<MaxCdcRule, true>>(const RuleArgs<MaxCdcRule>&, cudaStream_t,
+                                                         unsigned);
 
 }  // namespace kerf::cuda

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/candidates.h"
-#include "kernels/cuda/kernel/cut_rule.h"
 #include "kernels/cuda/kernel/long_walks.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/cuda/kernel/ranking.h"
@@ -71,6 +70,7 @@ constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take&
   args.ranks = take.template operator()<std::uint32_t>(node_count);
   args.long_nodes = take.template operator()<std::uint32_t>(node_count);
   args.long_node_count = take.template operator()<std::uint32_t>(1);
+  args.long_node_counts = take.template operator()<std::uint32_t>(limits.segment_count);
   args.chunks = take.template operator()<Chunk>(MaxChunkCount(limits));
   args.chunk_count = take.template operator()<std::uint32_t>(1);
   args.cuts = take.template operator()<SegmentCuts>(limits.segment_count);
@@ -102,6 +102,16 @@ constexpr std::size_t SelectionBytes(const SelectionLimits& limits) {
   ArrayTaker taker(nullptr);
   TakeSelectionMemory(limits, taker);
   return taker.size_bytes();
+}
+
+// The positions whose marks count, of the rule that is given to the kernels with `args`; none where
+// chunks are so small that they never see one.
+template <class Rule>
+void SetCountedPositions(const Rule& rule, SelectionArgs& args) {
+  const bool is_any_used = rule.FirstMarkBytes() + rule.BehindMarkBytes() < rule.max_bytes;
+  args.first_bytes =
+      is_any_used ? rule.FirstMarkBytes() : static_cast<std::uint32_t>(kMaxBatchBytes - 1);
+  args.behind_bytes = rule.BehindMarkBytes();
 }
 
 // Calls launch.operator()<Kernel>(args) for one kernel after another, each of which must see what

@@ -68,9 +68,10 @@ struct SelectionArgs {
   Exit* exits;
   // Chunks of the segment in front of the node.
   std::uint32_t* ranks;
-  // Nodes from which a walk is long, in no order.
+  // Nodes from which a walk is long, in no order; and how many there are of each segment.
   std::uint32_t* long_nodes;
   std::uint32_t* long_node_count;
+  std::uint32_t* long_node_counts;
 
   // Output; the chunks of all segments, and how many.
   Chunk* chunks;

@@ -31,5 +31,17 @@ TEST(SelectionThreads, AnswerAsInTurns) {
             in_turns);
 }
 
+TEST(SelectionThreads, OfExtremesAnswerAsInTurns) {
+  const Profile profile = *ParseProfile("mincdc:min=64,max=300");
+  const ExtremeSetting setting = ExtremeSettingOf(profile);
+  const MinCdcHashes hash = MakeMinCdcHashes();
+  const Batch batch{MakeInput("random", TestSeed(), 5120), {{0, 3000, 1}, {3008, 2000, 0}}};
+  const auto select = [&](const EmulatorOptions& options) {
+    return EmulateSelection(setting.RuleOf(hash), *CandidateBytesLog2(profile), batch,
+                            EmulateExtremeMarks(hash, setting, batch, options), options);
+  };
+  EXPECT_EQ(select({.block_count = 1, .has_real_threads = true}), select({}));
+}
+
 }  // namespace
 }  // namespace kerf::cuda

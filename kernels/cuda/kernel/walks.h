@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/cut.h"
 #include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
 
@@ -29,7 +29,7 @@ struct Walk {
   std::uint32_t first_node;
   // Ends on the way.
   std::uint32_t chunk_count;
-  // The candidate that the last end is; kNoNode at the end of the segment; kNotYet.
+  // The candidate at which the last one is; kNoNode at the end of the segment; kNotYet.
   std::uint32_t node;
 };
 
@@ -71,6 +71,22 @@ KERF_DEVICE_CODE void Advance(const RuleArgs<Rule>& args, const typename Rule::T
   if (cut.node != kNoNode) walk.node = cut.node;
 }
 
+// The same; and what ends for another reason, but at a candidate's place, ends the walk, too: from
+// there on it is that node's.
+template <class Rule>
+KERF_DEVICE_CODE void AdvanceToNode(const RuleArgs<Rule>& args, const typename Rule::Tables& tables,
+                                    const Piece& piece, Walk& walk, std::uint32_t first_chunk) {
+  const std::uint32_t first_node = walk.first_node;
+  Advance(args, tables, piece, walk, first_chunk);
+  if (walk.node != kNotYet) return;
+  const std::uint32_t* const candidates = args.selection.candidates;
+  const std::uint32_t node =
+      FirstFrom(candidates, first_node, piece.node_end, walk.start - args.rule.StartBehind(0));
+  if (node < piece.node_end && args.rule.StartBehind(candidates[node]) == walk.start) {
+    walk.node = node;
+  }
+}
+
 // Where in SelectionArgs::chunks the node's goes; kNoChunk if none begins there, or its segment is
 // not cut here.
 KERF_DEVICE_CODE std::uint32_t ChunkOf(const SelectionArgs& args, std::uint32_t segment,
@@ -88,6 +104,7 @@ struct Edges {
   };
   struct Local {};
   static constexpr unsigned kBlockThreads = 128;
+  static constexpr unsigned kProcessorBlocks = 10;
   static constexpr int kPhaseCount = 1;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
@@ -111,9 +128,10 @@ struct Edges {
     const Piece piece = PieceOf(selection, segment);
     Walk walk = BeginWalk(args, segment, node);
     while (walk.node == kNotYet && walk.chunk_count < kShortWalkChunks) {
-      Advance(args, shared.tables, piece, walk, kNoChunk);
+      AdvanceToNode(args, shared.tables, piece, walk, kNoChunk);
     }
     if (walk.node == kNotYet) {
+      AtomicAdd(&selection.long_node_counts[segment], 1);
       selection.long_nodes[AtomicAdd(selection.long_node_count, 1)] = node;
     } else {
       selection.edges[node] = {walk.node, walk.chunk_count};
@@ -130,6 +148,7 @@ struct EmitChunks {
   };
   struct Local {};
   static constexpr unsigned kBlockThreads = 128;
+  static constexpr unsigned kProcessorBlocks = 10;
   static constexpr int kPhaseCount = 1;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
@@ -153,7 +172,9 @@ struct EmitChunks {
     const std::uint32_t segment = selection.node_segments[node];
     if (node == FirstNode(selection, segment)) Summarize(selection, segment);
     const std::uint32_t first_chunk = ChunkOf(selection, segment, node);
-    if (first_chunk != kNoChunk) Emit(args, shared, segment, node, first_chunk);
+    // Longer walks are a block's.
+    if (first_chunk == kNoChunk || selection.edges[node].chunk_count > kShortWalkChunks) return;
+    Emit(args, shared, segment, node, first_chunk);
   }
 
  private:
@@ -169,11 +190,11 @@ struct EmitChunks {
                                     std::uint32_t node, std::uint32_t first_chunk) {
     const Piece piece = PieceOf(args.selection, segment);
     Walk walk = BeginWalk(args, segment, node);
-    while (walk.node == kNotYet && walk.chunk_count < kShortWalkChunks) {
+    const Exit edge = args.selection.edges[node];
+    while (walk.chunk_count < edge.chunk_count) {
       Advance(args, shared.tables, piece, walk, first_chunk);
     }
-    // A long walk is done over again, by a block.
-    if (walk.node == kNoNode) {
+    if (edge.node == kNoNode) {
       args.selection.cuts[segment].consumed_bytes =
           walk.start - args.selection.segments[segment].offset;
     }

@@ -20,7 +20,7 @@ __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
 }
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kBlockThreads)
+__global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>())
     RunTiles(const __grid_constant__ typename Kernel::Args args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
