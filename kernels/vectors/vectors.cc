@@ -151,17 +151,56 @@ Outcome RunKernels(const Profile& profile, Bytes bytes) {
   return outcome;
 }
 
-absl::Status CheckCase(const Json& golden) {
+// nullopt if the chunks are not as many bytes as there are.
+std::optional<Outcome> OutcomeOf(const std::vector<ForeignChunk>& chunks, Bytes bytes) {
+  Outcome outcome;
+  for (const ForeignChunk& each : chunks) {
+    if (each.size_bytes > bytes.size()) return std::nullopt;
+    const Bytes chunk = bytes.first(each.size_bytes);
+    outcome.Add(chunk, {each.blake3, each.sha256, Fingerprint(DigestAlgorithm::kXxh3_128, chunk)});
+    bytes = bytes.subspan(chunk.size());
+  }
+  if (!bytes.empty()) return std::nullopt;
+  return outcome;
+}
+
+struct Input {
+  Profile profile;
+  std::vector<std::uint8_t> bytes;
+};
+
+absl::StatusOr<Input> InputOf(const Json& golden) {
   const Json& input = golden.at("input");
   KERF_ASSIGN_OR_RETURN(const Profile profile,
                         ParseProfile(golden.at("profile").get<std::string>()));
-  const std::vector<std::uint8_t> bytes =
-      MakeInput(input.at("kind").get<std::string>(), input.at("seed").get<std::uint64_t>(),
-                input.at("length").get<std::size_t>());
-  Json made = {{"input", input}, {"profile", golden.at("profile")}};
-  RunKernels(profile, bytes).Write(made);
-  if (made == golden) return absl::OkStatus();
-  return absl::DataLossError(Cat("expected ", golden.dump(), "\ngot      ", made.dump(), "\n"));
+  return Input{profile,
+               MakeInput(input.at("kind").get<std::string>(), input.at("seed").get<std::uint64_t>(),
+                         input.at("length").get<std::size_t>())};
+}
+
+// What differs, empty if nothing does.
+std::string Difference(const Json& golden, const Outcome& outcome) {
+  Json made = {{"input", golden.at("input")}, {"profile", golden.at("profile")}};
+  outcome.Write(made);
+  if (made == golden) return "";
+  return Cat("expected ", golden.dump(), "\ngot      ", made.dump(), "\n");
+}
+
+// check(case) returns what differs.
+absl::Status CheckCases(const std::string& vectors,
+                        const std::function<absl::StatusOr<std::string>(const Json&)>& check) {
+  try {
+    const Json golden = Json::parse(vectors);
+    std::string differences;
+    for (const Json& entry : golden.at("cases")) {
+      KERF_ASSIGN_OR_RETURN(const std::string difference, check(entry));
+      differences += difference;
+    }
+    if (differences.empty()) return absl::OkStatus();
+    return absl::DataLossError(differences);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(Cat("not golden vectors: ", error.what()));
+  }
 }
 
 }  // namespace
@@ -185,18 +224,27 @@ std::string MakeVectors() {
 }
 
 absl::Status CheckKernelsAgainst(const std::string& vectors) {
-  try {
-    const Json golden = Json::parse(vectors);
-    std::string differences;
-    for (const Json& entry : golden.at("cases")) {
-      const absl::Status status = CheckCase(entry);
-      if (!status.ok()) differences += MessageOf(status);
+  return CheckCases(vectors, [](const Json& golden) -> absl::StatusOr<std::string> {
+    KERF_ASSIGN_OR_RETURN(const Input input, InputOf(golden));
+    return Difference(golden, RunKernels(input.profile, input.bytes));
+  });
+}
+
+absl::StatusOr<std::size_t> CheckForeignAgainst(const std::string& vectors,
+                                                const ForeignCutter& cut) {
+  std::size_t count = 0;
+  KERF_RETURN_IF_ERROR(CheckCases(vectors, [&](const Json& golden) -> absl::StatusOr<std::string> {
+    KERF_ASSIGN_OR_RETURN(const Input input, InputOf(golden));
+    KERF_ASSIGN_OR_RETURN(const auto chunks, cut(input.profile, input.bytes));
+    if (!chunks.has_value()) return "";
+    ++count;
+    const std::optional<Outcome> outcome = OutcomeOf(*chunks, input.bytes);
+    if (!outcome.has_value()) {
+      return Cat("expected ", golden.dump(), "\ngot      chunks of another number of bytes\n");
     }
-    if (differences.empty()) return absl::OkStatus();
-    return absl::DataLossError(differences);
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(Cat("not golden vectors: ", error.what()));
-  }
+    return Difference(golden, *outcome);
+  }));
+  return count;
 }
 
 }  // namespace kerf

@@ -4,9 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "base/strings.h"
+#include "kernels/reference/reference.h"
 
 namespace kerf {
 namespace {
@@ -35,6 +40,55 @@ TEST(Vectors, AChangedCutOrDigestIsFound) {
   }
   EXPECT_EQ(CheckKernelsAgainst("{}").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(CheckKernelsAgainst("").code(), absl::StatusCode::kInvalidArgument);
+}
+
+std::vector<ForeignChunk> CutByReference(const Profile& profile,
+                                         std::span<const std::uint8_t> bytes) {
+  std::vector<ForeignChunk> chunks;
+  while (!bytes.empty()) {
+    const auto chunk = bytes.first(ReferenceNextCut(profile, bytes));
+    chunks.push_back({chunk.size(), Fingerprint(DigestAlgorithm::kBlake3, chunk),
+                      Fingerprint(DigestAlgorithm::kSha256, chunk)});
+    bytes = bytes.subspan(chunk.size());
+  }
+  return chunks;
+}
+
+TEST(Vectors, ForeignCutsAreCompared) {
+  const std::string vectors = ReadGolden();
+  const auto check = [&](const std::function<void(std::vector<ForeignChunk>&)>& spoil) {
+    return CheckForeignAgainst(
+        vectors,
+        [&](const Profile& profile, std::span<const std::uint8_t> bytes)
+            -> absl::StatusOr<std::optional<std::vector<ForeignChunk>>> {
+          if (profile.algorithm != Algorithm::kGear || bytes.size() > 400'000) return std::nullopt;
+          auto chunks = CutByReference(profile, bytes);
+          spoil(chunks);
+          return chunks;
+        });
+  };
+  const auto count = check([](auto&) {});
+  ASSERT_TRUE(count.ok()) << count.status();
+  EXPECT_GT(*count, 5u);
+  const std::function<void(std::vector<ForeignChunk>&)> spoils[] = {
+      [](auto& chunks) { chunks.back().blake3.bytes[31] ^= 1; },
+      [](auto& chunks) { chunks.front().sha256.bytes[0] ^= 128; },
+      [](auto& chunks) { chunks.pop_back(); },
+      [](auto& chunks) { chunks.push_back({1, {}, {}}); },
+      [](auto& chunks) {
+        if (chunks.size() > 1) {
+          ++chunks[0].size_bytes;
+          --chunks[1].size_bytes;
+        }
+      },
+  };
+  for (const auto& spoil : spoils) {
+    EXPECT_EQ(check(spoil).status().code(), absl::StatusCode::kDataLoss);
+  }
+  const auto refuse = [](const Profile&, std::span<const std::uint8_t>) {
+    return absl::StatusOr<std::optional<std::vector<ForeignChunk>>>(absl::AbortedError("no"));
+  };
+  EXPECT_TRUE(absl::IsAborted(CheckForeignAgainst(vectors, refuse).status()));
 }
 
 }  // namespace

@@ -71,3 +71,6 @@ struct PluginApi {
 using PluginEntry = const PluginApi* (*)();
 
 }  // namespace kerf::cuda
+
+// In a program that the plug-in is linked into (:cuda_plugin); all others load libkerf_cuda.so.
+extern "C" const kerf::cuda::PluginApi* kerf_cuda_plugin();

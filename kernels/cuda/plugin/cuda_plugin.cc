@@ -1,5 +1,5 @@
-// libkerf_cuda.so: the plug-in, over the CUDA runtime, which is linked statically. Needs a driver
-// only when a function is called.
+// The plug-in, over the CUDA runtime, which is linked statically. Needs a driver only when a
+// function is called.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>

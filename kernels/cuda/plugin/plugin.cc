@@ -133,12 +133,15 @@ absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
   if (entry == nullptr) {
     return absl::FailedPreconditionError(ToAbsl(Cat(path, " is no CUDA plug-in of kerf")));
   }
-  const PluginApi* const api = entry();
-  if (!IsOfThisBuild(*api)) {
+  return Of(*entry(), path);
+}
+
+absl::StatusOr<Plugin> Plugin::Of(const PluginApi& api, std::string_view name) {
+  if (!IsOfThisBuild(api)) {
     return absl::FailedPreconditionError(ToAbsl(Cat(
-        path, " belongs to another kerfd; install the one that came with this kerfd, ", kVersion)));
+        name, " belongs to another kerfd; install the one that came with this kerfd, ", kVersion)));
   }
-  return Plugin(api);
+  return Plugin(&api);
 }
 
 absl::StatusOr<std::uint32_t> Plugin::CountDevices() const {

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "base/status.h"
+#include "base/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/plugin/kernel_list.h"
 
 namespace kerf::cuda {
 namespace {
@@ -33,6 +35,21 @@ TEST(PluginTest, WhatIsNoPluginOfThisBuildIsRefused) {
   EXPECT_THAT(
       MessageOfLoading(kFolder + "libother_build.so", absl::StatusCode::kFailedPrecondition),
       HasSubstr("belongs to another kerfd"));
+}
+
+TEST(PluginTest, OneThatIsLinkedInIsHeldToTheSame) {
+  PluginApi api = {};
+  api.abi_version = kPluginAbiVersion;
+  api.version = kVersion.data();
+  api.version_bytes = kVersion.size();
+  api.kernel_count = KernelList::kCount;
+  auto args_bytes = KernelList::kArgsBytes;
+  api.args_bytes = args_bytes.data();
+  EXPECT_TRUE(Plugin::Of(api, "mine").ok());
+  ++args_bytes.back();
+  const auto other = Plugin::Of(api, "mine");
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("mine belongs to another kerfd"));
 }
 
 #if KERF_HAVE_CUDA
