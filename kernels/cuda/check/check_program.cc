@@ -1,0 +1,200 @@
+#include "kernels/cuda/check/check_program.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "kernels/cuda/check/device_fuzz.h"
+#include "kernels/cuda/check/device_vectors.h"
+#include "kernels/cuda/check/golden_vectors.h"
+#include "kernels/cuda/check/open_device.h"
+#include "kernels/cuda/check/time_limit.h"
+#include "kernels/cuda/pipeline/gpu_cutter.h"
+
+namespace kerf::cuda {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr char kFooter[] =
+    "Parts, one after another; without any, the first three:\n"
+    "  self-test  a megabyte of each algorithm, against the CPU\n"
+    "  vectors    the golden vectors of the repository\n"
+    "  fuzz       seeded batches and streams, against the CPU, for --seconds\n\n"
+    "Examples:\n"
+    "  gpu_check\n"
+    "  gpu_check fuzz --seconds 3600\n"
+    "  gpu_check fuzz --seed 1234 --rounds 1                  replays a round\n"
+    "  compute-sanitizer gpu_check self-test fuzz --small --rounds 20\n\n"
+    "Exit codes: 0 all is well, 1 failure, 2 usage, 5 there is no GPU that can be used,\n"
+    "6 the GPU differs from the CPU";
+
+struct Settings {
+  std::vector<std::string> parts;
+  std::uint32_t device = 0;
+  std::uint64_t seconds = 180;
+  std::uint64_t seed = 0;
+  std::uint64_t rounds = 0;
+  bool is_small = false;
+};
+
+// Batches of --small: for checkers under which a GPU is a hundred times slower.
+constexpr SlotLimits kSmallSlot{.batch_bytes = 256 << 10, .segment_count = 64};
+
+class Program {
+ public:
+  Program(Settings settings, OpenDevice open, std::ostream& out)
+      : settings_(std::move(settings)), open_(std::move(open)), out_(out) {}
+
+  CheckExit Run() {
+    if (const CheckExit code = Greet(); code != CheckExit::kOk) return code;
+    for (const std::string& part : settings_.parts) {
+      const auto start = std::chrono::steady_clock::now();
+      const absl::StatusOr<std::string> result = RunPart(part);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      if (!result.ok()) return Fail(part, result.status());
+      out_ << absl::StrFormat("%s: ok%s (%.1f s)\n", part, *result, time.count());
+      out_.flush();
+    }
+    return CheckExit::kOk;
+  }
+
+ private:
+  // Says what there is.
+  CheckExit Greet() {
+    const TimeLimit limit("opening the GPU", seconds(60));
+    const auto device = open_();
+    if (!device.ok()) {
+      std::cerr << Cat("gpu_check: there is no GPU that can be used: ", MessageOf(device.status()),
+                       "\n");
+      return CheckExit::kNoDevice;
+    }
+    const DeviceInfo& info = (*device)->info();
+    out_ << absl::StrFormat("gpu_check %s: %s, %.1f GiB\n", ToAbsl(kVersion), info.name,
+                            static_cast<double>(info.memory_bytes) / (1 << 30));
+    out_.flush();
+    return CheckExit::kOk;
+  }
+
+  absl::StatusOr<std::string> RunPart(const std::string& part) {
+    if (part == "self-test") return SelfTest();
+    if (part == "vectors") return Vectors();
+    return Fuzz();
+  }
+
+  CheckExit Fail(const std::string& part, const absl::Status& status) {
+    out_ << absl::StrFormat("%s: FAILED: %s\n", part, status.message());
+    if (part == "fuzz") {
+      const char* const small = settings_.is_small ? " --small" : "";
+      out_ << absl::StrFormat(
+          "replay the round: gpu_check fuzz%s --seed %d --rounds 1\n"
+          "all of them:      gpu_check fuzz%s --seed %d --rounds %d\n",
+          small, settings_.seed + counters_.round_count, small, settings_.seed,
+          counters_.round_count + 1);
+    }
+    out_.flush();
+    return absl::IsDataLoss(status) ? CheckExit::kDiffers : CheckExit::kFailed;
+  }
+
+  GpuCutterOptions CutterOptions() const {
+    GpuCutterOptions options;
+    if (settings_.is_small) options.slot = kSmallSlot;
+    options.batch_timeout = BatchTimeout();
+    options.audit_period = 0;
+    options.min_piece_bytes = 0;
+    return options;
+  }
+
+  // A driver may compile the kernels first.
+  milliseconds BatchTimeout() const { return seconds(settings_.is_small ? 120 : 30); }
+
+  absl::StatusOr<std::string> SelfTest() {
+    const TimeLimit limit("self-test", seconds(settings_.is_small ? 300 : 60));
+    auto device = open_();
+    if (!device.ok()) return device.status();
+    GpuCutterOptions options = CutterOptions();
+    // What kerfd would measure.
+    if (!settings_.is_small) options.min_piece_bytes = std::nullopt;
+    const auto cutter = GpuCutter::Start(*std::move(device), options);
+    if (!cutter.ok()) return cutter.status();
+    if (settings_.is_small) return "";
+    const std::size_t from_bytes = (*cutter)->min_piece_bytes();
+    if (from_bytes == SIZE_MAX) return ", a core of the CPU is faster for pieces of any size";
+    return Cat(", faster than a core of the CPU for pieces from ", from_bytes, " bytes");
+  }
+
+  absl::StatusOr<std::string> Vectors() {
+    const TimeLimit limit("vectors", seconds(120));
+    GpuCutterOptions options = CutterOptions();
+    // Of the golden inputs the largest must fit.
+    options.slot.batch_bytes = std::max<std::size_t>(options.slot.batch_bytes, 2 << 20);
+    const auto count = CheckDeviceVectors(open_, options, GoldenVectors());
+    if (!count.ok()) return count.status();
+    return Cat(", ", *count, " cases");
+  }
+
+  absl::StatusOr<std::string> Fuzz() {
+    FuzzOptions options;
+    options.seed = settings_.seed;
+    options.batch_timeout = BatchTimeout();
+    options.max_time = seconds(settings_.seconds);
+    if (settings_.rounds > 0) options.max_round_count = settings_.rounds;
+    if (settings_.is_small) options.slot = kSmallSlot;
+    const TimeLimit limit("fuzz", options.max_time + 2 * options.batch_timeout + seconds(60));
+    const absl::Status status = RunDeviceFuzz(open_, options, counters_);
+    if (!status.ok()) return status;
+    return Cat(", ", counters_.round_count, " rounds from seed ", options.seed, ", ",
+               counters_.piece_count, " pieces, ",
+               absl::StrFormat("%.3f GB", static_cast<double>(counters_.byte_count) / 1e9), "; ",
+               counters_.cpu_piece_count, " pieces were left to the CPU");
+  }
+
+  const Settings settings_;
+  const OpenDevice open_;
+  std::ostream& out_;
+  FuzzCounters counters_;
+};
+
+}  // namespace
+
+CheckExit RunCheckProgram(int argc, const char* const* argv, const OpenNumber& open,
+                          std::ostream& out) {
+  CLI::App app("Holds the GPU of this machine against the CPU", "gpu_check");
+  Settings settings;
+  settings.parts = {"self-test", "vectors", "fuzz"};
+  app.add_option("parts", settings.parts)
+      ->check(CLI::IsMember({"self-test", "vectors", "fuzz"}))
+      ->type_name("PART");
+  app.add_option("--device", settings.device, "Its number")->capture_default_str();
+  app.add_option("--seconds", settings.seconds, "How long to fuzz")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000}))
+      ->capture_default_str();
+  app.add_option("--rounds", settings.rounds, "End the fuzzing behind so many rounds; 0: never");
+  const auto* const seed = app.add_option("--seed", settings.seed, "Else another one each time");
+  app.add_flag("--small", settings.is_small, "Small batches, for slow checkers");
+  app.set_version_flag("--version", Cat("gpu_check ", kVersion));
+  app.footer(kFooter);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? CheckExit::kOk : CheckExit::kUsage;
+  }
+  if (seed->count() == 0) settings.seed = std::random_device()();
+  const std::uint32_t number = settings.device;
+  return Program(std::move(settings), [&open, number] { return open(number); }, out).Run();
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,102 @@
+// gpu_check on emulated devices: its arguments, what it says, and how it ends.
+#include "kernels/cuda/check/check_program.h"
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/check/emulated_source.h"
+#include "kernels/cuda/check/time_limit.h"
+
+namespace kerf::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  CheckExit code;
+  std::string out;
+};
+
+Outcome RunProgram(const std::vector<std::string>& arguments, const OpenNumber& open) {
+  std::vector<const char*> argv = {"gpu_check"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  const CheckExit code = RunCheckProgram(static_cast<int>(argv.size()), argv.data(), open, out);
+  return {code, out.str()};
+}
+
+OpenNumber Emulated(Fault fault = {}, std::uint64_t faulty = 0) {
+  return [source = EmulatedSource(TestSeed(), fault, faulty)](std::uint32_t) { return source(); };
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenNone(std::uint32_t number) {
+  return absl::UnavailableError(Cat("no device ", number));
+}
+
+const std::string kSeed = Cat(TestSeed() >> 1);
+
+TEST(CheckProgramTest, ARightDevicePasses) {
+  const Outcome outcome =
+      RunProgram({"self-test", "fuzz", "--small", "--rounds", "2", "--seed", kSeed}, Emulated());
+  EXPECT_EQ(outcome.code, CheckExit::kOk) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("emulator, 1.0 GiB\nself-test: ok ("));
+  EXPECT_THAT(outcome.out, HasSubstr(Cat("fuzz: ok, 2 rounds from seed ", kSeed, ", ")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("vectors")));
+}
+
+TEST(CheckProgramTest, AWrongDeviceDoesNot) {
+  // The second one that is opened, which the self-test takes.
+  const Outcome first =
+      RunProgram({"self-test", "fuzz", "--small"}, Emulated({Fault::Kind::kWrongBit, 8}, 1));
+  EXPECT_NE(first.code, CheckExit::kOk);
+  EXPECT_THAT(first.out, HasSubstr("self-test: FAILED: "));
+  EXPECT_THAT(first.out, Not(HasSubstr("fuzz")));
+  const Outcome second = RunProgram({"fuzz", "--small", "--seed", kSeed, "--rounds", "9"},
+                                    Emulated({Fault::Kind::kWrongBit, 8}, 1));
+  EXPECT_NE(second.code, CheckExit::kOk);
+  EXPECT_THAT(second.out, HasSubstr("fuzz: FAILED: round "));
+  EXPECT_THAT(second.out, HasSubstr(Cat("gpu_check fuzz --small --seed ", kSeed, " --rounds ")));
+}
+
+TEST(CheckProgramTest, WithoutADeviceItSaysSoOnce) {
+  ::testing::internal::CaptureStderr();
+  const Outcome outcome = RunProgram({"--device", "3"}, OpenNone);
+  EXPECT_EQ(outcome.code, CheckExit::kNoDevice);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "gpu_check: there is no GPU that can be used: no device 3\n");
+}
+
+TEST(CheckProgramTest, RefusesWhatItDoesNotKnow) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"all"}, {"--seconds", "-1"}, {"--seed", "x"}, {"--nothing"}}) {
+    EXPECT_EQ(RunProgram(arguments, OpenNone).code, CheckExit::kUsage) << arguments[0];
+  }
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(RunProgram({"--help"}, OpenNone).code, CheckExit::kOk);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("Examples:"));
+}
+
+TEST(TimeLimitTest, EndsTheProgramBehindItsTime) {
+  {
+    const TimeLimit limit("quick", std::chrono::minutes(1));
+  }
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const TimeLimit limit("slow", std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+      },
+      ::testing::ExitedWithCode(1), "slow: FAILED: it has not ended");
+}
+
+}  // namespace
+}  // namespace kerf::cuda

@@ -1,0 +1,15 @@
+// Emulated devices for tests of what checks devices.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/check/open_device.h"
+#include "kernels/cuda/device/faulty_device.h"
+
+namespace kerf::cuda {
+
+// Each device is another one, made of the seed; `fault` befalls the one that is opened as number
+// `faulty`, counted from 0. Not thread-safe.
+OpenDevice EmulatedSource(std::uint64_t seed, Fault fault = {}, std::uint64_t faulty = 0);
+
+}  // namespace kerf::cuda

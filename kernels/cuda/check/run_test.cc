@@ -1,0 +1,96 @@
+// The script that is carried to a machine with a GPU, with a program in gpu_check's place that ends
+// as it is told to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/strings.h"
+#include "kernels/cuda/check/shell_command.h"
+
+namespace kerf::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    std::string pattern = Cat(::testing::TempDir(), "/runXXXXXX");
+    folder_ = mkdtemp(pattern.data());
+    std::filesystem::copy_file("kernels/cuda/check/run.sh", folder_ + "/run");
+  }
+  ~RunTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& script) {
+    const std::string path = Cat(folder_, "/", name);
+    std::ofstream(path) << "#!/bin/bash\n" << script << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+  CommandOutcome Start(const std::string& arguments) {
+    // A sanitizer of CUDA's is looked for in the folder alone.
+    return RunCommand(Cat("cd ", folder_, " && PATH=", folder_,
+                          "/bin:/usr/bin:/bin CUDA_HOME=/none ./run ", arguments));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(RunTest, AllStepsPass) {
+  std::filesystem::create_directory(folder_ + "/bin");
+  Write("bin/compute-sanitizer", R"(echo "sanitizer $2"; shift 4; exec "$@")");
+  Write("gpu_check", R"(echo "$@")");
+  const CommandOutcome outcome = Start("--seconds 7 --seed 5 --device 1 --out logs");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("self-test vectors --device 1"));
+  EXPECT_THAT(outcome.text, HasSubstr("fuzz --seconds 7 --seed 5 --device 1"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("checks: passed\nmemcheck: passed\nracecheck: passed\nfuzz: passed\n"));
+  for (const char* tool : {"memcheck", "racecheck"}) {
+    std::ifstream log(Cat(folder_, "/logs/", tool, ".log"));
+    std::string line;
+    std::getline(log, line);
+    EXPECT_EQ(line, Cat("sanitizer ", tool));
+    std::getline(log, line);
+    EXPECT_THAT(line, HasSubstr("--small"));
+  }
+}
+
+TEST_F(RunTest, WhatFailsIsSaidAndTheRestRuns) {
+  const std::string_view codes[] = {"1", "6", "9"};
+  for (const std::string_view code : codes) {
+    Write("gpu_check", Cat("[ $1 != self-test ] || exit ", code));
+    const CommandOutcome outcome = Start("");
+    EXPECT_EQ(outcome.code, code == "6" ? 6 : 1) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("checks: FAILED: "));
+    EXPECT_THAT(outcome.text, HasSubstr("memcheck, racecheck: NOT RUN: "));
+    EXPECT_THAT(outcome.text, HasSubstr("fuzz: passed"));
+  }
+}
+
+TEST_F(RunTest, WithoutAGpuItEnds) {
+  Write("gpu_check", "echo there is none >&2; exit 5");
+  const CommandOutcome outcome = Start("");
+  EXPECT_EQ(outcome.code, 5) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("checks: FAILED: there is no GPU that can be used"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("fuzz:")));
+}
+
+TEST_F(RunTest, RefusesWhatItDoesNotKnow) {
+  EXPECT_THAT(Start("").text, HasSubstr("there is no program"));
+  Write("gpu_check", "");
+  for (const char* arguments : {"all", "--seed", "--seed x", "--device -1"}) {
+    EXPECT_EQ(Start(arguments).code, 2) << arguments;
+  }
+  const CommandOutcome help = Start("--help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.text, HasSubstr("Examples:"));
+}
+
+}  // namespace
+}  // namespace kerf::cuda
