@@ -12,6 +12,7 @@
 #include "kernels/cuda/kernel/emulated_selection.h"
 #include "kernels/cuda/kernel/selection_testing.h"
 #include "kernels/reference/gear.h"
+#include "kernels/reference/rules.h"
 
 namespace kerf::cuda {
 namespace {
@@ -120,6 +121,43 @@ TEST(ExtremeWidths, AnyWidth) {
     ASSERT_NO_FATAL_FAILURE(
         ExpectCutsOfReference(profile, batch, Select(profile, batch, AnyOrder(random))))
         << FormatProfile(profile);
+  }
+}
+
+// The smallest of the second window lies about its middle, and what is smaller just outside of it,
+// on both sides: a mark that looked too far would see that.
+TEST(ExtremeWidths, SmallestInTheMiddle) {
+  Random random(TestSeed());
+  // For numbers that are asked for: the odd multiplier has an inverse.
+  std::uint32_t inverse = 1;
+  for (int step = 0; step < 5; ++step) inverse *= 2 - kMinCdcMultiplier * inverse;
+  for (int round = 0; round < 150; ++round) {
+    const std::uint32_t min_bytes = static_cast<std::uint32_t>(random.Between(64, 80));
+    const std::uint32_t width = static_cast<std::uint32_t>(random.Between(520, 2100));
+    const Profile profile =
+        *ParseProfile(Cat("mincdc:min=", min_bytes, ",max=", min_bytes + width));
+    std::vector<std::uint8_t> bytes = MakeInput("random", random.Next(), 3 * width);
+    const auto put = [&](std::size_t position, std::uint32_t number) {
+      const std::uint32_t word = (number - kMinCdcAddend) * inverse;
+      for (std::size_t index = 0; index < 4; ++index) {
+        bytes[position - 3 + index] = static_cast<std::uint8_t>(word >> (8 * index));
+      }
+    };
+    // The first chunk ends behind it.
+    const std::size_t cut = min_bytes + 10;
+    const std::size_t first = cut + min_bytes;
+    const std::size_t smallest = first + width / 2 - 16 + random.Below(33);
+    put(cut, 0);
+    put(first - 1, 0);
+    put(smallest, 1);
+    put(first + width + 4, 0);
+    Batch batch;
+    Append(batch, bytes, true, random);
+    Close(batch);
+    const Selected selected = Select(profile, batch, AnyOrder(random));
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfReference(profile, batch, selected))
+        << FormatProfile(profile);
+    ASSERT_EQ(selected.chunks[1].size_bytes, smallest - cut);
   }
 }
 
