@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -22,6 +23,7 @@
 #include "kernels/registry.h"
 #include "server/front/server.h"
 #include "server/logging/logging.h"
+#include "server/open_gpu.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
 #include "server/settings/settings.h"
@@ -130,12 +132,22 @@ absl::Status Serve(const Settings& settings) {
   Index* const index = opened.index.get();
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
   options.hints = hints.cache;
+  std::atomic<bool> ends_without_gpu{false};
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuCutter> gpu,
+                        OpenGpu(settings, [&](const absl::Status& why) {
+                          Log(LogLevel::kError, Cat(MessageOf(why), "; the CPU cuts from now on"));
+                          if (!settings.ends_without_gpu) return;
+                          ends_without_gpu.store(true);
+                          kill(getpid(), SIGTERM);
+                        }));
+  options.gpu = gpu.get();
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                         Server::Start(options, index, opened.redis.get()));
   // On every way out: what Redis still answers would wake streams of a server that is gone.
   const absl::Cleanup stop = [&] {
     server->Stop();
     if (opened.redis != nullptr) opened.redis->Close();
+    if (gpu != nullptr) gpu->Close();
   };
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo,
@@ -156,6 +168,9 @@ absl::Status Serve(const Settings& settings) {
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
+  if (ends_without_gpu.load()) {
+    return absl::UnavailableError("stopped because the GPU is lost (--gpu-lost drain)");
+  }
   return absl::OkStatus();
 }
 

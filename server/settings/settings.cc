@@ -52,6 +52,9 @@ struct Texts {
   std::string stream_memory = "16M";
   std::string hint_memory{kAutomaticHintMemory};
   std::string hint_disk = "1G";
+  std::string gpu = "auto";
+  std::string gpu_memory = "256M";
+  std::string gpu_lost = "cpu";
   std::string log_level = "info";
 };
 
@@ -210,6 +213,27 @@ void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
       ->type_name("FILE");
 }
 
+void AddGpuOptions(Builder& builder, Settings& settings, Texts& texts) {
+  builder
+      .Add("gpu", texts.gpu,
+           "Whether a GPU cuts and fingerprints what it is faster at: auto if there is one (and "
+           "--backend is auto), require or kerfd does not start, off. The answers are the same")
+      ->check(CLI::IsMember({"auto", "require", "off"}));
+  builder
+      .Add("gpu-plugin", settings.gpu_plugin,
+           "The plug-in that came with this kerfd; libkerf_cuda.so beside it if empty")
+      ->type_name("FILE");
+  builder.AddSize("gpu-memory", texts.gpu_memory,
+                  "Of the GPU, for batches on their way; about half as much of this machine's is "
+                  "pinned for them");
+  builder
+      .Add("gpu-lost", texts.gpu_lost,
+           "What follows when the GPU fails, or is wrong: cpu goes on without it, drain stops as "
+           "after SIGTERM and ends with exit code 1, to be started anew. Nothing is lost either "
+           "way")
+      ->check(CLI::IsMember({"cpu", "drain"}));
+}
+
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder.Add("role", settings.role, "Parts that run in this process: all (front, worker: later)")
       ->check(CheckRole, "");
@@ -237,6 +261,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
   builder.Add("backend", settings.backend,
               "Kernels that cut, where they know the algorithm: plain, scalar, sse4, avx2, avx512, "
               "avx512vbmi, neon; auto measures which is the fastest here");
+  AddGpuOptions(builder, settings, texts);
   builder.Add("max-streams", settings.max_streams, "Uploads at the same time; more are refused")
       ->check(CLI::Range(1u, 1'000'000u));
   builder.AddSize("memory", texts.memory,
@@ -335,6 +360,11 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   settings.hint_memory_bytes = *ParseByteSize(
       texts.hint_memory == kAutomaticHintMemory ? automatic : std::string_view(texts.hint_memory));
   settings.hint_disk_bytes = *ParseByteSize(texts.hint_disk);
+  static const std::map<std::string, GpuUse> uses = {
+      {"auto", GpuUse::kAuto}, {"require", GpuUse::kRequire}, {"off", GpuUse::kOff}};
+  settings.gpu = uses.at(texts.gpu);
+  settings.gpu_memory_bytes = *ParseByteSize(texts.gpu_memory);
+  settings.ends_without_gpu = texts.gpu_lost == "drain";
   settings.open_timeout = std::chrono::milliseconds(times.open);
   settings.idle_timeout = std::chrono::milliseconds(times.idle);
   settings.idle_evict = std::chrono::milliseconds(times.idle_evict);

@@ -13,6 +13,15 @@
 
 namespace kerf {
 
+// Whether files are cut by a GPU.
+enum class GpuUse : std::uint8_t {
+  kOff,
+  // If there is one.
+  kAuto,
+  // Or kerfd does not start.
+  kRequire,
+};
+
 struct Settings {
   std::string role;
   std::vector<std::string> listen;
@@ -40,6 +49,12 @@ struct Settings {
   std::uint32_t worker_threads = 0;
   // Of the kernels that cut: "auto" or a name. Whether there is one is not checked here.
   std::string backend;
+  GpuUse gpu = GpuUse::kAuto;
+  // Empty: libkerf_cuda.so beside kerfd.
+  std::string gpu_plugin;
+  std::uint64_t gpu_memory_bytes = 0;
+  // When it is lost, drain and end, so that whoever started kerfd starts it anew.
+  bool ends_without_gpu = false;
   std::uint32_t max_streams = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t stream_memory_bytes = 0;

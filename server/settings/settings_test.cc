@@ -33,6 +33,9 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   EXPECT_EQ(result.settings.drain.count(), 10'000);
   EXPECT_EQ(result.settings.hint_memory_bytes, 0u);
   EXPECT_EQ(result.settings.hint_sizes, 2u);
+  EXPECT_EQ(result.settings.gpu, GpuUse::kAuto);
+  EXPECT_FALSE(result.settings.ends_without_gpu);
+  EXPECT_EQ(Read({"--gpu", "off"}).settings.gpu, GpuUse::kOff);
   EXPECT_EQ(Read({"--redis", "h:1"}).settings.hint_memory_bytes, std::uint64_t{64} << 20);
   EXPECT_EQ(Read({"--hint-memory", "5M"}).settings.hint_memory_bytes, std::uint64_t{5} << 20);
   EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
@@ -94,6 +97,9 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
            {"--redis", "nowhere"},
            {"--hint-memory", "some"},
            {"--hint-sizes", "5"},
+           {"--gpu", "yes"},
+           {"--gpu-lost", "never"},
+           {"--gpu-memory", "some"},
            {"--redis", "h:1", "--data-dir", "/x"},
            {"stray"},
        }) {
@@ -112,6 +118,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
             "--worker-name", "[x, y]"},
            {"--hint-memory", "5M", "--hint-sizes", "3", "--hint-disk", "7M", "--hint-key-file",
             "/k"},
+           {"--gpu", "require", "--gpu-plugin", "/p", "--gpu-memory", "1G", "--gpu-lost", "drain"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
        }) {
@@ -132,6 +139,10 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.redis, given.settings.redis);
     EXPECT_EQ(result.settings.hint_memory_bytes, given.settings.hint_memory_bytes);
     EXPECT_EQ(result.settings.hint_sizes, given.settings.hint_sizes);
+    EXPECT_EQ(result.settings.gpu, given.settings.gpu);
+    EXPECT_EQ(result.settings.gpu_plugin, given.settings.gpu_plugin);
+    EXPECT_EQ(result.settings.gpu_memory_bytes, given.settings.gpu_memory_bytes);
+    EXPECT_EQ(result.settings.ends_without_gpu, given.settings.ends_without_gpu);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);
     // All of them, the same again.

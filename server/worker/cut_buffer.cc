@@ -50,14 +50,22 @@ void CutBuffer::CutOne(std::size_t window_bytes) {
   const Bytes window(base() + uncut_, window_bytes);
   const std::size_t length = chunker_->NextCut(window);
   KERF_CHECK(length > 0 && length <= window_bytes);
+  AddChunk(length, std::nullopt);
+}
+
+void CutBuffer::AddChunk(std::size_t length, const std::optional<Digest>& digest) {
+  const Bytes bytes(base() + uncut_, length);
   uncut_ += length;
   uncut_offset_ += length;
   plainly_cut_bytes_ += length;
   is_at_begin_ = false;
-  chunks_.push_back({.file_number = file_number_,
-                     .end_offset = uncut_offset_,
-                     .bytes = window.first(length),
-                     .digest = std::nullopt});
+  chunks_.push_back(
+      {.file_number = file_number_, .end_offset = uncut_offset_, .bytes = bytes, .digest = digest});
+}
+
+void CutBuffer::Take(const cuda::PieceCuts& cuts) {
+  KERF_CHECK(!follows_hints_ && cuts.size_bytes() <= uncut_bytes());
+  for (const cuda::PieceChunk& chunk : cuts.chunks) AddChunk(chunk.size_bytes, chunk.digest);
 }
 
 void CutBuffer::CutAlongHints(bool is_end) {

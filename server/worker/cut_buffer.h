@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/chunker.h"
+#include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
 #include "kernels/rapid/rapid_cutter.h"
@@ -63,6 +64,11 @@ class CutBuffer {
   // twice the longest one where hints are followed.
   void Cut();
 
+  // What is not cut yet. Not with hints.
+  Bytes uncut() const { return Bytes(base() + uncut_, end_ - uncut_); }
+  // These are cuts of the first of it.
+  void Take(const cuda::PieceCuts& cuts);
+
   // `hint` says what followed the last chunk that was cut: the file is cut along it from here on,
   // if it says anything. Only if wants_hint().
   void FollowHint(const Hint& hint);
@@ -113,6 +119,7 @@ class CutBuffer {
   static constexpr std::size_t kKeptChunks = 64;
 
   void CutOne(std::size_t window_bytes);
+  void AddChunk(std::size_t length, const std::optional<Digest>& digest);
   // Cuts what is certain, or all of it at the end of the file.
   void CutAlongHints(bool is_end);
   void LookForHint();

@@ -24,8 +24,12 @@ constexpr std::size_t kBatchChunks = 1024;
 constexpr std::size_t kStepBytes = 64 * 1024;
 // Answers are handed to the transport at least this often, so that the client can begin to store.
 constexpr std::size_t kSendBytes = 64 * 1024;
+// A piece for the GPU: much enough for the streams that are busy to fill its batches.
+constexpr std::size_t kGpuPieceBytes = 2u << 20;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
+// What the client is told that cuts its files.
+constexpr std::string_view kGpuBackend = "cuda";
 
 // Space of AnswerLookedUp, kept by the thread and not by each of thousands of streams.
 std::vector<ChunkAnswer>& ThreadAnswers() {
@@ -34,27 +38,6 @@ std::vector<ChunkAnswer>& ThreadAnswers() {
 }
 
 }  // namespace
-
-// What the index is asked. It owns all that the index reads and writes, for it may outlive the
-// stream. The strand's, except while the index has it.
-struct StreamEngine::IndexCall {
-  RepositoryId repository;
-  std::uint64_t session_epoch = 0;
-  std::vector<Digest> digests;
-  std::vector<LookupResult> results;
-  std::vector<IndexEntry> entries;
-  absl::Status status;
-
-  enum class Phase : std::uint8_t {
-    kAsked,
-    // The strand has gone to sleep: whoever answers wakes it.
-    kAwaited,
-    kAnswered,
-    // The stream has ended: nobody is to be woken.
-    kDropped,
-  };
-  std::atomic<Phase> phase{Phase::kAsked};
-};
 
 std::shared_ptr<StreamEngine> StreamEngine::Create(const EngineContext* context,
                                                    std::string session_id,
@@ -140,7 +123,7 @@ void StreamEngine::Wake() {
 
 void StreamEngine::Run() {
   state_.store(State::kRunning);
-  const bool is_asleep = is_waiting() && call_->phase.load() != IndexCall::Phase::kAnswered;
+  const bool is_asleep = is_waiting() && call_->phase.load() != StreamCall::Phase::kAnswered;
   const bool again = Turn();
   if (!is_asleep) turn_count_.fetch_add(1, std::memory_order_relaxed);
   State expected = State::kRunning;
@@ -253,8 +236,41 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   const RepositoryId& repository = session_->parameters().repository;
   KERF_RETURN_IF_ERROR(CheckCriterion(context_->hints.get(), repository, profile));
   chunker_ = MakeChunker(profile.rule);
-  const std::size_t capacity_bytes =
+  if (context_->gpu != nullptr && !profile.criterion.has_value()) {
+    gpu_plan_ = context_->gpu->PlanOf(profile.rule, repository.digest_algorithm);
+  }
+  KERF_ASSIGN_OR_RETURN(const std::size_t capacity_bytes, CutBufferBytes());
+  std::optional<HintedCutting> hinted;
+  if (context_->hints != nullptr && HintScope(repository, profile).is_useful()) {
+    hints_ = std::make_unique<FileHints>(context_->hints, repository, profile, context_->now);
+    // A GPU that scans everything is quicker than hints.
+    if (gpu_plan_ == nullptr && IsWorthFollowing(profile)) {
+      hinted = {profile, repository.digest_algorithm, hints_->source()};
+    }
+  }
+  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers, hinted);
+  v1::UploadAnswer answer;
+  v1::Opened& opened = *answer.mutable_opened();
+  opened.set_session_id(session_id_);
+  opened.mutable_limits()->set_max_message_bytes(context_->limits.max_message_bytes);
+  opened.mutable_limits()->set_max_uncommitted_chunks(context_->limits.max_uncommitted_chunks);
+  opened.mutable_limits()->set_max_uncommitted_files(context_->limits.max_uncommitted_files);
+  opened.mutable_limits()->set_max_commit_entries(context_->limits.max_commit_entries);
+  opened.set_worker(context_->worker_name);
+  opened.set_backend(std::string(gpu_plan_ != nullptr ? kGpuBackend : ChosenBackend(profile.rule)));
+  opened.set_profile(FormatUploadProfile(profile));
+  AppendAnswer(answer, &answers_);
+  return AccountSession();
+}
+
+absl::StatusOr<std::size_t> StreamEngine::CutBufferBytes() const {
+  std::size_t capacity_bytes =
       std::max(context_->buffers->buffer_bytes(), 2 * chunker_->max_chunk_bytes());
+  if (gpu_plan_ != nullptr) {
+    capacity_bytes =
+        std::max(capacity_bytes, std::min({kGpuPieceBytes, context_->max_cut_buffer_bytes,
+                                           context_->gpu->max_piece_bytes()}));
+  }
   if (capacity_bytes > context_->max_cut_buffer_bytes) {
     return MakeError(Reason::kProfileTooLarge,
                      Cat("chunks of up to ", chunker_->max_chunk_bytes(),
@@ -268,26 +284,7 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
                      Cat("the server's streams hold ", budget.used_bytes(), " of ",
                          budget.limit_bytes(), " bytes; come back later"));
   }
-  std::optional<HintedCutting> hinted;
-  if (context_->hints != nullptr && HintScope(repository, profile).is_useful()) {
-    hints_ = std::make_unique<FileHints>(context_->hints, repository, profile, context_->now);
-    if (IsWorthFollowing(profile)) {
-      hinted = {profile, repository.digest_algorithm, hints_->source()};
-    }
-  }
-  cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_->buffers, hinted);
-  v1::UploadAnswer answer;
-  v1::Opened& opened = *answer.mutable_opened();
-  opened.set_session_id(session_id_);
-  opened.mutable_limits()->set_max_message_bytes(context_->limits.max_message_bytes);
-  opened.mutable_limits()->set_max_uncommitted_chunks(context_->limits.max_uncommitted_chunks);
-  opened.mutable_limits()->set_max_uncommitted_files(context_->limits.max_uncommitted_files);
-  opened.mutable_limits()->set_max_commit_entries(context_->limits.max_commit_entries);
-  opened.set_worker(context_->worker_name);
-  opened.set_backend(std::string(ChosenBackend(profile.rule)));
-  opened.set_profile(FormatUploadProfile(profile));
-  AppendAnswer(answer, &answers_);
-  return AccountSession();
+  return capacity_bytes;
 }
 
 absl::Status StreamEngine::OnFileBegin(const v1::FileBegin& begin) {
@@ -306,8 +303,17 @@ absl::StatusOr<bool> StreamEngine::OnData() {
       ++data_piece_;
       data_piece_offset_ = 0;
     }
-    cutter_->Cut();
     const bool full = taken == 0 && !rest.empty();
+    if (gpu_plan_ == nullptr) {
+      cutter_->Cut();
+    } else if (full) {
+      // What is left of a piece is shorter than a chunk, and waits for more.
+      if (SendToGpu(cutter_->capacity_bytes() / 2)) {
+        KERF_RETURN_IF_ERROR(Await(&StreamEngine::TakeGpuCuts));
+        return true;
+      }
+      cutter_->Cut();
+    }
     if (!full && cutter_->chunks().size() < kBatchChunks) continue;
     KERF_RETURN_IF_ERROR(AnswerChunks());
     if (full && !is_waiting()) cutter_->Compact();
@@ -320,6 +326,20 @@ absl::StatusOr<bool> StreamEngine::OnData() {
 
 absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
   if (!session_->in_file()) return session_->EndFile(end, ContentHash{});
+  if (SendToGpu(chunker_->max_chunk_bytes())) {
+    // It is there until the next frame is asked for.
+    file_end_ = &end;
+    return Await(&StreamEngine::TakeLastGpuCuts);
+  }
+  return FinishFile(end);
+}
+
+absl::Status StreamEngine::TakeLastGpuCuts(StreamCall& call) {
+  cutter_->Take(call.cuts);
+  return FinishFile(*std::exchange(file_end_, nullptr));
+}
+
+absl::Status StreamEngine::FinishFile(const v1::FileEnd& end) {
   KERF_RETURN_IF_ERROR(session_->EndFile(end, cutter_->EndFile()));
   // Else its last chunk says so when it is answered.
   const std::span<const CutChunk> rest = cutter_->chunks();
@@ -335,13 +355,13 @@ absl::Status StreamEngine::OnCommit(const v1::Commit& commit) {
   KERF_ASSIGN_OR_RETURN(commit_plan_, session_->PlanCommit(commit));
   // It is there until the next frame is asked for.
   commit_ = &commit;
-  std::shared_ptr<IndexCall> call = NewCall();
+  std::shared_ptr<StreamCall> call = NewCall();
   if (commit_plan_.others.empty()) return CommitEntries(*call);
   call->digests = commit_plan_.others;
   return LookUp(std::move(call), &StreamEngine::CommitKnown);
 }
 
-absl::Status StreamEngine::CommitKnown(IndexCall& call) {
+absl::Status StreamEngine::CommitKnown(StreamCall& call) {
   for (std::size_t index = 0; index < call.results.size(); ++index) {
     if (call.results[index].verdict == Verdict::kNew) {
       return session_->UnknownDigest(call.digests[index]);
@@ -350,14 +370,14 @@ absl::Status StreamEngine::CommitKnown(IndexCall& call) {
   return CommitEntries(call);
 }
 
-absl::Status StreamEngine::CommitEntries(IndexCall& call) {
+absl::Status StreamEngine::CommitEntries(StreamCall& call) {
   if (commit_plan_.entries.empty()) return AnswerCommit(call);
-  std::shared_ptr<IndexCall> next = NewCall();
+  std::shared_ptr<StreamCall> next = NewCall();
   next->entries = std::move(commit_plan_.entries);
   return Commit(std::move(next), &StreamEngine::AnswerCommit);
 }
 
-absl::Status StreamEngine::AnswerCommit(IndexCall& call) {
+absl::Status StreamEngine::AnswerCommit(StreamCall& call) {
   v1::UploadAnswer answer;
   v1::Committed& committed = *answer.mutable_committed();
   committed = session_->ApplyCommit(*commit_, call.entries.size() + commit_plan_.others.size());
@@ -374,7 +394,7 @@ absl::Status StreamEngine::AnswerCommit(IndexCall& call) {
 }
 
 absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
-  std::shared_ptr<IndexCall> call = NewCall();
+  std::shared_ptr<StreamCall> call = NewCall();
   KERF_ASSIGN_OR_RETURN(call->entries, session_->PlanStale(report));
   if (call->entries.empty()) return absl::OkStatus();
   call->digests.reserve(call->entries.size());
@@ -382,16 +402,16 @@ absl::Status StreamEngine::OnReportStale(const v1::ReportStale& report) {
   return LookUp(std::move(call), &StreamEngine::ForgetStale);
 }
 
-absl::Status StreamEngine::ForgetStale(IndexCall& call) {
+absl::Status StreamEngine::ForgetStale(StreamCall& call) {
   if (hints_ != nullptr) hints_->DropVerdicts();
-  std::shared_ptr<IndexCall> next = NewCall();
+  std::shared_ptr<StreamCall> next = NewCall();
   next->digests = std::move(call.digests);
   next->results = std::move(call.results);
   next->entries = std::move(call.entries);
   return Forget(std::move(next), &StreamEngine::AddStale);
 }
 
-absl::Status StreamEngine::AddStale(IndexCall& call) {
+absl::Status StreamEngine::AddStale(StreamCall& call) {
   for (std::size_t index = 0; index < call.digests.size(); ++index) {
     const LookupResult& result = call.results[index];
     KERF_RETURN_IF_ERROR(session_->AddStale(
@@ -419,6 +439,10 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
 }
 
 absl::Status StreamEngine::OnDry() {
+  if (gpu_plan_ != nullptr && cutter_->chunks().empty()) {
+    if (SendToGpu(chunker_->max_chunk_bytes())) return Await(&StreamEngine::TakeGpuCuts);
+    cutter_->Cut();
+  }
   KERF_RETURN_IF_ERROR(AnswerChunks());
   if (is_waiting()) return absl::OkStatus();
   const bool in_file = session_->in_file() && !session_->is_draining();
@@ -442,68 +466,10 @@ absl::Status StreamEngine::OnDry() {
   return absl::OkStatus();
 }
 
-std::shared_ptr<StreamEngine::IndexCall> StreamEngine::NewCall() const {
-  auto call = std::make_shared<IndexCall>();
-  call->repository = session_->parameters().repository;
-  call->session_epoch = session_->parameters().store_epoch;
-  return call;
-}
-
-absl::Status StreamEngine::LookUp(std::shared_ptr<IndexCall> call, Then then) {
-  call_ = std::move(call);
-  call_->results.assign(call_->digests.size(), LookupResult{});
-  context_->index->Lookup(call_->repository, call_->session_epoch, call_->digests, call_->results,
-                          Answered());
-  return Await(then);
-}
-
-absl::Status StreamEngine::Commit(std::shared_ptr<IndexCall> call, Then then) {
-  call_ = std::move(call);
-  context_->index->Commit(call_->repository, call_->session_epoch, call_->entries,
-                          /*replace=*/false, Answered());
-  return Await(then);
-}
-
-absl::Status StreamEngine::Forget(std::shared_ptr<IndexCall> call, Then then) {
-  call_ = std::move(call);
-  context_->index->Forget(call_->repository, call_->entries, Answered());
-  return Await(then);
-}
-
-std::function<void(const absl::Status&)> StreamEngine::Answered() {
-  return [weak = weak_from_this(), call = call_](const absl::Status& status) {
-    call->status = status;
-    if (call->phase.exchange(IndexCall::Phase::kAnswered) != IndexCall::Phase::kAwaited) return;
-    if (const std::shared_ptr<StreamEngine> self = weak.lock()) self->Wake();
-  };
-}
-
-absl::Status StreamEngine::Await(Then then) {
-  then_ = then;
-  awaits_index_.store(true);
-  IndexCall::Phase phase = IndexCall::Phase::kAsked;
-  if (!call_->phase.compare_exchange_strong(phase, IndexCall::Phase::kAwaited)) return Continue();
-  // It is held no longer than the index takes, and little beside the buffer that waits with it.
-  call_memory_.Force(call_->digests.size() * (sizeof(Digest) + sizeof(LookupResult)) +
-                     call_->entries.size() * sizeof(IndexEntry));
-  return absl::OkStatus();
-}
-
-absl::Status StreamEngine::Continue() {
-  if (call_ == nullptr || call_->phase.load() != IndexCall::Phase::kAnswered) {
-    return absl::OkStatus();
-  }
-  const std::shared_ptr<IndexCall> call = std::exchange(call_, nullptr);
-  awaits_index_.store(false);
-  call_memory_.Set(0);
-  KERF_RETURN_IF_ERROR(call->status);
-  return (this->*then_)(*call);
-}
-
 absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
   const std::span<const CutChunk> chunks = cutter_->chunks();
-  std::shared_ptr<IndexCall> call = NewCall();
+  std::shared_ptr<StreamCall> call = NewCall();
   FingerprintCut(chunks, call->repository.digest_algorithm, &call->digests);
   if (hints_ != nullptr) {
     if (hints_->Foresee(call->digests, &call->results)) {
@@ -518,7 +484,7 @@ absl::Status StreamEngine::AnswerChunks() {
   return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
 }
 
-absl::Status StreamEngine::AnswerLookedUp(IndexCall& call) {
+absl::Status StreamEngine::AnswerLookedUp(StreamCall& call) {
   const std::span<const CutChunk> chunks = cutter_->chunks();
   const std::size_t digest_bytes =
       DigestSizeBytes(session_->parameters().repository.digest_algorithm);
@@ -653,9 +619,10 @@ void StreamEngine::DropEverything() {
   queue.clear();
   context_->input_budget->Release(queued_bytes_.exchange(0));
   // The index may still write into what it was asked.
-  if (call_ != nullptr) call_->phase.store(IndexCall::Phase::kDropped);
+  if (call_ != nullptr) call_->phase.store(StreamCall::Phase::kDropped);
   call_ = nullptr;
   commit_ = nullptr;
+  file_end_ = nullptr;
   awaits_index_.store(false);
   call_memory_.Set(0);
   AddTotals();

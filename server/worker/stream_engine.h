@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/chunker.h"
+#include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "server/index/async_index.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
@@ -22,6 +23,7 @@
 #include "server/worker/file_hints.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
+#include "server/worker/stream_call.h"
 #include "server/worker/thread_pool.h"
 
 namespace kerf {
@@ -47,6 +49,8 @@ struct EngineContext {
   std::string worker_name;
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;
+  // Null: the CPU cuts. Closed before the pool goes.
+  cuda::GpuCutter* gpu = nullptr;
   // The index is a round trip away: what is likely to come is looked up with what has come.
   bool asks_ahead = false;
   // Of what was cut with hints; null: not counted.
@@ -119,8 +123,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::uint64_t turn_count() const { return turn_count_.load(std::memory_order_relaxed); }
 
  private:
-  struct IndexCall;
-  using Then = absl::Status (StreamEngine::*)(IndexCall& call);
+  using Then = absl::Status (StreamEngine::*)(StreamCall& call);
 
   struct Item {
     // Null: a drain.
@@ -142,30 +145,36 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   absl::Status OnFrame(const Frame& frame);
   absl::Status OnControl(const v1::UploadFrame& frame);
   absl::Status OnOpen(const v1::Open& open);
+  absl::StatusOr<std::size_t> CutBufferBytes() const;
   absl::Status OnFileBegin(const v1::FileBegin& begin);
   // False: no memory for a buffer yet.
   absl::StatusOr<bool> OnData();
   absl::Status OnFileEnd(const v1::FileEnd& end);
+  absl::Status FinishFile(const v1::FileEnd& end);
   absl::Status OnCommit(const v1::Commit& commit);
-  absl::Status CommitKnown(IndexCall& call);
-  absl::Status CommitEntries(IndexCall& call);
-  absl::Status AnswerCommit(IndexCall& call);
+  absl::Status CommitKnown(StreamCall& call);
+  absl::Status CommitEntries(StreamCall& call);
+  absl::Status AnswerCommit(StreamCall& call);
   absl::Status OnReportStale(const v1::ReportStale& report);
-  absl::Status ForgetStale(IndexCall& call);
-  absl::Status AddStale(IndexCall& call);
+  absl::Status ForgetStale(StreamCall& call);
+  absl::Status AddStale(StreamCall& call);
   absl::Status OnDrain(std::chrono::milliseconds drain);
   // Nothing more has arrived: what can be answered is answered.
   absl::Status OnDry();
 
-  // One call on the index at a time. While it is not answered (is_waiting) the strand does nothing
-  // else, so that everything happens in the order of the frames. Each of them fills what the index
-  // asks for into a new IndexCall and calls `then` with it once it is answered; that is before the
-  // return if the index is quick.
+  // One call on the index, or the GPU, at a time. While it is not answered (is_waiting) the strand
+  // does nothing else, so that everything happens in the order of the frames. Each of them fills
+  // what is asked for into a new StreamCall and calls `then` with it once it is answered; that is
+  // before the return if the answer is quick.
   bool is_waiting() const { return call_ != nullptr; }
-  std::shared_ptr<IndexCall> NewCall() const;
-  absl::Status LookUp(std::shared_ptr<IndexCall> call, Then then);
-  absl::Status Commit(std::shared_ptr<IndexCall> call, Then then);
-  absl::Status Forget(std::shared_ptr<IndexCall> call, Then then);
+  std::shared_ptr<StreamCall> NewCall() const;
+  absl::Status LookUp(std::shared_ptr<StreamCall> call, Then then);
+  absl::Status Commit(std::shared_ptr<StreamCall> call, Then then);
+  absl::Status Forget(std::shared_ptr<StreamCall> call, Then then);
+  // If so much is in the buffer, and the GPU takes it now; Await comes next.
+  bool SendToGpu(std::size_t min_bytes);
+  absl::Status TakeGpuCuts(StreamCall& call);
+  absl::Status TakeLastGpuCuts(StreamCall& call);
   std::function<void(const absl::Status&)> Answered();
   absl::Status Await(Then then);
   // Goes on if what was waited for is there.
@@ -174,7 +183,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   // Fingerprints, looks up and answers the chunks that are cut. They are answered on return unless
   // the strand is waiting then.
   absl::Status AnswerChunks();
-  absl::Status AnswerLookedUp(IndexCall& call);
+  absl::Status AnswerLookedUp(StreamCall& call);
   // What was answered last tells how the file goes on.
   void FollowHints();
   void CountLookup(std::atomic<std::uint64_t> RapidTotals::* counter);
@@ -210,6 +219,8 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::shared_ptr<StreamSink> sink_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Chunker> chunker_;
+  // Null: the CPU cuts.
+  std::shared_ptr<const cuda::BatchPlan> gpu_plan_;
   // Null: without hints. Outlives the cutter.
   std::unique_ptr<FileHints> hints_;
   std::unique_ptr<CutBuffer> cutter_;
@@ -222,9 +233,11 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::size_t data_piece_ = 0;
   std::size_t data_piece_offset_ = 0;
   std::string answers_;
-  // Asked of the index, and what goes on when it is answered.
-  std::shared_ptr<IndexCall> call_;
+  // Asked of the index or the GPU, and what goes on when it is answered.
+  std::shared_ptr<StreamCall> call_;
   Then then_ = nullptr;
+  // The frame in hand while the end of its file waits for the GPU.
+  const v1::FileEnd* file_end_ = nullptr;
   // Of the frame in hand while its commit waits for the index.
   const v1::Commit* commit_ = nullptr;
   CommitPlan commit_plan_;

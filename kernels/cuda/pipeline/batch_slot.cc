@@ -71,6 +71,24 @@ struct OutOffsets {
   std::size_t size_bytes;
 };
 
+SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
+  SlotMemory memory;
+  memory.in = take.operator()<std::uint8_t>(BytesOffset(limits) + limits.batch_bytes);
+  const std::size_t mark_words = MarkWordCount(limits.batch_bytes);
+  memory.marks.loose = take.operator()<std::uint32_t>(mark_words);
+  memory.marks.strict = take.operator()<std::uint32_t>(mark_words);
+  const std::size_t group_count = limits.batch_bytes / kGroupBytes;
+  memory.marks.group_maxima = take.operator()<std::uint8_t>(group_count);
+  memory.marks.coarse_maxima =
+      take.operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
+  const SelectionLimits selection_limits = SelectionLimitsOf(limits);
+  memory.selection = TakeSelectionMemory(selection_limits, take);
+  memory.chunk_count = take.operator()<std::uint32_t>(1);
+  memory.digest_workspace = take.operator()<std::uint8_t>(DigestWorkspaceBytes(limits));
+  memory.digests = take.operator()<DigestWords>(MaxChunkCount(selection_limits));
+  return memory;
+}
+
 // Queues kernels until one cannot be queued.
 class Launcher {
  public:
@@ -127,6 +145,12 @@ class QueueMarks {
 
 }  // namespace
 
+std::size_t SlotDeviceBytes(const SlotLimits& limits) {
+  ArrayTaker sizes(nullptr);
+  PlaceMemory(limits, sizes);
+  return sizes.size_bytes();
+}
+
 absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
                                                            const SlotLimits& limits) {
   KERF_CHECK(limits.segment_count > 0 && limits.batch_bytes > 0 &&
@@ -137,30 +161,12 @@ absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
   return slot;
 }
 
-void BatchSlot::PlaceArrays(ArrayTaker& take) {
-  device_in_ = take.operator()<std::uint8_t>(BytesOffset(limits_) + limits_.batch_bytes);
-  const std::size_t mark_words = MarkWordCount(limits_.batch_bytes);
-  marks_.loose = take.operator()<std::uint32_t>(mark_words);
-  marks_.strict = take.operator()<std::uint32_t>(mark_words);
-  const std::size_t group_count = limits_.batch_bytes / kGroupBytes;
-  marks_.group_maxima = take.operator()<std::uint8_t>(group_count);
-  marks_.coarse_maxima =
-      take.operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
-  const SelectionLimits selection_limits = SelectionLimitsOf(limits_);
-  selection_ = TakeSelectionMemory(selection_limits, take);
-  chunk_count_ = take.operator()<std::uint32_t>(1);
-  digest_workspace_ = take.operator()<std::uint8_t>(DigestWorkspaceBytes(limits_));
-  digests_ = take.operator()<DigestWords>(MaxChunkCount(selection_limits));
-}
-
 // In one piece on each side: where there is too little nothing is taken in vain, since the device
 // gives nothing back.
 absl::Status BatchSlot::TakeMemory() {
-  ArrayTaker sizes(nullptr);
-  PlaceArrays(sizes);
-  KERF_ASSIGN_OR_RETURN(std::uint8_t* const memory, device_.Allocate(sizes.size_bytes()));
+  KERF_ASSIGN_OR_RETURN(std::uint8_t* const memory, device_.Allocate(SlotDeviceBytes(limits_)));
   ArrayTaker places(reinterpret_cast<std::byte*>(memory));
-  PlaceArrays(places);
+  memory_ = PlaceMemory(limits_, places);
   const std::size_t in_bytes = BytesOffset(limits_) + limits_.batch_bytes;
   const std::size_t out_offset = RoundUp(in_bytes, 256);
   KERF_ASSIGN_OR_RETURN(const std::span<std::uint8_t> pinned,
@@ -174,37 +180,37 @@ absl::Status BatchSlot::TakeMemory() {
 
 absl::Status BatchSlot::Launch(const BatchPlan& plan) {
   Launcher launcher(device_, queue_);
-  const auto* const header = reinterpret_cast<const BatchHeader*>(device_in_);
-  const std::uint8_t* const bytes = device_in_ + BytesOffset(limits_);
-  std::visit(QueueMarks(launcher, header, bytes, marks_), plan.marks);
+  const auto* const header = reinterpret_cast<const BatchHeader*>(memory_.in);
+  const std::uint8_t* const bytes = memory_.in + BytesOffset(limits_);
+  std::visit(QueueMarks(launcher, header, bytes, memory_.marks), plan.marks);
 
-  RuleArgs<CutRule> args{selection_, plan.cut_rule};
+  RuleArgs<CutRule> args{memory_.selection, plan.cut_rule};
   args.selection.header = header;
   args.selection.bytes = bytes;
-  args.selection.segments = reinterpret_cast<const Segment*>(device_in_ + kSegmentsOffset);
-  args.selection.loose = marks_.loose;
+  args.selection.segments = reinterpret_cast<const Segment*>(memory_.in + kSegmentsOffset);
+  args.selection.loose = memory_.marks.loose;
   const bool has_strict = std::holds_alternative<GearHash<true>::Args>(plan.marks);
-  args.selection.strict = has_strict ? marks_.strict : marks_.loose;
+  args.selection.strict = has_strict ? memory_.marks.strict : memory_.marks.loose;
   args.selection.candidate_bytes_log2 = std::max(plan.candidate_bytes_log2, kMinCandidateBytesLog2);
   SetCountedPositions(plan.cut_rule, args.selection);
   if (plan.gear_table.has_value()) {
-    args.rule.table = reinterpret_cast<const std::uint32_t*>(device_in_ + kTableOffset);
+    args.rule.table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
   }
   SelectCuts(args, launcher);
-  launcher.Launch<CountChunks>({header, selection_.segment_chunks, chunk_count_});
+  launcher.Launch<CountChunks>({header, memory_.selection.segment_chunks, memory_.chunk_count});
 
   const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits_));
   if (plan.digest_algorithm == DigestAlgorithm::kBlake3) {
-    LaunchBlake3({bytes, selection_.chunks, chunk_count_, plan.profile.max_bytes,
+    LaunchBlake3({bytes, memory_.selection.chunks, memory_.chunk_count, plan.profile.max_bytes,
                   PlaceBlake3Workspace(Blake3WorkspaceSize(limits_.batch_bytes, chunk_count),
-                                       digest_workspace_),
-                  digests_},
+                                       memory_.digest_workspace),
+                  memory_.digests},
                  launcher);
   } else {
-    LaunchSha256(
-        {bytes, selection_.chunks, chunk_count_,
-         PlaceSha256Workspace(Sha256WorkspaceSize(chunk_count), digest_workspace_), digests_},
-        launcher);
+    LaunchSha256({bytes, memory_.selection.chunks, memory_.chunk_count,
+                  PlaceSha256Workspace(Sha256WorkspaceSize(chunk_count), memory_.digest_workspace),
+                  memory_.digests},
+                 launcher);
   }
   return launcher.status();
 }
@@ -244,13 +250,14 @@ absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
     std::memcpy(in_.data() + kTableOffset, plan->gear_table->data(), kTableBytes);
   }
   KERF_RETURN_IF_ERROR(
-      device_.CopyIn(queue_, device_in_, in_.first(BytesOffset(limits_) + size_bytes)));
+      device_.CopyIn(queue_, memory_.in, in_.first(BytesOffset(limits_) + size_bytes)));
   KERF_RETURN_IF_ERROR(RunPlan(plan));
   const OutOffsets offsets(limits_);
-  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces.size() * sizeof(SegmentCuts)),
-                                       reinterpret_cast<const std::uint8_t*>(selection_.cuts)));
+  KERF_RETURN_IF_ERROR(
+      device_.CopyOut(queue_, out_.first(pieces.size() * sizeof(SegmentCuts)),
+                      reinterpret_cast<const std::uint8_t*>(memory_.selection.cuts)));
   KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
-                                       reinterpret_cast<const std::uint8_t*>(chunk_count_)));
+                                       reinterpret_cast<const std::uint8_t*>(memory_.chunk_count)));
   stage_ = Stage::kSelecting;
   return absl::OkStatus();
 }
@@ -267,12 +274,12 @@ absl::StatusOr<bool> BatchSlot::IsDone() {
       return absl::InternalError(
           ToAbsl(Cat("the device has found ", chunk_count, " chunks, more than fit the batch")));
     }
-    KERF_RETURN_IF_ERROR(device_.CopyOut(queue_,
-                                         out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
-                                         reinterpret_cast<const std::uint8_t*>(selection_.chunks)));
+    KERF_RETURN_IF_ERROR(
+        device_.CopyOut(queue_, out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
+                        reinterpret_cast<const std::uint8_t*>(memory_.selection.chunks)));
     KERF_RETURN_IF_ERROR(
         device_.CopyOut(queue_, out_.subspan(offsets.digests, chunk_count * sizeof(DigestWords)),
-                        reinterpret_cast<const std::uint8_t*>(digests_)));
+                        reinterpret_cast<const std::uint8_t*>(memory_.digests)));
     stage_ = Stage::kFetching;
     return false;
   }

@@ -34,6 +34,20 @@ struct MarkMemory {
   std::uint8_t* coarse_maxima = nullptr;
 };
 
+// Device memory of a slot.
+struct SlotMemory {
+  // One copy brings all that goes in: BatchHeader, gear table, segments, bytes.
+  std::uint8_t* in = nullptr;
+  MarkMemory marks;
+  SelectionArgs selection{};
+  std::uint32_t* chunk_count = nullptr;
+  std::uint8_t* digest_workspace = nullptr;
+  DigestWords* digests = nullptr;
+};
+
+// What a slot takes of the device's memory.
+std::size_t SlotDeviceBytes(const SlotLimits& limits);
+
 // A piece of the batch: where it lies in bytes().
 struct SlotPiece {
   std::uint32_t offset = 0;
@@ -70,8 +84,6 @@ class BatchSlot {
 
   BatchSlot(Device& device, const SlotLimits& limits) : device_(device), limits_(limits) {}
 
-  // All of the device's memory.
-  void PlaceArrays(ArrayTaker& take);
   absl::Status TakeMemory();
   absl::Status Launch(const BatchPlan& plan);
   absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
@@ -80,15 +92,10 @@ class BatchSlot {
   Device& device_;
   const SlotLimits limits_;
   QueueId queue_{};
-  // One copy brings all that goes in: BatchHeader, gear table, segments, bytes.
+  // As in SlotMemory.
   std::span<std::uint8_t> in_;
   std::span<std::uint8_t> bytes_;
-  std::uint8_t* device_in_ = nullptr;
-  SelectionArgs selection_{};
-  MarkMemory marks_;
-  std::uint8_t* digest_workspace_ = nullptr;
-  std::uint32_t* chunk_count_ = nullptr;
-  DigestWords* digests_ = nullptr;
+  SlotMemory memory_;
   std::span<std::uint8_t> out_;
   std::vector<Recorded> recorded_;
 

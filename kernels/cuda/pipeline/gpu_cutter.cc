@@ -62,13 +62,14 @@ absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Devi
 GpuCutter::GpuCutter(std::unique_ptr<Device> device, GpuCutterOptions options)
     : device_(std::move(device)), options_(std::move(options)) {}
 
-GpuCutter::~GpuCutter() {
+void GpuCutter::Close() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
   }
   has_work_.notify_all();
+  has_slot_.notify_all();
   thread_.join();
 }
 
@@ -196,7 +197,7 @@ bool GpuCutter::HasRoom(const Batch& batch, const std::shared_ptr<const BatchPla
 
 GpuCutter::Batch* GpuCutter::FindBatch(const std::shared_ptr<const BatchPlan>& plan,
                                        std::size_t size_bytes) {
-  if (!health_.ok()) return nullptr;
+  if (!health_.ok() || is_stopping_) return nullptr;
   for (Batch* const batch : filling_) {
     if (HasRoom(*batch, plan, size_bytes)) return batch;
     // Full for this one: it need not wait for more.
@@ -246,7 +247,7 @@ void GpuCutter::Cut(const std::shared_ptr<const BatchPlan>& plan,
                     std::span<const std::uint8_t> piece, bool is_end, Done done) {
   KERF_CHECK(piece.size() <= max_piece_bytes());
   std::unique_lock lock(mutex_);
-  while (health_.ok()) {
+  while (health_.ok() && !is_stopping_) {
     if (Batch* const batch = FindBatch(plan, piece.size()); batch != nullptr) {
       return Fill(lock, batch, piece, is_end, std::move(done));
     }
@@ -394,6 +395,7 @@ void GpuCutter::Lose(const absl::Status& why) {
     }
   }
   has_slot_.notify_all();
+  if (options_.on_lost) std::exchange(options_.on_lost, nullptr)(health());
   while (!running_.empty()) {
     Batch* const batch = running_.front();
     running_.pop_front();

@@ -40,6 +40,8 @@ struct GpuCutterOptions {
   std::uint64_t audit_period = 1'000;
   // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start.
   std::optional<std::size_t> min_piece_bytes;
+  // Called once, when the device is lost, from the thread that runs it. It may not wait.
+  std::function<void(const absl::Status& why)> on_lost;
   // Of a test: what happens between two looks at the device.
   std::function<void()> idle;
 };
@@ -65,8 +67,11 @@ class GpuCutter {
                                                           GpuCutterOptions options);
   GpuCutter(const GpuCutter&) = delete;
   GpuCutter& operator=(const GpuCutter&) = delete;
-  // All pieces are answered before it returns.
-  ~GpuCutter();
+  ~GpuCutter() { Close(); }
+
+  // Returns when all pieces are answered; those that come later are left to the CPU. The device
+  // goes with the object.
+  void Close();
 
   // A larger piece is not taken.
   std::size_t max_piece_bytes() const { return options_.slot.batch_bytes; }
@@ -82,7 +87,8 @@ class GpuCutter {
   // way; `done` may not call it, and not wait for anything.
   void Cut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
            bool is_end, Done done);
-  // The same, but where it would wait, or the device is lost, it does nothing and says false.
+  // The same, but where it would wait, the device is lost or it is closed, it does nothing and says
+  // false.
   bool TryCut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
               bool is_end, Done done);
 

@@ -28,8 +28,10 @@ namespace {
 
 PluginResult ResultOf(const char* what, cudaError_t code, PluginError* error) {
   if (code == cudaSuccess) return PluginResult::kOk;
-  std::snprintf(error->text, sizeof error->text, "%s: %s (%s, error %d of CUDA)", what,
-                cudaGetErrorString(code), cudaGetErrorName(code), static_cast<int>(code));
+  const char* const advice =
+      code == cudaErrorInsufficientDriver ? "; no NVIDIA driver is installed, or one too old" : "";
+  std::snprintf(error->text, sizeof error->text, "%s: %s (%s, error %d of CUDA)%s", what,
+                cudaGetErrorString(code), cudaGetErrorName(code), static_cast<int>(code), advice);
   if (code != cudaErrorMemoryAllocation) return PluginResult::kFailed;
   // It is told of once, and does not stick to the device.
   cudaGetLastError();

@@ -124,8 +124,9 @@ struct File {
   std::vector<std::uint64_t> end_offsets;
 };
 
-inline std::vector<File> MakeFiles(Random& random, int count, std::size_t max_bytes) {
-  const auto chunker = MakeChunker(*ParseProfile(kProfile));
+inline std::vector<File> MakeFiles(Random& random, int count, std::size_t max_bytes,
+                                   std::string_view profile = kProfile) {
+  const auto chunker = MakeChunker(*ParseProfile(profile));
   std::vector<File> files(static_cast<std::size_t>(count));
   for (File& file : files) {
     file.content.resize(random.Below(max_bytes));
@@ -175,8 +176,9 @@ inline std::vector<v1::UploadRequest> MakeMessages(
 // then.
 template <typename Disturb>
 absl::Status RunUpload(Random& random, const std::vector<File>& files, HeldSink& sink,
-                       StreamEngine& engine, Disturb disturb) {
-  for (v1::UploadRequest& message : MakeMessages(random, files)) {
+                       StreamEngine& engine, Disturb disturb,
+                       const v1::Open& open = OpenOf(kProfile, v1::DIGEST_ALGORITHM_XXH3_128)) {
+  for (v1::UploadRequest& message : MakeMessages(random, files, open)) {
     if (sink.final_status().has_value()) return *sink.final_status();
     while (!engine.wants_input() && !sink.final_status().has_value()) {
       if (sink.Take()) engine.AnswersTaken();

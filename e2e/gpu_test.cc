@@ -1,0 +1,76 @@
+// kerfd and its CUDA plug-in on machines with and without a GPU: it says once what it has, and the
+// chunks are the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "e2e/round_trip.h"
+#include "e2e/world.h"
+
+namespace kerf::e2e {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::size_t kFileBytes = 40'000'000;
+
+std::size_t CountOf(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+class GpuTest : public testing::Test {
+ protected:
+  GpuTest() : plugin_(BuiltProgram("kernels/cuda/plugin/libkerf_cuda.so")) {
+    std::string content(kFileBytes, '\0');
+    Random(TestSeed()).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+    WriteText(world_ / "file", content);
+  }
+
+  Completed StartOnly(std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {BuiltProgram("server/kerfd"), "--listen", "unix:server/other"});
+    return world_.Run(flags);
+  }
+
+  World world_;
+  const std::string plugin_;
+};
+
+TEST_F(GpuTest, WhatIsCutWithAPluginAtHandIsKnownWithout) {
+  world_.StartServer({"--gpu-plugin", plugin_});
+  ASSERT_FALSE(HasFatalFailure());
+  for (const std::string profile : {"fastcdc-8k", "gear-8k"}) {
+    EXPECT_GT(world_.Backup({"file", "--force", "--profile", profile})["new_chunks"], 0);
+  }
+  const std::string log = world_.StopServer();
+  EXPECT_THAT(log, AnyOf(HasSubstr("GPU 0 of "), HasSubstr("no GPU, the CPU cuts")));
+  EXPECT_EQ(CountOf(log, "GPU"), CountOf(log, "GPUs") + 1) << log;
+  EXPECT_THAT(log, Not(HasSubstr("lost")));
+  world_.StartServer({"--gpu", "off"});
+  for (const std::string profile : {"fastcdc-8k", "gear-8k"}) {
+    EXPECT_EQ(world_.Backup({"file", "--force", "--profile", profile})["new_chunks"], 0);
+  }
+  EXPECT_THAT(world_.StopServer(), Not(HasSubstr("GPU")));
+}
+
+TEST_F(GpuTest, AGpuThatIsRequiredAndCannotBeUsedIsAnError) {
+  Completed end = StartOnly({"--gpu", "require", "--gpu-plugin", "/no/such/plugin.so"});
+  EXPECT_EQ(end.exit_code, kFailure);
+  EXPECT_THAT(end.err, HasSubstr("/no/such/plugin.so"));
+  end = StartOnly({"--gpu", "require", "--gpu-plugin", "/etc/passwd"});
+  EXPECT_EQ(end.exit_code, kFailure);
+  EXPECT_THAT(end.err, HasSubstr("--gpu require: /etc/passwd cannot be loaded"));
+}
+
+}  // namespace
+}  // namespace kerf::e2e
