@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <random>
@@ -16,6 +19,8 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "kernels/cuda/bench/gpu_bench.h"
+#include "kernels/cuda/bench/gpu_report.h"
 #include "kernels/cuda/check/device_fuzz.h"
 #include "kernels/cuda/check/device_vectors.h"
 #include "kernels/cuda/check/golden_vectors.h"
@@ -33,11 +38,13 @@ constexpr char kFooter[] =
     "Parts, one after another; without any, the first three:\n"
     "  self-test  a megabyte of each algorithm, against the CPU\n"
     "  vectors    the golden vectors of the repository\n"
-    "  fuzz       seeded batches and streams, against the CPU, for --seconds\n\n"
+    "  fuzz       seeded batches and streams, against the CPU, for --seconds\n"
+    "  bench      how fast the GPU is, beside one core; results are compared first\n\n"
     "Examples:\n"
     "  gpu_check\n"
     "  gpu_check fuzz --seconds 3600\n"
     "  gpu_check fuzz --seed 1234 --rounds 1                  replays a round\n"
+    "  gpu_check bench --json gpu.json\n"
     "  compute-sanitizer gpu_check self-test fuzz --small --rounds 20\n\n"
     "Exit codes: 0 all is well, 1 failure, 2 usage, 5 there is no GPU that can be used,\n"
     "6 the GPU differs from the CPU";
@@ -49,6 +56,7 @@ struct Settings {
   std::uint64_t seed = 0;
   std::uint64_t rounds = 0;
   bool is_small = false;
+  std::string json;
 };
 
 // Batches of --small: for checkers under which a GPU is a hundred times slower.
@@ -82,9 +90,9 @@ class Program {
                        "\n");
       return CheckExit::kNoDevice;
     }
-    const DeviceInfo& info = (*device)->info();
-    out_ << absl::StrFormat("gpu_check %s: %s, %.1f GiB\n", ToAbsl(kVersion), info.name,
-                            static_cast<double>(info.memory_bytes) / (1 << 30));
+    info_ = (*device)->info();
+    out_ << absl::StrFormat("gpu_check %s: %s, %.1f GiB\n", ToAbsl(kVersion), info_.name,
+                            static_cast<double>(info_.memory_bytes) / (1 << 30));
     out_.flush();
     return CheckExit::kOk;
   }
@@ -92,7 +100,8 @@ class Program {
   absl::StatusOr<std::string> RunPart(const std::string& part) {
     if (part == "self-test") return SelfTest();
     if (part == "vectors") return Vectors();
-    return Fuzz();
+    if (part == "fuzz") return Fuzz();
+    return RunBench();
   }
 
   CheckExit Fail(const std::string& part, const absl::Status& status) {
@@ -162,9 +171,42 @@ class Program {
                counters_.cpu_piece_count, " pieces were left to the CPU");
   }
 
+  absl::StatusOr<std::string> RunBench() {
+    const TimeLimit limit("bench", seconds(settings_.is_small ? 120 : 240));
+    GpuBenchOptions options;
+    options.timeout = BatchTimeout();
+    if (settings_.is_small) {
+      options.kernel_bytes = {64 << 10};
+      options.batch_bytes = {64 << 10};
+      options.copy_bytes = {64 << 10};
+      options.rounds = 1;
+      options.round_time = std::chrono::microseconds(1);
+    }
+    nlohmann::json figures = nlohmann::json::array();
+    out_ << GpuFigureHeading() << "\n";
+    const std::atomic<bool> cancelled{false};
+    const absl::Status status =
+        RunGpuBench(open_, options, cancelled, [&](const GpuFigure& figure) {
+          out_ << GpuFigureLine(figure) << std::endl;
+          figures.push_back(GpuFigureJson(figure));
+        });
+    if (!status.ok()) return status;
+    if (settings_.json.empty()) return "";
+    const nlohmann::json all = {{"benchmark", "gpu"},
+                                {"version", kVersion},
+                                {"device", info_.name},
+                                {"device_memory_bytes", info_.memory_bytes},
+                                {"figures", std::move(figures)}};
+    std::ofstream file(settings_.json);
+    file << all.dump(1) << std::endl;
+    if (!file) return absl::UnknownError(Cat(settings_.json, " cannot be written"));
+    return Cat(", ", settings_.json, " is written");
+  }
+
   const Settings settings_;
   const OpenDevice open_;
   std::ostream& out_;
+  DeviceInfo info_;
   FuzzCounters counters_;
 };
 
@@ -176,7 +218,7 @@ CheckExit RunCheckProgram(int argc, const char* const* argv, const OpenNumber& o
   Settings settings;
   settings.parts = {"self-test", "vectors", "fuzz"};
   app.add_option("parts", settings.parts)
-      ->check(CLI::IsMember({"self-test", "vectors", "fuzz"}))
+      ->check(CLI::IsMember({"self-test", "vectors", "fuzz", "bench"}))
       ->type_name("PART");
   app.add_option("--device", settings.device, "Its number")->capture_default_str();
   app.add_option("--seconds", settings.seconds, "How long to fuzz")
@@ -185,6 +227,7 @@ CheckExit RunCheckProgram(int argc, const char* const* argv, const OpenNumber& o
   app.add_option("--rounds", settings.rounds, "End the fuzzing behind so many rounds; 0: never");
   const auto* const seed = app.add_option("--seed", settings.seed, "Else another one each time");
   app.add_flag("--small", settings.is_small, "Small batches, for slow checkers");
+  app.add_option("--json", settings.json, "Where the figures of bench go too")->type_name("FILE");
   app.set_version_flag("--version", Cat("gpu_check ", kVersion));
   app.footer(kFooter);
   try {

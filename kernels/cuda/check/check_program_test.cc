@@ -1,7 +1,10 @@
 // gpu_check on emulated devices: its arguments, what it says, and how it ends.
 #include "kernels/cuda/check/check_program.h"
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -50,6 +53,21 @@ TEST(CheckProgramTest, ARightDevicePasses) {
   EXPECT_THAT(outcome.out, HasSubstr("emulator, 1.0 GiB\nself-test: ok ("));
   EXPECT_THAT(outcome.out, HasSubstr(Cat("fuzz: ok, 2 rounds from seed ", kSeed, ", ")));
   EXPECT_THAT(outcome.out, Not(HasSubstr("vectors")));
+}
+
+TEST(CheckProgramTest, WritesFigures) {
+  const std::string path = Cat(::testing::TempDir(), "/gpu_check_", TestSeed(), ".json");
+  const Outcome outcome = RunProgram({"bench", "--small", "--json", path}, Emulated());
+  EXPECT_EQ(outcome.code, CheckExit::kOk) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("marks+cuts fastcdc-8k "));
+  std::ifstream file(path);
+  const nlohmann::json json = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  EXPECT_EQ(json["device"], "emulator");
+  EXPECT_GT(json["figures"].size(), 30u);
+  EXPECT_EQ(json["figures"][0]["what"], "copy-in");
+  const Outcome nowhere = RunProgram({"bench", "--small", "--json", "/no/such"}, Emulated());
+  EXPECT_EQ(nowhere.code, CheckExit::kFailed);
 }
 
 TEST(CheckProgramTest, AWrongDeviceDoesNot) {

@@ -33,8 +33,7 @@ std::string AnyProfileText(Random& random) {
   const std::string_view algorithm = kAlgorithms[random.Below(kAlgorithms.size())];
   if (algorithm == "crc") return Cat("crc:min=", min, ",bits=", avg_log2, ",max=", max);
   if (algorithm == "maxp-local") {
-    const std::uint64_t window = min / 2 + 1;
-    return Cat("maxp-local:window=", window, ",max=", 2 * window + 1 + random.Below(4 * avg));
+    return Cat("maxp-local:window=", min, ",max=", 2 * min + 1 + random.Below(4 * avg));
   }
   if (algorithm == "fastcdc") {
     return Cat("fastcdc:min=", min, ",avg=", avg, ",max=", max, ",level=", random.Below(4));

@@ -12,6 +12,7 @@ Checks the GPU in these steps and ends with a summary:
   checks     self-test and golden vectors
   memcheck   small batches under compute-sanitizer, where it is installed
   racecheck  the same, for threads of a block that do not wait for each other
+  bench      how fast it is; the figures go to bench.json beside the logs
   fuzz       seeded batches and streams, against the CPU
 
   --seconds N  the fuzzing's time, 180 unless told otherwise; less where ten minutes would pass
@@ -111,6 +112,7 @@ if sanitizer=$(find_sanitizer); then
 else
   summary+=("memcheck, racecheck: NOT RUN: compute-sanitizer is not installed")
 fi
+step bench 180 "$program" bench --json "$out/bench.json" --device "$device"
 # The last batches, and the comparison, may take as long again as half a minute.
 spare=$(($(left) - 30))
 [ "$seconds" -lt "$spare" ] || seconds=$spare

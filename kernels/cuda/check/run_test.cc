@@ -49,8 +49,10 @@ TEST_F(RunTest, AllStepsPass) {
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("self-test vectors --device 1"));
   EXPECT_THAT(outcome.text, HasSubstr("fuzz --seconds 7 --seed 5 --device 1"));
-  EXPECT_THAT(outcome.text,
-              HasSubstr("checks: passed\nmemcheck: passed\nracecheck: passed\nfuzz: passed\n"));
+  EXPECT_THAT(
+      outcome.text,
+      HasSubstr(
+          "checks: passed\nmemcheck: passed\nracecheck: passed\nbench: passed\nfuzz: passed\n"));
   for (const char* tool : {"memcheck", "racecheck"}) {
     std::ifstream log(Cat(folder_, "/logs/", tool, ".log"));
     std::string line;

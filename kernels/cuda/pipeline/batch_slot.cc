@@ -23,9 +23,8 @@ constexpr std::size_t kTableBytes = 256 * sizeof(std::uint32_t);
 constexpr std::size_t kSegmentsOffset = kTableOffset + kTableBytes;
 static_assert(sizeof(BatchHeader) <= kTableOffset);
 
-// A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
-// for what it reads in front of it to be little.
-constexpr std::uint32_t kStripBytes = 512;
+// All of them.
+constexpr BatchSteps kWholeWay{.marks = true, .cuts = true, .digests = true};
 
 // Memory for candidates: a profile that has more of them on random data has them cut by the CPU.
 constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
@@ -116,8 +115,12 @@ class Launcher {
 class QueueMarks {
  public:
   QueueMarks(Launcher& launcher, const BatchHeader* header, const std::uint8_t* bytes,
-             const MarkMemory& memory)
-      : launcher_(launcher), header_(header), bytes_(bytes), memory_(memory) {}
+             const MarkMemory& memory, std::uint32_t strip_bytes)
+      : launcher_(launcher),
+        header_(header),
+        bytes_(bytes),
+        memory_(memory),
+        strip_bytes_(strip_bytes) {}
 
   void operator()(const GearHash<false>::Args& rule) { Strips<GearMarks>(rule); }
   void operator()(const GearHash<true>::Args& rule) { Strips<FastCdcMarks>(rule); }
@@ -134,13 +137,14 @@ class QueueMarks {
   template <class Kernel, class Rule>
   void Strips(const Rule& rule) {
     launcher_.Launch<Kernel>(
-        {bytes_, &header_->size_bytes, memory_.loose, memory_.strict, kStripBytes, rule});
+        {bytes_, &header_->size_bytes, memory_.loose, memory_.strict, strip_bytes_, rule});
   }
 
   Launcher& launcher_;
   const BatchHeader* const header_;
   const std::uint8_t* const bytes_;
   const MarkMemory& memory_;
+  const std::uint32_t strip_bytes_;
 };
 
 }  // namespace
@@ -178,11 +182,14 @@ absl::Status BatchSlot::TakeMemory() {
   return absl::OkStatus();
 }
 
-absl::Status BatchSlot::Launch(const BatchPlan& plan) {
+absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
+                               std::uint32_t strip_bytes) {
   Launcher launcher(device_, queue_);
   const auto* const header = reinterpret_cast<const BatchHeader*>(memory_.in);
   const std::uint8_t* const bytes = memory_.in + BytesOffset(limits_);
-  std::visit(QueueMarks(launcher, header, bytes, memory_.marks), plan.marks);
+  if (steps.marks) {
+    std::visit(QueueMarks(launcher, header, bytes, memory_.marks, strip_bytes), plan.marks);
+  }
 
   RuleArgs<CutRule> args{memory_.selection, plan.cut_rule};
   args.selection.header = header;
@@ -196,9 +203,12 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan) {
   if (plan.gear_table.has_value()) {
     args.rule.table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
   }
-  SelectCuts(args, launcher);
-  launcher.Launch<CountChunks>({header, memory_.selection.segment_chunks, memory_.chunk_count});
+  if (steps.cuts) {
+    SelectCuts(args, launcher);
+    launcher.Launch<CountChunks>({header, memory_.selection.segment_chunks, memory_.chunk_count});
+  }
 
+  if (!steps.digests) return launcher.status();
   const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits_));
   if (plan.digest_algorithm == DigestAlgorithm::kBlake3) {
     LaunchBlake3({bytes, memory_.selection.chunks, memory_.chunk_count, plan.profile.max_bytes,
@@ -215,14 +225,19 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan) {
   return launcher.status();
 }
 
+absl::StatusOr<GraphId> BatchSlot::Record(const BatchPlan& plan, const BatchSteps& steps,
+                                          std::uint32_t strip_bytes) {
+  KERF_RETURN_IF_ERROR(device_.BeginGraph(queue_));
+  KERF_RETURN_IF_ERROR(Launch(plan, steps, strip_bytes));
+  return device_.EndGraph(queue_);
+}
+
 absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
   for (const Recorded& recorded : recorded_) {
     if (recorded.plan == plan) return device_.RunGraph(queue_, recorded.graph);
   }
-  if (recorded_.size() == kMaxRecorded) return Launch(*plan);
-  KERF_RETURN_IF_ERROR(device_.BeginGraph(queue_));
-  KERF_RETURN_IF_ERROR(Launch(*plan));
-  KERF_ASSIGN_OR_RETURN(const GraphId graph, device_.EndGraph(queue_));
+  if (recorded_.size() == kMaxRecorded) return Launch(*plan, kWholeWay, kDefaultStripBytes);
+  KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, kWholeWay, kDefaultStripBytes));
   recorded_.push_back({plan, graph});
   return device_.RunGraph(queue_, graph);
 }
@@ -252,9 +267,26 @@ absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
   KERF_RETURN_IF_ERROR(
       device_.CopyIn(queue_, memory_.in, in_.first(BytesOffset(limits_) + size_bytes)));
   KERF_RETURN_IF_ERROR(RunPlan(plan));
+  return Fetch();
+}
+
+absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_bytes,
+                               std::size_t count) {
+  KERF_CHECK(stage_ == Stage::kDone);
+  const bool is_recorded = repeated_.has_value() && repeated_->plan == plan_ &&
+                           repeated_->steps == steps && repeated_->strip_bytes == strip_bytes;
+  if (!is_recorded) {
+    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan_, steps, strip_bytes));
+    repeated_ = Repeated{plan_, steps, strip_bytes, graph};
+  }
+  for (; count > 0; --count) KERF_RETURN_IF_ERROR(device_.RunGraph(queue_, repeated_->graph));
+  return absl::OkStatus();
+}
+
+absl::Status BatchSlot::Fetch() {
   const OutOffsets offsets(limits_);
   KERF_RETURN_IF_ERROR(
-      device_.CopyOut(queue_, out_.first(pieces.size() * sizeof(SegmentCuts)),
+      device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SegmentCuts)),
                       reinterpret_cast<const std::uint8_t*>(memory_.selection.cuts)));
   KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
                                        reinterpret_cast<const std::uint8_t*>(memory_.chunk_count)));

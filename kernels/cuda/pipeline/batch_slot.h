@@ -55,6 +55,20 @@ struct SlotPiece {
   bool is_end = false;
 };
 
+// What a batch goes through on the device.
+struct BatchSteps {
+  // K1; K2 to K5; K6.
+  bool marks = false;
+  bool cuts = false;
+  bool digests = false;
+
+  friend bool operator==(const BatchSteps&, const BatchSteps&) = default;
+};
+
+// A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
+// for what it reads in front of it to be little.
+inline constexpr std::uint32_t kDefaultStripBytes = 512;
+
 // Not thread-safe, but that others may fill bytes() between batches.
 class BatchSlot {
  public:
@@ -75,17 +89,32 @@ class BatchSlot {
   // What came back, until the next Start. nullopt: the device gives the piece to the CPU.
   std::optional<PieceCuts> CutsOf(std::size_t piece) const;
 
+  // For those who measure: after IsDone, `steps` again so many times, one behind the other, on what
+  // the device has of the batch. Done when queue() is.
+  absl::Status Repeat(const BatchSteps& steps, std::uint32_t strip_bytes, std::size_t count);
+  // When that is done: IsDone and CutsOf are about what it made.
+  absl::Status Fetch();
+  QueueId queue() const { return queue_; }
+
  private:
   enum class Stage : std::uint8_t { kIdle, kSelecting, kFetching, kDone };
   struct Recorded {
     std::shared_ptr<const BatchPlan> plan;
     GraphId graph{};
   };
+  struct Repeated {
+    std::shared_ptr<const BatchPlan> plan;
+    BatchSteps steps;
+    std::uint32_t strip_bytes = 0;
+    GraphId graph{};
+  };
 
   BatchSlot(Device& device, const SlotLimits& limits) : device_(device), limits_(limits) {}
 
   absl::Status TakeMemory();
-  absl::Status Launch(const BatchPlan& plan);
+  absl::Status Launch(const BatchPlan& plan, const BatchSteps& steps, std::uint32_t strip_bytes);
+  absl::StatusOr<GraphId> Record(const BatchPlan& plan, const BatchSteps& steps,
+                                 std::uint32_t strip_bytes);
   absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
   absl::Status CheckCuts() const;
 
@@ -98,6 +127,7 @@ class BatchSlot {
   SlotMemory memory_;
   std::span<std::uint8_t> out_;
   std::vector<Recorded> recorded_;
+  std::optional<Repeated> repeated_;
 
   Stage stage_ = Stage::kIdle;
   std::shared_ptr<const BatchPlan> plan_;

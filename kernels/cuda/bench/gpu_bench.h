@@ -1,0 +1,63 @@
+// Speeds of a GPU: copies, kernels on what lies in its memory, and everything from pinned memory to
+// fingerprints, beside one core of the CPU.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/check/open_device.h"
+
+namespace kerf::cuda {
+
+struct GpuBenchOptions {
+  // Profiles that there are kernels for.
+  std::vector<std::string> profiles = {"gear-8k", "fastcdc-8k", "crc-8k", "rabin-8k",
+                                       "maxp-local-8k"};
+  // Of batches for kernels alone, of batches that are copied as well, and of copies alone.
+  std::vector<std::size_t> kernel_bytes = {1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
+  std::vector<std::size_t> batch_bytes = {1 << 20, 4 << 20, 16 << 20, 64 << 20};
+  std::vector<std::size_t> copy_bytes = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20};
+  // Of a thread of the kernels that mark.
+  std::vector<std::uint32_t> strip_bytes = {128, 256, 512, 1024, 2048};
+  // Each figure is the median of so many rounds of at least so much time.
+  std::uint32_t rounds = 7;
+  std::chrono::microseconds round_time{10'000};
+  // What has not come back by then never will.
+  std::chrono::milliseconds timeout{30'000};
+  std::uint64_t seed = 1;
+};
+
+struct GpuFigure {
+  // "copy-in", "copy-out", "copy-both": pinned memory, by size. "marks" (K1), "cuts" (K2 to K5),
+  // "marks+cuts", "digests" (K6): kernels alone, on one stream of random bytes. "end-to-end": all
+  // of it, four batches on their way. "latency": one batch. "cpu": cut and fingerprinted by a core.
+  std::string what;
+  // A profile as it was asked for; empty for copies.
+  std::string profile;
+  // "blake3", "sha256"; empty where there are no digests.
+  std::string digest;
+  std::uint64_t size_bytes = 0;
+  // Of marks; else 0.
+  std::uint32_t strip_bytes = 0;
+  // Of one time.
+  double seconds = 0;
+  // Both ways together for "copy-both".
+  double bytes_per_second() const { return static_cast<double>(size_bytes) / seconds; }
+  // Of "end-to-end": of the fastest "copy-in" of the same run; else 0.
+  double share_of_copy = 0;
+};
+
+// Calls `visit` for every figure, which is one of results that were compared with the CPU's before.
+// InvalidArgument: no kernels for a profile. DataLoss: the device differs from the CPU, and where.
+// Cancelled: `cancelled` became true. Else the device is lost or cannot be had.
+absl::Status RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
+                         const std::atomic<bool>& cancelled,
+                         const std::function<void(const GpuFigure&)>& visit);
+
+}  // namespace kerf::cuda
