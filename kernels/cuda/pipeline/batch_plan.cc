@@ -6,40 +6,68 @@
 #include "base/check.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/mark_rules.h"
+#include "kernels/reference/gear.h"
 #include "kernels/twostage/mark.h"
 
 namespace kerf::cuda {
 namespace {
 
-MarkRule MarkRuleOf(const Profile& profile, const TwoStageRule& rule) {
-  if (const auto* gear = std::get_if<GearRule>(&rule)) {
-    if (gear->strict_mask == gear->loose_mask) return GearHashArgs<false>(*gear);
-    return GearHashArgs<true>(*gear);
+void SetRules(const Profile&, const GearRule& rule, BatchPlan& plan) {
+  plan.gear_table = rule.table;
+  plan.cut_rule = CutRuleOf(rule, nullptr);
+  if (rule.strict_mask == rule.loose_mask) {
+    plan.marks = GearHashArgs<false>(rule);
+  } else {
+    plan.marks = GearHashArgs<true>(rule);
   }
-  if (profile.algorithm == Algorithm::kCrc) return CrcHashArgs(profile);
-  if (profile.algorithm == Algorithm::kRabin) return RabinHashArgs(profile);
-  KERF_CHECK(profile.algorithm == Algorithm::kMaxpLocal);
-  return PeakRule{profile.window_bytes};
+}
+
+void SetRules(const Profile& profile, const LocalRule& rule, BatchPlan& plan) {
+  plan.cut_rule = CutRuleOf(rule);
+  switch (profile.algorithm) {
+    case Algorithm::kCrc:
+      plan.marks = CrcHashArgs(profile);
+      return;
+    case Algorithm::kRabin:
+      plan.marks = RabinHashArgs(profile);
+      return;
+    default:
+      KERF_CHECK(profile.algorithm == Algorithm::kMaxpLocal);
+      plan.marks = PeakRule{profile.window_bytes};
+  }
+}
+
+// False: no kernel knows the algorithm.
+bool SetRules(const Profile& profile, BatchPlan& plan) {
+  if (const std::optional<TwoStageRule> rule = TwoStageRuleOf(profile); rule.has_value()) {
+    std::visit([&](const auto& its) { SetRules(profile, its, plan); }, *rule);
+    return true;
+  }
+  if (profile.algorithm != Algorithm::kMinCdc && profile.algorithm != Algorithm::kMaxCdc) {
+    return false;
+  }
+  const ExtremeSetting setting = ExtremeSettingOf(profile);
+  plan.marks = ExtremeMarkRule{setting.reach};
+  if (profile.algorithm == Algorithm::kMinCdc) {
+    plan.cut_rule = setting.RuleOf(MakeMinCdcHashes());
+  } else {
+    plan.gear_table = kGearTable;
+    plan.cut_rule = setting.RuleOf(MakeMaxCdcHashes(nullptr));
+  }
+  return true;
 }
 
 }  // namespace
 
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm) {
-  const std::optional<TwoStageRule> rule = TwoStageRuleOf(profile);
   const bool has_kernel =
       digest_algorithm == DigestAlgorithm::kBlake3 || digest_algorithm == DigestAlgorithm::kSha256;
-  if (!rule.has_value() || !has_kernel || profile.min_bytes < kMinDeviceChunkBytes) return nullptr;
+  if (!has_kernel || profile.min_bytes < kMinDeviceChunkBytes) return nullptr;
   auto plan = std::make_shared<BatchPlan>();
+  if (!SetRules(profile, *plan)) return nullptr;
   plan->profile = profile;
   plan->digest_algorithm = digest_algorithm;
-  plan->marks = MarkRuleOf(profile, *rule);
-  if (const auto* gear = std::get_if<GearRule>(&*rule)) {
-    plan->gear_table = gear->table;
-    plan->cut_rule = CutRuleOf(*gear, nullptr);
-  } else {
-    plan->cut_rule = CutRuleOf(std::get<LocalRule>(*rule));
-  }
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);
   plan->chunker = MakeChunker(profile);
   return plan;

@@ -9,6 +9,9 @@
 
 #include "kernels/chunker.h"
 #include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/extreme_hash.h"
+#include "kernels/cuda/kernel/extreme_marks.h"
+#include "kernels/cuda/kernel/extreme_rule.h"
 #include "kernels/cuda/kernel/gear_marks.h"
 #include "kernels/cuda/kernel/linear_marks.h"
 #include "kernels/cuda/kernel/peak_marks.h"
@@ -25,8 +28,14 @@ struct PeakRule {
   std::uint32_t window_bytes;
 };
 
+// Of mincdc and maxcdc; the rest is that of their cuts.
+struct ExtremeMarkRule {
+  ExtremeReach reach;
+};
+
 using MarkRule = std::variant<GearHash<false>::Args, GearHash<true>::Args, CrcHash::Args,
-                              RabinHash::Args, PeakRule>;
+                              RabinHash::Args, PeakRule, ExtremeMarkRule>;
+using AnyCutRule = std::variant<CutRule, ExtremeRule<MinCdcHashes>, ExtremeRule<MaxCdcHashes>>;
 
 // Immutable once it is made.
 struct BatchPlan {
@@ -34,16 +43,16 @@ struct BatchPlan {
   DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
   MarkRule marks;
   // Without its table, which the slot has.
-  CutRule cut_rule{};
-  // Of a gear rule.
+  AnyCutRule cut_rule;
+  // Of a rule with a gear hash.
   std::optional<std::array<std::uint32_t, 256>> gear_table;
   std::uint32_t candidate_bytes_log2 = 0;
   // What the CPU cuts with where the GPU does not.
   std::unique_ptr<const Chunker> chunker;
 };
 
-// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule and chunks of
-// at least kMinDeviceChunkBytes, BLAKE3 and SHA-256.
+// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule, mincdc and
+// maxcdc, with chunks of at least kMinDeviceChunkBytes; BLAKE3 and SHA-256.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 

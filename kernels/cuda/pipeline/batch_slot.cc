@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/cuda/kernel/blake3_batch.h"
-#include "kernels/cuda/kernel/count_chunks.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/sha256_batch.h"
 #include "kernels/cuda/plugin/kernel_list.h"
@@ -82,7 +81,6 @@ SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
       take.operator()<std::uint8_t>((group_count + kCoarseGroups - 1) / kCoarseGroups);
   const SelectionLimits selection_limits = SelectionLimitsOf(limits);
   memory.selection = TakeSelectionMemory(selection_limits, take);
-  memory.chunk_count = take.operator()<std::uint32_t>(1);
   memory.digest_workspace = take.operator()<std::uint8_t>(DigestWorkspaceBytes(limits));
   memory.digests = take.operator()<DigestWords>(MaxChunkCount(selection_limits));
   return memory;
@@ -111,38 +109,51 @@ class Launcher {
   absl::Status status_;
 };
 
-// Queues the kernels that mark a batch by the plan's rule.
+void SetTable(const std::uint32_t* table, CutRule& rule) { rule.table = table; }
+void SetTable(const std::uint32_t* table, ExtremeRule<MaxCdcHashes>& rule) {
+  rule.hash.table = table;
+}
+void SetTable(const std::uint32_t*, ExtremeRule<MinCdcHashes>&) {}
+
+// Queues the kernels that mark a batch by the plan's rule, for cuts by `Rule`.
+template <class Rule>
 class QueueMarks {
  public:
-  QueueMarks(Launcher& launcher, const BatchHeader* header, const std::uint8_t* bytes,
-             const MarkMemory& memory, std::uint32_t strip_bytes)
-      : launcher_(launcher),
-        header_(header),
-        bytes_(bytes),
-        memory_(memory),
-        strip_bytes_(strip_bytes) {}
+  QueueMarks(Launcher& launcher, const RuleArgs<Rule>& args, const MarkMemory& memory,
+             std::uint32_t strip_bytes)
+      : launcher_(launcher), args_(args), memory_(memory), strip_bytes_(strip_bytes) {}
 
   void operator()(const GearHash<false>::Args& rule) { Strips<GearMarks>(rule); }
   void operator()(const GearHash<true>::Args& rule) { Strips<FastCdcMarks>(rule); }
   void operator()(const CrcHash::Args& rule) { Strips<CrcMarks>(rule); }
   void operator()(const RabinHash::Args& rule) { Strips<RabinMarks>(rule); }
   void operator()(const PeakRule& rule) {
-    const ByteMaxima::Args maxima{bytes_, &header_->size_bytes, memory_.group_maxima,
+    const ByteMaxima::Args maxima{args_.selection.bytes, size_bytes(), memory_.group_maxima,
                                   memory_.coarse_maxima};
     launcher_.Launch<ByteMaxima>(maxima);
     launcher_.Launch<PeakMarks>({maxima, memory_.loose, rule.window_bytes});
   }
+  void operator()(const ExtremeMarkRule& rule) {
+    // Which other cuts do not go with.
+    if constexpr (requires { args_.rule.hash; }) {
+      const SelectionArgs& selection = args_.selection;
+      launcher_.Launch<ExtremeMarks<decltype(Rule::hash)>>(
+          {selection.header, selection.bytes, selection.segments, args_.rule.min_bytes, rule.reach,
+           args_.rule.hash, memory_.loose});
+    }
+  }
 
  private:
-  template <class Kernel, class Rule>
-  void Strips(const Rule& rule) {
+  const std::uint32_t* size_bytes() const { return &args_.selection.header->size_bytes; }
+
+  template <class Kernel, class MarkRule>
+  void Strips(const MarkRule& rule) {
     launcher_.Launch<Kernel>(
-        {bytes_, &header_->size_bytes, memory_.loose, memory_.strict, strip_bytes_, rule});
+        {args_.selection.bytes, size_bytes(), memory_.loose, memory_.strict, strip_bytes_, rule});
   }
 
   Launcher& launcher_;
-  const BatchHeader* const header_;
-  const std::uint8_t* const bytes_;
+  const RuleArgs<Rule>& args_;
   const MarkMemory& memory_;
   const std::uint32_t strip_bytes_;
 };
@@ -187,37 +198,37 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
   Launcher launcher(device_, queue_);
   const auto* const header = reinterpret_cast<const BatchHeader*>(memory_.in);
   const std::uint8_t* const bytes = memory_.in + BytesOffset(limits_);
-  if (steps.marks) {
-    std::visit(QueueMarks(launcher, header, bytes, memory_.marks, strip_bytes), plan.marks);
-  }
-
-  RuleArgs<CutRule> args{memory_.selection, plan.cut_rule};
-  args.selection.header = header;
-  args.selection.bytes = bytes;
-  args.selection.segments = reinterpret_cast<const Segment*>(memory_.in + kSegmentsOffset);
-  args.selection.loose = memory_.marks.loose;
+  SelectionArgs selection = memory_.selection;
+  selection.header = header;
+  selection.bytes = bytes;
+  selection.segments = reinterpret_cast<const Segment*>(memory_.in + kSegmentsOffset);
+  selection.loose = memory_.marks.loose;
   const bool has_strict = std::holds_alternative<GearHash<true>::Args>(plan.marks);
-  args.selection.strict = has_strict ? memory_.marks.strict : memory_.marks.loose;
-  args.selection.candidate_bytes_log2 = std::max(plan.candidate_bytes_log2, kMinCandidateBytesLog2);
-  SetCountedPositions(plan.cut_rule, args.selection);
-  if (plan.gear_table.has_value()) {
-    args.rule.table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
-  }
-  if (steps.cuts) {
-    SelectCuts(args, launcher);
-    launcher.Launch<CountChunks>({header, memory_.selection.segment_chunks, memory_.chunk_count});
-  }
+  selection.strict = has_strict ? memory_.marks.strict : memory_.marks.loose;
+  selection.candidate_bytes_log2 = std::max(plan.candidate_bytes_log2, kMinCandidateBytesLog2);
+  const auto* const table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
+  std::visit(
+      [&]<class Rule>(Rule rule) {
+        if (plan.gear_table.has_value()) SetTable(table, rule);
+        SetCountedPositions(rule, selection);
+        const RuleArgs<Rule> args{selection, rule};
+        QueueMarks<Rule> queue_marks(launcher, args, memory_.marks, strip_bytes);
+        if (steps.marks) std::visit(queue_marks, plan.marks);
+        if (steps.cuts) SelectCuts(args, launcher);
+      },
+      plan.cut_rule);
 
   if (!steps.digests) return launcher.status();
   const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits_));
   if (plan.digest_algorithm == DigestAlgorithm::kBlake3) {
-    LaunchBlake3({bytes, memory_.selection.chunks, memory_.chunk_count, plan.profile.max_bytes,
-                  PlaceBlake3Workspace(Blake3WorkspaceSize(limits_.batch_bytes, chunk_count),
-                                       memory_.digest_workspace),
-                  memory_.digests},
-                 launcher);
+    LaunchBlake3(
+        {bytes, memory_.selection.chunks, memory_.selection.chunk_count, plan.profile.max_bytes,
+         PlaceBlake3Workspace(Blake3WorkspaceSize(limits_.batch_bytes, chunk_count),
+                              memory_.digest_workspace),
+         memory_.digests},
+        launcher);
   } else {
-    LaunchSha256({bytes, memory_.selection.chunks, memory_.chunk_count,
+    LaunchSha256({bytes, memory_.selection.chunks, memory_.selection.chunk_count,
                   PlaceSha256Workspace(Sha256WorkspaceSize(chunk_count), memory_.digest_workspace),
                   memory_.digests},
                  launcher);
@@ -288,8 +299,9 @@ absl::Status BatchSlot::Fetch() {
   KERF_RETURN_IF_ERROR(
       device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SegmentCuts)),
                       reinterpret_cast<const std::uint8_t*>(memory_.selection.cuts)));
-  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
-                                       reinterpret_cast<const std::uint8_t*>(memory_.chunk_count)));
+  KERF_RETURN_IF_ERROR(
+      device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
+                      reinterpret_cast<const std::uint8_t*>(memory_.selection.chunk_count)));
   stage_ = Stage::kSelecting;
   return absl::OkStatus();
 }

@@ -40,7 +40,6 @@ struct SlotMemory {
   std::uint8_t* in = nullptr;
   MarkMemory marks;
   SelectionArgs selection{};
-  std::uint32_t* chunk_count = nullptr;
   std::uint8_t* digest_workspace = nullptr;
   DigestWords* digests = nullptr;
 };

@@ -3,8 +3,10 @@
 
 #include "kernels/cuda/device/kernel_types.h"
 #include "kernels/cuda/kernel/blake3_batch.h"
-#include "kernels/cuda/kernel/count_chunks.h"
 #include "kernels/cuda/kernel/cut_rule.h"
+#include "kernels/cuda/kernel/extreme_hash.h"
+#include "kernels/cuda/kernel/extreme_marks.h"
+#include "kernels/cuda/kernel/extreme_rule.h"
 #include "kernels/cuda/kernel/gear_marks.h"
 #include "kernels/cuda/kernel/linear_marks.h"
 #include "kernels/cuda/kernel/peak_marks.h"
@@ -14,13 +16,16 @@
 namespace kerf::cuda {
 
 // kerfd and its plug-in are built from one tree, and compare this list when they meet.
-using KernelList =
-    KernelTypes<GearMarks, FastCdcMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
-                ScanTiles<RowMarks>, ScanTotals<RowMarks>, ScanTiles<SegmentNodes>,
-                ScanTotals<SegmentNodes>, EmitCandidates, Edges<CutRule>, LongWalks<CutRule, false>,
-                RankTiles<false>, ScanTiles<SegmentChunks>, ScanTotals<SegmentChunks>,
-                RankTiles<true>, EmitChunks<CutRule>, LongWalks<CutRule, true>, CountChunks,
-                LeafSums, LeafOffsets, Blake3Leaves, Blake3Parents, OrderCounts, OrderPlaces,
-                Sha256Chunks>;
+using KernelList = KernelTypes<
+    GearMarks, FastCdcMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
+    ExtremeMarks<MinCdcHashes>, ExtremeMarks<MaxCdcHashes>, ScanTiles<RowMarks>,
+    ScanTotals<RowMarks>, ScanTiles<SegmentNodes>, ScanTotals<SegmentNodes>, EmitCandidates,
+    RankTiles<false>, ScanTiles<SegmentChunks>, ScanTotals<SegmentChunks>, RankTiles<true>,
+    Edges<CutRule>, LongWalks<CutRule, false>, EmitChunks<CutRule>, LongWalks<CutRule, true>,
+    Edges<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, false>,
+    EmitChunks<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, true>,
+    Edges<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, false>,
+    EmitChunks<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, true>, LeafSums,
+    LeafOffsets, Blake3Leaves, Blake3Parents, OrderCounts, OrderPlaces, Sha256Chunks>;
 
 }  // namespace kerf::cuda
