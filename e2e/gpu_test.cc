@@ -72,5 +72,17 @@ TEST_F(GpuTest, AGpuThatIsRequiredAndCannotBeUsedIsAnError) {
   EXPECT_THAT(end.err, HasSubstr("--gpu require: /etc/passwd cannot be loaded"));
 }
 
+TEST_F(GpuTest, IsMeasuredOrThereIsNone) {
+  const Completed end = world_.Kerf(
+      {"bench", "gpu", "--plugin", plugin_, "--profile", "fastcdc-8k", "--rounds", "1"});
+  if (end.exit_code == kOk) {
+    EXPECT_THAT(end.out, HasSubstr("end-to-end fastcdc-8k"));
+    return;
+  }
+  EXPECT_EQ(end.exit_code, kUnavailable);
+  EXPECT_THAT(end.err, HasSubstr("there is no GPU that can be used: "));
+  EXPECT_EQ(end.out, "");
+}
+
 }  // namespace
 }  // namespace kerf::e2e

@@ -7,7 +7,8 @@ constexpr char kExamples[] =
     "  kerf bench kernels\n"
     "  kerf bench service\n"
     "  kerf bench service --json > service.json\n"
-    "  kerf bench rapid version-1 version-2";
+    "  kerf bench rapid version-1 version-2\n"
+    "  kerf bench gpu";
 
 }  // namespace
 
@@ -17,6 +18,7 @@ void AddBenchVerb(Context& context) {
   AddBenchKernels(context, verb);
   AddBenchService(context, verb);
   AddBenchRapid(context, verb);
+  AddBenchGpu(context, verb);
 }
 
 }  // namespace kerf::agent

@@ -1,6 +1,3 @@
-#include <unistd.h>
-
-#include <climits>
 #include <memory>
 #include <random>
 
@@ -8,6 +5,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/verbs/cut_flags.h"
+#include "client/agent/verbs/program_folder.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/bench/raw_peer.h"
 #include "client/bench/report.h"
@@ -40,14 +38,6 @@ struct ServiceFlags {
   ServiceOptions options;
 };
 
-// The one that stands beside this program.
-std::string KerfdBesideUs() {
-  char path[PATH_MAX];
-  const ssize_t count = readlink("/proc/self/exe", path, sizeof path);
-  const std::string self(path, count < 0 ? 0 : static_cast<std::size_t>(count));
-  return Cat(self.substr(0, self.rfind('/') + 1), "kerfd");
-}
-
 absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
   ServiceOptions options = flags.options;
   KERF_ASSIGN_OR_RETURN(options.profile, ParseProfile(flags.profile));
@@ -59,7 +49,7 @@ absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
       const std::uint64_t message_bytes,
       ParseSizeFlag("--message", flags.message, bench::kMinMessageBytes, bench::kMaxMessageBytes));
   options.message_bytes = static_cast<std::uint32_t>(message_bytes);
-  if (options.kerfd_path.empty()) options.kerfd_path = KerfdBesideUs();
+  if (options.kerfd_path.empty()) options.kerfd_path = Cat(ProgramFolder(), "kerfd");
   // Two runs against one server must not find each other's chunks.
   options.seed = flags.seed != 0 ? flags.seed : std::random_device()();
   return options;

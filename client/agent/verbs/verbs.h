@@ -30,5 +30,6 @@ void AddIndexExport(Context& context, CLI::App& index_verb);
 void AddBenchKernels(Context& context, CLI::App& bench_verb);
 void AddBenchService(Context& context, CLI::App& bench_verb);
 void AddBenchRapid(Context& context, CLI::App& bench_verb);
+void AddBenchGpu(Context& context, CLI::App& bench_verb);
 
 }  // namespace kerf::agent

@@ -403,6 +403,17 @@ TEST_F(VerbsTest, BenchRefusesSizesBeforeItStartsAnything) {
   EXPECT_EQ(RunJson({"bench", "none"}).exit_code, 2);
 }
 
+TEST_F(VerbsTest, WithoutAPluginThereIsNoGpuToMeasure) {
+  const Outcome none = RunJson({"bench", "gpu", "--plugin", "no/such/plugin.so"});
+  EXPECT_EQ(none.exit_code, 5);
+  EXPECT_EQ(none.code(), "UNAVAILABLE");
+  EXPECT_THAT(none.err + none.out, HasSubstr("no/such/plugin.so"));
+  EXPECT_EQ(RunJson({"bench", "gpu", "--plugin", "/etc/passwd"}).exit_code, 1);
+  EXPECT_EQ(RunJson({"bench", "gpu", "--plugin", ""}).exit_code, 2);
+  EXPECT_EQ(RunJson({"bench", "gpu", "--rounds", "0"}).exit_code, 2);
+  EXPECT_EQ(RunJson({"bench", "gpu", "--device", "x"}).exit_code, 2);
+}
+
 TEST_F(VerbsTest, ATargetThatIsNoFolder) {
   AddSnapshot(kFirst, "first");
   WriteTestFile(target(), "x");
@@ -451,6 +462,7 @@ TEST_F(VerbsTest, HelpOfVerbsBelowVerbsHasExamples) {
   for (const Arguments& arguments : std::vector<Arguments>{{"bench", "kernels", "--help"},
                                                            {"bench", "service", "--help"},
                                                            {"bench", "rapid", "--help"},
+                                                           {"bench", "gpu", "--help"},
                                                            {"index", "--help"},
                                                            {"index", "stats", "--help"},
                                                            {"index", "check", "--help"},

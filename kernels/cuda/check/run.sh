@@ -115,6 +115,6 @@ fi
 step bench 180 "$program" bench --json "$out/bench.json" --device "$device"
 # The last batches, and the comparison, may take as long again as half a minute.
 spare=$(($(left) - 30))
-[ "$seconds" -lt "$spare" ] || seconds=$spare
+[ "$seconds" -lt "$spare" ] || seconds=$((spare > 0 ? spare : 0))
 step fuzz $((seconds + 30)) "$program" fuzz --seconds "$seconds" --seed "$seed" --device "$device"
 finish
