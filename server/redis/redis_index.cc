@@ -274,7 +274,7 @@ class Leaf final : public RedisIndex {
         }
         calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
         changed.push_back(&group);
-        if (!group.content.epoch_value.has_value()) repository.needs_write.store(true);
+        if (!group.content.epoch_value.has_value()) ++repository.writes_wanted;
         removed.push_back(RemovedBy(*changes));
       }
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
@@ -325,8 +325,11 @@ class Leaf final : public RedisIndex {
   // Nobody waits for it; if it fails, the next commit tries again.
   Detached Split(RedisRepository& repository, std::uint32_t base, std::string path) {
     if (path.size() >= static_cast<std::size_t>(kMaxPathBits)) co_return;
+    // The children too: while the slot moves, Redis then refuses the script, not its second half.
+    std::vector<std::string> keys = KeysOf(repository.tag, base, path);
+    for (const char bit : {'0', '1'}) keys.push_back(BucketKey(repository.tag, base, path + bit));
     std::vector<ScriptCall> calls;
-    calls.push_back({KeysOf(repository.tag, base, path),
+    calls.push_back({std::move(keys),
                      {Cat(repository.base_bits + static_cast<int>(path.size())),
                       Cat(kMaxBucketEntries), Cat(path.size() + 1)}});
     RedisReplies replies = co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls),
@@ -490,7 +493,7 @@ class Leaf final : public RedisIndex {
       for (const WalkedBucket& bucket : *walked) {
         if (bucket.epoch < lowest) co_return absl::OkStatus();
         if (bucket.epoch >= epoch) continue;
-        if (bucket.epoch_value.empty()) repository.needs_write.store(true);
+        if (bucket.epoch_value.empty()) ++repository.writes_wanted;
         calls.push_back(
             {KeysOf(repository.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
       }
@@ -504,9 +507,10 @@ class Leaf final : public RedisIndex {
   }
 
   Task<absl::Status> WriteIfNeeded(RedisRepository& repository) {
-    if (!repository.needs_write.load()) co_return absl::OkStatus();
+    const std::uint64_t wanted = repository.writes_wanted.load();
+    if (repository.writes_done.load() == wanted) co_return absl::OkStatus();
     const absl::Status status = co_await repositories_.Write(repository);
-    if (status.ok()) repository.needs_write.store(false);
+    if (status.ok()) repository.writes_done.store(wanted);
     co_return status;
   }
 

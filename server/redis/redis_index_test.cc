@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <future>
 #include <map>
@@ -195,6 +198,74 @@ TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
     return;
   }
   FAIL() << "there is one master only";
+}
+
+// How many of them are not known.
+std::size_t LostOf(Index& index, std::span<const IndexEntry> entries) {
+  std::vector<Digest> digests;
+  for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
+  std::vector<LookupResult> results(digests.size());
+  EXPECT_TRUE(index.Lookup(kRepository, 1, digests, results).ok());
+  return static_cast<std::size_t>(
+      std::count_if(results.begin(), results.end(),
+                    [](const LookupResult& result) { return result.verdict == Verdict::kNew; }));
+}
+
+// A bucket grows too large while its slot moves, before any key of it has gone.
+TEST(RedisIndexTest, ABucketThatIsSplitWhileItsSlotMovesLosesNothing) {
+  const TestRedis redis(TestRedis::Kind::kCluster);
+  Random random(TestSeed());
+  const auto index = OpenRedisOn(redis, 1, 2);
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 600);
+  const auto before = std::span(entries).first(200);
+  const auto client = *RedisClient::Create(redis.options());
+  const std::string key = BucketKey(RedisTagOf(kRepository), BaseOf(entries[0].digest, 2), "");
+  const std::string slot = Cat(RedisSlotOf(key));
+  const std::string owner_id = TextOf(*client, {key, std::nullopt, {"CLUSTER", "MYID"}});
+  const auto masters = WaitFor<absl::StatusOr<std::vector<RedisAddress>>>(
+      [&](auto done) { client->ReadMasters(std::move(done)); });
+  ASSERT_TRUE(masters.ok());
+  RedisAddress target;
+  std::string target_id;
+  for (const RedisAddress& master : *masters) {
+    const std::string id = TextOf(*client, {"", master, {"CLUSTER", "MYID"}});
+    if (id == owner_id) continue;
+    target = master;
+    target_id = id;
+  }
+  // Splits go on by themselves; commits that come behind them wait for them.
+  for (int round = 0; round < 12; ++round) {
+    ASSERT_TRUE(index->Commit(kRepository, 1, before, true).ok());
+  }
+  TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "IMPORTING", owner_id}});
+  TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "MIGRATING", target_id}});
+  ASSERT_TRUE(index->Commit(kRepository, 1, std::span(entries).subspan(200), false).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
+  TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
+  EXPECT_EQ(LostOf(*index, entries), 0u);
+}
+
+// The same with slots that move as fast as they can.
+TEST(RedisIndexTest, WhatIsCommittedWhileASlotMovesStays) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  Random random(TestSeed());
+  const auto index = OpenRedisOn(redis, 1, 1);
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 10'000);
+  const std::string slot =
+      Cat(RedisSlotOf(BucketKey(RedisTagOf(kRepository), BaseOf(entries[0].digest, 1), "")));
+  std::atomic<bool> is_over{false};
+  std::thread committer([&] {
+    for (std::size_t at = 0; at < entries.size(); at += 50) {
+      EXPECT_TRUE(index->Commit(kRepository, 1, std::span(entries).subspan(at, 50), false).ok());
+    }
+    is_over = true;
+  });
+  while (!is_over) {
+    for (const std::string node : {"1", "2", "3"}) redis.Do({"move", slot, node});
+  }
+  committer.join();
+  EXPECT_EQ(LostOf(*index, entries), 0u);
 }
 
 // KEYS[1] must have an `e` of ARGV[1] (else 0) and KEYS[2] of ARGV[2] (else 2), which is then set

@@ -52,7 +52,7 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
     }
   }
   auto repository = std::make_shared<RedisRepository>(id, base_bits);
-  repository->needs_write.store(replica_count_ > 0 && fields[0].kind != RedisReply::Kind::kNil);
+  if (replica_count_ > 0 && fields[0].kind != RedisReply::Kind::kNil) ++repository->writes_wanted;
   const std::lock_guard lock(mutex_);
   co_return by_tag_.try_emplace(tag, std::move(repository)).first->second;
 }

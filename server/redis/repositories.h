@@ -34,8 +34,10 @@ struct RedisRepository {
   const int base_bits;
   KnownPaths paths;
   // What says that it is there may be missing, as a bucket was, or not be with the replicas, as
-  // somebody else wrote it. Whoever changes something writes it again (Write).
-  std::atomic<bool> needs_write{false};
+  // somebody else wrote it. Whoever changes something writes it again (Write) until it was written
+  // after it was last found wanting.
+  std::atomic<std::uint64_t> writes_wanted{0};
+  std::atomic<std::uint64_t> writes_done{0};
 };
 using RedisRepositoryPtr = std::shared_ptr<RedisRepository>;
 

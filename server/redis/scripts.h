@@ -6,9 +6,13 @@
 namespace kerf::redis_scripts {
 
 // is_there(key, path, longest): whether there is a bucket of that path below the base bucket `key`,
-// or of a longer one.
+// or of a longer one. Below a deep path that is missing it would look at millions of keys, while
+// nobody else is served: it gives up.
 #define KERF_LUA_IS_THERE                                                                \
+  "local looked_at = 0\n"                                                                \
   "local function is_there(key, path, longest)\n"                                        \
+  "  looked_at = looked_at + 1\n"                                                        \
+  "  if looked_at > 65536 then error('too many buckets are missing') end\n"              \
   "  if redis.call('EXISTS', key .. path) == 1 then return true end\n"                   \
   "  return #path < longest and\n"                                                       \
   "      (is_there(key, path .. '0', longest) or is_there(key, path .. '1', longest))\n" \
@@ -61,12 +65,17 @@ return 1
 // its key), -1 less the letters of the shortest path that may be made: no bucket is behind it.
 inline constexpr std::string_view kFind = KERF_LUA_IS_THERE R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+local known = {}
+local function is_part_there(path)
+  if known[path] == nil then known[path] = is_there(KEYS[1], path, longest) end
+  return known[path]
+end
 local function find(path)
   for bits = 0, #path do
     if redis.call('HEXISTS', KEYS[1] .. string.sub(path, 1, bits), 'e') == 1 then return bits end
   end
   for bits = 0, #path do
-    if not is_there(KEYS[1], string.sub(path, 1, bits), longest) then return -1 - bits end
+    if not is_part_there(string.sub(path, 1, bits)) then return -1 - bits end
   end
 end
 local found = {}
@@ -74,9 +83,10 @@ for at = 1, #ARGV do found[at] = find(ARGV[at]) end
 return found
 )lua";
 
-// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is. ARGV[1]: the bit of
-// its fields, counted from 0, that decides; ARGV[2]: how many fields it has at least, ARGV[3]: how
-// long its children's paths are. The children get what it has. 1 if it was done.
+// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; KEYS[3], KEYS[4]:
+// its children, which are not there. ARGV[1]: the bit of its fields, counted from 0, that decides;
+// ARGV[2]: how many fields it has at least, ARGV[3]: how long its children's paths are. The
+// children get what it has. 1 if it was done.
 inline constexpr std::string_view kSplit = R"lua(
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then return 0 end
 if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[3]) then
@@ -85,16 +95,17 @@ end
 local byte = math.floor(ARGV[1] / 8) + 1
 local worth = 2 ^ (7 - ARGV[1] % 8)
 local all = redis.call('HGETALL', KEYS[1])
-redis.call('DEL', KEYS[1])
 for at = 1, #all, 2 do
   if all[at] == 'e' then
-    redis.call('HSET', KEYS[1] .. '0', 'e', all[at + 1])
-    redis.call('HSET', KEYS[1] .. '1', 'e', all[at + 1])
+    redis.call('HSET', KEYS[3], 'e', all[at + 1])
+    redis.call('HSET', KEYS[4], 'e', all[at + 1])
   else
     local bit = math.floor(string.byte(all[at], byte) / worth) % 2
-    redis.call('HSET', KEYS[1] .. bit, all[at], all[at + 1])
+    redis.call('HSET', KEYS[3 + bit], all[at], all[at + 1])
   end
 end
+-- Last: what has gone wrong until here has lost nothing.
+redis.call('DEL', KEYS[1])
 return 1
 )lua";
 
@@ -109,7 +120,10 @@ local function add(path, epoch, count)
   out[#out + 1] = epoch
   out[#out + 1] = count
 end
+local looked_at = 0
 local function visit(path)
+  looked_at = looked_at + 1
+  if looked_at > 2097152 then error('too many buckets are missing') end
   local epoch = redis.call('HGET', KEYS[1] .. path, 'e')
   if epoch then
     add(path, epoch, redis.call('HLEN', KEYS[1] .. path) - 1)
