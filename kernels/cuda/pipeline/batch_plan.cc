@@ -69,6 +69,7 @@ std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
   plan->profile = profile;
   plan->digest_algorithm = digest_algorithm;
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);
+  if (plan->candidate_bytes_log2 < kMinCandidateBytesLog2) return nullptr;
   plan->chunker = MakeChunker(profile);
   return plan;
 }

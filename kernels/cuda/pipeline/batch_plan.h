@@ -22,6 +22,9 @@ namespace kerf::cuda {
 
 // Chunks of a profile that is cut on a GPU are not smaller: a slot has room for so many.
 inline constexpr std::uint32_t kMinDeviceChunkBytes = 256;
+// Nor does it have more candidates on random data than leave room for four times as many in a slot,
+// where each may be one of so many bytes (a power of two).
+inline constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
 
 // Of maxp-local.
 struct PeakRule {
@@ -52,7 +55,8 @@ struct BatchPlan {
 };
 
 // None for a profile or an algorithm that no kernel knows: those with a TwoStageRule, mincdc and
-// maxcdc, with chunks of at least kMinDeviceChunkBytes; BLAKE3 and SHA-256.
+// maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough; BLAKE3
+// and SHA-256.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 

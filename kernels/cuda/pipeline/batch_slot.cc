@@ -25,9 +25,6 @@ static_assert(sizeof(BatchHeader) <= kTableOffset);
 // All of them.
 constexpr BatchSteps kWholeWay{.marks = true, .cuts = true, .digests = true};
 
-// Memory for candidates: a profile that has more of them on random data has them cut by the CPU.
-constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
-
 // Profiles whose launches a slot keeps recorded; those of others are queued one by one.
 constexpr std::size_t kMaxRecorded = 16;
 
@@ -205,7 +202,7 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
   selection.loose = memory_.marks.loose;
   const bool has_strict = std::holds_alternative<GearHash<true>::Args>(plan.marks);
   selection.strict = has_strict ? memory_.marks.strict : memory_.marks.loose;
-  selection.candidate_bytes_log2 = std::max(plan.candidate_bytes_log2, kMinCandidateBytesLog2);
+  selection.candidate_bytes_log2 = plan.candidate_bytes_log2;
   const auto* const table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
   std::visit(
       [&]<class Rule>(Rule rule) {

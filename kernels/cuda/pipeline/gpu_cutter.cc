@@ -28,12 +28,23 @@ constexpr int kCrossoverRounds = 5;
 // Profiles that streams have asked for; each costs some kilobytes, here and in every slot.
 constexpr std::size_t kMaxPlans = 64;
 
+// What counts at most of the time between two looks at a batch that is on its way.
+constexpr std::chrono::milliseconds kMaxLook{100};
 // Between two looks at a device that works.
 constexpr std::chrono::microseconds kPollPause{20};
 
 std::size_t Aligned(std::size_t size_bytes) {
   return (size_bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes *
          kSegmentAlignmentBytes;
+}
+
+// A device that does not answer would be waited for while it is closed: its memory goes with the
+// process.
+void KeepForEver(std::unique_ptr<Device> device) {
+  static std::mutex mutex;
+  static auto& lost = *new std::vector<std::unique_ptr<Device>>;
+  const std::lock_guard lock(mutex);
+  lost.push_back(std::move(device));
 }
 
 PieceCuts CutOnCpu(const BatchPlan& plan, const BatchSlot& slot, const SlotPiece& piece) {
@@ -47,6 +58,7 @@ absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Devi
                                                             GpuCutterOptions options) {
   std::unique_ptr<GpuCutter> cutter(new GpuCutter(std::move(device), std::move(options)));
   const auto unavailable = [&](const absl::Status& status) {
+    if (!absl::IsResourceExhausted(status)) cutter->health_ = status;
     return absl::UnavailableError(
         ToAbsl(Cat(cutter->device_->info().name, ": ", MessageOf(status))));
   };
@@ -60,7 +72,14 @@ absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Devi
 }
 
 GpuCutter::GpuCutter(std::unique_ptr<Device> device, GpuCutterOptions options)
-    : device_(std::move(device)), options_(std::move(options)) {}
+    : device_(std::move(device)), options_(std::move(options)) {
+  KERF_CHECK(options_.slot_count > 0);
+}
+
+GpuCutter::~GpuCutter() {
+  Close();
+  if (!health().ok()) KeepForEver(std::move(device_));
+}
 
 void GpuCutter::Close() {
   if (!thread_.joinable()) return;
@@ -126,7 +145,8 @@ absl::StatusOr<GpuCutter::Clock::duration> GpuCutter::RunAlone(
 absl::Status GpuCutter::TestPlan(const std::shared_ptr<const BatchPlan>& plan) {
   const absl::Status status =
       RunAlone(plan, std::min(kSelfTestBytes, options_.slot.batch_bytes)).status();
-  const bool is_right = status.ok() && IsAsTheCpuHasIt(*batches_.front());
+  const bool is_right = status.ok() && batches_.front()->slot->CutsOf(0).has_value() &&
+                        IsAsTheCpuHasIt(*batches_.front());
   batches_.front()->entries.clear();
   if (!status.ok() || is_right) return status;
   return absl::InternalError(
@@ -182,6 +202,7 @@ std::shared_ptr<const BatchPlan> GpuCutter::PlanOf(const Profile& profile,
     if (found != plans_.end()) return found->second;
     if (plans_.size() == kMaxPlans) return nullptr;
   }
+  if (profile.max_bytes > max_piece_bytes()) return nullptr;
   // Without the lock: the CPU's fastest backend may be measured for it.
   std::shared_ptr<const BatchPlan> plan = MakeBatchPlan(profile, digest_algorithm);
   const std::lock_guard lock(mutex_);
@@ -328,12 +349,16 @@ void GpuCutter::StartOne(Batch* batch) {
   pieces.reserve(batch->entries.size());
   for (const Entry& entry : batch->entries) pieces.push_back(entry.piece);
   running_.push_back(batch);
-  batch->since = Clock::now();
+  batch->waited = Clock::duration(0);
   const absl::Status status = batch->slot->Start(batch->plan, pieces);
   if (!status.ok()) Lose(status);
 }
 
 void GpuCutter::LookAtRunning() {
+  const auto now = Clock::now();
+  // While this process was stopped, or had other work, nobody could see that a batch was back.
+  const auto step = std::min<Clock::duration>(now - last_look_, kMaxLook);
+  last_look_ = now;
   for (std::size_t index = 0; index < running_.size();) {
     Batch* const batch = running_[index];
     const absl::StatusOr<bool> is_done = batch->slot->IsDone();
@@ -346,7 +371,8 @@ void GpuCutter::LookAtRunning() {
       Answer(batch);
       continue;
     }
-    if (Clock::now() - batch->since > options_.batch_timeout) {
+    batch->waited += step;
+    if (batch->waited > options_.batch_timeout) {
       return Lose(absl::DeadlineExceededError(
           ToAbsl(Cat("a batch has not come back for ", options_.batch_timeout.count(), " ms"))));
     }
@@ -424,9 +450,10 @@ bool GpuCutter::IsAsTheCpuHasIt(const Batch& batch) const {
 }
 
 void GpuCutter::Release(Batch* batch) {
+  // What they hold goes without the lock: it may call.
+  batch->entries.clear();
   {
     const std::lock_guard lock(mutex_);
-    batch->entries.clear();
     batch->plan.reset();
     batch->used_bytes = 0;
     batch->is_closed = false;

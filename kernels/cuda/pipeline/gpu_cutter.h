@@ -67,7 +67,7 @@ class GpuCutter {
                                                           GpuCutterOptions options);
   GpuCutter(const GpuCutter&) = delete;
   GpuCutter& operator=(const GpuCutter&) = delete;
-  ~GpuCutter() { Close(); }
+  ~GpuCutter();
 
   // Returns when all pieces are answered; those that come later are left to the CPU. The device
   // goes with the object.
@@ -79,7 +79,7 @@ class GpuCutter {
   std::size_t min_piece_bytes() const { return *options_.min_piece_bytes; }
 
   // The plan of MakeBatchPlan, the same object each time, as batches need it. Null also when there
-  // are very many.
+  // are very many, or a chunk may be larger than a batch.
   std::shared_ptr<const BatchPlan> PlanOf(const Profile& profile, DigestAlgorithm digest_algorithm);
 
   // Copies the piece, which begins where a chunk of its stream does, and calls `done` once, from
@@ -113,7 +113,10 @@ class GpuCutter {
     std::size_t used_bytes = 0;
     // Copies into it that are under way.
     std::size_t writer_count = 0;
+    // When the first piece came.
     Clock::time_point since;
+    // On its way, as far as somebody looked.
+    Clock::duration waited{0};
     bool is_closed = false;
   };
 
@@ -147,7 +150,7 @@ class GpuCutter {
   bool IsAsTheCpuHasIt(const Batch& batch) const;
   void Release(Batch* batch);
 
-  const std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> device_;
   GpuCutterOptions options_;
   std::vector<std::unique_ptr<Batch>> batches_;
 
@@ -166,6 +169,7 @@ class GpuCutter {
 
   // Of the device's thread alone.
   std::deque<Batch*> running_;
+  Clock::time_point last_look_;
   std::thread thread_;
 };
 

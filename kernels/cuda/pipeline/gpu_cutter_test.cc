@@ -251,6 +251,22 @@ TEST(GpuCutterTest, ADeviceThatFallsSilentIsGivenUp) {
   EXPECT_THAT(std::string(health.message()), HasSubstr("self-test"));
 }
 
+// The process was stopped, not the device.
+TEST(GpuCutterTest, APauseOfTheProcessLosesNoDevice) {
+  const auto plan = PlanOf(kProfiles[0], DigestAlgorithm::kBlake3);
+  GpuCutterOptions options = SmallOptions();
+  options.batch_timeout = std::chrono::milliseconds(1'000);
+  std::atomic<bool> has_paused{false};
+  options.idle = [&] {
+    if (!has_paused.exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
+  };
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  const auto bytes = MakeInput("random", TestSeed(), 20'000);
+  while (!has_paused) CutAndWait(**cutter, plan, bytes, true);
+  EXPECT_TRUE((*cutter)->health().ok()) << (*cutter)->health();
+}
+
 TEST(GpuCutterTest, WrongAnswersAreFound) {
   absl::Status health;
   GpuCutterOptions options = SmallOptions();
@@ -340,6 +356,10 @@ TEST(BatchPlanTest, KnowsWhatNoKernelDoes) {
   EXPECT_EQ(MakeBatchPlan(*ParseProfile("gear-8k"), DigestAlgorithm::kXxh3_128), nullptr);
   EXPECT_EQ(MakeBatchPlan(*ParseProfile("ram-8k"), DigestAlgorithm::kBlake3), nullptr);
   EXPECT_NE(MakeBatchPlan(*ParseProfile("fastcdc-8k"), DigestAlgorithm::kSha256), nullptr);
+  // Every 32nd position of random data is a candidate.
+  EXPECT_EQ(MakeBatchPlan(*ParseProfile("fastcdc:min=256,avg=256,max=2048,level=3"),
+                          DigestAlgorithm::kBlake3),
+            nullptr);
 }
 
 }  // namespace
