@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "base/random.h"
 #include "base/status.h"
@@ -38,6 +39,12 @@ absl::StatusOr<NamedPlan> MakePlan(const std::string& profile, DigestAlgorithm d
   NamedPlan named{profile, std::string(DigestAlgorithmName(digest)), MakeBatchPlan(parsed, digest)};
   if (named.plan != nullptr) return named;
   return absl::InvalidArgumentError(Cat("there are no kernels for the profile ", profile));
+}
+
+// Whether its marks are made in strips.
+bool HasStrips(const BatchPlan& plan) {
+  return !std::holds_alternative<PeakRule>(plan.marks) &&
+         !std::holds_alternative<ExtremeMarkRule>(plan.marks);
 }
 
 class Bench {
@@ -186,7 +193,7 @@ class Bench {
   }
 
   absl::Status MeasureMarksAndCuts(Device& device, BatchSlot& slot, const NamedPlan& plan) {
-    const bool has_strips = !std::holds_alternative<PeakRule>(plan.plan->marks);
+    const bool has_strips = HasStrips(*plan.plan);
     for (const std::uint32_t strip_bytes : options_.strip_bytes) {
       // Another strip, the same marks: seen by what is cut.
       KERF_RETURN_IF_ERROR(
@@ -210,7 +217,7 @@ class Bench {
     figure.profile = plan.profile;
     if (steps.digests) figure.digest = plan.digest;
     figure.size_bytes = slot.bytes().size();
-    const bool has_strips = !std::holds_alternative<PeakRule>(plan.plan->marks);
+    const bool has_strips = HasStrips(*plan.plan);
     if (steps.marks && has_strips) figure.strip_bytes = strip_bytes;
     return Measure(figure, [&](std::size_t count) {
       KERF_RETURN_IF_ERROR(slot.Repeat(steps, strip_bytes, count));

@@ -14,8 +14,8 @@
 namespace kerf::cuda {
 namespace {
 
-constexpr std::array<std::string_view, 5> kAlgorithms = {"gear", "fastcdc", "crc", "rabin",
-                                                         "maxp-local"};
+constexpr std::array<std::string_view, 7> kAlgorithms = {"gear",       "fastcdc", "crc",   "rabin",
+                                                         "maxp-local", "mincdc",  "maxcdc"};
 
 // Of chunks of 256 bytes to 32 KiB, more or less.
 constexpr std::uint32_t kMinAvgLog2 = 8;
@@ -34,6 +34,9 @@ std::string AnyProfileText(Random& random) {
   if (algorithm == "crc") return Cat("crc:min=", min, ",bits=", avg_log2, ",max=", max);
   if (algorithm == "maxp-local") {
     return Cat("maxp-local:window=", min, ",max=", 2 * min + 1 + random.Below(4 * avg));
+  }
+  if (algorithm == "mincdc" || algorithm == "maxcdc") {
+    return Cat(algorithm, ":min=", min, ",max=", max + 1);
   }
   if (algorithm == "fastcdc") {
     return Cat("fastcdc:min=", min, ",avg=", avg, ",max=", max, ",level=", random.Below(4));
