@@ -360,6 +360,10 @@ absl::Status BatchSlot::CheckCuts() const {
     }
     first_chunk += cuts[index].chunk_count;
   }
+  if (first_chunk != chunk_count) {
+    return absl::InternalError(
+        ToAbsl(Cat("the device's number of chunks, ", chunk_count, ", makes no sense")));
+  }
   return absl::OkStatus();
 }
 

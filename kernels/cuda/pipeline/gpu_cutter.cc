@@ -435,15 +435,21 @@ void GpuCutter::ReplayOnCpu(Batch* batch) {
 }
 
 bool GpuCutter::IsAsTheCpuHasIt(const Batch& batch) const {
+  const BatchPlan& plan = *batch.plan;
   for (std::size_t index = 0; index < batch.entries.size(); ++index) {
     const std::optional<PieceCuts> cuts = batch.slot->CutsOf(index);
     if (!cuts.has_value()) continue;
-    const PieceCuts expected = CutOnCpu(*batch.plan, *batch.slot, batch.entries[index].piece);
-    // Of a piece that does not end its stream the GPU may have decided more.
-    const std::size_t count = expected.chunks.size();
+    // What is decided is decided, though the stream should end here: only a last chunk would not
+    // be.
+    SlotPiece piece = batch.entries[index].piece;
+    const bool is_end = std::exchange(piece.is_end, true);
+    const PieceCuts expected = CutOnCpu(plan, *batch.slot, piece);
+    const bool is_enough =
+        is_end ? cuts->chunks.size() == expected.chunks.size()
+               : piece.size_bytes - cuts->size_bytes() < plan.chunker->max_chunk_bytes();
     const bool is_right =
-        count <= cuts->chunks.size() &&
-        std::equal(expected.chunks.begin(), expected.chunks.end(), cuts->chunks.begin());
+        is_enough && cuts->chunks.size() <= expected.chunks.size() &&
+        std::equal(cuts->chunks.begin(), cuts->chunks.end(), expected.chunks.begin());
     if (!is_right) return false;
   }
   return true;
