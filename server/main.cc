@@ -133,10 +133,12 @@ absl::Status Serve(const Settings& settings) {
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
   options.hints = hints.cache;
   std::atomic<bool> ends_without_gpu{false};
+  std::atomic<bool> is_draining{false};
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuCutter> gpu,
                         OpenGpu(settings, [&](const absl::Status& why) {
                           Log(LogLevel::kError, Cat(MessageOf(why), "; the CPU cuts from now on"));
-                          if (!settings.ends_without_gpu) return;
+                          // Another signal would cut short a drain that has begun.
+                          if (!settings.ends_without_gpu || is_draining.load()) return;
                           ends_without_gpu.store(true);
                           kill(getpid(), SIGTERM);
                         }));
@@ -159,6 +161,7 @@ absl::Status Serve(const Settings& settings) {
 
   int signal_number = 0;
   sigwait(&signals, &signal_number);
+  is_draining.store(true);
   Log(LogLevel::kInfo,
       Cat(signal_number == SIGTERM ? "SIGTERM" : "SIGINT", ": draining ", server->stream_count(),
           " streams for up to ", settings.drain.count(), " ms"));

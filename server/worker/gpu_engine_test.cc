@@ -2,6 +2,7 @@
 // device is lost in mid-file. Runs under the thread sanitizer.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +39,7 @@ constexpr const char* kGpuProfiles[] = {
 
 class World {
  public:
-  explicit World(Fault fault) {
+  explicit World(Fault fault, bool answers_at_once = false) {
     auto faulty = std::make_unique<cuda::FaultyDevice>(
         std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{
             .kernels = cuda::EmulatedKernelsOf(cuda::KernelList()), .seed = TestSeed()}),
@@ -55,6 +56,7 @@ class World {
     gpu_ = *std::move(gpu);
     pool_.emplace(3);
     context_.index = &late_index_;
+    if (answers_at_once) context_.index = &inline_index_;
     context_.pool = &*pool_;
     context_.input_budget = &input_budget_;
     context_.work_budget = &work_budget_;
@@ -126,6 +128,7 @@ class World {
   const cuda::FaultyDevice* device_ = nullptr;
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   LateIndex late_index_{index_.get(), TestSeed()};
+  InlineIndex inline_index_{index_.get()};
   MemoryBudget input_budget_{8u << 20};
   MemoryBudget work_budget_{8u << 20};
   BufferPool buffers_{kCutBufferBytes, 1};
@@ -148,6 +151,41 @@ TEST(GpuEngineTest, ADeviceThatIsLostInMidFileChangesNothing) {
     World world({Fault::Kind::kLost, first_call + random.Below(60)});
     world.RunStreams(3);
     EXPECT_FALSE(world.gpu().health().ok());
+  }
+}
+
+// A client that pauses in mid-file gets what its bytes decide, also behind a file that has just
+// ended.
+TEST(GpuEngineTest, WhoWaitsInMidFileIsAnswered) {
+  for (const bool answers_at_once : {true, false}) {
+    World world({}, answers_at_once);
+    Random random(TestSeed());
+    std::vector<File> files = MakeFiles(random, 1, 10'000, kGpuProfiles[0]);
+    auto sink = std::make_shared<HeldSink>();
+    const auto engine = StreamEngine::Create(&world.context(), "session", sink);
+    v1::UploadRequest all;
+    for (const v1::UploadRequest& message :
+         MakeMessages(random, files, OpenOf(kGpuProfiles[0], v1::DIGEST_ALGORITHM_BLAKE3))) {
+      all.MergeFrom(message);
+    }
+    std::string begun(40'000, '\0');
+    random.Fill({reinterpret_cast<std::uint8_t*>(begun.data()), begun.size()});
+    all.add_frames()->mutable_file_begin();
+    all.add_frames()->set_data(begun);
+    engine->Push(std::make_unique<RequestSource>(std::move(all)));
+    std::uint64_t end_offset = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    // No chunk is longer than 4096 bytes.
+    while (end_offset < begun.size() - 4096 && std::chrono::steady_clock::now() < deadline) {
+      if (sink->Take()) engine->AnswersTaken();
+      sink->Pause();
+      for (const v1::UploadAnswer& answer : sink->taken().answers()) {
+        if (answer.chunks().file_number() != 2) continue;
+        for (const v1::Chunk& chunk : answer.chunks().chunks()) end_offset = chunk.end_offset();
+      }
+    }
+    EXPECT_GE(end_offset, begun.size() - 4096);
+    engine->Cancel();
   }
 }
 

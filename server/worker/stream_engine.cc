@@ -439,12 +439,19 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
 }
 
 absl::Status StreamEngine::OnDry() {
-  if (gpu_plan_ != nullptr && cutter_->chunks().empty()) {
-    if (SendToGpu(chunker_->max_chunk_bytes())) return Await(&StreamEngine::TakeGpuCuts);
-    cutter_->Cut();
-  }
   KERF_RETURN_IF_ERROR(AnswerChunks());
   if (is_waiting()) return absl::OkStatus();
+  if (gpu_plan_ != nullptr) {
+    // What waited for the buffer to be full waits no longer. Nobody comes again if the GPU has
+    // answered already.
+    if (SendToGpu(chunker_->max_chunk_bytes())) {
+      KERF_RETURN_IF_ERROR(Await(&StreamEngine::TakeGpuCuts));
+    } else {
+      cutter_->Cut();
+      KERF_RETURN_IF_ERROR(AnswerChunks());
+    }
+    if (is_waiting()) return absl::OkStatus();
+  }
   const bool in_file = session_->in_file() && !session_->is_draining();
   if (cutter_ != nullptr) {
     // A stream that waits for its client holds at most the beginning of a chunk, or of two where it
