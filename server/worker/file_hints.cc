@@ -65,18 +65,27 @@ FileHints::FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repos
 
 bool FileHints::Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results) {
   Advance(digests);
-  if (generations_[0].verdicts.empty()) return false;
-  const TimePoint now = now_();
-  for (Generation& generation : generations_) {
-    if (now - generation.asked_at > kMaxVerdictAge) generation.verdicts.clear();
-  }
   results->clear();
-  for (const Digest& digest : digests) {
-    const LookupResult* const verdict = VerdictOf(digest, generations_.size());
-    if (verdict != nullptr && verdict->verdict == Verdict::kDuplicate) results->push_back(*verdict);
+  if (generations_[0].verdicts.empty()) return false;
+  foreseen_since_ = now_();
+  const TimePoint oldest = foreseen_since_ - kMaxVerdictAge;
+  for (Generation& generation : generations_) {
+    if (generation.asked_at < oldest) generation.verdicts.clear();
+    if (!generation.verdicts.empty()) {
+      foreseen_since_ = std::min(foreseen_since_, generation.asked_at);
+    }
   }
-  may_ask_ = std::min(may_ask_ + kAheadForEach * results->size(), kMaxAhead);
-  return results->size() == digests.size();
+  results->resize(digests.size());
+  std::size_t foreseen_count = 0;
+  for (std::size_t index = 0; index < digests.size(); ++index) {
+    const LookupResult* const verdict = VerdictOf(digests[index], generations_.size());
+    if (verdict == nullptr || verdict->verdict != Verdict::kDuplicate) continue;
+    (*results)[index] = *verdict;
+    ++foreseen_count;
+  }
+  if (foreseen_count == 0) results->clear();
+  may_ask_ = std::min(may_ask_ + kAheadForEach * foreseen_count, kMaxAhead);
+  return foreseen_count == digests.size();
 }
 
 void FileHints::Advance(std::span<const Digest> digests) {
@@ -86,13 +95,37 @@ void FileHints::Advance(std::span<const Digest> digests) {
   }
   const bool is_as_expected = expected_.size() >= digests.size() &&
                               std::equal(digests.begin(), digests.end(), expected_.begin());
-  if (is_as_expected) {
+  const std::size_t passed_count = is_as_expected ? digests.size() : FindEdited(digests);
+  if (passed_count > 0) {
     expected_.erase(expected_.begin(),
-                    expected_.begin() + static_cast<std::ptrdiff_t>(digests.size()));
+                    expected_.begin() + static_cast<std::ptrdiff_t>(passed_count));
   } else {
     expected_.clear();
     cursor_.reset();
   }
+}
+
+// An edit changes a chunk or two, and all behind it is as it was.
+std::size_t FileHints::FindEdited(std::span<const Digest> digests) const {
+  const std::span<const Digest> near =
+      std::span(expected_).first(std::min(expected_.size(), 2 * digests.size()));
+  for (std::size_t count = digests.size(); count > 0; --count) {
+    std::size_t longest = 0;
+    std::size_t passed_count = 0;
+    for (std::size_t place = 0; place < near.size(); ++place) {
+      if (near[place] != digests[count - 1]) continue;
+      const auto [end, unused] =
+          std::mismatch(digests.rend() - static_cast<std::ptrdiff_t>(count), digests.rend(),
+                        near.rend() - static_cast<std::ptrdiff_t>(place + 1), near.rend());
+      const auto length = static_cast<std::size_t>(
+          end - (digests.rend() - static_cast<std::ptrdiff_t>(count)));
+      if (length <= longest) continue;
+      longest = length;
+      passed_count = place + 1;
+    }
+    if (passed_count > 0) return passed_count;
+  }
+  return 0;
 }
 
 // Where a file repeats itself the last digest alone would often lead to another copy of what it
@@ -131,33 +164,42 @@ const LookupResult* FileHints::VerdictOf(const Digest& digest, std::size_t gener
 
 bool FileHints::is_known_file() const { return in_file_ && duplicates_.size() >= kMinDuplicates; }
 
-void FileHints::AppendAhead(bool is_followed, std::vector<Digest>* digests) {
+void FileHints::AppendAhead(bool is_followed, std::span<const Digest> digests,
+                            std::vector<Digest>* asked) {
   if (!is_followed) may_ask_ = std::min(may_ask_, kMinAhead);
-  if (!is_followed || may_ask_ == 0 || digests->empty()) return;
+  if (!is_followed || may_ask_ == 0 || digests.empty()) return;
   asked_at_ = now_();
-  if (!cursor_) FindPlace(*digests);
+  if (!cursor_) FindPlace(digests);
   if (!cursor_) return;
   if (expected_.size() < kMaxAhead) {
     cache_->AppendFollowing(*scope_, kMaxAhead - expected_.size(), &*cursor_, &expected_);
   }
   // For the next question.
   cache_->WantFollowing(scope_, cursor_->id);
-  const std::size_t batch_count = digests->size();
-  AppendUnknown(generations_.size(), digests);
-  if (generations_[0].verdicts.size() + digests->size() - batch_count > kMaxAhead) {
+  if (has_enough()) return;
+  const std::size_t batch_count = asked->size();
+  AppendUnknown(generations_.size(), asked);
+  if (generations_[0].verdicts.size() + asked->size() - batch_count > kMaxAhead) {
     // When these are answered the older generation goes, and with it what it says of the window.
-    digests->resize(batch_count);
-    AppendUnknown(1, digests);
+    asked->resize(batch_count);
+    AppendUnknown(1, asked);
   }
-  may_ask_ -= digests->size() - batch_count;
+  may_ask_ -= asked->size() - batch_count;
 }
 
-void FileHints::AppendUnknown(std::size_t generation_count, std::vector<Digest>* digests) const {
-  absl::flat_hash_set<Digest, SeededDigestHash> asked;
+bool FileHints::has_enough() const {
+  return expected_.size() >= kEnoughAhead &&
+         std::ranges::all_of(std::span(expected_).first(kEnoughAhead), [this](const Digest& digest) {
+           return VerdictOf(digest, generations_.size()) != nullptr;
+         });
+}
+
+void FileHints::AppendUnknown(std::size_t generation_count, std::vector<Digest>* asked) const {
+  absl::flat_hash_set<Digest, SeededDigestHash> seen;
   for (const Digest& digest : std::span(expected_).first(std::min(expected_.size(), kMaxAhead))) {
-    if (asked.size() == may_ask_) return;
+    if (seen.size() == may_ask_) return;
     if (VerdictOf(digest, generation_count) != nullptr) continue;
-    if (asked.insert(digest).second) digests->push_back(digest);
+    if (seen.insert(digest).second) asked->push_back(digest);
   }
 }
 

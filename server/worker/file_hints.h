@@ -51,6 +51,9 @@ class FileHints {
   // anew.
   static constexpr std::size_t kMinAhead = 128;
   static constexpr std::size_t kMaxAhead = 2048;
+  // While the verdicts of so many are known no more are asked for: little by little costs the index
+  // more than at once.
+  static constexpr std::size_t kEnoughAhead = kMaxAhead / 4;
   static constexpr std::size_t kAheadForEach = 4;
 
   // `now` is a clock.
@@ -62,13 +65,16 @@ class FileHints {
   // For the cutter; as long-lived as this.
   HintSource* source() { return &view_; }
 
-  // Whether the verdicts of all the digests are known; then `results` has them.
+  // Whether all the digests are known to be duplicates. `results` has those that are; or it is empty:
+  // none is.
   bool Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results);
+  // Whether what was foreseen last can still be used.
+  bool is_foreseen_yet() const { return now_() - foreseen_since_ <= kMaxVerdictAge; }
   // The index has just held many chunks of the file in a row.
   bool is_known_file() const;
-  // What is likely to come behind the last of `digests`, to be looked up with them. `is_followed`:
-  // the file is one that is known.
-  void AppendAhead(bool is_followed, std::vector<Digest>* digests);
+  // Appends what is likely to come behind the last of `digests`, to be looked up with what is asked
+  // for. `is_followed`: the file is one that is known.
+  void AppendAhead(bool is_followed, std::span<const Digest> digests, std::vector<Digest>* asked);
   // The answers for what AppendAhead has appended.
   void LearnAhead(std::span<const Digest> digests, std::span<LookupResult> results);
   // The index has been told to forget something.
@@ -111,13 +117,18 @@ class FileHints {
   void Record(const CutChunk& chunk, const Digest& digest);
   // The chunks have come: what is expected goes on behind them, or nowhere.
   void Advance(std::span<const Digest> digests);
+  // How many of those that are expected have come or been replaced, where not all have come; 0:
+  // none has.
+  std::size_t FindEdited(std::span<const Digest> digests) const;
   // Where in what is held these chunks stand.
   void FindPlace(std::span<const Digest> digests);
   // The verdict that one of the newest `generation_count` generations has of a digest; null: none.
   const LookupResult* VerdictOf(const Digest& digest, std::size_t generation_count) const;
+  // Whether the verdicts of the kEnoughAhead that are expected next are known.
+  bool has_enough() const;
   // Appends what is expected and unknown to these generations, each digest once, as far as
   // may_ask_ goes.
-  void AppendUnknown(std::size_t generation_count, std::vector<Digest>* digests) const;
+  void AppendUnknown(std::size_t generation_count, std::vector<Digest>* asked) const;
 
   // With kNew those that were asked for in vain: what is new may be committed at any time.
   struct Generation {
@@ -128,6 +139,8 @@ class FileHints {
   // The one that is filled, and the one before it.
   std::array<Generation, 2> generations_;
   TimePoint asked_at_;
+  // When the oldest of the verdicts was asked for that were foreseen last.
+  TimePoint foreseen_since_;
   // So many more may be asked for ahead.
   std::size_t may_ask_ = kMinAhead;
   // What is expected next, up to the cursor; nothing is while there is none.

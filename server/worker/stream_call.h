@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,11 +18,20 @@ namespace kerf {
 struct StreamCall {
   RepositoryId repository;
   std::uint64_t session_epoch = 0;
+  // What is asked for.
   std::vector<Digest> digests;
   std::vector<LookupResult> results;
+  // Of chunks to be answered: their digests, and what was known of them before: kDuplicate, or it is
+  // the next of `results`. Nothing is known of any of them if it is empty.
+  std::vector<Digest> chunk_digests;
+  std::vector<LookupResult> foreseen;
   std::vector<IndexEntry> entries;
   cuda::PieceCuts cuts;
   absl::Status status;
+
+  bool is_foreseen(std::size_t index) const {
+    return !foreseen.empty() && foreseen[index].verdict == Verdict::kDuplicate;
+  }
 
   enum class Phase : std::uint8_t {
     kAsked,

@@ -475,51 +475,68 @@ absl::Status StreamEngine::OnDry() {
 
 absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
-  const std::span<const CutChunk> chunks = cutter_->chunks();
   std::shared_ptr<StreamCall> call = NewCall();
-  FingerprintCut(chunks, call->repository.digest_algorithm, &call->digests);
-  if (hints_ != nullptr) {
-    if (hints_->Foresee(call->digests, &call->results)) {
-      CountLookup(&RapidTotals::lookups_foreseen);
-      return AnswerLookedUp(*call);
-    }
-    if (context_->asks_ahead) {
-      hints_->AppendAhead(cutter_->follows_hints() || hints_->is_known_file(), &call->digests);
-    }
-    CountLookup(&RapidTotals::lookups_asked);
+  const DigestAlgorithm algorithm = call->repository.digest_algorithm;
+  FingerprintCut(cutter_->chunks(), algorithm, &call->chunk_digests);
+  if (hints_ == nullptr) {
+    call->digests = call->chunk_digests;
+    return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
   }
+  if (hints_->Foresee(call->chunk_digests, &call->foreseen)) {
+    CountLookup(&RapidTotals::lookups_foreseen);
+    return AnswerLookedUp(*call);
+  }
+  for (std::size_t index = 0; index < call->chunk_digests.size(); ++index) {
+    if (!call->is_foreseen(index)) call->digests.push_back(call->chunk_digests[index]);
+  }
+  if (context_->asks_ahead) {
+    const bool is_known = cutter_->follows_hints() || hints_->is_known_file();
+    hints_->AppendAhead(is_known, call->chunk_digests, &call->digests);
+  }
+  CountLookup(&RapidTotals::lookups_asked);
   return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
 }
 
 absl::Status StreamEngine::AnswerLookedUp(StreamCall& call) {
+  if (!call.digests.empty() && !call.foreseen.empty() && !hints_->is_foreseen_yet()) {
+    // The index took its time.
+    std::shared_ptr<StreamCall> again = NewCall();
+    again->digests = call.chunk_digests;
+    again->chunk_digests = std::move(call.chunk_digests);
+    CountLookup(&RapidTotals::lookups_asked);
+    return LookUp(std::move(again), &StreamEngine::AnswerLookedUp);
+  }
   const std::span<const CutChunk> chunks = cutter_->chunks();
   const std::size_t digest_bytes =
       DigestSizeBytes(session_->parameters().repository.digest_algorithm);
   std::vector<ChunkAnswer>& answered = ThreadAnswers();
   answered.clear();
   std::uint64_t file_number = chunks.front().file_number;
+  std::size_t asked_count = 0;
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
-    LookupResult& result = call.results[index];
+    const Digest& digest = call.chunk_digests[index];
+    LookupResult& result =
+        call.is_foreseen(index) ? call.foreseen[index] : call.results[asked_count++];
     // Never the same chunk, whatever the digest says.
     if (result.length_bytes != chunk.bytes.size()) result = LookupResult{};
     KERF_RETURN_IF_ERROR(session_->AddChunk({chunk.file_number, chunk.end_offset,
-                                             static_cast<std::uint32_t>(chunk.bytes.size()),
-                                             call.digests[index], result.verdict}));
-    if (hints_ != nullptr) hints_->Answered(chunk, call.digests[index], result.verdict);
+                                             static_cast<std::uint32_t>(chunk.bytes.size()), digest,
+                                             result.verdict}));
+    if (hints_ != nullptr) hints_->Answered(chunk, digest, result.verdict);
     if (chunk.file_number != file_number) {
       AppendChunks(file_number, answered, digest_bytes, &answers_);
       answered.clear();
       file_number = chunk.file_number;
     }
-    answered.push_back({chunk.end_offset, &call.digests[index], result.verdict, result.locator,
-                        Xxh3Of64(chunk.bytes)});
+    answered.push_back(
+        {chunk.end_offset, &digest, result.verdict, result.locator, Xxh3Of64(chunk.bytes)});
   }
   AppendChunks(file_number, answered, digest_bytes, &answers_);
   FollowHints();
-  if (hints_ != nullptr && call.digests.size() > chunks.size()) {
-    hints_->LearnAhead(std::span(call.digests).subspan(chunks.size()),
-                       std::span(call.results).subspan(chunks.size()));
+  if (hints_ != nullptr && call.digests.size() > asked_count) {
+    hints_->LearnAhead(std::span(call.digests).subspan(asked_count),
+                       std::span(call.results).subspan(asked_count));
   }
   cutter_->ClearChunks();
   if (cutter_->uncut_bytes() == 0) cutter_->Compact();
