@@ -117,8 +117,8 @@ std::size_t FileHints::FindEdited(std::span<const Digest> digests) const {
       const auto [end, unused] =
           std::mismatch(digests.rend() - static_cast<std::ptrdiff_t>(count), digests.rend(),
                         near.rend() - static_cast<std::ptrdiff_t>(place + 1), near.rend());
-      const auto length = static_cast<std::size_t>(
-          end - (digests.rend() - static_cast<std::ptrdiff_t>(count)));
+      const auto length =
+          static_cast<std::size_t>(end - (digests.rend() - static_cast<std::ptrdiff_t>(count)));
       if (length <= longest) continue;
       longest = length;
       passed_count = place + 1;
@@ -189,9 +189,10 @@ void FileHints::AppendAhead(bool is_followed, std::span<const Digest> digests,
 
 bool FileHints::has_enough() const {
   return expected_.size() >= kEnoughAhead &&
-         std::ranges::all_of(std::span(expected_).first(kEnoughAhead), [this](const Digest& digest) {
-           return VerdictOf(digest, generations_.size()) != nullptr;
-         });
+         std::ranges::all_of(std::span(expected_).first(kEnoughAhead),
+                             [this](const Digest& digest) {
+                               return VerdictOf(digest, generations_.size()) != nullptr;
+                             });
 }
 
 void FileHints::AppendUnknown(std::size_t generation_count, std::vector<Digest>* asked) const {

@@ -65,8 +65,8 @@ class FileHints {
   // For the cutter; as long-lived as this.
   HintSource* source() { return &view_; }
 
-  // Whether all the digests are known to be duplicates. `results` has those that are; or it is empty:
-  // none is.
+  // Whether all the digests are known to be duplicates. `results` has those that are; or it is
+  // empty: none is.
   bool Foresee(std::span<const Digest> digests, std::vector<LookupResult>* results);
   // Whether what was foreseen last can still be used.
   bool is_foreseen_yet() const { return now_() - foreseen_since_ <= kMaxVerdictAge; }

@@ -4,14 +4,18 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <iostream>
 #include <ostream>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "server/hints/testing/late_segment_store.h"
+#include "server/worker/file_hints.h"
 #include "server/worker/testing/hinted_world.h"
 
 namespace kerf {
@@ -23,6 +27,9 @@ constexpr std::size_t kBeginQuestions = 5;
 // The same of a worker that must fetch first what is known of the file: chunks that stand in the
 // file more than once lead it to the wrong copy until it holds the segments of both.
 constexpr std::size_t kColdBeginQuestions = 40;
+constexpr std::size_t kEdits = 100;
+// That it costs the index to look up.
+constexpr std::size_t kDigestsOfAnEdit = 32;
 
 // Between a worker and an index that hints come from as well: what was asked of the store is
 // answered when the next question is, or the next batch of chunks, which takes as long.
@@ -32,10 +39,21 @@ class RoundTrips final : public AsyncIndex {
 
   void Pass() { store_->Deliver(store_->waiting_count()); }
 
+  // Digests that were looked up so far.
+  std::size_t digest_count() const { return digest_count_; }
+
+  // Those of them that were looked up many at once.
+  std::size_t large_digest_count() const { return large_digest_count_; }
+
+  std::function<void(std::span<const Digest> digests)> before_lookup;
+
   void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
               std::span<const Digest> digests, std::span<LookupResult> results,
               Done done) override {
     Pass();
+    digest_count_ += digests.size();
+    if (digests.size() >= FileHints::kEnoughAhead) large_digest_count_ += digests.size();
+    if (before_lookup) before_lookup(digests);
     index_->Lookup(repository, session_epoch, digests, results, std::move(done));
   }
   void Commit(const RepositoryId& repository, std::uint64_t session_epoch,
@@ -50,6 +68,8 @@ class RoundTrips final : public AsyncIndex {
  private:
   AsyncIndex* const index_;
   LateSegmentStore* const store_;
+  std::size_t digest_count_ = 0;
+  std::size_t large_digest_count_ = 0;
 };
 
 struct Case {
@@ -136,6 +156,68 @@ TEST_P(QuestionsTest, AThousandChunksThatAreKnownCostOne) {
   EXPECT_LE(warm_count, chunk_count / 1000 + kBeginQuestions);
   EXPECT_LE(cold_count, chunk_count / 1000 + kColdBeginQuestions);
   EXPECT_LT(totals_.digests_asked_ahead.load(), 2 * (chunk_count + chunk_count / 4));
+}
+
+TEST_P(QuestionsTest, AnEditCostsWhatWasEdited) {
+  std::vector<std::string> contents = {Tree(8'000'000)};
+  const std::size_t chunk_count = CountChunks(contents[0]);
+  Follow(&late_store_);
+  Upload(contents);
+  const std::size_t first_count = round_trips_.digest_count();
+  Upload(contents);
+  const std::size_t unchanged_count = round_trips_.digest_count() - first_count;
+  for (std::size_t edit = 0; edit < kEdits; ++edit) {
+    contents[0].insert(random_.Below(contents[0].size()), RandomBytes(8));
+  }
+  const std::size_t before_count = round_trips_.digest_count();
+  const std::size_t large_before_count = round_trips_.large_digest_count();
+  const std::size_t question_count = CountQuestions(contents);
+  const std::size_t edited_count = round_trips_.digest_count() - before_count;
+  const std::size_t large_count = round_trips_.large_digest_count() - large_before_count;
+  std::cout << unchanged_count << " digests looked up, " << edited_count << " with " << kEdits
+            << " edits, " << large_count << " of them many at once, in " << question_count
+            << " questions\n";
+  EXPECT_LE(question_count, chunk_count / 1000 + kBeginQuestions + kEdits);
+  EXPECT_LE(edited_count, unchanged_count + kDigestsOfAnEdit * kEdits);
+  EXPECT_GE(large_count, edited_count * 2 / 3);
+}
+
+// What is known of a batch waits for what must be asked, and may be forgotten meanwhile.
+TEST_P(QuestionsTest, WhatWasKnownIsAskedForOnceMoreWhereTheIndexTookItsTime) {
+  std::vector<std::string> contents = {RandomBytes(2'000'000)};
+  Follow(&late_store_);
+  Upload(contents);
+  const std::set<decltype(Digest::bytes)> known = committed_;
+  auto now = std::chrono::steady_clock::now();
+  context_.now = [this, &now] {
+    round_trips_.Pass();
+    return now;
+  };
+  std::set<decltype(Digest::bytes)> asked;
+  std::size_t again_count = 0;
+  round_trips_.before_lookup = [&](std::span<const Digest> digests) {
+    std::size_t known_count = 0;
+    bool is_again = false;
+    for (const Digest& digest : digests) {
+      if (known.contains(digest.bytes)) {
+        ++known_count;
+        continue;
+      }
+      // An edit: what was known of its batch waits, and is forgotten meanwhile.
+      if (asked.insert(digest.bytes).second) {
+        now += FileHints::kMaxVerdictAge + std::chrono::seconds(1);
+      } else {
+        is_again = true;
+      }
+    }
+    if (is_again && known_count > 0) ++again_count;
+  };
+  for (int edit = 0; edit < 40; ++edit) {
+    contents[0].insert(random_.Below(contents[0].size()), RandomBytes(8));
+  }
+  Upload(contents);
+  EXPECT_GT(asked.size(), 30u);
+  EXPECT_GT(again_count, 10u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, QuestionsTest,

@@ -21,8 +21,8 @@ struct StreamCall {
   // What is asked for.
   std::vector<Digest> digests;
   std::vector<LookupResult> results;
-  // Of chunks to be answered: their digests, and what was known of them before: kDuplicate, or it is
-  // the next of `results`. Nothing is known of any of them if it is empty.
+  // Of chunks to be answered: their digests, and what was known of them before: kDuplicate, or it
+  // is the next of `results`. Nothing is known of any of them if it is empty.
   std::vector<Digest> chunk_digests;
   std::vector<LookupResult> foreseen;
   std::vector<IndexEntry> entries;
