@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <map>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 #include "base/status.h"
@@ -12,7 +11,9 @@
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
 #include "server/index/rules.h"
+#include "server/logging/logging.h"
 #include "server/redis/answers.h"
+#include "server/redis/bucket_reads.h"
 #include "server/redis/buckets.h"
 #include "server/redis/master_checks.h"
 #include "server/redis/repositories.h"
@@ -25,18 +26,14 @@
 namespace kerf {
 namespace {
 
-// How often a call reads again because others write to the same bucket.
-constexpr int kMaxConflicts = 100;
 constexpr std::uint64_t kNoEpoch = std::numeric_limits<std::uint64_t>::max();
 
-// What a call wants of one bucket.
-struct Group {
-  std::uint32_t base = 0;
-  std::string path;
-  // Into the call's digests.
-  std::vector<std::size_t> at;
-  BucketContent content;
-};
+// 0 to `count` - 1.
+std::vector<std::size_t> AllOf(std::size_t count) {
+  std::vector<std::size_t> all(count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
 
 class Leaf final : public RedisIndex {
  public:
@@ -94,9 +91,9 @@ class Leaf final : public RedisIndex {
     std::fill(results.begin(), results.end(), LookupResult());
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok() || *repository == nullptr) co_return done(repository.status());
-    auto groups = co_await Read(**repository, digests);
+    auto groups = co_await ReadBuckets(*client_, **repository, digests, AllOf(digests.size()));
     if (!groups.ok()) co_return done(groups.status());
-    for (const Group& group : *groups) {
+    for (const BucketGroup& group : *groups) {
       for (std::size_t index = 0; index < group.at.size(); ++index) {
         absl::StatusOr<LookupResult> result = LookupIn(group.content, index, session_epoch);
         if (!result.ok()) co_return done(result.status());
@@ -113,7 +110,7 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return done(repository.status());
     const RedisRepository& known = **repository;
-    const Plan plan = [&](const Group& group) {
+    const Plan plan = [&](const BucketGroup& group) {
       return PlanBucketCommit(known.id, group.content, session_epoch, EntriesOf(group, entries),
                               replace);
     };
@@ -129,7 +126,7 @@ class Leaf final : public RedisIndex {
     if (*repository == nullptr) co_return done(result);
     RedisRepository& known = **repository;
     result.epoch = kNoEpoch;
-    const Plan plan = [&](const Group& group) {
+    const Plan plan = [&](const BucketGroup& group) {
       return PlanBucketForget(known.id, group.content, EntriesOf(group, entries));
     };
     status = co_await Change(known, entries, plan, &result);
@@ -229,9 +226,9 @@ class Leaf final : public RedisIndex {
     done(stats);
   }
 
-  using Plan = std::function<absl::StatusOr<std::vector<FieldChange>>(const Group& group)>;
+  using Plan = std::function<absl::StatusOr<std::vector<FieldChange>>(const BucketGroup& group)>;
 
-  static std::vector<IndexEntry> EntriesOf(const Group& group,
+  static std::vector<IndexEntry> EntriesOf(const BucketGroup& group,
                                            std::span<const IndexEntry> entries) {
     std::vector<IndexEntry> own;
     own.reserve(group.at.size());
@@ -253,19 +250,18 @@ class Leaf final : public RedisIndex {
     std::vector<Digest> digests;
     digests.reserve(entries.size());
     for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
-    std::vector<std::size_t> left(entries.size());
-    for (std::size_t index = 0; index < left.size(); ++index) left[index] = index;
+    std::vector<std::size_t> left = AllOf(entries.size());
     for (int round = 0; !left.empty(); ++round) {
       if (round == kMaxConflicts) {
         co_return absl::UnavailableError("too many write to the same entries in Redis at once");
       }
-      auto groups = co_await ReadSome(repository, digests, std::move(left));
+      auto groups = co_await ReadBuckets(*client_, repository, digests, std::move(left));
       left.clear();
       if (!groups.ok()) co_return groups.status();
       std::vector<ScriptCall> calls;
-      std::vector<const Group*> changed;
+      std::vector<const BucketGroup*> changed;
       std::vector<std::uint64_t> removed;
-      for (const Group& group : *groups) {
+      for (const BucketGroup& group : *groups) {
         auto changes = plan(group);
         if (!changes.ok()) co_return changes.status();
         if (!IsToBeWritten(group.content, *changes)) {
@@ -280,7 +276,7 @@ class Leaf final : public RedisIndex {
       RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
                                                 options_.replica_count);
       for (std::size_t index = 0; index < replies.size(); ++index) {
-        const Group& group = *changed[index];
+        const BucketGroup& group = *changed[index];
         if (!IsArrayOf(replies[index], 2)) {
           co_return NotUnderstood("writing entries", replies[index]);
         }
@@ -334,148 +330,17 @@ class Leaf final : public RedisIndex {
                       Cat(kMaxBucketEntries), Cat(path.size() + 1)}});
     RedisReplies replies = co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls),
                                               options_.replica_count);
-    if (!replies[0].ok() || replies[0]->integer != 1) co_return;
+    if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kInteger) {
+      // That a node is gone is told by the calls that somebody waits for.
+      const LogLevel level = replies[0].ok() ? LogLevel::kWarning : LogLevel::kDebug;
+      const absl::Status status = NotUnderstood("splitting a bucket", replies[0]);
+      Log(level, Cat(MessageOf(status), "; it grows until a later commit splits it"));
+      co_return;
+    }
+    // Somebody else was faster.
+    if (replies[0]->integer != 1) co_return;
     repository.paths.Learn(base, path + '0');
     repository.paths.Learn(base, path + '1');
-  }
-
-  Task<absl::StatusOr<std::vector<Group>>> Read(RedisRepository& repository,
-                                                std::span<const Digest> digests) {
-    std::vector<std::size_t> all(digests.size());
-    for (std::size_t index = 0; index < all.size(); ++index) all[index] = index;
-    co_return co_await ReadSome(repository, digests, std::move(all));
-  }
-
-  // The buckets of digests[wanted[i]]. One that is missing altogether is given as an empty one.
-  Task<absl::StatusOr<std::vector<Group>>> ReadSome(RedisRepository& repository,
-                                                    std::span<const Digest> digests,
-                                                    std::vector<std::size_t> wanted) {
-    std::vector<Group> found;
-    std::vector<Group> groups = GroupsOf(repository, digests, std::move(wanted));
-    for (int round = 0; !groups.empty(); ++round) {
-      if (round == kMaxConflicts) {
-        co_return absl::UnavailableError("the buckets in Redis split faster than they are found");
-      }
-      std::vector<RedisCommand> commands;
-      commands.reserve(groups.size());
-      for (const Group& group : groups) commands.push_back(ReadOf(repository, digests, group));
-      SendAll send(*client_, std::move(commands));
-      RedisReplies replies = co_await send;
-      std::vector<std::size_t> lost;
-      for (std::size_t index = 0; index < groups.size(); ++index) {
-        Group& group = groups[index];
-        absl::Status status = Fill(group, replies[index]);
-        if (!status.ok()) co_return status;
-        if (group.content.epoch_value.has_value()) {
-          repository.paths.Learn(group.base, group.path);
-          found.push_back(std::move(group));
-        } else {
-          lost.insert(lost.end(), group.at.begin(), group.at.end());
-        }
-      }
-      auto placed = co_await Place(repository, digests, lost);
-      if (!placed.ok()) co_return placed.status();
-      groups.clear();
-      for (Group& group : *placed) {
-        // Not there at all: whoever writes makes it.
-        (group.content.values.empty() ? groups : found).push_back(std::move(group));
-      }
-    }
-    co_return found;
-  }
-
-  static std::vector<Group> GroupsOf(const RedisRepository& repository,
-                                     std::span<const Digest> digests,
-                                     std::vector<std::size_t> wanted) {
-    // In the order of the digests those of one bucket stand together.
-    std::sort(wanted.begin(), wanted.end(), [&](std::size_t left, std::size_t right) {
-      return std::tie(digests[left], left) < std::tie(digests[right], right);
-    });
-    std::vector<Group> groups;
-    for (const std::size_t index : wanted) {
-      const std::uint32_t base = BaseOf(digests[index], repository.base_bits);
-      std::string path = repository.paths.PathOf(digests[index]);
-      if (groups.empty() || groups.back().base != base || groups.back().path != path) {
-        groups.push_back({base, std::move(path), {}, {}});
-      }
-      groups.back().at.push_back(index);
-    }
-    return groups;
-  }
-
-  static RedisCommand ReadOf(const RedisRepository& repository, std::span<const Digest> digests,
-                             const Group& group) {
-    RedisCommand command;
-    command.key = BucketKey(repository.tag, group.base, group.path);
-    command.arguments = {"HMGET", command.key, std::string(kEpochField)};
-    for (const std::size_t index : group.at) {
-      command.arguments.emplace_back(index_codec::DigestKey(repository.id, digests[index]));
-    }
-    return command;
-  }
-
-  static absl::Status Fill(Group& group, absl::StatusOr<RedisReply>& reply) {
-    if (!IsArrayOf(reply, group.at.size() + 1)) return NotUnderstood("reading entries", reply);
-    if (reply->elements[0].kind == RedisReply::Kind::kNil) return absl::OkStatus();
-    KERF_RETURN_IF_ERROR(SetEpoch(group.content, reply->elements[0].text));
-    group.content.values.reserve(group.at.size());
-    for (std::size_t index = 1; index < reply->elements.size(); ++index) {
-      group.content.values.push_back(std::move(reply->elements[index].text));
-    }
-    return absl::OkStatus();
-  }
-
-  static absl::Status SetEpoch(BucketContent& content, const std::string& value) {
-    KERF_ASSIGN_OR_RETURN(const index_codec::EpochValue epoch, index_codec::ParseEpoch(value));
-    content.epoch_value = value;
-    content.epoch = epoch.epoch;
-    content.removed_count = epoch.removed_count;
-    return absl::OkStatus();
-  }
-
-  // Where the digests' buckets are now. One that is missing comes empty, with the shortest path
-  // under which it may be made.
-  Task<absl::StatusOr<std::vector<Group>>> Place(RedisRepository& repository,
-                                                 std::span<const Digest> digests,
-                                                 const std::vector<std::size_t>& lost) {
-    std::map<std::uint32_t, std::vector<std::size_t>> by_base;
-    for (const std::size_t index : lost) {
-      by_base[BaseOf(digests[index], repository.base_bits)].push_back(index);
-    }
-    std::vector<ScriptCall> calls;
-    for (const auto& [base, at] : by_base) {
-      ScriptCall& call = calls.emplace_back();
-      call.keys = KeysOf(repository.tag, base, "");
-      for (const std::size_t index : at) {
-        call.arguments.push_back(PathOf(digests[index], repository.base_bits, kMaxPathBits));
-      }
-    }
-    RedisReplies replies = co_await RunScript(*client_, redis_scripts::kFind, std::move(calls), 0);
-    std::map<std::pair<std::uint32_t, std::string>, Group> placed;
-    std::size_t number = 0;
-    for (const auto& [base, at] : by_base) {
-      const auto& reply = replies[number++];
-      if (!IsArrayOf(reply, at.size())) co_return NotUnderstood("finding buckets", reply);
-      for (std::size_t index = 0; index < at.size(); ++index) {
-        const std::int64_t bits = reply->elements[index].integer;
-        const bool is_there = bits >= 0;
-        const std::int64_t path_bits = is_there ? bits : -1 - bits;
-        if (reply->elements[index].kind != RedisReply::Kind::kInteger || path_bits > kMaxPathBits) {
-          co_return NotUnderstood("finding buckets", reply);
-        }
-        std::string path =
-            PathOf(digests[at[index]], repository.base_bits, static_cast<int>(path_bits));
-        Group& group = placed[{base, path}];
-        group.base = base;
-        group.path = std::move(path);
-        group.at.push_back(at[index]);
-        if (!is_there) group.content.values.emplace_back();
-      }
-    }
-    std::vector<Group> groups;
-    groups.reserve(placed.size());
-    for (auto& [bucket, group] : placed) groups.push_back(std::move(group));
-    co_return groups;
   }
 
   // Raises the epoch of those buckets that are behind and that nobody changes meanwhile; ends at
@@ -514,48 +379,6 @@ class Leaf final : public RedisIndex {
     co_return status;
   }
 
-  // All that the buckets of one base bucket hold, each at one moment; one that has been split since
-  // it was found is empty.
-  Task<RedisReplies> ReadWhole(RedisRepository& repository, std::span<const WalkedBucket> walked) {
-    std::vector<RedisCommand> commands;
-    for (const WalkedBucket& bucket : walked) {
-      RedisCommand command;
-      command.key = BucketKey(repository.tag, bucket.base, bucket.path);
-      command.arguments = {"HGETALL", command.key};
-      commands.push_back(std::move(command));
-    }
-    SendAll send(*client_, std::move(commands));
-    co_return co_await send;
-  }
-
-  // All of a bucket, but of its entries those behind `after`.
-  struct Whole {
-    BucketContent content;
-    // Of content.values[i].
-    std::vector<std::string> fields;
-  };
-  static absl::StatusOr<Whole> WholeOf(const RedisRepository& repository,
-                                       const absl::StatusOr<RedisReply>& reply,
-                                       const std::optional<Digest>& after) {
-    Whole whole;
-    if (!reply.ok() || reply->kind != RedisReply::Kind::kArray) {
-      return NotUnderstood("reading a bucket", reply);
-    }
-    const std::vector<RedisReply>& elements = reply->elements;
-    for (std::size_t at = 0; at + 1 < elements.size(); at += 2) {
-      if (elements[at].text == kEpochField) {
-        KERF_RETURN_IF_ERROR(SetEpoch(whole.content, elements[at + 1].text));
-        continue;
-      }
-      KERF_ASSIGN_OR_RETURN(const Digest digest,
-                            index_codec::ParseDigestKey(repository.id, elements[at].text));
-      if (after.has_value() && !(*after < digest)) continue;
-      whole.fields.push_back(elements[at].text);
-      whole.content.values.push_back(elements[at + 1].text);
-    }
-    return whole;
-  }
-
   // Whether the step's buckets are these, with as many removed from them as each says, on the
   // replicas too: what is missing may have been removed by another call whose WAIT failed.
   Task<absl::StatusOr<bool>> AreWithReplicas(RedisRepository& repository, const WalkSteps& steps,
@@ -579,7 +402,7 @@ class Leaf final : public RedisIndex {
       auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       if (round == 0) steps.Saw(walked->size());
-      RedisReplies replies = co_await ReadWhole(repository, *walked);
+      RedisReplies replies = co_await ReadWhole(*client_, repository, *walked);
       ForgetResult looked_at{0, kNoEpoch, 0};
       std::size_t seen_count = 0;
       bool is_done = true;
@@ -646,7 +469,7 @@ class Leaf final : public RedisIndex {
           count += (*walked)[to].entry_count;
         }
         const std::span<const WalkedBucket> some = std::span(*walked).subspan(at, to - at);
-        RedisReplies replies = co_await ReadWhole(repository, some);
+        RedisReplies replies = co_await ReadWhole(*client_, repository, some);
         for (std::size_t index = 0; index < some.size(); ++index) {
           auto whole = WholeOf(repository, replies[index], after);
           if (!whole.ok()) co_return whole.status();
@@ -666,7 +489,7 @@ class Leaf final : public RedisIndex {
   }
 
   // In digest order, behind what is there already.
-  static absl::Status AddEntries(const RedisRepository& repository, const Whole& whole,
+  static absl::Status AddEntries(const RedisRepository& repository, const WholeBucket& whole,
                                  std::vector<IndexEntry>& entries) {
     const std::size_t begin = entries.size();
     for (std::size_t at = 0; at < whole.fields.size(); ++at) {

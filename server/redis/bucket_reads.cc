@@ -1,0 +1,187 @@
+#include "server/redis/bucket_reads.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/status.h"
+#include "server/index/codec.h"
+#include "server/redis/answers.h"
+#include "server/redis/script.h"
+#include "server/redis/scripts.h"
+
+namespace kerf {
+namespace {
+
+std::vector<BucketGroup> GroupsOf(const RedisRepository& repository,
+                                  std::span<const Digest> digests,
+                                  std::vector<std::size_t> wanted) {
+  // In the order of the digests those of one bucket stand together.
+  std::sort(wanted.begin(), wanted.end(), [&](std::size_t left, std::size_t right) {
+    return std::tie(digests[left], left) < std::tie(digests[right], right);
+  });
+  std::vector<BucketGroup> groups;
+  for (const std::size_t index : wanted) {
+    const std::uint32_t base = BaseOf(digests[index], repository.base_bits);
+    std::string path = repository.paths.PathOf(digests[index]);
+    if (groups.empty() || groups.back().base != base || groups.back().path != path) {
+      groups.push_back({base, std::move(path), {}, {}});
+    }
+    groups.back().at.push_back(index);
+  }
+  return groups;
+}
+
+RedisCommand ReadOf(const RedisRepository& repository, std::span<const Digest> digests,
+                    const BucketGroup& group) {
+  RedisCommand command;
+  command.key = BucketKey(repository.tag, group.base, group.path);
+  command.arguments = {"HMGET", command.key, std::string(kEpochField)};
+  for (const std::size_t index : group.at) {
+    command.arguments.emplace_back(index_codec::DigestKey(repository.id, digests[index]));
+  }
+  return command;
+}
+
+absl::Status SetEpoch(BucketContent& content, const std::string& value) {
+  KERF_ASSIGN_OR_RETURN(const index_codec::EpochValue epoch, index_codec::ParseEpoch(value));
+  content.epoch_value = value;
+  content.epoch = epoch.epoch;
+  content.removed_count = epoch.removed_count;
+  return absl::OkStatus();
+}
+
+absl::Status Fill(BucketGroup& group, absl::StatusOr<RedisReply>& reply) {
+  if (!IsArrayOf(reply, group.at.size() + 1)) return NotUnderstood("reading entries", reply);
+  if (reply->elements[0].kind == RedisReply::Kind::kNil) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(SetEpoch(group.content, reply->elements[0].text));
+  group.content.values.reserve(group.at.size());
+  for (std::size_t index = 1; index < reply->elements.size(); ++index) {
+    group.content.values.push_back(std::move(reply->elements[index].text));
+  }
+  return absl::OkStatus();
+}
+
+// Where the digests' buckets are now. One that is missing comes empty, with the shortest path
+// under which it may be made.
+Task<absl::StatusOr<std::vector<BucketGroup>>> Place(RedisClient& client,
+                                                     RedisRepository& repository,
+                                                     std::span<const Digest> digests,
+                                                     const std::vector<std::size_t>& lost) {
+  std::map<std::uint32_t, std::vector<std::size_t>> by_base;
+  for (const std::size_t index : lost) {
+    by_base[BaseOf(digests[index], repository.base_bits)].push_back(index);
+  }
+  std::vector<ScriptCall> calls;
+  for (const auto& [base, at] : by_base) {
+    ScriptCall& call = calls.emplace_back();
+    call.keys = KeysOf(repository.tag, base, "");
+    for (const std::size_t index : at) {
+      call.arguments.push_back(PathOf(digests[index], repository.base_bits, kMaxPathBits));
+    }
+  }
+  RedisReplies replies = co_await RunScript(client, redis_scripts::kFind, std::move(calls), 0);
+  std::map<std::pair<std::uint32_t, std::string>, BucketGroup> placed;
+  std::size_t number = 0;
+  for (const auto& [base, at] : by_base) {
+    const auto& reply = replies[number++];
+    if (!IsArrayOf(reply, at.size())) co_return NotUnderstood("finding buckets", reply);
+    for (std::size_t index = 0; index < at.size(); ++index) {
+      const std::int64_t bits = reply->elements[index].integer;
+      const bool is_there = bits >= 0;
+      const std::int64_t path_bits = is_there ? bits : -1 - bits;
+      if (reply->elements[index].kind != RedisReply::Kind::kInteger || path_bits > kMaxPathBits) {
+        co_return NotUnderstood("finding buckets", reply);
+      }
+      std::string path =
+          PathOf(digests[at[index]], repository.base_bits, static_cast<int>(path_bits));
+      BucketGroup& group = placed[{base, path}];
+      group.base = base;
+      group.path = std::move(path);
+      group.at.push_back(at[index]);
+      if (!is_there) group.content.values.emplace_back();
+    }
+  }
+  std::vector<BucketGroup> groups;
+  groups.reserve(placed.size());
+  for (auto& [bucket, group] : placed) groups.push_back(std::move(group));
+  co_return groups;
+}
+
+}  // namespace
+
+Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
+                                                           RedisRepository& repository,
+                                                           std::span<const Digest> digests,
+                                                           std::vector<std::size_t> wanted) {
+  std::vector<BucketGroup> found;
+  std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted));
+  for (int round = 0; !groups.empty(); ++round) {
+    if (round == kMaxConflicts) {
+      co_return absl::UnavailableError("the buckets in Redis split faster than they are found");
+    }
+    std::vector<RedisCommand> commands;
+    commands.reserve(groups.size());
+    for (const BucketGroup& group : groups) commands.push_back(ReadOf(repository, digests, group));
+    SendAll send(client, std::move(commands));
+    RedisReplies replies = co_await send;
+    std::vector<std::size_t> lost;
+    for (std::size_t index = 0; index < groups.size(); ++index) {
+      BucketGroup& group = groups[index];
+      absl::Status status = Fill(group, replies[index]);
+      if (!status.ok()) co_return status;
+      if (group.content.epoch_value.has_value()) {
+        repository.paths.Learn(group.base, group.path);
+        found.push_back(std::move(group));
+      } else {
+        lost.insert(lost.end(), group.at.begin(), group.at.end());
+      }
+    }
+    auto placed = co_await Place(client, repository, digests, lost);
+    if (!placed.ok()) co_return placed.status();
+    groups.clear();
+    for (BucketGroup& group : *placed) {
+      // Not there at all: whoever writes makes it.
+      (group.content.values.empty() ? groups : found).push_back(std::move(group));
+    }
+  }
+  co_return found;
+}
+
+Task<RedisReplies> ReadWhole(RedisClient& client, const RedisRepository& repository,
+                             std::span<const WalkedBucket> walked) {
+  std::vector<RedisCommand> commands;
+  for (const WalkedBucket& bucket : walked) {
+    RedisCommand command;
+    command.key = BucketKey(repository.tag, bucket.base, bucket.path);
+    command.arguments = {"HGETALL", command.key};
+    commands.push_back(std::move(command));
+  }
+  SendAll send(client, std::move(commands));
+  co_return co_await send;
+}
+
+absl::StatusOr<WholeBucket> WholeOf(const RedisRepository& repository,
+                                    const absl::StatusOr<RedisReply>& reply,
+                                    const std::optional<Digest>& after) {
+  WholeBucket whole;
+  if (!reply.ok() || reply->kind != RedisReply::Kind::kArray) {
+    return NotUnderstood("reading a bucket", reply);
+  }
+  const std::vector<RedisReply>& elements = reply->elements;
+  for (std::size_t at = 0; at + 1 < elements.size(); at += 2) {
+    if (elements[at].text == kEpochField) {
+      KERF_RETURN_IF_ERROR(SetEpoch(whole.content, elements[at + 1].text));
+      continue;
+    }
+    KERF_ASSIGN_OR_RETURN(const Digest digest,
+                          index_codec::ParseDigestKey(repository.id, elements[at].text));
+    if (after.has_value() && !(*after < digest)) continue;
+    whole.fields.push_back(elements[at].text);
+    whole.content.values.push_back(elements[at + 1].text);
+  }
+  return whole;
+}
+
+}  // namespace kerf
