@@ -6,9 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/fingerprint/sha256_constants.h"
 #include "kernels/fingerprint/sha256_streams.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -49,15 +51,11 @@ void HashManyByOpenSsl(std::span<const Bytes> chunks, std::span<Digest> digests)
 using sha256::kBlockBytes;
 using sha256::kMaxStreams;
 
-// FIPS 180-4, 5.3.3.
-constexpr std::array<std::uint32_t, 8> kInitialWords = {
-    0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-
 // A chunk on its way through the kernel: its whole blocks where they lie, then its padded end.
 class Message {
  public:
   void Start(Bytes bytes, Digest* digest) {
-    std::copy(kInitialWords.begin(), kInitialWords.end(), stream_.words);
+    std::copy(std::begin(sha256::kStart), std::end(sha256::kStart), stream_.words);
     stream_.bytes = bytes.data();
     digest_ = digest;
     block_count_ = bytes.size() / kBlockBytes;

@@ -35,6 +35,7 @@ constexpr const char* kGpuProfiles[] = {
     "fastcdc:min=256,avg=1024,max=8192,level=2",
     "rabin:min=512,avg=2048,max=9000",
     "mincdc:min=512,max=1536",
+    "fastcdc2020:min=256,avg=2048,max=8192,level=1",
 };
 
 class World {

@@ -17,8 +17,8 @@ namespace kerf::cuda {
 
 struct GpuBenchOptions {
   // Profiles that there are kernels for.
-  std::vector<std::string> profiles = {"gear-8k",       "fastcdc-8k", "crc-8k",   "rabin-8k",
-                                       "maxp-local-8k", "mincdc-8k",  "maxcdc-8k"};
+  std::vector<std::string> profiles = {"gear-8k",  "fastcdc-8k",    "fastcdc2020-8k", "crc-8k",
+                                       "rabin-8k", "maxp-local-8k", "mincdc-8k",      "maxcdc-8k"};
   // Of batches for kernels alone, of batches that are copied as well, and of copies alone.
   std::vector<std::size_t> kernel_bytes = {1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
   std::vector<std::size_t> batch_bytes = {1 << 20, 4 << 20, 16 << 20, 64 << 20};

@@ -29,6 +29,7 @@ std::string SomeVectors() {
     const bool is_small = entry["input"]["length"] == 1;
     const bool is_wanted = profile.starts_with("gear:min=65,") || profile.starts_with("ram:") ||
                            profile.starts_with("fastcdc:min=511,") ||
+                           profile.starts_with("fastcdc2020:min=8192,") ||
                            profile.starts_with("maxp-local:window=448");
     if (is_small || (is_wanted && (kind == "constant" || kind == "random"))) some.push_back(entry);
   }

@@ -14,8 +14,8 @@
 namespace kerf::cuda {
 namespace {
 
-constexpr std::array<std::string_view, 7> kAlgorithms = {"gear",       "fastcdc", "crc",   "rabin",
-                                                         "maxp-local", "mincdc",  "maxcdc"};
+constexpr std::array<std::string_view, 8> kAlgorithms = {
+    "gear", "fastcdc", "fastcdc2020", "crc", "rabin", "maxp-local", "mincdc", "maxcdc"};
 
 // Of chunks of 256 bytes to 32 KiB, more or less.
 constexpr std::uint32_t kMinAvgLog2 = 8;
@@ -38,8 +38,10 @@ std::string AnyProfileText(Random& random) {
   if (algorithm == "mincdc" || algorithm == "maxcdc") {
     return Cat(algorithm, ":min=", min, ",max=", max + 1);
   }
-  if (algorithm == "fastcdc") {
-    return Cat("fastcdc:min=", min, ",avg=", avg, ",max=", max, ",level=", random.Below(4));
+  if (algorithm == "fastcdc" || algorithm == "fastcdc2020") {
+    // Even ones, which fastcdc2020 asks for.
+    return Cat(algorithm, ":min=", min & ~std::uint64_t{1}, ",avg=", avg, ",max=", max + max % 2,
+               ",level=", random.Below(4));
   }
   return Cat(algorithm, ":min=", min, ",avg=", avg, ",max=", max);
 }

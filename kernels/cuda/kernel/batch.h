@@ -9,10 +9,10 @@ namespace kerf::cuda {
 // A batch is one buffer: pieces of many streams, each beginning at a multiple of
 // kSegmentAlignmentBytes; what lies between two of them is of no meaning. The buffer begins at a
 // multiple of 256 and its size is a multiple of kBatchAlignmentBytes. Positions are bytes from its
-// start; they and a flag fit 32 bits.
+// start; they and two flags fit 32 bits.
 inline constexpr std::size_t kSegmentAlignmentBytes = 16;
 inline constexpr std::size_t kBatchAlignmentBytes = 128;
-inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 31;
+inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;
 
 // The sizes of a batch in device memory, so that launches that were recorded once serve every
 // batch.

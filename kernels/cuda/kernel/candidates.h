@@ -1,4 +1,4 @@
-// K2: from mark vectors to a sorted list of candidates, segment behind segment. A segment that has
+// K2: from marks to a sorted list of candidates, segment behind segment. A segment that has
 // more of them than its share of the list has none in it and is given to the CPU, so that what
 // becomes of a segment does not depend on its neighbours.
 #pragma once
@@ -23,7 +23,7 @@ struct RowMarks {
 
   KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t row) {
     const auto* const marks =
-        reinterpret_cast<const std::uint8_t*>(args.loose + row * (kRowPositions / 32));
+        reinterpret_cast<const std::uint8_t*>(args.marks + row * (kRowPositions / 32));
     std::uint32_t count = 0;
     for (unsigned place = 0; place < kRowPositions / 8; place += sizeof(Vector16)) {
       const Vector16 vector = LoadReadOnly16(marks + place);
@@ -50,9 +50,9 @@ KERF_DEVICE_CODE std::uint32_t MarksBefore(const SelectionArgs& args, std::uint3
   const std::uint32_t row = position / kRowPositions;
   std::uint32_t count = args.row_marks.Before(row, RowMarks::ItemCount(args));
   for (std::uint32_t word = row * (kRowPositions / 32); word < position / 32; ++word) {
-    count += PopCount(args.loose[word]);
+    count += PopCount(args.marks[word]);
   }
-  if (position % 32 != 0) count += PopCount(args.loose[position / 32] << (32 - position % 32));
+  if (position % 32 != 0) count += PopCount(args.marks[position / 32] << (32 - position % 32));
   return count;
 }
 
@@ -125,7 +125,7 @@ struct EmitCandidates {
                                      unsigned thread) {
     const std::uint32_t index = tile * kBlockThreads + thread;
     if constexpr (kPhase == 0) {
-      local.marks = index < RowMarks::ItemCount(args) * kRowWords ? args.loose[index] : 0;
+      local.marks = index < RowMarks::ItemCount(args) * kRowWords ? args.marks[index] : 0;
       shared.counts[thread] = PopCount(local.marks);
       if (index == 0) *args.long_node_count = 0;
       if (index < args.header->segment_count) {
@@ -145,11 +145,9 @@ struct EmitCandidates {
   // `before`: marks in front of the word.
   KERF_DEVICE_CODE static void Emit(const Args& args, std::uint32_t word, std::uint32_t marks,
                                     std::uint32_t before) {
-    const std::uint32_t strict = args.strict[word];
     std::uint32_t segment = SegmentAt(args, word * 32 + LowestBit(marks));
     for (; marks != 0; marks &= marks - 1, ++before) {
-      const unsigned bit = LowestBit(marks);
-      const std::uint32_t position = word * 32 + bit;
+      const std::uint32_t position = word * 32 + LowestBit(marks);
       while (segment + 1 < args.header->segment_count &&
              args.segments[segment + 1].offset <= position) {
         ++segment;
@@ -158,7 +156,7 @@ struct EmitCandidates {
       const PositionRange range = CountedPositions(args, args.segments[segment]);
       if (position < range.from || position >= range.to) continue;
       const std::uint32_t node = FirstNode(args, segment) + 1 + before - args.marks_before[segment];
-      args.candidates[node] = position << 1 | (strict >> bit & 1);
+      args.candidates[node] = Candidate(position, kLooseCandidate | kStrictCandidate);
       args.node_segments[node] = segment;
     }
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/kernel/selection_args.h"
 
 namespace kerf::cuda {
 
@@ -49,7 +50,7 @@ struct Cut {
 KERF_DEVICE_CODE std::uint32_t FirstFrom(const std::uint32_t* candidates, std::uint32_t node,
                                          std::uint32_t end, std::uint32_t position) {
   std::uint32_t step = 1;
-  while (node + step <= end && candidates[node + step - 1] >> 1 < position) {
+  while (node + step <= end && PositionOf(candidates[node + step - 1]) < position) {
     node += step;
     step *= 2;
   }
@@ -57,7 +58,7 @@ KERF_DEVICE_CODE std::uint32_t FirstFrom(const std::uint32_t* candidates, std::u
   std::uint32_t high = Min(end, node + step - 1);
   while (node < high) {
     const std::uint32_t middle = node + (high - node) / 2;
-    if (candidates[middle] >> 1 < position) {
+    if (PositionOf(candidates[middle]) < position) {
       node = middle + 1;
     } else {
       high = middle;

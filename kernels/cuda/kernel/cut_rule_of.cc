@@ -14,6 +14,9 @@ std::optional<std::uint32_t> RareBits(const Profile& profile) {
   if (const std::optional<GearRule> rule = GearRuleOf(profile)) {
     return static_cast<std::uint32_t>(std::popcount(rule->loose_mask));
   }
+  if (const std::optional<WideGearRule> rule = WideGearRuleOf(profile)) {
+    return static_cast<std::uint32_t>(std::popcount(rule->mark_mask()));
+  }
   switch (profile.algorithm) {
     case Algorithm::kCrc:
       return profile.mask_bits;
@@ -34,9 +37,8 @@ std::optional<std::uint32_t> RareBits(const Profile& profile) {
   }
 }
 
-}  // namespace
-
-CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table) {
+template <class Word, class Rule>
+BasicCutRule<Word> CutRuleOfGear(const Rule& rule, std::uint32_t step_bytes, const Word* table) {
   return {.table = table,
           .strict_mask = rule.strict_mask,
           .loose_mask = rule.loose_mask,
@@ -44,8 +46,19 @@ CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table) {
           .first_bytes = static_cast<std::uint32_t>(rule.min_bytes + rule.window_bytes - 1),
           .avg_bytes = static_cast<std::uint32_t>(rule.avg_bytes),
           .behind_bytes = 0,
+          .step_bytes = step_bytes,
           .after_bytes = 0,
           .max_bytes = static_cast<std::uint32_t>(rule.max_bytes)};
+}
+
+}  // namespace
+
+CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table) {
+  return CutRuleOfGear(rule, 1, table);
+}
+
+WideCutRule CutRuleOf(const WideGearRule& rule, const std::uint64_t* table) {
+  return CutRuleOfGear(rule, static_cast<std::uint32_t>(rule.step_bytes), table);
 }
 
 CutRule CutRuleOf(const LocalRule& rule) {
@@ -56,6 +69,7 @@ CutRule CutRuleOf(const LocalRule& rule) {
           .first_bytes = static_cast<std::uint32_t>(rule.first_bytes),
           .avg_bytes = 0,
           .behind_bytes = static_cast<std::uint32_t>(rule.behind_bytes),
+          .step_bytes = 1,
           .after_bytes = static_cast<std::uint32_t>(rule.after_bytes),
           .max_bytes = static_cast<std::uint32_t>(rule.max_bytes)};
 }

@@ -7,6 +7,7 @@
 #include "kernels/cuda/kernel/cut_rule.h"
 #include "kernels/cuda/kernel/extreme_marks.h"
 #include "kernels/cuda/kernel/extreme_rule.h"
+#include "kernels/cuda/kernel/wide_gear.h"
 #include "kernels/profile.h"
 #include "kernels/twostage/mark.h"
 
@@ -15,6 +16,7 @@ namespace kerf::cuda {
 // `table`: the rule's 256 values, in device memory.
 CutRule CutRuleOf(const GearRule& rule, const std::uint32_t* table);
 CutRule CutRuleOf(const LocalRule& rule);
+WideCutRule CutRuleOf(const WideGearRule& rule, const std::uint64_t* table);
 
 // What K1 and the selection take of a profile of mincdc or maxcdc.
 struct ExtremeSetting {

@@ -52,7 +52,7 @@ BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes) 
   std::vector<std::uint64_t> strict(loose.size());
   if (!bytes.empty()) marker.Mark(bytes, 0, bytes.size(), {loose, strict});
   const std::size_t word_count = MarkWordCount(bytes.size());
-  return {Halves(loose, word_count), Halves(strict, word_count)};
+  return Halves(loose, word_count);
 }
 
 template <class Rule>
@@ -63,8 +63,7 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
                                .segment_count = batch.segments.size(),
                                .min_chunk_bytes = rule.MinChunkBytes(),
                                .candidate_bytes_log2 = candidate_bytes_log2};
-  KERF_CHECK(marks.loose.size() == MarkWordCount(batch.bytes.size()));
-  KERF_CHECK(marks.strict.size() == MarkWordCount(batch.bytes.size()));
+  KERF_CHECK(marks.size() == MarkWordCount(batch.bytes.size()));
   GarbageTaker take;
   SelectionArgs args = TakeSelectionMemory(limits, take);
   const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
@@ -73,8 +72,7 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
   args.header = &header;
   args.bytes = bytes.CopyToEnd(batch.bytes).data();
   args.segments = batch.segments.data();
-  args.loose = marks.loose.data();
-  args.strict = marks.strict.data();
+  args.marks = marks.data();
   SetCountedPositions(rule, args);
   const bool is_done =
       SelectCuts(RuleArgs<Rule>{args, rule}, [&]<class Kernel>(const Kernel::Args& its) {
@@ -94,6 +92,8 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
 
 template Selected EmulateSelection(const CutRule&, std::uint32_t, const Batch&, const BatchMarks&,
                                    const EmulatorOptions&);
+template Selected EmulateSelection(const WideCutRule&, std::uint32_t, const Batch&,
+                                   const BatchMarks&, const EmulatorOptions&);
 template Selected EmulateSelection(const ExtremeRule<MinCdcHashes>&, std::uint32_t, const Batch&,
                                    const BatchMarks&, const EmulatorOptions&);
 template Selected EmulateSelection(const ExtremeRule<MaxCdcHashes>&, std::uint32_t, const Batch&,
@@ -115,7 +115,7 @@ BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, 
                                .marks = marks.data()},
                               options);
   marks.resize(MarkWordCount(batch.bytes.size()), 0xA5A5A5A5);
-  return {marks, marks};
+  return marks;
 }
 
 template BatchMarks EmulateExtremeMarks(const MinCdcHashes&, const ExtremeSetting&, const Batch&,

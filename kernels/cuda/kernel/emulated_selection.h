@@ -22,10 +22,7 @@ struct Batch {
 };
 
 // Of whole rows.
-struct BatchMarks {
-  std::vector<std::uint32_t> loose;
-  std::vector<std::uint32_t> strict;
-};
+using BatchMarks = std::vector<std::uint32_t>;
 
 struct Selected {
   // What the segments that need no CPU have.
@@ -35,11 +32,11 @@ struct Selected {
   friend bool operator==(const Selected&, const Selected&);
 };
 
-// The marks of the whole buffer, as if it were one stream; what is behind it in its last row is
-// garbage.
+// The marks of the whole buffer, loose ones, as if it were one stream; what is behind it in its
+// last row is garbage.
 BatchMarks MarkBatch(const Marker& marker, std::span<const std::uint8_t> bytes);
 
-// The marks of K1 of mincdc and maxcdc, alike; what is behind the batch in its last row is garbage.
+// The marks of K1 of mincdc and maxcdc; what is behind the batch in its last row is garbage.
 // `hash` has its table in the host's memory.
 template <class Hash>
 BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, const Batch& batch,
@@ -47,7 +44,7 @@ BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, 
 
 // `rule` has its table in the host's memory. Each array has memory of its own, of just the size
 // that it is said to need and full of garbage; bytes are copied between pages that cannot be read.
-// Of the CutRule and both ExtremeRules.
+// Of both CutRules and both ExtremeRules.
 template <class Rule>
 Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, const Batch& batch,
                           const BatchMarks& marks, const EmulatorOptions& options);

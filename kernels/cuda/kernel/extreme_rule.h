@@ -33,7 +33,7 @@ struct ExtremeRule {
   KERF_DEVICE_CODE std::uint32_t MinChunkBytes() const { return min_bytes; }
 
   KERF_DEVICE_CODE std::uint32_t StartBehind(std::uint32_t candidate) const {
-    return (candidate >> 1) + 1;
+    return PositionOf(candidate) + 1;
   }
 
   KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables, const Piece& piece,
@@ -52,7 +52,7 @@ struct ExtremeRule {
     node = FirstFrom(args.candidates, node, piece.node_end, lead_end);
     std::uint32_t best_node = kNoNode;
     for (std::uint32_t next = node; next < piece.node_end; ++next) {
-      const std::uint32_t position = args.candidates[next] >> 1;
+      const std::uint32_t position = PositionOf(args.candidates[next]);
       if (position >= to) break;
       Look(args.bytes, tables, position & ~15u, position, position + 1, best);
       if (best.position == position) best_node = next;

@@ -177,7 +177,7 @@ TEST(ExtremeMarksTest, DependOnTheSegmentAlone) {
     std::vector<std::uint32_t> positions;
     for (std::uint32_t position = 0; position < bytes.size(); ++position) {
       const std::uint32_t place = batch.segments[1].offset + position;
-      if ((marks.loose[place / 32] >> place % 32 & 1) != 0) positions.push_back(position);
+      if ((marks[place / 32] >> place % 32 & 1) != 0) positions.push_back(position);
     }
     return positions;
   };
@@ -198,7 +198,7 @@ TEST(ExtremeMarksTest, AreRareInRandomData) {
       EmulateExtremeMarks(MakeMinCdcHashes(), ExtremeSettingOf(profile), batch, {});
   std::size_t count = 0;
   for (std::size_t word = 0; word < batch.bytes.size() / 32; ++word) {
-    count += PopCount(marks.loose[word]);
+    count += PopCount(marks[word]);
   }
   EXPECT_GT(count, (1u << 20) / 900);
   EXPECT_LT(count, (1u << 20) / 500);

@@ -4,6 +4,6 @@
 namespace kerf::cuda {
 
 template cudaError_t Launch<GearMarks>(const GearMarks::Args&, cudaStream_t, unsigned);
-template cudaError_t Launch<FastCdcMarks>(const FastCdcMarks::Args&, cudaStream_t, unsigned);
+template cudaError_t Launch<WideGearMarks>(const WideGearMarks::Args&, cudaStream_t, unsigned);
 
 }  // namespace kerf::cuda

@@ -1,4 +1,4 @@
-// K1 of gear and fastcdc.
+// K1 of gear and fastcdc, and of fastcdc2020, whose hash has 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace kerf::cuda {
 
-// The hash of a GearRule (kernels/twostage/mark.h). `kTwoMasks`: they differ.
-template <bool kTwoMasks>
+// A gear hash whose highest 32 bits are tested: marks where they have no bit of a mask. Of a rule
+// with two masks they are the bits that both have: which of the two has made a mark is found out
+// where that is one in a thousand (classes.h).
+template <class Word>
 class GearHash {
  public:
   struct Args {
-    std::uint32_t table[256];
-    std::uint32_t loose_mask;
-    // Where the masks differ: has every bit of `loose_mask`.
-    std::uint32_t strict_mask;
-    // Of a GearRule: the number of the highest bit of a mask, counted from 1.
+    // Shifted so far that what is tested is the highest of a word: sums of shifted values are
+    // shifted sums.
+    Word table[256];
+    std::uint32_t mask;
+    // A bit of the mask depends on so many bytes at most.
     std::uint32_t window_bytes;
   };
-  using Shared = LaneTable<std::uint32_t>;
-  static constexpr bool kHasStrict = kTwoMasks;
+  using Shared = LaneTable<Word>;
   static constexpr std::uint32_t kLeavingBytes = 0;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
@@ -35,21 +36,24 @@ class GearHash {
     return (args.window_bytes - 1 + 15) / 16 * 16;
   }
 
-  KERF_DEVICE_CODE GearHash(const Shared& shared, unsigned lane) : column_(shared, lane) {}
+  KERF_DEVICE_CODE GearHash(const Shared& shared, unsigned thread) : column_(shared, thread) {}
 
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t, unsigned index) {
     hash_ = 2 * hash_ + column_.At(arriving, index);
   }
-  KERF_DEVICE_CODE bool IsLoose(const Args& args) const { return (hash_ & args.loose_mask) == 0; }
-  KERF_DEVICE_CODE bool IsStrict(const Args& args) const { return (hash_ & args.strict_mask) == 0; }
+  KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
+    return (static_cast<std::uint32_t>(hash_ >> kTestedShift) & args.mask) == 0;
+  }
 
  private:
-  LaneColumn<std::uint32_t> column_;
-  std::uint32_t hash_ = 0;
+  static constexpr unsigned kTestedShift = 8 * sizeof(Word) - 32;
+
+  LaneColumn<Word> column_;
+  Word hash_ = 0;
 };
 
-// One mask, as `gear` has: the marks are `loose`.
-using GearMarks = StripMarks<GearHash<false>>;
-using FastCdcMarks = StripMarks<GearHash<true>>;
+// Two of these blocks with their tables fill a multiprocessor with threads.
+using GearMarks = StripMarks<GearHash<std::uint32_t>, 1024>;
+using WideGearMarks = StripMarks<GearHash<std::uint64_t>, 1024>;
 
 }  // namespace kerf::cuda

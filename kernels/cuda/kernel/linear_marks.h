@@ -32,7 +32,6 @@ class CrcHash {
     std::uint32_t mask;
   };
   using Shared = LaneTable<std::uint32_t, 2>;
-  static constexpr bool kHasStrict = false;
   static constexpr std::uint32_t kLeavingBytes = 256;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
@@ -43,7 +42,7 @@ class CrcHash {
   }
   KERF_DEVICE_CODE static std::uint32_t HaloBytes(const Args&) { return kLeavingBytes; }
 
-  KERF_DEVICE_CODE CrcHash(const Shared& shared, unsigned lane) : column_(shared, lane) {}
+  KERF_DEVICE_CODE CrcHash(const Shared& shared, unsigned thread) : column_(shared, thread) {}
 
   // The word's four bytes are added at its first, which spares three extractions; those that have
   // not arrived yet are taken away from what is tested.
@@ -52,7 +51,7 @@ class CrcHash {
     digest_ = column_.At<0>(digest_, 0) ^ digest_ >> 8 ^ column_.At<1>(leaving, index);
     early_ = index == 3 ? 0 : arriving >> (8 * index + 8);
   }
-  KERF_DEVICE_CODE bool IsLoose(const Args& args) const {
+  KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
     return ((digest_ ^ early_) & args.mask) == 0;
   }
 
@@ -80,7 +79,6 @@ class RabinHash {
     LaneTable<std::uint64_t> reduced;
     LaneTable<std::uint64_t> leaving;
   };
-  static constexpr bool kHasStrict = false;
   static constexpr std::uint32_t kLeavingBytes = 48;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
@@ -92,15 +90,15 @@ class RabinHash {
   }
   KERF_DEVICE_CODE static std::uint32_t HaloBytes(const Args&) { return kLeavingBytes; }
 
-  KERF_DEVICE_CODE RabinHash(const Shared& shared, unsigned lane)
-      : reduced_(shared.reduced, lane), leaving_(shared.leaving, lane) {}
+  KERF_DEVICE_CODE RabinHash(const Shared& shared, unsigned thread)
+      : reduced_(shared.reduced, thread), leaving_(shared.leaving, thread) {}
 
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index) {
     const std::uint32_t byte = arriving >> (8 * index) & 0xFF;
     digest_ = digest_ << 8 ^ byte << kShift ^ leaving_.At(leaving, index) ^
               reduced_.At(static_cast<std::uint32_t>(digest_ >> 32), 2);
   }
-  KERF_DEVICE_CODE bool IsLoose(const Args& args) const {
+  KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
     return (static_cast<std::uint32_t>(digest_) & args.mask << kShift) == 0;
   }
 

@@ -125,7 +125,7 @@ struct LongWalks {
       const std::uint32_t* const candidates = args.selection.candidates;
       walk.first_node = FirstFrom(candidates, walk.first_node, piece.node_end, walk.start);
       const std::uint32_t end =
-          walk.first_node == piece.node_end ? piece.end : candidates[walk.first_node] >> 1;
+          walk.first_node == piece.node_end ? piece.end : PositionOf(candidates[walk.first_node]);
       const std::uint32_t free_count = CeilDivide(end - walk.start, shared.size_bytes);
       const std::uint32_t all_count = CeilDivide(piece.end - walk.start, shared.size_bytes);
       shared.try_count = Min(shared.max_try_count, Max(free_count, Min(all_count, kBlockThreads)));

@@ -1,4 +1,4 @@
-// The rules of kernels/twostage as K1 takes them.
+// The rules of kernels/twostage, and wide_gear.h, as K1 takes them.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/kernel/gear_marks.h"
 #include "kernels/cuda/kernel/linear_marks.h"
+#include "kernels/cuda/kernel/wide_gear.h"
 #include "kernels/profile.h"
 #include "kernels/reference/crc.h"
 #include "kernels/reference/rabin.h"
@@ -13,13 +14,19 @@
 
 namespace kerf::cuda {
 
-// kTwoMasks must not be false where the rule has two.
-template <bool kTwoMasks>
-typename GearHash<kTwoMasks>::Args GearHashArgs(const GearRule& rule) {
-  typename GearHash<kTwoMasks>::Args args;
+inline GearHash<std::uint32_t>::Args GearHashArgs(const GearRule& rule) {
+  GearHash<std::uint32_t>::Args args;
   std::copy(rule.table.begin(), rule.table.end(), args.table);
-  args.loose_mask = rule.loose_mask;
-  args.strict_mask = rule.strict_mask;
+  args.mask = rule.strict_mask & rule.loose_mask;
+  args.window_bytes = static_cast<std::uint32_t>(rule.window_bytes);
+  return args;
+}
+
+inline GearHash<std::uint64_t>::Args GearHashArgs(const WideGearRule& rule) {
+  GearHash<std::uint64_t>::Args args;
+  std::transform(rule.table.begin(), rule.table.end(), args.table,
+                 [&](std::uint64_t value) { return value << rule.mark_shift(); });
+  args.mask = rule.mark_mask();
   args.window_bytes = static_cast<std::uint32_t>(rule.window_bytes);
   return args;
 }

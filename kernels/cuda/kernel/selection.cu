@@ -15,6 +15,8 @@ template cudaError_t Launch<ScanTotals<RowMarks>>(const SelectionArgs&, cudaStre
 template cudaError_t Launch<ScanTiles<SegmentNodes>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<ScanTotals<SegmentNodes>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<EmitCandidates>(const SelectionArgs&, cudaStream_t, unsigned);
+template cudaError_t Launch<ClassifyCandidates<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t,
+                                                         unsigned);
 template cudaError_t Launch<Edges<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t, unsigned);
 template cudaError_t Launch<LongWalks<CutRule, false>>(const RuleArgs<CutRule>&, cudaStream_t,
                                                        unsigned);
@@ -26,6 +28,17 @@ template cudaError_t Launch<RankTiles<true>>(const SelectionArgs&, cudaStream_t,
 template cudaError_t Launch<EmitChunks<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t, unsigned);
 template cudaError_t Launch<LongWalks<CutRule, true>>(const RuleArgs<CutRule>&, cudaStream_t,
                                                       unsigned);
+
+template cudaError_t Launch<ClassifyCandidates<WideCutRule>>(const RuleArgs<WideCutRule>&,
+                                                             cudaStream_t, unsigned);
+template cudaError_t Launch<Edges<WideCutRule>>(const RuleArgs<WideCutRule>&, cudaStream_t,
+                                                unsigned);
+template cudaError_t Launch<LongWalks<WideCutRule, false>>(const RuleArgs<WideCutRule>&,
+                                                           cudaStream_t, unsigned);
+template cudaError_t Launch<EmitChunks<WideCutRule>>(const RuleArgs<WideCutRule>&, cudaStream_t,
+                                                     unsigned);
+template cudaError_t Launch<LongWalks<WideCutRule, true>>(const RuleArgs<WideCutRule>&,
+                                                          cudaStream_t, unsigned);
 
 template cudaError_t Launch<ExtremeMarks<MinCdcHashes>>(const ExtremeMarksArgs<MinCdcHashes>&,
                                                         cudaStream_t, unsigned);

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/candidates.h"
+#include "kernels/cuda/kernel/classes.h"
 #include "kernels/cuda/kernel/long_walks.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/cuda/kernel/ranking.h"
@@ -114,6 +115,15 @@ void SetCountedPositions(const Rule& rule, SelectionArgs& args) {
   args.behind_bytes = rule.BehindMarkBytes();
 }
 
+// The launch of ClassifyCandidates, for rules that need it.
+template <class Rule, class Launch>
+bool LaunchClassify(const RuleArgs<Rule>& args, Launch&& launch) {
+  if constexpr (requires { args.rule.HasClasses(); }) {
+    if (args.rule.HasClasses()) return launch.template operator()<ClassifyCandidates<Rule>>(args);
+  }
+  return true;
+}
+
 // Calls launch.operator()<Kernel>(args) for one kernel after another, each of which must see what
 // the one before wrote; stops and returns false when a call does.
 template <class Rule, class Launch>
@@ -123,7 +133,7 @@ bool SelectCuts(const RuleArgs<Rule>& args, Launch&& launch) {
          launch.template operator()<ScanTotals<RowMarks>>(selection) &&
          launch.template operator()<ScanTiles<SegmentNodes>>(selection) &&
          launch.template operator()<ScanTotals<SegmentNodes>>(selection) &&
-         launch.template operator()<EmitCandidates>(selection) &&
+         launch.template operator()<EmitCandidates>(selection) && LaunchClassify(args, launch) &&
          launch.template operator()<Edges<Rule>>(args) &&
          launch.template operator()<LongWalks<Rule, false>>(args) &&
          launch.template operator()<RankTiles<false>>(selection) &&

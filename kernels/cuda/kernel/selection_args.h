@@ -28,6 +28,16 @@ inline constexpr std::uint32_t kNotYet = 0xFFFFFFFD;
 // In the place of a rank: no chunk begins at the node.
 inline constexpr std::uint32_t kUnreached = 0xFFFFFFFF;
 
+// A position that is marked, and what for: to end chunks before the rule's avg_bytes, or from there
+// on.
+inline constexpr std::uint32_t kLooseCandidate = 1;
+inline constexpr std::uint32_t kStrictCandidate = 2;
+KERF_DEVICE_CODE std::uint32_t Candidate(std::uint32_t position, std::uint32_t classes) {
+  return position << 2 | classes;
+}
+KERF_DEVICE_CODE std::uint32_t PositionOf(std::uint32_t candidate) { return candidate >> 2; }
+static_assert((kMaxBatchBytes - 1) << 2 < std::size_t{1} << 32);
+
 // Where a path leaves a tile, and how many chunks end on the way there.
 struct alignas(8) Exit {
   std::uint32_t node;
@@ -37,13 +47,11 @@ struct alignas(8) Exit {
 // A node is a place where a chunk may begin: the beginning of a segment, or a candidate's. Nodes
 // of a segment stand together, in ascending order, and those of the segments one behind the other.
 struct SelectionArgs {
-  // Input. Mark vectors: bit p mod 32 of word p / 32 is position p; of whole rows. `strict` is
-  // asked for only where `loose` has a mark.
+  // Input. Marks: bit p mod 32 of word p / 32 is position p; of whole rows.
   const BatchHeader* header;
   const std::uint8_t* bytes;
   const Segment* segments;
-  const std::uint32_t* loose;
-  const std::uint32_t* strict;
+  const std::uint32_t* marks;
 
   // Marks of a segment count from first_bytes, and not in its last behind_bytes; at most one for
   // each 2^candidate_bytes_log2 bytes of it and kSpareCandidates, or it is given to the CPU.
@@ -58,8 +66,7 @@ struct SelectionArgs {
   // By segment: marks of the batch in front of the first one that counts.
   std::uint32_t* marks_before;
 
-  // By node: the position shifted left by one, and whether the mark is strict; nothing at the
-  // beginning of a segment.
+  // By node: as Candidate says; nothing at the beginning of a segment.
   std::uint32_t* candidates;
   std::uint32_t* node_segments;
   // The node at which the first chunk behind it ends that ends at one, and how many end on the way,

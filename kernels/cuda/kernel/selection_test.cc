@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/random.h"
@@ -16,6 +18,8 @@
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/emulated_selection.h"
 #include "kernels/cuda/kernel/selection_testing.h"
+#include "kernels/cuda/kernel/wide_gear.h"
+#include "kernels/cuda/kernel/wide_gear_marker.h"
 #include "kernels/testing/inputs.h"
 #include "kernels/twostage/mark.h"
 
@@ -32,17 +36,37 @@ struct Expected {
   std::uint32_t consumed_bytes = 0;
 };
 
+// The hash of the bytes that decide at a position.
+template <class Rule>
+auto WindowHash(const Rule& rule, const Batch& batch, std::size_t position) {
+  auto hash = rule.strict_mask;
+  hash = 0;
+  for (std::size_t at = position + 1 - rule.window_bytes; at <= position; ++at) {
+    hash = (hash << 1) + rule.table[batch.bytes[at]];
+  }
+  return hash;
+}
+
+std::size_t StepBytes(const GearRule&) { return 1; }
+std::size_t StepBytes(const WideGearRule& rule) { return rule.step_bytes; }
+
+// A mark of the only mask there is says all.
+bool IsMarkEnough(const GearRule& rule) { return rule.strict_mask == rule.loose_mask; }
+bool IsMarkEnough(const WideGearRule&) { return false; }
+
 // The first end of a chunk by the marks, of `size` bytes at hand; 0 if there is none.
-std::size_t FirstEnd(const GearRule& rule, const Batch& batch, const BatchMarks& marks,
+template <class Rule>
+std::size_t FirstEnd(const Rule& rule, const Batch& batch, const BatchMarks& marks,
                      std::size_t start, std::size_t size) {
-  std::uint32_t hash = 0;
-  for (std::size_t index = rule.min_bytes; index < size; ++index) {
-    const bool is_strict = index < rule.avg_bytes;
+  auto hash = rule.strict_mask;
+  hash = 0;
+  for (std::size_t index = rule.min_bytes; index < size - size % StepBytes(rule); ++index) {
+    const auto mask = index < rule.avg_bytes ? rule.strict_mask : rule.loose_mask;
     if (index < rule.min_bytes + rule.window_bytes - 1) {
       hash = (hash << 1) + rule.table[batch.bytes[start + index]];
-      if ((hash & (is_strict ? rule.strict_mask : rule.loose_mask)) == 0) return index;
-    } else if (HasMark(marks.loose, start + index) &&
-               (!is_strict || HasMark(marks.strict, start + index))) {
+      if ((hash & mask) == 0) return index;
+    } else if (HasMark(marks, start + index) &&
+               (IsMarkEnough(rule) || (WindowHash(rule, batch, start + index) & mask) == 0)) {
       return index;
     }
   }
@@ -52,7 +76,7 @@ std::size_t FirstEnd(const GearRule& rule, const Batch& batch, const BatchMarks&
 std::size_t FirstEnd(const LocalRule& rule, const Batch&, const BatchMarks& marks,
                      std::size_t start, std::size_t size) {
   for (std::size_t index = rule.first_bytes; index + rule.behind_bytes < size; ++index) {
-    if (HasMark(marks.loose, start + index)) return index + rule.after_bytes;
+    if (HasMark(marks, start + index)) return index + rule.after_bytes;
   }
   return 0;
 }
@@ -73,40 +97,80 @@ Expected CutSegment(const Rule& rule, const Batch& batch, const BatchMarks& mark
   return expected;
 }
 
-// What a rule and the device's form of it have in common.
+using AnyRule = std::variant<GearRule, LocalRule, WideGearRule>;
+
+// A rule and the device's form of it.
 struct Setting {
-  TwoStageRule rule;
-  CutRule cut_rule;
+  AnyRule rule;
+  std::variant<CutRule, WideCutRule> cut_rule;
   std::uint32_t candidate_bytes_log2;
 };
 
-Setting SettingOf(const TwoStageRule& rule, std::uint32_t candidate_bytes_log2) {
+Setting SettingOf(const AnyRule& rule, std::uint32_t candidate_bytes_log2) {
   return {rule, CutRule{}, candidate_bytes_log2};
+}
+
+AnyRule RuleOf(const Profile& profile) {
+  if (const auto wide = WideGearRuleOf(profile)) return *wide;
+  return std::visit([](const auto& rule) { return AnyRule(rule); }, *TwoStageRuleOf(profile));
 }
 
 // The table is the setting's own, so that it must not move afterwards.
 void Prepare(Setting& setting) {
-  if (const auto* gear = std::get_if<GearRule>(&setting.rule)) {
+  if (const auto* local = std::get_if<LocalRule>(&setting.rule)) {
+    setting.cut_rule = CutRuleOf(*local);
+  } else if (const auto* gear = std::get_if<GearRule>(&setting.rule)) {
     setting.cut_rule = CutRuleOf(*gear, gear->table.data());
   } else {
-    setting.cut_rule = CutRuleOf(std::get<LocalRule>(setting.rule));
+    const auto& wide = std::get<WideGearRule>(setting.rule);
+    setting.cut_rule = CutRuleOf(wide, wide.table.data());
   }
 }
 
+std::unique_ptr<Marker> MarkerOf(const GearRule& rule) { return MakeScalarMarker(rule); }
+std::unique_ptr<Marker> MarkerOf(const WideGearRule& rule) {
+  return std::make_unique<WideGearMarker>(rule);
+}
+
+std::unique_ptr<Marker> MarkerOf(const Profile& profile) {
+  if (const auto wide = WideGearRuleOf(profile)) return MarkerOf(*wide);
+  return MakeScalarMarker(profile);
+}
+
+// Where the rule begins to do something else.
+struct Bounds {
+  std::uint32_t lead_bytes;
+  std::uint32_t first_bytes;
+  std::uint32_t behind_bytes;
+  std::uint32_t max_bytes;
+};
+
+Bounds BoundsOf(const Setting& setting) {
+  return std::visit(
+      [](const auto& rule) {
+        return Bounds{rule.lead_bytes, rule.first_bytes, rule.behind_bytes, rule.max_bytes};
+      },
+      setting.cut_rule);
+}
+
 bool IsDense(const Setting& setting, const BatchMarks& marks, const Segment& segment) {
-  const CutRule& rule = setting.cut_rule;
+  const Bounds rule = BoundsOf(setting);
   if (rule.first_bytes + rule.behind_bytes >= rule.max_bytes) return false;
   std::uint32_t count = 0;
-  for (std::size_t index = setting.cut_rule.first_bytes;
-       index + setting.cut_rule.behind_bytes < segment.size_bytes; ++index) {
-    count += HasMark(marks.loose, segment.offset + index) ? 1 : 0;
+  for (std::size_t index = rule.first_bytes; index + rule.behind_bytes < segment.size_bytes;
+       ++index) {
+    count += HasMark(marks, segment.offset + index) ? 1 : 0;
   }
   return count > (segment.size_bytes >> setting.candidate_bytes_log2) + kSpareCandidates;
 }
 
 Selected Select(const Setting& setting, const Batch& batch, const BatchMarks& marks,
                 const EmulatorOptions& options = {}) {
-  return EmulateSelection(setting.cut_rule, setting.candidate_bytes_log2, batch, marks, options);
+  return std::visit(
+      [&](const auto& rule) {
+        return EmulateSelection(rule, setting.candidate_bytes_log2, batch, marks, options);
+      },
+      setting.cut_rule);
 }
 
 // All that a selection says is what the marks say.
@@ -142,7 +206,7 @@ void ExpectCutsOfMarks(const Setting& setting, const Batch& batch, const BatchMa
 }
 
 // Sizes of all kinds around those at which a rule does something else.
-std::size_t AnySize(const CutRule& rule, Random& random) {
+std::size_t AnySize(const Bounds& rule, Random& random) {
   switch (random.Below(5)) {
     case 0:
       return random.Below(3);
@@ -159,13 +223,13 @@ std::size_t AnySize(const CutRule& rule, Random& random) {
 
 class Selection : public ::testing::TestWithParam<const char*> {
  protected:
-  Selection() : setting_(SettingOf(*TwoStageRuleOf(profile_), *CandidateBytesLog2(profile_))) {
+  Selection() : setting_(SettingOf(RuleOf(profile_), *CandidateBytesLog2(profile_))) {
     Prepare(setting_);
   }
 
   const Profile profile_ = *ParseProfile(GetParam());
   Setting setting_;
-  const std::unique_ptr<Marker> marker_ = MakeScalarMarker(profile_);
+  const std::unique_ptr<Marker> marker_ = MarkerOf(profile_);
 };
 
 TEST_P(Selection, NastyInputsInOneBatch) {
@@ -191,7 +255,7 @@ TEST_P(Selection, ManySmallSegments) {
     SCOPED_TRACE(Cat("round ", round));
     Batch batch;
     while (batch.segments.size() < 80 && batch.bytes.size() < 300000) {
-      Append(batch, AnyBytes(AnySize(setting_.cut_rule, random), random), random.OneIn(2), random);
+      Append(batch, AnyBytes(AnySize(BoundsOf(setting_), random), random), random.OneIn(2), random);
     }
     Close(batch);
     const BatchMarks marks = MarkBatch(*marker_, batch.bytes);
@@ -210,10 +274,34 @@ INSTANTIATE_TEST_SUITE_P(
         "fastcdc:min=64,avg=256,max=300,level=3", "fastcdc:min=511,avg=512,max=4000,level=1",
         "crc-8k", "crc:min=256,bits=6,max=256", "crc:min=300,bits=8,max=1001", "rabin-8k",
         "rabin:min=64,avg=256,max=256", "rabin:min=65,avg=512,max=999", "maxp-local-8k",
-        "maxp-local:window=64,max=150", "maxp-local:window=100,max=3000"));
+        "maxp-local:window=64,max=150", "maxp-local:window=100,max=3000", "fastcdc2020-8k",
+        "fastcdc2020-64k", "fastcdc2020:min=64,avg=1024,max=1024,level=0",
+        "fastcdc2020:min=1000,avg=8192,max=10000,level=3"));
 
 // Tables, masks and marks under which all that can happen happens in small inputs. Marks of no rule
 // at all, too: what is cut must follow from the marks alone.
+template <class Rule>
+Rule AnyGear(Random& random) {
+  Rule rule{};
+  using Word = decltype(rule.strict_mask);
+  for (Word& value : rule.table) value = static_cast<Word>(random.Next());
+  if (random.OneIn(4)) rule.table[0] = 0;
+  do {
+    rule.strict_mask = static_cast<Word>(random.Next() & random.Next() & random.Next());
+  } while (rule.strict_mask == 0);
+  if (random.OneIn(2)) rule.strict_mask |= static_cast<Word>(random.Next());
+  rule.loose_mask = rule.strict_mask & static_cast<Word>(random.Next());
+  // Bits that strict has not.
+  if (random.OneIn(2)) {
+    rule.loose_mask |= static_cast<Word>(random.Next() & random.Next() & random.Next());
+  }
+  // Not so few that a walk over 6000 bytes is one that is given up.
+  rule.min_bytes = random.Between(8, 70);
+  rule.avg_bytes = rule.min_bytes + random.Below(100);
+  rule.max_bytes = rule.avg_bytes + random.Below(100);
+  return rule;
+}
+
 Setting AnyToy(Random& random) {
   const std::uint32_t candidate_bytes_log2 = static_cast<std::uint32_t>(random.Between(1, 7));
   if (random.OneIn(3)) {
@@ -224,32 +312,31 @@ Setting AnyToy(Random& random) {
     rule.max_bytes = rule.first_bytes + rule.behind_bytes + 1 + random.Below(200);
     return SettingOf(rule, candidate_bytes_log2);
   }
-  GearRule rule;
-  for (std::uint32_t& value : rule.table) value = static_cast<std::uint32_t>(random.Next());
-  if (random.OneIn(4)) rule.table[0] = 0;
-  do {
-    rule.strict_mask = static_cast<std::uint32_t>(random.Next() & random.Next() & random.Next());
-  } while (rule.strict_mask == 0);
-  if (random.OneIn(2)) rule.strict_mask |= static_cast<std::uint32_t>(random.Next());
-  rule.loose_mask = rule.strict_mask & static_cast<std::uint32_t>(random.Next());
-  rule.window_bytes = static_cast<std::size_t>(std::bit_width(rule.strict_mask));
-  // Not so few that a walk over 6000 bytes is one that is given up.
-  rule.min_bytes = random.Between(8, 70);
-  rule.avg_bytes = rule.min_bytes + random.Below(100);
-  rule.max_bytes = rule.avg_bytes + random.Below(100);
+  if (random.OneIn(2)) {
+    GearRule rule = AnyGear<GearRule>(random);
+    // As the profiles have them: what is strict is loose.
+    if (random.OneIn(2)) rule.loose_mask &= rule.strict_mask;
+    rule.window_bytes =
+        static_cast<std::size_t>(std::bit_width(rule.strict_mask | rule.loose_mask));
+    return SettingOf(rule, candidate_bytes_log2);
+  }
+  WideGearRule rule = AnyGear<WideGearRule>(random);
+  rule.window_bytes = static_cast<std::size_t>(std::bit_width(rule.strict_mask | rule.loose_mask));
+  rule.step_bytes = std::size_t{1} << random.Below(3);
+  // Of whole steps, so that only a stream's last chunk is not.
+  rule.max_bytes = (rule.max_bytes + 3) / 4 * 4;
   return SettingOf(rule, candidate_bytes_log2);
 }
 
 BatchMarks AnyMarks(std::size_t size_bytes, Random& random) {
   BatchMarks marks;
   const std::uint64_t rare = std::uint64_t{1} << random.Below(10);
-  for (std::size_t word = 0; word < MarkWordCount(size_bytes); ++word) {
-    std::uint32_t loose = 0;
+  while (marks.size() < MarkWordCount(size_bytes)) {
+    std::uint32_t word = 0;
     for (unsigned bit = 0; bit < 32; ++bit) {
-      loose |= std::uint32_t{random.OneIn(rare) ? 1u : 0u} << bit;
+      word |= std::uint32_t{random.OneIn(rare) ? 1u : 0u} << bit;
     }
-    marks.loose.push_back(loose);
-    marks.strict.push_back(loose & static_cast<std::uint32_t>(random.Next() & random.Next()));
+    marks.push_back(word);
   }
   return marks;
 }
@@ -266,18 +353,21 @@ TEST(SelectionToys, AnyRuleAndAnyMarks) {
     const std::size_t segment_count = random.Below(8);
     for (std::size_t index = 0; index < segment_count; ++index) {
       std::vector<std::uint8_t> bytes = AnyBytes(
-          random.OneIn(3) ? random.Below(6000) : AnySize(setting.cut_rule, random), random);
+          random.OneIn(3) ? random.Below(6000) : AnySize(BoundsOf(setting), random), random);
       if (random.OneIn(2)) {
         for (std::uint8_t& byte : bytes) byte &= 3;
       }
       Append(batch, bytes, random.OneIn(2), random);
     }
     Close(batch);
-    const bool is_gear = std::holds_alternative<GearRule>(setting.rule);
-    const BatchMarks marks =
-        is_gear && random.OneIn(2)
-            ? MarkBatch(*MakeScalarMarker(std::get<GearRule>(setting.rule)), batch.bytes)
-            : AnyMarks(batch.bytes.size(), random);
+    BatchMarks marks = AnyMarks(batch.bytes.size(), random);
+    if (random.OneIn(2)) {
+      if (const auto* gear = std::get_if<GearRule>(&setting.rule)) {
+        marks = MarkBatch(*MarkerOf(*gear), batch.bytes);
+      } else if (const auto* wide = std::get_if<WideGearRule>(&setting.rule)) {
+        marks = MarkBatch(*MarkerOf(*wide), batch.bytes);
+      }
+    }
     const Selected selected = Select(setting, batch, marks, AnyOrder(random));
     ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting, batch, marks, selected));
     for (const SegmentCuts& cuts : selected.cuts) ++(cuts.needs_cpu ? dense_count : sparse_count);
@@ -307,7 +397,7 @@ Told TellOf(const Selected& selected, std::size_t segment) {
 TEST(SelectionBatches, NeighboursMakeNoDifference) {
   Random random(TestSeed());
   const Profile profile = *ParseProfile("fastcdc:min=100,avg=256,max=700,level=1");
-  Setting setting = SettingOf(*TwoStageRuleOf(profile), *CandidateBytesLog2(profile));
+  Setting setting = SettingOf(RuleOf(profile), *CandidateBytesLog2(profile));
   Prepare(setting);
   const std::unique_ptr<Marker> marker = MakeScalarMarker(profile);
   const auto select = [&](Batch& batch) {
@@ -319,7 +409,7 @@ TEST(SelectionBatches, NeighboursMakeNoDifference) {
   for (int index = 0; index < 30; ++index) {
     // Some are dense.
     pieces.push_back(index % 6 == 0 ? MakeInput("period", 20 + index, 20000)
-                                    : AnyBytes(AnySize(setting.cut_rule, random), random));
+                                    : AnyBytes(AnySize(BoundsOf(setting), random), random));
     Batch batch;
     Append(batch, pieces.back(), index % 2 == 0, random);
     alone.push_back(TellOf(select(batch), 0));
@@ -341,7 +431,7 @@ TEST(SelectionBatches, NothingIsNothing) {
   Prepare(setting);
   EXPECT_TRUE(Select(setting, {}, {}).cuts.empty());
   Batch batch{std::vector<std::uint8_t>(128), {{0, 0, 1}, {0, 0, 0}, {128, 0, 1}}};
-  const BatchMarks marks{std::vector<std::uint32_t>(32, ~0u), std::vector<std::uint32_t>(32, ~0u)};
+  const BatchMarks marks(32, ~0u);
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
 }
 
@@ -350,8 +440,7 @@ TEST(SelectionBatches, ChunksOfTwoBytes) {
   Setting setting = SettingOf(LocalRule{1, 0, 0, 64}, 1);
   Prepare(setting);
   Batch batch{std::vector<std::uint8_t>(6400), {{0, 6400, 1}}};
-  const BatchMarks marks{std::vector<std::uint32_t>(MarkWordCount(6400), 0x55555555),
-                         std::vector<std::uint32_t>(MarkWordCount(6400))};
+  const BatchMarks marks(MarkWordCount(6400), 0x55555555);
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
 }
 
@@ -363,8 +452,7 @@ TEST(SelectionBatches, SegmentsThatShareAWord) {
   for (std::uint32_t offset = 0; offset < 384; offset += 16) {
     batch.segments.push_back({offset, 13, offset % 3 == 0 ? 1u : 0u});
   }
-  const BatchMarks marks{std::vector<std::uint32_t>(32, 0x48484848),
-                         std::vector<std::uint32_t>(32)};
+  const BatchMarks marks(32, 0x48484848);
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
 }
 
@@ -390,7 +478,7 @@ TEST(SelectionRuns, OfOneSizeAndOfAnother) {
     BatchMarks marks = AnyMarks(batch.bytes.size(), random);
     // Few, or none.
     const std::uint64_t rare = random.OneIn(2) ? 100000 : 3000;
-    for (std::uint32_t& word : marks.loose) word = random.OneIn(rare) ? word : 0;
+    for (std::uint32_t& word : marks) word = random.OneIn(rare) ? word : 0;
     ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks, AnyOrder(random)));
   }
 }
@@ -402,9 +490,8 @@ TEST(SelectionRuns, PassCandidatesThatDoNotCount) {
   Prepare(setting);
   for (const std::uint32_t count : {500u, 2500u}) {
     Batch batch{std::vector<std::uint8_t>(128 * count), {{0, 128 * count, 1}}};
-    BatchMarks marks{std::vector<std::uint32_t>(MarkWordCount(batch.bytes.size())), {}};
-    for (std::size_t word = 0; word < marks.loose.size(); word += 4) marks.loose[word] = 0x10;
-    marks.strict = marks.loose;
+    BatchMarks marks(MarkWordCount(batch.bytes.size()));
+    for (std::size_t word = 0; word < marks.size(); word += 4) marks[word] = 0x10;
     const Selected selected = Select(setting, batch, marks);
     if (count == 500) {
       ExpectCutsOfMarks(setting, batch, marks, selected);
@@ -431,8 +518,7 @@ TEST(SelectionRuns, WithoutAnyOrderAreGivenToTheCpu) {
   Append(batch, MakeInput("random", random.Next(), 60000), true, random);
   Append(batch, MakeInput("random", random.Next(), 2000), false, random);
   Close(batch);
-  const std::vector<std::uint32_t> none(MarkWordCount(batch.bytes.size()));
-  const BatchMarks marks{none, none};
+  const BatchMarks marks(MarkWordCount(batch.bytes.size()));
   const Selected selected = Select(setting, batch, marks, AnyOrder(random));
   EXPECT_EQ(selected.cuts[1].needs_cpu, 1u);
   EXPECT_EQ(selected.cuts[1].chunk_count, 0u);

@@ -8,8 +8,6 @@
 //   class Rule {
 //     struct Args {...};    // a plain value
 //     struct Shared {...};  // its tables
-//     // Whether there are strict marks; if not, all marks count as both.
-//     static constexpr bool kHasStrict;
 //     // Where the byte that falls out of the window lies; 0: the rule need not know it.
 //     static constexpr std::uint32_t kLeavingBytes;
 //
@@ -17,12 +15,11 @@
 //     // The size of the halo.
 //     static std::uint32_t HaloBytes(const Args&);
 //
-//     // A hash of nothing, for a thread of this lane of its warp.
-//     Rule(const Shared&, unsigned lane);
+//     // A hash of nothing, for this thread of the block.
+//     Rule(const Shared&, unsigned thread);
 //     // Byte `index` of a word arrives, and that of another word leaves; a word's bytes in order.
 //     void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index);
-//     bool IsLoose(const Args&) const;
-//     bool IsStrict(const Args&) const;  // where kHasStrict; not of what is not loose
+//     bool IsMarked(const Args&) const;
 //   };
 //
 // All functions are KERF_DEVICE_CODE, both sizes multiples of 16.
@@ -32,7 +29,6 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
-#include "kernels/cuda/kernel/lane_table.h"
 #include "kernels/cuda/kernel/portable.h"
 
 namespace kerf::cuda {
@@ -49,9 +45,7 @@ struct StripMarks {
     // In device memory: of the batch, a multiple of kBatchAlignmentBytes, at most kMaxBatchBytes.
     const std::uint32_t* size_bytes;
     // Bit p mod 32 of word p / 32 is position p; as many words as that takes, at a multiple of 16.
-    // `strict` is not looked at where the rule has no such marks.
-    std::uint32_t* loose;
-    std::uint32_t* strict;
+    std::uint32_t* marks;
     // For a thread at a time; at most kMaxStripBytes. Long ones have less halo, short ones more
     // threads at work.
     std::uint32_t strip_bytes;
@@ -80,7 +74,7 @@ struct StripMarks {
     const std::uint32_t start = (tile * kBlockThreads + thread) * args.strip_bytes;
     if (start >= size_bytes) return;
     const std::uint32_t end = Min(start + args.strip_bytes, size_bytes);
-    Rule rule(shared.rule, thread % kLanes);
+    Rule rule(shared.rule, thread);
     // What leaves the window, where that is near, then what arrives.
     Vector16 window[kQueued + kUnitVectors] = {};
     for (std::uint32_t place = start - Min(start, Rule::HaloBytes(args.rule)); place < start;
@@ -129,8 +123,7 @@ struct StripMarks {
   KERF_DEVICE_CODE static void MarkUnit(const Args& args, Rule& rule, std::uint32_t place,
                                         Vector16 (&window)[kQueued + kUnitVectors]) {
     const std::uint8_t* const unit = args.bytes + place;
-    Vector16 loose = {};
-    Vector16 strict = {};
+    Vector16 marks = {};
     KERF_UNROLL
     for (unsigned vector = 0; vector < kUnitVectors; ++vector) {
       window[kQueued + vector] = LoadInOrder16(unit + sizeof(Vector16) * vector);
@@ -141,23 +134,19 @@ struct StripMarks {
         leaving = LoadInOrder16(unit - Rule::kLeavingBytes + sizeof(Vector16) * vector);
       }
       MarkVector(args, rule, window[kQueued + vector], leaving, vector % 2 * sizeof(Vector16),
-                 loose.words[vector / 2], strict.words[vector / 2]);
+                 marks.words[vector / 2]);
     }
-    Store16(args.loose + place / 32, loose);
-    if constexpr (Rule::kHasStrict) Store16(args.strict + place / 32, strict);
+    Store16(args.marks + place / 32, marks);
   }
 
-  // Into the bits from `first` of the words.
+  // Into the bits from `first` of the word.
   KERF_DEVICE_CODE static void MarkVector(const Args& args, Rule& rule, const Vector16& arriving,
                                           const Vector16& leaving, unsigned first,
-                                          std::uint32_t& loose, std::uint32_t& strict) {
+                                          std::uint32_t& marks) {
     KERF_UNROLL
     for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
       rule.Slide(arriving.words[byte / 4], leaving.words[byte / 4], byte % 4);
-      if (rule.IsLoose(args.rule)) loose |= std::uint32_t{1} << (first + byte);
-      if constexpr (Rule::kHasStrict) {
-        if (rule.IsStrict(args.rule)) strict |= std::uint32_t{1} << (first + byte);
-      }
+      if (rule.IsMarked(args.rule)) marks |= std::uint32_t{1} << (first + byte);
     }
   }
 };

@@ -1,26 +1,36 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 
-#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
 #include <variant>
 
 #include "base/check.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/mark_rules.h"
+#include "kernels/cuda/kernel/wide_gear.h"
 #include "kernels/reference/gear.h"
 #include "kernels/twostage/mark.h"
 
 namespace kerf::cuda {
 namespace {
 
-void SetRules(const Profile&, const GearRule& rule, BatchPlan& plan) {
-  plan.gear_table = rule.table;
-  plan.cut_rule = CutRuleOf(rule, nullptr);
-  if (rule.strict_mask == rule.loose_mask) {
-    plan.marks = GearHashArgs<false>(rule);
-  } else {
-    plan.marks = GearHashArgs<true>(rule);
-  }
+template <class Word>
+std::vector<std::uint8_t> BytesOf(const std::array<Word, 256>& table) {
+  static_assert(sizeof table == kGearTableBytes || sizeof table == kMaxGearTableBytes);
+  std::vector<std::uint8_t> bytes(sizeof table);
+  std::memcpy(bytes.data(), table.data(), sizeof table);
+  return bytes;
 }
+
+template <class Rule>
+void SetGearRules(const Rule& rule, BatchPlan& plan) {
+  plan.gear_table = BytesOf(rule.table);
+  plan.cut_rule = CutRuleOf(rule, nullptr);
+  plan.marks = GearHashArgs(rule);
+}
+
+void SetRules(const Profile&, const GearRule& rule, BatchPlan& plan) { SetGearRules(rule, plan); }
 
 void SetRules(const Profile& profile, const LocalRule& rule, BatchPlan& plan) {
   plan.cut_rule = CutRuleOf(rule);
@@ -43,6 +53,10 @@ bool SetRules(const Profile& profile, BatchPlan& plan) {
     std::visit([&](const auto& its) { SetRules(profile, its, plan); }, *rule);
     return true;
   }
+  if (const std::optional<WideGearRule> rule = WideGearRuleOf(profile); rule.has_value()) {
+    SetGearRules(*rule, plan);
+    return true;
+  }
   if (profile.algorithm != Algorithm::kMinCdc && profile.algorithm != Algorithm::kMaxCdc) {
     return false;
   }
@@ -51,7 +65,7 @@ bool SetRules(const Profile& profile, BatchPlan& plan) {
   if (profile.algorithm == Algorithm::kMinCdc) {
     plan.cut_rule = setting.RuleOf(MakeMinCdcHashes());
   } else {
-    plan.gear_table = kGearTable;
+    plan.gear_table = BytesOf(kGearTable);
     plan.cut_rule = setting.RuleOf(MakeMaxCdcHashes(nullptr));
   }
   return true;

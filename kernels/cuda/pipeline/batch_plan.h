@@ -1,11 +1,11 @@
 // Which kernels cut and fingerprint batches of one profile, and what they are given.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <variant>
+#include <vector>
 
 #include "kernels/chunker.h"
 #include "kernels/cuda/kernel/cut_rule.h"
@@ -26,6 +26,10 @@ inline constexpr std::uint32_t kMinDeviceChunkBytes = 256;
 // where each may be one of so many bytes (a power of two).
 inline constexpr std::uint32_t kMinCandidateBytesLog2 = 6;
 
+// A gear hash has so many.
+inline constexpr std::size_t kGearTableBytes = 256 * sizeof(std::uint32_t);
+inline constexpr std::size_t kMaxGearTableBytes = 256 * sizeof(std::uint64_t);
+
 // Of maxp-local.
 struct PeakRule {
   std::uint32_t window_bytes;
@@ -36,9 +40,10 @@ struct ExtremeMarkRule {
   ExtremeReach reach;
 };
 
-using MarkRule = std::variant<GearHash<false>::Args, GearHash<true>::Args, CrcHash::Args,
-                              RabinHash::Args, PeakRule, ExtremeMarkRule>;
-using AnyCutRule = std::variant<CutRule, ExtremeRule<MinCdcHashes>, ExtremeRule<MaxCdcHashes>>;
+using MarkRule = std::variant<GearHash<std::uint32_t>::Args, GearHash<std::uint64_t>::Args,
+                              CrcHash::Args, RabinHash::Args, PeakRule, ExtremeMarkRule>;
+using AnyCutRule =
+    std::variant<CutRule, WideCutRule, ExtremeRule<MinCdcHashes>, ExtremeRule<MaxCdcHashes>>;
 
 // Immutable once it is made.
 struct BatchPlan {
@@ -47,16 +52,17 @@ struct BatchPlan {
   MarkRule marks;
   // Without its table, which the slot has.
   AnyCutRule cut_rule;
-  // Of a rule with a gear hash.
-  std::optional<std::array<std::uint32_t, 256>> gear_table;
+  // Of a rule with a gear hash, as its cuts are given it: kGearTableBytes, or kMaxGearTableBytes
+  // where it has 64 bits; else nothing.
+  std::vector<std::uint8_t> gear_table;
   std::uint32_t candidate_bytes_log2 = 0;
   // What the CPU cuts with where the GPU does not.
   std::unique_ptr<const Chunker> chunker;
 };
 
-// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule, mincdc and
-// maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough; BLAKE3
-// and SHA-256.
+// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule, fastcdc2020,
+// mincdc and maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare
+// enough; BLAKE3 and SHA-256.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 

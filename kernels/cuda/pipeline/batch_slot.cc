@@ -18,8 +18,7 @@ namespace {
 
 // Where things lie in what goes in. The bytes begin at a multiple of 256.
 constexpr std::size_t kTableOffset = 256;
-constexpr std::size_t kTableBytes = 256 * sizeof(std::uint32_t);
-constexpr std::size_t kSegmentsOffset = kTableOffset + kTableBytes;
+constexpr std::size_t kSegmentsOffset = kTableOffset + kMaxGearTableBytes;
 static_assert(sizeof(BatchHeader) <= kTableOffset);
 
 // All of them.
@@ -69,9 +68,7 @@ struct OutOffsets {
 SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
   SlotMemory memory;
   memory.in = take.operator()<std::uint8_t>(BytesOffset(limits) + limits.batch_bytes);
-  const std::size_t mark_words = MarkWordCount(limits.batch_bytes);
-  memory.marks.loose = take.operator()<std::uint32_t>(mark_words);
-  memory.marks.strict = take.operator()<std::uint32_t>(mark_words);
+  memory.marks.marks = take.operator()<std::uint32_t>(MarkWordCount(limits.batch_bytes));
   const std::size_t group_count = limits.batch_bytes / kGroupBytes;
   memory.marks.group_maxima = take.operator()<std::uint8_t>(group_count);
   memory.marks.coarse_maxima =
@@ -106,11 +103,15 @@ class Launcher {
   absl::Status status_;
 };
 
-void SetTable(const std::uint32_t* table, CutRule& rule) { rule.table = table; }
-void SetTable(const std::uint32_t* table, ExtremeRule<MaxCdcHashes>& rule) {
-  rule.hash.table = table;
+// `table` is a multiple of 256, with values of the rule's kind.
+template <class Word>
+void SetTable(const std::uint8_t* table, BasicCutRule<Word>& rule) {
+  rule.table = reinterpret_cast<const Word*>(table);
 }
-void SetTable(const std::uint32_t*, ExtremeRule<MinCdcHashes>&) {}
+void SetTable(const std::uint8_t* table, ExtremeRule<MaxCdcHashes>& rule) {
+  rule.hash.table = reinterpret_cast<const std::uint32_t*>(table);
+}
+void SetTable(const std::uint8_t*, ExtremeRule<MinCdcHashes>&) {}
 
 // Queues the kernels that mark a batch by the plan's rule, for cuts by `Rule`.
 template <class Rule>
@@ -120,15 +121,15 @@ class QueueMarks {
              std::uint32_t strip_bytes)
       : launcher_(launcher), args_(args), memory_(memory), strip_bytes_(strip_bytes) {}
 
-  void operator()(const GearHash<false>::Args& rule) { Strips<GearMarks>(rule); }
-  void operator()(const GearHash<true>::Args& rule) { Strips<FastCdcMarks>(rule); }
+  void operator()(const GearHash<std::uint32_t>::Args& rule) { Strips<GearMarks>(rule); }
+  void operator()(const GearHash<std::uint64_t>::Args& rule) { Strips<WideGearMarks>(rule); }
   void operator()(const CrcHash::Args& rule) { Strips<CrcMarks>(rule); }
   void operator()(const RabinHash::Args& rule) { Strips<RabinMarks>(rule); }
   void operator()(const PeakRule& rule) {
     const ByteMaxima::Args maxima{args_.selection.bytes, size_bytes(), memory_.group_maxima,
                                   memory_.coarse_maxima};
     launcher_.Launch<ByteMaxima>(maxima);
-    launcher_.Launch<PeakMarks>({maxima, memory_.loose, rule.window_bytes});
+    launcher_.Launch<PeakMarks>({maxima, memory_.marks, rule.window_bytes});
   }
   void operator()(const ExtremeMarkRule& rule) {
     // Which other cuts do not go with.
@@ -136,7 +137,7 @@ class QueueMarks {
       const SelectionArgs& selection = args_.selection;
       launcher_.Launch<ExtremeMarks<decltype(Rule::hash)>>(
           {selection.header, selection.bytes, selection.segments, args_.rule.min_bytes, rule.reach,
-           args_.rule.hash, memory_.loose});
+           args_.rule.hash, memory_.marks});
     }
   }
 
@@ -146,7 +147,7 @@ class QueueMarks {
   template <class Kernel, class MarkRule>
   void Strips(const MarkRule& rule) {
     launcher_.Launch<Kernel>(
-        {args_.selection.bytes, size_bytes(), memory_.loose, memory_.strict, strip_bytes_, rule});
+        {args_.selection.bytes, size_bytes(), memory_.marks, strip_bytes_, rule});
   }
 
   Launcher& launcher_;
@@ -199,14 +200,11 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
   selection.header = header;
   selection.bytes = bytes;
   selection.segments = reinterpret_cast<const Segment*>(memory_.in + kSegmentsOffset);
-  selection.loose = memory_.marks.loose;
-  const bool has_strict = std::holds_alternative<GearHash<true>::Args>(plan.marks);
-  selection.strict = has_strict ? memory_.marks.strict : memory_.marks.loose;
+  selection.marks = memory_.marks.marks;
   selection.candidate_bytes_log2 = plan.candidate_bytes_log2;
-  const auto* const table = reinterpret_cast<const std::uint32_t*>(memory_.in + kTableOffset);
   std::visit(
       [&]<class Rule>(Rule rule) {
-        if (plan.gear_table.has_value()) SetTable(table, rule);
+        if (!plan.gear_table.empty()) SetTable(memory_.in + kTableOffset, rule);
         SetCountedPositions(rule, selection);
         const RuleArgs<Rule> args{selection, rule};
         QueueMarks<Rule> queue_marks(launcher, args, memory_.marks, strip_bytes);
@@ -269,9 +267,7 @@ absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
   const BatchHeader header{static_cast<std::uint32_t>(size_bytes),
                            static_cast<std::uint32_t>(pieces.size())};
   std::memcpy(in_.data(), &header, sizeof header);
-  if (plan->gear_table.has_value()) {
-    std::memcpy(in_.data() + kTableOffset, plan->gear_table->data(), kTableBytes);
-  }
+  std::copy(plan->gear_table.begin(), plan->gear_table.end(), in_.begin() + kTableOffset);
   KERF_RETURN_IF_ERROR(
       device_.CopyIn(queue_, memory_.in, in_.first(BytesOffset(limits_) + size_bytes)));
   KERF_RETURN_IF_ERROR(RunPlan(plan));

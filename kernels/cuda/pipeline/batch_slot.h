@@ -28,8 +28,7 @@ struct SlotLimits {
 
 // Device memory of the kernels that mark.
 struct MarkMemory {
-  std::uint32_t* loose = nullptr;
-  std::uint32_t* strict = nullptr;
+  std::uint32_t* marks = nullptr;
   std::uint8_t* group_maxima = nullptr;
   std::uint8_t* coarse_maxima = nullptr;
 };

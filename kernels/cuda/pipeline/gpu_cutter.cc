@@ -18,8 +18,9 @@ namespace {
 // What the self-test cuts, of each profile in both digest algorithms.
 constexpr std::size_t kSelfTestBytes = 1 << 20;
 constexpr std::uint64_t kSelfTestSeed = 0x6b657266;
-constexpr std::string_view kSelfTestProfiles[] = {
-    "gear-8k", "fastcdc-8k", "crc-8k", "rabin-8k", "maxp-local-8k", "mincdc-8k", "maxcdc-8k"};
+constexpr std::string_view kSelfTestProfiles[] = {"gear-8k",   "fastcdc-8k", "fastcdc2020-8k",
+                                                  "crc-8k",    "rabin-8k",   "maxp-local-8k",
+                                                  "mincdc-8k", "maxcdc-8k"};
 
 // What the device is compared with the CPU on, and how often: the best run counts.
 constexpr std::string_view kCrossoverProfile = "fastcdc-8k";

@@ -37,7 +37,7 @@ constexpr std::string_view kProfiles[] = {
     "gear:min=256,avg=512,max=2048",  "fastcdc:min=256,avg=1024,max=4096,level=2",
     "crc:min=256,bits=9,max=3000",    "rabin:min=300,avg=1024,max=5000",
     "maxp-local:window=300,max=5000", "mincdc:min=256,max=1500",
-    "maxcdc:min=300,max=2000",
+    "maxcdc:min=300,max=2000",        "fastcdc2020:min=256,avg=1024,max=4096,level=0",
 };
 
 std::shared_ptr<const BatchPlan> PlanOf(std::string_view profile, DigestAlgorithm algorithm) {

@@ -17,11 +17,13 @@ namespace kerf::cuda {
 
 // kerfd and its plug-in are built from one tree, and compare this list when they meet.
 using KernelList = KernelTypes<
-    GearMarks, FastCdcMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
+    GearMarks, WideGearMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
     ExtremeMarks<MinCdcHashes>, ExtremeMarks<MaxCdcHashes>, ScanTiles<RowMarks>,
     ScanTotals<RowMarks>, ScanTiles<SegmentNodes>, ScanTotals<SegmentNodes>, EmitCandidates,
     RankTiles<false>, ScanTiles<SegmentChunks>, ScanTotals<SegmentChunks>, RankTiles<true>,
-    Edges<CutRule>, LongWalks<CutRule, false>, EmitChunks<CutRule>, LongWalks<CutRule, true>,
+    ClassifyCandidates<CutRule>, Edges<CutRule>, LongWalks<CutRule, false>, EmitChunks<CutRule>,
+    LongWalks<CutRule, true>, ClassifyCandidates<WideCutRule>, Edges<WideCutRule>,
+    LongWalks<WideCutRule, false>, EmitChunks<WideCutRule>, LongWalks<WideCutRule, true>,
     Edges<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, false>,
     EmitChunks<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, true>,
     Edges<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, false>,

@@ -1,0 +1,66 @@
+// Which profiles are said to be cut on a GPU (MakeBatchPlan): just those that the
+// plug-in's list of kernels cuts. That a plug-in has this list, Plugin::Load makes sure.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "kernels/cuda/check/cpu_comparison.h"
+#include "kernels/cuda/device/emulated_device.h"
+#include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/profile.h"
+
+namespace kerf::cuda {
+namespace {
+
+// Of the named profiles; every algorithm has one.
+std::set<std::string> AlgorithmsOnGpu() {
+  std::set<std::string> algorithms;
+  for (const NamedProfile& named : NamedProfiles()) {
+    const bool is_on_gpu =
+        MakeBatchPlan(*ParseProfile(named.name), DigestAlgorithm::kBlake3) != nullptr;
+    if (is_on_gpu) {
+      algorithms.emplace(named.parameters.substr(0, named.parameters.find(':')));
+    }
+  }
+  return algorithms;
+}
+
+TEST(GpuProfiles, AreOfTheseAlgorithms) {
+  EXPECT_EQ(AlgorithmsOnGpu(), (std::set<std::string>{"crc", "fastcdc", "fastcdc2020", "gear",
+                                                      "maxcdc", "maxp-local", "mincdc", "rabin"}));
+}
+
+TEST(GpuProfiles, AreCutByTheKernelsThatAPlugInHas) {
+  EmulatedDevice device(
+      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
+  const auto slot = BatchSlot::Make(device, {.batch_bytes = 512 << 10, .segment_count = 1});
+  ASSERT_TRUE(slot.ok()) << slot.status();
+  Random(TestSeed()).Fill((*slot)->bytes());
+  const SlotPiece whole{0, static_cast<std::uint32_t>((*slot)->bytes().size()), true};
+  for (const NamedProfile& named : NamedProfiles()) {
+    const std::shared_ptr<const BatchPlan> plan =
+        MakeBatchPlan(*ParseProfile(named.name), DigestAlgorithm::kBlake3);
+    if (plan == nullptr) continue;
+    SCOPED_TRACE(named.name);
+    const absl::Status started = (*slot)->Start(plan, {&whole, 1});
+    ASSERT_TRUE(started.ok()) << started;
+    absl::StatusOr<bool> is_done = false;
+    while (is_done.ok() && !*is_done) is_done = (*slot)->IsDone();
+    ASSERT_TRUE(is_done.ok()) << is_done.status();
+    std::optional<PieceCuts> cuts = (*slot)->CutsOf(0);
+    ASSERT_TRUE(cuts.has_value()) << "left to the CPU";
+    EXPECT_EQ(DifferenceOf({plan, (*slot)->bytes(), true, *std::move(cuts)}), "");
+  }
+}
+
+}  // namespace
+}  // namespace kerf::cuda
