@@ -111,12 +111,24 @@ void Trouble::Replace(const Master& master) {
   std::string output;
   // The other masters may not know yet that it is there.
   while (!redis_.Try({"failover", master.replica, "--force"}, output)) {
+    // It took longer than the tool waits.
+    if (IsMaster(master.replica)) break;
     if (steady_clock::now() > end) {
       ADD_FAILURE() << "node " << master.replica << " does not take over: " << output;
       break;
     }
   }
   redis_.Do({"start", master.node});
+}
+
+bool Trouble::IsMaster(const std::string& number) {
+  const auto status = nlohmann::json::parse(redis_.Do({"status", "--json"}));
+  for (const auto& node : status["nodes"]) {
+    if (std::to_string(node["node"].get<int>()) == number) {
+      return node["role"].get<std::string>() == "master";
+    }
+  }
+  return false;
 }
 
 void Trouble::Move(const std::string& to) {

@@ -50,6 +50,7 @@ class Trouble {
   void MakeUntilEnd();
   void MakeOne(const std::vector<Master>& masters);
   void Replace(const Master& master);
+  bool IsMaster(const std::string& number);
   void Move(const std::string& to);
   // None if the nodes do not become well.
   std::vector<Master> WaitUntilWhole();
