@@ -23,7 +23,7 @@
 #include "kernels/registry.h"
 #include "server/front/server.h"
 #include "server/logging/logging.h"
-#include "server/open_gpu.h"
+#include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
 #include "server/settings/settings.h"
@@ -134,22 +134,22 @@ absl::Status Serve(const Settings& settings) {
   options.hints = hints.cache;
   std::atomic<bool> ends_without_gpu{false};
   std::atomic<bool> is_draining{false};
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuCutter> gpu,
-                        OpenGpu(settings, [&](const absl::Status& why) {
-                          Log(LogLevel::kError, Cat(MessageOf(why), "; the CPU cuts from now on"));
-                          // Another signal would cut short a drain that has begun.
-                          if (!settings.ends_without_gpu || is_draining.load()) return;
-                          ends_without_gpu.store(true);
-                          kill(getpid(), SIGTERM);
-                        }));
-  options.gpu = gpu.get();
+  const auto on_lost = [&](std::uint32_t number, const absl::Status& why) {
+    Log(LogLevel::kError,
+        Cat("GPU ", number, ": ", MessageOf(why), "; what it had and would get is cut without it"));
+    // Another signal would cut short a drain that has begun, or is about to.
+    if (!settings.ends_without_gpu || is_draining.load() || ends_without_gpu.exchange(true)) return;
+    kill(getpid(), SIGTERM);
+  };
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuSet> gpus, OpenGpus(settings, on_lost));
+  options.gpus = gpus.get();
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                         Server::Start(options, index, opened.redis.get()));
   // On every way out: what Redis still answers would wake streams of a server that is gone.
   const absl::Cleanup stop = [&] {
     server->Stop();
     if (opened.redis != nullptr) opened.redis->Close();
-    if (gpu != nullptr) gpu->Close();
+    if (gpus != nullptr) gpus->Close();
   };
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo,
@@ -172,7 +172,7 @@ absl::Status Serve(const Settings& settings) {
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   if (ends_without_gpu.load()) {
-    return absl::UnavailableError("stopped because the GPU is lost (--gpu-lost drain)");
+    return absl::UnavailableError("stopped because a GPU is lost (--gpu-lost drain)");
   }
   return absl::OkStatus();
 }

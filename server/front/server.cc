@@ -73,7 +73,7 @@ class GrpcServer final : public Server {
                 .max_cut_buffer_bytes = options.stream_memory_bytes / 2,
                 .worker_name = options.worker_name,
                 .hints = options.hints,
-                .gpu = options.gpu,
+                .gpus = options.gpus,
                 .asks_ahead = stream_index != nullptr,
                 .rapid_totals = &rapid_totals_},
         chunking_({.engine = &engine_,

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
-#include "kernels/cuda/pipeline/gpu_cutter.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/front/index_calls.h"
 #include "server/front/upload_stream.h"
 #include "server/hints/hint_cache.h"
@@ -38,8 +38,8 @@ struct ServerOptions {
   std::string worker_name = "kerfd";
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;
-  // Null: the CPU cuts. Outlives the server, and is closed before the server is destroyed.
-  cuda::GpuCutter* gpu = nullptr;
+  // Null: the CPU cuts. They outlive the server, and are closed before it is destroyed.
+  cuda::GpuSet* gpus = nullptr;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often streams are looked at for their timeouts; 0: never, tests call CheckTimeouts.
   std::chrono::milliseconds watchdog_interval{250};

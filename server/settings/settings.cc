@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <functional>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/strings.h"
@@ -29,6 +31,8 @@ constexpr int kUsageExitCode = 2;
 constexpr std::string_view kAutomaticHintMemory = "auto";
 constexpr std::string_view kSharedHintMemory = "64M";
 constexpr std::uint64_t kMaxExpectedChunks = 1'000'000'000'000;
+constexpr std::string_view kAllGpus = "all";
+constexpr std::uint32_t kMaxGpuNumber = 999;
 
 constexpr const char* kExamples = R"(
 Settings come from flags, from KERFD_ environment variables (KERFD_DATA_DIR for --data-dir; a list with commas) and
@@ -53,6 +57,7 @@ struct Texts {
   std::string hint_memory{kAutomaticHintMemory};
   std::string hint_disk = "1G";
   std::string gpu = "auto";
+  std::string gpu_devices{kAllGpus};
   std::string gpu_memory = "256M";
   std::string gpu_lost = "cpu";
   std::string log_level = "info";
@@ -61,6 +66,27 @@ struct Texts {
 std::string CheckSize(const std::string& text) {
   const auto parsed = ParseByteSize(text);
   return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+// As "0,1"; nothing if it is not that, or names one twice.
+std::optional<std::vector<std::uint32_t>> ParseGpuNumbers(std::string_view text) {
+  std::vector<std::uint32_t> numbers;
+  while (true) {
+    const std::string_view part = text.substr(0, text.find(','));
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    const bool is_number = error == std::errc() && end == part.data() + part.size();
+    if (!is_number || number > kMaxGpuNumber) return std::nullopt;
+    if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) return std::nullopt;
+    numbers.push_back(number);
+    if (part.size() == text.size()) return numbers;
+    text.remove_prefix(part.size() + 1);
+  }
+}
+
+std::string CheckGpuDevices(const std::string& text) {
+  if (text == kAllGpus || ParseGpuNumbers(text).has_value()) return "";
+  return "'" + text + "' names no GPUs: all, or numbers as 0,1, each once";
 }
 
 std::string CheckHintMemory(const std::string& text) {
@@ -216,19 +242,25 @@ void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
 void AddGpuOptions(Builder& builder, Settings& settings, Texts& texts) {
   builder
       .Add("gpu", texts.gpu,
-           "Whether a GPU cuts and fingerprints what it is faster at: auto if there is one (and "
+           "Whether GPUs cut and fingerprint what they are faster at: auto if there are any (and "
            "--backend is auto), require or kerfd does not start, off. The answers are the same")
       ->check(CLI::IsMember({"auto", "require", "off"}));
   builder
       .Add("gpu-plugin", settings.gpu_plugin,
            "The plug-in that came with this kerfd; libkerf_cuda.so beside it if empty")
       ->type_name("FILE");
+  builder
+      .Add("gpu-devices", texts.gpu_devices,
+           "Which GPUs: all, or their numbers as the system counts them, with commas, as 0,1")
+      ->check(CheckGpuDevices, "")
+      ->type_name("NUMBERS");
   builder.AddSize("gpu-memory", texts.gpu_memory,
-                  "Of the GPU, for batches on their way; about half as much of this machine's is "
+                  "Of each GPU, for batches on their way; about half as much of this machine's is "
                   "pinned for them");
   builder
       .Add("gpu-lost", texts.gpu_lost,
-           "What follows when the GPU fails, or is wrong: cpu goes on without it, drain stops as "
+           "What follows when a GPU fails, or is wrong: cpu goes on with the others and the CPU, "
+           "drain stops as "
            "after SIGTERM and ends with exit code 1, to be started anew. Nothing is lost either "
            "way")
       ->check(CLI::IsMember({"cpu", "drain"}));
@@ -363,6 +395,7 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   static const std::map<std::string, GpuUse> uses = {
       {"auto", GpuUse::kAuto}, {"require", GpuUse::kRequire}, {"off", GpuUse::kOff}};
   settings.gpu = uses.at(texts.gpu);
+  if (texts.gpu_devices != kAllGpus) settings.gpu_devices = *ParseGpuNumbers(texts.gpu_devices);
   settings.gpu_memory_bytes = *ParseByteSize(texts.gpu_memory);
   settings.ends_without_gpu = texts.gpu_lost == "drain";
   settings.open_timeout = std::chrono::milliseconds(times.open);

@@ -13,7 +13,7 @@
 
 namespace kerf {
 
-// Whether files are cut by a GPU.
+// Whether files are cut by GPUs.
 enum class GpuUse : std::uint8_t {
   kOff,
   // If there is one.
@@ -52,8 +52,11 @@ struct Settings {
   GpuUse gpu = GpuUse::kAuto;
   // Empty: libkerf_cuda.so beside kerfd.
   std::string gpu_plugin;
+  // As the system counts them; empty: all.
+  std::vector<std::uint32_t> gpu_devices;
+  // Of each.
   std::uint64_t gpu_memory_bytes = 0;
-  // When it is lost, drain and end, so that whoever started kerfd starts it anew.
+  // When one is lost, drain and end, so that whoever started kerfd starts it anew.
   bool ends_without_gpu = false;
   std::uint32_t max_streams = 0;
   std::uint64_t memory_bytes = 0;

@@ -36,6 +36,10 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   EXPECT_EQ(result.settings.gpu, GpuUse::kAuto);
   EXPECT_FALSE(result.settings.ends_without_gpu);
   EXPECT_EQ(Read({"--gpu", "off"}).settings.gpu, GpuUse::kOff);
+  EXPECT_TRUE(result.settings.gpu_devices.empty());
+  EXPECT_TRUE(Read({"--gpu-devices", "all"}).settings.gpu_devices.empty());
+  EXPECT_EQ(Read({"--gpu-devices", "2,0"}).settings.gpu_devices,
+            (std::vector<std::uint32_t>{2, 0}));
   EXPECT_EQ(Read({"--redis", "h:1"}).settings.hint_memory_bytes, std::uint64_t{64} << 20);
   EXPECT_EQ(Read({"--hint-memory", "5M"}).settings.hint_memory_bytes, std::uint64_t{5} << 20);
   EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
@@ -100,6 +104,12 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
            {"--gpu", "yes"},
            {"--gpu-lost", "never"},
            {"--gpu-memory", "some"},
+           {"--gpu-devices", "some"},
+           {"--gpu-devices", ""},
+           {"--gpu-devices", "0,"},
+           {"--gpu-devices", "1,0,1"},
+           {"--gpu-devices", "-1"},
+           {"--gpu-devices", "4294967296"},
            {"--redis", "h:1", "--data-dir", "/x"},
            {"stray"},
        }) {
@@ -118,7 +128,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
             "--worker-name", "[x, y]"},
            {"--hint-memory", "5M", "--hint-sizes", "3", "--hint-disk", "7M", "--hint-key-file",
             "/k"},
-           {"--gpu", "require", "--gpu-plugin", "/p", "--gpu-memory", "1G", "--gpu-lost", "drain"},
+           {"--gpu", "require", "--gpu-plugin", "/p", "--gpu-memory", "1G", "--gpu-lost", "drain",
+            "--gpu-devices", "0,3"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
        }) {
@@ -142,6 +153,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.gpu, given.settings.gpu);
     EXPECT_EQ(result.settings.gpu_plugin, given.settings.gpu_plugin);
     EXPECT_EQ(result.settings.gpu_memory_bytes, given.settings.gpu_memory_bytes);
+    EXPECT_EQ(result.settings.gpu_devices, given.settings.gpu_devices);
     EXPECT_EQ(result.settings.ends_without_gpu, given.settings.ends_without_gpu);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);

@@ -1,5 +1,5 @@
-// Streams whose files are cut by a GPU, emulated here: the same answers as without, also when the
-// device is lost in mid-file. Runs under the thread sanitizer.
+// Streams whose files are cut by GPUs, emulated here: the same answers as without, also when one is
+// lost in mid-file, and when it gives up what a stream sends. Runs under the thread sanitizer.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -14,11 +14,15 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "kernels/chunker.h"
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
+#include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
 #include "server/index/async_index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
@@ -38,23 +42,39 @@ constexpr const char* kGpuProfiles[] = {
     "fastcdc2020:min=256,avg=2048,max=8192,level=1",
 };
 
+// Of its zeros every position is a mark, which no GPU has room for.
+constexpr const char* kHostileProfile = "crc:min=256,bits=9,max=3000";
+
+std::vector<Fault> Well(std::size_t count) { return std::vector<Fault>(count); }
+
 class World {
  public:
-  explicit World(Fault fault, bool answers_at_once = false) {
-    auto faulty = std::make_unique<cuda::FaultyDevice>(
-        std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{
-            .kernels = cuda::EmulatedKernelsOf(cuda::KernelList()), .seed = TestSeed()}),
-        fault);
-    device_ = faulty.get();
+  static constexpr std::size_t kCutBufferBytes = 64 * 1024;
+  static constexpr std::size_t kPauseBytes = 256 * 1024;
+
+  // A GPU for each fault.
+  explicit World(const std::vector<Fault>& faults, bool answers_at_once = false) {
     cuda::GpuCutterOptions options;
-    options.slot_count = 2;
+    // No stream of a test finds all of them on their way.
+    options.slot_count = 5;
     options.slot = {.batch_bytes = 128 << 10, .segment_count = 16};
     options.batch_timeout = std::chrono::minutes(2);
     options.min_piece_bytes = 0;
     options.idle = [] {};
-    auto gpu = cuda::GpuCutter::Start(std::move(faulty), options);
-    KERF_CHECK(gpu.ok());
-    gpu_ = *std::move(gpu);
+    std::vector<cuda::GpuSet::Member> members;
+    for (const Fault& fault : faults) {
+      const auto number = static_cast<std::uint32_t>(members.size());
+      auto faulty = std::make_unique<cuda::FaultyDevice>(
+          std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{
+              .kernels = cuda::EmulatedKernelsOf(cuda::KernelList()), .seed = TestSeed() + number}),
+          fault);
+      const cuda::FaultyDevice& device = *faulty;
+      auto gpu = cuda::GpuCutter::Start(std::move(faulty), options);
+      KERF_CHECK(gpu.ok());
+      first_calls_.push_back(device.call_count());
+      members.push_back({number, *std::move(gpu)});
+    }
+    gpus_ = std::make_unique<cuda::GpuSet>(std::move(members));
     pool_.emplace(3);
     context_.index = &late_index_;
     if (answers_at_once) context_.index = &inline_index_;
@@ -63,14 +83,15 @@ class World {
     context_.work_budget = &work_budget_;
     context_.buffers = &buffers_;
     context_.max_cut_buffer_bytes = kCutBufferBytes;
-    context_.gpu = gpu_.get();
+    context_.gpus = gpus_.get();
+    context_.gpu_pause_bytes = kPauseBytes;
   }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   ~World() {
     // Streams that were cancelled may ask once more.
     late_index_.Close();
-    gpu_->Close();
+    gpus_->Close();
     pool_.reset();
     EXPECT_EQ(input_budget_.used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
@@ -86,17 +107,23 @@ class World {
     for (std::thread& client : clients) client.join();
   }
 
-  const cuda::FaultyDevice& device() const { return *device_; }
-  const cuda::GpuCutter& gpu() const { return *gpu_; }
+  // Of each GPU, what it takes to start.
+  const std::vector<std::uint64_t>& first_calls() const { return first_calls_; }
+  // Of all GPUs.
+  cuda::GpuCounters counters() const {
+    cuda::GpuCounters sum;
+    for (const cuda::GpuState& state : gpus_->states()) {
+      sum.piece_count += state.counters.piece_count;
+      sum.given_up_piece_count += state.counters.given_up_piece_count;
+      sum.lost_piece_count += state.counters.lost_piece_count;
+    }
+    return sum;
+  }
+  const cuda::GpuSet& gpus() const { return *gpus_; }
   const EngineContext& context() const { return context_; }
 
- private:
-  static constexpr std::size_t kCutBufferBytes = 64 * 1024;
-
-  void RunStream(std::uint64_t seed) {
-    Random random(seed);
-    const char* const profile = kGpuProfiles[random.Below(std::size(kGpuProfiles))];
-    const std::vector<File> files = MakeFiles(random, 5, 150'000, profile);
+  // The answers must be those of the files.
+  void RunFiles(Random& random, const char* profile, const std::vector<File>& files) {
     auto sink = std::make_shared<HeldSink>();
     const auto engine = StreamEngine::Create(&context_, "session", sink);
     const absl::Status status = RunUpload(
@@ -104,7 +131,8 @@ class World {
     ASSERT_TRUE(status.ok()) << status;
     std::vector<std::size_t> chunk_counts(files.size());
     for (const v1::UploadAnswer& answer : sink->taken().answers()) {
-      if (answer.has_opened()) {
+      // Once no GPU is left, new streams have nothing to do with one.
+      if (answer.has_opened() && gpus_->is_usable()) {
         EXPECT_EQ(answer.opened().backend(), "cuda");
       }
       if (!answer.has_chunks()) continue;
@@ -126,32 +154,117 @@ class World {
     }
   }
 
-  const cuda::FaultyDevice* device_ = nullptr;
+ private:
+  void RunStream(std::uint64_t seed) {
+    Random random(seed);
+    const char* const profile = kGpuProfiles[random.Below(std::size(kGpuProfiles))];
+    RunFiles(random, profile, MakeFiles(random, 5, 150'000, profile));
+  }
+
+  std::vector<std::uint64_t> first_calls_;
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   LateIndex late_index_{index_.get(), TestSeed()};
   InlineIndex inline_index_{index_.get()};
   MemoryBudget input_budget_{8u << 20};
   MemoryBudget work_budget_{8u << 20};
   BufferPool buffers_{kCutBufferBytes, 1};
-  std::unique_ptr<cuda::GpuCutter> gpu_;
+  std::unique_ptr<cuda::GpuSet> gpus_;
   std::optional<ThreadPool> pool_;
   EngineContext context_;
 };
 
+// With its cuts.
+File MakeFile(std::string content, const char* profile) {
+  const auto chunker = MakeChunker(*ParseProfile(profile));
+  File file{std::move(content), {}};
+  for (std::size_t position = 0; position < file.content.size();) {
+    position += chunker->NextCut(AsBytes(file.content).subspan(position));
+    file.end_offsets.push_back(position);
+  }
+  return file;
+}
+
+std::string RandomText(Random& random, std::size_t size_bytes) {
+  std::string text(size_bytes, '\0');
+  random.Fill({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  return text;
+}
+
 TEST(GpuEngineTest, AnswersAreThoseOfTheCpu) {
-  World world({});
+  World world(Well(2));
   world.RunStreams(4);
-  EXPECT_GT(world.gpu().counters().piece_count, world.gpu().counters().cpu_piece_count);
-  EXPECT_TRUE(world.gpu().health().ok()) << world.gpu().health();
+  const cuda::GpuCounters counters = world.counters();
+  EXPECT_GT(counters.piece_count, counters.given_up_piece_count);
+  EXPECT_EQ(world.gpus().lost_count(), 0u);
 }
 
 TEST(GpuEngineTest, ADeviceThatIsLostInMidFileChangesNothing) {
-  const std::uint64_t first_call = World({}).device().call_count();
+  const std::uint64_t first_call = World(Well(1)).first_calls().front();
   Random random(TestSeed());
   for (int round = 0; round < 4; ++round) {
-    World world({Fault::Kind::kLost, first_call + random.Below(60)});
+    World world({{Fault::Kind::kLost, first_call + random.Below(60)}});
     world.RunStreams(3);
-    EXPECT_FALSE(world.gpu().health().ok());
+    EXPECT_EQ(world.gpus().lost_count(), 1u);
+  }
+}
+
+TEST(GpuEngineTest, TheLossOfOneOfTwoChangesNothing) {
+  const std::vector<std::uint64_t> first_calls = World(Well(2)).first_calls();
+  Random random(TestSeed());
+  for (int round = 0; round < 2; ++round) {
+    // The first one has always something to do.
+    World world({{Fault::Kind::kLost, first_calls[0] + random.Below(60)}, {}});
+    world.RunStreams(3);
+    EXPECT_EQ(world.gpus().lost_count(), 1u);
+    EXPECT_TRUE(world.gpus().states()[1].health.ok());
+  }
+}
+
+// It is cut by the CPU for a while, again and again, and by the GPU when its data is of use to it.
+TEST(GpuEngineTest, AStreamThatIsGivenUpKeepsAwayFromTheGpu) {
+  World world(Well(1));
+  Random random(TestSeed());
+  constexpr std::size_t kZeroBytes = 1 << 20;
+  world.RunFiles(random, kHostileProfile,
+                 {MakeFile(std::string(kZeroBytes, '\0'), kHostileProfile)});
+  const cuda::GpuCounters zeros = world.counters();
+  // Two before each pause.
+  EXPECT_GE(zeros.given_up_piece_count, 2u);
+  EXPECT_LE(zeros.given_up_piece_count, 2 * (kZeroBytes / World::kPauseBytes + 1));
+  EXPECT_EQ(zeros.piece_count, zeros.given_up_piece_count);
+  world.RunFiles(random, kHostileProfile,
+                 {MakeFile(std::string(200'000, '\0') + RandomText(random, 600'000) +
+                               std::string(50'000, '\0'),
+                           kHostileProfile)});
+  const cuda::GpuCounters both = world.counters();
+  EXPECT_GT(both.piece_count - both.given_up_piece_count, 0u);
+}
+
+// Beside a good stream, and with a device that may be lost at any moment.
+TEST(GpuEngineTest, WhatIsHandedBackIsCutAsItShouldBe) {
+  const std::uint64_t first_call = World(Well(1)).first_calls().front();
+  Random seeds(TestSeed());
+  for (int round = 0; round < 4; ++round) {
+    const bool is_lost = round > 0;
+    const Fault fault{is_lost ? Fault::Kind::kLost : Fault::Kind::kNone,
+                      first_call + seeds.Below(150)};
+    World world(std::vector<Fault>{fault});
+    std::thread hostile([&, seed = seeds.Next()] {
+      Random random(seed);
+      std::vector<File> files;
+      for (int number = 0; number < 3; ++number) {
+        std::string content(random.Between(100'000, 300'000), '\0');
+        if (random.OneIn(3)) content += RandomText(random, random.Below(100'000));
+        files.push_back(MakeFile(std::move(content), kHostileProfile));
+      }
+      world.RunFiles(random, kHostileProfile, files);
+    });
+    world.RunStreams(2);
+    hostile.join();
+    if (!is_lost) {
+      EXPECT_GT(world.counters().given_up_piece_count, 0u);
+      EXPECT_EQ(world.counters().lost_piece_count, 0u);
+    }
   }
 }
 
@@ -159,7 +272,7 @@ TEST(GpuEngineTest, ADeviceThatIsLostInMidFileChangesNothing) {
 // ended.
 TEST(GpuEngineTest, WhoWaitsInMidFileIsAnswered) {
   for (const bool answers_at_once : {true, false}) {
-    World world({}, answers_at_once);
+    World world(Well(1), answers_at_once);
     Random random(TestSeed());
     std::vector<File> files = MakeFiles(random, 1, 10'000, kGpuProfiles[0]);
     auto sink = std::make_shared<HeldSink>();
@@ -191,7 +304,7 @@ TEST(GpuEngineTest, WhoWaitsInMidFileIsAnswered) {
 }
 
 TEST(GpuEngineTest, StreamsEndInTheMiddleOfAnything) {
-  World world({});
+  World world(Well(1));
   Random random(TestSeed());
   for (int round = 0; round < 10; ++round) {
     const std::vector<File> files = MakeFiles(random, 3, 100'000, kGpuProfiles[0]);

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "server/index/index.h"
 
 namespace kerf {
 
-// A question to the index, or to the GPU. It owns all that they read and write, for it may outlive
-// the stream. The strand's, except while it is not answered.
+// A question to the index, or a piece that a GPU has. It owns all that they read and write, for it
+// may outlive the stream. The strand's, except while it is not answered.
 struct StreamCall {
   RepositoryId repository;
   std::uint64_t session_epoch = 0;
@@ -26,7 +25,6 @@ struct StreamCall {
   std::vector<Digest> chunk_digests;
   std::vector<LookupResult> foreseen;
   std::vector<IndexEntry> entries;
-  cuda::PieceCuts cuts;
   absl::Status status;
 
   bool is_foreseen(std::size_t index) const {

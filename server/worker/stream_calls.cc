@@ -1,4 +1,4 @@
-// What a stream asks of the index and the GPU, and how it waits for the answers.
+// What a stream asks of the index and the GPUs, and how it waits for the answers.
 #include <algorithm>
 #include <utility>
 
@@ -6,6 +6,13 @@
 #include "server/worker/stream_engine.h"
 
 namespace kerf {
+namespace {
+
+// Of pieces that a stream sends to a GPU: when so many were given up the rest of it is likely to
+// be.
+constexpr int kMaxGivenUpInARow = 2;
+
+}  // namespace
 
 std::shared_ptr<StreamCall> StreamEngine::NewCall() const {
   auto call = std::make_shared<StreamCall>();
@@ -35,35 +42,91 @@ absl::Status StreamEngine::Forget(std::shared_ptr<StreamCall> call, Then then) {
   return Await(then);
 }
 
-bool StreamEngine::SendToGpu(std::size_t min_bytes) {
-  const Bytes uncut = cutter_->uncut();
-  if (gpu_plan_ == nullptr ||
-      uncut.size() < std::max(min_bytes, context_->gpu->min_piece_bytes())) {
-    return false;
+// One object for all pieces of a stream, of which a GPU has one at most.
+class StreamEngine::GpuPiece final : public cuda::PieceTaker {
+ public:
+  explicit GpuPiece(std::weak_ptr<StreamEngine> engine) : engine_(std::move(engine)) {}
+
+  void OnPiece(cuda::PieceOutcome outcome) override {
+    outcome_ = outcome;
+    Answer(engine_, call_);
   }
-  call_ = NewCall();
-  const bool is_sent =
-      context_->gpu->TryCut(gpu_plan_, uncut, /*is_end=*/false,
-                            [call = call_, answered = Answered()](cuda::PieceCuts cuts) {
-                              // Nobody else has it until it is answered.
-                              call->cuts = std::move(cuts);
-                              answered(absl::OkStatus());
-                            });
+  cuda::PieceOutcome outcome() const { return outcome_; }
+  // To be sent again.
+  static std::shared_ptr<StreamCall> CallOf(const std::shared_ptr<GpuPiece>& piece) {
+    piece->call_.phase.store(StreamCall::Phase::kAsked);
+    return {piece, &piece->call_};
+  }
+
+ private:
+  const std::weak_ptr<StreamEngine> engine_;
+  StreamCall call_;
+  cuda::PieceOutcome outcome_ = cuda::PieceOutcome::kLost;
+};
+
+bool StreamEngine::UsesGpu() const {
+  return gpu_plan_ != nullptr && gpu_pause_bytes_ == 0 && context_->gpus->is_usable();
+}
+
+bool StreamEngine::SendToGpu(std::size_t min_bytes) {
+  if (!UsesGpu()) return false;
+  Bytes uncut = cutter_->uncut();
+  uncut = uncut.first(std::min(uncut.size(), context_->gpus->max_piece_bytes()));
+  if (uncut.size() < std::max(min_bytes, context_->gpus->min_piece_bytes())) return false;
+  if (gpu_piece_ == nullptr) gpu_piece_ = std::make_shared<GpuPiece>(weak_from_this());
+  call_ = GpuPiece::CallOf(gpu_piece_);
+  const bool is_sent = context_->gpus->TryCut(gpu_plan_, uncut, /*is_end=*/false, gpu_piece_);
   if (!is_sent) call_ = nullptr;
   return is_sent;
 }
 
-absl::Status StreamEngine::TakeGpuCuts(StreamCall& call) {
-  cutter_->Take(call.cuts);
+bool StreamEngine::TakeGpuPiece() {
+  switch (gpu_piece_->outcome()) {
+    case cuda::PieceOutcome::kCut:
+      given_up_in_a_row_ = 0;
+      cutter_->Take(gpu_piece_->cuts);
+      return true;
+    case cuda::PieceOutcome::kGivenUp:
+      if (++given_up_in_a_row_ < kMaxGivenUpInARow) return false;
+      given_up_in_a_row_ = 0;
+      gpu_pause_bytes_ = context_->gpu_pause_bytes;
+      return false;
+    case cuda::PieceOutcome::kLost:
+      break;
+  }
+  return false;
+}
+
+absl::Status StreamEngine::TakeGpuCuts(StreamCall&) {
+  if (!TakeGpuPiece()) CutByCpu();
   return AnswerChunks();
+}
+
+absl::Status StreamEngine::TakeLastGpuCuts(StreamCall&) {
+  TakeGpuPiece();
+  return FinishFile(*std::exchange(file_end_, nullptr));
+}
+
+void StreamEngine::CutByCpu() {
+  const std::size_t before_bytes = cutter_->uncut_bytes();
+  cutter_->Cut();
+  CountPause(before_bytes - cutter_->uncut_bytes());
+}
+
+void StreamEngine::CountPause(std::size_t cut_bytes) {
+  gpu_pause_bytes_ -= std::min(gpu_pause_bytes_, cut_bytes);
 }
 
 std::function<void(const absl::Status&)> StreamEngine::Answered() {
   return [weak = weak_from_this(), call = call_](const absl::Status& status) {
     call->status = status;
-    if (call->phase.exchange(StreamCall::Phase::kAnswered) != StreamCall::Phase::kAwaited) return;
-    if (const std::shared_ptr<StreamEngine> self = weak.lock()) self->Wake();
+    Answer(weak, *call);
   };
+}
+
+void StreamEngine::Answer(const std::weak_ptr<StreamEngine>& engine, StreamCall& call) {
+  if (call.phase.exchange(StreamCall::Phase::kAnswered) != StreamCall::Phase::kAwaited) return;
+  if (const std::shared_ptr<StreamEngine> self = engine.lock()) self->Wake();
 }
 
 absl::Status StreamEngine::Await(Then then) {

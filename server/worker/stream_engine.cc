@@ -28,8 +28,6 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 constexpr std::size_t kGpuPieceBytes = 2u << 20;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
-// What the client is told that cuts its files.
-constexpr std::string_view kGpuBackend = "cuda";
 
 // Space of AnswerLookedUp, kept by the thread and not by each of thousands of streams.
 std::vector<ChunkAnswer>& ThreadAnswers() {
@@ -236,8 +234,8 @@ absl::Status StreamEngine::OnOpen(const v1::Open& open) {
   const RepositoryId& repository = session_->parameters().repository;
   KERF_RETURN_IF_ERROR(CheckCriterion(context_->hints.get(), repository, profile));
   chunker_ = MakeChunker(profile.rule);
-  if (context_->gpu != nullptr && !profile.criterion.has_value()) {
-    gpu_plan_ = context_->gpu->PlanOf(profile.rule, repository.digest_algorithm);
+  if (context_->gpus != nullptr && !profile.criterion.has_value()) {
+    gpu_plan_ = context_->gpus->PlanOf(profile.rule, repository.digest_algorithm);
   }
   KERF_ASSIGN_OR_RETURN(const std::size_t capacity_bytes, CutBufferBytes());
   std::optional<HintedCutting> hinted;
@@ -269,7 +267,7 @@ absl::StatusOr<std::size_t> StreamEngine::CutBufferBytes() const {
   if (gpu_plan_ != nullptr) {
     capacity_bytes =
         std::max(capacity_bytes, std::min({kGpuPieceBytes, context_->max_cut_buffer_bytes,
-                                           context_->gpu->max_piece_bytes()}));
+                                           context_->gpus->max_piece_bytes()}));
   }
   if (capacity_bytes > context_->max_cut_buffer_bytes) {
     return MakeError(Reason::kProfileTooLarge,
@@ -304,15 +302,15 @@ absl::StatusOr<bool> StreamEngine::OnData() {
       data_piece_offset_ = 0;
     }
     const bool full = taken == 0 && !rest.empty();
-    if (gpu_plan_ == nullptr) {
-      cutter_->Cut();
+    if (!UsesGpu()) {
+      CutByCpu();
     } else if (full) {
       // What is left of a piece is shorter than a chunk, and waits for more.
       if (SendToGpu(cutter_->capacity_bytes() / 2)) {
         KERF_RETURN_IF_ERROR(Await(&StreamEngine::TakeGpuCuts));
         return true;
       }
-      cutter_->Cut();
+      CutByCpu();
     }
     if (!full && cutter_->chunks().size() < kBatchChunks) continue;
     KERF_RETURN_IF_ERROR(AnswerChunks());
@@ -334,12 +332,8 @@ absl::Status StreamEngine::OnFileEnd(const v1::FileEnd& end) {
   return FinishFile(end);
 }
 
-absl::Status StreamEngine::TakeLastGpuCuts(StreamCall& call) {
-  cutter_->Take(call.cuts);
-  return FinishFile(*std::exchange(file_end_, nullptr));
-}
-
 absl::Status StreamEngine::FinishFile(const v1::FileEnd& end) {
+  CountPause(cutter_->uncut_bytes());
   KERF_RETURN_IF_ERROR(session_->EndFile(end, cutter_->EndFile()));
   // Else its last chunk says so when it is answered.
   const std::span<const CutChunk> rest = cutter_->chunks();
@@ -447,7 +441,7 @@ absl::Status StreamEngine::OnDry() {
     if (SendToGpu(chunker_->max_chunk_bytes())) {
       KERF_RETURN_IF_ERROR(Await(&StreamEngine::TakeGpuCuts));
     } else {
-      cutter_->Cut();
+      CutByCpu();
       KERF_RETURN_IF_ERROR(AnswerChunks());
     }
     if (is_waiting()) return absl::OkStatus();
@@ -457,6 +451,7 @@ absl::Status StreamEngine::OnDry() {
     // A stream that waits for its client holds at most the beginning of a chunk, or of two where it
     // follows hints.
     cutter_->Park();
+    gpu_piece_ = nullptr;
     buffer_memory_.Set(cutter_->memory_bytes());
   }
   bool half_closed = false;
@@ -647,6 +642,7 @@ void StreamEngine::DropEverything() {
   call_ = nullptr;
   commit_ = nullptr;
   file_end_ = nullptr;
+  gpu_piece_ = nullptr;
   awaits_index_.store(false);
   call_memory_.Set(0);
   AddTotals();

@@ -11,11 +11,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/chunker.h"
-#include "kernels/cuda/pipeline/gpu_cutter.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/index/async_index.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
@@ -27,6 +28,9 @@
 #include "server/worker/thread_pool.h"
 
 namespace kerf {
+
+// What the client is told that cuts its files where a GPU does.
+inline constexpr std::string_view kGpuBackend = "cuda";
 
 // What all streams of a process share. Outlives them and all tasks of the pool.
 struct EngineContext {
@@ -50,7 +54,10 @@ struct EngineContext {
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;
   // Null: the CPU cuts. Closed before the pool goes.
-  cuda::GpuCutter* gpu = nullptr;
+  cuda::GpuSet* gpus = nullptr;
+  // A stream whose last pieces a GPU has given up is cut by the CPU for so long before it tries
+  // again: such pieces cost the others a share of the way to the GPU.
+  std::size_t gpu_pause_bytes = 64u << 20;
   // The index is a round trip away: what is likely to come is looked up with what has come.
   bool asks_ahead = false;
   // Of what was cut with hints; null: not counted.
@@ -124,6 +131,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
 
  private:
   using Then = absl::Status (StreamEngine::*)(StreamCall& call);
+  class GpuPiece;
 
   struct Item {
     // Null: a drain.
@@ -162,7 +170,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   // Nothing more has arrived: what can be answered is answered.
   absl::Status OnDry();
 
-  // One call on the index, or the GPU, at a time. While it is not answered (is_waiting) the strand
+  // One call on the index, or a GPU, at a time. While it is not answered (is_waiting) the strand
   // does nothing else, so that everything happens in the order of the frames. Each of them fills
   // what is asked for into a new StreamCall and calls `then` with it once it is answered; that is
   // before the return if the answer is quick.
@@ -171,11 +179,18 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   absl::Status LookUp(std::shared_ptr<StreamCall> call, Then then);
   absl::Status Commit(std::shared_ptr<StreamCall> call, Then then);
   absl::Status Forget(std::shared_ptr<StreamCall> call, Then then);
-  // If so much is in the buffer, and the GPU takes it now; Await comes next.
+  // Whether what comes is for a GPU.
+  bool UsesGpu() const;
+  // If so much is in the buffer, and a GPU takes it now; Await comes next.
   bool SendToGpu(std::size_t min_bytes);
+  // False: it was handed back.
+  bool TakeGpuPiece();
   absl::Status TakeGpuCuts(StreamCall& call);
   absl::Status TakeLastGpuCuts(StreamCall& call);
+  void CutByCpu();
+  void CountPause(std::size_t cut_bytes);
   std::function<void(const absl::Status&)> Answered();
+  static void Answer(const std::weak_ptr<StreamEngine>& engine, StreamCall& call);
   absl::Status Await(Then then);
   // Goes on if what was waited for is there.
   absl::Status Continue();
@@ -221,6 +236,11 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::unique_ptr<Chunker> chunker_;
   // Null: the CPU cuts.
   std::shared_ptr<const cuda::BatchPlan> gpu_plan_;
+  // Null until the first piece is sent.
+  std::shared_ptr<GpuPiece> gpu_piece_;
+  int given_up_in_a_row_ = 0;
+  // Cut by the CPU before a GPU gets the next piece.
+  std::size_t gpu_pause_bytes_ = 0;
   // Null: without hints. Outlives the cutter.
   std::unique_ptr<FileHints> hints_;
   std::unique_ptr<CutBuffer> cutter_;
@@ -233,10 +253,10 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::size_t data_piece_ = 0;
   std::size_t data_piece_offset_ = 0;
   std::string answers_;
-  // Asked of the index or the GPU, and what goes on when it is answered.
+  // Asked of the index or a GPU, and what goes on when it is answered.
   std::shared_ptr<StreamCall> call_;
   Then then_ = nullptr;
-  // The frame in hand while the end of its file waits for the GPU.
+  // The frame in hand while the end of its file waits for a GPU.
   const v1::FileEnd* file_end_ = nullptr;
   // Of the frame in hand while its commit waits for the index.
   const v1::Commit* commit_ = nullptr;

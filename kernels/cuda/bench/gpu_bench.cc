@@ -12,9 +12,9 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/cuda/bench/measuring.h"
-#include "kernels/cuda/check/cpu_comparison.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
@@ -160,9 +160,11 @@ class Bench {
 
   // What came back is what the CPU makes of it.
   static absl::Status CheckSlot(const BatchSlot& slot, const NamedPlan& plan) {
-    std::optional<PieceCuts> cuts = slot.CutsOf(0);
-    if (!cuts.has_value()) return absl::DataLossError("the device gives random bytes to the CPU");
-    const std::string difference = DifferenceOf({plan.plan, slot.bytes(), true, *std::move(cuts)});
+    ComparedPiece piece{plan.plan, slot.bytes(), true, {}};
+    if (!slot.TakeCuts(0, piece.cuts)) {
+      return absl::DataLossError("the device gives random bytes to the CPU");
+    }
+    const std::string difference = DifferenceOf(piece);
     return difference.empty() ? absl::OkStatus() : absl::DataLossError(difference);
   }
 

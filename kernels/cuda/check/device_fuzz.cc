@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,9 +13,10 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "kernels/cuda/check/cpu_comparison.h"
 #include "kernels/cuda/check/fuzz_cases.h"
 #include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/profile.h"
 
@@ -112,14 +112,15 @@ class Fuzz {
       for (std::size_t number = 0; number < batches[index].pieces.size(); ++number) {
         const SlotPiece& piece = batches[index].pieces[number];
         Count(piece.size_bytes);
-        std::optional<PieceCuts> cuts = slot.CutsOf(number);
-        if (!cuts.has_value()) {
+        ComparedPiece each{batches[index].plan,
+                           slot.bytes().subspan(piece.offset, piece.size_bytes),
+                           piece.is_end,
+                           {}};
+        if (slot.TakeCuts(number, each.cuts)) {
+          compared.push_back(std::move(each));
+        } else {
           ++counters_.cpu_piece_count;
-          continue;
         }
-        compared.push_back({batches[index].plan,
-                            slot.bytes().subspan(piece.offset, piece.size_bytes), piece.is_end,
-                            *std::move(cuts)});
       }
     }
     return StatusOf(DifferenceOfAny(compared));
@@ -134,10 +135,7 @@ class Fuzz {
       const std::size_t most = std::min(stream.size(), cutter_->max_piece_bytes());
       piece_bytes = std::min(most, piece_bytes + AnySize(random, most));
       const bool is_end = piece_bytes == stream.size();
-      std::promise<PieceCuts> answer;
-      cutter_->Cut(all.plan, stream.first(piece_bytes), is_end,
-                   [&](PieceCuts cuts) { answer.set_value(std::move(cuts)); });
-      const PieceCuts cuts = answer.get_future().get();
+      const PieceCuts cuts = CutAndWait(*cutter_, all.plan, stream.first(piece_bytes), is_end);
       all.cuts.chunks.insert(all.cuts.chunks.end(), cuts.chunks.begin(), cuts.chunks.end());
       const std::size_t cut_bytes = std::min(cuts.size_bytes(), stream.size());
       stream = stream.subspan(cut_bytes);
@@ -159,7 +157,7 @@ class Fuzz {
                             : AnyPlan(random, cutter_->max_piece_bytes());
       plans.push_back(std::move(plan));
     }
-    const std::uint64_t before = cutter_->counters().cpu_piece_count;
+    const std::uint64_t before = cutter_->counters().given_up_piece_count;
     std::vector<ComparedPiece> compared(kStreams);
     std::vector<std::thread> threads;
     threads.reserve(kStreams);
@@ -171,7 +169,7 @@ class Fuzz {
     for (std::thread& thread : threads) thread.join();
     KERF_RETURN_IF_ERROR(cutter_->health());
     for (const auto& stream : streams) Count(stream.size());
-    counters_.cpu_piece_count += cutter_->counters().cpu_piece_count - before;
+    counters_.cpu_piece_count += cutter_->counters().given_up_piece_count - before;
     return StatusOf(DifferenceOfAny(compared));
   }
 

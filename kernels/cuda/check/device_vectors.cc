@@ -1,7 +1,6 @@
 #include "kernels/cuda/check/device_vectors.h"
 
 #include <cstdint>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +10,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
@@ -27,10 +27,7 @@ absl::StatusOr<std::optional<PieceCuts>> Cut(GpuCutter& cutter, const Profile& p
                                              DigestAlgorithm algorithm, Bytes bytes) {
   const auto plan = MakeBatchPlan(profile, algorithm);
   if (plan == nullptr) return std::nullopt;
-  std::promise<PieceCuts> answer;
-  cutter.Cut(plan, bytes, /*is_end=*/true,
-             [&](PieceCuts cuts) { answer.set_value(std::move(cuts)); });
-  PieceCuts cuts = answer.get_future().get();
+  PieceCuts cuts = CutAndWait(cutter, plan, bytes, /*is_end=*/true);
   KERF_RETURN_IF_ERROR(cutter.health());
   return cuts;
 }

@@ -7,10 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <future>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -20,13 +18,14 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
-#include "kernels/cuda/check/cpu_comparison.h"
 #include "kernels/cuda/check/fuzz_cases.h"
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/strip_marks.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
@@ -135,11 +134,10 @@ class Rounds {
     ASSERT_TRUE(is_done.ok()) << is_done.status();
     for (std::size_t number = 0; number < pieces.size(); ++number) {
       const SlotPiece& piece = pieces[number];
-      std::optional<PieceCuts> cuts = slot.CutsOf(number);
-      if (!cuts.has_value()) continue;
-      ASSERT_EQ(DifferenceOf({plan, slot.bytes().subspan(piece.offset, piece.size_bytes),
-                              piece.is_end, *std::move(cuts)}),
-                "")
+      ComparedPiece compared{
+          plan, slot.bytes().subspan(piece.offset, piece.size_bytes), piece.is_end, {}};
+      if (!slot.TakeCuts(number, compared.cuts)) continue;
+      ASSERT_EQ(DifferenceOf(compared), "")
           << "piece " << number << ", " << piece.size_bytes << " bytes at " << piece.offset;
     }
   }
@@ -230,10 +228,7 @@ class Rounds {
       const std::size_t most = std::min(stream.size(), cutter.max_piece_bytes());
       piece_bytes = std::min(most, piece_bytes + AnySize(random, most));
       const bool is_end = piece_bytes == stream.size();
-      std::promise<PieceCuts> answer;
-      cutter.Cut(plan, stream.first(piece_bytes), is_end,
-                 [&](PieceCuts cuts) { answer.set_value(std::move(cuts)); });
-      const PieceCuts cuts = answer.get_future().get();
+      const PieceCuts cuts = CutAndWait(cutter, plan, stream.first(piece_bytes), is_end);
       all.chunks.insert(all.chunks.end(), cuts.chunks.begin(), cuts.chunks.end());
       const std::size_t cut_bytes = std::min(cuts.size_bytes(), stream.size());
       stream = stream.subspan(cut_bytes);

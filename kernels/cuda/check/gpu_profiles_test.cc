@@ -4,17 +4,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "base/random.h"
 #include "base/test_seed.h"
-#include "kernels/cuda/check/cpu_comparison.h"
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
 
@@ -56,9 +54,9 @@ TEST(GpuProfiles, AreCutByTheKernelsThatAPlugInHas) {
     absl::StatusOr<bool> is_done = false;
     while (is_done.ok() && !*is_done) is_done = (*slot)->IsDone();
     ASSERT_TRUE(is_done.ok()) << is_done.status();
-    std::optional<PieceCuts> cuts = (*slot)->CutsOf(0);
-    ASSERT_TRUE(cuts.has_value()) << "left to the CPU";
-    EXPECT_EQ(DifferenceOf({plan, (*slot)->bytes(), true, *std::move(cuts)}), "");
+    ComparedPiece piece{plan, (*slot)->bytes(), true, {}};
+    ASSERT_TRUE((*slot)->TakeCuts(0, piece.cuts)) << "left to the CPU";
+    EXPECT_EQ(DifferenceOf(piece), "");
   }
 }
 

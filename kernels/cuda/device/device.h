@@ -55,6 +55,8 @@ class Device {
   virtual absl::StatusOr<GraphId> EndGraph(QueueId queue) = 0;
   // `queue` may be another one than that of the recording.
   virtual absl::Status RunGraph(QueueId queue, GraphId graph) = 0;
+  // All that it was run for is done. Its number may come again.
+  virtual absl::Status DropGraph(GraphId graph) = 0;
 
   // Whether all that was put into the queue has run. Does not wait.
   virtual absl::StatusOr<bool> IsDone(QueueId queue) = 0;

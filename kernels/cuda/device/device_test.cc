@@ -134,6 +134,22 @@ TEST(EmulatedDeviceTest, AGraphRunsAgainAndAgainInAnyQueue) {
   }
 }
 
+TEST(EmulatedDeviceTest, ADroppedGraphGivesItsNumberBack) {
+  const auto device = MakeEmulated(TestSeed());
+  const QueueId queue = *device->MakeQueue();
+  const auto make = [&] {
+    EXPECT_TRUE(device->BeginGraph(queue).ok());
+    return *device->EndGraph(queue);
+  };
+  const GraphId first = make();
+  const GraphId second = make();
+  EXPECT_NE(first, second);
+  ASSERT_TRUE(device->DropGraph(first).ok());
+  EXPECT_EQ(make(), first);
+  EXPECT_TRUE(device->RunGraph(queue, first).ok());
+  EXPECT_TRUE(device->RunGraph(queue, second).ok());
+}
+
 TEST(EmulatedDeviceTest, MemoryEnds) {
   const auto device = MakeEmulated(std::nullopt, 1000);
   ASSERT_TRUE(device->Allocate(900).ok());

@@ -116,13 +116,35 @@ absl::Status EmulatedDevice::BeginGraph(QueueId queue) {
 absl::StatusOr<GraphId> EmulatedDevice::EndGraph(QueueId queue) {
   KERF_CHECK(recording_ == queue);
   recording_.reset();
-  graphs_.push_back(std::exchange(recorded_, {}));
-  return GraphId(static_cast<std::uint32_t>(graphs_.size() - 1));
+  auto place = std::find_if(graphs_.begin(), graphs_.end(),
+                            [](const std::optional<Commands>& graph) { return !graph; });
+  if (place == graphs_.end()) place = graphs_.emplace(graphs_.end());
+  place->emplace(std::exchange(recorded_, {}));
+  ++made_graph_count_;
+  return GraphId(static_cast<std::uint32_t>(place - graphs_.begin()));
+}
+
+EmulatedDevice::Commands& EmulatedDevice::At(GraphId graph) {
+  const auto number = static_cast<std::size_t>(graph);
+  KERF_CHECK(number < graphs_.size() && graphs_[number].has_value());
+  return *graphs_[number];
+}
+
+absl::Status EmulatedDevice::DropGraph(GraphId graph) {
+  At(graph);
+  graphs_[static_cast<std::size_t>(graph)].reset();
+  return absl::OkStatus();
+}
+
+std::size_t EmulatedDevice::graph_count() const {
+  return static_cast<std::size_t>(
+      std::count_if(graphs_.begin(), graphs_.end(),
+                    [](const std::optional<Commands>& graph) { return graph.has_value(); }));
 }
 
 absl::Status EmulatedDevice::RunGraph(QueueId queue, GraphId graph) {
-  KERF_CHECK(recording_ != queue && static_cast<std::size_t>(graph) < graphs_.size());
-  for (const Command& command : graphs_[static_cast<std::size_t>(graph)]) Put(queue, command);
+  KERF_CHECK(recording_ != queue);
+  for (const Command& command : At(graph)) Put(queue, command);
   return absl::OkStatus();
 }
 

@@ -47,6 +47,9 @@ class EmulatedDevice final : public Device {
   explicit EmulatedDevice(EmulatedDeviceOptions options);
 
   const DeviceInfo& info() const override { return info_; }
+  // That were made and not dropped.
+  std::size_t graph_count() const;
+  std::uint64_t made_graph_count() const { return made_graph_count_; }
   absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
   absl::StatusOr<QueueId> MakeQueue() override;
@@ -59,6 +62,7 @@ class EmulatedDevice final : public Device {
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;
+  absl::Status DropGraph(GraphId graph) override;
   absl::StatusOr<bool> IsDone(QueueId queue) override;
 
  private:
@@ -77,6 +81,7 @@ class EmulatedDevice final : public Device {
   static absl::StatusOr<std::span<std::uint8_t>> Take(Memory& memory, std::size_t size_bytes);
   static bool Holds(const Memory& memory, std::span<const std::uint8_t> bytes);
   Commands& At(QueueId queue);
+  Commands& At(GraphId graph);
   void Put(QueueId queue, Command command);
   void RunFirst(Commands& commands);
 
@@ -89,7 +94,9 @@ class EmulatedDevice final : public Device {
   std::deque<Commands> queues_;
   std::optional<QueueId> recording_;
   Commands recorded_;
-  std::vector<Commands> graphs_;
+  // Empty where one was dropped; a number is given anew as soon as it can be.
+  std::vector<std::optional<Commands>> graphs_;
+  std::uint64_t made_graph_count_ = 0;
 };
 
 }  // namespace kerf::cuda

@@ -71,6 +71,11 @@ absl::Status FaultyDevice::RunGraph(QueueId queue, GraphId graph) {
   return device_->RunGraph(queue, graph);
 }
 
+absl::Status FaultyDevice::DropGraph(GraphId graph) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->DropGraph(graph);
+}
+
 absl::StatusOr<bool> FaultyDevice::IsDone(QueueId queue) {
   KERF_RETURN_IF_ERROR(Call());
   if (IsTime(Fault::Kind::kSilent)) return false;

@@ -53,6 +53,7 @@ class FaultyDevice final : public Device {
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;
+  absl::Status DropGraph(GraphId graph) override;
   absl::StatusOr<bool> IsDone(QueueId queue) override;
 
  private:

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <typeinfo>
 
 namespace kerf::cuda {
 
@@ -15,6 +16,19 @@ struct KernelTypes {
   // Of each kernel's Args, by number.
   static constexpr std::array<std::uint32_t, kCount> kArgsBytes = {
       std::uint32_t{sizeof(typename Kernels::Args)}...};
+
+  // Of their names, in order: FNV-1a of what the linker calls them, which is the same for every
+  // compiler that may have made a part of the program.
+  static std::uint64_t NamesHash() {
+    std::uint64_t hash = 0xCBF29CE484222325u;
+    for (const char* name : {typeid(Kernels).name()...}) {
+      // With the 0 at its end.
+      do {
+        hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001B3u;
+      } while (*name++ != 0);
+    }
+    return hash;
+  }
 
   template <class Kernel>
   static constexpr std::size_t NumberOf() {

@@ -2,6 +2,9 @@
 //   template cudaError_t Launch<Marks>(const Marks::Args&, cudaStream_t, unsigned);
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+
 #include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/launch/launch.h"
 
@@ -42,18 +45,28 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>
   }
 }
 
-// How many blocks the current device runs at once.
+// Devices with higher numbers are asked at each launch.
+constexpr int kMaxKnownDevices = 64;
+
+// Allows the kernel its shared memory; how many blocks the device, which is the current one, runs
+// at once.
 template <class Kernel>
-cudaError_t CountBlocks(unsigned* block_count) {
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+cudaError_t Prepare(int device, unsigned* block_count) {
+  // What a block may have without being asked for it.
+  constexpr std::size_t kPlainSharedBytes = 48 << 10;
+  constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
+  cudaError_t error = cudaSuccess;
+  if constexpr (kSharedBytes > kPlainSharedBytes) {
+    error = cudaFuncSetAttribute(RunTiles<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 int{kSharedBytes});
+    if (error != cudaSuccess) return error;
+  }
   int processor_count = 0;
-  cudaError_t error =
-      cudaDeviceGetAttribute(&processor_count, cudaDevAttrMultiProcessorCount, device);
+  error = cudaDeviceGetAttribute(&processor_count, cudaDevAttrMultiProcessorCount, device);
   if (error != cudaSuccess) return error;
   int blocks_each = 0;
-  error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks_each, RunTiles<Kernel>, Kernel::kBlockThreads, sizeof(typename Kernel::Shared));
+  error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_each, RunTiles<Kernel>,
+                                                        Kernel::kBlockThreads, kSharedBytes);
   if (error != cudaSuccess) return error;
   // Shared memory that this device does not have.
   if (blocks_each == 0) return cudaErrorLaunchOutOfResources;
@@ -61,28 +74,34 @@ cudaError_t CountBlocks(unsigned* block_count) {
   return cudaSuccess;
 }
 
+// The same for the current device, which is asked once.
+template <class Kernel>
+cudaError_t PrepareOnce(unsigned* block_count) {
+  // By device; 0: not asked yet.
+  static std::atomic<unsigned> known[kMaxKnownDevices];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  if (device >= kMaxKnownDevices) return Prepare<Kernel>(device, block_count);
+  *block_count = known[device].load(std::memory_order_relaxed);
+  if (*block_count != 0) return cudaSuccess;
+  const cudaError_t error = Prepare<Kernel>(device, block_count);
+  if (error == cudaSuccess) known[device].store(*block_count, std::memory_order_relaxed);
+  return error;
+}
+
 }  // namespace launch_internal
 
 template <class Kernel>
 cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsigned block_count) {
   static_assert(kIsKernel<Kernel>);
-  // What a block may have without being asked for it.
-  constexpr std::size_t kPlainSharedBytes = 48 << 10;
-  constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
-  if constexpr (kSharedBytes > kPlainSharedBytes) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(launch_internal::RunTiles<Kernel>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, int{kSharedBytes});
-    if (error != cudaSuccess) return error;
-  }
-  if (block_count == 0) {
-    const cudaError_t error = launch_internal::CountBlocks<Kernel>(&block_count);
-    if (error != cudaSuccess) return error;
-  }
+  unsigned most_blocks = 0;
+  const cudaError_t error = launch_internal::PrepareOnce<Kernel>(&most_blocks);
+  if (error != cudaSuccess) return error;
+  if (block_count == 0) block_count = most_blocks;
   typename Kernel::Args copy = args;
   void* parameters[] = {&copy};
   return cudaLaunchKernel(launch_internal::RunTiles<Kernel>, block_count, Kernel::kBlockThreads,
-                          parameters, kSharedBytes, stream);
+                          parameters, sizeof(typename Kernel::Shared), stream);
 }
 
 }  // namespace kerf::cuda

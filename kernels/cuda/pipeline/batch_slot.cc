@@ -24,7 +24,7 @@ static_assert(sizeof(BatchHeader) <= kTableOffset);
 // All of them.
 constexpr BatchSteps kWholeWay{.marks = true, .cuts = true, .digests = true};
 
-// Profiles whose launches a slot keeps recorded; those of others are queued one by one.
+// Plans whose launches a slot keeps recorded: those that it has run last.
 constexpr std::size_t kMaxRecorded = 16;
 
 constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
@@ -239,13 +239,28 @@ absl::StatusOr<GraphId> BatchSlot::Record(const BatchPlan& plan, const BatchStep
 }
 
 absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
-  for (const Recorded& recorded : recorded_) {
-    if (recorded.plan == plan) return device_.RunGraph(queue_, recorded.graph);
+  auto found = std::find_if(recorded_.begin(), recorded_.end(),
+                            [&](const Recorded& recorded) { return recorded.plan == plan; });
+  if (found == recorded_.end()) {
+    if (recorded_.size() == kMaxRecorded) {
+      KERF_RETURN_IF_ERROR(device_.DropGraph(recorded_.back().graph));
+      recorded_.pop_back();
+    }
+    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, kWholeWay, kDefaultStripBytes));
+    recorded_.push_back({plan, graph});
+    found = recorded_.end() - 1;
   }
-  if (recorded_.size() == kMaxRecorded) return Launch(*plan, kWholeWay, kDefaultStripBytes);
-  KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, kWholeWay, kDefaultStripBytes));
-  recorded_.push_back({plan, graph});
-  return device_.RunGraph(queue_, graph);
+  std::rotate(recorded_.begin(), found, found + 1);
+  return device_.RunGraph(queue_, recorded_.front().graph);
+}
+
+absl::Status BatchSlot::ForgetPlans() {
+  KERF_CHECK(stage_ == Stage::kIdle || stage_ == Stage::kDone);
+  while (!recorded_.empty()) {
+    KERF_RETURN_IF_ERROR(device_.DropGraph(recorded_.back().graph));
+    recorded_.pop_back();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
@@ -280,6 +295,8 @@ absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_byte
   const bool is_recorded = repeated_.has_value() && repeated_->plan == plan_ &&
                            repeated_->steps == steps && repeated_->strip_bytes == strip_bytes;
   if (!is_recorded) {
+    if (repeated_.has_value()) KERF_RETURN_IF_ERROR(device_.DropGraph(repeated_->graph));
+    repeated_.reset();
     KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan_, steps, strip_bytes));
     repeated_ = Repeated{plan_, steps, strip_bytes, graph};
   }
@@ -328,7 +345,7 @@ absl::StatusOr<bool> BatchSlot::IsDone() {
 }
 
 // Whatever is wrong with the device, no chunk may lie outside its piece, none be empty, none be
-// left out in between.
+// left out in between, and what is left undecided be less than one.
 absl::Status BatchSlot::CheckCuts() const {
   const OutOffsets offsets(limits_);
   const auto* const cuts = reinterpret_cast<const SegmentCuts*>(out_.data());
@@ -349,7 +366,9 @@ absl::Status BatchSlot::CheckCuts() const {
     }
     const std::uint64_t end = std::uint64_t{piece.offset} + piece.size_bytes;
     makes_sense = makes_sense && at <= end;
-    if (piece.is_end && cuts[index].needs_cpu == 0) makes_sense = makes_sense && at == end;
+    if (makes_sense && cuts[index].needs_cpu == 0) {
+      makes_sense = piece.is_end ? at == end : end - at < plan_->profile.max_bytes;
+    }
     if (!makes_sense) {
       return absl::InternalError(
           ToAbsl(Cat("the device's cuts of piece ", index, " of a batch make no sense")));
@@ -363,23 +382,22 @@ absl::Status BatchSlot::CheckCuts() const {
   return absl::OkStatus();
 }
 
-std::optional<PieceCuts> BatchSlot::CutsOf(std::size_t piece) const {
+bool BatchSlot::TakeCuts(std::size_t piece, PieceCuts& cuts) const {
   KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
   const OutOffsets offsets(limits_);
-  const SegmentCuts& cuts = reinterpret_cast<const SegmentCuts*>(out_.data())[piece];
-  if (cuts.needs_cpu != 0) return std::nullopt;
+  const SegmentCuts& found = reinterpret_cast<const SegmentCuts*>(out_.data())[piece];
+  if (found.needs_cpu != 0) return false;
   const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
   const std::uint8_t* const digests = out_.data() + offsets.digests;
-  PieceCuts result;
-  result.chunks.resize(cuts.chunk_count);
-  for (std::uint32_t number = 0; number < cuts.chunk_count; ++number) {
-    const std::size_t index = std::size_t{cuts.first_chunk} + number;
-    PieceChunk& chunk = result.chunks[number];
+  cuts.chunks.resize(found.chunk_count);
+  for (std::uint32_t number = 0; number < found.chunk_count; ++number) {
+    const std::size_t index = std::size_t{found.first_chunk} + number;
+    PieceChunk& chunk = cuts.chunks[number];
     chunk.size_bytes = chunks[index].size_bytes;
     std::memcpy(chunk.digest.bytes.data(), digests + index * sizeof(DigestWords),
                 sizeof(DigestWords));
   }
-  return result;
+  return true;
 }
 
 }  // namespace kerf::cuda

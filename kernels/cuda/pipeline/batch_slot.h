@@ -84,13 +84,17 @@ class BatchSlot {
   // Whether it has come back. Internal also if what came back makes no sense.
   absl::StatusOr<bool> IsDone();
 
-  // What came back, until the next Start. nullopt: the device gives the piece to the CPU.
-  std::optional<PieceCuts> CutsOf(std::size_t piece) const;
+  // What came back, until the next Start, in place of what is in `cuts`. False: the device gives
+  // the piece to the CPU.
+  bool TakeCuts(std::size_t piece, PieceCuts& cuts) const;
+
+  // Drops what it keeps of the plans that it has run. Not while a batch is on its way.
+  absl::Status ForgetPlans();
 
   // For those who measure: after IsDone, `steps` again so many times, one behind the other, on what
   // the device has of the batch. Done when queue() is.
   absl::Status Repeat(const BatchSteps& steps, std::uint32_t strip_bytes, std::size_t count);
-  // When that is done: IsDone and CutsOf are about what it made.
+  // When that is done: IsDone and TakeCuts are about what it made.
   absl::Status Fetch();
   QueueId queue() const { return queue_; }
 
@@ -124,6 +128,7 @@ class BatchSlot {
   std::span<std::uint8_t> bytes_;
   SlotMemory memory_;
   std::span<std::uint8_t> out_;
+  // The last one that was run first.
   std::vector<Recorded> recorded_;
   std::optional<Repeated> repeated_;
 

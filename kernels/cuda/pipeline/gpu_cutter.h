@@ -1,14 +1,13 @@
-// Cuts and fingerprints pieces of many streams together on one GPU, and on the CPU whatever the GPU
-// does not: the results do not say which it was.
+// Cuts and fingerprints pieces of many streams together on one GPU.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 
 namespace kerf::cuda {
@@ -36,7 +36,7 @@ struct GpuCutterOptions {
   std::chrono::microseconds max_delay{500};
   // A batch that has not come back by then never will: the device is lost.
   std::chrono::milliseconds batch_timeout{2'000};
-  // One batch in so many is cut by the CPU as well and compared.
+  // One batch in so many is cut by the CPU as well and compared, before it is answered; 0: none.
   std::uint64_t audit_period = 1'000;
   // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start.
   std::optional<std::size_t> min_piece_bytes;
@@ -46,70 +46,55 @@ struct GpuCutterOptions {
   std::function<void()> idle;
 };
 
-struct GpuCutterCounters {
-  std::uint64_t batch_count = 0;
-  std::uint64_t piece_count = 0;
-  std::uint64_t byte_count = 0;
-  // Of the pieces, those that the CPU has cut: the GPU could not, or was lost.
-  std::uint64_t cpu_piece_count = 0;
-  std::uint64_t audited_batch_count = 0;
-};
-
-// Thread-safe.
+// Thread-safe. The thread that runs the device never cuts anything itself: what the GPU does not
+// cut goes back to who has sent it.
 class GpuCutter {
  public:
-  using Done = std::function<void(PieceCuts cuts)>;
-
-  // Takes the memory and compares the device with the CPU on a megabyte of each algorithm. With too
-  // little memory it tries once more with half of it. Unavailable: the device is of no use, and
-  // why.
+  // Takes the memory and holds the device against the CPU. With too little memory it tries once
+  // more with half of it. Unavailable: the device is of no use, and why.
   static absl::StatusOr<std::unique_ptr<GpuCutter>> Start(std::unique_ptr<Device> device,
                                                           GpuCutterOptions options);
   GpuCutter(const GpuCutter&) = delete;
   GpuCutter& operator=(const GpuCutter&) = delete;
+  // Nobody may be in TryCut.
   ~GpuCutter();
 
-  // Returns when all pieces are answered; those that come later are left to the CPU. The device
-  // goes with the object.
+  // Returns when all pieces are answered; those that come later are not taken. The device goes with
+  // the object.
   void Close();
 
+  const DeviceInfo& device_info() const { return device_info_; }
   // A larger piece is not taken.
   std::size_t max_piece_bytes() const { return options_.slot.batch_bytes; }
   // A smaller one had better be cut by the CPU; SIZE_MAX if the CPU is always faster.
   std::size_t min_piece_bytes() const { return *options_.min_piece_bytes; }
 
-  // The plan of MakeBatchPlan, the same object each time, as batches need it. Null also when there
-  // are very many, or a chunk may be larger than a batch.
-  std::shared_ptr<const BatchPlan> PlanOf(const Profile& profile, DigestAlgorithm digest_algorithm);
-
-  // Copies the piece, which begins where a chunk of its stream does, and calls `done` once, from
-  // another thread, or from this one when the device is lost. Waits while all slots are on their
-  // way; `done` may not call it, and not wait for anything.
-  void Cut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
-           bool is_end, Done done);
-  // The same, but where it would wait, the device is lost or it is closed, it does nothing and says
-  // false.
+  // Copies the piece, which begins where a chunk of its stream does, and has `taker` told what
+  // became of it: once, from another thread. False, and nothing is done: all slots are on their
+  // way, the device is lost, or it is closed. Pieces share a batch if their plans are one object.
   bool TryCut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
-              bool is_end, Done done);
+              bool is_end, const std::shared_ptr<PieceTaker>& taker);
 
-  // Not OK: the device is lost, and why. Pieces are cut by the CPU from then on; the process should
-  // be drained and begun anew.
+  // Taken and not answered yet.
+  std::size_t pending_bytes() const { return pending_bytes_.load(std::memory_order_relaxed); }
+  bool is_lost() const { return is_lost_.load(std::memory_order_relaxed); }
+  // Not OK: the device is lost, and why. It takes nothing more, and pieces that were on their way
+  // have been handed back, or will be at once.
   absl::Status health() const;
 
-  GpuCutterCounters counters() const;
+  GpuCounters counters() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  struct Entry {
-    SlotPiece piece;
-    Done done;
-  };
-  // A slot with what it carries. Those who fill it and the thread that runs it take turns.
+  // A slot with what it carries. Those who fill it, the thread that runs it and the one that audits
+  // it take turns.
   struct Batch {
     std::unique_ptr<BatchSlot> slot;
     std::shared_ptr<const BatchPlan> plan;
-    std::vector<Entry> entries;
+    std::vector<SlotPiece> pieces;
+    // Of each piece.
+    std::vector<std::shared_ptr<PieceTaker>> takers;
     std::size_t used_bytes = 0;
     // Copies into it that are under way.
     std::size_t writer_count = 0;
@@ -118,59 +103,71 @@ class GpuCutter {
     // On its way, as far as somebody looked.
     Clock::duration waited{0};
     bool is_closed = false;
+    // What the audit has found.
+    std::string difference;
+  };
+  struct PieceAnswer {
+    std::shared_ptr<PieceTaker> taker;
+    PieceOutcome outcome;
   };
 
   GpuCutter(std::unique_ptr<Device> device, GpuCutterOptions options);
 
   absl::Status TakeSlots();
   absl::Status TestItself();
-  absl::Status TestPlan(const std::shared_ptr<const BatchPlan>& plan);
-  absl::Status MeasureCrossover();
-  // How long one piece of so many random bytes takes, alone.
-  absl::StatusOr<Clock::duration> RunAlone(const std::shared_ptr<const BatchPlan>& plan,
-                                           std::size_t size_bytes);
 
   bool HasRoom(const Batch& batch, const std::shared_ptr<const BatchPlan>& plan,
                std::size_t size_bytes) const;
   // Null: none, now.
   Batch* FindBatch(const std::shared_ptr<const BatchPlan>& plan, std::size_t size_bytes);
-  // Puts the piece into the batch; `lock` is open on return.
-  void Fill(std::unique_lock<std::mutex>& lock, Batch* batch, std::span<const std::uint8_t> piece,
-            bool is_end, Done done);
 
+  // Of the device's thread.
   void Run();
   Batch* NextToStart();
+  Batch* NextAudited();
   void StartOne(Batch* batch);
   void LookAtRunning();
-  bool PassesAudit(const Batch& batch);
+  void HasCome(Batch* batch);
+  void Judge(Batch* batch);
   void Answer(Batch* batch);
-  void AnswerFromCpu(const Batch& batch, const Entry& entry);
+  void HandBack(Batch* batch);
+  void SendAnswers(Batch* batch, const GpuCounters& added);
   void Lose(const absl::Status& why);
-  void ReplayOnCpu(Batch* batch);
-  bool IsAsTheCpuHasIt(const Batch& batch) const;
-  void Release(Batch* batch);
+
+  // Of the auditing thread.
+  void Audit();
+  static std::string DifferenceFromCpu(const Batch& batch);
 
   std::unique_ptr<Device> device_;
+  const DeviceInfo device_info_;
   GpuCutterOptions options_;
   std::vector<std::unique_ptr<Batch>> batches_;
+  std::atomic<std::size_t> pending_bytes_{0};
+  std::atomic<bool> is_lost_{false};
 
   mutable std::mutex mutex_;
-  // Somebody waits for a slot.
-  std::condition_variable has_slot_;
-  // The device's thread waits for work.
+  // The device's thread waits for work, the other one for something to audit.
   std::condition_variable has_work_;
+  std::condition_variable has_audit_;
   std::vector<Batch*> free_;
   // Being filled, the oldest first.
   std::deque<Batch*> filling_;
+  // To be audited, and audited; how many are in one of the two or in between.
+  std::deque<Batch*> to_audit_;
+  std::deque<Batch*> audited_;
+  std::size_t audit_count_ = 0;
   absl::Status health_;
-  std::map<std::string, std::shared_ptr<const BatchPlan>> plans_;
-  GpuCutterCounters counters_;
+  GpuCounters counters_;
   bool is_stopping_ = false;
+  bool audits_no_more_ = false;
 
   // Of the device's thread alone.
   std::deque<Batch*> running_;
+  std::vector<PieceAnswer> answers_;
+  std::uint64_t batch_number_ = 0;
   Clock::time_point last_look_;
   std::thread thread_;
+  std::thread audit_thread_;
 };
 
 }  // namespace kerf::cuda

@@ -2,12 +2,13 @@
 // however batches come together and whatever goes wrong on the way.
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
@@ -74,12 +76,55 @@ std::unique_ptr<Device> MakeEmulated(std::uint64_t seed) {
       EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = seed});
 }
 
-PieceCuts CutAndWait(GpuCutter& cutter, const std::shared_ptr<const BatchPlan>& plan,
-                     std::span<const std::uint8_t> piece, bool is_end) {
-  std::promise<PieceCuts> answer;
-  cutter.Cut(plan, piece, is_end, [&](PieceCuts cuts) { answer.set_value(std::move(cuts)); });
-  return answer.get_future().get();
-}
+// Remembers what it was told, and may send again.
+class Recorder final : public PieceTaker {
+ public:
+  void OnPiece(PieceOutcome outcome) override {
+    last_outcome_ = outcome;
+    ++answer_count_;
+  }
+  int answer_count() const { return answer_count_; }
+  PieceOutcome last_outcome() const { return last_outcome_; }
+  void WaitFor(int answer_count) const {
+    while (answer_count_ < answer_count) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<PieceOutcome> last_outcome_{PieceOutcome::kLost};
+  std::atomic<int> answer_count_{0};
+};
+
+// A chunker of a plan that says when it is asked, and waits until it may answer.
+class HeldChunker final : public Chunker {
+ public:
+  HeldChunker(const Profile& profile, const std::atomic<bool>* may_go_on, std::atomic<int>* asked)
+      : chunker_(MakeChunker(profile)), may_go_on_(may_go_on), asked_(asked) {}
+
+  std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
+    ++*asked_;
+    while (!*may_go_on_) std::this_thread::yield();
+    return chunker_->NextCut(bytes);
+  }
+  std::size_t max_chunk_bytes() const override { return chunker_->max_chunk_bytes(); }
+
+ private:
+  const std::unique_ptr<Chunker> chunker_;
+  const std::atomic<bool>* const may_go_on_;
+  std::atomic<int>* const asked_;
+};
+
+// A plan whose chunks the CPU can cut only when it may.
+struct HeldPlan {
+  explicit HeldPlan(std::string_view profile) {
+    auto held = std::const_pointer_cast<BatchPlan>(PlanOf(profile, DigestAlgorithm::kSha256));
+    held->chunker = std::make_unique<HeldChunker>(held->profile, &may_go_on, &asked);
+    plan = std::move(held);
+  }
+
+  std::atomic<bool> may_go_on{false};
+  std::atomic<int> asked{0};
+  std::shared_ptr<const BatchPlan> plan;
+};
 
 // The whole stream, in pieces that arrive as they like: what is left over begins the next one.
 PieceCuts CutStream(GpuCutter& cutter, const std::shared_ptr<const BatchPlan>& plan,
@@ -147,10 +192,13 @@ TEST(GpuCutterTest, StreamsAreCutAsTheCpuCutsThem) {
     ASSERT_TRUE(cutter.ok()) << cutter.status();
     ExpectRightCuts(**cutter, SomeStreams(random, 6), seed);
     EXPECT_TRUE((*cutter)->health().ok()) << (*cutter)->health();
-    const GpuCutterCounters counters = (*cutter)->counters();
+    const GpuCounters counters = (*cutter)->counters();
     EXPECT_GT(counters.batch_count, 0u);
     EXPECT_EQ(counters.audited_batch_count, (counters.batch_count + 2) / 3);
-    EXPECT_LT(counters.cpu_piece_count, counters.piece_count);
+    EXPECT_LT(counters.given_up_piece_count, counters.piece_count);
+    EXPECT_EQ(counters.lost_piece_count, 0u);
+    EXPECT_EQ(counters.mismatch_count, 0u);
+    EXPECT_EQ((*cutter)->pending_bytes(), 0u);
   }
 }
 
@@ -161,29 +209,77 @@ TEST(GpuCutterTest, PiecesOfManyStreamsShareABatch) {
   const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
   ASSERT_TRUE(cutter.ok()) << cutter.status();
   const auto bytes = MakeInput("random", TestSeed(), 3'000);
-  constexpr std::uint64_t kPieces = 64;
-  std::atomic<std::uint64_t> answer_count{0};
-  for (std::uint64_t piece = 0; piece < kPieces; ++piece) {
-    (*cutter)->Cut(plan, bytes, true, [&](const PieceCuts& cuts) {
-      EXPECT_EQ(cuts.size_bytes(), bytes.size());
-      ++answer_count;
-    });
+  std::vector<std::shared_ptr<Recorder>> takers(64);
+  for (auto& taker : takers) {
+    taker = std::make_shared<Recorder>();
+    while (!(*cutter)->TryCut(plan, bytes, true, taker)) std::this_thread::yield();
   }
-  while (answer_count < kPieces) std::this_thread::yield();
-  EXPECT_LT((*cutter)->counters().batch_count, kPieces);
+  for (const auto& taker : takers) {
+    taker->WaitFor(1);
+    EXPECT_EQ(taker->cuts.size_bytes(), bytes.size());
+  }
+  EXPECT_LT((*cutter)->counters().batch_count, takers.size());
 }
 
-// Every position is a mark: more than there is room for.
-TEST(GpuCutterTest, WhatTheGpuGivesUpTheCpuCuts) {
-  const auto plan = PlanOf(kProfiles[2], DigestAlgorithm::kSha256);
+// Of zeros every position is a mark: more than there is room for. Their sender alone cuts them,
+// however long that takes it.
+TEST(GpuCutterTest, WhatTheGpuGivesUpHoldsUpNobody) {
+  GpuCutterOptions options = SmallOptions();
+  options.audit_period = 0;
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  const HeldPlan hostile(kProfiles[2]);
+  const std::vector<std::uint8_t> zeros(40'000);
+  const auto taker = std::make_shared<Recorder>();
+  const Stream good{PlanOf(kProfiles[1], DigestAlgorithm::kSha256),
+                    MakeInput("random", TestSeed(), 50'000)};
+  for (int round = 1; round <= 4; ++round) {
+    ASSERT_TRUE((*cutter)->TryCut(hostile.plan, zeros, true, taker));
+    ExpectRightCuts(**cutter, {good}, TestSeed());
+    taker->WaitFor(round);
+    EXPECT_EQ(taker->last_outcome(), PieceOutcome::kGivenUp);
+  }
+  EXPECT_EQ(hostile.asked, 0);
+  EXPECT_EQ((*cutter)->counters().given_up_piece_count, 4u);
+  EXPECT_TRUE((*cutter)->health().ok());
+}
+
+// Nor does what the CPU is asked to check.
+TEST(GpuCutterTest, AnAuditHoldsUpNobody) {
   const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), SmallOptions());
   ASSERT_TRUE(cutter.ok()) << cutter.status();
-  const std::vector<std::uint8_t> zeros(40'000);
-  const PieceCuts cuts = CutAndWait(**cutter, plan, zeros, true);
-  EXPECT_TRUE(cuts.chunks ==
-              CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, zeros, true).chunks);
-  EXPECT_EQ((*cutter)->counters().cpu_piece_count, 1u);
-  EXPECT_TRUE((*cutter)->health().ok());
+  HeldPlan audited(kProfiles[0]);
+  const auto bytes = MakeInput("random", TestSeed(), 30'000);
+  const auto taker = std::make_shared<Recorder>();
+  // The first batch of all.
+  ASSERT_TRUE((*cutter)->TryCut(audited.plan, bytes, true, taker));
+  while (audited.asked == 0) std::this_thread::yield();
+  ExpectRightCuts(
+      **cutter,
+      {{PlanOf(kProfiles[1], DigestAlgorithm::kBlake3), MakeInput("random", TestSeed(), 200'000)}},
+      TestSeed());
+  EXPECT_EQ(taker->answer_count(), 0);
+  EXPECT_GT((*cutter)->pending_bytes(), 0u);
+  audited.may_go_on = true;
+  taker->WaitFor(1);
+  EXPECT_EQ(taker->last_outcome(), PieceOutcome::kCut);
+  EXPECT_EQ(taker->cuts.size_bytes(), bytes.size());
+  EXPECT_EQ((*cutter)->counters().audited_batch_count, 1u);
+}
+
+TEST(GpuCutterTest, IsClosedWhileABatchIsAudited) {
+  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), SmallOptions());
+  ASSERT_TRUE(cutter.ok()) << cutter.status();
+  HeldPlan audited(kProfiles[0]);
+  const auto taker = std::make_shared<Recorder>();
+  ASSERT_TRUE(
+      (*cutter)->TryCut(audited.plan, MakeInput("random", TestSeed(), 30'000), true, taker));
+  while (audited.asked == 0) std::this_thread::yield();
+  std::thread closing([&] { (*cutter)->Close(); });
+  audited.may_go_on = true;
+  closing.join();
+  EXPECT_EQ(taker->answer_count(), 1);
+  EXPECT_FALSE((*cutter)->TryCut(audited.plan, {}, true, taker));
 }
 
 // Calls that a run makes before and after the self-test.
@@ -251,6 +347,52 @@ TEST(GpuCutterTest, ADeviceThatFallsSilentIsGivenUp) {
   EXPECT_THAT(std::string(health.message()), HasSubstr("self-test"));
 }
 
+// Some pieces are given up, others are on their way when the device goes: each is answered once.
+TEST(GpuCutterTest, ADeviceIsLostWhileItHandsBack) {
+  HeldPlan hostile(kProfiles[2]);
+  hostile.may_go_on = true;
+  const std::vector<std::uint8_t> zeros(30'000);
+  const auto run = [&](Fault fault, std::uint64_t seed) {
+    // Always with the same calls before the first piece.
+    auto faulty = std::make_unique<FaultyDevice>(MakeEmulated(TestSeed()), fault);
+    const FaultyDevice& device = *faulty;
+    const auto cutter = GpuCutter::Start(std::move(faulty), SmallOptions());
+    EXPECT_TRUE(cutter.ok()) << cutter.status();
+    CallCounts counts;
+    counts.start = device.call_count();
+    std::thread sender([&] {
+      Random random(seed);
+      const auto taker = std::make_shared<Recorder>();
+      for (int sent = 0; sent < 6;) {
+        const auto piece = std::span(zeros).first(random.Between(20'000, zeros.size()));
+        if ((*cutter)->TryCut(hostile.plan, piece, false, taker)) taker->WaitFor(++sent);
+        if ((*cutter)->is_lost()) break;
+        EXPECT_NE(taker->last_outcome(), PieceOutcome::kCut);
+      }
+    });
+    Random random(seed);
+    ExpectRightCuts(**cutter, SomeStreams(random, 2), seed);
+    sender.join();
+    const GpuCounters counters = (*cutter)->counters();
+    counts.all = device.call_count();
+    const bool is_lost = fault.kind == Fault::Kind::kLost && counts.all > fault.call;
+    EXPECT_EQ((*cutter)->is_lost(), is_lost);
+    if (!is_lost) {
+      EXPECT_EQ(counters.lost_piece_count, 0u);
+    }
+    EXPECT_EQ((*cutter)->pending_bytes(), 0u);
+    return counts;
+  };
+  const CallCounts counts = run({}, TestSeed());
+  Random random(TestSeed());
+  for (int round = 0; round < 4; ++round) {
+    // So few that they come in any run.
+    const std::uint64_t call =
+        random.Between(counts.start, counts.start + (counts.all - counts.start) / 3);
+    run({Fault::Kind::kLost, call}, TestSeed() + static_cast<std::uint64_t>(round));
+  }
+}
+
 // The process was stopped, not the device.
 TEST(GpuCutterTest, APauseOfTheProcessLosesNoDevice) {
   const auto plan = PlanOf(kProfiles[0], DigestAlgorithm::kBlake3);
@@ -316,15 +458,35 @@ TEST(GpuCutterTest, MeasuresWhatTheCpuDoesFaster) {
   EXPECT_EQ((*cutter)->min_piece_bytes(), std::numeric_limits<std::size_t>::max());
 }
 
-TEST(GpuCutterTest, APlanIsOneObject) {
-  const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), SmallOptions());
+// What the self-test has recorded goes; of what streams ask for the latest plans stay.
+TEST(GpuCutterTest, KeepsTheGraphsOfPlansThatAreInUse) {
+  auto emulated = std::make_unique<EmulatedDevice>(
+      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
+  const EmulatedDevice& device = *emulated;
+  GpuCutterOptions options = SmallOptions();
+  options.slot_count = 1;
+  const auto cutter = GpuCutter::Start(std::move(emulated), options);
   ASSERT_TRUE(cutter.ok()) << cutter.status();
-  const Profile profile = *ParseProfile("gear-8k");
-  const auto plan = (*cutter)->PlanOf(profile, DigestAlgorithm::kBlake3);
-  ASSERT_NE(plan, nullptr);
-  EXPECT_EQ((*cutter)->PlanOf(profile, DigestAlgorithm::kBlake3), plan);
-  EXPECT_NE((*cutter)->PlanOf(profile, DigestAlgorithm::kSha256), plan);
-  EXPECT_EQ((*cutter)->PlanOf(*ParseProfile("ram-8k"), DigestAlgorithm::kBlake3), nullptr);
+  EXPECT_EQ(device.graph_count(), 0u);
+  const auto bytes = MakeInput("random", TestSeed(), 5'000);
+  std::vector<std::shared_ptr<const BatchPlan>> plans = AllPlans();
+  for (const auto& plan : AllPlans()) plans.push_back(plan);
+  std::size_t expected_count = 0;
+  for (const auto& plan : plans) {
+    // The first one is used all the time.
+    for (const auto& each : {plans[0], plan}) {
+      const PieceCuts cuts = CutAndWait(**cutter, each, bytes, true);
+      EXPECT_TRUE(cuts.chunks ==
+                  CutPieceOnCpu(*each->chunker, each->digest_algorithm, bytes, true).chunks);
+    }
+    EXPECT_EQ(device.graph_count(), std::min<std::size_t>(++expected_count, 16));
+  }
+  const std::uint64_t made = device.made_graph_count();
+  CutAndWait(**cutter, plans[0], bytes, true);
+  CutAndWait(**cutter, plans.back(), bytes, true);
+  EXPECT_EQ(device.made_graph_count(), made);
+  CutAndWait(**cutter, plans[1], bytes, true);
+  EXPECT_EQ(device.made_graph_count(), made + 1);
 }
 
 // All slots are full and on their way, as long as nobody asks the device.
@@ -338,18 +500,20 @@ TEST(GpuCutterTest, WhoWillNotWaitIsToldSo) {
   const auto cutter = GpuCutter::Start(MakeEmulated(TestSeed()), options);
   ASSERT_TRUE(cutter.ok()) << cutter.status();
   const auto bytes = MakeInput("random", TestSeed(), (*cutter)->max_piece_bytes());
-  std::atomic<int> answer_count{0};
-  int taken_count = 0;
-  while ((*cutter)->TryCut(plan, bytes, true, [&](const PieceCuts&) { ++answer_count; })) {
-    ++taken_count;
-    ASSERT_LE(taken_count, 100);
-  }
+  std::vector<std::shared_ptr<Recorder>> takers;
+  do {
+    takers.push_back(std::make_shared<Recorder>());
+    ASSERT_LE(takers.size(), 100u);
+  } while ((*cutter)->TryCut(plan, bytes, true, takers.back()));
+  const auto refused = takers.back();
+  takers.pop_back();
   // The thread may have answered some before it was held up.
-  EXPECT_GE(taken_count, 3);
+  EXPECT_GE(takers.size(), 3u);
+  EXPECT_EQ((*cutter)->counters().refused_piece_count, 1u);
   may_go_on = true;
-  while (answer_count < taken_count) std::this_thread::yield();
-  EXPECT_TRUE((*cutter)->TryCut(plan, bytes, true, [&](const PieceCuts&) { ++answer_count; }));
-  while (answer_count <= taken_count) std::this_thread::yield();
+  for (const auto& taker : takers) taker->WaitFor(1);
+  EXPECT_TRUE((*cutter)->TryCut(plan, bytes, true, refused));
+  refused->WaitFor(1);
 }
 
 TEST(BatchPlanTest, KnowsWhatNoKernelDoes) {

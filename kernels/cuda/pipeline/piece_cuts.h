@@ -31,6 +31,28 @@ struct PieceCuts {
   }
 };
 
+// What a GPU makes of a piece.
+enum class PieceOutcome : std::uint8_t {
+  kCut,
+  // Handed back: whoever has sent the piece has it cut by the CPU. Its marks are too many, or too
+  // few, for the GPU to be of use,
+  kGivenUp,
+  // or the GPU is lost.
+  kLost,
+};
+
+// Who has sent a piece. One object may send one piece after another, so that none costs memory.
+class PieceTaker {
+ public:
+  virtual ~PieceTaker() = default;
+
+  // Once for each piece, from a thread of the GPU's, which it may neither call nor keep waiting.
+  // With kCut the chunks are in `cuts`, of which nobody else has anything any more.
+  virtual void OnPiece(PieceOutcome outcome) = 0;
+
+  PieceCuts cuts;
+};
+
 // `piece` begins where a chunk does. Of one that does not end its stream only what is sure of
 // max_chunk_bytes() is decided. Thread-safe.
 PieceCuts CutPieceOnCpu(const Chunker& chunker, DigestAlgorithm algorithm,

@@ -9,7 +9,7 @@
 namespace kerf::cuda {
 
 // Another one: another layout of what is below.
-inline constexpr std::uint32_t kPluginAbiVersion = 1;
+inline constexpr std::uint32_t kPluginAbiVersion = 2;
 // The one symbol that the plug-in exports: a PluginEntry.
 inline constexpr char kPluginEntryName[] = "kerf_cuda_plugin";
 
@@ -38,6 +38,8 @@ struct PluginApi {
   std::uint32_t kernel_count;
   // Of each kernel's Args, by number.
   const std::uint32_t* args_bytes;
+  // Of the kernels' names (KernelTypes::NamesHash).
+  std::uint64_t names_hash;
   // Of kerf, a text of so many bytes.
   const char* version;
   std::size_t version_bytes;
@@ -64,6 +66,7 @@ struct PluginApi {
                             PluginError* error);
   PluginResult (*run_graph)(PluginDevice* device, std::uint32_t queue, std::uint32_t graph,
                             PluginError* error);
+  PluginResult (*drop_graph)(PluginDevice* device, std::uint32_t graph, PluginError* error);
   PluginResult (*is_done)(PluginDevice* device, std::uint32_t queue, std::uint32_t* is_done,
                           PluginError* error);
 };

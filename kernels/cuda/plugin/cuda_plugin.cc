@@ -21,6 +21,7 @@ struct PluginDevice {
   std::vector<void*> memory;
   std::vector<void*> pinned_memory;
   std::vector<cudaStream_t> queues;
+  // Null where one was dropped.
   std::vector<cudaGraphExec_t> graphs;
 };
 
@@ -67,7 +68,9 @@ PluginResult Open(std::uint32_t number, PluginDevice** device, PluginDeviceInfo*
 void Close(PluginDevice* device) {
   const std::unique_ptr<PluginDevice> closed(device);
   if (Use(*closed) != cudaSuccess) return;
-  for (cudaGraphExec_t graph : closed->graphs) cudaGraphExecDestroy(graph);
+  for (cudaGraphExec_t graph : closed->graphs) {
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  }
   for (cudaStream_t queue : closed->queues) cudaStreamDestroy(queue);
   for (void* bytes : closed->pinned_memory) cudaFreeHost(bytes);
   for (void* bytes : closed->memory) cudaFree(bytes);
@@ -164,8 +167,10 @@ PluginResult EndGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t* 
   if (code == cudaSuccess) code = cudaGraphInstantiate(&made, recorded, 0);
   if (recorded != nullptr) cudaGraphDestroy(recorded);
   if (code != cudaSuccess) return ResultOf("making a graph of launches", code, error);
-  *graph = static_cast<std::uint32_t>(device->graphs.size());
-  device->graphs.push_back(made);
+  auto place = std::find(device->graphs.begin(), device->graphs.end(), nullptr);
+  if (place == device->graphs.end()) place = device->graphs.insert(place, nullptr);
+  *place = made;
+  *graph = static_cast<std::uint32_t>(place - device->graphs.begin());
   return PluginResult::kOk;
 }
 
@@ -174,6 +179,14 @@ PluginResult RunGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t g
   cudaError_t code = Use(*device);
   if (code == cudaSuccess) code = cudaGraphLaunch(device->graphs[graph], device->queues[queue]);
   return ResultOf("launching a graph", code, error);
+}
+
+PluginResult DropGraph(PluginDevice* device, std::uint32_t graph, PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) {
+    code = cudaGraphExecDestroy(std::exchange(device->graphs[graph], nullptr));
+  }
+  return ResultOf("dropping a graph of launches", code, error);
 }
 
 PluginResult IsDone(PluginDevice* device, std::uint32_t queue, std::uint32_t* is_done,
@@ -185,30 +198,35 @@ PluginResult IsDone(PluginDevice* device, std::uint32_t queue, std::uint32_t* is
   return ResultOf("running kernels", code, error);
 }
 
-constexpr PluginApi kApi = {
-    kPluginAbiVersion,
-    KernelList::kCount,
-    KernelList::kArgsBytes.data(),
-    kVersion.data(),
-    kVersion.size(),
-    CountDevices,
-    Open,
-    Close,
-    Allocate,
-    AllocatePinned,
-    MakeQueue,
-    CopyIn,
-    CopyOut,
-    LaunchKernel,
-    BeginGraph,
-    EndGraph,
-    RunGraph,
-    IsDone,
-};
+PluginApi MakeApi() {
+  return {
+      kPluginAbiVersion,
+      KernelList::kCount,
+      KernelList::kArgsBytes.data(),
+      KernelList::NamesHash(),
+      kVersion.data(),
+      kVersion.size(),
+      CountDevices,
+      Open,
+      Close,
+      Allocate,
+      AllocatePinned,
+      MakeQueue,
+      CopyIn,
+      CopyOut,
+      LaunchKernel,
+      BeginGraph,
+      EndGraph,
+      RunGraph,
+      DropGraph,
+      IsDone,
+  };
+}
 
 }  // namespace
 }  // namespace kerf::cuda
 
 extern "C" __attribute__((visibility("default"))) const kerf::cuda::PluginApi* kerf_cuda_plugin() {
-  return &kerf::cuda::kApi;
+  static const kerf::cuda::PluginApi api = kerf::cuda::MakeApi();
+  return &api;
 }

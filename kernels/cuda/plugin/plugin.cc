@@ -96,6 +96,10 @@ class DeviceOfPlugin final : public Device {
                 static_cast<std::uint32_t>(graph));
   }
 
+  absl::Status DropGraph(GraphId graph) override {
+    return Call(api_.drop_graph, device_, static_cast<std::uint32_t>(graph));
+  }
+
   absl::StatusOr<bool> IsDone(QueueId queue) override {
     std::uint32_t is_done = 0;
     KERF_RETURN_IF_ERROR(Call(api_.is_done, device_, static_cast<std::uint32_t>(queue), &is_done));
@@ -108,12 +112,20 @@ class DeviceOfPlugin final : public Device {
   const DeviceInfo info_;
 };
 
-// Whether both sides were built from one tree.
-bool IsOfThisBuild(const PluginApi& api) {
-  return api.abi_version == kPluginAbiVersion &&
-         std::string_view(api.version, api.version_bytes) == kVersion &&
-         std::equal(KernelList::kArgsBytes.begin(), KernelList::kArgsBytes.end(), api.args_bytes,
-                    api.args_bytes + api.kernel_count);
+// What shows that the two sides were not built from one tree; empty: nothing does.
+std::string DifferenceOf(const PluginApi& api) {
+  // Nothing else of another layout can be read.
+  if (api.abi_version != kPluginAbiVersion) {
+    return Cat("its interface is version ", api.abi_version, ", not ", kPluginAbiVersion);
+  }
+  const std::string_view version(api.version, api.version_bytes);
+  if (version != kVersion) return Cat("it is of kerf ", version);
+  if (api.names_hash != KernelList::NamesHash()) return "its kernels are other ones";
+  if (!std::equal(KernelList::kArgsBytes.begin(), KernelList::kArgsBytes.end(), api.args_bytes,
+                  api.args_bytes + api.kernel_count)) {
+    return "its kernels take other arguments";
+  }
+  return "";
 }
 
 }  // namespace
@@ -137,9 +149,10 @@ absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
 }
 
 absl::StatusOr<Plugin> Plugin::Of(const PluginApi& api, std::string_view name) {
-  if (!IsOfThisBuild(api)) {
-    return absl::FailedPreconditionError(ToAbsl(Cat(
-        name, " belongs to another kerfd; install the one that came with this kerfd, ", kVersion)));
+  if (const std::string difference = DifferenceOf(api); !difference.empty()) {
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat(name, " belongs to another kerfd (", difference,
+                   "); install the one that came with this kerfd, ", kVersion)));
   }
   return Plugin(&api);
 }

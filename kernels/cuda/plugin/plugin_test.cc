@@ -45,11 +45,42 @@ TEST(PluginTest, OneThatIsLinkedInIsHeldToTheSame) {
   api.kernel_count = KernelList::kCount;
   auto args_bytes = KernelList::kArgsBytes;
   api.args_bytes = args_bytes.data();
+  api.names_hash = KernelList::NamesHash();
   EXPECT_TRUE(Plugin::Of(api, "mine").ok());
+  const auto message_of = [](const PluginApi& other) {
+    const auto plugin = Plugin::Of(other, "mine");
+    EXPECT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(plugin.status().message()), HasSubstr("mine belongs to another kerfd"));
+    return std::string(plugin.status().message());
+  };
+  PluginApi other = api;
+  ++other.abi_version;
+  EXPECT_THAT(message_of(other), HasSubstr("interface"));
+  other = api;
+  other.version = "0.0.0";
+  other.version_bytes = 5;
+  EXPECT_THAT(message_of(other), HasSubstr("it is of kerf 0.0.0"));
+  other = api;
+  ++other.names_hash;
+  EXPECT_THAT(message_of(other), HasSubstr("its kernels are other ones"));
+  other = api;
+  --other.kernel_count;
+  EXPECT_THAT(message_of(other), HasSubstr("other arguments"));
   ++args_bytes.back();
-  const auto other = Plugin::Of(api, "mine");
-  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(other.status().message()), HasSubstr("mine belongs to another kerfd"));
+  EXPECT_THAT(message_of(api), HasSubstr("other arguments"));
+}
+
+template <int>
+struct Named {
+  struct Args {};
+};
+
+TEST(PluginTest, NamesAndTheirOrderMakeTheHash) {
+  const std::uint64_t hash = KernelTypes<Named<1>, Named<2>>::NamesHash();
+  EXPECT_EQ(hash, (KernelTypes<Named<1>, Named<2>>::NamesHash()));
+  EXPECT_NE(hash, (KernelTypes<Named<2>, Named<1>>::NamesHash()));
+  EXPECT_NE(hash, (KernelTypes<Named<1>, Named<3>>::NamesHash()));
+  EXPECT_NE(hash, (KernelTypes<Named<1>>::NamesHash()));
 }
 
 #if KERF_HAVE_CUDA

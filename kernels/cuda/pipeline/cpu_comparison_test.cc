@@ -1,5 +1,5 @@
 // Every way in which chunks can be wrong is a difference, and none in which they are right.
-#include "kernels/cuda/check/cpu_comparison.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/check/cpu_comparison.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
 
 #include <algorithm>
 #include <atomic>

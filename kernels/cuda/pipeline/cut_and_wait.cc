@@ -1,0 +1,36 @@
+#include "kernels/cuda/pipeline/cut_and_wait.h"
+
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
+
+namespace kerf::cuda {
+namespace {
+
+constexpr std::chrono::microseconds kRoomPause{50};
+
+class Waiter final : public PieceTaker {
+ public:
+  void OnPiece(PieceOutcome outcome) override { outcome_.set_value(outcome); }
+  PieceOutcome Wait() { return outcome_.get_future().get(); }
+
+ private:
+  std::promise<PieceOutcome> outcome_;
+};
+
+}  // namespace
+
+PieceCuts CutAndWait(GpuCutter& gpu, const std::shared_ptr<const BatchPlan>& plan,
+                     std::span<const std::uint8_t> piece, bool is_end) {
+  const auto waiter = std::make_shared<Waiter>();
+  bool is_sent = gpu.TryCut(plan, piece, is_end, waiter);
+  while (!is_sent && gpu.health().ok()) {
+    std::this_thread::sleep_for(kRoomPause);
+    is_sent = gpu.TryCut(plan, piece, is_end, waiter);
+  }
+  if (is_sent && waiter->Wait() == PieceOutcome::kCut) return std::move(waiter->cuts);
+  return CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, piece, is_end);
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,116 @@
+#include "kernels/cuda/pipeline/self_test.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/pipeline/piece_cuts.h"
+#include "kernels/profile.h"
+
+namespace kerf::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What is cut, of each profile in both digest algorithms.
+constexpr std::size_t kTestBytes = 1 << 20;
+constexpr std::uint64_t kSeed = 0x6b657266;
+constexpr std::string_view kProfiles[] = {"gear-8k",   "fastcdc-8k", "fastcdc2020-8k",
+                                          "crc-8k",    "rabin-8k",   "maxp-local-8k",
+                                          "mincdc-8k", "maxcdc-8k"};
+
+// What the device is compared with the CPU on, and how often: the best run counts.
+constexpr std::string_view kCrossoverProfile = "fastcdc-8k";
+constexpr int kCrossoverRounds = 5;
+
+std::size_t TestBytes(const BatchSlot& slot) {
+  return std::min(kTestBytes, slot.limits().batch_bytes);
+}
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// How many seconds one piece of so many random bytes takes, alone. It stays in the slot.
+absl::StatusOr<double> RunAlone(BatchSlot& slot, const std::shared_ptr<const BatchPlan>& plan,
+                                std::size_t size_bytes, std::chrono::milliseconds timeout) {
+  Random(kSeed).Fill(slot.bytes().first(size_bytes));
+  const SlotPiece piece{0, static_cast<std::uint32_t>(size_bytes), true};
+  const auto begin = Clock::now();
+  KERF_RETURN_IF_ERROR(slot.Start(plan, {&piece, 1}));
+  while (true) {
+    KERF_ASSIGN_OR_RETURN(const bool is_done, slot.IsDone());
+    if (is_done) return SecondsSince(begin);
+    if (Clock::now() - begin > timeout) {
+      return absl::DeadlineExceededError("the self-test does not come back");
+    }
+  }
+}
+
+absl::Status TestPlan(BatchSlot& slot, const std::shared_ptr<const BatchPlan>& plan,
+                      std::chrono::milliseconds timeout) {
+  const std::size_t size_bytes = TestBytes(slot);
+  KERF_RETURN_IF_ERROR(RunAlone(slot, plan, size_bytes, timeout).status());
+  ComparedPiece piece{plan, slot.bytes().first(size_bytes), true, {}};
+  if (!slot.TakeCuts(0, piece.cuts)) {
+    return absl::DataLossError(ToAbsl(
+        Cat("the self-test: ", FormatProfile(plan->profile), ": random bytes are given up")));
+  }
+  const std::string difference = DifferenceOf(piece);
+  if (difference.empty()) return absl::OkStatus();
+  return absl::DataLossError(ToAbsl(Cat("the self-test: ", difference)));
+}
+
+}  // namespace
+
+absl::Status TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout) {
+  for (const std::string_view name : kProfiles) {
+    for (const DigestAlgorithm algorithm : {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256}) {
+      KERF_RETURN_IF_ERROR(TestPlan(slot, MakeBatchPlan(*ParseProfile(name), algorithm), timeout));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The device takes a while for anything, and little more for more; the CPU takes its time for each
+// byte.
+absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, std::chrono::milliseconds timeout) {
+  const auto plan = MakeBatchPlan(*ParseProfile(kCrossoverProfile), DigestAlgorithm::kBlake3);
+  const std::size_t large_bytes = TestBytes(slot);
+  const std::size_t small_bytes = large_bytes / 16;
+  double small_seconds = HUGE_VAL;
+  double large_seconds = HUGE_VAL;
+  double cpu_seconds = HUGE_VAL;
+  for (int round = 0; round < kCrossoverRounds; ++round) {
+    KERF_ASSIGN_OR_RETURN(const double small, RunAlone(slot, plan, small_bytes, timeout));
+    KERF_ASSIGN_OR_RETURN(const double large, RunAlone(slot, plan, large_bytes, timeout));
+    small_seconds = std::min(small_seconds, small);
+    large_seconds = std::min(large_seconds, large);
+    const auto begin = Clock::now();
+    CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, slot.bytes().first(large_bytes), true);
+    cpu_seconds = std::min(cpu_seconds, SecondsSince(begin));
+  }
+  const double each_byte =
+      std::max(0.0, large_seconds - small_seconds) / static_cast<double>(large_bytes - small_bytes);
+  const double gain_a_byte = cpu_seconds / static_cast<double>(large_bytes) - each_byte;
+  const double fixed_seconds =
+      std::max(0.0, small_seconds - each_byte * static_cast<double>(small_bytes));
+  const double crossover_bytes = gain_a_byte > 0 ? fixed_seconds / gain_a_byte : HUGE_VAL;
+  if (crossover_bytes < static_cast<double>(slot.limits().batch_bytes)) {
+    return static_cast<std::size_t>(crossover_bytes);
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
+
+}  // namespace kerf::cuda

@@ -1,0 +1,121 @@
+#include "server/open_gpus.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "kernels/cuda/plugin/plugin.h"
+#include "kernels/registry.h"
+#include "server/logging/logging.h"
+
+namespace kerf {
+namespace {
+
+constexpr const char* kPluginName = "libkerf_cuda.so";
+// More are of no use: some are copied in, one runs, some are copied out.
+constexpr std::size_t kMaxSlots = 8;
+
+std::string PluginPath(const Settings& settings) {
+  if (!settings.gpu_plugin.empty()) return settings.gpu_plugin;
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? kPluginName : (self.parent_path() / kPluginName).string();
+}
+
+cuda::GpuCutterOptions OptionsOf(const Settings& settings) {
+  cuda::GpuCutterOptions options;
+  const std::size_t each_bytes = cuda::SlotDeviceBytes(options.slot);
+  options.slot_count =
+      std::clamp<std::size_t>(settings.gpu_memory_bytes / each_bytes, 1, kMaxSlots);
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source,
+                                                         std::uint32_t number,
+                                                         cuda::GpuCutterOptions options,
+                                                         const GpuLost& on_lost) {
+  if (number >= source.count) {
+    return absl::UnavailableError(
+        ToAbsl(Cat("this machine has ", source.count, ", counted from 0 (--gpu-devices)")));
+  }
+  options.on_lost = [number, on_lost](const absl::Status& why) { on_lost(number, why); };
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, source.open(number));
+  return cuda::GpuCutter::Start(std::move(device), std::move(options));
+}
+
+void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCutter& gpu) {
+  const std::size_t min_bytes = gpu.min_piece_bytes();
+  const bool is_slow = min_bytes == std::numeric_limits<std::size_t>::max();
+  Log(LogLevel::kInfo,
+      Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name,
+          is_slow ? std::string(", is slower than the CPU and cuts nothing")
+                  : Cat(", cuts pieces of ", FormatByteSize(min_bytes), " and more")));
+}
+
+absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path,
+                                                         const Settings& settings,
+                                                         const GpuLost& on_lost) {
+  KERF_ASSIGN_OR_RETURN(const cuda::Plugin plugin, cuda::Plugin::Load(path));
+  KERF_ASSIGN_OR_RETURN(const std::uint32_t count, plugin.CountDevices());
+  if (count == 0) return absl::UnavailableError("this machine has no GPU");
+  const GpuSource source{count, [&](std::uint32_t number) { return plugin.Open(number); }};
+  return OpenGpusOf(source, settings, OptionsOf(settings), on_lost);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source,
+                                                         const Settings& settings,
+                                                         const cuda::GpuCutterOptions& options,
+                                                         const GpuLost& on_lost) {
+  const bool are_named = !settings.gpu_devices.empty();
+  std::vector<std::uint32_t> numbers = settings.gpu_devices;
+  for (std::uint32_t number = 0; !are_named && number < source.count; ++number) {
+    numbers.push_back(number);
+  }
+  numbers.resize(std::min(numbers.size(), cuda::GpuSet::kMaxGpus));
+  std::vector<cuda::GpuSet::Member> members;
+  std::vector<absl::Status> failures;
+  for (const std::uint32_t number : numbers) {
+    auto gpu = OpenOne(source, number, options, on_lost);
+    if (!gpu.ok()) {
+      failures.push_back(Annotate(gpu.status(), Cat("GPU ", number)));
+      if (are_named && settings.gpu == GpuUse::kRequire) return failures.back();
+      continue;
+    }
+    LogOpened(source, number, **gpu);
+    members.push_back({number, *std::move(gpu)});
+  }
+  if (members.empty()) return failures.front();
+  for (const absl::Status& failure : failures) {
+    Log(LogLevel::kWarning, Cat(MessageOf(failure), "; the others are used"));
+  }
+  return std::make_unique<cuda::GpuSet>(std::move(members));
+}
+
+absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const Settings& settings,
+                                                       const GpuLost& on_lost) {
+  const bool is_required = settings.gpu == GpuUse::kRequire;
+  // Who names a backend of the CPU wants that one.
+  if (settings.gpu == GpuUse::kOff || (!is_required && settings.backend != kAutomaticBackend)) {
+    return nullptr;
+  }
+  const std::string path = PluginPath(settings);
+  auto gpus = OpenPlugin(path, settings, on_lost);
+  if (gpus.ok()) return gpus;
+  if (is_required) return Annotate(gpus.status(), "--gpu require");
+  // A kerfd that came without one is complete.
+  const bool is_expected = absl::IsNotFound(gpus.status()) && settings.gpu_plugin.empty();
+  Log(is_expected ? LogLevel::kDebug : LogLevel::kWarning,
+      Cat("no GPU, the CPU cuts: ", MessageOf(gpus.status())));
+  return nullptr;
+}
+
+}  // namespace kerf
