@@ -17,6 +17,8 @@ constexpr std::size_t kMaxDuplicates = 256;
 constexpr std::size_t kMinDuplicates = 16;
 // Of digests that are compared once a place has been found, twice as many each time that they hold.
 constexpr std::size_t kFirstStep = 8;
+// That an edit at the end of a batch may have changed.
+constexpr std::size_t kMaxEditedChunks = 32;
 
 }  // namespace
 
@@ -105,11 +107,13 @@ void FileHints::Advance(std::span<const Digest> digests) {
   }
 }
 
-// An edit changes a chunk or two, and all behind it is as it was.
+// An edit changes a chunk or two, and all behind it is as it was: one of the last that have come is
+// expected, unless they come from elsewhere.
 std::size_t FileHints::FindEdited(std::span<const Digest> digests) const {
   const std::span<const Digest> near =
       std::span(expected_).first(std::min(expected_.size(), 2 * digests.size()));
-  for (std::size_t count = digests.size(); count > 0; --count) {
+  const std::size_t least = digests.size() - std::min(digests.size(), kMaxEditedChunks);
+  for (std::size_t count = digests.size(); count > least; --count) {
     std::size_t longest = 0;
     std::size_t passed_count = 0;
     for (std::size_t place = 0; place < near.size(); ++place) {
@@ -167,7 +171,7 @@ bool FileHints::is_known_file() const { return in_file_ && duplicates_.size() >=
 void FileHints::AppendAhead(bool is_followed, std::span<const Digest> digests,
                             std::vector<Digest>* asked) {
   if (!is_followed) may_ask_ = std::min(may_ask_, kMinAhead);
-  if (!is_followed || may_ask_ == 0 || digests.empty()) return;
+  if (!is_followed || may_ask_ == 0 || digests.empty() || !recorder_) return;
   asked_at_ = now_();
   if (!cursor_) FindPlace(digests);
   if (!cursor_) return;
@@ -231,6 +235,7 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     file_number_ = chunk.file_number;
     if (recorder_) recorder_->BeginFile(file_number_, begin_offset);
     duplicates_.clear();
+    run_length_ = 0;
     begins_file_ = true;
     last_digest_.reset();
   }
@@ -242,8 +247,12 @@ void FileHints::Answered(const CutChunk& chunk, const Digest& digest, Verdict ve
     duplicates_.erase(duplicates_.begin(), duplicates_.begin() + kMaxDuplicates / 2);
     begins_file_ = false;
   }
+  run_length_ = verdict == Verdict::kDuplicate ? run_length_ + 1 : 0;
   if (verdict == Verdict::kDuplicate) duplicates_.push_back(digest);
-  if (duplicates_.size() >= kMinDuplicates) may_ask_ = std::max(may_ask_, kMinAhead);
+  if (run_length_ == kMinDuplicates) may_ask_ = std::max(may_ask_, kMinAhead);
+  if (run_length_ > kMinDuplicates && run_length_ % kChunksForOne == 0) {
+    may_ask_ = std::max(may_ask_, std::min(may_ask_ + 1, kMinAhead));
+  }
   if (chunk.ends_file) FileEnded(file_number_);
 }
 

@@ -44,17 +44,18 @@ class FileHints {
   // A verdict is used no later than this behind its lookup: what was forgotten meanwhile would
   // still be called a duplicate. (The agent finds that out; it costs it a second round.)
   static constexpr std::chrono::seconds kMaxVerdictAge{2};
-  // Of digests that are looked up before their chunks have come: kMinAhead, and for each that came
-  // true kAheadForEach more, up to kMaxAhead at once. So a file that is known is soon asked for in
-  // large pieces, and what is asked in vain is in proportion to what was not. Nothing is asked
-  // ahead while the index holds nothing of it. No verdict that can still be used is asked for
-  // anew.
+  // Of digests that are looked up before their chunks have come: kMinAhead once a file turns out to
+  // be known, for each that came true kAheadForEach more, up to kMaxAhead at once, and one more for
+  // kChunksForOne chunks of a known file. So a file that is known is soon asked for in large
+  // pieces, and what is asked in vain is in proportion to what came. Nothing is asked ahead while
+  // the index holds nothing of it. No verdict that can still be used is asked for anew.
   static constexpr std::size_t kMinAhead = 128;
   static constexpr std::size_t kMaxAhead = 2048;
   // While the verdicts of so many are known no more are asked for: little by little costs the index
   // more than at once.
   static constexpr std::size_t kEnoughAhead = kMaxAhead / 4;
   static constexpr std::size_t kAheadForEach = 4;
+  static constexpr std::size_t kChunksForOne = 4;
 
   // `now` is a clock.
   FileHints(std::shared_ptr<HintCache> cache, const RepositoryId& repository,
@@ -152,6 +153,8 @@ class FileHints {
   std::uint64_t file_number_ = 0;
   // Of the file, if there is one yet.
   std::optional<Digest> last_digest_;
+  // Duplicates answered in a row.
+  std::size_t run_length_ = 0;
   // The duplicates answered last, one behind the other in one file.
   std::vector<Digest> duplicates_;
   bool begins_file_ = false;

@@ -136,6 +136,8 @@ absl::Status StreamEngine::Await(Then then) {
   if (!call_->phase.compare_exchange_strong(phase, StreamCall::Phase::kAwaited)) return Continue();
   // It is held no longer than the index takes, and little beside the buffer that waits with it.
   call_memory_.Force(call_->digests.size() * (sizeof(Digest) + sizeof(LookupResult)) +
+                     call_->chunk_digests.size() * sizeof(Digest) +
+                     call_->foreseen.size() * (sizeof(LookupResult) + kMaxLocatorBytes) +
                      call_->entries.size() * sizeof(IndexEntry));
   return absl::OkStatus();
 }
