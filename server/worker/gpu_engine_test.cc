@@ -61,6 +61,7 @@ class World {
     options.batch_timeout = std::chrono::minutes(2);
     options.min_piece_bytes = 0;
     options.idle = [] {};
+    options.audit_period = 2;
     std::vector<cuda::GpuSet::Member> members;
     for (const Fault& fault : faults) {
       const auto number = static_cast<std::uint32_t>(members.size());
@@ -92,6 +93,7 @@ class World {
     // Streams that were cancelled may ask once more.
     late_index_.Close();
     gpus_->Close();
+    for (const cuda::GpuState& state : gpus_->states()) EXPECT_EQ(state.pending_bytes, 0u);
     pool_.reset();
     EXPECT_EQ(input_budget_.used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
@@ -321,6 +323,48 @@ TEST(GpuEngineTest, StreamsEndInTheMiddleOfAnything) {
         OpenOf(kGpuProfiles[0], v1::DIGEST_ALGORITHM_BLAKE3))
         .IgnoreError();
   }
+}
+
+// GPUs are lost, or found wrong, while streams are cancelled and others go on; then all is shut
+// with pieces under way.
+TEST(GpuEngineTest, StreamsAndGpusEndInTheMiddleOfAnything) {
+  Random random(TestSeed());
+  const std::vector<std::uint64_t> first_calls = World(Well(2)).first_calls();
+  std::uint64_t lost_count = 0;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<Fault> faults(2);
+    for (std::size_t index = 0; index < faults.size(); ++index) {
+      const auto kind = random.OneIn(2) ? Fault::Kind::kLost : Fault::Kind::kWrongBit;
+      faults[index] = {kind, first_calls[index] + random.Below(120)};
+    }
+    World world(faults);
+    std::vector<std::thread> clients;
+    for (int client = 0; client < 4; ++client) {
+      clients.emplace_back([&world, seed = random.Next(), is_cut_short = client % 2 == 0] {
+        Random own(seed);
+        const char* const profile = kGpuProfiles[own.Below(std::size(kGpuProfiles))];
+        if (!is_cut_short) return world.RunFiles(own, profile, MakeFiles(own, 3, 100'000, profile));
+        for (int stream = 0; stream < 4; ++stream) {
+          const std::vector<File> files = MakeFiles(own, 3, 100'000, profile);
+          auto sink = std::make_shared<HeldSink>();
+          const auto engine = StreamEngine::Create(&world.context(), "session", sink);
+          std::uint64_t left = own.Below(15);
+          RunUpload(
+              own, files, *sink, *engine,
+              [&] {
+                if (left-- != 0) return;
+                sink->EndByTransport();
+                engine->Cancel();
+              },
+              OpenOf(profile, v1::DIGEST_ALGORITHM_BLAKE3))
+              .IgnoreError();
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    lost_count += world.gpus().lost_count();
+  }
+  EXPECT_GT(lost_count, 0u);
 }
 
 }  // namespace
