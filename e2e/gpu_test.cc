@@ -50,6 +50,9 @@ TEST_F(GpuTest, WhatIsCutWithAPluginAtHandIsKnownWithout) {
   world_.StartServer({"--gpu-plugin", plugin_});
   ASSERT_FALSE(HasFatalFailure());
   EXPECT_GT(world_.Backup({"file", "--force"})["new_chunks"], 0);
+  const nlohmann::json said = world_.KerfJson({"ping"}).Only("summary");
+  EXPECT_EQ(said["degraded"], nlohmann::json::array());
+  for (const nlohmann::json& gpu : said["gpus"]) EXPECT_EQ(gpu["mismatches"], 0);
   const std::string log = world_.StopServer();
   EXPECT_THAT(log, AnyOf(HasSubstr("GPU 0 of "), HasSubstr("no GPU, the CPU cuts")));
   EXPECT_EQ(CountOf(log, "GPU"), CountOf(log, "GPUs") + 1) << log;
@@ -63,6 +66,9 @@ TEST_F(GpuTest, AGpuThatIsRequiredAndCannotBeUsedIsAnError) {
   Completed end = StartOnly({"--gpu", "require", "--gpu-plugin", "/no/such/plugin.so"});
   EXPECT_EQ(end.exit_code, kFailure);
   EXPECT_THAT(end.err, HasSubstr("/no/such/plugin.so"));
+  end = StartOnly({"--gpu", "require", "--gpu-plugin", plugin_, "--gpu-devices", "998"});
+  EXPECT_EQ(end.exit_code, kFailure);
+  EXPECT_THAT(end.err, HasSubstr("--gpu require: "));
   end = StartOnly({"--gpu", "require", "--gpu-plugin", "/etc/passwd"});
   EXPECT_EQ(end.exit_code, kFailure);
   EXPECT_THAT(end.err, HasSubstr("--gpu require: /etc/passwd cannot be loaded"));

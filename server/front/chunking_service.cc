@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/version.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
@@ -65,7 +66,12 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
   response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
   response->set_worker(options_.engine->worker_name);
-  const std::string_view chosen = ChosenBackend(*ParseProfile(kDefaultProfileName));
+  const Profile default_profile = *ParseProfile(kDefaultProfileName);
+  cuda::GpuSet* const gpus = options_.engine->gpus;
+  if (gpus != nullptr && gpus->PlanOf(default_profile, DigestAlgorithm::kBlake3) != nullptr) {
+    response->add_backends(std::string(kGpuBackend));
+  }
+  const std::string_view chosen = ChosenBackend(default_profile);
   response->add_backends(std::string(chosen));
   for (const Backend& backend : Backends()) {
     if (backend.name != chosen && backend.runs_here()) {

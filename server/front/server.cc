@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "server/front/chunking_service.h"
 #include "server/front/index_service.h"
 #include "server/front/listen_address.h"
+#include "server/front/status_service.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
 
@@ -49,6 +51,9 @@ constexpr std::chrono::seconds kMinPingInterval{5};
 // For streams to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
+// Of the health service: whether all GPUs are well that kerfd was started with. There is no such
+// service where it was started with none. The server itself serves without them.
+constexpr const char* kGpuHealthService = "kerf.gpu";
 // For clients to close their connections. An idle client may not look at its connection for
 // seconds.
 constexpr std::chrono::milliseconds kCloseGrace{200};
@@ -82,6 +87,7 @@ class GrpcServer final : public Server {
                    .registry = &registry_}),
         index_calls_(options.index_calls, &index_pool_, &options_.clock),
         index_service_(index, &index_calls_),
+        status_service_(options.gpus),
         pool_(options.worker_threads),
         index_pool_(kIndexCallThreads) {}
 
@@ -100,6 +106,9 @@ class GrpcServer final : public Server {
   }
   const RapidTotals& rapid_totals() const override { return rapid_totals_; }
   std::size_t CheckTimeouts() override {
+    const bool has_lost_gpu = options_.gpus != nullptr && options_.gpus->lost_count() > 0;
+    // Who watches it is told each time.
+    if (has_lost_gpu && !is_gpu_loss_told_.exchange(true)) SetGpuHealth(false);
     const TimePoint now = options_.clock();
     std::size_t ended_count = registry_.CheckTime(now) + index_calls_.CheckTime(now);
     if (work_budget_.TakeShortage()) {
@@ -110,6 +119,11 @@ class GrpcServer final : public Server {
 
  private:
   void Watch();
+  void SetGpuHealth(bool is_well) {
+    if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
+      health->SetServingStatus(kGpuHealthService, is_well);
+    }
+  }
 
   const ServerOptions options_;
   MemoryBudget work_budget_;
@@ -122,6 +136,7 @@ class GrpcServer final : public Server {
   ChunkingService chunking_;
   IndexCalls index_calls_;
   IndexService index_service_;
+  StatusService status_service_;
   // Behind what its last tasks use: the ends of streams.
   ThreadPool pool_;
   // Calls of the Index service may wait for the index: not in the threads that cut.
@@ -129,6 +144,7 @@ class GrpcServer final : public Server {
   std::vector<std::string> addresses_;
   std::vector<std::string> socket_paths_;
   std::unique_ptr<grpc::Server> server_;
+  std::atomic<bool> is_gpu_loss_told_{false};
 
   std::mutex watch_mutex_;
   std::condition_variable watch_wakeup_;
@@ -186,6 +202,7 @@ absl::Status GrpcServer::Listen() {
   }
   builder.RegisterService(&chunking_);
   builder.RegisterService(&index_service_);
+  builder.RegisterService(&status_service_);
   server_ = builder.BuildAndStart();
   for (std::size_t index = 0; index < parsed.size(); ++index) {
     // gRPC gives 1 for a unix socket and 0 for what it could not bind.
@@ -201,6 +218,7 @@ absl::Status GrpcServer::Listen() {
     if (parsed[index].is_unix) socket_paths_.push_back(parsed[index].path);
   }
   if (server_ == nullptr) return absl::InternalError("gRPC did not start, and does not say why");
+  if (options_.gpus != nullptr) SetGpuHealth(true);
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
   return absl::OkStatus();
 }

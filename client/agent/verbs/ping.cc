@@ -3,10 +3,13 @@
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
+#include "base/units.h"
+#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
+#include "kerf/v1/status.grpc.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -16,6 +19,22 @@ constexpr char kExamples[] =
     "  kerf ping --server backup.example:7461 --json";
 constexpr std::chrono::seconds kDeadline{5};
 constexpr int kRounds = 5;
+
+nlohmann::json JsonOf(const v1::GpuState& gpu) {
+  return {{"number", gpu.number()},
+          {"name", gpu.name()},
+          {"memory_bytes", gpu.memory_bytes()},
+          {"lost", gpu.lost().empty() ? nlohmann::json() : nlohmann::json(gpu.lost())},
+          {"pending_bytes", gpu.pending_bytes()},
+          {"batches", gpu.batch_count()},
+          {"pieces", gpu.piece_count()},
+          {"bytes", gpu.byte_count()},
+          {"given_up_pieces", gpu.given_up_piece_count()},
+          {"lost_pieces", gpu.lost_piece_count()},
+          {"refused_pieces", gpu.refused_piece_count()},
+          {"audited_batches", gpu.audited_batch_count()},
+          {"mismatches", gpu.mismatch_count()}};
+}
 
 ExitCode Run(Context& context, const std::string& server) {
   const auto channel = client::OpenChannel(server);
@@ -34,6 +53,14 @@ ExitCode Run(Context& context, const std::string& server) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
   }
+  v1::GetStatusResponse state;
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  const grpc::Status status = v1::StatusService::NewStub(*channel)->GetStatus(&call, {}, &state);
+  // An older server has nothing to say of it.
+  if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+    return FailWithServer(context, client::FromGrpc(status), server);
+  }
   nlohmann::json object = {{"server", server},
                            {"version", capabilities.version()},
                            {"worker", capabilities.worker()},
@@ -44,16 +71,29 @@ ExitCode Run(Context& context, const std::string& server) {
   for (const std::string& criterion : capabilities.criteria()) {
     object["criteria"].push_back(criterion);
   }
+  object["gpus"] = nlohmann::json::array();
+  for (const v1::GpuState& gpu : state.gpus()) object["gpus"].push_back(JsonOf(gpu));
+  object["degraded"] = nlohmann::json::array();
+  for (const std::string& text : state.degradations()) object["degraded"].push_back(text);
   context.reporter.Json("summary", std::move(object));
   context.reporter.Result(Cat(server, " answers: kerfd ", capabilities.version(), ", ",
                               absl::StrFormat("%.2f ms", best_ms)));
+  for (const v1::GpuState& gpu : state.gpus()) {
+    context.reporter.Result(Cat("GPU ", gpu.number(), ", ", Printable(gpu.name()), ", took ",
+                                FormatByteSize(gpu.byte_count()), " in ",
+                                FormatCounted(gpu.piece_count(), "piece")));
+  }
+  for (const std::string& text : state.degradations()) {
+    context.reporter.Result(Cat("degraded: ", Printable(text)));
+  }
   return ExitCode::kOk;
 }
 
 }  // namespace
 
 void AddPingVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "ping", "Ask a server whether it is there", kExamples);
+  CLI::App& verb =
+      AddVerb(context, "ping", "Ask a server whether it is there, and well", kExamples);
   auto server = std::make_shared<std::string>();
   AddServerOption(verb, *server);
   verb.callback(
