@@ -41,6 +41,7 @@ const std::vector<std::vector<std::string>>& Verbs() {
       {"stats"},
       {"index", "stats"},
       {"ping"},
+      {"profiles"},
       {"bench", "service"},
       {"analyze", "file"},
       {"chunk", "file"},
@@ -169,7 +170,7 @@ TEST_F(Cli, NoStoreAndNoServer) {
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
     if (verb == "chunk" || verb == "completion" || verb == "backup" || verb == "ping" ||
-        verb == "bench") {
+        verb == "profiles" || verb == "bench") {
       continue;
     }
     const JsonRun run = world_.KerfJson(arguments);
@@ -213,7 +214,7 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
     if (verb == "analyze" || verb == "chunk" || verb == "completion" || verb == "ping" ||
-        verb == "bench") {
+        verb == "profiles" || verb == "bench") {
       continue;
     }
     const JsonRun run = world_.KerfJson(arguments);

@@ -18,6 +18,7 @@
 #include "client/agent/command.h"
 #include "client/agent/store/chunk_index.h"
 #include "client/agent/store/testing/test_store.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 namespace {
@@ -25,6 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -504,6 +506,39 @@ TEST_F(VerbsTest, ErrorsForPeopleAreOneLineOnStandardError) {
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
   EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos);
   EXPECT_THAT(Run({"ls", "latest", "--quiet", "--store", test_.directory()}).out, IsEmpty());
+}
+
+TEST_F(VerbsTest, ProfilesSaysWhereEachCanBeCut) {
+  const Outcome all = RunJson({"profiles"});
+  EXPECT_EQ(all.exit_code, 0);
+  ASSERT_THAT(all.messages, SizeIs(NamedProfiles().size() + 1));
+  int default_count = 0;
+  for (std::size_t index = 0; index < NamedProfiles().size(); ++index) {
+    const nlohmann::json& message = all.messages[index];
+    EXPECT_EQ(message["name"], NamedProfiles()[index].name);
+    EXPECT_EQ(message["profile"], NamedProfiles()[index].parameters);
+    EXPECT_EQ(message["cut_on"][0], "cpu");
+    EXPECT_EQ(message["backends"][0], "plain");
+    default_count += message["is_default"] ? 1 : 0;
+  }
+  EXPECT_EQ(default_count, 1);
+  EXPECT_EQ(all.messages.back()["profiles"], NamedProfiles().size());
+
+  const auto places = [&](const std::string& profile) {
+    const Outcome outcome = RunJson({"profiles", profile});
+    EXPECT_THAT(outcome.messages, SizeIs(2));
+    return outcome.messages.at(0)["cut_on"].dump();
+  };
+  EXPECT_EQ(places("fastcdc2020-64k"), R"(["cpu","gpu"])");
+  EXPECT_EQ(places("mincdc:min=300,max=2000"), R"(["cpu","gpu"])");
+  EXPECT_EQ(places("ram-8k"), R"(["cpu"])");
+  // Chunks that are too small for it.
+  EXPECT_EQ(places("gear:min=64,avg=256,max=256"), R"(["cpu"])");
+  EXPECT_THAT(Run({"profiles", "ram-8k"}).out,
+              AllOf(StartsWith("ram-8k  cpu  "), Not(HasSubstr("gpu"))));
+  const Outcome wrong = RunJson({"profiles", "ram-7k"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.message(), HasSubstr("the named profiles are"));
 }
 
 }  // namespace

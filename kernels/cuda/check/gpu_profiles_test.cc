@@ -1,4 +1,4 @@
-// Which profiles are said to be cut on a GPU (MakeBatchPlan): just those that the
+// Which profiles are said to be cut on a GPU (`kerf profiles`, MakeBatchPlan): just those that the
 // plug-in's list of kernels cuts. That a plug-in has this list, Plugin::Load makes sure.
 #include <gtest/gtest.h>
 
