@@ -12,6 +12,7 @@
 #include "kernels/cuda/kernel/blake3_tree.h"
 #include "kernels/cuda/kernel/chunk_leaves.h"
 #include "kernels/cuda/kernel/digest_words.h"
+#include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/fingerprint/blake3_constants.h"
 
 namespace kerf::cuda {
@@ -19,15 +20,16 @@ namespace kerf::cuda {
 // What the kernels work in. For chunks of so many bytes, added up, and so many of them: as many as
 // the batch has, or as it may have, if the host does not know the number.
 struct Blake3WorkspaceSize {
-  std::size_t leaf_sum_count;
-  std::size_t first_leaf_count;
+  // Of PrefixSums.
+  std::size_t leaf_item_count;
+  std::size_t leaf_total_count;
   // Of the levels, by turns.
   std::size_t even_node_count;
   std::size_t odd_node_count;
 
   constexpr Blake3WorkspaceSize(std::size_t total_bytes, std::size_t chunk_count)
-      : leaf_sum_count(LeafSumCount(chunk_count)),
-        first_leaf_count(chunk_count + 1),
+      : leaf_item_count(chunk_count),
+        leaf_total_count(ScanTotalCount(chunk_count)),
         // Each chunk has at most one leaf that is not full.
         even_node_count(total_bytes / blake3::kLeafBytes + chunk_count),
         odd_node_count(even_node_count / kTreeFan + chunk_count) {
@@ -38,23 +40,22 @@ struct Blake3WorkspaceSize {
 
   constexpr std::size_t Bytes() const {
     return (even_node_count + odd_node_count) * sizeof(DigestWords) +
-           (leaf_sum_count + first_leaf_count) * sizeof(std::uint32_t);
+           (leaf_item_count + leaf_total_count) * sizeof(std::uint32_t);
   }
 };
 
 struct Blake3Workspace {
   DigestWords* even_nodes;
   DigestWords* odd_nodes;
-  std::uint32_t* first_leaves;
-  std::uint32_t* leaf_sums;
+  PrefixSums first_leaves;
 };
 
 // In size.Bytes() bytes of device memory at `memory`, a multiple of 16.
 inline Blake3Workspace PlaceBlake3Workspace(const Blake3WorkspaceSize& size, void* memory) {
   auto* const even_nodes = static_cast<DigestWords*>(memory);
   DigestWords* const odd_nodes = even_nodes + size.even_node_count;
-  auto* const first_leaves = reinterpret_cast<std::uint32_t*>(odd_nodes + size.odd_node_count);
-  return {even_nodes, odd_nodes, first_leaves, first_leaves + size.first_leaf_count};
+  auto* const leaf_items = reinterpret_cast<std::uint32_t*>(odd_nodes + size.odd_node_count);
+  return {even_nodes, odd_nodes, {leaf_items, leaf_items + size.leaf_item_count}};
 }
 
 // How often Blake3Parents runs where no chunk is larger than `max_chunk_bytes`: 2 up to 64 KiB, 7
@@ -85,9 +86,9 @@ struct Blake3Batch {
 template <class Launcher>
 void LaunchBlake3(const Blake3Batch& batch, Launcher& launcher) {
   const Blake3Workspace& workspace = batch.workspace;
-  launcher.template Launch<LeafSums>({batch.chunks, batch.chunk_count, workspace.leaf_sums});
-  launcher.template Launch<LeafOffsets>(
-      {batch.chunks, batch.chunk_count, workspace.leaf_sums, workspace.first_leaves});
+  const ChunkLeaves::Args leaves{batch.chunks, batch.chunk_count, workspace.first_leaves};
+  launcher.template Launch<ScanTiles<ChunkLeaves>>(leaves);
+  launcher.template Launch<ScanTotals<ChunkLeaves>>(leaves);
   launcher.template Launch<Blake3Leaves>({batch.bytes, batch.chunks, batch.chunk_count,
                                           workspace.first_leaves, workspace.even_nodes,
                                           batch.digests});

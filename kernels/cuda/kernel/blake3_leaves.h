@@ -10,6 +10,7 @@
 #include "kernels/cuda/kernel/block_reader.h"
 #include "kernels/cuda/kernel/digest_words.h"
 #include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/kernel/prefix_sums.h"
 
 namespace kerf::cuda {
 
@@ -18,8 +19,8 @@ struct Blake3Leaves {
     const std::uint8_t* bytes;
     const Chunk* chunks;
     const std::uint32_t* chunk_count;
-    // LeafOffsets'.
-    const std::uint32_t* first_leaves;
+    // Of the leaves by chunk.
+    PrefixSums first_leaves;
     // The leaves of chunks that have several, level 0 of blake3_tree.h.
     DigestWords* nodes;
     // One a chunk; here those of chunks of one leaf.
@@ -33,7 +34,8 @@ struct Blake3Leaves {
   static constexpr int kPhaseCount = 1;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
-    return (args.first_leaves[*args.chunk_count] + kBlockThreads - 1) / kBlockThreads;
+    const std::uint32_t count = *args.chunk_count;
+    return (args.first_leaves.Before(count, count) + kBlockThreads - 1) / kBlockThreads;
   }
 
   KERF_DEVICE_CODE static void Begin(const Args& /*args*/, Shared& /*shared*/,
@@ -44,11 +46,11 @@ struct Blake3Leaves {
                                      unsigned tile, unsigned thread) {
     const std::uint32_t node = tile * kBlockThreads + thread;
     const std::uint32_t chunk_count = *args.chunk_count;
-    if (node >= args.first_leaves[chunk_count]) return;
+    if (node >= args.first_leaves.Before(chunk_count, chunk_count)) return;
     const std::uint32_t index = ChunkOfNode(args.first_leaves, chunk_count, node, 0);
     const Chunk chunk = args.chunks[index];
     constexpr std::uint32_t kLeafBytes = blake3::kLeafBytes;
-    const std::uint32_t leaf = node - args.first_leaves[index];
+    const std::uint32_t leaf = node - args.first_leaves.Before(index, chunk_count);
     const std::uint32_t begin = leaf * kLeafBytes;
     const std::uint32_t rest = chunk.size_bytes - begin;
     const bool is_only_leaf = leaf == 0 && rest <= kLeafBytes;

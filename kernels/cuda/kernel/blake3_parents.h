@@ -17,8 +17,8 @@ namespace kerf::cuda {
 struct Blake3Parents {
   struct Args {
     const std::uint32_t* chunk_count;
-    // LeafOffsets'.
-    const std::uint32_t* first_leaves;
+    // Of the leaves by chunk.
+    PrefixSums first_leaves;
     // Of blake3_tree.h: the level of what is made, 1 and up, and the nodes of the level before.
     unsigned level;
     const DigestWords* children;
@@ -37,9 +37,7 @@ struct Blake3Parents {
   struct Local {};
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
-    const std::uint32_t chunk_count = *args.chunk_count;
-    const std::uint32_t places = FirstNode(args.first_leaves[chunk_count], chunk_count, args.level);
-    return (places + kBlockThreads - 1) / kBlockThreads;
+    return (PlaceCount(args) + kBlockThreads - 1) / kBlockThreads;
   }
 
   KERF_DEVICE_CODE static void Begin(const Args& /*args*/, Shared& /*shared*/,
@@ -50,10 +48,10 @@ struct Blake3Parents {
                                      unsigned tile, unsigned thread) {
     const std::uint32_t chunk_count = *args.chunk_count;
     const std::uint32_t place = tile * kBlockThreads + thread;
-    if (place >= FirstNode(args.first_leaves[chunk_count], chunk_count, args.level)) return;
+    if (place >= PlaceCount(args)) return;
     const std::uint32_t chunk = ChunkOfNode(args.first_leaves, chunk_count, place, args.level);
-    const std::uint32_t first_leaf = args.first_leaves[chunk];
-    const std::uint32_t leaf_count = args.first_leaves[chunk + 1] - first_leaf;
+    const std::uint32_t first_leaf = args.first_leaves.Before(chunk, chunk_count);
+    const std::uint32_t leaf_count = args.first_leaves.Before(chunk + 1, chunk_count) - first_leaf;
     const std::uint32_t child_count = NodeCount(leaf_count, args.level - 1);
     const std::uint32_t first_child = (place - FirstNode(first_leaf, chunk, args.level)) * kTreeFan;
     // A tree that is done, or a place that belongs to no node.
@@ -84,6 +82,12 @@ struct Blake3Parents {
   }
 
  private:
+  // Of the level, in all trees.
+  KERF_DEVICE_CODE static std::uint32_t PlaceCount(const Args& args) {
+    const std::uint32_t chunk_count = *args.chunk_count;
+    return FirstNode(args.first_leaves.Before(chunk_count, chunk_count), chunk_count, args.level);
+  }
+
   // Makes one node of `count` of them, in the place of the first.
   KERF_DEVICE_CODE static void Reduce(Shared& shared, unsigned thread, unsigned count,
                                       bool is_root) {

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/fingerprint/blake3_constants.h"
 
 namespace kerf::cuda {
@@ -37,17 +38,17 @@ KERF_DEVICE_CODE constexpr std::uint32_t FirstNode(std::uint32_t first_leaf, std
   return (first_leaf >> kTreeFanLog2 * level) + (level == 0 ? 0 : chunk);
 }
 
-// The chunk that a place of a level belongs to. `first_leaves` ascends strictly from 0 and has
-// `chunk_count` entries, at least 1. A search by each thread is cheap beside a leaf: the entries
-// that all searches read are near, in the first-level cache.
-KERF_DEVICE_CODE std::uint32_t ChunkOfNode(const std::uint32_t* first_leaves,
+// The chunk that a place of a level belongs to. `first_leaves` is of `chunk_count` chunks, at least
+// 1, which have a leaf at least. A search by each thread is cheap beside a leaf: the entries that
+// all searches read are near, in the first-level cache.
+KERF_DEVICE_CODE std::uint32_t ChunkOfNode(const PrefixSums& first_leaves,
                                            std::uint32_t chunk_count, std::uint32_t node,
                                            unsigned level) {
   std::uint32_t low = 0;
   std::uint32_t high = chunk_count;
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (FirstNode(first_leaves[middle], middle, level) <= node) {
+    if (FirstNode(first_leaves.Before(middle, chunk_count), middle, level) <= node) {
       low = middle;
     } else {
       high = middle;

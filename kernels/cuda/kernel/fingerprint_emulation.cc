@@ -74,20 +74,21 @@ class Run {
     Array<std::uint8_t> memory(size.Bytes(), garbage_);
     Array<DigestWords> even_nodes(size.even_node_count, garbage_);
     Array<DigestWords> odd_nodes(size.odd_node_count, garbage_);
-    Array<std::uint32_t> first_leaves(size.first_leaf_count, garbage_);
-    Array<std::uint32_t> leaf_sums(size.leaf_sum_count, garbage_);
-    const Blake3Workspace workspace = is_in_one
-                                          ? PlaceBlake3Workspace(size, memory.data())
-                                          : Blake3Workspace{even_nodes.data(), odd_nodes.data(),
-                                                            first_leaves.data(), leaf_sums.data()};
+    Array<std::uint32_t> leaf_items(size.leaf_item_count, garbage_);
+    Array<std::uint32_t> leaf_totals(size.leaf_total_count, garbage_);
+    const Blake3Workspace workspace =
+        is_in_one
+            ? PlaceBlake3Workspace(size, memory.data())
+            : Blake3Workspace{
+                  even_nodes.data(), odd_nodes.data(), {leaf_items.data(), leaf_totals.data()}};
     LaunchBlake3(
         {bytes_.data(), chunks_.data(), &chunk_count_, max_chunk_bytes, workspace, digests_.data()},
         launcher_);
     memory.CheckWhatIsBehind();
     even_nodes.CheckWhatIsBehind();
     odd_nodes.CheckWhatIsBehind();
-    first_leaves.CheckWhatIsBehind();
-    leaf_sums.CheckWhatIsBehind();
+    leaf_items.CheckWhatIsBehind();
+    leaf_totals.CheckWhatIsBehind();
     return Digests();
   }
 

@@ -43,17 +43,19 @@ TEST(FingerprintThreads, Sha256) { CheckFewChunks(DigestAlgorithm::kSha256); }
 // The kernels that count, with more chunks than a tile has.
 TEST(FingerprintThreads, SeveralTilesOfChunks) {
   Random random(TestSeed());
-  std::vector<Chunk> chunks(2 * kLeafTileChunks + 100);
+  std::vector<Chunk> chunks(2 * kOrderTileChunks + 100);
   for (Chunk& chunk : chunks) chunk.size_bytes = static_cast<std::uint32_t>(random.Below(9000));
   const auto chunk_count = static_cast<std::uint32_t>(chunks.size());
 
-  std::vector<std::uint32_t> sums(LeafSumCount(chunks.size()));
-  std::vector<std::uint32_t> first_leaves(chunks.size() + 1);
-  Emulate<LeafSums>({chunks.data(), &chunk_count, sums.data()}, kRealThreads);
-  Emulate<LeafOffsets>({chunks.data(), &chunk_count, sums.data(), first_leaves.data()},
-                       kRealThreads);
-  for (std::size_t index = 0; index < chunks.size(); ++index) {
-    ASSERT_EQ(first_leaves[index + 1], first_leaves[index] + LeafCount(chunks[index].size_bytes));
+  std::vector<std::uint32_t> items(chunks.size());
+  std::vector<std::uint32_t> totals(ScanTotalCount(chunks.size()));
+  const PrefixSums first_leaves{items.data(), totals.data()};
+  const ChunkLeaves::Args args{chunks.data(), &chunk_count, first_leaves};
+  Emulate<ScanTiles<ChunkLeaves>>(args, kRealThreads);
+  Emulate<ScanTotals<ChunkLeaves>>(args, kRealThreads);
+  for (std::uint32_t index = 0; index < chunk_count; ++index) {
+    ASSERT_EQ(first_leaves.Before(index + 1, chunk_count),
+              first_leaves.Before(index, chunk_count) + LeafCount(chunks[index].size_bytes));
   }
 
   std::vector<std::uint32_t> counts(OrderCountCount(chunks.size()));

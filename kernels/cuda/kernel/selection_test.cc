@@ -276,6 +276,7 @@ INSTANTIATE_TEST_SUITE_P(
         "rabin:min=64,avg=256,max=256", "rabin:min=65,avg=512,max=999", "maxp-local-8k",
         "maxp-local:window=64,max=150", "maxp-local:window=100,max=3000", "fastcdc2020-8k",
         "fastcdc2020-64k", "fastcdc2020:min=64,avg=1024,max=1024,level=0",
+        "fastcdc2020:min=300,avg=65536,max=70000,level=0",
         "fastcdc2020:min=1000,avg=8192,max=10000,level=3"));
 
 // Tables, masks and marks under which all that can happen happens in small inputs. Marks of no rule

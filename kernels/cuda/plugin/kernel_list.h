@@ -27,7 +27,8 @@ using KernelList = KernelTypes<
     Edges<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, false>,
     EmitChunks<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, true>,
     Edges<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, false>,
-    EmitChunks<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, true>, LeafSums,
-    LeafOffsets, Blake3Leaves, Blake3Parents, OrderCounts, OrderPlaces, Sha256Chunks>;
+    EmitChunks<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, true>,
+    ScanTiles<ChunkLeaves>, ScanTotals<ChunkLeaves>, Blake3Leaves, Blake3Parents, OrderCounts,
+    OrderPlaces, Sha256Chunks>;
 
 }  // namespace kerf::cuda
