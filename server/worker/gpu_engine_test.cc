@@ -61,7 +61,8 @@ class World {
     options.batch_timeout = std::chrono::minutes(2);
     options.min_piece_bytes = 0;
     options.idle = [] {};
-    options.audit_period = 2;
+    // A wrong digest is found by who looks.
+    options.audit_period = 1;
     std::vector<cuda::GpuSet::Member> members;
     for (const Fault& fault : faults) {
       const auto number = static_cast<std::uint32_t>(members.size());
@@ -338,8 +339,10 @@ TEST(GpuEngineTest, StreamsAndGpusEndInTheMiddleOfAnything) {
       faults[index] = {kind, first_calls[index] + random.Below(120)};
     }
     World world(faults);
+    constexpr int kClients = 4;
     std::vector<std::thread> clients;
-    for (int client = 0; client < 4; ++client) {
+    clients.reserve(kClients);
+    for (int client = 0; client < kClients; ++client) {
       clients.emplace_back([&world, seed = random.Next(), is_cut_short = client % 2 == 0] {
         Random own(seed);
         const char* const profile = kGpuProfiles[own.Below(std::size(kGpuProfiles))];
