@@ -1,0 +1,61 @@
+"""What Locust loads: users and shape as the settings say, and the verdict at the end. run.py starts it."""
+
+import collections
+import os
+import sys
+
+import grpc.experimental.gevent
+import locust
+from locust.runners import WorkerRunner
+
+import ledger
+import service_levels
+import settings
+import shapes
+import users
+
+SLO_KEY = "KERF_LOAD_SLO"
+
+grpc.experimental.gevent.init_gevent()
+_settings = settings.from_environment()
+users.Agent.settings = _settings
+users.Agent.ledger = ledger.Ledger(_settings.target.run, os.getpid())
+# Of all processes.
+_totals = collections.Counter()
+
+for _name, _class in users.ALL.items():
+    if _weight := getattr(_settings.users, _name):
+        globals()[_class.__name__] = type(_class.__name__, (_class,), {"weight": _weight, "__module__": __name__})
+Shape = shapes.shape_class(_settings.load)
+
+
+@locust.events.report_to_master.add_listener
+def report_totals(client_id, data):
+    data["kerf_totals"] = dict(users.Agent.totals)
+    users.Agent.totals.clear()
+
+
+@locust.events.worker_report.add_listener
+def take_totals(client_id, data):
+    _totals.update(data.get("kerf_totals", {}))
+
+
+@locust.events.quitting.add_listener
+def judge(environment, **_):
+    if isinstance(environment.runner, WorkerRunner):
+        return
+    _totals.update(users.Agent.totals)
+    mistakes = environment.runner.exceptions.values()
+    rows, code = service_levels.judge(service_levels.read(os.environ[SLO_KEY]), environment.stats,
+                                      sum(mistake["count"] for mistake in mistakes))
+    size, new = _totals["bytes"], _totals["new bytes"]
+    print(f"\n{size / 2**20:,.0f} MiB of finished files were sent, {new / 2**20:,.0f} MiB of them new "
+          f"({1 - new / size if size else 0:.1%} saved), in {_totals['chunks']:,} chunks, each checked; "
+          f"{_totals['streams lost']} streams lost, {_totals['streams broken on purpose']} of them broken on purpose\n")
+    print(service_levels.table(rows))
+    for mistake in mistakes:
+        print(f"{mistake['count']} x {mistake['msg']}\n{mistake['traceback']}", file=sys.stderr)
+    for error in environment.stats.errors.values():
+        print(f"{error.occurrences} x {error.method}: {error.name}: {error.error}", file=sys.stderr)
+    sys.stdout.flush()
+    environment.process_exit_code = code

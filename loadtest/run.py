@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Puts load on kerfd: many agents at once over the real protocol, every answer checked.
+
+A scenario is a file of settings, scenarios/NAME.toml. Without an address a kerfd with an embedded index
+is started for the run and stopped after it. The reports are left in the folder that is named at the end.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+import corpora
+import kerfd
+import service_levels
+import settings
+import shapes
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+SLO_KEY = "KERF_LOAD_SLO"
+EXIT_USAGE, EXIT_UNAVAILABLE = 2, 5
+
+EPILOG = """Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 there is no kerfd;
+6 a wrong answer.
+
+Examples:
+  loadtest/run laptop
+  loadtest/run laptop --shape spike --users 40 --time 120
+  loadtest/run laptop --set corpus.trees='["/usr/include"]' --set corpus.edit_pattern=insert
+  loadtest/run laptop --processes 2 --address 127.0.0.1:7461 --address 127.0.0.1:7462"""
+
+
+def parse(arguments):
+    scenarios = sorted(path.stem for path in (HERE / "scenarios").glob("*.toml"))
+    parser = argparse.ArgumentParser(prog="loadtest/run", description=__doc__, epilog=EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenario", help=f"{', '.join(scenarios)}, or a file of settings")
+    parser.add_argument("--address", action="append", default=[], metavar="ADDRESS",
+                        help="HOST:PORT or unix:PATH of a kerfd that runs; several share an index; may be repeated")
+    parser.add_argument("--kerfd", default=str(ROOT / "out" / "kerfd"), help="the one to start (default: out/kerfd)")
+    parser.add_argument("--shape", choices=shapes.ALL, help="how users come and go")
+    parser.add_argument("--users", type=int, metavar="N", help="at the highest")
+    parser.add_argument("--time", type=float, metavar="SECONDS")
+    parser.add_argument("--processes", type=int, metavar="N", help="of Locust: one has one core")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE",
+                        help="one setting (settings.py has all); may be repeated")
+    parser.add_argument("--slo", default=str(HERE / "slo.toml"), help="the service levels (default: loadtest/slo.toml)")
+    parser.add_argument("--out", help="folder of the reports (default: a new one in out/loadtest)")
+    parser.add_argument("locust", nargs="*", metavar="-- LOCUST OPTION",
+                        help="as -- --master --expect-workers 2, or -- --worker, with the same --set target.run")
+    return parser, parser.parse_args(arguments)
+
+
+def effective_settings(options):
+    path = HERE / "scenarios" / f"{options.scenario}.toml"
+    if not path.is_file():
+        path = pathlib.Path(options.scenario)
+    result = settings.Settings()
+    result.set_all(tomllib.loads(path.read_text()))
+    for key, value in [("shape", options.shape), ("users", options.users), ("time_s", options.time),
+                       ("processes", options.processes)]:
+        if value is not None:
+            result.set("load", key, value)
+    for text in options.set:
+        result.set_text(text)
+    if options.address:
+        result.target.addresses = options.address
+    result.target.run = result.target.run or secrets.token_hex(4)
+    if result.load.shape not in shapes.ALL:
+        raise ValueError(f"load.shape: want one of {', '.join(shapes.ALL)}")
+    if result.corpus.edit_pattern not in corpora.EDIT_PATTERNS:
+        raise ValueError(f"corpus.edit_pattern: want one of {', '.join(corpora.EDIT_PATTERNS)}")
+    if min(result.load.users, result.load.processes) < 1 or result.load.time_s <= 0:
+        raise ValueError("load: users, processes and time_s must be above 0")
+    service_levels.read(options.slo)
+    return result
+
+
+def locust(options, effective, out):
+    """Runs it; its exit code."""
+    command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
+               "--only-summary", "--html", str(out / "report.html"), "--csv", str(out / "report"),
+               "--host", ",".join(effective.target.addresses), *options.locust]
+    if effective.load.processes > 1:
+        command += ["--processes", str(effective.load.processes)]
+    environment = os.environ | effective.to_environment() | {
+        SLO_KEY: os.path.realpath(options.slo), "GRPC_ENABLE_FORK_SUPPORT": "0"}
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def main():
+    parser, options = parse(sys.argv[1:])
+    try:
+        effective = effective_settings(options)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    out = pathlib.Path(options.out or ROOT / "out" / "loadtest" / time.strftime("%Y-%m-%d-%H%M%S"))
+    out.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        if not effective.target.addresses:
+            if not os.access(options.kerfd, os.X_OK):
+                print(f"loadtest/run: no {options.kerfd}: run tools/build, or name one with --kerfd", file=sys.stderr)
+                return EXIT_UNAVAILABLE
+            work = stack.enter_context(tempfile.TemporaryDirectory(prefix="kerf-loadtest-", dir="/var/tmp"))
+            try:
+                effective.target.addresses = [stack.enter_context(kerfd.Kerfd(options.kerfd, work))]
+            except OSError as error:
+                print(f"loadtest/run: {error}", file=sys.stderr)
+                return EXIT_UNAVAILABLE
+        code = locust(options, effective, out)
+    print(f"loadtest/run: the reports are in {out}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The messages of kerf.v1 and what gRPC needs to call it, made from proto/ when the program starts.
+
+protoc describes the files; the classes are made from that description, so that no generated code is
+kept that could be older than the files.
+"""
+
+import functools
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+PROTO = pathlib.Path(__file__).resolve().parent.parent / "proto"
+FILES = ["kerf/v1/chunking.proto", "kerf/v1/index.proto", "google/rpc/status.proto", "google/rpc/error_details.proto"]
+# As large as the largest answer (docs/spec/protocol.md) and some room.
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+
+def message_classes():
+    protoc = shutil.which("protoc")
+    if protoc is None:
+        sys.exit("loadtest: no protoc; run tools/deps build")
+    described = subprocess.run(
+        [protoc, f"-I{PROTO}", "--include_imports", "--descriptor_set_out=/dev/stdout", *FILES],
+        stdout=subprocess.PIPE, check=True).stdout
+    files = descriptor_pb2.FileDescriptorSet.FromString(described).file
+    pool = descriptor_pool.DescriptorPool()
+    return message_factory.GetMessageClassesForFiles([file.name for file in files], _filled(pool, files))
+
+
+def _filled(pool, files):
+    for file in files:
+        pool.Add(file)
+    return pool
+
+
+_classes = message_classes()
+_v1 = {name.removeprefix("kerf.v1."): cls for name, cls in _classes.items() if name.startswith("kerf.v1.")}
+UploadRequest, UploadResponse, CommitEntry = _v1["UploadRequest"], _v1["UploadResponse"], _v1["CommitEntry"]
+UploadFrame = _v1["UploadFrame"]
+LookupChunksRequest, LookupChunksResponse = _v1["LookupChunksRequest"], _v1["LookupChunksResponse"]
+_Status, _ErrorInfo = _classes["google.rpc.Status"], _classes["google.rpc.ErrorInfo"]
+
+NEW, DUPLICATE, UNVERIFIED = 1, 2, 3
+DIGEST_ALGORITHMS = {"blake3": 1, "sha256": 2, "xxh3-128": 3}
+
+
+@functools.cache
+def channel(address):
+    """One connection to each address for all users of a process."""
+    return grpc.insecure_channel(address, options=[
+        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.max_reconnect_backoff_ms", 2000)])
+
+
+def upload(address, requests, metadata):
+    call = channel(address).stream_stream(
+        "/kerf.v1.ChunkingService/Upload", request_serializer=UploadRequest.SerializeToString,
+        response_deserializer=UploadResponse.FromString)
+    return call(requests, metadata=metadata)
+
+
+def lookup_chunks(address, request, metadata, timeout_s):
+    call = channel(address).unary_unary(
+        "/kerf.v1.IndexService/LookupChunks", request_serializer=LookupChunksRequest.SerializeToString,
+        response_deserializer=LookupChunksResponse.FromString)
+    return call(request, metadata=metadata, timeout=timeout_s)
+
+
+def error_reason(error):
+    """kerf's reason (docs/spec/protocol.md) for the end of a call; empty where gRPC itself ended it."""
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            for detail in _Status.FromString(value).details:
+                if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+                    return _ErrorInfo.FromString(detail.value).reason
+    return ""
