@@ -2,6 +2,7 @@
 
 import collections
 import os
+import secrets
 import sys
 
 import grpc.experimental.gevent
@@ -16,10 +17,7 @@ import users
 
 SLO_KEY = "KERF_LOAD_SLO"
 
-grpc.experimental.gevent.init_gevent()
 _settings = settings.from_environment()
-users.Agent.settings = _settings
-users.Agent.ledger = ledger.Ledger(_settings.target.run, os.getpid())
 # Of all processes.
 _totals = collections.Counter()
 
@@ -27,6 +25,14 @@ for _name, _class in users.ALL.items():
     if _weight := getattr(_settings.users, _name):
         globals()[_class.__name__] = type(_class.__name__, (_class,), {"weight": _weight, "__module__": __name__})
 Shape = shapes.shape_class(_settings.load)
+
+
+@locust.events.init.add_listener
+def begin(environment, **_):
+    """In each process: with --processes this file is loaded before they part."""
+    grpc.experimental.gevent.init_gevent()
+    users.Agent.settings = _settings
+    users.Agent.ledger = ledger.Ledger(_settings.target.run, secrets.randbits(32))
 
 
 @locust.events.report_to_master.add_listener

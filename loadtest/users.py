@@ -3,7 +3,6 @@ there are is the section `users` of the settings."""
 
 import collections
 import itertools
-import os
 import random
 import time
 
@@ -18,7 +17,6 @@ import wire
 
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 5.0
-_numbers = itertools.count()
 
 
 class Agent(locust.User):
@@ -28,12 +26,18 @@ class Agent(locust.User):
     ledger = None
     totals = collections.Counter()
     kind = ""
+    numbers = None
+
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        cls.numbers = itertools.count()
 
     def __init__(self, environment):
         super().__init__(environment)
-        self.name = f"{self.kind}-{os.getpid()}-{next(_numbers)}"
+        process = getattr(environment.runner, "worker_index", 0)
+        self.name = f"{self.kind}-{process}-{next(self.numbers)}"
         self.repository = f"load-{self.settings.target.run}"
-        self.corpus = corpora.Corpus(self.settings.corpus, f"{self.settings.target.run}/{self.name}")
+        self.corpus = corpora.Corpus(self.settings.corpus, self.name)
         self.random = random.Random(self.name)
         key = self.settings.target.shard_key_metadata
         shard_key = xxhash.xxh3_64_hexdigest(f"{self.repository}\0{self.name}".encode())
