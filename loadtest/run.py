@@ -27,7 +27,10 @@ ROOT = HERE.parent
 SLO_KEY = "KERF_LOAD_SLO"
 EXIT_USAGE, EXIT_UNAVAILABLE = 2, 5
 
-EPILOG = """Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 there is no kerfd;
+EPILOG = """What follows -- is for Locust, as -- --master --expect-workers 2, or -- --worker, which want the same
+addresses and the same --set target.run=NAME.
+
+Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 there is no kerfd;
 6 a wrong answer.
 
 Examples:
@@ -53,9 +56,13 @@ def parse(arguments):
                         help="one setting (settings.py has all); may be repeated")
     parser.add_argument("--slo", default=str(HERE / "slo.toml"), help="the service levels (default: loadtest/slo.toml)")
     parser.add_argument("--out", help="folder of the reports (default: a new one in out/loadtest)")
-    parser.add_argument("locust", nargs="*", metavar="-- LOCUST OPTION",
-                        help="as -- --master --expect-workers 2, or -- --worker, with the same --set target.run")
-    return parser, parser.parse_args(arguments)
+    own, locust_arguments = arguments, []
+    if "--" in arguments:
+        place = arguments.index("--")
+        own, locust_arguments = arguments[:place], arguments[place + 1:]
+    options = parser.parse_args(own)
+    options.locust = locust_arguments
+    return parser, options
 
 
 def effective_settings(options):
