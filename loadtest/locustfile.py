@@ -7,6 +7,7 @@ import sys
 
 import grpc.experimental.gevent
 import locust
+import locust.stats
 from locust.runners import WorkerRunner
 
 import ledger
@@ -16,8 +17,11 @@ import shapes
 import users
 
 SLO_KEY = "KERF_LOAD_SLO"
+REPORT_POINTS = 400
 
 _settings = settings.from_environment()
+# A dip of seconds must be seen in a short run's report, and one of hours must stay small.
+locust.stats.HISTORY_STATS_INTERVAL_SEC = max(1, _settings.load.time_s / REPORT_POINTS)
 # Of all processes.
 _totals = collections.Counter()
 

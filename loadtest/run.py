@@ -10,6 +10,7 @@ import contextlib
 import os
 import pathlib
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,12 +26,13 @@ import shapes
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 SLO_KEY = "KERF_LOAD_SLO"
-EXIT_USAGE, EXIT_UNAVAILABLE = 2, 5
+EXIT_UNAVAILABLE = 5
+CONNECT_TIMEOUT_S = 10
 
 EPILOG = """What follows -- is for Locust, as -- --master --expect-workers 2, or -- --worker, which want the same
 addresses and the same --set target.run=NAME.
 
-Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 there is no kerfd;
+Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 no kerfd answers;
 6 a wrong answer.
 
 Examples:
@@ -90,6 +92,26 @@ def effective_settings(options):
     return result
 
 
+def unreachable(addresses):
+    """Why the first of them that takes no connection does not; None if all do."""
+    for address in addresses:
+        try:
+            connect(address).close()
+        except (OSError, ValueError) as error:
+            return f"{address}: {error}: start kerfd, or mend --address"
+    return None
+
+
+def connect(address):
+    """A plain connection: gRPC would start threads here, which a program that starts others must not have."""
+    if address.startswith("unix:"):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(address.removeprefix("unix:"))
+        return connection
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S)
+
+
 def locust(options, effective, out):
     """Runs it; its exit code."""
     command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
@@ -121,6 +143,9 @@ def main():
             except OSError as error:
                 print(f"loadtest/run: {error}", file=sys.stderr)
                 return EXIT_UNAVAILABLE
+        if problem := unreachable(effective.target.addresses):
+            print(f"loadtest/run: {problem}", file=sys.stderr)
+            return EXIT_UNAVAILABLE
         code = locust(options, effective, out)
     print(f"loadtest/run: the reports are in {out}")
     return code
