@@ -1,15 +1,10 @@
-// kerfd: reads settings, opens the index, serves until it is told to stop.
-#include <fcntl.h>
-#include <google/protobuf/stubs/logging.h>
+// kerfd: reads settings, opens the index or becomes a front, serves until it is told to stop.
 #include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,10 +17,12 @@
 #include "base/version.h"
 #include "kernels/registry.h"
 #include "server/front/server.h"
+#include "server/lifecycle.h"
 #include "server/logging/logging.h"
 #include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
+#include "server/serve_front.h"
 #include "server/settings/settings.h"
 #include "server/worker/rapid_totals.h"
 
@@ -38,51 +35,6 @@ namespace {
 constexpr int kKeptHeapBytes = 16 << 20;
 constexpr int kFailureExitCode = 1;
 constexpr int kUsageExitCode = 2;
-// How often a draining kerfd looks whether its streams have ended.
-constexpr long kDrainPollNanoseconds = 50'000'000;
-
-// Whole or not at all: whoever waits for it may read it as soon as it is there.
-absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses) {
-  std::string text;
-  for (const std::string& address : addresses) text += address + "\n";
-  const std::string temporary = Cat(path, ".", getpid());
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  bool written =
-      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (file >= 0 && close(file) != 0) written = false;
-  if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("cannot write --ready-file ", path, ": ", std::strerror(error))));
-  }
-  return absl::OkStatus();
-}
-
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
-
-bool IsToldToStop(const sigset_t& signals) {
-  const timespec no_time{0, 0};
-  return sigtimedwait(&signals, nullptr, &no_time) > 0;
-}
-
-// Until all streams have ended, the time is over, or a second signal comes.
-void WaitForDrain(const Server& server, const sigset_t& signals, std::chrono::milliseconds drain) {
-  const auto deadline = std::chrono::steady_clock::now() + drain;
-  while (server.stream_count() > 0 && std::chrono::steady_clock::now() < deadline) {
-    const timespec poll{0, kDrainPollNanoseconds};
-    if (sigtimedwait(&signals, nullptr, &poll) > 0) {
-      Log(LogLevel::kWarning, "second signal: stopping at once");
-      return;
-    }
-  }
-}
 
 void LogHints(const RapidTotals& totals, HintCache& cache) {
   const HintCounters counters = cache.counters();
@@ -114,21 +66,14 @@ ServerOptions OptionsOf(const Settings& settings) {
   return options;
 }
 
-absl::Status Serve(const Settings& settings) {
+absl::Status ServeUploads(const Settings& settings) {
   ServerOptions options = OptionsOf(settings);
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
-  // Blocked before the first thread starts, so that only sigwait below ever sees them.
-  const sigset_t signals = StopSignals();
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  // A file that may not grow (ulimit -f) is an error of the index, not the end.
-  std::signal(SIGXFSZ, SIG_IGN);
-  // It would write a line for each malformed string that a peer sends; the peer gets an error.
-  google::protobuf::SetLogHandler(nullptr);
+  const StopSignals signals;
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const OpenedIndex opened,
-                        OpenIndex(settings, [&signals] { return IsToldToStop(signals); }));
+                        OpenIndex(settings, [&signals] { return signals.HaveCome(); }));
   Index* const index = opened.index.get();
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
   options.hints = hints.cache;
@@ -155,19 +100,11 @@ absl::Status Serve(const Settings& settings) {
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  if (!settings.ready_file.empty()) {
-    KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
-  }
+  KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
 
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  signals.Wait();
   is_draining.store(true);
-  Log(LogLevel::kInfo,
-      Cat(signal_number == SIGTERM ? "SIGTERM" : "SIGINT", ": draining ", server->stream_count(),
-          " streams for up to ", settings.drain.count(), " ms"));
-  server->BeginDrain(settings.drain);
-  WaitForDrain(*server, signals, settings.drain);
-  server->Stop();
+  DrainAndStop(*server, signals, settings.drain);
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
@@ -186,7 +123,10 @@ int Main(int argc, char** argv) {
     return *result.exit_code;
   }
   SetLogLevel(result.settings.log_level);
-  if (absl::Status status = Serve(result.settings); !status.ok()) {
+  const Settings& settings = result.settings;
+  const bool is_front = settings.role == Role::kFront;
+  if (absl::Status status = is_front ? ServeFront(settings) : ServeUploads(settings);
+      !status.ok()) {
     Log(LogLevel::kError, MessageOf(status));
     return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : kFailureExitCode;
   }

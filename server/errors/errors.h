@@ -31,6 +31,8 @@ enum class Reason : std::uint8_t {
   kTooManyUncommittedFiles,
   kTooManyEntries,
   kTooManyStreams,
+  kNoWorker,
+  kWorkerUnreachable,
   kTooManyCalls,
   kMemoryExhausted,
   kDraining,

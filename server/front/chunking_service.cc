@@ -11,17 +11,10 @@
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
-#include "server/front/grpc_status.h"
+#include "server/front/refused_call.h"
 
 namespace kerf {
 namespace {
-
-// Answers a call that is not taken.
-class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
- public:
-  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
-  void OnDone() override { delete this; }
-};
 
 std::uint64_t RandomId() {
   std::random_device device;
@@ -36,7 +29,7 @@ ChunkingService::ChunkingService(const UploadStream::Options& options)
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
     grpc::CallbackServerContext* context) {
   if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
-    return new RefusedStream(status);
+    return new RefusedCall(status);
   }
   return UploadStream::Start(options_, context,
                              absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)));

@@ -1,11 +1,6 @@
 #include "server/front/server.h"
 
-#include <grpc/grpc.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,8 +14,8 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/front/chunking_service.h"
+#include "server/front/grpc_listener.h"
 #include "server/front/index_service.h"
-#include "server/front/listen_address.h"
 #include "server/front/status_service.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
@@ -28,35 +23,18 @@
 namespace kerf {
 namespace {
 
-// A stream's window: what gRPC itself buffers of it while it is not read. All windows together fit
-// into half the memory, so that gRPC never has to cancel a stream of its own choice.
-constexpr std::uint64_t kMinWindowBytes = 64 * kKiB;
-constexpr std::uint64_t kMaxWindowBytes = 4 * kMiB;
-// gRPC answers larger messages itself, without kerf's details; the margin lets kerf answer those
-// that are a little too large.
-constexpr int kMessageMarginBytes = 64 * 1024;
 // Half of a second-level cache: what is cut there is fingerprinted and checked there.
 constexpr std::size_t kCutBufferBytes = 512 * 1024;
 // Answers that wait for a client: those of about 20 MiB of data.
 constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
 constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
-// Calls of one connection beside max_streams of Upload: calls of the index, and uploads on their
-// way to being refused. A client with more waits, and then learns that they are refused; without a
-// limit a burst of them would hold some 15 KiB each at once.
-constexpr std::size_t kOtherCalls = 256;
 constexpr std::size_t kIndexCallThreads = 4;
-constexpr std::chrono::seconds kKeepalive{60};
-constexpr std::chrono::seconds kKeepaliveTimeout{20};
-constexpr std::chrono::seconds kMinPingInterval{5};
 // For streams to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
 // Of the health service: whether all GPUs are well that kerfd was started with. There is no such
 // service where it was started with none. The server itself serves without them.
 constexpr const char* kGpuHealthService = "kerf.gpu";
-// For clients to close their connections. An idle client may not look at its connection for
-// seconds.
-constexpr std::chrono::milliseconds kCloseGrace{200};
 
 class GrpcServer final : public Server {
  public:
@@ -94,7 +72,7 @@ class GrpcServer final : public Server {
   ~GrpcServer() override { Stop(); }
 
   absl::Status Listen();
-  const std::vector<std::string>& addresses() const override { return addresses_; }
+  const std::vector<std::string>& addresses() const override { return listener_->addresses(); }
   void BeginDrain(std::chrono::milliseconds drain) override;
   void Stop() override;
   std::size_t stream_count() const override { return registry_.stream_count(); }
@@ -119,11 +97,7 @@ class GrpcServer final : public Server {
 
  private:
   void Watch();
-  void SetGpuHealth(bool is_well) {
-    if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
-      health->SetServingStatus(kGpuHealthService, is_well);
-    }
-  }
+  void SetGpuHealth(bool is_well) { listener_->SetServing(kGpuHealthService, is_well); }
 
   const ServerOptions options_;
   MemoryBudget work_budget_;
@@ -141,9 +115,7 @@ class GrpcServer final : public Server {
   ThreadPool pool_;
   // Calls of the Index service may wait for the index: not in the threads that cut.
   ThreadPool index_pool_;
-  std::vector<std::string> addresses_;
-  std::vector<std::string> socket_paths_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<GrpcListener> listener_;
   std::atomic<bool> is_gpu_loss_told_{false};
 
   std::mutex watch_mutex_;
@@ -152,72 +124,16 @@ class GrpcServer final : public Server {
   std::thread watchdog_;
 };
 
-void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
-  grpc::ResourceQuota quota("kerfd");
-  quota.Resize(options.memory_bytes);
-  builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(options.limits.max_message_bytes) +
-                                   kMessageMarginBytes);
-  const std::uint64_t window_bytes =
-      std::clamp(options.memory_bytes / 2 / options.max_streams, kMinWindowBytes, kMaxWindowBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(window_bytes));
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(options.max_streams + kOtherCalls));
-  // Two servers on one port would share its clients without a word.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  const auto milliseconds = [](std::chrono::milliseconds duration) {
-    return static_cast<int>(duration.count());
-  };
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(kKeepalive));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(kKeepaliveTimeout));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             milliseconds(kMinPingInterval));
-}
-
-// gRPC tears its threads down when its last object goes, and then may wait 10 s for a poller of its
-// own that nothing wakes (1.51). One reference that is never given back spares every stop that.
-void KeepGrpc() {
-  static const bool kept = (grpc_init(), true);
-  static_cast<void>(kept);
-}
-
 absl::Status GrpcServer::Listen() {
-  KeepGrpc();
-  std::vector<ListenAddress> parsed;
-  for (const std::string& text : options_.listen) {
-    KERF_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(text));
-    if (address.is_unix) KERF_RETURN_IF_ERROR(PrepareUnixSocket(address.path));
-    parsed.push_back(std::move(address));
-  }
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  Configure(options_, builder);
-  std::vector<int> ports(parsed.size(), 0);
-  for (std::size_t index = 0; index < parsed.size(); ++index) {
-    builder.AddListeningPort(parsed[index].target, grpc::InsecureServerCredentials(),
-                             &ports[index]);
-  }
-  builder.RegisterService(&chunking_);
-  builder.RegisterService(&index_service_);
-  builder.RegisterService(&status_service_);
-  server_ = builder.BuildAndStart();
-  for (std::size_t index = 0; index < parsed.size(); ++index) {
-    // gRPC gives 1 for a unix socket and 0 for what it could not bind.
-    if (server_ == nullptr && ports[index] == 0) {
-      return absl::FailedPreconditionError(
-          ToAbsl(Cat("cannot listen on ", parsed[index].target,
-                     ": the address is in use, not of this machine, or not permitted")));
-    }
-    const std::string& target = parsed[index].target;
-    addresses_.push_back(parsed[index].is_unix
-                             ? target
-                             : Cat(target.substr(0, target.rfind(':') + 1), ports[index]));
-    if (parsed[index].is_unix) socket_paths_.push_back(parsed[index].path);
-  }
-  if (server_ == nullptr) return absl::InternalError("gRPC did not start, and does not say why");
+  const TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
+                               .memory_bytes = options_.memory_bytes,
+                               .max_streams = options_.max_streams};
+  KERF_ASSIGN_OR_RETURN(
+      listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
+        builder.RegisterService(&chunking_);
+        builder.RegisterService(&index_service_);
+        builder.RegisterService(&status_service_);
+      }));
   if (options_.gpus != nullptr) SetGpuHealth(true);
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
   return absl::OkStatus();
@@ -233,9 +149,7 @@ void GrpcServer::Watch() {
 }
 
 void GrpcServer::BeginDrain(std::chrono::milliseconds drain) {
-  if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
-    health->SetServingStatus(false);
-  }
+  listener_->SetServing(false);
   registry_.Drain(drain);
 }
 
@@ -246,7 +160,7 @@ void GrpcServer::Stop() {
   }
   watch_wakeup_.notify_all();
   if (watchdog_.joinable()) watchdog_.join();
-  if (server_ == nullptr) return;
+  if (listener_ == nullptr) return;
   BeginDrain(std::chrono::milliseconds(0));
   registry_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
   const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
@@ -255,9 +169,7 @@ void GrpcServer::Stop() {
     std::this_thread::sleep_for(kStopPoll);
   }
   index_calls_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
-  server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
-  server_->Wait();
-  for (const std::string& path : socket_paths_) unlink(path.c_str());
+  listener_->Stop();
 }
 
 }  // namespace

@@ -569,6 +569,45 @@ TEST_F(ServicesTest, DrainSaysWhereToResume) {
   EXPECT_EQ(recipe, PlainRecipe(content, open));
 }
 
+// What a front that stops puts between a client's messages.
+TEST_F(ServicesTest, ADrainFrameDrainsItsStreamAlone) {
+  const v1::Open open = OpenFor("home");
+  const std::string content(1'000'000, 'z');
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); }));
+  ASSERT_TRUE(upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); }));
+  const std::uint64_t answered = PlainRecipe(content, open).rbegin()[1].end_offset;
+  ASSERT_TRUE(upload.WaitForChunks(1, answered));
+  ASSERT_TRUE(upload.CommitAnswered());
+  // In the same message as data before and behind it, too.
+  v1::UploadRequest request;
+  request.add_frames()->set_data("before");
+  request.add_frames()->mutable_drain()->set_drain_ms(1'234);
+  request.add_frames()->set_data("behind");
+  ASSERT_TRUE(upload.Send(request));
+  const auto go_away = upload.WaitForAnswer(&v1::UploadAnswer::has_go_away);
+  ASSERT_TRUE(go_away.has_value());
+  EXPECT_EQ(go_away->go_away().drain_ms(), 1'234u);
+  ASSERT_EQ(go_away->go_away().files_size(), 1);
+  EXPECT_EQ(go_away->go_away().files(0).durable_offset(), answered);
+  upload.WritesDone();
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "DRAINING");
+  // Before Open there is nothing to resume.
+  TestUpload unopened(channel_);
+  ASSERT_TRUE(unopened.SendFrame([](v1::UploadFrame& frame) { frame.mutable_drain(); }));
+  EXPECT_EQ(ReasonOf(unopened.WaitForEnd()), "DRAINING");
+  // Nobody else is told.
+  TestUpload other(channel_);
+  ASSERT_TRUE(other.SendOpen(open));
+  ASSERT_TRUE(other.SendFile(content));
+  ASSERT_TRUE(other.WaitForChunks(1, content.size()));
+  ASSERT_TRUE(other.CommitAnswered());
+  ASSERT_TRUE(other.WaitForDone(1));
+  other.WritesDone();
+  EXPECT_TRUE(other.WaitForEnd().ok());
+}
+
 TEST_F(ServicesTest, StopEndsOpenStreams) {
   TestUpload upload(channel_);
   ASSERT_TRUE(upload.SendOpen(OpenFor("home")));

@@ -21,6 +21,7 @@
 #include "kernels/registry.h"
 #include "server/front/listen_address.h"
 #include "server/redis/address.h"
+#include "server/routing/worker_address.h"
 
 namespace kerf {
 namespace {
@@ -42,6 +43,9 @@ Examples:
   kerfd --data-dir /var/lib/kerf                       serve 127.0.0.1:7461
   kerfd --data-dir /var/lib/kerf --listen unix:/run/kerf.sock --listen 0.0.0.0:7461
   kerfd --redis redis-1:6379 --redis redis-2:6379 --redis-password-file /etc/kerf/redis.password
+  kerfd --role worker --redis redis-1:6379 --listen 0.0.0.0:7461      one of many behind fronts
+  kerfd --role front --workers dns:kerf-worker:7461 --listen 0.0.0.0:7461
+  kerfd --role front --workers host-1:7461 --workers host-2:7461
   kerfd --config /etc/kerf/kerfd.toml
   kerfd --data-dir /var/lib/kerf --print-config > kerfd.toml
   kerfd --listen 127.0.0.1:0 --ready-file /tmp/kerfd.ready     pick a port and say which
@@ -51,7 +55,9 @@ A second one ends at once.)";
 
 // Sizes are kept as text until all is read, so that --print-config writes what a person wrote.
 struct Texts {
+  std::string role = "all";
   std::vector<std::string> redis;
+  std::vector<std::string> workers;
   std::string memory = "1G";
   std::string stream_memory = "16M";
   std::string hint_memory{kAutomaticHintMemory};
@@ -103,12 +109,19 @@ std::string CheckRedis(const std::string& text) {
   return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
 }
 
+std::string CheckWorkers(const std::string& text) {
+  const auto parsed = routing::ParseWorkerAddress(text);
+  return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+const std::map<std::string, Role>& Roles() {
+  static const std::map<std::string, Role> roles = {
+      {"all", Role::kAll}, {"worker", Role::kWorker}, {"front", Role::kFront}};
+  return roles;
+}
+
 std::string CheckRole(const std::string& role) {
-  if (role == "all") return "";
-  if (role == "front" || role == "worker") {
-    return "role '" + role + "' is not built yet: this kerfd runs with --role=all only";
-  }
-  return "'" + role + "' is no role: all, front or worker";
+  return Roles().count(role) > 0 ? "" : "'" + role + "' is no role: all, worker or front";
 }
 
 std::string HostName() {
@@ -185,6 +198,8 @@ struct Milliseconds {
   std::uint32_t write_stall = 60'000;
   std::uint32_t index = 60'000;
   std::uint32_t drain = 10'000;
+  std::uint32_t worker_check = 1'000;
+  std::uint32_t worker_refresh = 5'000;
 };
 
 void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
@@ -213,6 +228,24 @@ void AddRedisOptions(Builder& builder, Settings& settings, Texts& texts) {
           "A new repository gets room in Redis for so many chunks at once (at most 262,144 buckets "
           "of 130 bytes each); it grows with the repository in any case")
       ->check(CLI::Range(std::uint64_t{0}, kMaxExpectedChunks));
+}
+
+void AddFrontOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
+  builder
+      .Add("workers", texts.workers,
+           "Of a front: a worker, as HOST:PORT or unix:PATH, or dns:HOST:PORT for all addresses of "
+           "HOST, as of a headless Service; may be repeated. All fronts must write the same")
+      ->check(CheckWorkers, "")
+      ->type_name("ADDRESS");
+  builder
+      .Add("max-worker-streams", settings.max_worker_streams,
+           "Of a front: calls to one worker at the same time; more are refused")
+      ->check(CLI::Range(1u, 1'000'000u));
+  builder.AddMs("worker-check-ms", times.worker_check,
+                "Of a front: a worker is asked for its health this often, and given as long to "
+                "answer; one that is gone less and less often, down to every 5 s");
+  builder.AddMs("worker-refresh-ms", times.worker_refresh,
+                "Of a front: names of dns: are looked up this often");
 }
 
 void AddHintOptions(Builder& builder, Settings& settings, Texts& texts) {
@@ -267,7 +300,11 @@ void AddGpuOptions(Builder& builder, Settings& settings, Texts& texts) {
 }
 
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
-  builder.Add("role", settings.role, "Parts that run in this process: all (front, worker: later)")
+  builder
+      .Add("role", texts.role,
+           "What this process is: all serves clients alone; worker does so as one of many that "
+           "share "
+           "an index in Redis; front passes what clients send on to workers")
       ->check(CheckRole, "");
   builder
       .Add("listen", settings.listen,
@@ -281,6 +318,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       ->type_name("DIR");
   AddRedisOptions(builder, settings, texts);
   AddHintOptions(builder, settings, texts);
+  AddFrontOptions(builder, settings, texts, times);
   builder
       .Add("ready-file", settings.ready_file,
            "Written once kerfd serves: the bound addresses, one a line")
@@ -368,7 +406,7 @@ std::string AddEnvironment(const char* const* environment, const std::set<std::s
     // Set to nothing is not set.
     if (value.empty()) continue;
     // A list: KERFD_LISTEN=unix:/run/kerf.sock,127.0.0.1:7461.
-    const bool is_list = option == "--listen" || option == "--redis";
+    const bool is_list = option == "--listen" || option == "--redis" || option == "--workers";
     while (is_list && value.find(',') != std::string_view::npos) {
       arguments.push_back(Cat(option, "=", value.substr(0, value.find(','))));
       value.remove_prefix(value.find(',') + 1);
@@ -385,6 +423,12 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
   for (const std::string& address : texts.redis) {
     settings.redis.push_back(*ParseRedisAddress(address));
   }
+  settings.role = Roles().at(texts.role);
+  for (const std::string& address : texts.workers) {
+    settings.workers.push_back(*routing::ParseWorkerAddress(address));
+  }
+  settings.worker_check = std::chrono::milliseconds(times.worker_check);
+  settings.worker_refresh = std::chrono::milliseconds(times.worker_refresh);
   settings.memory_bytes = *ParseByteSize(texts.memory);
   settings.stream_memory_bytes = *ParseByteSize(texts.stream_memory);
   // Where the index is at hand and the profile's rule is fast, hints save nothing.
@@ -425,15 +469,35 @@ SettingsResult Done(std::string output) {
   return result;
 }
 
+// What is wrong with settings that are good one by one; empty: nothing.
+std::string FindContradiction(const Settings& settings) {
+  const bool has_index = !settings.redis.empty() || !settings.data_dir.empty();
+  if (!settings.redis.empty() && !settings.data_dir.empty()) {
+    return "--redis and --data-dir: the index is in one place only; leave one out";
+  }
+  if (settings.role == Role::kFront) {
+    if (settings.workers.empty()) {
+      return "a front needs --workers: HOST:PORT of each, or dns:HOST:PORT for all of a name";
+    }
+    if (has_index) return "a front has no index: give --redis to its workers, not to the front";
+    return "";
+  }
+  if (!settings.workers.empty()) return "--workers is for fronts: add --role front";
+  if (settings.role == Role::kWorker && settings.redis.empty()) {
+    return "workers share their index: add --redis, or serve alone with --role all";
+  }
+  return "";
+}
+
 SettingsResult Read(int argc, const char* const* argv, const char* const* environment) {
   SettingsResult result;
   Settings& settings = result.settings;
-  settings.role = "all";
   settings.listen = {"127.0.0.1:7461"};
   settings.worker_name = HostName();
   settings.backend = kAutomaticBackend;
   settings.redis_replicas = 1;
   settings.max_streams = 1024;
+  settings.max_worker_streams = 1280;
   settings.max_index_calls = 64;
   Texts texts;
   Milliseconds times;
@@ -470,9 +534,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
     return Usage(error.what());
   }
   Convert(texts, times, settings);
-  if (!settings.redis.empty() && !settings.data_dir.empty()) {
-    return Usage("--redis and --data-dir: the index is in one place only; leave one out");
-  }
+  if (const std::string wrong = FindContradiction(settings); !wrong.empty()) return Usage(wrong);
   if (print_config) return Done(builder.Print());
   return result;
 }

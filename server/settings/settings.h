@@ -9,6 +9,7 @@
 
 #include "server/logging/logging.h"
 #include "server/redis/address.h"
+#include "server/routing/worker_address.h"
 #include "server/session/session.h"
 
 namespace kerf {
@@ -22,8 +23,18 @@ enum class GpuUse : std::uint8_t {
   kRequire,
 };
 
+// What this process is.
+enum class Role : std::uint8_t {
+  // Serves its clients alone.
+  kAll,
+  // The same as one of many, which share an index.
+  kWorker,
+  // Passes calls on to workers.
+  kFront,
+};
+
 struct Settings {
-  std::string role;
+  Role role = Role::kAll;
   std::vector<std::string> listen;
   // Empty, and no `redis`: an index in memory. Not both.
   std::string data_dir;
@@ -59,6 +70,11 @@ struct Settings {
   // When one is lost, drain and end, so that whoever started kerfd starts it anew.
   bool ends_without_gpu = false;
   std::uint32_t max_streams = 0;
+  // Of a front.
+  std::vector<routing::WorkerAddress> workers;
+  std::uint32_t max_worker_streams = 0;
+  std::chrono::milliseconds worker_check{0};
+  std::chrono::milliseconds worker_refresh{0};
   std::uint64_t memory_bytes = 0;
   std::uint64_t stream_memory_bytes = 0;
   SessionLimits limits;

@@ -26,7 +26,7 @@ class SettingsTest : public testing::Test {
 TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   const SettingsResult result = Read({});
   ASSERT_FALSE(result.exit_code.has_value()) << result.output;
-  EXPECT_EQ(result.settings.role, "all");
+  EXPECT_EQ(result.settings.role, Role::kAll);
   EXPECT_EQ(result.settings.listen, std::vector<std::string>{"127.0.0.1:7461"});
   EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{1} << 30);
   EXPECT_EQ(result.settings.limits.max_uncommitted_files, 16'384u);
@@ -90,7 +90,6 @@ TEST_F(SettingsTest, UnknownKeysAreRefusedByName) {
 
 TEST_F(SettingsTest, BadValuesAreRefused) {
   for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
-           {"--role", "front"},
            {"--role", "other"},
            {"--listen", "nowhere"},
            {"--memory", "much"},
@@ -117,7 +116,37 @@ TEST_F(SettingsTest, BadValuesAreRefused) {
     EXPECT_EQ(result.exit_code, 2) << arguments[0];
     EXPECT_NE(result.output.find("kerfd: "), std::string::npos);
   }
-  EXPECT_NE(Read({"--role", "front"}).output.find("not built yet"), std::string::npos);
+}
+
+TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
+  const Settings front =
+      Read({"--role", "front", "--workers", "dns:w:7461", "--workers", "unix:/w"}).settings;
+  EXPECT_EQ(front.role, Role::kFront);
+  ASSERT_EQ(front.workers.size(), 2u);
+  EXPECT_TRUE(front.workers[0].is_group);
+  EXPECT_EQ(front.workers[1].text, "unix:/w");
+  EXPECT_EQ(front.max_worker_streams, 1280u);
+  EXPECT_EQ(front.worker_check.count(), 1000);
+  EXPECT_EQ(front.worker_refresh.count(), 5000);
+  EXPECT_EQ(Read({}, {"KERFD_ROLE=front", "KERFD_WORKERS=a:1,b:2"}).settings.workers.size(), 2u);
+  EXPECT_EQ(Read({"--role", "worker", "--redis", "h:1"}).settings.role, Role::kWorker);
+  struct Wrong {
+    std::vector<const char*> arguments;
+    const char* advice;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{"--role", "front"}, "--workers"},
+           {{"--role", "front", "--workers", "nowhere"}, "HOST:PORT"},
+           {{"--role", "front", "--workers", "h:1", "--redis", "h:1"}, "has no index"},
+           {{"--role", "front", "--workers", "h:1", "--data-dir", "/x"}, "has no index"},
+           {{"--workers", "h:1"}, "--role front"},
+           {{"--role", "worker"}, "--redis"},
+           {{"--role", "worker", "--data-dir", "/x"}, "--redis"},
+       }) {
+    const SettingsResult result = Read(wrong.arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.output.find(wrong.advice), std::string::npos) << result.output;
+  }
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
@@ -132,6 +161,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
             "--gpu-devices", "0,3"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
+           {"--role", "front", "--workers", "h:1", "--workers", "dns:[::1]:2",
+            "--max-worker-streams", "9", "--worker-check-ms", "70", "--worker-refresh-ms", "80"},
        }) {
     std::vector<const char*> printing = arguments;
     printing.push_back("--print-config");
@@ -155,6 +186,11 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.gpu_memory_bytes, given.settings.gpu_memory_bytes);
     EXPECT_EQ(result.settings.gpu_devices, given.settings.gpu_devices);
     EXPECT_EQ(result.settings.ends_without_gpu, given.settings.ends_without_gpu);
+    EXPECT_EQ(result.settings.role, given.settings.role);
+    EXPECT_EQ(result.settings.workers.size(), given.settings.workers.size());
+    EXPECT_EQ(result.settings.max_worker_streams, given.settings.max_worker_streams);
+    EXPECT_EQ(result.settings.worker_check, given.settings.worker_check);
+    EXPECT_EQ(result.settings.worker_refresh, given.settings.worker_refresh);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
     EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);
     // All of them, the same again.

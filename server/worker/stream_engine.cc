@@ -223,6 +223,8 @@ absl::Status StreamEngine::OnControl(const v1::UploadFrame& frame) {
       return OnCommit(frame.commit());
     case v1::UploadFrame::kReportStale:
       return OnReportStale(frame.report_stale());
+    case v1::UploadFrame::kDrain:
+      return OnDrain(std::chrono::milliseconds(frame.drain().drain_ms()));
     default:
       return MakeError(Reason::kMalformedMessage, "a frame without content that kerf.v1 knows");
   }

@@ -110,9 +110,15 @@ std::vector<RecipeChunk> PlainRecipe(std::string_view content, const v1::Open& o
   return recipe;
 }
 
-TestUpload::TestUpload(const std::shared_ptr<grpc::Channel>& channel, bool read)
-    : stub_(v1::ChunkingService::NewStub(channel)), stream_(stub_->Upload(&context_)) {
+TestUpload::TestUpload(const std::shared_ptr<grpc::Channel>& channel, bool read,
+                       const std::string& shard_key)
+    : stub_(v1::ChunkingService::NewStub(channel)), stream_(stub_->Upload(&context(shard_key))) {
   if (read) StartReading();
+}
+
+grpc::ClientContext& TestUpload::context(const std::string& shard_key) {
+  if (!shard_key.empty()) context_.AddMetadata("kerf-shard-key", shard_key);
+  return context_;
 }
 
 TestUpload::~TestUpload() {

@@ -48,7 +48,9 @@ std::vector<RecipeChunk> PlainRecipe(std::string_view content, const v1::Open& o
 class TestUpload {
  public:
   // Without `read`, nothing is read until StartReading.
-  explicit TestUpload(const std::shared_ptr<grpc::Channel>& channel, bool read = true);
+  // With a shard key, it goes along as metadata, as fronts want it.
+  explicit TestUpload(const std::shared_ptr<grpc::Channel>& channel, bool read = true,
+                      const std::string& shard_key = "");
   TestUpload(const TestUpload&) = delete;
   TestUpload& operator=(const TestUpload&) = delete;
   ~TestUpload();
@@ -87,6 +89,8 @@ class TestUpload {
 
  private:
   void Read();
+
+  grpc::ClientContext& context(const std::string& shard_key);
 
   grpc::ClientContext context_;
   std::unique_ptr<v1::ChunkingService::Stub> stub_;

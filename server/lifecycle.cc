@@ -1,0 +1,57 @@
+#include "server/lifecycle.h"
+
+#include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace kerf {
+
+StopSignals::StopSignals() {
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGTERM);
+  sigaddset(&signals_, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals_, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  // A file that may not grow (ulimit -f) is an error of the index, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  // It would write a line for each malformed string that a peer sends; the peer gets an error.
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+bool StopSignals::HaveCome() const { return HaveCome(std::chrono::nanoseconds(0)); }
+
+bool StopSignals::HaveCome(std::chrono::nanoseconds patience) const {
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const timespec wait{whole.count(), (patience - whole).count()};
+  return sigtimedwait(&signals_, nullptr, &wait) > 0;
+}
+
+void StopSignals::Wait() const {
+  int signal_number = 0;
+  sigwait(&signals_, &signal_number);
+  Log(LogLevel::kInfo, signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses) {
+  if (path.empty()) return absl::OkStatus();
+  std::string text;
+  for (const std::string& address : addresses) text += address + "\n";
+  const std::string temporary = Cat(path, ".", getpid());
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  bool written =
+      file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (file >= 0 && close(file) != 0) written = false;
+  if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    unlink(temporary.c_str());
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("cannot write --ready-file ", path, ": ", std::strerror(error))));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kerf

@@ -1,0 +1,174 @@
+#include "server/proxy/front_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/errors/errors.h"
+#include "server/front/grpc_listener.h"
+#include "server/front/refused_call.h"
+#include "server/proxy/forwarded_call.h"
+#include "server/proxy/forwarded_calls.h"
+#include "server/proxy/routing_service.h"
+
+namespace kerf {
+namespace {
+
+constexpr char kShardKeyMetadata[] = "kerf-shard-key";
+// For workers that do not answer: the front then serves without having heard of them.
+constexpr std::chrono::seconds kFirstChecksPatience{3};
+// For calls to take their last status; after it they are cancelled.
+constexpr std::chrono::seconds kStopGrace{2};
+constexpr std::chrono::milliseconds kStopPoll{5};
+
+std::string_view ShardKeyOf(const grpc::GenericCallbackServerContext& context) {
+  const auto found = context.client_metadata().find(kShardKeyMetadata);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericService {
+ public:
+  explicit GrpcFrontServer(const FrontOptions& options)
+      : options_(options),
+        calls_(options.max_calls),
+        workers_(WithLiveness(options.workers)),
+        routing_service_(&workers_),
+        call_options_{.write_stall = options.write_stall,
+                      .clock = &options_.clock,
+                      .registry = &calls_,
+                      .workers = &workers_} {}
+
+  ~GrpcFrontServer() override { Stop(); }
+
+  absl::Status Listen();
+  const std::vector<std::string>& addresses() const override { return listener_->addresses(); }
+  void BeginDrain(std::chrono::milliseconds drain) override;
+  void Stop() override;
+  std::size_t stream_count() const override { return calls_.count(); }
+  std::size_t live_worker_count() const override { return workers_.live_count(); }
+  std::size_t CheckTimeouts() override { return calls_.CheckTime(options_.clock()); }
+
+ private:
+  routing::WorkerSetOptions WithLiveness(routing::WorkerSetOptions options) {
+    options.on_liveness = [this](bool has_live) { OnLiveness(has_live); };
+    return options;
+  }
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+  void OnLiveness(bool has_live);
+  void SetHealthLocked();
+  void Watch();
+
+  const FrontOptions options_;
+  ForwardedCalls calls_;
+
+  std::mutex mutex_;
+  std::condition_variable watch_wakeup_;
+  bool has_live_ = false;
+  bool is_draining_ = false;
+  bool is_stopping_ = false;
+  std::unique_ptr<GrpcListener> listener_;
+
+  // Behind what its thread tells.
+  routing::WorkerSet workers_;
+  RoutingService routing_service_;
+  const ForwardedCall::Options call_options_;
+  std::thread watchdog_;
+};
+
+absl::Status GrpcFrontServer::Listen() {
+  const TransportLimits limits{.max_message_bytes = options_.max_message_bytes,
+                               .memory_bytes = options_.memory_bytes,
+                               .max_streams = options_.max_calls};
+  workers_.WaitForFirstChecks(kFirstChecksPatience);
+  KERF_ASSIGN_OR_RETURN(
+      std::unique_ptr<GrpcListener> listener,
+      GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
+        builder.RegisterService(&routing_service_);
+        builder.RegisterCallbackGenericService(this);
+      }));
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = std::move(listener);
+    SetHealthLocked();
+  }
+  if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
+  return absl::OkStatus();
+}
+
+grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
+    grpc::GenericCallbackServerContext* context) {
+  if (absl::Status status = calls_.Enter(); !status.ok()) return new RefusedCall(status);
+  absl::StatusOr<routing::Route> route = workers_.Pick(ShardKeyOf(*context));
+  if (!route.ok()) {
+    calls_.GiveBack();
+    return new RefusedCall(route.status());
+  }
+  return ForwardedCall::Start(call_options_, context, *std::move(route));
+}
+
+void GrpcFrontServer::OnLiveness(bool has_live) {
+  const std::lock_guard lock(mutex_);
+  has_live_ = has_live;
+  SetHealthLocked();
+}
+
+void GrpcFrontServer::SetHealthLocked() {
+  if (listener_ != nullptr && !is_stopping_) listener_->SetServing(has_live_ && !is_draining_);
+}
+
+void GrpcFrontServer::Watch() {
+  std::unique_lock lock(mutex_);
+  while (
+      !watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return is_stopping_; })) {
+    lock.unlock();
+    CheckTimeouts();
+    lock.lock();
+  }
+}
+
+void GrpcFrontServer::BeginDrain(std::chrono::milliseconds drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_draining_ = true;
+    SetHealthLocked();
+  }
+  calls_.Drain(drain);
+}
+
+void GrpcFrontServer::Stop() {
+  if (listener_ == nullptr) return;
+  BeginDrain(std::chrono::milliseconds(0));
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_stopping_, true)) return;
+  }
+  watch_wakeup_.notify_all();
+  if (watchdog_.joinable()) watchdog_.join();
+  calls_.FailAll(MakeError(Reason::kDraining, "the front has stopped"));
+  const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
+  while (calls_.count() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  listener_->Stop();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FrontServer>> FrontServer::Start(const FrontOptions& options) {
+  if (options.listen.empty()) return absl::InvalidArgumentError("no address to listen on");
+  if (options.workers.workers.empty()) return absl::InvalidArgumentError("a front without workers");
+  auto front = std::make_unique<GrpcFrontServer>(options);
+  KERF_RETURN_IF_ERROR(front->Listen());
+  return std::unique_ptr<FrontServer>(std::move(front));
+}
+
+}  // namespace kerf

@@ -1,0 +1,63 @@
+// kerfd as a front: takes every call that kerfd knows and passes it on to the worker that has its
+// shard key. docs/spec/routing.md has the rules.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/units.h"
+#include "server/front/upload_stream.h"
+#include "server/routing/worker_set.h"
+
+namespace kerf {
+
+struct FrontOptions {
+  // At least one, as ParseListenAddress takes them.
+  std::vector<std::string> listen;
+  // `on_liveness` is the front's own.
+  routing::WorkerSetOptions workers;
+  // Calls at once; at least 1.
+  std::size_t max_calls = 1024;
+  // For messages on their way, in gRPC's buffers.
+  std::uint64_t memory_bytes = kGiB;
+  // Encoded; as the workers take them.
+  std::uint32_t max_message_bytes = 4 * kMiB;
+  std::chrono::milliseconds write_stall{60'000};
+  Clock clock = [] { return std::chrono::steady_clock::now(); };
+  // How often calls are looked at for their timeouts; 0: never, tests call CheckTimeouts.
+  std::chrono::milliseconds watchdog_interval{250};
+};
+
+// Thread-safe. Must be stopped before it is destroyed.
+class FrontServer {
+ public:
+  // Serves when it returns, and has asked its workers once, or waited for them for a few seconds.
+  // Health says SERVING while at least one of them is alive. FailedPrecondition for an address that
+  // is taken, InvalidArgument for one that is none.
+  static absl::StatusOr<std::unique_ptr<FrontServer>> Start(const FrontOptions& options);
+
+  virtual ~FrontServer() = default;
+
+  // The bound addresses, in the order of `listen`.
+  virtual const std::vector<std::string>& addresses() const = 0;
+
+  // Health says NOT_SERVING, new calls are refused, and the workers are asked to tell the open
+  // streams (GoAway); these have `drain` left for their commits.
+  virtual void BeginDrain(std::chrono::milliseconds drain) = 0;
+
+  // Ends all calls, waits for them, and closes the sockets.
+  virtual void Stop() = 0;
+
+  // Calls that are under way.
+  virtual std::size_t stream_count() const = 0;
+  virtual std::size_t live_worker_count() const = 0;
+  // Ends calls whose clients are too slow; how many.
+  virtual std::size_t CheckTimeouts() = 0;
+};
+
+}  // namespace kerf

@@ -1,0 +1,81 @@
+#include "server/routing/health_check.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <utility>
+
+#include "base/strings.h"
+#include "grpc/health/v1/health.pb.h"
+#include "kerf/v1/chunking.pb.h"
+
+namespace kerf::routing {
+namespace {
+
+constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+constexpr char kCapabilitiesMethod[] = "/kerf.v1.ChunkingService/GetCapabilities";
+
+using HealthCheckResponse = grpc::health::v1::HealthCheckResponse;
+
+// Owned by the calls that it has under way.
+class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
+ public:
+  HealthCheck(std::shared_ptr<Worker> worker, std::chrono::milliseconds timeout,
+              std::function<void(CheckOutcome)> done)
+      : worker_(std::move(worker)),
+        done_(std::move(done)),
+        stub_(worker_->check_channel()),
+        deadline_(std::chrono::system_clock::now() + timeout) {}
+
+  void Start(bool ask_for_name) {
+    health_context_.set_deadline(deadline_);
+    stub_.UnaryCall(&health_context_, kHealthMethod, {}, &health_request_, &health_response_,
+                    [self = shared_from_this(), ask_for_name](const grpc::Status& status) {
+                      self->OnHealth(status, ask_for_name);
+                    });
+  }
+
+ private:
+  using Message = google::protobuf::MessageLite;
+
+  void OnHealth(const grpc::Status& status, bool ask_for_name) {
+    if (!status.ok()) return Fail(status);
+    if (health_response_.status() != HealthCheckResponse::SERVING) {
+      return done_({CheckResult::kNotServing, "", "it says that it does not serve"});
+    }
+    if (!ask_for_name) return done_({CheckResult::kServing, "", ""});
+    name_context_.set_deadline(deadline_);
+    stub_.UnaryCall(&name_context_, kCapabilitiesMethod, {}, &name_request_, &name_response_,
+                    [self = shared_from_this()](const grpc::Status& name_status) {
+                      if (!name_status.ok()) return self->Fail(name_status);
+                      self->done_({CheckResult::kServing, self->name_response_.worker(), ""});
+                    });
+  }
+
+  void Fail(const grpc::Status& status) {
+    const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    done_({is_late ? CheckResult::kSilent : CheckResult::kUnreachable, "",
+           is_late ? "it does not answer" : status.error_message()});
+  }
+
+  const std::shared_ptr<Worker> worker_;
+  const std::function<void(CheckOutcome)> done_;
+  grpc::TemplatedGenericStub<Message, Message> stub_;
+  const std::chrono::system_clock::time_point deadline_;
+  grpc::ClientContext health_context_;
+  grpc::health::v1::HealthCheckRequest health_request_;
+  HealthCheckResponse health_response_;
+  grpc::ClientContext name_context_;
+  v1::GetCapabilitiesRequest name_request_;
+  v1::GetCapabilitiesResponse name_response_;
+};
+
+}  // namespace
+
+void StartHealthCheck(const std::shared_ptr<Worker>& worker, bool ask_for_name,
+                      std::chrono::milliseconds timeout, std::function<void(CheckOutcome)> done) {
+  std::make_shared<HealthCheck>(worker, timeout, std::move(done))->Start(ask_for_name);
+}
+
+}  // namespace kerf::routing

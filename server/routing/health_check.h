@@ -1,0 +1,28 @@
+// Asks one worker whether it serves, and who it is.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/routing/check_schedule.h"
+#include "server/routing/worker.h"
+
+namespace kerf::routing {
+
+struct CheckOutcome {
+  CheckResult result = CheckResult::kUnreachable;
+  // The name that the worker gives itself (kerfd --worker-name). Only if it serves and was asked.
+  std::string name;
+  // What is wrong, for a person. Empty if it serves.
+  std::string why;
+};
+
+// Begins and returns; `done` is called once, on a thread of gRPC, after `timeout` at the latest,
+// and maybe before this returns.
+void StartHealthCheck(const std::shared_ptr<Worker>& worker, bool ask_for_name,
+                      std::chrono::milliseconds timeout,
+                      std::function<void(CheckOutcome outcome)> done);
+
+}  // namespace kerf::routing

@@ -1,0 +1,73 @@
+#include "server/routing/worker.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <utility>
+
+namespace kerf::routing {
+namespace {
+
+// What a stream may have on its way to a front whose client does not read on: the answers of some
+// 40 MiB of data.
+constexpr int kLookaheadBytes = 256 << 10;
+// kerfd answers at most 2 MiB at once.
+constexpr int kMaxAnswerBytes = 4 << 20;
+// A worker that is paused or cut off is noticed after both, also by calls that wait for nothing.
+// No oftener than kerfd allows, once in 5 s.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+// Of one attempt to connect; gRPC takes it as the least pause between two that hang.
+constexpr int kConnectTimeoutMs = 5'000;
+constexpr int kFirstReconnectMs = 100;
+constexpr int kMaxReconnectMs = 1'000;
+
+std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // A silent stream is no less cut off.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace
+
+Worker::Worker(Endpoint endpoint, std::size_t max_calls)
+    : endpoint_(std::move(endpoint)), max_calls_(max_calls), check_channel_(Connect(endpoint_)) {
+  for (auto& channel : channels_) channel = Connect(endpoint_);
+}
+
+const std::shared_ptr<grpc::Channel>& Worker::TakeChannel() {
+  return channels_[next_channel_.fetch_add(1, std::memory_order_relaxed) % channels_.size()];
+}
+
+CallPermit CallPermit::TryEnter(const std::shared_ptr<Worker>& worker) {
+  if (worker->call_count_.fetch_add(1) < worker->max_calls_) return CallPermit(worker);
+  worker->call_count_.fetch_sub(1);
+  return {};
+}
+
+CallPermit& CallPermit::operator=(CallPermit&& other) noexcept {
+  if (this == &other) return *this;
+  Leave();
+  worker_ = std::move(other.worker_);
+  return *this;
+}
+
+void CallPermit::Leave() {
+  if (worker_ == nullptr) return;
+  worker_->call_count_.fetch_sub(1);
+  worker_.reset();
+}
+
+}  // namespace kerf::routing

@@ -1,0 +1,432 @@
+#include "server/routing/worker_set.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/errors/errors.h"
+#include "server/logging/logging.h"
+#include "server/routing/health_check.h"
+#include "server/routing/rendezvous.h"
+
+namespace kerf::routing {
+namespace {
+
+using std::chrono::steady_clock;
+using TimePoint = steady_clock::time_point;
+
+// For checks that are under way when the set goes; each ends at its own deadline.
+constexpr std::chrono::milliseconds kStopPoll{1};
+// How often workers that are no longer members are looked at.
+constexpr std::chrono::milliseconds kRetiredPoll{1000};
+// While a name is being looked up.
+constexpr std::chrono::milliseconds kLookupPoll{50};
+// What a worker may call itself; longer ones are called by their addresses.
+constexpr std::size_t kMaxNameBytes = 256;
+// Of the workers that are not alive, in the message to a client.
+constexpr std::size_t kMaxNamedWorkers = 3;
+
+// What calls are routed by; never changed once it is there. In the order of (name, address).
+struct Live {
+  std::vector<std::string> names;
+  std::vector<std::shared_ptr<Worker>> workers;
+};
+
+absl::Status CheckShardKey(std::string_view shard_key) {
+  const bool is_printable = std::all_of(shard_key.begin(), shard_key.end(),
+                                        [](char letter) { return letter > ' ' && letter <= '~'; });
+  if (is_printable && shard_key.size() <= kMaxShardKeyBytes) return absl::OkStatus();
+  return MakeError(
+      Reason::kBadField,
+      Cat("a shard key is at most ", kMaxShardKeyBytes, " bytes of printable ASCII without spaces"),
+      {{"field", "kerf-shard-key"}});
+}
+
+}  // namespace
+
+// Shared with the checks that are under way. One thread changes the members; whoever routes reads
+// what it has published.
+class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
+ public:
+  explicit State(WorkerSetOptions options)
+      : options_(std::move(options)),
+        names_(options_.look_up),
+        random_(options_.seed),
+        live_(std::make_shared<const Live>()) {
+    for (const WorkerAddress& address : options_.workers) {
+      if (address.is_group) {
+        groups_.try_emplace(address.text, Group{.address = address});
+      } else {
+        singles_.push_back(EndpointOf(address));
+      }
+    }
+    SetMembers(steady_clock::now());
+    Publish();
+  }
+
+  void Start() {
+    thread_ = std::thread([this] { Run(); });
+  }
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    for (auto& [address, member] : members_) retired_.push_back(member.worker);
+    members_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      live_ = std::make_shared<const Live>();
+    }
+    const auto deadline = steady_clock::now() + 2 * options_.check_timeout;
+    while (!DropRetired() && steady_clock::now() < deadline) {
+      {
+        const std::lock_guard lock(mutex_);
+        ended_.clear();
+      }
+      std::this_thread::sleep_for(kStopPoll);
+    }
+  }
+
+  bool WaitForFirstChecks(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [this] { return unasked_count_ == 0; });
+  }
+
+  std::shared_ptr<const Live> live() const {
+    const std::lock_guard lock(mutex_);
+    return live_;
+  }
+  // Where in `live` the worker is that has the key.
+  absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key) const;
+  void Doubt(const std::string& address) {
+    {
+      const std::lock_guard lock(mutex_);
+      doubted_.insert(address);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  struct Member {
+    Member(Endpoint endpoint, const WorkerSetOptions& options, TimePoint now)
+        : worker(std::make_shared<Worker>(std::move(endpoint), options.max_calls_per_worker)),
+          name(worker->endpoint().is_name ? worker->address() : ""),
+          schedule(options.check_times, now) {}
+
+    const std::shared_ptr<Worker> worker;
+    // Empty until it is known.
+    std::string name;
+    CheckSchedule schedule;
+    bool is_checking = false;
+    bool was_asked = false;
+    // Doubted while a check was under way, which may have seen what was before.
+    bool is_doubted = false;
+    std::string why = "it has not been asked yet";
+  };
+  struct Group {
+    WorkerAddress address;
+    // Nothing: it has not been found out yet.
+    std::optional<std::vector<Endpoint>> endpoints = std::nullopt;
+    std::string why = "its name is being looked up";
+  };
+  struct Ended {
+    std::shared_ptr<Worker> worker;
+    CheckOutcome outcome;
+  };
+
+  // The rest is the thread's own.
+  void Run();
+  // Looks up the groups; when it wants to be called again.
+  TimePoint Refresh(TimePoint now);
+  // Of workers that nobody uses any more; whether there are no others. gRPC does not like its
+  // channels to go while one of its own threads is at work for them.
+  bool DropRetired() {
+    std::erase_if(retired_, [](const auto& worker) { return worker.use_count() == 1; });
+    return retired_.empty();
+  }
+  // Makes members of all that is known, and of nothing else.
+  void SetMembers(TimePoint now);
+  void TakeOutcome(const Ended& ended, TimePoint now);
+  void TakeDoubt(const std::string& address, TimePoint now);
+  void StartChecks(TimePoint now);
+  void Publish();
+  std::shared_ptr<const Live> FindLive() const;
+  std::string DescribeTroubles() const;
+
+  const WorkerSetOptions options_;
+  redis::NameResolver names_;
+  Random random_;
+  std::vector<Endpoint> singles_;
+  std::map<std::string, Group> groups_;
+  // By address.
+  std::map<std::string, Member> members_;
+  // Members that have gone, until their calls and checks have ended.
+  std::vector<std::shared_ptr<Worker>> retired_;
+  bool had_live_ = false;
+  // Of two that have it.
+  std::string warned_name_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool is_stopping_ = false;
+  std::vector<Ended> ended_;
+  std::set<std::string> doubted_;
+  std::shared_ptr<const Live> live_;
+  // Members, and groups without any, of which nothing has been heard.
+  std::size_t unasked_count_ = 1;
+  std::string troubles_ = "none has been asked yet";
+};
+
+void WorkerSet::State::Run() {
+  TimePoint next_refresh = steady_clock::now();
+  while (true) {
+    TimePoint now = steady_clock::now();
+    if (now >= next_refresh) next_refresh = Refresh(now);
+    StartChecks(now);
+    Publish();
+    TimePoint wake_at = next_refresh;
+    if (!DropRetired()) wake_at = std::min(wake_at, now + kRetiredPoll);
+    for (const auto& [address, member] : members_) {
+      if (!member.is_checking) wake_at = std::min(wake_at, member.schedule.due());
+    }
+    std::vector<Ended> ended;
+    std::set<std::string> doubted;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, wake_at,
+                          [this] { return is_stopping_ || !ended_.empty() || !doubted_.empty(); });
+      if (is_stopping_) return;
+      ended.swap(ended_);
+      doubted.swap(doubted_);
+    }
+    now = steady_clock::now();
+    for (const Ended& check : ended) TakeOutcome(check, now);
+    for (const std::string& address : doubted) TakeDoubt(address, now);
+  }
+}
+
+TimePoint WorkerSet::State::Refresh(TimePoint now) {
+  bool is_pending = false;
+  for (auto& [text, group] : groups_) {
+    const auto found = names_.Find(group.address.host);
+    if (!found.has_value()) {
+      is_pending = true;
+      continue;
+    }
+    if (!found->ok()) {
+      // A name server that is away takes no worker with it.
+      const std::string why(MessageOf(found->status()));
+      if (why != group.why) Log(LogLevel::kWarning, Cat("workers of ", text, ": ", why));
+      group.why = why;
+      continue;
+    }
+    std::vector<Endpoint> endpoints;
+    for (const std::string& host_address : **found) {
+      endpoints.push_back(EndpointOf(group.address, host_address));
+    }
+    group.endpoints = std::move(endpoints);
+    group.why.clear();
+  }
+  SetMembers(now);
+  if (is_pending) return now + kLookupPoll;
+  const auto half = static_cast<std::uint64_t>(options_.refresh.count() / 2);
+  return now + options_.refresh - std::chrono::milliseconds(random_.Between(0, half));
+}
+
+void WorkerSet::State::SetMembers(TimePoint now) {
+  std::set<Endpoint> wanted(singles_.begin(), singles_.end());
+  for (const auto& [text, group] : groups_) {
+    if (group.endpoints.has_value())
+      wanted.insert(group.endpoints->begin(), group.endpoints->end());
+  }
+  if (wanted.size() > kMaxWorkers) {
+    Log(LogLevel::kError, Cat("there are ", wanted.size(), " workers; a front takes ", kMaxWorkers,
+                              ", and leaves the others out"));
+    wanted.erase(std::next(wanted.begin(), kMaxWorkers), wanted.end());
+  }
+  // Their calls go on.
+  std::erase_if(members_, [&](const auto& item) {
+    const bool is_gone = !wanted.contains(item.second.worker->endpoint());
+    if (!is_gone) return false;
+    Log(LogLevel::kInfo, Cat("worker ", item.first, " is no longer among the workers"));
+    retired_.push_back(item.second.worker);
+    return true;
+  });
+  for (const Endpoint& endpoint : wanted) {
+    members_.try_emplace(endpoint.address, endpoint, options_, now);
+  }
+}
+
+void WorkerSet::State::StartChecks(TimePoint now) {
+  for (auto& [address, member] : members_) {
+    if (member.is_checking || member.schedule.due() > now) continue;
+    member.is_checking = true;
+    StartHealthCheck(member.worker, member.name.empty(), options_.check_timeout,
+                     [state = weak_from_this(), worker = member.worker](CheckOutcome outcome) {
+                       const std::shared_ptr<State> self = state.lock();
+                       if (self == nullptr) return;
+                       const std::lock_guard lock(self->mutex_);
+                       self->ended_.push_back({worker, std::move(outcome)});
+                       self->changed_.notify_all();
+                     });
+  }
+}
+
+void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
+  const auto found = members_.find(ended.worker->address());
+  // It may have gone and come again meanwhile.
+  if (found == members_.end() || found->second.worker != ended.worker) return;
+  Member& member = found->second;
+  const bool was_live = member.schedule.is_live();
+  member.is_checking = false;
+  member.was_asked = true;
+  member.schedule.Record(ended.outcome.result, now, random_);
+  if (std::exchange(member.is_doubted, false)) TakeDoubt(found->first, now);
+  member.why = ended.outcome.why;
+  const bool is_live = member.schedule.is_live();
+  if (is_live && member.name.empty()) {
+    const std::string& name = ended.outcome.name;
+    const bool is_good =
+        !name.empty() && name.size() <= kMaxNameBytes && name.find('\0') == std::string::npos;
+    member.name = is_good ? name : found->first;
+  }
+  if (is_live && !was_live) {
+    Log(LogLevel::kInfo, Cat("worker ", member.name, " at ", found->first, " is alive"));
+  } else if (was_live && !is_live) {
+    Log(LogLevel::kWarning,
+        Cat("worker ", member.name, " at ", found->first, " is lost: ", member.why));
+  }
+  // Somebody else may come back at that address.
+  if (!is_live && !member.worker->endpoint().is_name) member.name.clear();
+}
+
+void WorkerSet::State::TakeDoubt(const std::string& address, TimePoint now) {
+  const auto found = members_.find(address);
+  if (found == members_.end()) return;
+  Member& member = found->second;
+  // A check that is under way may have begun before there was reason to doubt.
+  member.is_doubted = member.is_checking;
+  // Whoever is known to be gone is asked after its pause, however many calls fail.
+  if (member.schedule.is_live()) member.schedule.Doubt(now);
+}
+
+std::shared_ptr<const Live> WorkerSet::State::FindLive() const {
+  std::vector<const Member*> live;
+  for (const auto& [address, member] : members_) {
+    if (member.schedule.is_live()) live.push_back(&member);
+  }
+  // Of equal names the order of their addresses stays.
+  std::stable_sort(live.begin(), live.end(), [](const Member* left, const Member* right) {
+    return left->name < right->name;
+  });
+  auto found = std::make_shared<Live>();
+  for (const Member* member : live) {
+    found->names.push_back(member->name);
+    found->workers.push_back(member->worker);
+  }
+  return found;
+}
+
+std::string WorkerSet::State::DescribeTroubles() const {
+  std::string text;
+  std::size_t count = 0;
+  const auto add = [&](std::string_view who, std::string_view why) {
+    if (why.empty() || count++ >= kMaxNamedWorkers) return;
+    text += Cat(text.empty() ? "" : "; ", who, ": ", why);
+  };
+  for (const auto& [address, member] : members_) {
+    if (!member.schedule.is_live()) add(address, member.why);
+  }
+  for (const auto& [address, group] : groups_) add(address, group.why);
+  if (count > kMaxNamedWorkers) text += Cat("; and ", count - kMaxNamedWorkers, " more");
+  return text;
+}
+
+void WorkerSet::State::Publish() {
+  std::shared_ptr<const Live> now_live = FindLive();
+  std::size_t unasked_count = 0;
+  for (const auto& [address, member] : members_) unasked_count += member.was_asked ? 0 : 1;
+  for (const auto& [address, group] : groups_) unasked_count += group.endpoints.has_value() ? 0 : 1;
+  std::string troubles = DescribeTroubles();
+  const bool has_live = !now_live->names.empty();
+  for (std::size_t index = 1; index < now_live->names.size(); ++index) {
+    const std::string& name = now_live->names[index];
+    if (name != now_live->names[index - 1] || name == warned_name_) continue;
+    warned_name_ = name;
+    Log(LogLevel::kWarning,
+        Cat("two workers call themselves ", name, ": only ",
+            now_live->workers[index - 1]->address(), " is used; give each its own --worker-name"));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    live_ = std::move(now_live);
+    unasked_count_ = unasked_count;
+    troubles_ = std::move(troubles);
+  }
+  changed_.notify_all();
+  if (std::exchange(had_live_, has_live) != has_live && options_.on_liveness) {
+    options_.on_liveness(has_live);
+  }
+}
+
+absl::StatusOr<std::size_t> WorkerSet::State::Find(const Live& live,
+                                                   std::string_view shard_key) const {
+  KERF_RETURN_IF_ERROR(CheckShardKey(shard_key));
+  if (live.workers.empty()) {
+    const std::lock_guard lock(mutex_);
+    return MakeError(Reason::kNoWorker, Cat("no worker is alive: ", troubles_));
+  }
+  if (!shard_key.empty()) return *PickMember(shard_key, live.names);
+  const auto least = std::min_element(
+      live.workers.begin(), live.workers.end(),
+      [](const auto& left, const auto& right) { return left->call_count() < right->call_count(); });
+  return static_cast<std::size_t>(least - live.workers.begin());
+}
+
+WorkerSet::WorkerSet(WorkerSetOptions options)
+    : state_(std::make_shared<State>(std::move(options))) {
+  state_->Start();
+}
+
+WorkerSet::~WorkerSet() { state_->Stop(); }
+
+bool WorkerSet::WaitForFirstChecks(std::chrono::milliseconds patience) const {
+  return state_->WaitForFirstChecks(patience);
+}
+
+absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key) const {
+  const std::shared_ptr<const Live> live = state_->live();
+  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key));
+  const std::shared_ptr<Worker>& worker = live->workers[index];
+  CallPermit permit = CallPermit::TryEnter(worker);
+  if (!permit) {
+    return MakeError(Reason::kTooManyStreams,
+                     Cat("worker ", live->names[index], " has ", worker->max_calls(),
+                         " calls of this front, as many as it may have"),
+                     {{"limit", Cat(worker->max_calls())}, {"worker", live->names[index]}});
+  }
+  return Route{live->names[index], std::move(permit)};
+}
+
+absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const {
+  const std::shared_ptr<const Live> live = state_->live();
+  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key));
+  return WorkerPlace{live->names[index], live->workers[index]->address()};
+}
+
+void WorkerSet::Doubt(const Worker& worker) { state_->Doubt(worker.address()); }
+
+std::size_t WorkerSet::live_count() const { return state_->live()->names.size(); }
+
+}  // namespace kerf::routing

@@ -1,0 +1,87 @@
+// The workers of a cluster as one front sees them: who they are, who is alive, and which of them
+// has a shard key. Fronts do not talk to each other: what they agree on are the members' names.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/redis/name_resolver.h"
+#include "server/routing/check_schedule.h"
+#include "server/routing/worker.h"
+#include "server/routing/worker_address.h"
+
+namespace kerf::routing {
+
+// A bound on what a name server can make a front connect to; more are left out, and logged.
+inline constexpr std::size_t kMaxWorkers = 1024;
+// The encoded length of a shard key.
+inline constexpr std::size_t kMaxShardKeyBytes = 128;
+
+struct WorkerSetOptions {
+  // At least one.
+  std::vector<WorkerAddress> workers;
+  // Of this front, to each worker.
+  std::size_t max_calls_per_worker = 1280;
+  CheckTimes check_times;
+  // Of one check.
+  std::chrono::milliseconds check_timeout{1000};
+  // How often the names of groups are looked up. A lookup that fails changes nothing.
+  std::chrono::milliseconds refresh{5000};
+  redis::LookUpHost look_up = redis::LookUpHostInSystem;
+  // Of the jitter.
+  std::uint64_t seed = 1;
+  // Told whenever there is a live worker where there was none, or the other way; by one thread.
+  std::function<void(bool has_live)> on_liveness;
+};
+
+// A worker that has been chosen for a call.
+struct Route {
+  std::string name;
+  CallPermit permit;
+};
+
+struct WorkerPlace {
+  std::string name;
+  std::string address;
+};
+
+// A worker's name is the address that the operator wrote, or, where he named a group, the name that
+// it gives itself. Thread-safe.
+class WorkerSet {
+ public:
+  explicit WorkerSet(WorkerSetOptions options);
+  WorkerSet(const WorkerSet&) = delete;
+  WorkerSet& operator=(const WorkerSet&) = delete;
+  // Checks that are under way end behind its back.
+  ~WorkerSet();
+
+  // Whether each worker that is known has been asked once within `patience`; groups of which
+  // nothing is known count as workers that have not.
+  bool WaitForFirstChecks(std::chrono::milliseconds patience) const;
+
+  // The live worker that has the key, with a place for one call; an empty key has the worker with
+  // the fewest calls. NO_WORKER if none is alive, TOO_MANY_STREAMS if the one that has the key has
+  // no place, BAD_FIELD for a key that is none.
+  absl::StatusOr<Route> Pick(std::string_view shard_key) const;
+  // The same without a place.
+  absl::StatusOr<WorkerPlace> Locate(std::string_view shard_key) const;
+
+  // A call to the worker has failed on its way: asks for its health at once.
+  void Doubt(const Worker& worker);
+
+  std::size_t live_count() const;
+
+ private:
+  class State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace kerf::routing

@@ -1,0 +1,288 @@
+// Workers that come, go, drain and fall silent, as real servers in this process.
+#include "server/routing/worker_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "server/errors/errors.h"
+#include "server/front/testing/test_upload.h"
+#include "server/front/testing/test_worker.h"
+
+namespace kerf::routing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+// A guard against a hang, not a measure.
+constexpr std::chrono::seconds kPatience{30};
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  return true;
+}
+
+// Takes connections, and says nothing.
+class SilentListener {
+ public:
+  SilentListener() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    KERF_CHECK(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    KERF_CHECK(listen(socket_, 8) == 0);
+    socklen_t size = sizeof address;
+    KERF_CHECK(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    address_ = Cat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  ~SilentListener() { close(socket_); }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const int socket_;
+  std::string address_;
+};
+
+// What a name server says, as the test goes on. Lookups may outlive the test.
+class TestNames {
+ public:
+  using Answer = absl::StatusOr<redis::HostAddresses>;
+
+  void Set(Answer answer) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->answer = std::move(answer);
+  }
+  redis::LookUpHost look_up() const {
+    return [shared = shared_](const std::string&) {
+      const std::lock_guard lock(shared->mutex);
+      return shared->answer;
+    };
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    Answer answer = absl::UnavailableError("no such name");
+  };
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
+class WorkerSetTest : public testing::Test {
+ protected:
+  static WorkerSetOptions Options(const std::vector<std::string>& addresses) {
+    WorkerSetOptions options;
+    for (const std::string& address : addresses) {
+      options.workers.push_back(*ParseWorkerAddress(address));
+    }
+    options.check_times = {.interval = milliseconds(20), .max_interval = milliseconds(50)};
+    options.refresh = milliseconds(20);
+    options.seed = TestSeed();
+    return options;
+  }
+  static std::string NameOf(const WorkerSet& workers, std::string_view key) {
+    const auto route = workers.Pick(key);
+    return route.ok() ? route->name : ReasonNameOf(route.status());
+  }
+  // Of many keys: who has any.
+  static std::set<std::string> NamesOf(const WorkerSet& workers) {
+    std::set<std::string> names;
+    for (int key = 0; key < 200; ++key) names.insert(NameOf(workers, Cat("key-", key)));
+    return names;
+  }
+};
+
+TEST_F(WorkerSetTest, TwoFrontsAgree) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  TestWorker three(FreshSocketAddress());
+  const WorkerSet left(Options({one.address(), two.address(), three.address()}));
+  // In another order.
+  const WorkerSet right(Options({three.address(), one.address(), two.address()}));
+  ASSERT_TRUE(left.WaitForFirstChecks(kPatience));
+  ASSERT_TRUE(right.WaitForFirstChecks(kPatience));
+  EXPECT_EQ(left.live_count(), 3u);
+  for (int key = 0; key < 200; ++key) {
+    EXPECT_EQ(NameOf(left, Cat("key-", key)), NameOf(right, Cat("key-", key)));
+  }
+  EXPECT_EQ(NamesOf(left).size(), 3u);
+  const auto place = left.Locate("key-0");
+  ASSERT_TRUE(place.ok());
+  EXPECT_EQ(place->name, NameOf(left, "key-0"));
+  EXPECT_EQ(place->address, place->name);
+}
+
+TEST_F(WorkerSetTest, WhoIsGoneLosesItsKeysAndGetsThemBack) {
+  TestWorker stays(FreshSocketAddress());
+  const std::string address = FreshSocketAddress();
+  auto leaves = std::make_unique<TestWorker>(address);
+  std::mutex mutex;
+  std::vector<bool> said;
+  WorkerSetOptions options = Options({stays.address(), address});
+  options.on_liveness = [&](bool has_live) {
+    const std::lock_guard lock(mutex);
+    said.push_back(has_live);
+  };
+  WorkerSet workers(options);
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  ASSERT_EQ(workers.live_count(), 2u);
+  leaves.reset();
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  EXPECT_EQ(NamesOf(workers), std::set<std::string>{stays.address()});
+  leaves = std::make_unique<TestWorker>(address);
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  // It says NOT_SERVING before it goes.
+  leaves->server().BeginDrain(milliseconds(60'000));
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  stays.server().BeginDrain(milliseconds(60'000));
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 0; }));
+  const auto none = workers.Pick("key");
+  EXPECT_EQ(ReasonNameOf(none.status()), "NO_WORKER");
+  EXPECT_THAT(std::string(none.status().message()),
+              testing::AllOf(HasSubstr(stays.address()), HasSubstr("does not serve")));
+  EXPECT_EQ(ReasonNameOf(workers.Locate("key").status()), "NO_WORKER");
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(said, testing::ElementsAre(true, false));
+}
+
+TEST_F(WorkerSetTest, WhoIsSilentIsLostLater) {
+  const SilentListener silent;
+  const std::string nobody = FreshSocketAddress();
+  WorkerSetOptions options = Options({silent.address(), nobody});
+  options.check_timeout = milliseconds(100);
+  const WorkerSet workers(options);
+  const auto began = steady_clock::now();
+  EXPECT_TRUE(workers.WaitForFirstChecks(kPatience));
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(10));
+  EXPECT_EQ(workers.live_count(), 0u);
+  const std::string message(workers.Pick("key").status().message());
+  EXPECT_THAT(message, HasSubstr(Cat(silent.address(), ": it does not answer")));
+  EXPECT_THAT(message, HasSubstr(Cat(nobody, ": ")));
+}
+
+TEST_F(WorkerSetTest, AWorkerTakesSoManyCalls) {
+  TestWorker one(FreshSocketAddress());
+  WorkerSetOptions options = Options({one.address()});
+  options.max_calls_per_worker = 2;
+  const WorkerSet workers(options);
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  auto first = workers.Pick("a");
+  auto second = workers.Pick("");
+  ASSERT_TRUE(first.ok() && second.ok());
+  const auto third = workers.Pick("b");
+  EXPECT_EQ(ReasonNameOf(third.status()), "TOO_MANY_STREAMS");
+  EXPECT_THAT(std::string(third.status().message()), HasSubstr(one.address()));
+  *first = *std::move(second);
+  EXPECT_TRUE(workers.Pick("b").ok());
+}
+
+TEST_F(WorkerSetTest, CallsWithoutAKeyGoWhereThereAreFewest) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  const WorkerSet workers(Options({one.address(), two.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  std::map<std::string, int> counts;
+  std::vector<Route> routes;
+  for (int call = 0; call < 10; ++call) {
+    auto route = workers.Pick("");
+    ASSERT_TRUE(route.ok());
+    ++counts[route->name];
+    routes.push_back(*std::move(route));
+  }
+  EXPECT_EQ(counts[one.address()], 5);
+  EXPECT_EQ(counts[two.address()], 5);
+}
+
+TEST_F(WorkerSetTest, BadKeysAreRefused) {
+  TestWorker one(FreshSocketAddress());
+  const WorkerSet workers(Options({one.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  EXPECT_TRUE(workers.Pick(std::string(kMaxShardKeyBytes, 'k')).ok());
+  for (const std::string& key : {std::string(kMaxShardKeyBytes + 1, 'k'), std::string("a b"),
+                                 std::string("\x7f"), std::string("a\0b", 3)}) {
+    EXPECT_EQ(ReasonNameOf(workers.Pick(key).status()), "BAD_FIELD");
+  }
+}
+
+TEST_F(WorkerSetTest, AGroupIsWhatItsNameSays) {
+  // Two addresses of this machine with one port: pods behind a headless Service.
+  TestWorker one("127.0.0.1:0", "pod-0");
+  const std::string port = one.address().substr(one.address().rfind(':') + 1);
+  TestNames names;
+  WorkerSetOptions options = Options({Cat("dns:workers.test:", port)});
+  options.look_up = names.look_up();
+  WorkerSet workers(options);
+  EXPECT_FALSE(workers.WaitForFirstChecks(milliseconds(50)));
+  EXPECT_THAT(std::string(workers.Pick("key").status().message()),
+              testing::AnyOf(HasSubstr("no such name"), HasSubstr("being looked up")));
+  names.Set(redis::HostAddresses{"127.0.0.1"});
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  // Not its address, which is another one after the next restart.
+  EXPECT_EQ(NameOf(workers, "key"), "pod-0");
+  EXPECT_EQ(workers.Locate("key")->address, Cat("127.0.0.1:", port));
+
+  TestWorker two(Cat("127.0.0.2:", port), "pod-1");
+  names.Set(redis::HostAddresses{"127.0.0.2", "127.0.0.1"});
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  EXPECT_EQ(NamesOf(workers), (std::set<std::string>{"pod-0", "pod-1"}));
+  // Nobody is lost with the name server.
+  names.Set(absl::UnavailableError("the name server is away"));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(workers.live_count(), 2u);
+  names.Set(redis::HostAddresses{"127.0.0.2"});
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  EXPECT_EQ(NameOf(workers, "key"), "pod-1");
+}
+
+TEST_F(WorkerSetTest, OfTwoWithOneNameOneIsUsed) {
+  TestWorker one("127.0.0.1:0", "twin");
+  const std::string port = one.address().substr(one.address().rfind(':') + 1);
+  TestWorker two(Cat("127.0.0.2:", port), "twin");
+  TestNames names;
+  names.Set(redis::HostAddresses{"127.0.0.2", "127.0.0.1"});
+  WorkerSetOptions options = Options({Cat("dns:workers.test:", port)});
+  options.look_up = names.look_up();
+  const WorkerSet workers(options);
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  for (int key = 0; key < 50; ++key) {
+    EXPECT_EQ(workers.Locate(Cat("key-", key))->address, Cat("127.0.0.1:", port));
+  }
+}
+
+TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
+  const std::string address = FreshSocketAddress();
+  auto one = std::make_unique<TestWorker>(address);
+  WorkerSetOptions options = Options({address});
+  options.check_times = {.interval = std::chrono::hours(1), .max_interval = std::chrono::hours(1)};
+  WorkerSet workers(options);
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  auto route = workers.Pick("key");
+  ASSERT_TRUE(route.ok());
+  one.reset();
+  EXPECT_EQ(workers.live_count(), 1u);
+  workers.Doubt(*route->permit.worker());
+  EXPECT_TRUE(Eventually([&] { return workers.live_count() == 0; }));
+}
+
+}  // namespace
+}  // namespace kerf::routing

@@ -1,0 +1,59 @@
+#include "server/serve_front.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "server/lifecycle.h"
+#include "server/logging/logging.h"
+#include "server/proxy/front_server.h"
+
+namespace kerf {
+namespace {
+
+// Of the pauses between checks; the last one grows from the first as a worker stays away.
+constexpr std::chrono::milliseconds kMaxCheckPause{5000};
+
+FrontOptions OptionsOf(const Settings& settings) {
+  FrontOptions options;
+  options.listen = settings.listen;
+  options.workers.workers = settings.workers;
+  options.workers.max_calls_per_worker = settings.max_worker_streams;
+  options.workers.check_times = {.interval = settings.worker_check,
+                                 .max_interval = std::max(settings.worker_check, kMaxCheckPause)};
+  options.workers.check_timeout = settings.worker_check;
+  options.workers.refresh = settings.worker_refresh;
+  options.workers.seed = std::random_device()();
+  options.max_calls = settings.max_streams;
+  options.memory_bytes = settings.memory_bytes;
+  options.max_message_bytes = settings.limits.max_message_bytes;
+  options.write_stall = settings.write_stall_timeout;
+  return options;
+}
+
+}  // namespace
+
+absl::Status ServeFront(const Settings& settings) {
+  const StopSignals signals;
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server,
+                        FrontServer::Start(OptionsOf(settings)));
+  const absl::Cleanup stop = [&] { server->Stop(); };
+  for (const std::string& address : server->addresses()) {
+    Log(LogLevel::kInfo, Cat("kerfd ", kVersion, " serves ", address, " as a front of ",
+                             server->live_worker_count(), " workers"));
+  }
+  KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
+  signals.Wait();
+  DrainAndStop(*server, signals, settings.drain);
+  if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
+  Log(LogLevel::kInfo, "stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace kerf
