@@ -63,22 +63,31 @@ std::string World::NextPrefix() { return folder_ / Cat("runs/", ++run_count_); }
 
 void World::StartServer(const std::vector<std::string>& flags) {
   server_.reset();
-  const std::string ready = folder_ / "server/ready";
-  unlink(ready.c_str());
-  std::vector<std::string> arguments = {BuiltProgram("server/kerfd"), "--listen", address(),
-                                        "--ready-file", ready};
+  std::vector<std::string> arguments = flags;
   if (std::find(flags.begin(), flags.end(), "--redis") == flags.end()) {
-    arguments.insert(arguments.end(), {"--data-dir", folder_ / "server/data"});
+    arguments.insert(arguments.begin(), {"--data-dir", folder_ / "server/data"});
   }
+  server_ = StartKerfd(kServerName, arguments);
+  if (server_ == nullptr) FAIL() << "there is no server";
+}
+
+std::unique_ptr<Program> World::StartKerfd(const std::string& name,
+                                           const std::vector<std::string>& flags) {
+  const std::string ready = ReadyFile(name);
+  unlink(ready.c_str());
+  std::vector<std::string> arguments = {BuiltProgram("server/kerfd"), "--listen", AddressOf(name),
+                                        "--ready-file", ready};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
-  server_ = std::make_unique<Program>(arguments, NextPrefix(), Options());
+  auto kerfd = std::make_unique<Program>(arguments, NextPrefix(), Options());
   const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
   while (access(ready.c_str(), F_OK) != 0) {
-    if (server_->HasEnded() || std::chrono::steady_clock::now() > deadline) {
-      FAIL() << "kerfd does not start: " << server_->Wait().err;
+    if (kerfd->HasEnded() || std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "kerfd does not start: " << kerfd->Wait().err;
+      return nullptr;
     }
     std::this_thread::sleep_for(kStartPoll);
   }
+  return kerfd;
 }
 
 std::string World::StopServer() {
@@ -89,8 +98,8 @@ std::string World::StopServer() {
   return end.err;
 }
 
-std::string World::last_address() const {
-  const std::string text = ReadText(folder_ / "server/ready");
+std::string World::LastAddressOf(const std::string& name) const {
+  const std::string text = ReadText(ReadyFile(name));
   KERF_CHECK(!text.empty() && text.back() == '\n');
   const std::string lines = text.substr(0, text.size() - 1);
   return lines.substr(lines.rfind('\n') + 1);

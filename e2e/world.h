@@ -32,17 +32,24 @@ class World {
   // Starts kerfd on a unix socket and waits until it serves. Ends the one that runs. Its index is
   // in a folder of the world, unless the flags have a --redis.
   void StartServer(const std::vector<std::string>& flags = {});
+  // Starts one more kerfd at AddressOf(name), with these flags and no others, and waits until it
+  // serves. Null, and a failed test, if it does not. Its name is short: it becomes a socket's.
+  std::unique_ptr<Program> StartKerfd(const std::string& name,
+                                      const std::vector<std::string>& flags);
+  static std::string AddressOf(const std::string& name) { return "unix:server/" + name + ".sock"; }
+  // Where that one serves beside AddressOf(name), if a flag said so: its last address.
+  std::string LastAddressOf(const std::string& name) const;
   // SIGTERM, and checks that it ends well; what it has logged.
   std::string StopServer();
   Program& server() { return *server_; }
   // Where it serves beside address(), if a flag said so: the last address that it was given.
-  std::string last_address() const;
+  std::string last_address() const { return LastAddressOf(kServerName); }
 
   std::string operator/(const std::string& name) const { return folder_ / name; }
   const std::string& path() const { return folder_.path(); }
   std::string store() const { return folder_ / "store"; }
   // Relative, because a socket's path may only be short; every program runs in path().
-  std::string address() const { return "unix:server/kerfd.sock"; }
+  std::string address() const { return AddressOf(kServerName); }
 
   // For all runs from now on. KERF_STORE and KERF_SERVER are set in the beginning.
   void SetEnvironment(const std::string& name, const std::string& value) {
@@ -66,7 +73,12 @@ class World {
   nlohmann::json Backup(std::vector<std::string> arguments, int exit_code = 0);
 
  private:
+  static constexpr const char* kServerName = "kerfd";
+
   ProgramOptions Options() const;
+  std::string ReadyFile(const std::string& name) const {
+    return folder_ / ("server/" + name + ".ready");
+  }
   std::string NextPrefix();
 
   agent::testing::TemporaryDirectory folder_;
