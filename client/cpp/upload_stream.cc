@@ -19,6 +19,7 @@ namespace kerf::client {
 namespace {
 
 constexpr char kUploadMethod[] = "/kerf.v1.ChunkingService/Upload";
+constexpr char kShardKeyMetadata[] = "kerf-shard-key";
 
 // Field 1 of UploadRequest and field 3 of UploadFrame, both length-delimited.
 constexpr std::uint8_t kFramesTag = (1 << 3) | 2;
@@ -57,6 +58,7 @@ class UploadStream::Reactor final
       : max_control_bytes_(options.max_control_bytes),
         keep_place_(options.keep_place),
         stub_(channel) {
+    if (!options.shard_key.empty()) context_.AddMetadata(kShardKeyMetadata, options.shard_key);
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.
     AddHold();

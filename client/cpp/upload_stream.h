@@ -53,6 +53,8 @@ class UploadStream {
     // After this long without a message, an empty one tells the server that the stream is still
     // wanted. Shorter than any server's patience (kerfd --idle-evict-ms, 30 s).
     std::chrono::milliseconds keep_place{10'000};
+    // Tells fronts which worker the stream shall meet; empty: any.
+    std::string shard_key = "";
   };
 
   // Connects and sends Open. `handler` must outlive the stream.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/backup/entry_window.h"
+#include "client/agent/backup/file_queue.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/metadata_upload.h"
 #include "client/agent/backup/parent_tree.h"
@@ -23,6 +23,7 @@
 #include "client/agent/store/pending.h"
 #include "client/agent/store/roots.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/shard_key.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/rapid/upload_profile.h"
 
@@ -34,10 +35,6 @@ namespace {
 constexpr std::size_t kMaxWindowEntries = 50'000;
 // The same for their recipes, behind a file that takes long: 150 MB.
 constexpr std::uint64_t kMaxWindowChunks = std::uint64_t{4} << 20;
-// Files that a lane takes from the queue at once, and their bytes: neighbours stay together in
-// packs.
-constexpr std::size_t kBatchFiles = 64;
-constexpr std::uint64_t kBatchBytes = std::uint64_t{4} << 20;
 // The scan runs ahead as far as the window lets it: the sooner it ends, the sooner the display
 // knows how long it takes.
 constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
@@ -50,61 +47,6 @@ std::int64_t NowUnixNs() {
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
-
-// Files that wait for a lane. Thread-safe.
-class FileQueue {
- public:
-  using Batch = std::vector<EntryWindow::Slot*>;
-
-  // False once the queue was aborted.
-  bool Push(EntryWindow::Slot* slot) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return files_.size() < kMaxQueuedFiles || aborted_; });
-    if (aborted_) return false;
-    files_.push_back(slot);
-    changed_.notify_all();
-    return true;
-  }
-
-  void Close() {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-    changed_.notify_all();
-  }
-  void Abort() {
-    std::lock_guard lock(mutex_);
-    aborted_ = true;
-    changed_.notify_all();
-  }
-
-  // Calls `idle` before it waits. Empty at the end.
-  Batch Pop(const std::function<void()>& idle) {
-    std::unique_lock lock(mutex_);
-    if (files_.empty() && !closed_ && !aborted_) {
-      lock.unlock();
-      idle();
-      lock.lock();
-    }
-    changed_.wait(lock, [this] { return !files_.empty() || closed_ || aborted_; });
-    Batch batch;
-    std::uint64_t batch_bytes = 0;
-    while (!aborted_ && !files_.empty() && batch.size() < kBatchFiles &&
-           batch_bytes < kBatchBytes) {
-      batch_bytes += files_.front()->entry.tree.node.size_bytes;
-      batch.push_back(files_.front());
-      files_.pop_front();
-    }
-    changed_.notify_all();
-    return batch;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<EntryWindow::Slot*> files_;
-  bool closed_ = false;
-  bool aborted_ = false;
-};
 
 class Engine {
  public:
@@ -139,7 +81,7 @@ class Engine {
   bool Unchanged(const ScannedNode& scanned, BackupEntry& parent) const;
   bool TakeRecipe(BackupEntry& parent) const;
   absl::Status EmitReady(bool wait);
-  void RunLane(Lane& lane);
+  void RunLane(std::size_t index);
   absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
   static bool TakeReplacement(EntryWindow::Slot& slot);
   absl::Status FlushPacks();
@@ -167,7 +109,7 @@ class Engine {
   std::unique_ptr<ParentTree> parent_;
   std::unique_ptr<Scanner> scanner_;
   EntryWindow window_;
-  FileQueue queue_;
+  FileQueue queue_{kMaxQueuedFiles};
   // The last one carries the metadata.
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<MetadataUpload> metadata_;
@@ -273,6 +215,7 @@ absl::Status Engine::OpenLanes() {
   unsigned count = options_.lane_count;
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
   count = std::min(count, kMaxLanes);
+  queue_.SetLaneCount(count);
   for (unsigned index = 0; index <= count; ++index) {
     const bool metadata = index == count;
     KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
@@ -284,6 +227,8 @@ absl::Status Engine::OpenLanes() {
     KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
     lane.profile = parsed.rule;
     lane.server = options_.server;
+    lane.shard_key = client::ShardKey(lane.open.repository(),
+                                      metadata ? std::string("metadata") : Cat("lane ", index));
     lane.answer_limit = options_.answer_limit;
     lane.digest_size_bytes = digest_size_bytes_;
     lane.on_pressure = [this] { return FlushPacks(); };
@@ -437,9 +382,10 @@ absl::Status Engine::Scan() {
   return metadata_->Finish();
 }
 
-void Engine::RunLane(Lane& lane) {
+void Engine::RunLane(std::size_t index) {
+  Lane& lane = *lanes_[index];
   while (true) {
-    const FileQueue::Batch batch = queue_.Pop([&lane] { lane.Flush(); });
+    const FileQueue::Batch batch = queue_.Pop(index, [&lane] { lane.Flush(); });
     if (batch.empty()) break;
     for (EntryWindow::Slot* slot : batch) {
       if (const absl::Status status = SendOne(lane, slot); !status.ok()) {
@@ -573,7 +519,7 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(Prepare());
   watch_thread_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
   for (std::size_t index = 0; index + 1 < lanes_.size(); ++index) {
-    lane_threads_.emplace_back([this, index] { RunLane(*lanes_[index]); });
+    lane_threads_.emplace_back([this, index] { RunLane(index); });
   }
   if (const absl::Status status = Scan(); !status.ok()) Fail(status);
   for (std::thread& thread : lane_threads_) thread.join();

@@ -39,6 +39,7 @@ Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, Chunk
   client::UploadStream::Options stream;
   stream.open = std::move(options.open);
   stream.keep_place = options.keep_place;
+  stream.shard_key = options.shard_key;
   stream.max_blocks = MaxBlocks(profile_);
   // The first answer may be there before the stream has its name: it waits for the lock.
   std::lock_guard lock(mutex_);

@@ -55,6 +55,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
     // For messages.
     std::string server;
     std::chrono::milliseconds answer_limit = kAnswerLimit;
+    // As of client::UploadStream::Options.
+    std::string shard_key = "";
     std::chrono::milliseconds keep_place = client::UploadStream::Options().keep_place;
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
     // what has been taken durable and commits it.
