@@ -101,6 +101,7 @@ TEST_F(Bench, ServiceReportIsWholeAndConsistent) {
     const json& group = summary["streams"][index];
     EXPECT_EQ(group["streams"], index == 0 ? 1 : 8);
     ASSERT_EQ(group["rows"].size(), 3u);
+    EXPECT_TRUE(group["front_share"].is_null());
     ExpectRow(group["rows"][0], "cut_and_hash", false);
     ExpectRow(group["rows"][1], "raw", true);
     ExpectRow(group["rows"][2], "kerfd", true);
@@ -130,6 +131,19 @@ TEST_F(Bench, DuplicatesAreFound) {
   const json& group = summary["streams"][0];
   EXPECT_EQ(group["duplicate_chunks"], group["chunks"]);
   EXPECT_EQ(summary["settings"]["transport"], "loopback TCP");
+  ExpectNothingLeft();
+}
+
+TEST_F(Bench, AFrontIsMeasuredBesideKerfd) {
+  const json summary = world_.KerfJson(Small({"--front", "--streams", "2"})).Only("summary");
+  const json& group = summary["streams"][0];
+  ASSERT_EQ(group["rows"].size(), 4u);
+  ExpectRow(group["rows"][3], "front", true);
+  ExpectPositive(group, "front_share");
+  EXPECT_EQ(group["front_shares"].size(), summary["settings"]["rounds"].get<std::size_t>());
+  // Warmed up and measured, straight and through the front: four times about as many.
+  EXPECT_GT(summary["checked_chunks"], 3 * group["chunks"].get<std::uint64_t>());
+  EXPECT_EQ(group["duplicate_chunks"], 0);
   ExpectNothingLeft();
 }
 

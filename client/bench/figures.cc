@@ -66,6 +66,18 @@ std::vector<double> CostRatios(const RoundCosts& costs) {
   return ratios;
 }
 
+std::vector<double> FrontShares(const RoundCosts& costs) {
+  KERF_CHECK(costs.front.empty() || costs.front.size() == costs.kerfd.size());
+  std::vector<double> shares;
+  for (std::size_t round = 0; round < costs.front.size(); ++round) {
+    const PassCost& straight = costs.kerfd[round];
+    const PassCost& through = costs.front[round];
+    KERF_CHECK(straight.bytes == through.bytes);
+    shares.push_back(straight.seconds / through.seconds);
+  }
+  return shares;
+}
+
 std::string_view WallName(Wall wall) {
   switch (wall) {
     case Wall::kTransport:

@@ -38,16 +38,22 @@ std::optional<double> CpuPerGb(const PassCost& pass);
 // Of at least one pass.
 RowFigures Summarize(const std::vector<PassCost>& passes);
 
-// The three passes over the same data of each round, in the same order of rounds.
+// The passes over the same data of each round, in the same order of rounds.
 struct RoundCosts {
   std::vector<PassCost> kernels;
   std::vector<PassCost> raw;
   std::vector<PassCost> kerfd;
+  // Through a front; empty where there is none.
+  std::vector<PassCost> front = {};
 };
 
 // kerfd's CPU time over the sum of the raw stream's and of cutting and hashing, of each round.
 // Empty if the server's time is not known.
 std::vector<double> CostRatios(const RoundCosts& costs);
+
+// The rate through the front as a share of that straight to kerfd, of each round. Empty without a
+// front.
+std::vector<double> FrontShares(const RoundCosts& costs);
 
 // What keeps bytes from going faster.
 enum class Wall : std::uint8_t {

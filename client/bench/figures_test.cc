@@ -66,6 +66,14 @@ TEST(Figures, RatiosAreOfOneRoundEach) {
   EXPECT_DOUBLE_EQ(ratios[1], 1.25);
 }
 
+TEST(Figures, SharesOfAFrontAreOfOneRoundEach) {
+  RoundCosts costs;
+  costs.kerfd = {Pass(1, 1, 1), Pass(3, 1, 1)};
+  EXPECT_TRUE(FrontShares(costs).empty());
+  costs.front = {Pass(2, 1, 1), Pass(4, 1, 1)};
+  EXPECT_EQ(FrontShares(costs), (std::vector<double>{0.5, 0.75}));
+}
+
 TEST(Figures, OneStreamIsBoundByItsOneThread) {
   // 1 GB takes 1 s; kernels and rest take 0.8 s of the one thread that a stream has.
   WallInput input{.kernels = Row(2000, 0.5),

@@ -114,6 +114,19 @@ absl::StatusOr<std::unique_ptr<Peer>> Peer::StartKerfd(const ServiceOptions& opt
   return Start(std::move(arguments), "--listen", options.tcp, std::move(folder), cancelled);
 }
 
+absl::StatusOr<std::unique_ptr<Peer>> Peer::StartFront(const ServiceOptions& options,
+                                                       const Peer& worker,
+                                                       const std::atomic<bool>& cancelled) {
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> folder, ScratchFolder::Create());
+  std::vector<std::string> arguments = {options.kerfd_path, "--role",      "front",  "--workers",
+                                        worker.address(),   "--log-level", "warning"};
+  KERF_ASSIGN_OR_RETURN(
+      std::unique_ptr<Peer> front,
+      Start(std::move(arguments), "--listen", options.tcp, std::move(folder), cancelled));
+  front->behind_ = &worker;
+  return front;
+}
+
 absl::StatusOr<std::unique_ptr<Peer>> Peer::StartRaw(const ServiceOptions& options,
                                                      const std::atomic<bool>& cancelled) {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> folder, ScratchFolder::Create());

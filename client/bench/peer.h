@@ -41,12 +41,18 @@ class Peer {
                                                           const std::atomic<bool>& cancelled);
   static absl::StatusOr<std::unique_ptr<Peer>> StartRaw(const ServiceOptions& options,
                                                         const std::atomic<bool>& cancelled);
+  // A front of `worker`, which outlives it.
+  static absl::StatusOr<std::unique_ptr<Peer>> StartFront(const ServiceOptions& options,
+                                                          const Peer& worker,
+                                                          const std::atomic<bool>& cancelled);
   // A kerfd that runs. Its process is known only behind a unix socket of this machine.
   static std::unique_ptr<Peer> Attach(const std::string& server);
 
   const std::string& address() const { return address_; }
   // Nothing if it cannot be known.
   std::optional<pid_t> process() const { return process_; }
+  // Whom a front passes everything on to; else null.
+  const Peer* behind() const { return behind_; }
 
   // With a connection of its own; connected when it returns.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect() const;
@@ -63,6 +69,7 @@ class Peer {
   std::unique_ptr<ChildProcess> child_;
   std::string address_;
   std::optional<pid_t> process_;
+  const Peer* behind_ = nullptr;
 };
 
 }  // namespace kerf::bench

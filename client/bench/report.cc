@@ -18,12 +18,17 @@ using nlohmann::json;
 // What kerfd may cost, as a multiple of the raw stream and of cutting and hashing together.
 constexpr double kGoalRatio = 1.25;
 
+// Of the rate straight to kerfd, what must come through a front.
+constexpr double kFrontGoalShare = 0.85;
+
 json Optional(const std::optional<double>& value) { return value ? json(*value) : json(nullptr); }
 
 struct GroupFigures {
   RowFigures kernels;
   RowFigures raw;
   RowFigures kerfd;
+  std::optional<RowFigures> front;
+  std::optional<double> front_share;
   std::vector<double> ratios;
   std::optional<double> ratio;
   Wall wall = Wall::kUnknown;
@@ -34,6 +39,10 @@ GroupFigures FiguresOf(const StreamGroup& group, const Machine& machine) {
   figures.kernels = Summarize(group.costs.kernels);
   figures.raw = Summarize(group.costs.raw);
   figures.kerfd = Summarize(group.costs.kerfd);
+  if (!group.costs.front.empty()) {
+    figures.front = Summarize(group.costs.front);
+    figures.front_share = Median(FrontShares(group.costs));
+  }
   figures.ratios = CostRatios(group.costs);
   if (!figures.ratios.empty()) figures.ratio = Median(figures.ratios);
   figures.wall = FindWall({.kernels = figures.kernels,
@@ -64,11 +73,15 @@ json RowJson(std::string_view what, const RowFigures& row, const std::vector<Pas
 json GroupJson(const StreamGroup& group, const Machine& machine) {
   const GroupFigures figures = FiguresOf(group, machine);
   const StreamPass& upload = group.last_upload;
+  json rows = json::array({RowJson("cut_and_hash", figures.kernels, group.costs.kernels),
+                           RowJson("raw", figures.raw, group.costs.raw),
+                           RowJson("kerfd", figures.kerfd, group.costs.kerfd)});
+  if (figures.front) rows.push_back(RowJson("front", *figures.front, group.costs.front));
   return {{"streams", group.stream_count},
           {"kernel_threads", group.thread_count},
-          {"rows", json::array({RowJson("cut_and_hash", figures.kernels, group.costs.kernels),
-                                RowJson("raw", figures.raw, group.costs.raw),
-                                RowJson("kerfd", figures.kerfd, group.costs.kerfd)})},
+          {"rows", std::move(rows)},
+          {"front_share", Optional(figures.front_share)},
+          {"front_shares", FrontShares(group.costs)},
           {"ratio", Optional(figures.ratio)},
           {"ratios", figures.ratios},
           {"goal_met", figures.ratio ? json(*figures.ratio <= kGoalRatio) : json(nullptr)},
@@ -160,6 +173,7 @@ json ReportJson(const ServiceOptions& options, const ServiceResult& result) {
             {"seed", options.seed}}},
           {"streams", std::move(groups)},
           {"goal_ratio", kGoalRatio},
+          {"front_goal_share", kFrontGoalShare},
           {"checked_chunks", result.checked_chunk_count},
           {"memory", result.memory ? MemoryJson(*result.memory) : json(nullptr)}};
 }
@@ -181,6 +195,12 @@ std::vector<std::string> ReportLines(const ServiceOptions& options, const Servic
     lines.push_back(RowLine(group.stream_count, "cut and hash", figures.kernels, false));
     lines.push_back(RowLine(group.stream_count, "raw gRPC", figures.raw, true));
     lines.push_back(RowLine(group.stream_count, "kerfd", figures.kerfd, true));
+    if (figures.front) {
+      lines.push_back(RowLine(group.stream_count, "through front", *figures.front, true));
+      lines.push_back(
+          absl::StrFormat("         rate through the front / straight: %.2f (goal %.2f)",
+                          *figures.front_share, kFrontGoalShare));
+    }
     lines.push_back(Cat(
         "         kerfd / (raw gRPC + cut and hash): ",
         figures.ratio ? absl::StrFormat("%.2f (goal %.2f)", *figures.ratio, kGoalRatio) : "unknown",

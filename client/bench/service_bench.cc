@@ -33,6 +33,9 @@ class ServiceBench {
     } else {
       kerfd_ = Peer::Attach(options_.server);
     }
+    if (options_.front) {
+      KERF_ASSIGN_OR_RETURN(front_, Peer::StartFront(options_, *kerfd_, cancelled_));
+    }
     KERF_ASSIGN_OR_RETURN(raw_, Peer::StartRaw(options_, cancelled_));
     return absl::OkStatus();
   }
@@ -41,7 +44,7 @@ class ServiceBench {
   absl::Status WarmUp(StreamGroup& group) {
     corpus_.Fill(++filling_, kAllDuplicate);
     StreamGroup ignored = group;
-    return RunPasses(/*raw_first=*/false, ignored);
+    return RunPasses(/*turned_round=*/false, ignored);
   }
 
   absl::Status RunRound(std::uint32_t round, StreamGroup& group) {
@@ -52,8 +55,8 @@ class ServiceBench {
   std::uint64_t checked_chunk_count() const { return checked_chunk_count_; }
 
  private:
-  // The three passes over what the corpus holds now.
-  absl::Status RunPasses(bool raw_first, StreamGroup& group) {
+  // All passes over what the corpus holds now.
+  absl::Status RunPasses(bool turned_round, StreamGroup& group) {
     if (cancelled_) return absl::CancelledError("interrupted");
     std::vector<std::span<const std::uint8_t>> files;
     std::vector<std::unique_ptr<FileMessages>> messages;
@@ -68,11 +71,31 @@ class ServiceBench {
       inputs.push_back({messages[index].get(), &local.chunks[index], repository_});
     }
     group.costs.kernels.push_back(local.cost);
-    if (raw_first) KERF_RETURN_IF_ERROR(RunRaw(inputs, group));
+    using Pass = absl::Status (ServiceBench::*)(std::span<const StreamInput>, StreamGroup&);
+    std::vector<Pass> passes = {&ServiceBench::RunStraight, &ServiceBench::RunFront,
+                                &ServiceBench::RunRaw};
+    if (turned_round) std::reverse(passes.begin(), passes.end());
+    for (const Pass pass : passes) KERF_RETURN_IF_ERROR((this->*pass)(inputs, group));
+    return absl::OkStatus();
+  }
+
+  absl::Status RunStraight(std::span<const StreamInput> inputs, StreamGroup& group) {
     KERF_ASSIGN_OR_RETURN(group.last_upload, MeasureUpload(options_, *kerfd_, inputs, cancelled_));
     group.costs.kerfd.push_back(group.last_upload.cost);
     checked_chunk_count_ += group.last_upload.chunk_count;
-    return raw_first ? absl::OkStatus() : RunRaw(inputs, group);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunFront(std::span<const StreamInput> straight, StreamGroup& group) {
+    if (front_ == nullptr) return absl::OkStatus();
+    // What the other pass has committed must be as new to this one.
+    std::vector<StreamInput> inputs(straight.begin(), straight.end());
+    for (StreamInput& input : inputs) input.repository += "-front";
+    KERF_ASSIGN_OR_RETURN(const StreamPass pass,
+                          MeasureUpload(options_, *front_, inputs, cancelled_));
+    group.costs.front.push_back(pass.cost);
+    checked_chunk_count_ += pass.chunk_count;
+    return absl::OkStatus();
   }
 
   absl::Status RunRaw(std::span<const StreamInput> inputs, StreamGroup& group) {
@@ -88,6 +111,7 @@ class ServiceBench {
   Corpus corpus_;
   std::uint64_t filling_ = 0;
   std::unique_ptr<Peer> kerfd_;
+  std::unique_ptr<Peer> front_;
   std::unique_ptr<Peer> raw_;
   std::uint64_t checked_chunk_count_ = 0;
 };

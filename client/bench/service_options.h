@@ -31,6 +31,8 @@ struct ServiceOptions {
   // The program to start, unless `server` names one that runs.
   std::string kerfd_path;
   std::string server;
+  // Also through a front, beside straight to kerfd.
+  bool front = false;
   // Loopback TCP instead of a unix socket, for the peers that are started.
   bool tcp = false;
 };

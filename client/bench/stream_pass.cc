@@ -26,6 +26,18 @@ absl::Status WaitForAll(std::span<const std::unique_ptr<StreamCall>> calls,
   return absl::OkStatus();
 }
 
+// Of the peer and of whom it passes everything on to; nothing if one is not known.
+std::optional<double> ServerCpuAtRest(const Peer& peer) {
+  double seconds = 0;
+  for (const Peer* part = &peer; part != nullptr; part = part->behind()) {
+    const std::optional<double> used =
+        part->process().has_value() ? CpuSecondsAtRest(*part->process()) : std::nullopt;
+    if (!used.has_value()) return std::nullopt;
+    seconds += *used;
+  }
+  return seconds;
+}
+
 template <typename Talk>
 absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> inputs,
                                  std::span<const std::unique_ptr<Talk>> conversations,
@@ -38,10 +50,7 @@ absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> 
   PassCost cost;
   cost.has_server = true;
   for (const StreamInput& input : inputs) cost.bytes += input.messages->file().size();
-  const auto rest = [&peer] {
-    return peer.process().has_value() ? CpuSecondsAtRest(*peer.process()) : std::nullopt;
-  };
-  const std::optional<double> server_before = rest();
+  const std::optional<double> server_before = ServerCpuAtRest(peer);
   const double client_before = OwnCpuSeconds();
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<StreamCall>> calls;
@@ -53,7 +62,7 @@ absl::StatusOr<PassCost> Measure(const Peer& peer, std::span<const StreamInput> 
   KERF_RETURN_IF_ERROR(WaitForAll(calls, cancelled));
   cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   cost.client_cpu_seconds = OwnCpuSeconds() - client_before;
-  const std::optional<double> server_after = rest();
+  const std::optional<double> server_after = ServerCpuAtRest(peer);
   if (server_before.has_value() && server_after.has_value()) {
     cost.server_cpu_seconds = *server_after - *server_before;
   }

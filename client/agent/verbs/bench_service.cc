@@ -20,11 +20,14 @@ using bench::ServiceOptions;
 constexpr char kExamples[] =
     "  kerf bench service\n"
     "  kerf bench service --rounds 9 --tcp --json > service.json\n"
+    "  kerf bench service --front --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --duplicate 100 --idle-streams 0 --busy-streams 0\n"
     "  kerf bench service --server unix:/run/kerfd.sock     a kerfd that runs; leaves entries of "
     "a\n"
     "                                                       repository of its own in its index\n\n"
-    "CPU seconds are user plus system time of both processes. A GB is 10^9 bytes.";
+    "CPU seconds are user plus system time of all processes, the front's and kerfd's together. A "
+    "GB "
+    "is\n10^9 bytes.";
 
 constexpr std::uint64_t kMaxPassBytes = 16 * kGiB;
 
@@ -108,6 +111,8 @@ void AddBenchService(Context& context, CLI::App& bench_verb) {
   verb.add_option("--server", options.server, "A kerfd that runs, instead of starting one")
       ->check(RefuseEmpty, "")
       ->type_name("ADDR");
+  verb.add_flag("--front", options.front,
+                "Also through a front (kerfd --role front) that is started");
   verb.add_flag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
   verb.add_option("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
       ->capture_default_str();
