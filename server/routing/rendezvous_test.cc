@@ -40,6 +40,7 @@ constexpr Golden kGolden[] = {
 
 std::vector<std::string> Workers(std::size_t count) {
   std::vector<std::string> names;
+  names.reserve(count);
   for (std::size_t index = 0; index < count; ++index) names.push_back(Cat("worker-", index));
   return names;
 }
@@ -47,6 +48,7 @@ std::vector<std::string> Workers(std::size_t count) {
 std::vector<std::string> RandomKeys(std::size_t count) {
   Random random(TestSeed());
   std::vector<std::string> keys;
+  keys.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {
     keys.push_back(Cat(absl::Hex(random.Next(), absl::kZeroPad16)));
   }
@@ -91,7 +93,7 @@ TEST(RendezvousTest, LosingOrAddingAMemberMovesItsKeysOnly) {
   const std::vector<std::string> keys = RandomKeys(kKeyCount);
   for (const std::size_t member_count : {2u, 3u, 5u, 10u, 50u}) {
     const std::vector<std::string> all = Workers(member_count);
-    const std::string lost = all[member_count / 2];
+    const std::string& lost = all[member_count / 2];
     std::vector<std::string> rest = all;
     std::erase(rest, lost);
     std::size_t moved_count = 0;
