@@ -28,6 +28,7 @@ ROOT = HERE.parent
 SLO_KEY = "KERF_LOAD_SLO"
 EXIT_UNAVAILABLE = 5
 CONNECT_TIMEOUT_S = 10
+LOOPBACK = "127.0.0.1"
 
 EPILOG = """What follows -- is for Locust, as -- --master --expect-workers 2, or -- --worker, which want the same
 addresses and the same --set target.run=NAME.
@@ -112,6 +113,12 @@ def connect(address):
     return socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S)
 
 
+def free_port():
+    """Of loopback, now: Locust cannot be told to choose one."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        return listener.getsockname()[1]
+
+
 def locust(options, effective, out):
     """Runs it; its exit code."""
     command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
@@ -119,6 +126,11 @@ def locust(options, effective, out):
                "--host", ",".join(effective.target.addresses), *options.locust]
     if effective.load.processes > 1:
         command += ["--processes", str(effective.load.processes)]
+        if not {"--master", "--worker"} & set(options.locust):
+            # Its own processes talk to each other here, and nobody else to them.
+            port = str(free_port())
+            command += ["--master-bind-host", LOOPBACK, "--master-bind-port", port,
+                        "--master-host", LOOPBACK, "--master-port", port]
     environment = os.environ | effective.to_environment() | {
         SLO_KEY: os.path.realpath(options.slo), "GRPC_ENABLE_FORK_SUPPORT": "0"}
     return subprocess.run(command, env=environment, check=False).returncode

@@ -19,6 +19,10 @@ namespace {
 
 // Of the pauses between checks; the last one grows from the first as a worker stays away.
 constexpr std::chrono::milliseconds kMaxCheckPause{5000};
+// Of one check, however often there is one: a busy worker is not a lost one, and a front that stops
+// waits for those that are under way.
+constexpr std::chrono::milliseconds kMinCheckTimeout{1000};
+constexpr std::chrono::milliseconds kMaxCheckTimeout{5000};
 
 FrontOptions OptionsOf(const Settings& settings) {
   FrontOptions options;
@@ -27,7 +31,8 @@ FrontOptions OptionsOf(const Settings& settings) {
   options.workers.max_calls_per_worker = settings.max_worker_streams;
   options.workers.check_times = {.interval = settings.worker_check,
                                  .max_interval = std::max(settings.worker_check, kMaxCheckPause)};
-  options.workers.check_timeout = settings.worker_check;
+  options.workers.check_timeout =
+      std::clamp(settings.worker_check, kMinCheckTimeout, kMaxCheckTimeout);
   options.workers.refresh = settings.worker_refresh;
   options.workers.seed = std::random_device()();
   options.max_calls = settings.max_streams;

@@ -1,5 +1,9 @@
 #include "server/proxy/forwarded_call.h"
 
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
+
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -14,13 +18,29 @@ namespace kerf {
 namespace {
 
 constexpr std::string_view kUploadMethod = "/kerf.v1.ChunkingService/Upload";
+// Of any other call: a worker waits half as long for its index.
+constexpr std::chrono::seconds kMaxCallTime{120};
 
 std::string_view ViewOf(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
 // What belongs to one connection, or is made anew by gRPC.
 bool IsHopByHop(std::string_view key) {
   return key.starts_with(':') || key.starts_with("grpc-") || key == "user-agent" ||
-         key == "content-type" || key == "te" || key == "host";
+         key == "content-type" || key == "te" || key == "host" || key == "connection" ||
+         key == "upgrade" || key == "transfer-encoding";
+}
+
+// gRPC takes whatever comes over the wire, and ends the process that sends such a thing on.
+bool IsLegal(std::string_view key, std::string_view value) {
+  const grpc_slice key_slice = grpc_slice_from_static_buffer(key.data(), key.size());
+  if (grpc_header_key_is_legal(key_slice) == 0) return false;
+  return grpc_is_binary_header(key_slice) != 0 ||
+         grpc_header_nonbin_value_is_legal(
+             grpc_slice_from_static_buffer(value.data(), value.size())) != 0;
+}
+
+bool IsForwarded(const grpc::string_ref& key, const grpc::string_ref& value) {
+  return !IsHopByHop(ViewOf(key)) && IsLegal(ViewOf(key), ViewOf(value));
 }
 
 // Whether `status` is what gRPC itself says of a call that did not come through, and not the
@@ -55,11 +75,14 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
 
 void ForwardedCall::StartWorkerSide() {
   for (const auto& [key, value] : context_->client_metadata()) {
-    if (IsHopByHop(ViewOf(key))) continue;
+    if (!IsForwarded(key, value)) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
-  if (context_->deadline() != std::chrono::system_clock::time_point::max()) {
-    worker_context_.set_deadline(context_->deadline());
+  auto deadline = context_->deadline();
+  // Else one that never says what it wants keeps its place; an upload has time limits of its own.
+  if (!is_upload_) deadline = std::min(deadline, std::chrono::system_clock::now() + kMaxCallTime);
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    worker_context_.set_deadline(deadline);
   }
   stub_.PrepareBidiStreamingCall(&worker_context_, context_->method(), {}, &worker_side_);
   const std::lock_guard lock(mutex_);
@@ -137,7 +160,7 @@ void ForwardedCall::OnWorkerMetadata(bool ok) {
   const std::lock_guard lock(mutex_);
   if (!ok || is_finished_) return;
   for (const auto& [key, value] : worker_context_.GetServerInitialMetadata()) {
-    if (IsHopByHop(ViewOf(key))) continue;
+    if (!IsForwarded(key, value)) continue;
     context_->AddInitialMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
 }
@@ -184,7 +207,7 @@ void ForwardedCall::OnWorkerDone(const grpc::Status& status) {
   if (!is_finished_) {
     worker_status_ = Translate(status);
     for (const auto& [key, value] : worker_context_.GetServerTrailingMetadata()) {
-      if (IsHopByHop(ViewOf(key))) continue;
+      if (!IsForwarded(key, value)) continue;
       context_->AddTrailingMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
     }
     PumpToClientLocked();

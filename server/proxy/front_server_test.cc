@@ -5,6 +5,10 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -14,13 +18,16 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "base/unique_fd.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
@@ -85,6 +92,57 @@ class ScriptedWorker final : public v1::ChunkingService::Service {
   // Last: its calls use all of the above.
   std::unique_ptr<grpc::Server> server_;
 };
+
+// A call as only a hostile client makes it: HTTP/2 by hand, with this header. What the front says
+// to it, until it says nothing more.
+std::string SendRawCall(const std::string& socket_path, const std::string& key,
+                        const std::string& value) {
+  const UniqueFd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  KERF_CHECK(socket_path.size() < sizeof address.sun_path);
+  socket_path.copy(address.sun_path, socket_path.size());
+  KERF_CHECK(connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  // RFC 7541, 6.2.2: literals that are not indexed.
+  std::string headers;
+  const auto add = [&](std::string_view name, std::string_view text) {
+    headers += '\0';
+    for (const std::string_view part : {name, text}) {
+      KERF_CHECK(part.size() < 127);
+      headers += static_cast<char>(part.size());
+      headers += part;
+    }
+  };
+  add(":method", "POST");
+  add(":scheme", "http");
+  add(":path", "/kerf.v1.ChunkingService/GetCapabilities");
+  add(":authority", "localhost");
+  add("te", "trailers");
+  add("content-type", "application/grpc");
+  add(key, value);
+  std::string sent("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  const auto frame = [&](char type, char flags, char stream, std::string_view payload) {
+    KERF_CHECK(payload.size() < 256);
+    const char head[] = {0, 0, static_cast<char>(payload.size()), type, flags, 0, 0, 0, stream};
+    sent.append(head, sizeof head).append(payload);
+  };
+  constexpr char kData = 0, kHeaders = 1, kSettings = 4, kEndStream = 1, kEndHeaders = 4;
+  frame(kSettings, 0, 0, "");
+  frame(kHeaders, kEndHeaders, 1, headers);
+  // An empty message.
+  frame(kData, kEndStream, 1, std::string(5, '\0'));
+  KERF_CHECK(write(connection.get(), sent.data(), sent.size()) ==
+             static_cast<ssize_t>(sent.size()));
+  std::string answer;
+  pollfd ready{.fd = connection.get(), .events = POLLIN, .revents = 0};
+  while (poll(&ready, 1, 500) > 0) {
+    char bytes[4096];
+    const ssize_t count = read(connection.get(), bytes, sizeof bytes);
+    if (count <= 0) break;
+    answer.append(bytes, static_cast<std::size_t>(count));
+  }
+  return answer;
+}
 
 class FrontServerTest : public testing::Test {
  protected:
@@ -518,6 +576,21 @@ TEST_F(FrontServerTest, ChurnLeavesNothingBehind) {
   EXPECT_GT(done_count, 0);
   EXPECT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
   EXPECT_TRUE(Eventually([&] { return one.server().stream_count() == 0; }));
+}
+
+// gRPC takes them from a client, and would end a process that sends them on.
+TEST_F(FrontServerTest, HeadersThatNobodyMaySendAreNotSentOn) {
+  TestWorker worker(FreshSocketAddress(), "one");
+  const auto channel = StartAndConnect(Options({worker.address()}));
+  ASSERT_TRUE(Eventually([&] { return front().live_worker_count() == 1; }));
+  const std::string path = front().addresses()[0].substr(std::string("unix:").size());
+  const std::pair<std::string, std::string> headers[] = {
+      {"x-name", "caf\xc3\xa9"}, {"x-name", "a\nb"}, {"X-Upper", "a"}, {"x name", "a"}, {"", "a"},
+      {"x-name-bin", "\xff"},    {"x-name", "fine"}};
+  for (const auto& [key, value] : headers) {
+    EXPECT_NE(SendRawCall(path, key, value), "") << key;
+    EXPECT_EQ(WorkerOf(channel, "a-key"), "one") << key;
+  }
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kFirstReconnectMs = 100;
 constexpr int kMaxReconnectMs = 1'000;
+// A worker that is named may come back at another address.
+constexpr int kMinLookupPauseMs = 1'000;
 
 std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
   grpc::ChannelArguments arguments;
@@ -35,6 +37,7 @@ std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinLookupPauseMs);
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
                                    arguments);

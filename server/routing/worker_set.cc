@@ -174,7 +174,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   std::vector<std::shared_ptr<Worker>> retired_;
   bool had_live_ = false;
   // Of two that have it.
-  std::string warned_name_;
+  std::set<std::string> warned_names_;
   std::thread thread_;
 
   mutable std::mutex mutex_;
@@ -362,8 +362,8 @@ void WorkerSet::State::Publish() {
   const bool has_live = !now_live->names.empty();
   for (std::size_t index = 1; index < now_live->names.size(); ++index) {
     const std::string& name = now_live->names[index];
-    if (name != now_live->names[index - 1] || name == warned_name_) continue;
-    warned_name_ = name;
+    if (name != now_live->names[index - 1] || warned_names_.size() >= kMaxWorkers) continue;
+    if (!warned_names_.insert(name).second) continue;
     Log(LogLevel::kWarning,
         Cat("two workers call themselves ", name, ": only ",
             now_live->workers[index - 1]->address(), " is used; give each its own --worker-name"));
