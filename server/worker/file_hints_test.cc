@@ -38,6 +38,7 @@ class FileHintsTest : public HintedWorld {
   // chunks are looked up.
   std::size_t Answer(const std::vector<std::size_t>& indexes) {
     std::vector<Digest> digests;
+    digests.reserve(indexes.size());
     for (const std::size_t index : indexes) {
       digests.push_back(Fingerprint(DigestAlgorithm::kBlake3, ChunkAt(index)));
     }
