@@ -64,7 +64,6 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path
                                                          const GpuLost& on_lost) {
   KERF_ASSIGN_OR_RETURN(const cuda::Plugin plugin, cuda::Plugin::Load(path));
   KERF_ASSIGN_OR_RETURN(const std::uint32_t count, plugin.CountDevices());
-  if (count == 0) return absl::UnavailableError("this machine has no GPU");
   const GpuSource source{count, [&](std::uint32_t number) { return plugin.Open(number); }};
   return OpenGpusOf(source, settings, OptionsOf(settings), on_lost);
 }
@@ -75,6 +74,7 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source
                                                          const Settings& settings,
                                                          const cuda::GpuCutterOptions& options,
                                                          const GpuLost& on_lost) {
+  if (source.count == 0) return absl::UnavailableError("this machine has no GPU");
   const bool are_named = !settings.gpu_devices.empty();
   std::vector<std::uint32_t> numbers = settings.gpu_devices;
   for (std::uint32_t number = 0; !are_named && number < source.count; ++number) {

@@ -64,6 +64,11 @@ TEST(OpenGpusTest, AllOrThoseThatAreNamed) {
   EXPECT_THAT(NumbersOf(**named), ElementsAre(0, 2));
 }
 
+TEST(OpenGpusTest, NoneIsAnError) {
+  const auto none = Open({}, Settings());
+  EXPECT_THAT(none.status().ToString(), HasSubstr("this machine has no GPU"));
+}
+
 TEST(OpenGpusTest, OneThatIsWrongIsLeftOut) {
   for (const GpuUse use : {GpuUse::kAuto, GpuUse::kRequire}) {
     Settings settings;
