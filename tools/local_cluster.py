@@ -1,0 +1,387 @@
+"""Fronts, workers and a Redis Cluster as processes of this machine, on loopback: what tools/cluster does.
+
+All of a cluster is in one folder: cluster.json says what was started, with the time at which each process
+began, so that a number that has become another process' is never mistaken for it.
+"""
+
+import concurrent.futures
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REDIS_CLUSTER = ROOT / "tools" / "redis-cluster"
+STATE = "cluster.json"
+LOCK = "lock"
+HINT_KEY_BYTES = 32
+START_TIMEOUT_S = 30
+# A worker that stops ends what is left once its drain is over; this is for the rest of its end.
+STOP_MARGIN_S = 15
+# A front asks a worker that was gone every 5 s at the least.
+SEEN_TIMEOUT_S = 20
+CHECK_S = 1.0
+PING_TIMEOUT_S = 10
+POLL_S = 0.05
+LOG_TAIL_LINES = 5
+PARTS = ("front", "worker", "redis")
+
+
+class ClusterError(Exception):
+    """What went wrong, and how to mend it."""
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """SIGINT and SIGTERM come after it: between the start of a process and the note of its number nobody could end
+    that process."""
+    came = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number))
+              for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+def process_stat(pid):
+    """(state letter, start time) of a process; None if there is none."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1]
+    except (OSError, IndexError):
+        return None
+    fields = fields.split()
+    return fields[0], int(fields[19])
+
+
+class Process:
+    """One kerfd. `command` has no address: that is chosen at the first start, and kept."""
+
+    def __init__(self, folder, name, command, address="", pid=0, start_time=0):
+        self.folder, self.name, self.command = folder, name, command
+        self.address, self.pid, self.start_time = address, pid, start_time
+
+    @property
+    def part(self):
+        return self.name.partition("-")[0]
+
+    @property
+    def ready_file(self):
+        return self.folder / f"{self.name}.ready"
+
+    @property
+    def log_file(self):
+        return self.folder / f"{self.name}.log"
+
+    def to_json(self):
+        return {"name": self.name, "command": self.command, "address": self.address, "pid": self.pid,
+                "start_time": self.start_time}
+
+    def letter(self):
+        """The state letter of /proc; None if it has ended."""
+        stat = process_stat(self.pid) if self.pid else None
+        return stat[0] if stat and stat[1] == self.start_time and stat[0] not in "ZX" else None
+
+    def is_alive(self):
+        return self.letter() is not None
+
+    def spawn(self, host):
+        """Starts it, and does not wait until it serves."""
+        self.ready_file.unlink(missing_ok=True)
+        listen = self.address or f"{host}:0"
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("KERFD_")}
+        with uninterrupted(), open(self.log_file, "ab") as log:
+            child = subprocess.Popen([*self.command, "--listen", listen, "--ready-file", str(self.ready_file)],
+                                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                                     env=environment, start_new_session=True)
+            self.pid = child.pid
+            stat = process_stat(child.pid)
+            self.start_time = stat[1] if stat else 0
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.ready_file.exists():
+            if not self.is_alive():
+                raise ClusterError(f"{self.name} did not start; the end of {self.log_file}:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{self.name} is not ready within {START_TIMEOUT_S} s; the end of {self.log_file}:\n"
+                                   f"{self.log_tail()}")
+            time.sleep(POLL_S)
+        self.address = self.ready_file.read_text(encoding="ascii").split()[0]
+
+    def log_tail(self):
+        try:
+            lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(lines[-LOG_TAIL_LINES:])
+
+    def signal(self, number):
+        """Whether it was there to get it."""
+        if not self.is_alive():
+            return False
+        os.kill(self.pid, number)
+        return True
+
+    def wait_until_ended(self, timeout_s):
+        """Whether it has."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def state(self, kerf):
+        """serving, refusing (it answers, and not well), silent, paused or down."""
+        letter = self.letter()
+        if letter is None:
+            return "down"
+        if letter in "Tt":
+            return "paused"
+        try:
+            done = subprocess.run([kerf, "ping", "--quiet", "--server", self.address], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=PING_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return "silent"
+        return "serving" if done.returncode == 0 else "refusing" if self.is_alive() else "down"
+
+
+class Cluster:
+    def __init__(self, folder, options, processes):
+        self.folder, self.options, self.processes = folder, options, processes
+
+    # What is kept.
+
+    @staticmethod
+    def load(folder):
+        try:
+            state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            processes = [Process(folder, **fields) for fields in state["processes"]]
+            return Cluster(folder, state["options"], processes)
+        except FileNotFoundError:
+            raise ClusterError(f"there is no cluster in {folder}; start one with `up`, or name its folder with "
+                               "--dir") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ClusterError(f"{folder / STATE}: {error}; remove {folder} if nothing runs in it") from error
+
+    def save(self):
+        text = json.dumps({"options": self.options, "processes": [process.to_json() for process in self.processes]},
+                          indent=1)
+        temporary = self.folder / f"{STATE}.new"
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(self.folder / STATE)
+
+    def of(self, part):
+        return [process for process in self.processes if process.part == part]
+
+    def find(self, name):
+        for process in self.processes:
+            if process.name == name:
+                return process
+        names = [process.name for process in self.processes] + [f"redis-{row['node']}" for row in self.redis_rows()]
+        raise ClusterError(f"there is no {name}: there are {', '.join(names)}")
+
+    # Redis, by tools/redis-cluster.
+
+    def redis(self, *verb):
+        """What it prints."""
+        with uninterrupted():
+            done = subprocess.run([REDIS_CLUSTER, "--dir", self.folder / "redis", *verb], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError((done.stderr or done.stdout).strip())
+        return done.stdout.strip()
+
+    def redis_rows(self):
+        return json.loads(self.redis("status", "--json"))["nodes"]
+
+    # Up and down.
+
+    def start(self, workers, fronts):
+        """Everything, or nothing: what was started ends if the rest does not start."""
+        try:
+            seeds = self.redis("up").split(",")
+            key = self.folder / "hint.key"
+            key.touch(mode=0o600)
+            key.write_bytes(os.urandom(HINT_KEY_BYTES))
+            common = [self.options["kerfd"], "--drain-ms", str(self.options["drain_ms"])]
+            command = [*common, "--role", "worker", "--hint-key-file", str(key)]
+            for seed in seeds:
+                command += ["--redis", seed]
+            self.start_part("worker", workers, lambda name: [*command, "--worker-name", name])
+            command = [*common, "--role", "front"]
+            for worker in self.of("worker"):
+                command += ["--workers", worker.address]
+            self.start_part("front", fronts, lambda name: [*command, "--worker-name", name])
+        except BaseException:
+            self.end(at_once=True)
+            raise
+
+    def start_part(self, part, count, command_of):
+        started = []
+        for number in range(1, count + 1):
+            name = f"{part}-{number}"
+            process = Process(self.folder, name, command_of(name))
+            self.processes.append(process)
+            started.append(process)
+            process.spawn(self.options["host"])
+            self.save()
+        for process in started:
+            process.wait_until_ready()
+        self.save()
+
+    def end(self, at_once=False):
+        """Ends what this cluster has started, and removes its folder."""
+        for part in ("front", "worker"):
+            for process in self.of(part):
+                process.signal(signal.SIGCONT)
+                process.signal(signal.SIGKILL if at_once else signal.SIGTERM)
+            deadline = time.monotonic() + self.stop_timeout_s()
+            for process in self.of(part):
+                if not process.wait_until_ended(max(0, deadline - time.monotonic())):
+                    process.signal(signal.SIGKILL)
+                    process.wait_until_ended(STOP_MARGIN_S)
+        self.redis("down")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop_timeout_s(self):
+        return self.options["drain_ms"] / 1000 + STOP_MARGIN_S
+
+    def restart(self, process):
+        """Of one that has ended, at the address that it had."""
+        process.spawn(self.options["host"])
+        self.save()
+        process.wait_until_ready()
+
+    # What it is like.
+
+    def states(self):
+        """{name: state} of fronts and workers, asked all at once."""
+        with concurrent.futures.ThreadPoolExecutor(max(1, len(self.processes))) as pool:
+            states = list(pool.map(lambda process: process.state(self.options["kerf"]), self.processes))
+        return {process.name: state for process, state in zip(self.processes, states)}
+
+    def status(self):
+        states = self.states()
+        rows = {part: [{"name": process.name, "address": process.address,
+                        "pid": process.pid if process.is_alive() else None, "state": states[process.name]}
+                       for process in self.of(part)] for part in ("front", "worker")}
+        redis = [{"name": f"redis-{row['node']}", "address": row["address"], "pid": row["pid"],
+                  "state": redis_state(row), "role": row["role"],
+                  "master": f"redis-{row['master']}" if row["master"] else None, "slots": row["slots"]}
+                 for row in self.redis_rows()]
+        everything = rows["front"] + rows["worker"] + redis
+        return {"dir": str(self.folder), "healthy": all(row["state"] == "serving" for row in everything),
+                "fronts": rows["front"], "workers": rows["worker"], "redis": redis}
+
+    # Trouble, and what is none.
+
+    def signal(self, name, number):
+        if name.startswith("redis-"):
+            for row in self.redis_rows():
+                if name == f"redis-{row['node']}":
+                    if row["pid"] is None:
+                        raise ClusterError(f"{name} is down")
+                    os.kill(row["pid"], number)
+                    return
+        process = self.find(name)
+        if not process.signal(number):
+            raise ClusterError(f"{name} is down")
+        if number == signal.SIGKILL:
+            process.wait_until_ended(STOP_MARGIN_S)
+
+    def start_one(self, name):
+        if name.startswith("redis-"):
+            self.redis("start", name.removeprefix("redis-"))
+            return
+        process = self.find(name)
+        if process.is_alive():
+            raise ClusterError(f"{name} runs already, as process {process.pid}")
+        self.restart(process)
+
+    def roll(self, parts, say):
+        """Restarts one after another, each once all others serve."""
+        for process in [process for part in parts for process in self.of(part)]:
+            self.wait_until_serving([other for other in self.processes if other is not process])
+            began = time.monotonic()
+            words_before = {front.name: words_on_worker(front, process) for front in self.of("front")}
+            if not process.signal(signal.SIGTERM):
+                raise ClusterError(f"{process.name} is down; `start` it first")
+            if not process.wait_until_ended(self.stop_timeout_s()):
+                raise ClusterError(f"{process.name} has not ended {self.stop_timeout_s():.0f} s after SIGTERM: see "
+                                   f"{process.log_file}; nothing else was restarted")
+            drained_s = time.monotonic() - began
+            self.restart(process)
+            self.wait_until_serving([process])
+            if process.part == "worker":
+                self.wait_until_fronts_see(process, words_before)
+            say(f"{process.name} at {process.address} drained in {drained_s:.1f} s and serves again after "
+                f"{time.monotonic() - began:.1f} s")
+
+    def wait_until_serving(self, processes):
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while waiting := [process for process in processes if process.state(self.options["kerf"]) != "serving"]:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{', '.join(process.name for process in waiting)}: not serving; nothing else was "
+                                   "restarted")
+            time.sleep(POLL_S)
+
+    def wait_until_fronts_see(self, worker, words_before):
+        """Fronts say in their logs whom they have lost and found. One that checks rarely enough to have missed the
+        restart says nothing, which is as well: it is given a check's time to say so."""
+        time.sleep(CHECK_S)
+        deadline = time.monotonic() + SEEN_TIMEOUT_S
+        for front in self.of("front"):
+            while True:
+                words = words_on_worker(front, worker)
+                if words == words_before[front.name] or words[-1] == "alive":
+                    break
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"{front.name} does not see {worker.name} again: see {front.log_file}")
+                time.sleep(POLL_S)
+
+
+def words_on_worker(front, worker):
+    """["alive", "lost", ...]: what a front has said of a worker since its log began."""
+    text = front.log_file.read_text(encoding="utf-8", errors="replace")
+    return re.findall(rf" at {re.escape(worker.address)} is (alive|lost)", text)
+
+
+def redis_state(row):
+    if row["pid"] is None:
+        return "down"
+    stat = process_stat(row["pid"])
+    if stat and stat[0] in "Tt":
+        return "paused"
+    return "failed" if row["role"].startswith("failed") else "serving"
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """One at a time changes a cluster."""
+    if not folder.is_dir():
+        raise ClusterError(f"there is no cluster in {folder}; start one with `up`, or name its folder with --dir")
+    with open(folder / LOCK, "a", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ClusterError(f"another tools/cluster is at work in {folder}; wait for it") from None
+        yield
+
+
+def own_host():
+    """An address of loopback that is most likely nobody else's. Outgoing connections have 127.0.0.1, so none of them
+    takes the port of a process that is being restarted."""
+    choose = random.SystemRandom()
+    return f"127.{choose.randint(1, 254)}.{choose.randint(0, 254)}.{choose.randint(1, 254)}"
