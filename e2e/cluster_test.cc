@@ -1,5 +1,5 @@
-// Two fronts, three workers and one Redis: what an agent sees of a cluster, and that its answers
-// are those of one process.
+// Two fronts, three workers and a Redis Cluster: what an agent sees of a cluster, and that its
+// answers are those of one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,11 @@ constexpr int kFrontCount = 2;
 
 class ClusterTest : public testing::Test {
  protected:
-  ClusterTest() : redis_(TestRedis::Kind::kSingle), tree_(world_ / "tree") {
+  // It takes seconds to start, so that all tests have the same one, emptied.
+  static void SetUpTestSuite() { redis = std::make_unique<TestRedis>(TestRedis::Kind::kCluster); }
+  static void TearDownTestSuite() { redis.reset(); }
+
+  ClusterTest() : tree_(world_ / "tree") {
     std::filesystem::create_directory(tree_);
     for (int number = 0; number < 40; ++number)
       AddFile(Cat("small-", number), random_.Below(30'000));
@@ -43,6 +47,7 @@ class ClusterTest : public testing::Test {
   }
 
   void SetUp() override {
+    redis->Flush();
     for (int number = 0; number < kWorkerCount; ++number) {
       StartWorker(number);
       ASSERT_NE(workers_[number], nullptr);
@@ -59,10 +64,11 @@ class ClusterTest : public testing::Test {
 
   void StartWorker(int number) {
     workers_.resize(kWorkerCount);
-    workers_[number] = world_.StartKerfd(
-        WorkerName(number),
-        {"--role", "worker", "--worker-name", WorkerName(number), "--redis-replicas", "0",
-         "--redis", FormatRedisAddress(redis_.addresses()[0])});
+    std::vector<std::string> flags = {"--role", "worker", "--worker-name", WorkerName(number)};
+    for (const RedisAddress& address : redis->addresses()) {
+      flags.insert(flags.end(), {"--redis", FormatRedisAddress(address)});
+    }
+    workers_[number] = world_.StartKerfd(WorkerName(number), flags);
   }
   void StartFront(int number) {
     fronts_.resize(kFrontCount);
@@ -90,10 +96,12 @@ class ClusterTest : public testing::Test {
     random_.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
     return content;
   }
-  void ExpectAllThere() {
+  void ExpectAllThere() { ExpectAllThereIn(world_.store()); }
+  void ExpectAllThereIn(const std::string& store) {
     const std::string target = world_ / "restored";
-    EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
-    EXPECT_EQ(world_.Kerf({"restore", "latest", "--target", target}).exit_code, 0);
+    EXPECT_EQ(world_.Kerf({"verify", "--read-data", "--store", store}).exit_code, 0);
+    EXPECT_EQ(world_.Kerf({"restore", "latest", "--store", store, "--target", target}).exit_code,
+              0);
     EXPECT_THAT(agent::testing::CompareTrees(tree_, target + tree_, {}), IsEmpty());
     std::filesystem::remove_all(target);
   }
@@ -106,13 +114,16 @@ class ClusterTest : public testing::Test {
     return opened.has_value() ? opened->opened().worker() : "";
   }
 
+  static std::unique_ptr<TestRedis> redis;
+
   Random random_{TestSeed()};
   World world_;
-  const TestRedis redis_;
   const std::string tree_;
   std::vector<std::unique_ptr<Program>> workers_;
   std::vector<std::unique_ptr<Program>> fronts_;
 };
+
+std::unique_ptr<TestRedis> ClusterTest::redis;
 
 TEST_F(ClusterTest, ABackupThroughAFrontIsABackup) {
   const nlohmann::json first = world_.Backup({tree_});
@@ -235,6 +246,29 @@ TEST_F(ClusterTest, KilledWorkersEndNoBackupBadly) {
   while (world_.Kerf({"backup", tree_}).exit_code != 0 && steady_clock::now() < deadline) {
   }
   ExpectAllThere();
+}
+
+// Workers wait until its replica has taken over, and until that one has a replica of its own,
+// without which nothing is committed there; their streams and fronts do not notice.
+TEST_F(ClusterTest, AMasterOfRedisDiesUnderLoad) {
+  for (int number = 4; number < 8; ++number) AddFile(Cat("large-", number), 12'000'000);
+  const std::string other_store = world_ / "other-store";
+  const auto left = world_.Start({"backup", tree_, "--json"});
+  UseFront(1);
+  const auto right = world_.Start({"backup", tree_, "--json", "--store", other_store});
+  redis->Do({"kill", "1"});
+  EXPECT_TRUE(redis->WaitUntilReplaced(kPatience));
+  redis->Do({"start", "1"});
+  for (const auto* agent : {&left, &right}) {
+    const Completed end = (*agent)->Wait();
+    EXPECT_EQ(end.exit_code, 0) << end.out << end.err;
+  }
+  ExpectAllThere();
+  ExpectAllThereIn(other_store);
+  // Nothing that was answered was forgotten.
+  const nlohmann::json again = world_.Backup({tree_, "--force"});
+  EXPECT_EQ(again["index_warning"], "") << again.dump();
+  EXPECT_EQ(again["healed_chunks"], 0) << again.dump();
 }
 
 TEST_F(ClusterTest, AFrontThatStopsTellsItsStreams) {

@@ -155,17 +155,7 @@ TEST_F(RedisTest, AMasterDiesInTheMiddleOfABackup) {
   const auto backup = world_.Start({"backup", tree_, "--force", "--json"});
   redis.Do({"kill", "1"});
   // Its replica takes over, and gets one of its own: until then nothing is committed there.
-  const auto deadline = steady_clock::now() + seconds(30);
-  const auto is_replaced = [&redis] {
-    const std::string status = redis.Do({"status"});
-    return status.find("failed master") != std::string::npos &&
-           status.find("NOT whole") == std::string::npos;
-  };
-  bool was_replaced = false;
-  while (!(was_replaced = is_replaced()) && steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_TRUE(was_replaced);
+  EXPECT_TRUE(redis.WaitUntilReplaced(seconds(30)));
   redis.Do({"start", "1"});
   const Completed end = backup->Wait();
   ASSERT_EQ(end.exit_code, 0) << end.out << end.err;

@@ -12,6 +12,7 @@
 #include <future>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -53,6 +54,19 @@ TestRedis::~TestRedis() {
     std::fprintf(stderr, "tools/redis-cluster down: %s\n", output.c_str());
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
+}
+
+bool TestRedis::WaitUntilReplaced(std::chrono::seconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  do {
+    const std::string status = Do({"status"});
+    if (status.find("failed master") != std::string::npos &&
+        status.find("NOT whole") == std::string::npos) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (std::chrono::steady_clock::now() < deadline);
+  return false;
 }
 
 std::string TestRedis::NodeFolder(int number) const { return Cat(folder_, "/nodes/node", number); }

@@ -1,6 +1,7 @@
 // A real Redis, or a cluster of them, for one test: tools/redis-cluster.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class TestRedis {
   std::string Do(const std::vector<std::string>& verb);
   // The same; whether it went well.
   bool Try(const std::vector<std::string>& verb, std::string& output);
+
+  // Whether, within `patience`, a replica has taken over from each master that was killed.
+  bool WaitUntilReplaced(std::chrono::seconds patience);
 
   // Where node `number` keeps its files; they may be changed while it is killed.
   std::string NodeFolder(int number) const;
