@@ -7,6 +7,7 @@ import sys
 
 import grpc.experimental.gevent
 import locust
+import locust.runners
 import locust.stats
 from locust.runners import WorkerRunner
 
@@ -22,6 +23,8 @@ REPORT_POINTS = 400
 _settings = settings.from_environment()
 # A dip of seconds must be seen in a short run's report, and one of hours must stay small.
 locust.stats.HISTORY_STATS_INTERVAL_SEC = max(1, _settings.load.time_s / REPORT_POINTS)
+# What processes tell the one that reports.
+locust.runners.WORKER_REPORT_INTERVAL = 1.0
 # Of all processes.
 _totals = collections.Counter()
 

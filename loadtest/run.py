@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Puts load on kerfd: many agents at once over the real protocol, every answer checked.
 
-A scenario is a file of settings, scenarios/NAME.toml. Without an address a kerfd with an embedded index
-is started for the run and stopped after it. The reports are left in the folder that is named at the end.
+A scenario is a file of settings, scenarios/NAME.toml. Without an address a kerfd with an embedded index,
+or the cluster that the scenario describes, is started for the run and stopped after it. The reports are left in the folder that is named at the end.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import tempfile
 import time
 import tomllib
 
+import cluster
 import corpora
 import kerfd
 import service_levels
@@ -40,7 +41,10 @@ Examples:
   loadtest/run laptop
   loadtest/run laptop --shape spike --users 40 --time 120
   loadtest/run laptop --set corpus.trees='["/usr/include"]' --set corpus.edit_pattern=insert
-  loadtest/run laptop --processes 2 --address 127.0.0.1:7461 --address 127.0.0.1:7462"""
+  loadtest/run laptop --processes 2 --address 127.0.0.1:7461 --address 127.0.0.1:7462
+  loadtest/run cluster                             fronts, workers, a Redis Cluster; all restarted under load
+  loadtest/run cluster --set cluster.roll_at_s=0 --set cluster.workers=5
+  tools/cluster up && loadtest/run cluster --cluster out/cluster"""
 
 
 def parse(arguments):
@@ -50,6 +54,7 @@ def parse(arguments):
     parser.add_argument("scenario", help=f"{', '.join(scenarios)}, or a file of settings")
     parser.add_argument("--address", action="append", default=[], metavar="ADDRESS",
                         help="HOST:PORT or unix:PATH of a kerfd that runs; several share an index; may be repeated")
+    parser.add_argument("--cluster", metavar="DIR", help="the fronts of the tools/cluster that runs in this folder")
     parser.add_argument("--kerfd", default=str(ROOT / "out" / "kerfd"), help="the one to start (default: out/kerfd)")
     parser.add_argument("--shape", choices=shapes.ALL, help="how users come and go")
     parser.add_argument("--users", type=int, metavar="N", help="at the highest")
@@ -80,6 +85,8 @@ def effective_settings(options):
             result.set("load", key, value)
     for text in options.set:
         result.set_text(text)
+    if options.address and options.cluster:
+        raise ValueError("--address and --cluster: either")
     if options.address:
         result.target.addresses = options.address
     result.target.run = result.target.run or secrets.token_hex(4)
@@ -136,6 +143,25 @@ def locust(options, effective, out):
     return subprocess.run(command, env=environment, check=False).returncode
 
 
+def start(options, effective, out, stack):
+    """What there is no address for; the cluster, if it is one. Raises OSError with what is wrong."""
+    if options.cluster:
+        found = cluster.Cluster(options.cluster)
+        effective.target.addresses = found.fronts()
+        return found
+    if effective.target.addresses:
+        return None
+    if not os.access(options.kerfd, os.X_OK):
+        raise OSError(f"no {options.kerfd}: run tools/build, or name one with --kerfd")
+    work = stack.enter_context(tempfile.TemporaryDirectory(prefix="kerf-loadtest-", dir="/var/tmp"))
+    if effective.cluster.workers:
+        own = stack.enter_context(cluster.own(effective.cluster, options.kerfd, work, out))
+        effective.target.addresses = own.fronts()
+        return own
+    effective.target.addresses = [stack.enter_context(kerfd.Kerfd(options.kerfd, work))]
+    return None
+
+
 def main():
     parser, options = parse(sys.argv[1:])
     try:
@@ -145,20 +171,23 @@ def main():
     out = pathlib.Path(options.out or ROOT / "out" / "loadtest" / time.strftime("%Y-%m-%d-%H%M%S"))
     out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        if not effective.target.addresses:
-            if not os.access(options.kerfd, os.X_OK):
-                print(f"loadtest/run: no {options.kerfd}: run tools/build, or name one with --kerfd", file=sys.stderr)
-                return EXIT_UNAVAILABLE
-            work = stack.enter_context(tempfile.TemporaryDirectory(prefix="kerf-loadtest-", dir="/var/tmp"))
-            try:
-                effective.target.addresses = [stack.enter_context(kerfd.Kerfd(options.kerfd, work))]
-            except OSError as error:
-                print(f"loadtest/run: {error}", file=sys.stderr)
-                return EXIT_UNAVAILABLE
+        try:
+            started = start(options, effective, out, stack)
+        except OSError as error:
+            print(f"loadtest/run: {error}", file=sys.stderr)
+            return EXIT_UNAVAILABLE
         if problem := unreachable(effective.target.addresses):
             print(f"loadtest/run: {problem}", file=sys.stderr)
             return EXIT_UNAVAILABLE
-        code = locust(options, effective, out)
+        roll = None
+        if started and effective.cluster.roll_at_s > 0:
+            roll = cluster.Roll(started, effective.cluster.roll_at_s)
+        try:
+            code = locust(options, effective, out)
+        finally:
+            is_rolled = roll is None or roll.end()
+    if code == 0 and not is_rolled:
+        code = service_levels.EXIT_MISSED
     print(f"loadtest/run: the reports are in {out}")
     return code
 

@@ -26,6 +26,15 @@ class Target:
 
 
 @dataclasses.dataclass
+class Cluster:
+    """What run.py starts by tools/cluster where it is given no address; 0 workers: one kerfd alone."""
+    workers: int = 0
+    fronts: int = 2
+    # When all workers, and then all fronts, are restarted one after another; 0: never.
+    roll_at_s: float = 0.0
+
+
+@dataclasses.dataclass
 class Users:
     """How many of each there are, relative to each other; 0: none."""
     first_backup: int = 2
@@ -71,6 +80,8 @@ class Load:
     time_s: float = 60.0
     # Processes of Locust; 1: all in one.
     processes: int = 1
+    # Ends the run early once it exists; empty: none does.
+    end_file: str = ""
     # Between two tasks of a user.
     wait_s: float = 0.2
 
@@ -91,6 +102,7 @@ class Stream:
 @dataclasses.dataclass
 class Settings:
     target: Target = dataclasses.field(default_factory=Target)
+    cluster: Cluster = dataclasses.field(default_factory=Cluster)
     users: Users = dataclasses.field(default_factory=Users)
     corpus: Corpus = dataclasses.field(default_factory=Corpus)
     load: Load = dataclasses.field(default_factory=Load)

@@ -1,6 +1,7 @@
 """How many users there are when: steady, step, spike, soak."""
 
 import math
+import os
 
 import locust
 
@@ -42,7 +43,7 @@ def shape_class(load):
     class Shape(locust.LoadTestShape):
         def tick(self):
             at_s = self.get_run_time()
-            if at_s >= load.time_s:
+            if at_s >= load.time_s or (load.end_file and os.path.exists(load.end_file)):
                 return None
             count = users_at(load, at_s)
             # A spike is one.
