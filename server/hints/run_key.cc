@@ -18,7 +18,9 @@
 namespace kerf {
 namespace {
 
-constexpr mode_t kOthersMode = S_IRWXG | S_IRWXO;
+// Its group may read it: a Secret of Kubernetes is root's, and a process that is not root has it by
+// its group.
+constexpr mode_t kOthersMode = (S_IRWXG & ~S_IRGRP) | S_IRWXO;
 
 absl::Status ErrnoStatus(const std::string& path) {
   const int error = errno;
@@ -51,8 +53,8 @@ absl::StatusOr<RunKey> ReadRunKey(const std::string& path) {
   }
   if ((about.st_mode & kOthersMode) != 0) {
     return absl::PermissionDeniedError(
-        ToAbsl(Cat("others than its owner may use the key of sealed runs in ", path, ": chmod 600 ",
-                   path, ", and change the key if somebody may have read it")));
+        ToAbsl(Cat("others than its owner and group may use the key of sealed runs in ", path,
+                   ": chmod 0640 or less, and change the key if somebody may have read it")));
   }
   // One byte more than it has.
   std::array<std::uint8_t, sizeof(RunKey) + 1> bytes;

@@ -12,8 +12,9 @@ namespace kerf {
 RunKey MakeRandomRunKey();
 
 // The file's content: 32 bytes, of `head -c 32 /dev/urandom`, the same on all workers of one store.
-// NotFound, PermissionDenied (also for a file that others than its owner may read or write),
-// InvalidArgument for one that is no regular file or has another length. No message has the key.
+// NotFound, PermissionDenied (also for a file that others than its owner and group may read, or
+// others than its owner write), InvalidArgument for one that is no regular file or has another
+// length. No message has the key.
 absl::StatusOr<RunKey> ReadRunKey(const std::string& path);
 
 }  // namespace kerf

@@ -28,7 +28,7 @@ TEST(RunKeyFile, RandomKeysDiffer) {
 
 TEST(RunKeyFile, ItsBytesAreTheKey) {
   const std::string secret("0123456789\0abcdef\n0123456789abcd", 32);
-  for (const mode_t mode : {0600, 0400}) {
+  for (const mode_t mode : {0600, 0400, 0640, 0440}) {
     const auto key = ReadRunKey(FileOf(secret, mode));
     ASSERT_TRUE(key.ok()) << key.status();
     EXPECT_EQ(std::string(key->bytes.begin(), key->bytes.end()), secret);
@@ -37,7 +37,7 @@ TEST(RunKeyFile, ItsBytesAreTheKey) {
 
 TEST(RunKeyFile, WhatOthersMayUseIsRefused) {
   const std::string secret(32, 's');
-  for (const mode_t mode : {0640, 0604, 0620, 0602, 0644, 0777}) {
+  for (const mode_t mode : {0604, 0620, 0650, 0602, 0644, 0777}) {
     const auto key = ReadRunKey(FileOf(secret, mode));
     EXPECT_EQ(key.status().code(), absl::StatusCode::kPermissionDenied) << key.status();
   }
