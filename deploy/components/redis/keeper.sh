@@ -1,0 +1,228 @@
+#!/bin/sh
+# One node of the Redis Cluster of kerf: forms the cluster with the others, and mends it. POSIX sh with BusyBox's tools.
+#
+#   keeper.sh start   becomes redis-server
+#   keeper.sh keep    looks every few seconds whether there is something to do, until SIGTERM
+#   keeper.sh ready   succeeds if the cluster is whole and this node has what it should have
+#   keeper.sh leave   hands a master's slots to its replica, before it is stopped
+#
+# The nodes find each other by names that last (the file `peers`, one a line, the same everywhere and in the same order);
+# addresses change whenever a pod is made anew. Each node mends only itself, and the first one gives out the slots, so
+# nothing here needs a lock. Whatever is done may fail half-way or be done twice.
+set -eu
+
+settings=$KERF_REDIS_SETTINGS
+password_file=$KERF_REDIS_PASSWORD_FILE
+data=$KERF_REDIS_DATA
+scratch=$KERF_REDIS_SCRATCH
+address=$KERF_REDIS_ADDRESS
+port=$KERF_REDIS_PORT
+pause_s=${KERF_REDIS_PAUSE_S:-5}
+
+master_count=3
+slot_count=16384
+call_s=3
+leave_s=15
+
+say() { echo "keeper: $*"; }
+
+# ask HOST COMMAND...
+ask() {
+  host=$1
+  shift
+  timeout "$call_s" redis-cli -h "$host" -p "$port" --no-auth-warning "$@" 2>/dev/null
+}
+
+# do_it HOST COMMAND...: says what it does, and what Redis says when it refuses.
+do_it() {
+  answer=$(ask "$@" || echo "no answer")
+  say "$*: $answer"
+  [ "$answer" = OK ]
+}
+
+# What HOST knows of all nodes, a line for each: ID ADDRESS:PORT@BUS[,NAME] FLAGS MASTER PING PONG EPOCH LINK SLOTS...
+# Fails for a host that is no node of a cluster, or is not ready to say.
+nodes_of() {
+  view=$(ask "$1" CLUSTER NODES) || return 1
+  case $view in *myself*) echo "$view" ;; *) return 1 ;; esac
+}
+
+# Of a node that has lost its disk, its replica would take over nothing: it would find an empty master at the address that
+# it knows, and empty itself. So nothing listens there before the replica has taken over.
+await_successor() {
+  [ ! -s "$data/nodes.conf" ] || return 0
+  while true; do
+    heir=
+    while read -r peer; do
+      nodes_of "$peer" </dev/null | awk -v at="$address:$port@" '
+        index($2, at) == 1 && NF > 8 { has_slots = 1 } END { exit !has_slots }' && heir=$peer
+    done <"$settings/peers"
+    [ -n "$heir" ] || return 0
+    say "this disk is empty, and $heir knows a master at $address: waiting until its replica has taken over"
+    sleep 1
+  done
+}
+
+start() {
+  umask 077
+  await_successor
+  escaped=$(head -n 1 "$password_file" | sed 's/[\\"]/\\&/g')
+  [ -n "$escaped" ] || { say "the first line of $password_file is empty" >&2; exit 1; }
+  {
+    cat "$settings/redis.conf"
+    echo "bind $address"
+    echo "port $port"
+    echo "cluster-announce-ip $address"
+    echo "dir $data"
+    # Not echo, which may take backslashes for its own.
+    printf 'requirepass "%s"\nmasterauth "%s"\n' "$escaped" "$escaped"
+  } >"$scratch/redis.conf"
+  unset REDISCLI_AUTH
+  exec redis-server "$scratch/redis.conf"
+}
+
+# Asks all peers: $scratch/views has a file for each one that answers, by its line in `peers`, and $scratch/met its
+# NUMBER ID ADDRESS.
+look_around() {
+  rm -rf "$scratch/views"
+  mkdir -p "$scratch/views"
+  number=0
+  : >"$scratch/met"
+  while read -r peer; do
+    if nodes_of "$peer" </dev/null >"$scratch/view"; then
+      mv "$scratch/view" "$scratch/views/$number"
+      awk -v number="$number" '$3 ~ /myself/ { split($2, parts, /[:@]/); print number, $1, parts[1] }' \
+        "$scratch/views/$number" >>"$scratch/met"
+    fi
+    number=$((number + 1))
+  done <"$settings/peers"
+  peer_count=$number
+  my_id=$(awk '$3 ~ /myself/ { print $1 }' "$scratch/mine")
+  my_number=$(awk -v id="$my_id" '$2 == id { print $1 }' "$scratch/met")
+}
+
+# Whoever is not known under its present address is told of this node, and tells the others.
+greet() {
+  while read -r _ id ip; do
+    if ! awk -v id="$id" -v at="$ip:$port@" '
+        $1 == id && index($2, at) == 1 && $3 !~ /noaddr|handshake/ { found = 1 } END { exit !found }' "$scratch/mine"; then
+      do_it "$address" CLUSTER MEET "$ip" "$port" </dev/null || true
+    fi
+  done <"$scratch/met"
+}
+
+# Whether all peers answer, and each knows just these, and none of them failed: nobody else ever was in this cluster, or
+# what he had was handed over. So slots that nobody has never held anything.
+is_complete() {
+  [ "$(wc -l <"$scratch/met")" -eq "$peer_count" ] || return 1
+  for view in "$scratch/views"/*; do
+    awk 'FILENAME == met { is_met[$2] = 1; next } !($1 in is_met) || $3 ~ /fail|handshake|noaddr/ { exit 1 } { ++count }
+      END { if (count != expected) exit 1 }' met="$scratch/met" expected="$peer_count" "$scratch/met" "$view" || return 1
+  done
+}
+
+# is_free FIRST LAST: whether nobody believes that somebody has one of these slots.
+is_free() {
+  cat "$scratch/views"/* | awk -v first="$1" -v last="$2" '
+    { for (i = 9; i <= NF; ++i) {
+        if (substr($i, 1, 1) == "[") continue
+        ends = split($i, range, "-")
+        if (range[1] + 0 <= last && range[ends] + 0 >= first) exit 1
+      } }'
+}
+
+# The first node gives each master its part of the slots.
+form() {
+  [ "$my_number" = 0 ] && is_complete || return 0
+  part=0
+  while [ "$part" -lt "$master_count" ]; do
+    first=$((part * slot_count / master_count))
+    last=$(((part + 1) * slot_count / master_count - 1))
+    if is_free "$first" "$last"; then
+      ip=$(awk -v number="$part" '$1 == number { print $3 }' "$scratch/met")
+      do_it "$ip" CLUSTER ADDSLOTSRANGE "$first" "$last" || return 0
+    fi
+    part=$((part + 1))
+  done
+}
+
+# A node without slots becomes the replica of the master that has the fewest, and one of two replicas goes over to a
+# master that has none. Nodes that choose at the same time choose differently.
+follow() {
+  ask "$address" CLUSTER INFO | tr -d '\r' | grep -q "^cluster_slots_assigned:$slot_count\$" || return 0
+  chosen=$(sort "$scratch/mine" | awk -v me="$my_id" -v number="${my_number:-0}" '
+    $3 ~ /fail|handshake|noaddr/ { next }
+    $1 == me { mine = ($3 ~ /slave/) ? $4 : ""; has_slots = NF > 8; next }
+    $3 ~ /master/ && NF > 8 { masters[++count] = $1 }
+    $3 ~ /slave/ { ++replicas[$4]; if (!($4 in smallest)) smallest[$4] = $1 }
+    END {
+      if (has_slots || count == 0) exit
+      fewest = 1e9
+      for (i = 1; i <= count; ++i) if (replicas[masters[i]] + 0 < fewest) fewest = replicas[masters[i]] + 0
+      # Of replicas: only with another one of its master, and only the one of them with the smaller id.
+      if (mine != "" && (fewest > 0 || replicas[mine] + 0 == 0 || smallest[mine] < me)) exit
+      for (i = 1; i <= count; ++i) if (replicas[masters[i]] + 0 == fewest) best[++best_count] = masters[i]
+      print best[number % best_count + 1]
+    }')
+  [ -z "$chosen" ] || do_it "$address" CLUSTER REPLICATE "$chosen" || true
+}
+
+# With all peers there, a node that failed and has no slots is one that came back without its disk, under a new id.
+forget() {
+  [ "$(wc -l <"$scratch/met")" -eq "$peer_count" ] || return 0
+  awk 'FILENAME == met { is_met[$2] = 1; next } !($1 in is_met) && $3 ~ /(^|,)(fail|noaddr)(,|$)/ && NF <= 8 { print $1 }' \
+    met="$scratch/met" "$scratch/met" "$scratch/mine" |
+    while read -r id; do do_it "$address" CLUSTER FORGET "$id" </dev/null || true; done
+}
+
+tend() {
+  nodes_of "$address" >"$scratch/mine" || return 0
+  look_around
+  greet
+  form
+  follow
+  forget
+}
+
+keep() {
+  trap 'exit 0' TERM INT
+  mkdir -p "$scratch"
+  while true; do
+    tend || say "something went wrong; again in $pause_s s"
+    sleep "$pause_s" &
+    wait $!
+  done
+}
+
+ready() {
+  ask "$address" CLUSTER INFO | tr -d '\r' | grep -q '^cluster_state:ok$' || return 1
+  ask "$address" INFO replication | tr -d '\r' | grep -Eq '^(role:master|master_link_status:up)$'
+}
+
+leave() {
+  mine=$(nodes_of "$address") || return 0
+  taker=$(echo "$mine" | awk '
+    $3 ~ /myself/ { me = $1; next } { lines[++count] = $0 }
+    END { for (i = 1; i <= count; ++i) {
+      split(lines[i], field, " ")
+      if (field[4] == me && field[3] == "slave" && field[8] == "connected") {
+        split(field[2], parts, /[:@]/); print parts[1]; exit } } }')
+  [ -n "$taker" ] || return 0
+  do_it "$taker" CLUSTER FAILOVER || return 0
+  waited=0
+  while [ "$waited" -lt "$leave_s" ] && ask "$address" INFO replication | grep -q '^role:master'; do
+    sleep 1
+    waited=$((waited + 1))
+  done
+}
+
+# redis-cli takes it from its environment; it stands in no argument, and in no manifest.
+REDISCLI_AUTH=$(head -n 1 "$password_file")
+export REDISCLI_AUTH
+case ${1:-} in
+  start) start ;;
+  keep) keep ;;
+  ready) ready ;;
+  leave) leave ;;
+  *) echo "usage: keeper.sh start|keep|ready|leave" >&2; exit 2 ;;
+esac
