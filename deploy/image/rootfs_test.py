@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""The images' roots: their programs run in them and nothing else of this machine, as 65532, read-only, and a backup
+through a kerfd in such a root comes back. And the Dockerfile makes the same roots.
+
+usage: rootfs_test.py [FOLDER WITH kerf AND kerfd]   (as root, or where unshare --user is allowed)
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "deploy/image"
+PATIENCE_S = 30
+USER = "65532"
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"rootfs_test: {message}")
+
+
+def images():
+    return sorted(path.name for path in (HERE / "contents").iterdir())
+
+
+def check_dockerfile():
+    text = (HERE / "Dockerfile").read_text()
+    stages = {name: body for name, body in re.findall(r"^FROM scratch AS (\S+)\n(.*?)(?=^FROM|\Z)", text, re.S | re.M)}
+    check(sorted(stages) == images(), f"the Dockerfile's targets are {sorted(stages)}, deploy/image/contents has {images()}")
+    for name, body in stages.items():
+        made = re.findall(r"rootfs (\S+) (\S+)", text)
+        check((name, f"/root-of/{name}") in made, f"Dockerfile: nothing runs deploy/image/rootfs for {name}")
+        check(re.search(rf"^COPY --from=\S+ /root-of/{name} /$", body, re.M), f"Dockerfile: {name} is not its root")
+        check(f"USER {USER}:{USER}" in body, f"Dockerfile: {name} does not run as {USER}")
+        program = re.search(r'^ENTRYPOINT \["(\S+)"\]$', body, re.M)
+        check(program and re.search(rf"^{program[1]} ", (HERE / "contents" / name).read_text(), re.M),
+              f"Dockerfile: {name} starts what it does not have")
+    for source in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.M):
+        check((ROOT / source).exists(), f"Dockerfile: there is no {source}")
+
+
+def inside(root, *command, data=None):
+    """The words that run `command` in `root` alone, read-only but for /data, with the network of this machine."""
+    mounts = [f"mount --rbind {root} {root}", f"mount -o remount,bind,ro {root}"]
+    if data:
+        mounts.append(f"mount --bind {data} {root}/data")
+    script = " && ".join([*mounts, f'exec chroot --userspec={USER}:{USER} {root} "$@"'])
+    return ["unshare", "--mount", "--propagation=private", "bash", "-c", script, "-", *command]
+
+
+def run(*words, **options):
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **options)
+    check(done.returncode == 0, f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def check_root(root, image, version):
+    owners = {path for path in root.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o022}
+    check(not owners, f"{image}: others may write {owners}")
+    for path in root.rglob("*"):
+        if path.is_symlink():
+            check(os.path.lexists(root / "usr/bin" / os.readlink(path)) or (root / os.readlink(path)).exists(),
+                  f"{image}: {path} leads nowhere")
+    if image == "kerf-redis":
+        check("v=7" in run(*inside(root, "/usr/bin/redis-server", "--version")), "redis-server says another version")
+        run(*inside(root, "/usr/bin/redis-cli", "--version"))
+        keeper = (ROOT / "deploy/components/redis/keeper.sh").read_text()
+        for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sleep", "sort", "timeout", "tr", "wc"):
+            check(re.search(rf"\b{tool}\b", keeper), f"contents/kerf-redis has {tool}, which keeper.sh does not call")
+        run(*inside(root, "/bin/sh", "-n"), input=keeper)
+    else:
+        for program in ("kerf", "kerfd"):
+            check(run(*inside(root, f"/usr/bin/{program}", "--version")).strip() == f"{program} {version}",
+                  f"{image}: {program} is another version")
+        check((root / "usr/bin/sh").exists() is False, f"{image}: has a shell")
+
+
+def check_backup(root, folder):
+    """A kerfd in its root, with its index in /data, and the agent from the same root."""
+    data, store, source, target = (folder / name for name in ("data", "store", "source", "target"))
+    for path in (data, store, source):
+        path.mkdir()
+    for number in range(20):
+        (source / f"file-{number}").write_bytes(os.urandom(1 << 16) + bytes(number))
+    shutil.chown(data, int(USER), int(USER))
+    server = subprocess.Popen(inside(root, "/usr/bin/kerfd", "--listen=127.0.0.1:0", "--data-dir=/data/index",
+                                     "--ready-file=/data/ready", "--gpu=off", data=data))
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (data / "ready").exists():
+            check(server.poll() is None and time.monotonic() < deadline, "kerfd does not start in its root")
+            time.sleep(0.05)
+        check(os.stat(f"/proc/{server.pid}/root").st_ino == root.stat().st_ino, "kerfd is not in its root")
+        check(os.stat(f"/proc/{server.pid}").st_uid == int(USER), f"kerfd does not run as {USER}")
+        address = (data / "ready").read_text().strip()
+        kerf = root / "usr/bin/kerf"
+        run(kerf, "backup", source, "--store", store, "--server", address)
+        run(kerf, "restore", "latest", "--store", store, "--target", target)
+        run("diff", "-r", source, target / str(source).lstrip("/"))
+    finally:
+        server.terminate()
+        check(server.wait(PATIENCE_S) == 0, "kerfd does not stop as it should")
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out").resolve()
+    check_dockerfile()
+    version = run(programs / "kerfd", "--version").split()[1]
+    with tempfile.TemporaryDirectory(prefix="kerf-rootfs-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        for image in images():
+            root = folder / image
+            run(HERE / "rootfs", image, root, env={**os.environ, "KERF_IMAGE_PROGRAMS": str(programs)})
+            check_root(root, image, version)
+            print(f"rootfs_test: {image}: its programs run in it")
+        check_backup(folder / "kerf", folder)
+        print("rootfs_test: kerf: a backup came back")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
