@@ -23,29 +23,26 @@ std::string RefuseEmpty(const std::string& value) {
   return value.empty() ? "it is empty: is a variable of your script unset?" : "";
 }
 
-void AddStoreOption(CLI::App& verb, std::string& store) {
-  verb.add_option("--store", store, "The folder in which chunks and snapshots are kept")
-      ->envname("KERF_STORE")
-      ->check(RefuseEmpty, "")
-      ->type_name("DIR")
-      ->required();
+void AddStoreOption(const Verb& verb, std::string& store) {
+  verb.AddOption("--store", store, "The folder in which chunks and snapshots are kept")
+      .Environment("KERF_STORE")
+      .Check(RefuseEmpty)
+      .Type("DIR")
+      .Required();
 }
 
-void AddServerOption(CLI::App& verb, std::string& server) {
+void AddServerOption(const Verb& verb, std::string& server) {
   server = std::string(client::kDefaultServer);
-  verb.add_option("--server", server, "The kerfd to talk to: unix:PATH or HOST:PORT")
-      ->envname("KERF_SERVER")
-      ->check(RefuseEmpty, "")
-      ->type_name("ADDR")
-      ->capture_default_str();
+  verb.AddOption("--server", server, "The kerfd to talk to: unix:PATH or HOST:PORT")
+      .Environment("KERF_SERVER")
+      .Check(RefuseEmpty)
+      .Type("ADDR")
+      .ShowDefault();
 }
 
-CLI::App& AddVerb(Context& context, const std::string& name, const std::string& description,
-                  const std::string& examples) {
-  CLI::App* verb = context.app.add_subcommand(name, description);
-  verb->fallthrough();
-  verb->footer(Cat("Examples:\n", examples));
-  return *verb;
+Verb AddVerb(Context& context, const std::string& name, const std::string& description,
+             const std::string& examples) {
+  return Verb(context.app, context.run).AddVerb(name, description, examples);
 }
 
 ExitCode FailWith(Context& context, const absl::Status& status) {

@@ -1,7 +1,6 @@
 // What every verb gets.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -9,11 +8,11 @@
 
 #include "client/agent/cli/exit_code.h"
 #include "client/agent/cli/reporter.h"
+#include "client/agent/cli/verb.h"
 
 namespace kerf::agent {
 
-// Lives as long as the process. A verb's Add function declares its flags on a subcommand and sets
-// `run` in the subcommand's callback.
+// Lives as long as the process. A verb's Add function declares its flags, and what it does.
 struct Context {
   CLI::App& app;
   Reporter& reporter;
@@ -28,13 +27,12 @@ struct Context {
 std::string RefuseEmpty(const std::string& value);
 
 // Flags that several verbs have.
-void AddStoreOption(CLI::App& verb, std::string& store);
-void AddServerOption(CLI::App& verb, std::string& server);
+void AddStoreOption(const Verb& verb, std::string& store);
+void AddServerOption(const Verb& verb, std::string& server);
 
-// A subcommand with kerf's manners: global flags may stand behind it, and its help ends with
-// `examples`.
-CLI::App& AddVerb(Context& context, const std::string& name, const std::string& description,
-                  const std::string& examples);
+// Verb::AddVerb, of `kerf` itself.
+Verb AddVerb(Context& context, const std::string& name, const std::string& description,
+             const std::string& examples);
 
 // Reports the failure and returns its exit code.
 ExitCode FailWith(Context& context, const absl::Status& status);

@@ -251,55 +251,54 @@ ExitCode Run(Context& context, const AnalyzeFlags& flags) {
 }  // namespace
 
 void AddAnalyzeVerb(Context& context) {
-  CLI::App& verb =
+  const Verb verb =
       AddVerb(context, "analyze",
               "Find out what chunking saves on your data, and the best profile for it", kExamples);
   auto flags = std::make_shared<AnalyzeFlags>();
-  verb.add_option("paths", flags->paths, "Files and folders")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("PATH");
-  verb.add_option("--average", flags->averages, "Wanted averages of chunks")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--algorithm", flags->algorithms, "Only these; else all")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(RefuseEmpty, "")
-      ->type_name("NAME");
-  verb.add_option("--profile", flags->profiles,
-                  "A profile to measure beside them, as it is (repeatable)")
-      ->allow_extra_args(false)
-      ->check(RefuseEmpty, "");
-  verb.add_option("--max-bytes", flags->max_bytes, "Content to hold in memory; else a sample")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--seed", flags->seed, "Of the sample and of the changes that are tried")
-      ->capture_default_str();
-  verb.add_option("--min-share", flags->min_share,
-                  "Recommend nothing that cuts slower than this share of reading alone")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  verb.add_option("--index-memory", flags->index_memory,
-                  "Recommend nothing whose index of a TiB needs more")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--digest", flags->digest, "blake3, sha256 or xxh3-128: for the speed with it")
-      ->capture_default_str();
-  verb.add_option("--backend", flags->backend,
-                  "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
-      ->envname(kBackendVariable)
-      ->capture_default_str();
-  verb.add_option("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
-      ->allow_extra_args(false)
-      ->type_name("GLOB");
-  verb.add_option("--plot", flags->plot, "Also draw a picture: FILE.svg or FILE.png")
-      ->check(RefuseEmpty, "")
-      ->type_name("FILE");
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("paths", flags->paths, "Files and folders")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("PATH");
+  verb.AddOption("--average", flags->averages, "Wanted averages of chunks")
+      .Delimiter(',')
+      .Repeat()
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--algorithm", flags->algorithms, "Only these; else all")
+      .Delimiter(',')
+      .Repeat()
+      .Check(RefuseEmpty)
+      .Type("NAME");
+  verb.AddOption("--profile", flags->profiles,
+                 "A profile to measure beside them, as it is (repeatable)")
+      .Repeat()
+      .Check(RefuseEmpty);
+  verb.AddOption("--max-bytes", flags->max_bytes, "Content to hold in memory; else a sample")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--seed", flags->seed, "Of the sample and of the changes that are tried")
+      .ShowDefault();
+  verb.AddOption("--min-share", flags->min_share,
+                 "Recommend nothing that cuts slower than this share of reading alone")
+      .Range(0.0, 1.0)
+      .ShowDefault();
+  verb.AddOption("--index-memory", flags->index_memory,
+                 "Recommend nothing whose index of a TiB needs more")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--digest", flags->digest, "blake3, sha256 or xxh3-128: for the speed with it")
+      .ShowDefault();
+  verb.AddOption("--backend", flags->backend,
+                 "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
+      .Environment(kBackendVariable)
+      .ShowDefault();
+  verb.AddOption("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
+      .Repeat()
+      .Type("GLOB");
+  verb.AddOption("--plot", flags->plot, "Also draw a picture: FILE.svg or FILE.png")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -220,22 +220,22 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
 }  // namespace
 
 void AddBackupVerb(Context& context) {
-  CLI::App& verb =
+  const Verb verb =
       AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
   auto flags = std::make_shared<BackupFlags>();
-  verb.add_option("paths", flags->paths, "What to back up")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("PATH");
+  verb.AddOption("paths", flags->paths, "What to back up")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("PATH");
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
-  verb.add_option("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
-      ->type_name("GLOB");
-  verb.add_option("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
-      ->check(RefuseEmpty, "")
-      ->type_name("FILE");
-  verb.add_flag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
-  verb.add_flag(
+  verb.AddOption("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
+      .Type("GLOB");
+  verb.AddOption("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.AddFlag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
+  verb.AddFlag(
       "--force", flags->force,
       "Read every file, even one that looks unchanged. Do so now and then: what is written "
       "through mmap may move no time of its file");
@@ -243,17 +243,16 @@ void AddBackupVerb(Context& context) {
                 "How a new store cuts: see `kerf chunk --help`. With +ff, +ff-rwt or +ff-mt "
                 "behind it a server with hints goes where earlier versions were cut",
                 "What a new store names chunks by: blake3, sha256 or xxh3-128");
-  verb.add_option("--host", flags->host, "Name of this machine in the snapshot")
-      ->check(RefuseEmpty, "")
-      ->type_name("NAME");
-  verb.add_option("--streams", flags->streams, "Upload streams at once; 0: one for each core")
-      ->check(CLI::Range(0u, kMaxLanes))
-      ->capture_default_str();
-  verb.add_option("--compression", flags->level, "zstd level of new packs")
-      ->check(CLI::Range(1, 19))
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--host", flags->host, "Name of this machine in the snapshot")
+      .Check(RefuseEmpty)
+      .Type("NAME");
+  verb.AddOption("--streams", flags->streams, "Upload streams at once; 0: one for each core")
+      .Range(0u, kMaxLanes)
+      .ShowDefault();
+  verb.AddOption("--compression", flags->level, "zstd level of new packs")
+      .Range(1, 19)
+      .ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -13,8 +13,8 @@ constexpr char kExamples[] =
 }  // namespace
 
 void AddBenchVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "bench", "Measure how fast kerf is here", kExamples);
-  verb.require_subcommand(1);
+  const Verb verb = AddVerb(context, "bench", "Measure how fast kerf is here", kExamples);
+  verb.RequireVerb();
   AddBenchKernels(context, verb);
   AddBenchService(context, verb);
   AddBenchRapid(context, verb);

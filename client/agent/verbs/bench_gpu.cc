@@ -86,25 +86,22 @@ ExitCode Run(Context& context, const GpuFlags& flags) {
 
 }  // namespace
 
-void AddBenchGpu(Context& context, CLI::App& bench_verb) {
-  CLI::App& verb = *bench_verb.add_subcommand(
-      "gpu", "A GPU's copies and kernels, and all of it, beside one core");
-  verb.fallthrough();
-  verb.footer(Cat("Examples:\n", kExamples));
+void AddBenchGpu(Context& context, const Verb& bench_verb) {
+  const Verb verb = bench_verb.AddVerb(
+      "gpu", "A GPU's copies and kernels, and all of it, beside one core", kExamples);
   auto flags = std::make_shared<GpuFlags>();
-  verb.add_option("--plugin", flags->plugin, "The CUDA plug-in; else libkerf_cuda.so beside kerf")
-      ->check(RefuseEmpty, "")
-      ->type_name("PATH");
-  verb.add_option("--device", flags->device, "The GPU's number")->capture_default_str();
-  verb.add_option("--profile", flags->options.profiles, "A profile that has kernels (repeatable)")
-      ->allow_extra_args(false)
-      ->check(RefuseEmpty, "")
-      ->capture_default_str();
-  verb.add_option("--rounds", flags->options.rounds, "Each figure is the median of so many")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--plugin", flags->plugin, "The CUDA plug-in; else libkerf_cuda.so beside kerf")
+      .Check(RefuseEmpty)
+      .Type("PATH");
+  verb.AddOption("--device", flags->device, "The GPU's number").ShowDefault();
+  verb.AddOption("--profile", flags->options.profiles, "A profile that has kernels (repeatable)")
+      .Repeat()
+      .Check(RefuseEmpty)
+      .ShowDefault();
+  verb.AddOption("--rounds", flags->options.rounds, "Each figure is the median of so many")
+      .Range(1u, 1000u)
+      .ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

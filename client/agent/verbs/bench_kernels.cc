@@ -76,29 +76,24 @@ ExitCode Run(Context& context, const KernelFlags& flags) {
 
 }  // namespace
 
-void AddBenchKernels(Context& context, CLI::App& bench_verb) {
-  CLI::App& verb = *bench_verb.add_subcommand(
-      "kernels", "Every algorithm and backend on one core, beside reading alone");
-  verb.fallthrough();
-  verb.footer(Cat("Examples:\n", kExamples));
+void AddBenchKernels(Context& context, const Verb& bench_verb) {
+  const Verb verb = bench_verb.AddVerb(
+      "kernels", "Every algorithm and backend on one core, beside reading alone", kExamples);
   auto flags = std::make_shared<KernelFlags>();
   KernelOptions& options = flags->options;
-  verb.add_option(
+  verb.AddOption(
           "--algorithm", options.algorithms,
           "Profiles, algorithms (for their profile of 8 KiB), digests, PROFILE+DIGEST; else all")
-      ->check(RefuseEmpty, "");
-  verb.add_option("--backend", options.backend, "Only this one")->check(RefuseEmpty, "");
-  verb.add_option("--size", flags->size, "What is read from memory: several times the caches")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--data", options.data, "random, text, zeros")
-      ->delimiter(',')
-      ->capture_default_str();
-  verb.add_option("--rounds", options.rounds, "Each figure is the best of so many")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+      .Check(RefuseEmpty);
+  verb.AddOption("--backend", options.backend, "Only this one").Check(RefuseEmpty);
+  verb.AddOption("--size", flags->size, "What is read from memory: several times the caches")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--data", options.data, "random, text, zeros").Delimiter(',').ShowDefault();
+  verb.AddOption("--rounds", options.rounds, "Each figure is the best of so many")
+      .Range(1u, 1000u)
+      .ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -229,55 +229,52 @@ ExitCode Run(Context& context, const RapidFlags& flags) {
   return run.has_warnings() ? ExitCode::kPartial : ExitCode::kOk;
 }
 
-void AddMadeOptions(CLI::App& verb, RapidFlags& flags) {
-  verb.add_option("--size", flags.size, "Of the file whose versions are made")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--versions", flags.version_count, "How many are made, the first included")
-      ->check(CLI::Range(2u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--edits", flags.edits, "From one version to the next; each is a series")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  verb.add_option("--edit-size", flags.edit_bytes, "Bytes that an edit changes")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
-  verb.add_option("--kinds", flags.kinds, "Kinds of edits")
-      ->check(CLI::IsMember({"mixed", "insert-delete", "overwrite"}))
-      ->capture_default_str();
-  verb.add_option("--cluster", flags.cluster_percent,
-                  "One more series has its edits in so many percent of the file; 0: none")
-      ->check(CLI::Range(0u, 99u))
-      ->capture_default_str();
-  verb.add_option("--seed", flags.seed, "Of the data that is made")->capture_default_str();
+void AddMadeOptions(const Verb& verb, RapidFlags& flags) {
+  verb.AddOption("--size", flags.size, "Of the file whose versions are made")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--versions", flags.version_count, "How many are made, the first included")
+      .Range(2u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--edits", flags.edits, "From one version to the next; each is a series")
+      .Delimiter(',')
+      .Repeat()
+      .ShowDefault();
+  verb.AddOption("--edit-size", flags.edit_bytes, "Bytes that an edit changes")
+      .Range(1u, 1u << 20)
+      .ShowDefault();
+  verb.AddOption("--kinds", flags.kinds, "Kinds of edits")
+      .Choices({"mixed", "insert-delete", "overwrite"})
+      .ShowDefault();
+  verb.AddOption("--cluster", flags.cluster_percent,
+                 "One more series has its edits in so many percent of the file; 0: none")
+      .Range(0u, 99u)
+      .ShowDefault();
+  verb.AddOption("--seed", flags.seed, "Of the data that is made").ShowDefault();
 }
 
 }  // namespace
 
-void AddBenchRapid(Context& context, CLI::App& bench_verb) {
-  CLI::App& verb = *bench_verb.add_subcommand(
-      "rapid", "What hints about the next cut save, on your versions or on made ones");
-  verb.fallthrough();
-  verb.footer(Cat("Examples:\n", kExamples));
+void AddBenchRapid(Context& context, const Verb& bench_verb) {
+  const Verb verb = bench_verb.AddVerb(
+      "rapid", "What hints about the next cut save, on your versions or on made ones", kExamples);
   auto flags = std::make_shared<RapidFlags>();
-  verb.add_option("versions", flags->versions, "Files or folders, oldest first; else made ones")
-      ->check(RefuseEmpty, "")
-      ->type_name("VERSION");
-  verb.add_option("--profile", flags->profiles, "A base algorithm (repeatable)")
-      ->allow_extra_args(false)
-      ->check(RefuseEmpty, "")
-      ->capture_default_str();
-  verb.add_option("--digest", flags->digest, "blake3, sha256 or xxh3-128")->capture_default_str();
-  verb.add_option("--rounds", flags->rounds, "The report has their medians")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--max-bytes", flags->max_bytes, "Versions that are read may have so much")
-      ->type_name("SIZE")
-      ->capture_default_str();
+  verb.AddOption("versions", flags->versions, "Files or folders, oldest first; else made ones")
+      .Check(RefuseEmpty)
+      .Type("VERSION");
+  verb.AddOption("--profile", flags->profiles, "A base algorithm (repeatable)")
+      .Repeat()
+      .Check(RefuseEmpty)
+      .ShowDefault();
+  verb.AddOption("--digest", flags->digest, "blake3, sha256 or xxh3-128").ShowDefault();
+  verb.AddOption("--rounds", flags->rounds, "The report has their medians")
+      .Range(1u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--max-bytes", flags->max_bytes, "Versions that are read may have so much")
+      .Type("SIZE")
+      .ShowDefault();
   AddMadeOptions(verb, *flags);
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -77,76 +77,69 @@ ExitCode Run(Context& context, const ServiceFlags& flags) {
 }
 
 // The other end of the raw stream, started by `kerf bench service` itself.
-void AddRawPeer(Context& context, CLI::App& bench_verb) {
-  CLI::App* verb = bench_verb.add_subcommand("raw-peer", "");
-  verb->group("");
+void AddRawPeer(Context& context, const Verb& bench_verb) {
+  const Verb verb = bench_verb.AddHiddenVerb("raw-peer");
   auto listen = std::make_shared<std::string>();
   auto ready_file = std::make_shared<std::string>();
-  verb->add_option("--listen", *listen)->required();
-  verb->add_option("--ready-file", *ready_file)->required();
-  verb->callback([&context, listen, ready_file] {
-    context.run = [&context, listen, ready_file] {
-      const absl::Status status = bench::ServeRaw(*listen, *ready_file);
-      return status.ok() ? ExitCode::kOk : FailWith(context, status);
-    };
+  verb.AddOption("--listen", *listen, "").Required();
+  verb.AddOption("--ready-file", *ready_file, "").Required();
+  verb.OnRun([&context, listen, ready_file] {
+    const absl::Status status = bench::ServeRaw(*listen, *ready_file);
+    return status.ok() ? ExitCode::kOk : FailWith(context, status);
   });
 }
 
 }  // namespace
 
-void AddBenchService(Context& context, CLI::App& bench_verb) {
-  CLI::App& verb = *bench_verb.add_subcommand(
-      "service", "kerfd beside a raw gRPC stream, and beside cutting and hashing alone");
-  verb.fallthrough();
-  verb.footer(Cat("Examples:\n", kExamples));
+void AddBenchService(Context& context, const Verb& bench_verb) {
+  const Verb verb = bench_verb.AddVerb(
+      "service", "kerfd beside a raw gRPC stream, and beside cutting and hashing alone", kExamples);
   auto flags = std::make_shared<ServiceFlags>();
   ServiceOptions& options = flags->options;
   options.stream_counts = {1, 8};
   options.rounds = 5;
   options.idle_streams = 1000;
   options.busy_streams = 100;
-  verb.add_option("--kerfd", options.kerfd_path, "The program to start; else that beside kerf")
-      ->check(RefuseEmpty, "")
-      ->type_name("PATH");
-  verb.add_option("--server", options.server, "A kerfd that runs, instead of starting one")
-      ->check(RefuseEmpty, "")
-      ->type_name("ADDR");
-  verb.add_flag("--front", options.front,
-                "Also through a front (kerfd --role front) that is started");
-  verb.add_flag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
-  verb.add_option("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
-      ->capture_default_str();
-  verb.add_option("--digest", flags->digest, "blake3, sha256 or xxh3-128")->capture_default_str();
-  verb.add_option("--size", flags->size, "Bytes of one pass, over all its streams")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--message", flags->message, "File data in one message")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--streams", options.stream_counts, "Numbers of streams at once")
-      ->delimiter(',')
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--rounds", options.rounds, "Rounds; the report has their medians")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--duplicate", options.duplicate_percent,
-                  "Percent of the data that kerfd has in its index")
-      ->check(CLI::Range(0u, 100u))
-      ->capture_default_str();
-  verb.add_option("--idle-streams", options.idle_streams, "Open, silent streams; 0: none")
-      ->check(CLI::Range(0u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--busy-streams", options.busy_streams, "Streams that all send; 0: none")
-      ->check(CLI::Range(0u, 1000u))
-      ->capture_default_str();
-  verb.add_option("--busy-size", flags->busy_size, "What each busy stream sends")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  verb.add_option("--seed", flags->seed, "Of the data; 0: another one each time")
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--kerfd", options.kerfd_path, "The program to start; else that beside kerf")
+      .Check(RefuseEmpty)
+      .Type("PATH");
+  verb.AddOption("--server", options.server, "A kerfd that runs, instead of starting one")
+      .Check(RefuseEmpty)
+      .Type("ADDR");
+  verb.AddFlag("--front", options.front,
+               "Also through a front (kerfd --role front) that is started");
+  verb.AddFlag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");
+  verb.AddOption("--profile", flags->profile, "A named profile, or algorithm:key=value,...")
+      .ShowDefault();
+  verb.AddOption("--digest", flags->digest, "blake3, sha256 or xxh3-128").ShowDefault();
+  verb.AddOption("--size", flags->size, "Bytes of one pass, over all its streams")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--message", flags->message, "File data in one message")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--streams", options.stream_counts, "Numbers of streams at once")
+      .Delimiter(',')
+      .Range(1u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--rounds", options.rounds, "Rounds; the report has their medians")
+      .Range(1u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--duplicate", options.duplicate_percent,
+                 "Percent of the data that kerfd has in its index")
+      .Range(0u, 100u)
+      .ShowDefault();
+  verb.AddOption("--idle-streams", options.idle_streams, "Open, silent streams; 0: none")
+      .Range(0u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--busy-streams", options.busy_streams, "Streams that all send; 0: none")
+      .Range(0u, 1000u)
+      .ShowDefault();
+  verb.AddOption("--busy-size", flags->busy_size, "What each busy stream sends")
+      .Type("SIZE")
+      .ShowDefault();
+  verb.AddOption("--seed", flags->seed, "Of the data; 0: another one each time").ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
   AddRawPeer(context, bench_verb);
 }
 

@@ -155,25 +155,23 @@ void AddChunkVerb(Context& context) {
   for (const NamedProfile& profile : NamedProfiles()) {
     profiles += absl::StrFormat("  %-16s %s\n", ToAbsl(profile.name), ToAbsl(profile.parameters));
   }
-  CLI::App& verb = AddVerb(context, "chunk", "Cut files here, without a server",
-                           Cat(kExamples, "\n\n", profiles));
+  const Verb verb = AddVerb(context, "chunk", "Cut files here, without a server",
+                            Cat(kExamples, "\n\n", profiles));
   auto flags = std::make_shared<ChunkFlags>();
-  verb.add_option("files", flags->files, "Files to cut; - is standard input")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("FILE");
+  verb.AddOption("files", flags->files, "Files to cut; - is standard input")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("FILE");
   AddCutOptions(verb, flags->cut, "A named profile, or algorithm:key=value,...",
                 "blake3, sha256 or xxh3-128");
-  verb.add_option("--backend", flags->backend,
-                  "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
-      ->envname(kBackendVariable)
-      ->capture_default_str();
-  verb.add_option("--threads", flags->threads,
-                  "Threads that cut and hash a file of 128 MiB or more")
-      ->check(CLI::Range(std::size_t{1}, kMaxThreads))
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--backend", flags->backend,
+                 "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
+      .Environment(kBackendVariable)
+      .ShowDefault();
+  verb.AddOption("--threads", flags->threads, "Threads that cut and hash a file of 128 MiB or more")
+      .Range(std::size_t{1}, kMaxThreads)
+      .ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -222,20 +223,16 @@ std::string Fish(const CLI::App& app) {
 }  // namespace
 
 void AddCompletionVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "completion", "Print a completion script", kExamples);
+  const Verb verb = AddVerb(context, "completion", "Print a completion script", kExamples);
   auto shell = std::make_shared<std::string>();
-  verb.add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb.callback([&context, shell] {
-    context.run = [&context, shell] {
-      const std::string script = *shell == "bash"  ? Bash(context.app)
-                                 : *shell == "zsh" ? Zsh(context.app)
-                                                   : Fish(context.app);
-      context.reporter.Json("summary", {{"shell", *shell}, {"script", script}});
-      context.reporter.Result(script);
-      return ExitCode::kOk;
-    };
+  verb.AddOption("shell", *shell, "bash, zsh or fish").Required().Choices({"bash", "zsh", "fish"});
+  verb.OnRun([&context, shell] {
+    const std::string script = *shell == "bash"  ? Bash(context.app)
+                               : *shell == "zsh" ? Zsh(context.app)
+                                                 : Fish(context.app);
+    context.reporter.Json("summary", {{"shell", *shell}, {"script", script}});
+    context.reporter.Result(script);
+    return ExitCode::kOk;
   });
 }
 

@@ -6,10 +6,10 @@
 
 namespace kerf::agent {
 
-void AddCutOptions(CLI::App& verb, CutFlags& flags, const std::string& profile,
+void AddCutOptions(const Verb& verb, CutFlags& flags, const std::string& profile,
                    const std::string& digest) {
-  verb.add_option("--profile", flags.profile, profile)->capture_default_str();
-  verb.add_option("--digest", flags.digest, digest)->capture_default_str();
+  verb.AddOption("--profile", flags.profile, profile).ShowDefault();
+  verb.AddOption("--digest", flags.digest, digest).ShowDefault();
 }
 
 absl::StatusOr<DigestAlgorithm> ParseDigestFlag(const std::string& text) {

@@ -1,12 +1,12 @@
 // How chunks are cut and named, and sizes, as flags: the same for every verb that takes them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "client/agent/cli/verb.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
@@ -30,7 +30,7 @@ struct UploadRule {
 };
 
 // Adds --profile and --digest with these descriptions; `flags` lives as long as `verb`.
-void AddCutOptions(CLI::App& verb, CutFlags& flags, const std::string& profile,
+void AddCutOptions(const Verb& verb, CutFlags& flags, const std::string& profile,
                    const std::string& digest);
 
 // InvalidArgument says what it may be.

@@ -102,31 +102,28 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
 }  // namespace
 
 void AddForgetVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "forget", "Remove snapshots, by name or by rule", kExamples);
+  const Verb verb = AddVerb(context, "forget", "Remove snapshots, by name or by rule", kExamples);
   auto flags = std::make_shared<ForgetFlags>();
-  verb.add_option("snapshots", flags->snapshots, "Snapshots to remove")
-      ->check(RefuseEmpty, "")
-      ->type_name("SNAPSHOT");
+  verb.AddOption("snapshots", flags->snapshots, "Snapshots to remove")
+      .Check(RefuseEmpty)
+      .Type("SNAPSHOT");
   AddStoreOption(verb, flags->store);
-  verb.add_option("--keep-last", flags->keep_last,
-                  "Keep this many of the newest, by the clock of the agent that made them");
-  verb.add_option("--keep-daily", flags->keep_daily, "Keep the newest of this many days");
-  verb.add_option("--keep-weekly", flags->keep_weekly, "Keep the newest of this many weeks");
-  verb.add_option("--keep-monthly", flags->keep_monthly, "Keep the newest of this many months");
-  verb.add_option("--keep-yearly", flags->keep_yearly, "Keep the newest of this many years");
-  verb.add_flag("--dry-run", flags->dry_run, "Only say what would be removed");
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      if (flags->snapshots.empty() != flags->has_rule()) {
-        return FailUsage(
-            context,
-            absl::InvalidArgumentError(
-                "name snapshots to forget, or give --keep rules, not both; see kerf forget "
-                "--help"));
-      }
-      const absl::Status status = Forget(context, *flags);
-      return status.ok() ? ExitCode::kOk : FailWith(context, status);
-    };
+  verb.AddOption("--keep-last", flags->keep_last,
+                 "Keep this many of the newest, by the clock of the agent that made them");
+  verb.AddOption("--keep-daily", flags->keep_daily, "Keep the newest of this many days");
+  verb.AddOption("--keep-weekly", flags->keep_weekly, "Keep the newest of this many weeks");
+  verb.AddOption("--keep-monthly", flags->keep_monthly, "Keep the newest of this many months");
+  verb.AddOption("--keep-yearly", flags->keep_yearly, "Keep the newest of this many years");
+  verb.AddFlag("--dry-run", flags->dry_run, "Only say what would be removed");
+  verb.OnRun([&context, flags] {
+    if (flags->snapshots.empty() != flags->has_rule()) {
+      return FailUsage(
+          context, absl::InvalidArgumentError(
+                       "name snapshots to forget, or give --keep rules, not both; see kerf forget "
+                       "--help"));
+    }
+    const absl::Status status = Forget(context, *flags);
+    return status.ok() ? ExitCode::kOk : FailWith(context, status);
   });
 }
 

@@ -83,7 +83,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   return report->missing_chunk_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
 }
 
-// CLI::Range lets what is no number pass.
+// Flag::Range lets what is no number pass.
 std::string RefuseNoShare(const std::string& text) {
   double share = 0;
   const bool is_share = absl::SimpleAtod(text, &share) && share >= 0 && share <= 1;
@@ -93,17 +93,16 @@ std::string RefuseNoShare(const std::string& text) {
 }  // namespace
 
 void AddGcVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "gc", "Free the space of what no snapshot needs", kExamples);
+  const Verb verb = AddVerb(context, "gc", "Free the space of what no snapshot needs", kExamples);
   auto flags = std::make_shared<GcFlags>();
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
-  verb.add_option("--max-waste", flags->max_waste,
-                  "Rewrite packs of which more than this share is not needed")
-      ->check(RefuseNoShare, "")
-      ->capture_default_str();
-  verb.add_flag("--dry-run", flags->dry_run, "Only say what would be done");
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--max-waste", flags->max_waste,
+                 "Rewrite packs of which more than this share is not needed")
+      .Check(RefuseNoShare)
+      .ShowDefault();
+  verb.AddFlag("--dry-run", flags->dry_run, "Only say what would be done");
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

@@ -13,9 +13,9 @@ constexpr char kExamples[] =
 }  // namespace
 
 void AddIndexVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "index",
-                           "Look at, check or rebuild what a kerfd knows of a store", kExamples);
-  verb.require_subcommand(1);
+  const Verb verb = AddVerb(context, "index",
+                            "Look at, check or rebuild what a kerfd knows of a store", kExamples);
+  verb.RequireVerb();
   AddIndexStats(context, verb);
   AddIndexCheck(context, verb);
   AddIndexRebuild(context, verb);

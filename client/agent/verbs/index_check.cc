@@ -190,16 +190,14 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
 
 }  // namespace
 
-void AddIndexCheck(Context& context, CLI::App& index_verb) {
+void AddIndexCheck(Context& context, const Verb& index_verb) {
   auto flags = std::make_shared<IndexFlags>();
-  CLI::App& verb = AddIndexSubverb(
+  const Verb verb = AddIndexSubverb(
       index_verb, "check", "Compare the index with what the store holds", kExamples, *flags);
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
-        return Run(context, *flags, store, index);
-      });
-    };
+  verb.OnRun([&context, flags] {
+    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+      return Run(context, *flags, store, index);
+    });
   });
 }
 

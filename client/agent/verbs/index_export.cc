@@ -196,19 +196,17 @@ ExitCode Run(Context& context, const ExportFlags& flags, const Store& store, Ser
 
 }  // namespace
 
-void AddIndexExport(Context& context, CLI::App& index_verb) {
+void AddIndexExport(Context& context, const Verb& index_verb) {
   auto flags = std::make_shared<ExportFlags>();
-  CLI::App& verb = AddIndexSubverb(index_verb, "export", "Print all entries of the index",
-                                   kExamples, flags->index);
-  verb.add_option("--output", flags->output, "Write them to this file instead")
-      ->check(RefuseEmpty, "")
-      ->type_name("FILE");
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      return WithIndex(context, flags->index, [&](const Store& store, ServerIndex& index) {
-        return Run(context, *flags, store, index);
-      });
-    };
+  const Verb verb = AddIndexSubverb(index_verb, "export", "Print all entries of the index",
+                                    kExamples, flags->index);
+  verb.AddOption("--output", flags->output, "Write them to this file instead")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.OnRun([&context, flags] {
+    return WithIndex(context, flags->index, [&](const Store& store, ServerIndex& index) {
+      return Run(context, *flags, store, index);
+    });
   });
 }
 

@@ -33,12 +33,10 @@ std::string ShellWord(const std::string& text) {
 
 }  // namespace
 
-CLI::App& AddIndexSubverb(CLI::App& index_verb, const std::string& name,
-                          const std::string& description, const std::string& examples,
-                          IndexFlags& flags) {
-  CLI::App& verb = *index_verb.add_subcommand(name, description);
-  verb.fallthrough();
-  verb.footer(Cat("Examples:\n", examples));
+Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
+                     const std::string& description, const std::string& examples,
+                     IndexFlags& flags) {
+  const Verb verb = index_verb.AddVerb(name, description, examples);
   AddStoreOption(verb, flags.store);
   AddServerOption(verb, flags.server);
   return verb;

@@ -18,9 +18,9 @@ struct IndexFlags {
 };
 
 // A subcommand with --store and --server. `flags` lives as long as the command line.
-CLI::App& AddIndexSubverb(CLI::App& index_verb, const std::string& name,
-                          const std::string& description, const std::string& examples,
-                          IndexFlags& flags);
+Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
+                     const std::string& description, const std::string& examples,
+                     IndexFlags& flags);
 
 // Opens both and calls `run`, or says what is wrong.
 ExitCode WithIndex(Context& context, const IndexFlags& flags,

@@ -83,16 +83,14 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
 
 }  // namespace
 
-void AddIndexRebuild(Context& context, CLI::App& index_verb) {
+void AddIndexRebuild(Context& context, const Verb& index_verb) {
   auto flags = std::make_shared<IndexFlags>();
-  CLI::App& verb = AddIndexSubverb(index_verb, "rebuild", "Make the index again from the store",
-                                   kExamples, *flags);
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
-        return Run(context, *flags, store, index);
-      });
-    };
+  const Verb verb = AddIndexSubverb(index_verb, "rebuild", "Make the index again from the store",
+                                    kExamples, *flags);
+  verb.OnRun([&context, flags] {
+    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+      return Run(context, *flags, store, index);
+    });
   });
 }
 

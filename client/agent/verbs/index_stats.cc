@@ -77,16 +77,14 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, Serv
 
 }  // namespace
 
-void AddIndexStats(Context& context, CLI::App& index_verb) {
+void AddIndexStats(Context& context, const Verb& index_verb) {
   auto flags = std::make_shared<IndexFlags>();
-  CLI::App& verb = AddIndexSubverb(index_verb, "stats",
-                                   "Show how large the index is, and its epoch", kExamples, *flags);
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
-        return Run(context, *flags, store, index);
-      });
-    };
+  const Verb verb = AddIndexSubverb(
+      index_verb, "stats", "Show how large the index is, and its epoch", kExamples, *flags);
+  verb.OnRun([&context, flags] {
+    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+      return Run(context, *flags, store, index);
+    });
   });
 }
 

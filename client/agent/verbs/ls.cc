@@ -139,20 +139,18 @@ absl::Status List(Context& context, const LsFlags& flags) {
 }  // namespace
 
 void AddLsVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "ls", "List what a snapshot holds", kExamples);
+  const Verb verb = AddVerb(context, "ls", "List what a snapshot holds", kExamples);
   auto flags = std::make_shared<LsFlags>();
-  verb.add_option("snapshot", flags->snapshot,
-                  "Id, beginning of an id, or latest (by the clock of the agents)")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("SNAPSHOT[:PATH]");
+  verb.AddOption("snapshot", flags->snapshot,
+                 "Id, beginning of an id, or latest (by the clock of the agents)")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("SNAPSHOT[:PATH]");
   AddStoreOption(verb, flags->store);
-  verb.add_flag("-l,--long", flags->detailed, "Show mode, owner, size and time");
-  verb.callback([&context, flags] {
-    context.run = [&context, flags] {
-      const absl::Status status = List(context, *flags);
-      return status.ok() ? ExitCode::kOk : FailWith(context, status);
-    };
+  verb.AddFlag("-l,--long", flags->detailed, "Show mode, owner, size and time");
+  verb.OnRun([&context, flags] {
+    const absl::Status status = List(context, *flags);
+    return status.ok() ? ExitCode::kOk : FailWith(context, status);
   });
 }
 

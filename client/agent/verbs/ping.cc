@@ -92,12 +92,11 @@ ExitCode Run(Context& context, const std::string& server) {
 }  // namespace
 
 void AddPingVerb(Context& context) {
-  CLI::App& verb =
+  const Verb verb =
       AddVerb(context, "ping", "Ask a server whether it is there, and well", kExamples);
   auto server = std::make_shared<std::string>();
   AddServerOption(verb, *server);
-  verb.callback(
-      [&context, server] { context.run = [&context, server] { return Run(context, *server); }; });
+  verb.OnRun([&context, server] { return Run(context, *server); });
 }
 
 }  // namespace kerf::agent

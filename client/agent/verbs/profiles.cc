@@ -67,15 +67,14 @@ ExitCode Run(Context& context, const std::vector<std::string>& names) {
 }  // namespace
 
 void AddProfilesVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "profiles", "List profiles, and where each can be cut",
-                           Cat(kExamples, "\n\n", kFooter));
+  const Verb verb = AddVerb(context, "profiles", "List profiles, and where each can be cut",
+                            Cat(kExamples, "\n\n", kFooter));
   auto names = std::make_shared<std::vector<std::string>>();
-  verb.add_option("profiles", *names,
-                  "Named profiles, or algorithm:key=value,...; without any, all named ones")
-      ->check(RefuseEmpty, "")
-      ->type_name("PROFILE");
-  verb.callback(
-      [&context, names] { context.run = [&context, names] { return Run(context, *names); }; });
+  verb.AddOption("profiles", *names,
+                 "Named profiles, or algorithm:key=value,...; without any, all named ones")
+      .Check(RefuseEmpty)
+      .Type("PROFILE");
+  verb.OnRun([&context, names] { return Run(context, *names); });
 }
 
 }  // namespace kerf::agent

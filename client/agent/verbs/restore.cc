@@ -134,28 +134,27 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
 }  // namespace
 
 void AddRestoreVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "restore", "Bring a snapshot, or part of it, back", kExamples);
+  const Verb verb = AddVerb(context, "restore", "Bring a snapshot, or part of it, back", kExamples);
   auto flags = std::make_shared<RestoreFlags>();
-  verb.add_option("snapshot", flags->snapshot,
-                  "Id, beginning of an id, or latest (by the clock of the agents)")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("SNAPSHOT[:PATH]");
+  verb.AddOption("snapshot", flags->snapshot,
+                 "Id, beginning of an id, or latest (by the clock of the agents)")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("SNAPSHOT[:PATH]");
   AddStoreOption(verb, flags->store);
-  verb.add_option("--target", flags->target, "Where to; made if it does not exist")
-      ->required()
-      ->check(RefuseEmpty, "")
-      ->type_name("DIR");
-  verb.add_option("--overwrite", flags->overwrite,
-                  "What is in the way: refuse (report it), never (leave it), if-changed, always")
-      ->check(CLI::IsMember({"refuse", "never", "if-changed", "always"}))
-      ->capture_default_str();
-  verb.add_flag("--no-verify", flags->no_verify, "Do not hash what is read");
-  verb.add_option("--threads", flags->threads, "Threads that write; 0: one for each core")
-      ->check(CLI::Range(0u, 256u))
-      ->capture_default_str();
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddOption("--target", flags->target, "Where to; made if it does not exist")
+      .Required()
+      .Check(RefuseEmpty)
+      .Type("DIR");
+  verb.AddOption("--overwrite", flags->overwrite,
+                 "What is in the way: refuse (report it), never (leave it), if-changed, always")
+      .Choices({"refuse", "never", "if-changed", "always"})
+      .ShowDefault();
+  verb.AddFlag("--no-verify", flags->no_verify, "Do not hash what is read");
+  verb.AddOption("--threads", flags->threads, "Threads that write; 0: one for each core")
+      .Range(0u, 256u)
+      .ShowDefault();
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

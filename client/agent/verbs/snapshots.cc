@@ -81,11 +81,10 @@ ExitCode Run(Context& context, const std::string& directory) {
 }  // namespace
 
 void AddSnapshotsVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "snapshots", "List the snapshots of a store", kExamples);
+  const Verb verb = AddVerb(context, "snapshots", "List the snapshots of a store", kExamples);
   auto store = std::make_shared<std::string>();
   AddStoreOption(verb, *store);
-  verb.callback(
-      [&context, store] { context.run = [&context, store] { return Run(context, *store); }; });
+  verb.OnRun([&context, store] { return Run(context, *store); });
 }
 
 }  // namespace kerf::agent

@@ -56,11 +56,10 @@ ExitCode Run(Context& context, const std::string& directory) {
 }  // namespace
 
 void AddStatsVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "stats", "Show what a store holds and saves", kExamples);
+  const Verb verb = AddVerb(context, "stats", "Show what a store holds and saves", kExamples);
   auto store = std::make_shared<std::string>();
   AddStoreOption(verb, *store);
-  verb.callback(
-      [&context, store] { context.run = [&context, store] { return Run(context, *store); }; });
+  verb.OnRun([&context, store] { return Run(context, *store); });
 }
 
 }  // namespace kerf::agent

@@ -22,15 +22,15 @@ void AddStatsVerb(Context& context);
 void AddVerifyVerb(Context& context);
 
 // Of `kerf index`.
-void AddIndexStats(Context& context, CLI::App& index_verb);
-void AddIndexCheck(Context& context, CLI::App& index_verb);
-void AddIndexRebuild(Context& context, CLI::App& index_verb);
-void AddIndexExport(Context& context, CLI::App& index_verb);
+void AddIndexStats(Context& context, const Verb& index_verb);
+void AddIndexCheck(Context& context, const Verb& index_verb);
+void AddIndexRebuild(Context& context, const Verb& index_verb);
+void AddIndexExport(Context& context, const Verb& index_verb);
 
 // Of `kerf bench`.
-void AddBenchKernels(Context& context, CLI::App& bench_verb);
-void AddBenchService(Context& context, CLI::App& bench_verb);
-void AddBenchRapid(Context& context, CLI::App& bench_verb);
-void AddBenchGpu(Context& context, CLI::App& bench_verb);
+void AddBenchKernels(Context& context, const Verb& bench_verb);
+void AddBenchService(Context& context, const Verb& bench_verb);
+void AddBenchRapid(Context& context, const Verb& bench_verb);
+void AddBenchGpu(Context& context, const Verb& bench_verb);
 
 }  // namespace kerf::agent

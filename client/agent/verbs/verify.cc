@@ -111,13 +111,12 @@ ExitCode Run(Context& context, const VerifyFlags& flags) {
 }  // namespace
 
 void AddVerifyVerb(Context& context) {
-  CLI::App& verb = AddVerb(context, "verify",
-                           "Check that the store holds all that its snapshots need", kExamples);
+  const Verb verb = AddVerb(context, "verify",
+                            "Check that the store holds all that its snapshots need", kExamples);
   auto flags = std::make_shared<VerifyFlags>();
   AddStoreOption(verb, flags->store);
-  verb.add_flag("--read-data", flags->read_data, "Also read and hash every chunk");
-  verb.callback(
-      [&context, flags] { context.run = [&context, flags] { return Run(context, *flags); }; });
+  verb.AddFlag("--read-data", flags->read_data, "Also read and hash every chunk");
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent
