@@ -1,0 +1,33 @@
+"""An image of one layer, written as an OCI archive without any container tool."""
+
+import hashlib
+import io
+import json
+import tarfile
+
+
+def write_image(archive, name, root, entrypoint=()):
+    """`root`: the bytes of a tar of the image's files."""
+    blobs = {}
+
+    def blob(data, kind):
+        digest = hashlib.sha256(data).hexdigest()
+        blobs[f"blobs/sha256/{digest}"] = data
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}",
+                "size": len(data)}
+
+    layer = blob(root, "layer.v1.tar")
+    config = blob(json.dumps({
+        "architecture": "amd64", "os": "linux", "config": {"Entrypoint": list(entrypoint)},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}).encode(), "config.v1+json")
+    manifest = blob(json.dumps({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config, "layers": [layer]}).encode(), "manifest.v1+json")
+    manifest["annotations"] = {"io.containerd.image.name": name}
+    blobs["oci-layout"] = json.dumps({"imageLayoutVersion": "1.0.0"}).encode()
+    blobs["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [manifest]}).encode()
+    with tarfile.open(archive, "w") as tar:
+        for path, data in blobs.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))

@@ -1,0 +1,218 @@
+"""tools/kube: a real Kubernetes on this machine, for tests and for trying kerf's deployment out.
+
+  tools/kube up                         a control plane and a node that runs pods (root)
+  tools/kube up --nodes 3               three nodes in three zones
+  tools/kube up --control-plane         etcd and the API server alone, in some seconds, no root
+  tools/kube status [--json]
+  tools/kube apply deploy/overlays/dev  strictly: what is unknown, wrong or warned of fails
+  tools/kube image NAME ROOT.tar        a root file system (deploy/image/rootfs) becomes an image that
+                                        the nodes have
+  tools/kube kubectl -- get pods -A
+  tools/kube enter -- COMMAND...        runs where the pods' network and DNS are
+  tools/kube down                       ends everything and removes its files
+
+Clusters in different folders (--dir, by default out/kube) do not know of each other. The pods have a
+network of their own, with DNS for headless Services; there is no route out of it, Services have no
+cluster addresses that answer (no kube-proxy), and NetworkPolicies are checked but not enforced.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import apply
+import nodes
+from box import Box
+from control_plane import ControlPlane
+from image import write_image
+from processes import KubeError, end, is_own
+
+STATE = "kube.json"
+ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
+
+
+class Cluster:
+    """What `up` has started, as its folder remembers it."""
+
+    def __init__(self, folder, state):
+        self.folder, self.state = folder, state
+        self.box = Box(folder, state["box"]) if state["nodes"] else None
+
+    @staticmethod
+    def load(folder):
+        try:
+            return Cluster(folder, json.loads((folder / STATE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise KubeError(f"there is no cluster in {folder}; start one with `up`") from None
+
+    def save(self):
+        (self.folder / STATE).write_text(json.dumps(self.state), encoding="utf-8")
+
+    def enter(self):
+        return self.box.enter() if self.box else []
+
+    def plane(self):
+        return ControlPlane(self.folder, self.state["programs"], self.enter(), self.state["port"])
+
+    def remember(self, *pids):
+        self.state["pids"] += pids
+        self.save()
+
+    def start(self):
+        count = self.state["nodes"]
+        self.save()
+        if self.box:
+            self.state["box"] = self.box.start(count)
+            self.save()
+        plane = self.plane()
+        plane.write_credentials(nodes.users(count))
+        self.remember(*plane.start())
+        self.state["port"] = plane.port
+        self.save()
+        if count:
+            self.remember(*nodes.start_controllers(plane))
+            for number in range(1, 1 + count):
+                self.remember(*nodes.start_node(plane, self.box, number))
+            self.remember(nodes.start_dns(plane))
+            nodes.wait_ready(plane, count)
+            nodes.make_volumes(plane, count)
+        else:
+            nodes.make_service_accounts(plane, "default")
+
+    def end(self):
+        if self.box:
+            self.box.end()
+        end(self.state["pids"], self.folder)
+        shutil.rmtree(self.folder)
+
+
+def built(node_count):
+    """The folder of the programs: installs what is missing, and builds them the first time."""
+    for command in (["tools/deps", "kube" if node_count else "kube-control"],
+                    ["tools/kubebox/build", "node" if node_count else "control"]):
+        done = subprocess.run([ROOT / command[0], command[1]], stdout=subprocess.PIPE, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise KubeError(f"{' '.join(command)} failed")
+    return done.stdout.strip()
+
+
+def new_cluster(folder, node_count):
+    """A cluster that is up, or nothing at all."""
+    if (folder / STATE).exists():
+        raise KubeError(f"{folder} holds a cluster: `status` tells of it, `down` ends it")
+    # `down` removes the folder with all that is in it.
+    if folder.exists() and any(folder.iterdir()):
+        raise KubeError(f"{folder} is not empty and holds no cluster: name a folder that is new or "
+                        "empty")
+    programs = built(node_count)
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(folder, {"programs": programs, "nodes": node_count, "box": None, "pids": [],
+                               "port": None})
+    try:
+        cluster.start()
+    except BaseException:
+        cluster.end()
+        raise
+    return cluster
+
+
+def up(arguments):
+    if not arguments.control_plane and not 1 <= arguments.nodes <= 9:
+        raise KubeError("--nodes: 1 to 9")
+    cluster = new_cluster(arguments.dir, 0 if arguments.control_plane else arguments.nodes)
+    print(cluster.plane().kubeconfig())
+
+
+def down(arguments):
+    if (arguments.dir / STATE).exists():
+        Cluster.load(arguments.dir).end()
+
+
+def status(arguments):
+    cluster = Cluster.load(arguments.dir)
+    alive = [pid for pid in cluster.state["pids"] if is_own(pid, arguments.dir)]
+    is_whole = len(alive) == len(cluster.state["pids"]) and cluster.plane().is_ready()
+    if arguments.json:
+        print(json.dumps({"kubeconfig": str(cluster.plane().kubeconfig()), "whole": is_whole,
+                          "nodes": cluster.state["nodes"], "processes": len(alive)}))
+    else:
+        print(f"{len(alive)} of {len(cluster.state['pids'])} processes live, "
+              f"{cluster.state['nodes']} nodes, kubeconfig {cluster.plane().kubeconfig()}")
+        print("whole" if is_whole else "NOT whole")
+    if not is_whole:
+        sys.exit(1)
+
+
+def apply_overlays(arguments):
+    plane = Cluster.load(arguments.dir).plane()
+    for overlay in arguments.overlay:
+        count = apply.apply(plane, overlay, arguments.dry_run)
+        print(f"{overlay}: {count} objects")
+
+
+def image(arguments):
+    cluster = Cluster.load(arguments.dir)
+    archive = cluster.folder / "image.tar"
+    write_image(archive, arguments.name, arguments.root.read_bytes())
+    for number in range(1, 1 + cluster.state["nodes"]):
+        nodes.import_image(cluster.box, number, archive)
+    archive.unlink()
+
+
+def kubectl(arguments):
+    command = Cluster.load(arguments.dir).plane().kubectl_command(*arguments.command)
+    os.execvp(command[0], command)
+
+
+def enter(arguments):
+    command = [*Cluster.load(arguments.dir).enter(), *arguments.command]
+    os.execvp(command[0], command)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/kube", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", type=lambda text: pathlib.Path(text).absolute(),
+                        default=ROOT / "out/kube",
+                        help="where the cluster keeps its files (default: out/kube)")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    def add(name, action, summary):
+        verb = verbs.add_parser(name, help=summary, description=summary)
+        verb.set_defaults(action=action)
+        return verb
+
+    verb = add("up", up, "starts a cluster, prints the kubeconfig")
+    verb.add_argument("--control-plane", action="store_true",
+                      help="no nodes: objects are checked and kept, and nothing comes of them")
+    verb.add_argument("--nodes", type=int, default=1, help="1 to 9 (default: 1)")
+    add("down", down, "ends everything and removes its files")
+    add("status", status, "says whether the cluster is whole").add_argument(
+        "--json", action="store_true", help="one JSON object")
+    verb = add("apply", apply_overlays, "applies kustomizations or files, strictly")
+    verb.add_argument("overlay", nargs="+", type=pathlib.Path)
+    verb.add_argument("--dry-run", action="store_true",
+                      help="namespaces really, the rest is only checked")
+    verb = add("image", image, "gives the nodes an image")
+    verb.add_argument("name", help="as pods name it, for example localhost/kerf:0.1.0")
+    verb.add_argument("root", type=pathlib.Path, metavar="ROOT.tar", help="its files")
+    for name, action, summary in (("kubectl", kubectl, "kubectl, as this cluster's admin"),
+                                  ("enter", enter, "a command beside the pods")):
+        add(name, action, summary).add_argument("command", nargs="+", metavar="ARGUMENT")
+    arguments = parser.parse_args()
+    # As Ctrl-C: what is begun is taken back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        arguments.action(arguments)
+    except KubeError as error:
+        sys.exit(f"tools/kube: {error}")
+
+
+if __name__ == "__main__":
+    main()
