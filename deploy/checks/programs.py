@@ -1,0 +1,207 @@
+"""What the containers run is in their images, and takes the flags and settings that it is given.
+
+The kerfd at hand is asked: it reads the flags, environment and settings file of each container, as it would there.
+"""
+
+import pathlib
+import re
+import subprocess
+import tempfile
+import tomllib
+
+from manifests import name_of, quantity
+
+# Beside what is asked for by settings: code, index connections, threads' stacks, malloc's slack.
+BASE_BYTES = 200 << 20
+# kerfd's own sums (--memory): gRPC's buffers may take as much once more.
+MEMORY_FACTOR = 2
+# Redis beside its data: a rewrite of the log copies pages that change meanwhile; replicas' buffers.
+REDIS_FACTOR = 1.5
+# Between the end of the drain and SIGKILL.
+STOP_MARGIN_S = 10
+_SIZE = re.compile(r"^([0-9.]+)\s*([KMGT]?)(?:i?b)?$", re.I)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_AUTOMATIC_HINT_BYTES = 64 << 20
+
+
+def size_bytes(text):
+    match = _SIZE.match(str(text))
+    return float(match[1]) * _UNITS[match[2].upper()]
+
+
+def image_of(container):
+    """(name without registry, tag)"""
+    name, _, tag = container["image"].rpartition(":")
+    return name.rsplit("/", 1)[-1], tag
+
+
+def images(manifests, facts):
+    for workload in manifests.workloads:
+        for container in workload.containers:
+            where = f"{workload.name}, container {container['name']}"
+            name, tag = image_of(container)
+            contents = facts.images.get(name)
+            if contents is None:
+                yield f"{where}: deploy/image builds no image {name}, only {', '.join(sorted(facts.images))}"
+                continue
+            if tag != facts.version:
+                yield f"{where}: the image {name} has the tag {tag}, and this is kerf {facts.version}"
+            program = (container.get("command") or ["?"])[0]
+            if program.replace("/bin/", "/usr/bin/", 1) not in contents and program not in contents:
+                yield f"{where}: the image {name} has no {program}"
+
+
+def _environment(container, problems, where):
+    """As it would be there. Numbers of resources are rounded up."""
+    environment = {}
+    for variable in container.get("env", []):
+        value, source = variable.get("value"), variable.get("valueFrom", {})
+        if reference := source.get("resourceFieldRef"):
+            kind, resource = reference["resource"].split(".")
+            amount = quantity(container.get("resources", {}).get(kind, {}).get(resource))
+            if amount is None:
+                problems.append(f"{where}: {variable['name']} is {reference['resource']}, which is not set")
+                continue
+            value = str(int(-(-amount // 1)))
+        environment[variable["name"]] = "10.0.0.1" if value is None else value
+    return environment
+
+
+def effective_settings(manifests, facts, workload, container):
+    """kerfd's settings there, and what is wrong with them."""
+    where, problems, words = f"{workload.name}, container {container['name']}", [], []
+    environment = _environment(container, problems, where)
+    with tempfile.TemporaryDirectory(prefix="kerf-deploy-") as folder:
+        for word in container["command"][1:] + container.get("args", []):
+            if not word.startswith("--config="):
+                words.append(word)
+                continue
+            path = word.partition("=")[2]
+            found = manifests.file(workload, container, path)
+            thing = found and manifests.get(found[0], found[1])
+            if not thing or found[2] not in thing.get("data", {}):
+                problems.append(f"{where}: nothing is mounted as {path}")
+                continue
+            copy = pathlib.Path(folder) / "kerfd.toml"
+            copy.write_text(thing["data"][found[2]], encoding="utf-8")
+            words.append(f"--config={copy}")
+        done = subprocess.run([facts.kerfd, *words, "--print-config"], env=environment, capture_output=True, text=True,
+                              check=False, timeout=30)
+    if done.returncode != 0:
+        return {}, [*problems, f"{where}: {done.stderr.strip().splitlines()[0] if done.stderr else 'kerfd fails'}"]
+    return tomllib.loads(done.stdout), problems
+
+
+def _service_of(manifests, address):
+    """The Service that HOST:PORT leads to, or that HOST is a pod of; and the port."""
+    host, _, port = address.rpartition(":")
+    service = manifests.get("Service", host.split(".")[-1])
+    return service if service and int(port) in [entry["port"] for entry in service["spec"]["ports"]] else None
+
+
+def settings(manifests, facts):
+    for workload in manifests.workloads:
+        for container in workload.containers:
+            if container.get("command", [""])[0] != "/usr/bin/kerfd":
+                continue
+            where = f"{workload.name}, container {container['name']}"
+            effective, problems = effective_settings(manifests, facts, workload, container)
+            yield from problems
+            if effective:
+                yield from _check_settings(manifests, workload, container, effective, where)
+
+
+def _check_settings(manifests, workload, container, effective, where):
+    own = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+    listens = {"grpc": effective["listen"][0], "metrics": effective.get("metrics-listen", "")}
+    for name, address in listens.items():
+        host, _, port = address.rpartition(":")
+        if (own.get(name) or "") != (int(port) if port else ""):
+            yield f"{where}: kerfd listens at '{address}' for {name}, and its port {name} is {own.get(name)}"
+        elif address and host != "0.0.0.0":
+            yield f"{where}: kerfd listens at {address}, where nobody else reaches it"
+    for name in ("redis-password-file", "hint-key-file"):
+        path = effective.get(name)
+        found = path and manifests.file(workload, container, path)
+        if path and (not found or found[0] != "Secret"):
+            yield f"{where}: {name} is {path}, and no Secret is mounted there"
+        if found and workload.volumes and found[2] is None:
+            yield f"{where}: {name} is {path}, which the Secret {found[1]} does not have"
+    for address in effective.get("workers", []):
+        group = address.removeprefix("dns:")
+        service = _service_of(manifests, group)
+        if service is None or group == address or service["spec"].get("clusterIP") != "None":
+            yield f"{where}: workers are at {address}: not dns:NAME:PORT of a headless Service"
+    for address in effective.get("redis", []):
+        if manifests.get("Service", "kerf-redis") is not None and _service_of(manifests, address) is None:
+            yield f"{where}: Redis is at {address}, which no Service has"
+    hints = effective["hint-memory"]
+    hint_bytes = 0 if workload.component == "front" else _AUTOMATIC_HINT_BYTES if hints == "auto" else size_bytes(hints)
+    needed = MEMORY_FACTOR * size_bytes(effective["memory"]) + hint_bytes + BASE_BYTES
+    limit = quantity(container.get("resources", {}).get("limits", {}).get("memory", "0"))
+    if limit < needed:
+        yield (f"{where}: its memory limit is {limit / 2**20:.0f} MiB, and its settings (twice memory, hint-memory and "
+               f"{BASE_BYTES >> 20} MiB) may take {needed / 2**20:.0f}: it would be killed in mid-upload")
+    yield from _check_gpu(container, effective, where)
+    yield from _check_drain(workload, container, effective, where)
+
+
+def _check_gpu(container, effective, where):
+    has_gpu = "nvidia.com/gpu" in container.get("resources", {}).get("limits", {})
+    wanted = effective["gpu"] == "require"
+    if has_gpu != wanted or wanted != (image_of(container)[0] == "kerf-cuda"):
+        yield (f"{where}: gpu is {effective['gpu']}, the image {image_of(container)[0]}, and a GPU is "
+               f"{'' if has_gpu else 'not '}asked for: kerf-cuda, --gpu=require and nvidia.com/gpu belong together")
+
+
+def _check_drain(workload, container, effective, where):
+    sleep_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    grace_s = workload.pod.get("terminationGracePeriodSeconds", 30)
+    wanted_s = sleep_s + effective["drain-ms"] / 1000 + STOP_MARGIN_S
+    if sleep_s * 1000 < 2 * effective["worker-refresh-ms"]:
+        yield f"{where}: preStop sleeps for {sleep_s} s: less than fronts need to see that a worker is gone; deploy/drain writes it"
+    if grace_s != wanted_s:
+        yield (f"{where}: terminationGracePeriodSeconds is {grace_s}, and preStop, --drain-ms and {STOP_MARGIN_S} s for the rest "
+               f"are {wanted_s:g}: change them with deploy/drain")
+
+
+def redis(manifests, facts):
+    for workload in manifests.workloads:
+        for container in workload.containers:
+            if "keeper.sh" not in " ".join(container.get("command", [])):
+                continue
+            where = f"{workload.name}, container {container['name']}"
+            script = container["command"][1]
+            found = manifests.file(workload, container, script)
+            data = (manifests.get(found[0], found[1]) or {}).get("data", {}) if found else {}
+            if script.rsplit("/", 1)[-1] not in data:
+                yield f"{where}: nothing is mounted as {script}"
+                continue
+            text = data["keeper.sh"]
+            hooks = [container.get("lifecycle", {}).get("preStop", {}), container.get("readinessProbe", {})]
+            verbs = [*container.get("args", []), *(hook["exec"]["command"][2] for hook in hooks if "exec" in hook)]
+            known = re.findall(r"^  ([a-z]+)\) ", text, re.M)
+            for verb in verbs:
+                if verb not in known:
+                    yield f"{where}: keeper.sh has no '{verb}', only {', '.join(known)}"
+            names = {variable["name"] for variable in container.get("env", [])}
+            for name in sorted(set(re.findall(r"\$(KERF_\w+)", text)) - names):
+                yield f"{where}: keeper.sh needs {name}"
+            for name in sorted(names - set(re.findall(r"KERF_\w+", text))):
+                yield f"{where}: keeper.sh does not know {name}"
+            yield from _check_peers(workload, data)
+            maximum = re.search(r"^maxmemory (\d+)mb$|^maxmemory (\d+)gb$", data["redis.conf"], re.M)
+            bytes_ = int(maximum[1]) << 20 if maximum[1] else int(maximum[2]) << 30
+            limit = quantity(container["resources"]["limits"]["memory"])
+            if container.get("args") == ["start"] and limit < REDIS_FACTOR * bytes_:
+                yield f"{where}: its memory limit is not {REDIS_FACTOR} times redis.conf's maxmemory: a rewrite of the log would kill it"
+
+
+def _check_peers(workload, data):
+    service, name = workload.thing["spec"]["serviceName"], workload.thing["metadata"]["name"]
+    wanted = [f"{name}-{number}.{service}" for number in range(workload.thing["spec"]["replicas"])]
+    if data["peers"].split() != wanted:
+        yield f"{name_of(workload.thing)}: the file peers is not the names of its {len(wanted)} pods"
+
+
+RULES = [images, settings, redis]
