@@ -133,6 +133,17 @@ def system_libraries():
         modules = ["libevent_core"],
         static = True,
     )
+
+    # kerfd's port for those who watch it.
+    pkg_config_repository(
+        name = "libevent_http",
+        apt = "libevent-dev",
+        modules = [
+            "libevent_extra",
+            "libevent_core",
+        ],
+        static = True,
+    )
     pkg_config_repository(
         name = "gtest",
         apt = "libgtest-dev libgmock-dev",

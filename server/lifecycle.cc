@@ -36,7 +36,8 @@ void StopSignals::Wait() const {
   Log(LogLevel::kInfo, signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
-absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses) {
+absl::Status WriteReadyFile(std::string_view flag, const std::string& path,
+                            const std::vector<std::string>& addresses) {
   if (path.empty()) return absl::OkStatus();
   std::string text;
   for (const std::string& address : addresses) text += address + "\n";
@@ -49,7 +50,7 @@ absl::Status WriteReadyFile(const std::string& path, const std::vector<std::stri
     const int error = errno;
     unlink(temporary.c_str());
     return absl::FailedPreconditionError(
-        ToAbsl(Cat("cannot write --ready-file ", path, ": ", std::strerror(error))));
+        ToAbsl(Cat("cannot write ", flag, " ", path, ": ", std::strerror(error))));
   }
   return absl::OkStatus();
 }

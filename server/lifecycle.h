@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -31,8 +32,9 @@ class StopSignals {
 };
 
 // One address a line; whole or not at all: whoever waits for the file may read it as soon as it is
-// there. An empty path: nothing.
-absl::Status WriteReadyFile(const std::string& path, const std::vector<std::string>& addresses);
+// there. An empty path: nothing. `flag` is the setting that named it.
+absl::Status WriteReadyFile(std::string_view flag, const std::string& path,
+                            const std::vector<std::string>& addresses);
 
 // How often a draining kerfd looks whether its streams have ended.
 inline constexpr std::chrono::milliseconds kDrainPoll{50};

@@ -19,9 +19,11 @@
 #include "server/front/server.h"
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
+#include "server/metrics/port.h"
 #include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
+#include "server/open_metrics.h"
 #include "server/serve_front.h"
 #include "server/settings/settings.h"
 #include "server/worker/rapid_totals.h"
@@ -66,10 +68,18 @@ ServerOptions OptionsOf(const Settings& settings) {
   return options;
 }
 
-absl::Status ServeUploads(const Settings& settings) {
+// Not OK: why somebody who could go elsewhere should.
+absl::Status ReadinessOf(const Settings& settings, const cuda::GpuSet* gpus) {
+  // Without it the CPU takes over; whoever requires one wants to hear of that.
+  const bool is_lost = gpus != nullptr && gpus->lost_count() > 0;
+  if (!is_lost || settings.gpu != GpuUse::kRequire) return absl::OkStatus();
+  return absl::UnavailableError("a GPU is lost (--gpu require)");
+}
+
+absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
+                          metrics::Port* port) {
   ServerOptions options = OptionsOf(settings);
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
-  const StopSignals signals;
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const OpenedIndex opened,
@@ -100,10 +110,17 @@ absl::Status ServeUploads(const Settings& settings) {
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
+  const ShownSubject shown(port, {.readiness = [&] { return ReadinessOf(settings, gpus.get()); },
+                                  .add_metrics =
+                                      [&](metrics::Page& page) {
+                                        server->AddMetrics(page);
+                                        AddMetrics(opened, page);
+                                      }});
+  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", settings.ready_file, server->addresses()));
 
   signals.Wait();
   is_draining.store(true);
+  if (port != nullptr) port->BeginDrain();
   DrainAndStop(*server, signals, settings.drain);
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
@@ -112,6 +129,14 @@ absl::Status ServeUploads(const Settings& settings) {
     return absl::UnavailableError("stopped because a GPU is lost (--gpu-lost drain)");
   }
   return absl::OkStatus();
+}
+
+absl::Status Serve(const Settings& settings) {
+  // Before there are other threads.
+  const StopSignals signals;
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port, OpenMetrics(settings));
+  if (settings.role == Role::kFront) return ServeFront(settings, signals, port.get());
+  return ServeUploads(settings, signals, port.get());
 }
 
 int Main(int argc, char** argv) {
@@ -123,10 +148,7 @@ int Main(int argc, char** argv) {
     return *result.exit_code;
   }
   SetLogLevel(result.settings.log_level);
-  const Settings& settings = result.settings;
-  const bool is_front = settings.role == Role::kFront;
-  if (absl::Status status = is_front ? ServeFront(settings) : ServeUploads(settings);
-      !status.ok()) {
+  if (absl::Status status = Serve(result.settings); !status.ok()) {
     Log(LogLevel::kError, MessageOf(status));
     return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : kFailureExitCode;
   }

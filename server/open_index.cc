@@ -59,4 +59,13 @@ absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings,
   return opened;
 }
 
+void AddMetrics(const OpenedIndex& opened, metrics::Page& page) {
+  if (opened.redis == nullptr) return;
+  const RedisCounters counters = opened.redis->counters();
+  page.Add(metrics::kRedisCommands, counters.commands);
+  page.Add(metrics::kRedisRetries, counters.retries);
+  page.Add(metrics::kRedisRedirects, counters.redirects);
+  page.Add(metrics::kRedisConnects, counters.connects);
+}
+
 }  // namespace kerf

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/index/index.h"
+#include "server/metrics/page.h"
 #include "server/redis/redis_index.h"
 #include "server/settings/settings.h"
 
@@ -22,5 +23,8 @@ struct OpenedIndex {
 // FailedPrecondition for a folder or a Redis that cannot be used, and for a password file that
 // cannot be read or that others may read.
 absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings, std::function<bool()> is_cancelled);
+
+// Of Redis, if the index is there.
+void AddMetrics(const OpenedIndex& opened, metrics::Page& page);
 
 }  // namespace kerf

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
+#include "server/open_metrics.h"
 #include "server/proxy/front_server.h"
 
 namespace kerf {
@@ -44,8 +45,7 @@ FrontOptions OptionsOf(const Settings& settings) {
 
 }  // namespace
 
-absl::Status ServeFront(const Settings& settings) {
-  const StopSignals signals;
+absl::Status ServeFront(const Settings& settings, const StopSignals& signals, metrics::Port* port) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server,
                         FrontServer::Start(OptionsOf(settings)));
   const absl::Cleanup stop = [&] { server->Stop(); };
@@ -53,8 +53,15 @@ absl::Status ServeFront(const Settings& settings) {
     Log(LogLevel::kInfo, Cat("kerfd ", kVersion, " serves ", address, " as a front of ",
                              server->live_worker_count(), " workers"));
   }
-  KERF_RETURN_IF_ERROR(WriteReadyFile(settings.ready_file, server->addresses()));
+  const ShownSubject shown(port,
+                           {.readiness = [&]() -> absl::Status {
+                              if (server->live_worker_count() > 0) return absl::OkStatus();
+                              return absl::UnavailableError("no worker is alive");
+                            },
+                            .add_metrics = [&](metrics::Page& page) { server->AddMetrics(page); }});
+  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", settings.ready_file, server->addresses()));
   signals.Wait();
+  if (port != nullptr) port->BeginDrain();
   DrainAndStop(*server, signals, settings.drain);
   if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "server/lifecycle.h"
+#include "server/metrics/port.h"
 #include "server/settings/settings.h"
 
 namespace kerf {
 
-// Returns when the process was told to stop. InvalidArgument and FailedPrecondition as
-// FrontServer::Start says them.
-absl::Status ServeFront(const Settings& settings);
+// Returns when `signals` have told it to stop. `port` shows how it is; null: there is none.
+// InvalidArgument and FailedPrecondition as FrontServer::Start says them.
+absl::Status ServeFront(const Settings& settings, const StopSignals& signals, metrics::Port* port);
 
 }  // namespace kerf

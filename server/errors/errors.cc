@@ -64,6 +64,7 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kIndexFull, "INDEX_FULL", kExhausted, kRetryLater},
     ReasonInfo{Reason::kInternal, "INTERNAL", absl::StatusCode::kInternal, kNoRetry},
 };
+static_assert(kReasons.size() == kReasonCount);
 
 }  // namespace
 
@@ -98,6 +99,14 @@ std::string ReasonNameOf(const absl::Status& status) {
   google::rpc::ErrorInfo error;
   if (!payload.has_value() || !error.ParseFromString(std::string(*payload))) return "";
   return error.reason();
+}
+
+Reason ReasonOf(const absl::Status& status) {
+  const std::string name = ReasonNameOf(status);
+  for (const ReasonInfo& info : kReasons) {
+    if (info.name == name) return info.reason;
+  }
+  return Reason::kInternal;
 }
 
 absl::Status FromIndexStatus(const absl::Status& status) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -44,6 +45,7 @@ enum class Reason : std::uint8_t {
   kIndexFull,
   kInternal,
 };
+inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::kInternal) + 1;
 
 struct ReasonInfo {
   Reason reason;
@@ -64,6 +66,9 @@ absl::Status MakeError(
 
 // The reason's name, or an empty string for a status that MakeError did not make.
 std::string ReasonNameOf(const absl::Status& status);
+
+// The reason, or kInternal for a status that MakeError did not make.
+Reason ReasonOf(const absl::Status& status);
 
 // `status` itself if it carries a reason; else the error for what an index answered: its code says
 // which reason that is.

@@ -17,6 +17,7 @@
 #include "server/front/grpc_listener.h"
 #include "server/front/index_service.h"
 #include "server/front/status_service.h"
+#include "server/front/worker_page.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
 
@@ -58,7 +59,8 @@ class GrpcServer final : public Server {
                 .hints = options.hints,
                 .gpus = options.gpus,
                 .asks_ahead = stream_index != nullptr,
-                .rapid_totals = &rapid_totals_},
+                .rapid_totals = &rapid_totals_,
+                .metrics = &metrics_},
         chunking_({.engine = &engine_,
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
@@ -83,6 +85,7 @@ class GrpcServer final : public Server {
     return work_budget_.peak_bytes() + input_budget_.peak_bytes();
   }
   const RapidTotals& rapid_totals() const override { return rapid_totals_; }
+  void AddMetrics(metrics::Page& page) const override;
   std::size_t CheckTimeouts() override {
     const bool has_lost_gpu = options_.gpus != nullptr && options_.gpus->lost_count() > 0;
     // Who watches it is told each time.
@@ -106,6 +109,7 @@ class GrpcServer final : public Server {
   StreamRegistry registry_;
   InlineIndex inline_index_;
   RapidTotals rapid_totals_;
+  StreamMetrics metrics_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;
@@ -137,6 +141,20 @@ absl::Status GrpcServer::Listen() {
   if (options_.gpus != nullptr) SetGpuHealth(true);
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
   return absl::OkStatus();
+}
+
+void GrpcServer::AddMetrics(metrics::Page& page) const {
+  page.Add(metrics::kStreams, registry_.stream_count());
+  page.Add(metrics::kMaxStreams, registry_.max_streams());
+  page.Add(metrics::kStreamsStarted, registry_.started_count());
+  registry_.refused().AddTo(page, metrics::kStreamsRefused);
+  registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
+  AddStreams(page, metrics_);
+  AddBudgets(page, input_budget_, work_budget_);
+  page.Add(metrics::kIndexCalls, index_calls_.waiting_count());
+  AddRapid(page, rapid_totals_);
+  if (options_.hints != nullptr) AddHintCache(page, options_.hints->counters());
+  if (options_.gpus != nullptr) AddGpus(page, *options_.gpus);
 }
 
 void GrpcServer::Watch() {

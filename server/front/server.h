@@ -15,6 +15,7 @@
 #include "server/hints/hint_cache.h"
 #include "server/index/async_index.h"
 #include "server/index/index.h"
+#include "server/metrics/page.h"
 #include "server/session/session.h"
 #include "server/worker/rapid_totals.h"
 
@@ -74,8 +75,9 @@ class Server {
   // Held and at most held by streams, of ServerOptions::memory_bytes.
   virtual std::size_t used_memory_bytes() const = 0;
   virtual std::size_t peak_memory_bytes() const = 0;
-  // Of streams that have ended.
   virtual const RapidTotals& rapid_totals() const = 0;
+  // What it and its streams have done.
+  virtual void AddMetrics(metrics::Page& page) const = 0;
   // Ends the streams whose peers are too slow, or idle while memory is short, and what waits for
   // the index too long; returns how many.
   virtual std::size_t CheckTimeouts() = 0;

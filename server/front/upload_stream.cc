@@ -173,6 +173,7 @@ void UploadStream::Finish(const absl::Status& status) {
 void UploadStream::FinishLocked(const absl::Status& status) {
   if (std::exchange(is_finished_, true)) return;
   finished_at_ = (*options_.clock)();
+  options_.registry->ended().Count(status);
   unsent_.clear();
   unsent_bytes_ = 0;
   if (!status.ok()) {
@@ -290,6 +291,16 @@ bool UploadStream::CheckWorkLocked(TimePoint now) {
 
 absl::Status StreamRegistry::Enter(TimePoint now) {
   const std::lock_guard lock(mutex_);
+  absl::Status status = EnterLocked(now);
+  if (status.ok()) {
+    started_.Add();
+  } else {
+    refused_.Count(status);
+  }
+  return status;
+}
+
+absl::Status StreamRegistry::EnterLocked(TimePoint now) {
   if (is_draining_) return MakeError(Reason::kDraining, "the server is stopping");
   // Those that were evicted are as good as gone.
   if (entered_count_ - evicted_.size() >= max_streams_ && !EvictOneLocked(now)) {

@@ -18,6 +18,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "server/metrics/counters.h"
+#include "server/metrics/reason_counters.h"
 #include "server/worker/stream_engine.h"
 
 namespace kerf {
@@ -160,14 +162,26 @@ class StreamRegistry {
   void FailAll(const absl::Status& status);
 
   std::size_t stream_count() const;
+  std::size_t max_streams() const { return max_streams_; }
+
+  // Since the start: those that were taken, and why others were not.
+  std::uint64_t started_count() const { return started_.value(); }
+  const metrics::ReasonCounters& refused() const { return refused_; }
+  // How those ended that were taken.
+  metrics::ReasonCounters& ended() { return ended_; }
+  const metrics::ReasonCounters& ended() const { return ended_; }
 
  private:
+  absl::Status EnterLocked(TimePoint now);
   std::vector<std::shared_ptr<UploadStream>> Snapshot() const;
   // Whether it found one. A stream's lock is taken inside the registry's, never the other way.
   bool EvictOneLocked(TimePoint now);
 
   const std::size_t max_streams_;
   const std::chrono::milliseconds idle_evict_;
+  metrics::Counter started_;
+  metrics::ReasonCounters refused_;
+  metrics::ReasonCounters ended_;
   mutable std::mutex mutex_;
   std::size_t entered_count_ = 0;
   bool is_draining_ = false;

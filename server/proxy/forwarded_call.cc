@@ -105,6 +105,7 @@ void ForwardedCall::PumpToWorkerLocked() {
     way.current.Swap(&way.next);
     way.has_next = false;
     way.is_writing = true;
+    options_.metrics->to_worker_bytes.Add(way.current.Length());
     worker_side_.StartWrite(&way.current);
   }
   if (!way.is_reading && !way.has_next && !way.read_ended && !is_finished_) {
@@ -124,11 +125,12 @@ void ForwardedCall::PumpToClientLocked() {
     way.has_next = false;
     way.is_writing = true;
     client_write_began_ = (*options_.clock)();
+    options_.metrics->to_client_bytes.Add(way.current.Length());
     StartWrite(&way.current);
   }
   ReadFromWorkerLocked();
   if (worker_status_.has_value() && !way.is_writing && !way.has_next) {
-    FinishLocked(*worker_status_);
+    FinishLocked(*worker_status_, worker_counted_as_);
   }
 }
 
@@ -186,7 +188,7 @@ void ForwardedCall::OnWriteDone(bool ok) {
   PumpToClientLocked();
 }
 
-grpc::Status ForwardedCall::Translate(const grpc::Status& status) const {
+grpc::Status ForwardedCall::Translate(const grpc::Status& status, absl::Status* counted_as) const {
   if (!IsLost(status)) return status;
   options_.workers->Doubt(*route_.permit.worker());
   const absl::Status lost =
@@ -196,6 +198,7 @@ grpc::Status ForwardedCall::Translate(const grpc::Status& status) const {
                 {{"worker", route_.name}});
   Log(LogLevel::kInfo, Cat("call ", context_->method(), " of ", context_->peer(),
                            " ended: WORKER_UNREACHABLE: ", MessageOf(lost)));
+  *counted_as = lost;
   return ToGrpcStatus(lost);
 }
 
@@ -205,7 +208,7 @@ void ForwardedCall::OnWorkerDone(const grpc::Status& status) {
   is_worker_done_ = true;
   to_worker_.write_ended = true;
   if (!is_finished_) {
-    worker_status_ = Translate(status);
+    worker_status_ = Translate(status, &worker_counted_as_);
     for (const auto& [key, value] : worker_context_.GetServerTrailingMetadata()) {
       if (!IsForwarded(key, value)) continue;
       context_->AddTrailingMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
@@ -215,8 +218,9 @@ void ForwardedCall::OnWorkerDone(const grpc::Status& status) {
   self = TakeSelfLocked();
 }
 
-void ForwardedCall::FinishLocked(const grpc::Status& status) {
+void ForwardedCall::FinishLocked(const grpc::Status& status, const absl::Status& counted_as) {
   if (std::exchange(is_finished_, true)) return;
+  options_.metrics->ended.Count(counted_as);
   finished_at_ = (*options_.clock)();
   if (!is_worker_done_) worker_context_.TryCancel();
   // To its end, which comes soon now.
@@ -227,7 +231,7 @@ void ForwardedCall::FinishLocked(const grpc::Status& status) {
 
 void ForwardedCall::Fail(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
-  FinishLocked(ToGrpcStatus(status));
+  FinishLocked(ToGrpcStatus(status), status);
 }
 
 void ForwardedCall::Drain(std::chrono::milliseconds drain) {
@@ -250,15 +254,16 @@ bool ForwardedCall::CheckTime(TimePoint now) {
     return false;
   }
   if (!to_client_.is_writing || now - client_write_began_ < options_.write_stall) return false;
-  FinishLocked(
-      ToGrpcStatus(MakeError(Reason::kReadStalled, Cat("the client has not read its answers for ",
-                                                       options_.write_stall.count(), " ms"))));
+  const absl::Status stalled = MakeError(
+      Reason::kReadStalled,
+      Cat("the client has not read its answers for ", options_.write_stall.count(), " ms"));
+  FinishLocked(ToGrpcStatus(stalled), stalled);
   return true;
 }
 
 void ForwardedCall::OnCancel() {
   const std::lock_guard lock(mutex_);
-  FinishLocked(grpc::Status::CANCELLED);
+  FinishLocked(grpc::Status::CANCELLED, absl::CancelledError());
 }
 
 void ForwardedCall::OnDone() {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "server/front/upload_stream.h"
+#include "server/proxy/front_metrics.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {
@@ -31,6 +32,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
     ForwardedCalls* registry = nullptr;
     // Told of a worker that cannot be reached.
     routing::WorkerSet* workers = nullptr;
+    FrontMetrics* metrics = nullptr;
   };
 
   static ForwardedCall* Start(const Options& options, grpc::GenericCallbackServerContext* context,
@@ -88,9 +90,10 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   void PumpToWorkerLocked();
   void PumpToClientLocked();
   void ReadFromWorkerLocked();
-  void FinishLocked(const grpc::Status& status);
-  // What the client is told of the worker's status.
-  grpc::Status Translate(const grpc::Status& status) const;
+  // `counted_as` is OK for what the worker said, whatever that is.
+  void FinishLocked(const grpc::Status& status, const absl::Status& counted_as);
+  // What the client is told of the worker's status; `counted_as` as of FinishLocked.
+  grpc::Status Translate(const grpc::Status& status, absl::Status* counted_as) const;
   // The call's hold on itself, once both sides have ended; to be dropped without the lock.
   std::shared_ptr<ForwardedCall> TakeSelfLocked();
 
@@ -110,6 +113,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   std::optional<grpc::ByteBuffer> drain_request_;
   TimePoint client_write_began_;
   std::optional<grpc::Status> worker_status_;
+  absl::Status worker_counted_as_;
   bool is_finished_ = false;
   TimePoint finished_at_;
   // From then on gRPC's context is gone.

@@ -3,6 +3,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string_view>
@@ -40,11 +41,12 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
       : options_(options),
         calls_(options.max_calls),
         workers_(WithLiveness(options.workers)),
-        routing_service_(&workers_),
+        routing_service_(&workers_, &metrics_),
         call_options_{.write_stall = options.write_stall,
                       .clock = &options_.clock,
                       .registry = &calls_,
-                      .workers = &workers_} {}
+                      .workers = &workers_,
+                      .metrics = &metrics_} {}
 
   ~GrpcFrontServer() override { Stop(); }
 
@@ -54,6 +56,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   void Stop() override;
   std::size_t stream_count() const override { return calls_.count(); }
   std::size_t live_worker_count() const override { return workers_.live_count(); }
+  void AddMetrics(metrics::Page& page) const override;
   std::size_t CheckTimeouts() override { return calls_.CheckTime(options_.clock()); }
 
  private:
@@ -68,6 +71,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   void Watch();
 
   const FrontOptions options_;
+  FrontMetrics metrics_;
   ForwardedCalls calls_;
 
   std::mutex mutex_;
@@ -106,13 +110,33 @@ absl::Status GrpcFrontServer::Listen() {
 
 grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
-  if (absl::Status status = calls_.Enter(); !status.ok()) return new RefusedCall(status);
+  if (absl::Status status = calls_.Enter(); !status.ok()) {
+    metrics_.refused.Count(status);
+    return new RefusedCall(status);
+  }
   absl::StatusOr<routing::Route> route = workers_.Pick(ShardKeyOf(*context));
   if (!route.ok()) {
     calls_.GiveBack();
+    metrics_.refused.Count(route.status());
     return new RefusedCall(route.status());
   }
+  metrics_.started.Add();
   return ForwardedCall::Start(call_options_, context, *std::move(route));
+}
+
+void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
+  page.Add(metrics::kFrontCalls, calls_.count());
+  page.Add(metrics::kFrontMaxCalls, options_.max_calls);
+  page.Add(metrics::kFrontCallsStarted, metrics_.started.value());
+  metrics_.refused.AddTo(page, metrics::kFrontCallsRefused);
+  metrics_.ended.AddTo(page, metrics::kFrontCallsEnded, "PASSED_ON");
+  page.Add(metrics::kFrontForwardedBytes, metrics_.to_worker_bytes.value(), {"to_worker"});
+  page.Add(metrics::kFrontForwardedBytes, metrics_.to_client_bytes.value(), {"to_client"});
+  const std::size_t live_count = workers_.live_count();
+  page.Add(metrics::kFrontWorkers, live_count, {"live"});
+  page.Add(metrics::kFrontWorkers, std::max(workers_.known_count(), live_count) - live_count,
+           {"lost"});
+  page.Add(metrics::kFrontLocates, metrics_.locates.value());
 }
 
 void GrpcFrontServer::OnLiveness(bool has_live) {

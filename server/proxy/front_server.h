@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/units.h"
 #include "server/front/upload_stream.h"
+#include "server/metrics/page.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {
@@ -56,6 +57,8 @@ class FrontServer {
   // Calls that are under way.
   virtual std::size_t stream_count() const = 0;
   virtual std::size_t live_worker_count() const = 0;
+  // What it has passed on, and its workers.
+  virtual void AddMetrics(metrics::Page& page) const = 0;
   // Ends calls whose clients are too slow; how many.
   virtual std::size_t CheckTimeouts() = 0;
 };

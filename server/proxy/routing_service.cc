@@ -8,6 +8,7 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
                                                  const v1::LocateRequest* request,
                                                  v1::LocateResponse* response) {
   const absl::StatusOr<routing::WorkerPlace> place = workers_->Locate(request->shard_key());
+  metrics_->locates.Add();
   if (place.ok()) {
     response->set_worker(place->name);
     response->set_address(place->address);

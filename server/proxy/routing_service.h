@@ -4,14 +4,16 @@
 #include <grpcpp/grpcpp.h>
 
 #include "kerf/v1/routing.grpc.pb.h"
+#include "server/proxy/front_metrics.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {
 
 class RoutingService final : public v1::RoutingService::CallbackService {
  public:
-  // `workers` outlives it.
-  explicit RoutingService(const routing::WorkerSet* workers) : workers_(workers) {}
+  // Both outlive it.
+  RoutingService(const routing::WorkerSet* workers, FrontMetrics* metrics)
+      : workers_(workers), metrics_(metrics) {}
 
   grpc::ServerUnaryReactor* Locate(grpc::CallbackServerContext* context,
                                    const v1::LocateRequest* request,
@@ -19,6 +21,7 @@ class RoutingService final : public v1::RoutingService::CallbackService {
 
  private:
   const routing::WorkerSet* const workers_;
+  FrontMetrics* const metrics_;
 };
 
 }  // namespace kerf

@@ -45,6 +45,7 @@ class Leaf final : public RedisIndex {
         client_(std::move(client)) {}
 
   void Close() override { client_->Close(); }
+  RedisCounters counters() const override { return client_->counters(); }
 
   void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
               std::span<const Digest> digests, std::span<LookupResult> results,

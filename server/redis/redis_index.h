@@ -48,6 +48,9 @@ class RedisIndex : public AsyncIndex {
   // Ends all calls, and those that come later, with Cancelled, before the return.
   virtual void Close() = 0;
 
+  // Of the client that it speaks to Redis with.
+  virtual RedisCounters counters() const = 0;
+
   // As of Index.
   virtual void ForgetAndCount(const RepositoryId& repository, std::span<const IndexEntry> entries,
                               ForgetDone done) = 0;

@@ -102,6 +102,10 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     return changed_.wait_for(lock, patience, [this] { return unasked_count_ == 0; });
   }
 
+  std::size_t known_count() const {
+    const std::lock_guard lock(mutex_);
+    return known_count_;
+  }
   std::shared_ptr<const Live> live() const {
     const std::lock_guard lock(mutex_);
     return live_;
@@ -185,6 +189,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   std::shared_ptr<const Live> live_;
   // Members, and groups without any, of which nothing has been heard.
   std::size_t unasked_count_ = 1;
+  std::size_t known_count_ = 0;
   std::string troubles_ = "none has been asked yet";
 };
 
@@ -372,6 +377,7 @@ void WorkerSet::State::Publish() {
     const std::lock_guard lock(mutex_);
     live_ = std::move(now_live);
     unasked_count_ = unasked_count;
+    known_count_ = members_.size();
     troubles_ = std::move(troubles);
   }
   changed_.notify_all();
@@ -428,5 +434,7 @@ absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const 
 void WorkerSet::Doubt(const Worker& worker) { state_->Doubt(worker.address()); }
 
 std::size_t WorkerSet::live_count() const { return state_->live()->names.size(); }
+
+std::size_t WorkerSet::known_count() const { return state_->known_count(); }
 
 }  // namespace kerf::routing

@@ -78,6 +78,8 @@ class WorkerSet {
   void Doubt(const Worker& worker);
 
   std::size_t live_count() const;
+  // Also those that are not alive.
+  std::size_t known_count() const;
 
  private:
   class State;

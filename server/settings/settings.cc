@@ -20,6 +20,7 @@
 #include "base/version.h"
 #include "kernels/registry.h"
 #include "server/front/listen_address.h"
+#include "server/metrics/catalog.h"
 #include "server/redis/address.h"
 #include "server/routing/worker_address.h"
 
@@ -48,6 +49,7 @@ Examples:
   kerfd --role front --workers host-1:7461 --workers host-2:7461
   kerfd --config /etc/kerf/kerfd.toml
   kerfd --data-dir /var/lib/kerf --print-config > kerfd.toml
+  kerfd --data-dir /var/lib/kerf --metrics-listen 127.0.0.1:9461     metrics and probes over HTTP
   kerfd --listen 127.0.0.1:0 --ready-file /tmp/kerfd.ready     pick a port and say which
 
 SIGTERM or SIGINT: tells open streams where to resume, takes their commits for --drain-ms, ends.
@@ -102,6 +104,13 @@ std::string CheckHintMemory(const std::string& text) {
 std::string CheckListen(const std::string& text) {
   const auto parsed = ParseListenAddress(text);
   return parsed.ok() ? "" : std::string(MessageOf(parsed.status()));
+}
+
+std::string CheckMetricsListen(const std::string& text) {
+  if (text.empty()) return "";
+  const auto parsed = ParseListenAddress(text);
+  if (!parsed.ok()) return std::string(MessageOf(parsed.status()));
+  return parsed->is_unix ? "'" + text + "': HTTP is served at HOST:PORT, as 127.0.0.1:9461" : "";
 }
 
 std::string CheckRedis(const std::string& text) {
@@ -299,6 +308,19 @@ void AddGpuOptions(Builder& builder, Settings& settings, Texts& texts) {
       ->check(CLI::IsMember({"cpu", "drain"}));
 }
 
+void AddWatchOptions(Builder& builder, Settings& settings) {
+  builder
+      .Add("metrics-listen", settings.metrics_listen,
+           "Answer /metrics (for Prometheus), /healthz and /readyz over HTTP at HOST:PORT, port 0 "
+           "picks one; without TLS and to anybody. Nothing if empty")
+      ->check(CheckMetricsListen, "")
+      ->type_name("ADDRESS");
+  builder
+      .Add("metrics-ready-file", settings.metrics_ready_file,
+           "Written once that is answered, which is before kerfd serves: the bound address")
+      ->type_name("FILE");
+}
+
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder
       .Add("role", texts.role,
@@ -323,6 +345,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       .Add("ready-file", settings.ready_file,
            "Written once kerfd serves: the bound addresses, one a line")
       ->type_name("FILE");
+  AddWatchOptions(builder, settings);
   builder.Add("worker-name", settings.worker_name, "Names this process to clients");
   builder
       .Add("worker-threads", settings.worker_threads,
@@ -502,6 +525,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   Texts texts;
   Milliseconds times;
   bool print_config = false;
+  bool print_metrics = false;
 
   CLI::App app(
       "kerfd cuts and fingerprints what backup agents send, and says which chunks are new.",
@@ -513,6 +537,9 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.set_version_flag("--version", Cat("kerfd ", kVersion));
   app.add_flag("--print-config", print_config, "Print the effective settings as TOML and end")
+      ->configurable(false);
+  app.add_flag("--print-metrics", print_metrics,
+               "Print what /metrics shows, as docs/metrics.md, and end")
       ->configurable(false);
   Builder builder(app);
   AddOptions(builder, settings, texts, times);
@@ -533,6 +560,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   } catch (const CLI::ParseError& error) {
     return Usage(error.what());
   }
+  if (print_metrics) return Done(metrics::ReferencePage());
   Convert(texts, times, settings);
   if (const std::string wrong = FindContradiction(settings); !wrong.empty()) return Usage(wrong);
   if (print_config) return Done(builder.Print());
@@ -540,6 +568,13 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
 }
 
 }  // namespace
+
+std::string_view NameOf(Role role) {
+  for (const auto& [name, named] : Roles()) {
+    if (named == role) return name;
+  }
+  return "";
+}
 
 SettingsResult ReadSettings(int argc, const char* const* argv, const char* const* environment) {
   // CLI11 throws; nothing of it leaves this file.

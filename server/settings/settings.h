@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/logging/logging.h"
@@ -33,6 +34,9 @@ enum class Role : std::uint8_t {
   kFront,
 };
 
+// As it is written on the command line.
+std::string_view NameOf(Role role);
+
 struct Settings {
   Role role = Role::kAll;
   std::vector<std::string> listen;
@@ -56,6 +60,10 @@ struct Settings {
   std::string hint_key_file;
   // Empty: none.
   std::string ready_file;
+  // HOST:PORT; empty: nothing is said over HTTP.
+  std::string metrics_listen;
+  // Empty: none.
+  std::string metrics_ready_file;
   std::string worker_name;
   std::uint32_t worker_threads = 0;
   // Of the kernels that cut: "auto" or a name. Whether there is one is not checked here.
@@ -91,7 +99,7 @@ struct Settings {
 
 // What the command line asks for.
 struct SettingsResult {
-  // Set: the program ends with this exit code, 0 after --help, --version or --print-config, 2 for
+  // Set: the program ends with this exit code, 0 after --help, --version and --print-..., 2 for
   // wrong usage. `output` goes to standard output for 0, else to standard error.
   std::optional<int> exit_code;
   std::string output;

@@ -8,7 +8,7 @@
 
 namespace kerf {
 
-// Thread-safe. A stream adds what it has cut when it ends.
+// Thread-safe. A stream adds what it has cut as it goes on.
 struct RapidTotals {
   // As of RapidCounters.
   std::atomic<std::uint64_t> hints_accepted{0};
@@ -23,16 +23,18 @@ struct RapidTotals {
   // Digests that were looked up before their chunks had come.
   std::atomic<std::uint64_t> digests_asked_ahead{0};
 
-  void Add(const RapidCounters& counters) {
-    const auto add = [](std::atomic<std::uint64_t>& total, std::uint64_t count) {
-      total.fetch_add(count, std::memory_order_relaxed);
+  // What has come since the stream had counted `before`.
+  void Add(const RapidCounters& counters, const RapidCounters& before) {
+    const auto add = [&](std::atomic<std::uint64_t>& total, std::uint64_t RapidCounters::* count) {
+      const std::uint64_t added = counters.*count - before.*count;
+      if (added != 0) total.fetch_add(added, std::memory_order_relaxed);
     };
-    add(hints_accepted, counters.hints_accepted);
-    add(hints_rejected, counters.hints_rejected);
-    add(hints_absent, counters.hints_absent);
-    add(hints_late, counters.hints_late);
-    add(bytes_scanned, counters.bytes_scanned);
-    add(bytes_skipped, counters.bytes_skipped);
+    add(hints_accepted, &RapidCounters::hints_accepted);
+    add(hints_rejected, &RapidCounters::hints_rejected);
+    add(hints_absent, &RapidCounters::hints_absent);
+    add(hints_late, &RapidCounters::hints_late);
+    add(bytes_scanned, &RapidCounters::bytes_scanned);
+    add(bytes_skipped, &RapidCounters::bytes_skipped);
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -26,6 +27,7 @@ struct StreamCall {
   std::vector<LookupResult> foreseen;
   std::vector<IndexEntry> entries;
   absl::Status status;
+  std::chrono::steady_clock::time_point asked_at;
 
   bool is_foreseen(std::size_t index) const {
     return !foreseen.empty() && foreseen[index].verdict == Verdict::kDuplicate;

@@ -25,30 +25,38 @@ absl::Status StreamEngine::LookUp(std::shared_ptr<StreamCall> call, Then then) {
   call_ = std::move(call);
   call_->results.assign(call_->digests.size(), LookupResult{});
   context_->index->Lookup(call_->repository, call_->session_epoch, call_->digests, call_->results,
-                          Answered());
+                          Answered(Stage::kLookup));
+  clock_.Enter(Stage::kCut);
   return Await(then);
 }
 
 absl::Status StreamEngine::Commit(std::shared_ptr<StreamCall> call, Then then) {
   call_ = std::move(call);
   context_->index->Commit(call_->repository, call_->session_epoch, call_->entries,
-                          /*replace=*/false, Answered());
+                          /*replace=*/false, Answered(Stage::kCommit));
+  clock_.Enter(Stage::kCut);
   return Await(then);
 }
 
 absl::Status StreamEngine::Forget(std::shared_ptr<StreamCall> call, Then then) {
   call_ = std::move(call);
-  context_->index->Forget(call_->repository, call_->entries, Answered());
+  context_->index->Forget(call_->repository, call_->entries, Answered(Stage::kForget));
+  clock_.Enter(Stage::kCut);
   return Await(then);
 }
 
 // One object for all pieces of a stream, of which a GPU has one at most.
 class StreamEngine::GpuPiece final : public cuda::PieceTaker {
  public:
-  explicit GpuPiece(std::weak_ptr<StreamEngine> engine) : engine_(std::move(engine)) {}
+  // `metrics` as of EngineContext.
+  GpuPiece(std::weak_ptr<StreamEngine> engine, StreamMetrics* metrics)
+      : engine_(std::move(engine)), metrics_(metrics) {}
 
   void OnPiece(cuda::PieceOutcome outcome) override {
     outcome_ = outcome;
+    if (metrics_ != nullptr) {
+      metrics_->Observe(Stage::kGpu, StageClock::Clock::now() - call_.asked_at);
+    }
     Answer(engine_, call_);
   }
   cuda::PieceOutcome outcome() const { return outcome_; }
@@ -60,6 +68,7 @@ class StreamEngine::GpuPiece final : public cuda::PieceTaker {
 
  private:
   const std::weak_ptr<StreamEngine> engine_;
+  StreamMetrics* const metrics_;
   StreamCall call_;
   cuda::PieceOutcome outcome_ = cuda::PieceOutcome::kLost;
 };
@@ -73,8 +82,11 @@ bool StreamEngine::SendToGpu(std::size_t min_bytes) {
   Bytes uncut = cutter_->uncut();
   uncut = uncut.first(std::min(uncut.size(), context_->gpus->max_piece_bytes()));
   if (uncut.size() < std::max(min_bytes, context_->gpus->min_piece_bytes())) return false;
-  if (gpu_piece_ == nullptr) gpu_piece_ = std::make_shared<GpuPiece>(weak_from_this());
+  if (gpu_piece_ == nullptr) {
+    gpu_piece_ = std::make_shared<GpuPiece>(weak_from_this(), context_->metrics);
+  }
   call_ = GpuPiece::CallOf(gpu_piece_);
+  call_->asked_at = clock_.Enter(Stage::kCut);
   const bool is_sent = context_->gpus->TryCut(gpu_plan_, uncut, /*is_end=*/false, gpu_piece_);
   if (!is_sent) call_ = nullptr;
   return is_sent;
@@ -117,8 +129,14 @@ void StreamEngine::CountPause(std::size_t cut_bytes) {
   gpu_pause_bytes_ -= std::min(gpu_pause_bytes_, cut_bytes);
 }
 
-std::function<void(const absl::Status&)> StreamEngine::Answered() {
-  return [weak = weak_from_this(), call = call_](const absl::Status& status) {
+std::function<void(const absl::Status&)> StreamEngine::Answered(Stage stage) {
+  call_->asked_at = clock_.Enter(stage);
+  return [weak = weak_from_this(), call = call_, stage,
+          metrics = context_->metrics](const absl::Status& status) {
+    if (metrics != nullptr) {
+      metrics->Observe(stage, StageClock::Clock::now() - call->asked_at);
+      if (!status.ok()) metrics->failures[static_cast<std::size_t>(stage)].Add();
+    }
     call->status = status;
     Answer(weak, *call);
   };

@@ -48,6 +48,7 @@ StreamEngine::StreamEngine(const EngineContext* context, std::string session_id,
                            std::shared_ptr<StreamSink> sink)
     : context_(context),
       session_id_(std::move(session_id)),
+      clock_(context->metrics),
       sink_(std::move(sink)),
       session_(std::make_unique<Session>(context->limits)),
       buffer_memory_(context->work_budget),
@@ -59,6 +60,7 @@ StreamEngine::~StreamEngine() { context_->input_budget->Release(queued_bytes_.lo
 void StreamEngine::Push(std::unique_ptr<FrameSource> message) {
   if (cancelled_.load()) return;
   const std::size_t size_bytes = message->size_bytes();
+  if (context_->metrics != nullptr) context_->metrics->ingest_bytes.Add(size_bytes);
   context_->input_budget->ForceReserve(size_bytes);
   queued_bytes_.fetch_add(size_bytes);
   {
@@ -113,6 +115,7 @@ void StreamEngine::Wake() {
     if (state == State::kRunning) next = State::kRunAgain;
     if (!state_.compare_exchange_weak(state, next)) continue;
     if (next == State::kScheduled) {
+      clock_.Schedule();
       context_->pool->Post([self = shared_from_this()] { self->Run(); });
     }
     return;
@@ -121,12 +124,16 @@ void StreamEngine::Wake() {
 
 void StreamEngine::Run() {
   state_.store(State::kRunning);
+  clock_.Begin();
   const bool is_asleep = is_waiting() && call_->phase.load() != StreamCall::Phase::kAnswered;
   const bool again = Turn();
+  AddTotals();
+  clock_.Flush();
   if (!is_asleep) turn_count_.fetch_add(1, std::memory_order_relaxed);
   State expected = State::kRunning;
   if (!again && state_.compare_exchange_strong(expected, State::kIdle)) return;
   state_.store(State::kScheduled);
+  clock_.Schedule();
   context_->pool->Post([self = shared_from_this()] { self->Run(); });
 }
 
@@ -429,6 +436,7 @@ absl::Status StreamEngine::OnDrain(std::chrono::milliseconds drain) {
   cutter_->AbandonFile();
   if (hints_ != nullptr) hints_->FileAbandoned();
   v1::UploadAnswer answer;
+  if (context_->metrics != nullptr) context_->metrics->goaways.Add();
   *answer.mutable_go_away() = session_->BeginDrain(static_cast<std::uint32_t>(drain.count()));
   AppendAnswer(answer, &answers_);
   return absl::OkStatus();
@@ -474,7 +482,9 @@ absl::Status StreamEngine::AnswerChunks() {
   if (cutter_ == nullptr || cutter_->chunks().empty()) return absl::OkStatus();
   std::shared_ptr<StreamCall> call = NewCall();
   const DigestAlgorithm algorithm = call->repository.digest_algorithm;
+  clock_.Enter(Stage::kHash);
   FingerprintCut(cutter_->chunks(), algorithm, &call->chunk_digests);
+  clock_.Enter(Stage::kCut);
   if (hints_ == nullptr) {
     call->digests = call->chunk_digests;
     return LookUp(std::move(call), &StreamEngine::AnswerLookedUp);
@@ -510,6 +520,7 @@ absl::Status StreamEngine::AnswerLookedUp(StreamCall& call) {
   answered.clear();
   std::uint64_t file_number = chunks.front().file_number;
   std::size_t asked_count = 0;
+  ChunkTally tally;
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
     const Digest& digest = call.chunk_digests[index];
@@ -521,6 +532,7 @@ absl::Status StreamEngine::AnswerLookedUp(StreamCall& call) {
                                              static_cast<std::uint32_t>(chunk.bytes.size()), digest,
                                              result.verdict}));
     if (hints_ != nullptr) hints_->Answered(chunk, digest, result.verdict);
+    tally.Add(result.verdict, chunk.bytes.size());
     if (chunk.file_number != file_number) {
       AppendChunks(file_number, answered, digest_bytes, &answers_);
       answered.clear();
@@ -530,6 +542,7 @@ absl::Status StreamEngine::AnswerLookedUp(StreamCall& call) {
         {chunk.end_offset, &digest, result.verdict, result.locator, Xxh3Of64(chunk.bytes)});
   }
   AppendChunks(file_number, answered, digest_bytes, &answers_);
+  if (context_->metrics != nullptr) tally.FlushTo(*context_->metrics);
   FollowHints();
   if (hints_ != nullptr && call.digests.size() > asked_count) {
     hints_->LearnAhead(std::span(call.digests).subspan(asked_count),
@@ -616,15 +629,14 @@ void StreamEngine::End(const absl::Status& status) {
   DropEverything();
 }
 
-// Once: before anybody learns that the stream has ended.
 void StreamEngine::AddTotals() {
-  if (cutter_ == nullptr || context_->rapid_totals == nullptr || std::exchange(is_added_, true)) {
-    return;
-  }
-  context_->rapid_totals->Add(cutter_->rapid_counters());
+  if (cutter_ == nullptr || context_->rapid_totals == nullptr) return;
+  const RapidCounters counters = cutter_->rapid_counters();
+  context_->rapid_totals->Add(counters, std::exchange(added_, counters));
   if (hints_ == nullptr) return;
-  context_->rapid_totals->digests_asked_ahead.fetch_add(hints_->asked_ahead_count(),
-                                                        std::memory_order_relaxed);
+  const std::uint64_t ahead_count = hints_->asked_ahead_count();
+  context_->rapid_totals->digests_asked_ahead.fetch_add(
+      ahead_count - std::exchange(added_ahead_count_, ahead_count), std::memory_order_relaxed);
 }
 
 void StreamEngine::DropEverything() {

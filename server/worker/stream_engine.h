@@ -25,6 +25,7 @@
 #include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/stream_call.h"
+#include "server/worker/stream_metrics.h"
 #include "server/worker/thread_pool.h"
 
 namespace kerf {
@@ -62,6 +63,8 @@ struct EngineContext {
   bool asks_ahead = false;
   // Of what was cut with hints; null: not counted.
   RapidTotals* rapid_totals = nullptr;
+  // Null: nothing is counted or timed.
+  StreamMetrics* metrics = nullptr;
   // How old verdicts are that were asked for ahead.
   std::function<std::chrono::steady_clock::time_point()> now = [] {
     return std::chrono::steady_clock::now();
@@ -189,7 +192,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   absl::Status TakeLastGpuCuts(StreamCall& call);
   void CutByCpu();
   void CountPause(std::size_t cut_bytes);
-  std::function<void(const absl::Status&)> Answered();
+  std::function<void(const absl::Status&)> Answered(Stage stage);
   static void Answer(const std::weak_ptr<StreamEngine>& engine, StreamCall& call);
   absl::Status Await(Then then);
   // Goes on if what was waited for is there.
@@ -208,6 +211,7 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   bool IsOutputFull() const;
   bool ReserveBuffer();
   void End(const absl::Status& status);
+  // Once for what is new, before anybody learns that the stream has ended.
   void AddTotals();
   void DropEverything();
 
@@ -230,7 +234,8 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   bool half_closed_ = false;
   std::optional<absl::Status> failure_;
 
-  // All below belongs to the strand.
+  // All below belongs to the strand; the clock also to whoever schedules it.
+  StageClock clock_;
   std::shared_ptr<StreamSink> sink_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<Chunker> chunker_;
@@ -262,7 +267,9 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   const v1::Commit* commit_ = nullptr;
   CommitPlan commit_plan_;
   bool ended_ = false;
-  bool is_added_ = false;
+  // What AddTotals has added.
+  RapidCounters added_;
+  std::uint64_t added_ahead_count_ = 0;
 };
 
 }  // namespace kerf

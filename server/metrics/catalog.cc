@@ -1,0 +1,269 @@
+#include "server/metrics/catalog.h"
+
+#include <array>
+
+#include "base/strings.h"
+
+namespace kerf::metrics {
+namespace {
+
+constexpr auto kCounter = Type::kCounter;
+constexpr auto kGauge = Type::kGauge;
+constexpr auto kHistogram = Type::kHistogram;
+constexpr auto kEverywhere = Where::kEverywhere;
+constexpr auto kWorkers = Where::kWorkers;
+constexpr auto kFronts = Where::kFronts;
+
+constexpr std::string_view kReasonValues =
+    "OK, CANCELLED (the client has gone), or a reason of docs/spec/protocol.md";
+
+constexpr Label kBuildLabels[] = {{"version", "of kerf"}, {"role", "all, worker, front"}};
+constexpr Label kRefusedLabels[] = {{"reason", "a reason of docs/spec/protocol.md"}};
+constexpr Label kEndedLabels[] = {{"reason", kReasonValues}};
+constexpr Label kVerdictLabels[] = {{"verdict", "new, duplicate, unverified"}};
+constexpr Label kBudgetLabels[] = {
+    {"budget", "input (messages that wait), work (cutting, and what is not committed yet)"}};
+constexpr Label kStageLabels[] = {
+    {"stage",
+     "queue (until a thread has time), cut (reading messages, copying, cutting, answering), hash, "
+     "gpu (copying, cutting and hashing there), lookup, commit, forget"}};
+constexpr Label kOperationLabels[] = {{"operation", "lookup, commit, forget"},
+                                      {"result", "ok, failed"}};
+constexpr Label kHintLabels[] = {{"result", "accepted, rejected, absent, late"}};
+constexpr Label kHowCutLabels[] = {{"how", "scanned, skipped"}};
+constexpr Label kHowKnownLabels[] = {{"how", "asked, foreseen"}};
+constexpr Label kSegmentLabels[] = {
+    {"event", "written, write_failed, fetched, not_found, fetch_failed, refused"}};
+constexpr Label kGpuStateLabels[] = {{"state", "used, lost"}};
+constexpr Label kFallbackLabels[] = {{"reason", "given_up, lost, busy"}};
+constexpr Label kDirectionLabels[] = {{"direction", "to_worker, to_client"}};
+constexpr Label kWorkerStateLabels[] = {{"state", "live, lost"}};
+
+std::string_view WhereText(Where where) {
+  switch (where) {
+    case Where::kEverywhere:
+      return "every kerfd";
+    case Where::kWorkers:
+      return "`--role` all and worker";
+    case Where::kFronts:
+      return "`--role` front";
+  }
+  return "";
+}
+
+}  // namespace
+
+const Metric kBuildInfo{"kerf_build_info", kGauge, kEverywhere, "Always 1.", kBuildLabels};
+const Metric kReady{"kerf_ready", kGauge, kEverywhere, "1 while /readyz says so, else 0."};
+const Metric kDraining{"kerf_draining", kGauge, kEverywhere,
+                       "1 from the first signal to stop on, else 0."};
+const Metric kProcessCpuSeconds{"process_cpu_seconds_total", kCounter, kEverywhere,
+                                "CPU time of all threads, user and system."};
+const Metric kProcessStartTime{"process_start_time_seconds", kGauge, kEverywhere,
+                               "When the process was started, since 1970."};
+const Metric kProcessResidentBytes{"process_resident_memory_bytes", kGauge, kEverywhere,
+                                   "Memory that the process has from the system now."};
+const Metric kProcessVirtualBytes{"process_virtual_memory_bytes", kGauge, kEverywhere,
+                                  "Address space of the process."};
+const Metric kProcessOpenFds{"process_open_fds", kGauge, kEverywhere, "Open file descriptors."};
+const Metric kProcessMaxFds{"process_max_fds", kGauge, kEverywhere,
+                            "File descriptors that it may have open."};
+const Metric kProcessThreads{"process_threads", kGauge, kEverywhere, "Threads of the process."};
+
+const Metric kStreams{"kerf_streams", kGauge, kWorkers, "Uploads that are open now."};
+const Metric kMaxStreams{"kerf_max_streams", kGauge, kWorkers,
+                         "Uploads that may be open at once (--max-streams)."};
+const Metric kStreamsStarted{"kerf_streams_started_total", kCounter, kWorkers,
+                             "Uploads that were taken."};
+const Metric kStreamsRefused{"kerf_streams_refused_total", kCounter, kWorkers,
+                             "Uploads that were not taken.", kRefusedLabels};
+const Metric kStreamsEnded{"kerf_streams_ended_total", kCounter, kWorkers,
+                           "Uploads that have ended, by how.", kEndedLabels};
+const Metric kGoAways{"kerf_goaways_total", kCounter, kWorkers,
+                      "Uploads that were told, in band, to go on elsewhere."};
+const Metric kIngestBytes{"kerf_ingest_bytes_total", kCounter, kWorkers,
+                          "Bytes of upload messages, frames included."};
+const Metric kChunks{"kerf_chunks_total", kCounter, kWorkers, "Chunks that were answered.",
+                     kVerdictLabels};
+const Metric kChunkBytes{"kerf_chunk_bytes_total", kCounter, kWorkers,
+                         "Bytes of files in chunks that were answered. The share of duplicate is "
+                         "what deduplication saves.",
+                         kVerdictLabels};
+const Metric kChunkSize{"kerf_chunk_size_bytes", kHistogram, kWorkers,
+                        "Lengths of the chunks that were answered."};
+const Metric kPendingBytes{"kerf_pending_bytes", kGauge, kWorkers,
+                           "Bytes of messages that have come and wait to be cut."};
+const Metric kMemoryBytes{"kerf_memory_bytes", kGauge, kWorkers,
+                          "Memory that uploads hold of their budgets.", kBudgetLabels};
+const Metric kMemoryLimitBytes{"kerf_memory_limit_bytes", kGauge, kWorkers,
+                               "The most that they may hold.", kBudgetLabels};
+const Metric kStageSeconds{
+    "kerf_stage_seconds", kHistogram, kWorkers,
+    "Time of one turn of an upload in a stage; of gpu, lookup, commit and forget one call, until "
+    "it is answered.",
+    kStageLabels};
+const Metric kIndexOperations{"kerf_index_operations_total", kCounter, kWorkers,
+                              "Calls of uploads to the index, many chunks in each.",
+                              kOperationLabels};
+const Metric kIndexCalls{"kerf_index_calls", kGauge, kWorkers,
+                         "Calls of the Index service that are under way."};
+const Metric kHints{"kerf_hints_total", kCounter, kWorkers,
+                    "Ends of chunks that were predicted and proved true or not, and chunks behind "
+                    "which nothing was known, or not yet.",
+                    kHintLabels};
+const Metric kCutBytes{"kerf_cut_bytes_total", kCounter, kWorkers,
+                       "Bytes in chunks whose end was scanned for, or was known from hints.",
+                       kHowCutLabels};
+const Metric kLookupBatches{"kerf_lookup_batches_total", kCounter, kWorkers,
+                            "With hints: batches of chunks that the index was asked about, and "
+                            "such whose answers were there already.",
+                            kHowKnownLabels};
+const Metric kDigestsAskedAhead{"kerf_digests_asked_ahead_total", kCounter, kWorkers,
+                                "Digests that were looked up before their chunks had come."};
+const Metric kHintCacheBytes{"kerf_hint_cache_bytes", kGauge, kWorkers,
+                             "Memory of the hints that are held."};
+const Metric kHintSegments{"kerf_hint_segments_total", kCounter, kWorkers,
+                           "Segments of hints, on their way to the store and from it.",
+                           kSegmentLabels};
+const Metric kGpus{"kerf_gpus", kGauge, kWorkers, "GPUs that kerfd was started with.",
+                   kGpuStateLabels};
+const Metric kGpuBatches{"kerf_gpu_batches_total", kCounter, kWorkers,
+                         "Batches that came back from GPUs."};
+const Metric kGpuPieces{"kerf_gpu_pieces_total", kCounter, kWorkers,
+                        "Pieces of files that GPUs took."};
+const Metric kGpuBytes{"kerf_gpu_bytes_total", kCounter, kWorkers, "Bytes of these pieces."};
+const Metric kGpuFallbacks{
+    "kerf_gpu_fallbacks_total", kCounter, kWorkers,
+    "Pieces for GPUs that the CPU has cut: given up by the GPU, on one that was lost, or not taken "
+    "because all batches were on their way.",
+    kFallbackLabels};
+const Metric kGpuAudits{"kerf_gpu_audits_total", kCounter, kWorkers,
+                        "Batches of GPUs that the CPU has cut as well, to compare."};
+const Metric kGpuMismatches{"kerf_gpu_mismatches_total", kCounter, kWorkers,
+                            "Such batches in which a GPU was wrong. It is lost from then on."};
+const Metric kGpuPendingBytes{"kerf_gpu_pending_bytes", kGauge, kWorkers,
+                              "Bytes of files on their way through GPUs."};
+const Metric kRedisCommands{"kerf_redis_commands_total", kCounter, kWorkers,
+                            "Commands for the index in Redis."};
+const Metric kRedisRetries{"kerf_redis_retries_total", kCounter, kWorkers,
+                           "Commands that were sent once more."};
+const Metric kRedisRedirects{"kerf_redis_redirects_total", kCounter, kWorkers,
+                             "Commands that a node of the cluster sent to another one (MOVED, "
+                             "ASK)."};
+const Metric kRedisConnects{"kerf_redis_connects_total", kCounter, kWorkers,
+                            "Connections to Redis that were begun."};
+
+const Metric kFrontCalls{"kerf_front_calls", kGauge, kFronts,
+                         "Calls that the front passes on now, uploads and others."};
+const Metric kFrontMaxCalls{"kerf_front_max_calls", kGauge, kFronts,
+                            "Calls that it passes on at once (--max-streams)."};
+const Metric kFrontCallsStarted{"kerf_front_calls_started_total", kCounter, kFronts,
+                                "Calls that were taken."};
+const Metric kFrontCallsRefused{"kerf_front_calls_refused_total", kCounter, kFronts,
+                                "Calls that were not taken.", kRefusedLabels};
+const Metric kFrontCallsEnded{
+    "kerf_front_calls_ended_total", kCounter, kFronts,
+    "Calls that have ended: PASSED_ON with the worker's own status, whatever that is, else by the "
+    "front, with a reason.",
+    kEndedLabels};
+const Metric kFrontForwardedBytes{"kerf_front_forwarded_bytes_total", kCounter, kFronts,
+                                  "Bytes of messages that were passed on.", kDirectionLabels};
+const Metric kFrontWorkers{"kerf_front_workers", kGauge, kFronts, "Workers that the front knows.",
+                           kWorkerStateLabels};
+const Metric kFrontLocates{"kerf_front_locates_total", kCounter, kFronts,
+                           "Clients that asked which worker has their key, to go there directly."};
+
+std::span<const Metric* const> AllMetrics() {
+  static constexpr std::array all = {&kBuildInfo,
+                                     &kReady,
+                                     &kDraining,
+                                     &kProcessCpuSeconds,
+                                     &kProcessStartTime,
+                                     &kProcessResidentBytes,
+                                     &kProcessVirtualBytes,
+                                     &kProcessOpenFds,
+                                     &kProcessMaxFds,
+                                     &kProcessThreads,
+                                     &kStreams,
+                                     &kMaxStreams,
+                                     &kStreamsStarted,
+                                     &kStreamsRefused,
+                                     &kStreamsEnded,
+                                     &kGoAways,
+                                     &kIngestBytes,
+                                     &kChunks,
+                                     &kChunkBytes,
+                                     &kChunkSize,
+                                     &kPendingBytes,
+                                     &kMemoryBytes,
+                                     &kMemoryLimitBytes,
+                                     &kStageSeconds,
+                                     &kIndexOperations,
+                                     &kIndexCalls,
+                                     &kHints,
+                                     &kCutBytes,
+                                     &kLookupBatches,
+                                     &kDigestsAskedAhead,
+                                     &kHintCacheBytes,
+                                     &kHintSegments,
+                                     &kGpus,
+                                     &kGpuBatches,
+                                     &kGpuPieces,
+                                     &kGpuBytes,
+                                     &kGpuFallbacks,
+                                     &kGpuAudits,
+                                     &kGpuMismatches,
+                                     &kGpuPendingBytes,
+                                     &kRedisCommands,
+                                     &kRedisRetries,
+                                     &kRedisRedirects,
+                                     &kRedisConnects,
+                                     &kFrontCalls,
+                                     &kFrontMaxCalls,
+                                     &kFrontCallsStarted,
+                                     &kFrontCallsRefused,
+                                     &kFrontCallsEnded,
+                                     &kFrontForwardedBytes,
+                                     &kFrontWorkers,
+                                     &kFrontLocates};
+  return all;
+}
+
+std::string_view NameOf(Type type) {
+  switch (type) {
+    case Type::kCounter:
+      return "counter";
+    case Type::kGauge:
+      return "gauge";
+    case Type::kHistogram:
+      return "histogram";
+  }
+  return "untyped";
+}
+
+std::string ReferencePage() {
+  std::string page =
+      "# Metrics of kerfd\n\n"
+      "Made by `kerfd --print-metrics`; a test holds this page to it. "
+      "`kerfd --metrics-listen HOST:PORT` answers over HTTP, without TLS and without asking who it "
+      "is:\n\n"
+      "| path | answer |\n| --- | --- |\n"
+      "| `/metrics` | the metrics below, as Prometheus reads them (text format 0.0.4) |\n"
+      "| `/healthz` | 200 while the process lives, whatever Redis, GPUs or workers do |\n"
+      "| `/readyz` | 200 while it takes new calls; 503, and why, while it starts or drains, on a "
+      "front without a live worker, and with `--gpu require` once a GPU is lost |\n\n"
+      "No label is the name or id of a client, stream, repository or machine: each has the few "
+      "values that are listed. Counters begin at 0 with the process.\n\n"
+      "| metric | type | shown by | meaning | labels |\n| --- | --- | --- | --- | --- |\n";
+  for (const Metric* metric : AllMetrics()) {
+    std::string labels;
+    for (const Label& label : metric->labels) {
+      labels += Cat(labels.empty() ? "" : "; ", "`", label.name, "`: ", label.values);
+    }
+    page += Cat("| `", metric->name, "` | ", NameOf(metric->type), " | ", WhereText(metric->where),
+                " | ", metric->help, " | ", labels, " |\n");
+  }
+  return page;
+}
+
+}  // namespace kerf::metrics

@@ -1,0 +1,77 @@
+#include "server/metrics/port.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "server/metrics/process.h"
+
+namespace kerf::metrics {
+namespace {
+
+constexpr int kNotFound = 404;
+constexpr int kUnavailable = 503;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& address,
+                                                 std::string_view role) {
+  std::unique_ptr<Port> port(new Port(role));
+  KERF_ASSIGN_OR_RETURN(
+      port->listener_,
+      HttpListener::Start(address, HttpLimits{}, [port = port.get()](std::string_view path) {
+        return port->Answer(path);
+      }));
+  return port;
+}
+
+void Port::Show(Subject subject) {
+  const std::lock_guard lock(mutex_);
+  subject_ = std::move(subject);
+}
+
+void Port::BeginDrain() {
+  const std::lock_guard lock(mutex_);
+  is_draining_ = true;
+}
+
+absl::Status Port::ReadinessLocked() const {
+  if (is_draining_) return absl::UnavailableError("draining");
+  if (!subject_.readiness) return absl::UnavailableError("starting");
+  return subject_.readiness();
+}
+
+std::string Port::PageLocked() const {
+  Page page;
+  page.Add(kBuildInfo, 1, {kVersion, role_});
+  page.Add(kReady, ReadinessLocked().ok() ? 1 : 0);
+  page.Add(kDraining, is_draining_ ? 1 : 0);
+  AddProcess(page);
+  if (subject_.add_metrics) subject_.add_metrics(page);
+  return page.text();
+}
+
+HttpAnswer Port::Answer(std::string_view path) {
+  HttpAnswer answer;
+  // Without the lock: whoever holds it for long must not look dead.
+  if (path == "/healthz") {
+    answer.body = "ok\n";
+    return answer;
+  }
+  const std::lock_guard lock(mutex_);
+  if (path == "/metrics") {
+    answer.content_type = std::string(kPageContentType);
+    answer.body = PageLocked();
+  } else if (path == "/readyz") {
+    const absl::Status readiness = ReadinessLocked();
+    answer.code = readiness.ok() ? answer.code : kUnavailable;
+    answer.body = readiness.ok() ? "ready\n" : Cat("not ready: ", MessageOf(readiness), "\n");
+  } else {
+    answer.code = kNotFound;
+    answer.body = "there are /metrics, /healthz and /readyz\n";
+  }
+  return answer;
+}
+
+}  // namespace kerf::metrics

@@ -1,0 +1,59 @@
+// What kerfd says of itself over HTTP: /metrics, /healthz and /readyz, from its start to its end,
+// also while there is nothing else of it yet.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/metrics/http_listener.h"
+#include "server/metrics/page.h"
+
+namespace kerf::metrics {
+
+// What serves, as this sees it. Called from the port's thread.
+struct Subject {
+  // Not OK: why it takes no new calls, for people.
+  std::function<absl::Status()> readiness;
+  // Its metrics.
+  std::function<void(Page& page)> add_metrics;
+};
+
+// Thread-safe.
+class Port {
+ public:
+  // As HttpListener::Start. `role` is the label of kBuildInfo.
+  static absl::StatusOr<std::unique_ptr<Port>> Open(const std::string& address,
+                                                    std::string_view role);
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  const std::string& address() const { return listener_->address(); }
+
+  // From here on; what was shown before is not called any more after the return.
+  void Show(Subject subject);
+  // The same with nothing to show, because it starts or has ended.
+  void ShowNothing() { Show(Subject{}); }
+  // It has been told to stop: no longer ready, whatever the subject says.
+  void BeginDrain();
+
+ private:
+  explicit Port(std::string_view role) : role_(role) {}
+
+  HttpAnswer Answer(std::string_view path);
+  absl::Status ReadinessLocked() const;
+  std::string PageLocked() const;
+
+  const std::string role_;
+  std::mutex mutex_;
+  Subject subject_;
+  bool is_draining_ = false;
+  // Behind what its thread uses.
+  std::unique_ptr<HttpListener> listener_;
+};
+
+}  // namespace kerf::metrics

@@ -1,0 +1,20 @@
+#include "server/open_metrics.h"
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/lifecycle.h"
+#include "server/logging/logging.h"
+
+namespace kerf {
+
+absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const Settings& settings) {
+  if (settings.metrics_listen.empty()) return std::unique_ptr<metrics::Port>();
+  auto port = metrics::Port::Open(settings.metrics_listen, NameOf(settings.role));
+  if (!port.ok()) return Annotate(port.status(), "--metrics-listen");
+  Log(LogLevel::kInfo, Cat("metrics at http://", (*port)->address(), "/metrics"));
+  KERF_RETURN_IF_ERROR(
+      WriteReadyFile("--metrics-ready-file", settings.metrics_ready_file, {(*port)->address()}));
+  return port;
+}
+
+}  // namespace kerf

@@ -1,0 +1,34 @@
+// Opens the port for those who watch kerfd, as the settings want it.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/metrics/port.h"
+#include "server/settings/settings.h"
+
+namespace kerf {
+
+// Says in the log, and in --metrics-ready-file, where it is. Null without --metrics-listen. Errors
+// are those of Port::Open, and FailedPrecondition for a file that cannot be written.
+absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const Settings& settings);
+
+// While it lives, `port` shows what serves; `port` may be null, and outlives it, and so does what
+// the subject refers to.
+class ShownSubject {
+ public:
+  ShownSubject(metrics::Port* port, metrics::Subject subject) : port_(port) {
+    if (port_ != nullptr) port_->Show(std::move(subject));
+  }
+  ShownSubject(const ShownSubject&) = delete;
+  ShownSubject& operator=(const ShownSubject&) = delete;
+  ~ShownSubject() {
+    if (port_ != nullptr) port_->ShowNothing();
+  }
+
+ private:
+  metrics::Port* const port_;
+};
+
+}  // namespace kerf
