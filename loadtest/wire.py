@@ -14,7 +14,8 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PROTO = pathlib.Path(__file__).resolve().parent.parent / "proto"
-FILES = ["kerf/v1/chunking.proto", "kerf/v1/index.proto", "google/rpc/status.proto", "google/rpc/error_details.proto"]
+FILES = ["kerf/v1/chunking.proto", "kerf/v1/index.proto", "kerf/v1/routing.proto", "google/rpc/status.proto",
+         "google/rpc/error_details.proto"]
 # As large as the largest answer (docs/spec/protocol.md) and some room.
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
@@ -42,6 +43,7 @@ _v1 = {name.removeprefix("kerf.v1."): cls for name, cls in _classes.items() if n
 UploadRequest, UploadResponse, CommitEntry = _v1["UploadRequest"], _v1["UploadResponse"], _v1["CommitEntry"]
 UploadFrame = _v1["UploadFrame"]
 LookupChunksRequest, LookupChunksResponse = _v1["LookupChunksRequest"], _v1["LookupChunksResponse"]
+_LocateRequest, _LocateResponse = _v1["LocateRequest"], _v1["LocateResponse"]
 _Status, _ErrorInfo = _classes["google.rpc.Status"], _classes["google.rpc.ErrorInfo"]
 
 NEW, DUPLICATE, UNVERIFIED = 1, 2, 3
@@ -67,6 +69,14 @@ def lookup_chunks(address, request, metadata, timeout_s):
         "/kerf.v1.IndexService/LookupChunks", request_serializer=LookupChunksRequest.SerializeToString,
         response_deserializer=LookupChunksResponse.FromString)
     return call(request, metadata=metadata, timeout=timeout_s)
+
+
+def locate(address, shard_key, timeout_s):
+    """The name of the worker that has the key, as the front at `address` sees it."""
+    call = channel(address).unary_unary(
+        "/kerf.v1.RoutingService/Locate", request_serializer=_LocateRequest.SerializeToString,
+        response_deserializer=_LocateResponse.FromString)
+    return call(_LocateRequest(shard_key=shard_key), timeout=timeout_s).worker
 
 
 def error_reason(error):

@@ -25,6 +25,8 @@ HINT_KEY_BYTES = 32
 START_TIMEOUT_S = 30
 # A worker that stops ends what is left once its drain is over; this is for the rest of its end.
 STOP_MARGIN_S = 15
+# As long as the others need for a start.
+LOCK_TIMEOUT_S = 40
 # A front asks a worker that was gone every 5 s at the least.
 SEEN_TIMEOUT_S = 20
 CHECK_S = 1.0
@@ -373,10 +375,16 @@ def locked(folder):
     if not folder.is_dir():
         raise ClusterError(f"there is no cluster in {folder}; start one with `up`, or name its folder with --dir")
     with open(folder / LOCK, "a", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ClusterError(f"another tools/cluster is at work in {folder}; wait for it") from None
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"another tools/cluster has been at work in {folder} for {LOCK_TIMEOUT_S} s; wait "
+                                       "for it") from None
+                time.sleep(POLL_S)
         yield
 
 
