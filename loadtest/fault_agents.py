@@ -160,23 +160,26 @@ class SmallDisk:
                           "namespaces are allowed")
         self.path = pathlib.Path(f"/proc/{self._holder.pid}/root{folder}")
         self._filler = self.path / "filler"
-        self._was_full = threading.Event()
+        self._lock = threading.Lock()
+        self._is_full = self._was_full = False
 
     def fill(self):
-        self._was_full.set()
+        with self._lock:
+            self._is_full = self._was_full = True
         with contextlib.suppress(OSError), open(self._filler, "wb", buffering=0) as file:
             while file.write(FILLING):
                 pass
 
     def free(self):
         self._filler.unlink(missing_ok=True)
+        with self._lock:
+            self._is_full = False
 
     def take_was_full(self):
         """Whether it has been full since the last call."""
-        was_full = self._was_full.is_set()
-        if not self._filler.exists():
-            self._was_full.clear()
-        return was_full
+        with self._lock:
+            was_full, self._was_full = self._was_full, self._is_full
+            return was_full
 
     def end(self):
         self._holder.kill()

@@ -25,6 +25,8 @@ _settings = settings.from_environment()
 locust.stats.HISTORY_STATS_INTERVAL_SEC = max(1, _settings.load.time_s / REPORT_POINTS)
 # What processes tell the one that reports.
 locust.runners.WORKER_REPORT_INTERVAL = 1.0
+# Heartbeats, one a second, that a process may miss: one that judges many chunks on a full machine is late, not gone.
+locust.runners.HEARTBEAT_LIVENESS = 30
 # Of all processes.
 _totals = collections.Counter()
 
