@@ -31,13 +31,19 @@ class Facts:
     images: dict
     # Name -> (type, labels).
     metrics: dict
+    # Of the Prometheus adapter.
+    adapter_rules: str
 
 
 def facts_of(kerfd):
-    version = subprocess.run([kerfd, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    def ask(flag):
+        return subprocess.run([kerfd, flag], capture_output=True, text=True, check=True, timeout=60).stdout
+
+    version = ask("--version").split()[1]
     images = {path.name: set(re.findall(r"^(/\S+) ", path.read_text(encoding="utf-8"), re.M))
               for path in (DEPLOY / "image/contents").iterdir()}
-    return Facts(kerfd, version, images, metrics.read_reference(DEPLOY.parent / "docs/metrics.md"))
+    return Facts(kerfd, version, images, metrics.read_reference(ask("--print-metrics")),
+                 (DEPLOY / "components/autoscaling/adapter-rules.yaml").read_text(encoding="utf-8"))
 
 
 def render(kustomize, overlay):

@@ -1,7 +1,9 @@
-"""Dashboards, alerts and the autoscaler ask for metrics that kerfd shows (docs/metrics.md), by labels that these have."""
+"""Dashboards, alerts and the autoscaler ask for metrics that kerfd shows (kerfd --print-metrics), by labels that these have."""
 
 import json
 import re
+
+import promql_parser
 
 from manifests import name_of
 
@@ -13,15 +15,32 @@ _PARTS_OF_HISTOGRAM = ("_bucket", "_sum", "_count")
 _FROM_PROMETHEUS = {"namespace", "pod", "job", "instance", "service", "endpoint", "container", "le"}
 
 
-def read_reference(path):
-    """Metric -> (type, its labels), of docs/metrics.md."""
+# Grafana puts values in their place.
+_GRAFANA = {"$__rate_interval": "1m", "$namespace": "kerf"}
+
+
+def read_reference(text):
+    """Metric -> (type, its labels), of what kerfd --print-metrics says."""
     metrics = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            if len(cells) >= 5 and re.fullmatch(r"`\w+`", cells[0]):
-                metrics[cells[0].strip("`")] = cells[1], set(re.findall(r"`(\w+)`:", cells[4]))
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) >= 5 and re.fullmatch(r"`\w+`", cells[0]):
+            metrics[cells[0].strip("`")] = cells[1], set(re.findall(r"`(\w+)`:", cells[4]))
     return metrics
+
+
+def _mistake(expression):
+    for name, value in _GRAFANA.items():
+        expression = expression.replace(name, value)
+    try:
+        promql_parser.parse(expression)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _pod_metrics(scaler):
+    return [metric["pods"]["metric"]["name"] for metric in scaler["spec"].get("metrics", []) if metric["type"] == "Pods"]
 
 
 def _expressions(manifests):
@@ -36,13 +55,14 @@ def _expressions(manifests):
                     for target in panel.get("targets", []):
                         yield f"{name_of(thing)}, panel '{panel['title']}'", target["expr"]
     for scaler in manifests.of("HorizontalPodAutoscaler"):
-        for metric in scaler["spec"].get("metrics", []):
-            if metric["type"] == "Pods":
-                yield name_of(scaler), metric["pods"]["metric"]["name"]
+        for name in _pod_metrics(scaler):
+            yield name_of(scaler), name
 
 
 def names(manifests, facts):
     for where, expression in _expressions(manifests):
+        if mistake := _mistake(expression):
+            yield f"{where}: Prometheus cannot read '{expression}': {mistake}"
         used = _METRIC.findall(expression)
         if not used:
             yield f"{where}: asks for no metric of kerfd: {expression}"
@@ -66,4 +86,11 @@ def _find(name, metrics):
     return None
 
 
-RULES = [names]
+def adapter(manifests, facts):
+    for scaler in manifests.of("HorizontalPodAutoscaler"):
+        for name in _pod_metrics(scaler):
+            if f"as: {name}\n" not in facts.adapter_rules or f"({name}{{" not in facts.adapter_rules:
+                yield f"{name_of(scaler)}: components/autoscaling/adapter-rules.yaml brings no {name} to Kubernetes"
+
+
+RULES = [names, adapter]

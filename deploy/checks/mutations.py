@@ -380,6 +380,74 @@ def redis_with_more_memory_than_there_is(things):
     _replace(_settings(things, "kerf-redis"), "redis.conf", "maxmemory 1gb", "maxmemory 2gb")
 
 
+# Metrics.
+
+def _alert(things, name):
+    rules = things.get("PrometheusRule", "kerf")["spec"]["groups"][0]["rules"]
+    return next(rule for rule in rules if rule["alert"] == name)
+
+
+@breaks("prod", r"PrometheusRule kerf, KerfWorkerLost: kerfd shows no metric kerf_workers")
+def an_alert_on_no_metric(things):
+    _alert(things, "KerfWorkerLost")["expr"] = 'kerf_workers{state="lost"} > 0'
+
+
+@breaks("prod", r"kerf_gpus has no label condition")
+def an_alert_on_no_label(things):
+    _alert(things, "KerfGpuLost")["expr"] = 'kerf_gpus{condition="lost"} > 0'
+
+
+@breaks("prod", r"kerfd shows no metric kerf_stage_seconds \(docs")
+def the_value_of_a_histogram(things):
+    _alert(things, "KerfMemoryFull")["expr"] = "kerf_stage_seconds > 1"
+
+
+@breaks("prod", r"KerfMemoryFull: Prometheus cannot read 'sum\(kerf_streams > 1'")
+def an_expression_that_does_not_end(things):
+    _alert(things, "KerfMemoryFull")["expr"] = "sum(kerf_streams > 1"
+
+
+@breaks("prod", r"ConfigMap kerf-dashboard, panel 'Bytes taken': kerfd shows no metric kerf_taken_bytes_total")
+def a_panel_of_no_metric(things):
+    _replace(_settings(things, "kerf-dashboard"), "kerf.json", "kerf_ingest_bytes_total", "kerf_taken_bytes_total")
+
+
+@breaks("prod", r"PrometheusRule kerf: spec\.groups\[0\]\.rules\[0\]\.severity: there is no such field")
+def an_alert_with_an_unknown_field(things):
+    _alert(things, "KerfNoWorkers")["severity"] = "high"
+
+
+@breaks("prod", r"adapter-rules\.yaml brings no kerf_streams to Kubernetes")
+def an_autoscaler_that_nobody_serves(things):
+    spec = things.get("HorizontalPodAutoscaler", "kerf-worker")["spec"]
+    spec["metrics"][0]["pods"]["metric"]["name"] = "kerf_streams"
+
+
+@breaks("prod", r"has replicas, so that each apply undoes")
+def replicas_beside_an_autoscaler(things):
+    things.get("StatefulSet", "kerf-worker")["spec"]["replicas"] = 3
+
+
+@breaks("prod", r"there is no Deployment kerf-worker in apps/v1")
+def an_autoscaler_of_nothing(things):
+    things.get("HorizontalPodAutoscaler", "kerf-worker")["spec"]["scaleTargetRef"]["kind"] = "Deployment"
+
+
+@breaks("prod", r"ServiceMonitor kerf-front: Service kerf has no port http")
+def a_monitor_of_no_port(things):
+    things.get("ServiceMonitor", "kerf-front")["spec"]["endpoints"][0]["port"] = "http"
+
+
+@breaks("prod", r"Prometheus cannot reach worker at \('TCP', 9461\)")
+def prometheus_shut_out(things):
+    _drop(things, "NetworkPolicy", "kerf-worker-metrics")
+
+
+@breaks("prod", r"another pod of monitoring may reach")
+def all_of_monitoring_let_in(things):
+    del _policy(things, "kerf-front-metrics")["ingress"][0]["from"][0]["podSelector"]
+
+
 def run(rendered, findings):
     """The exit code: 0 if all were found."""
     failed = 0
