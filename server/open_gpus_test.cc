@@ -51,7 +51,7 @@ std::vector<std::uint32_t> NumbersOf(const cuda::GpuSet& gpus) {
 }
 
 constexpr Fault kWell{};
-constexpr Fault kSick{Fault::Kind::kWrongBit, 0};
+constexpr Fault kSick{Fault::Kind::kWrongBits, 0};
 
 TEST(OpenGpusTest, AllOrThoseThatAreNamed) {
   Settings settings;

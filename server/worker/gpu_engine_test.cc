@@ -42,6 +42,12 @@ constexpr const char* kGpuProfiles[] = {
     "fastcdc2020:min=256,avg=2048,max=8192,level=1",
 };
 
+// One that a GPU makes, and one that is left to the CPU with the selection.
+constexpr std::pair<DigestAlgorithm, v1::DigestAlgorithm> kDigests[] = {
+    {DigestAlgorithm::kBlake3, v1::DIGEST_ALGORITHM_BLAKE3},
+    {DigestAlgorithm::kXxh3_128, v1::DIGEST_ALGORITHM_XXH3_128},
+};
+
 // Of its zeros every position is a mark, which no GPU has room for.
 constexpr const char* kHostileProfile = "crc:min=256,bits=9,max=3000";
 
@@ -129,8 +135,9 @@ class World {
   void RunFiles(Random& random, const char* profile, const std::vector<File>& files) {
     auto sink = std::make_shared<HeldSink>();
     const auto engine = StreamEngine::Create(&context_, "session", sink);
-    const absl::Status status = RunUpload(
-        random, files, *sink, *engine, [] {}, OpenOf(profile, v1::DIGEST_ALGORITHM_BLAKE3));
+    const auto& [algorithm, wire_algorithm] = kDigests[random.Below(std::size(kDigests))];
+    const absl::Status status =
+        RunUpload(random, files, *sink, *engine, [] {}, OpenOf(profile, wire_algorithm));
     ASSERT_TRUE(status.ok()) << status;
     std::vector<std::size_t> chunk_counts(files.size());
     for (const v1::UploadAnswer& answer : sink->taken().answers()) {
@@ -146,10 +153,10 @@ class World {
         ASSERT_LT(index, file.end_offsets.size());
         ASSERT_EQ(chunk.end_offset(), file.end_offsets[index]) << profile;
         const std::uint64_t begin = index == 0 ? 0 : file.end_offsets[index - 1];
-        const Digest digest =
-            Fingerprint(DigestAlgorithm::kBlake3,
-                        AsBytes(file.content).subspan(begin, chunk.end_offset() - begin));
-        ASSERT_EQ(chunk.digest(), std::string(digest.bytes.begin(), digest.bytes.end()));
+        const Digest digest = Fingerprint(
+            algorithm, AsBytes(file.content).subspan(begin, chunk.end_offset() - begin));
+        ASSERT_EQ(chunk.digest(), std::string(digest.bytes.begin(),
+                                              digest.bytes.begin() + DigestSizeBytes(algorithm)));
       }
     }
     for (std::size_t number = 0; number < files.size(); ++number) {
@@ -335,7 +342,7 @@ TEST(GpuEngineTest, StreamsAndGpusEndInTheMiddleOfAnything) {
   for (int round = 0; round < 4; ++round) {
     std::vector<Fault> faults(2);
     for (std::size_t index = 0; index < faults.size(); ++index) {
-      const auto kind = random.OneIn(2) ? Fault::Kind::kLost : Fault::Kind::kWrongBit;
+      const auto kind = random.OneIn(2) ? Fault::Kind::kLost : Fault::Kind::kWrongBits;
       faults[index] = {kind, first_calls[index] + random.Below(120)};
     }
     World world(faults);

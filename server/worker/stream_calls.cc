@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "kernels/cuda/pipeline/host_selection.h"
 #include "server/worker/stream_engine.h"
 
 namespace kerf {
@@ -60,8 +61,12 @@ class StreamEngine::GpuPiece final : public cuda::PieceTaker {
     Answer(engine_, call_);
   }
   cuda::PieceOutcome outcome() const { return outcome_; }
+  // Of what was sent.
+  std::size_t size_bytes() const { return size_bytes_; }
   // To be sent again.
-  static std::shared_ptr<StreamCall> CallOf(const std::shared_ptr<GpuPiece>& piece) {
+  static std::shared_ptr<StreamCall> CallOf(const std::shared_ptr<GpuPiece>& piece,
+                                            std::size_t size_bytes) {
+    piece->size_bytes_ = size_bytes;
     piece->call_.phase.store(StreamCall::Phase::kAsked);
     return {piece, &piece->call_};
   }
@@ -70,6 +75,7 @@ class StreamEngine::GpuPiece final : public cuda::PieceTaker {
   const std::weak_ptr<StreamEngine> engine_;
   StreamMetrics* const metrics_;
   StreamCall call_;
+  std::size_t size_bytes_ = 0;
   cuda::PieceOutcome outcome_ = cuda::PieceOutcome::kLost;
 };
 
@@ -85,7 +91,7 @@ bool StreamEngine::SendToGpu(std::size_t min_bytes) {
   if (gpu_piece_ == nullptr) {
     gpu_piece_ = std::make_shared<GpuPiece>(weak_from_this(), context_->metrics);
   }
-  call_ = GpuPiece::CallOf(gpu_piece_);
+  call_ = GpuPiece::CallOf(gpu_piece_, uncut.size());
   call_->asked_at = clock_.Enter(Stage::kCut);
   const bool is_sent = context_->gpus->TryCut(gpu_plan_, uncut, /*is_end=*/false, gpu_piece_);
   if (!is_sent) call_ = nullptr;
@@ -97,6 +103,11 @@ bool StreamEngine::TakeGpuPiece() {
     case cuda::PieceOutcome::kCut:
       given_up_in_a_row_ = 0;
       cutter_->Take(gpu_piece_->cuts);
+      return true;
+    case cuda::PieceOutcome::kMarked:
+      given_up_in_a_row_ = 0;
+      cutter_->Take(cuda::SelectOnHost(*gpu_plan_, cutter_->uncut().first(gpu_piece_->size_bytes()),
+                                       /*is_end=*/false, gpu_piece_->candidates));
       return true;
     case cuda::PieceOutcome::kGivenUp:
       if (++given_up_in_a_row_ < kMaxGivenUpInARow) return false;

@@ -24,7 +24,8 @@ namespace {
 
 using Plan = std::shared_ptr<const BatchPlan>;
 
-constexpr DigestAlgorithm kDigests[] = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256};
+constexpr DigestAlgorithm kDigests[] = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256,
+                                        DigestAlgorithm::kXxh3_128};
 // Batches on their way at once, as kerfd has them.
 constexpr std::size_t kSlots = 4;
 
@@ -185,8 +186,9 @@ class Bench {
       if (plan.plan->digest_algorithm == kDigests[0]) {
         KERF_RETURN_IF_ERROR(MeasureMarksAndCuts(*device, *slot, plan));
       }
-      // Fingerprints hardly depend on what rule has cut.
-      if (plan.profile == plans_.front().profile) {
+      // Fingerprints hardly depend on what rule has cut. Those that the host makes are measured
+      // with the rest of its part, from end to end.
+      if (plan.profile == plans_.front().profile && plan.plan->selection == Selection::kDevice) {
         KERF_RETURN_IF_ERROR(
             MeasureSteps(*device, *slot, plan, "digests", {.digests = true}, kDefaultStripBytes));
       }
@@ -198,18 +200,17 @@ class Bench {
     const bool has_strips = HasStrips(*plan.plan);
     for (const std::uint32_t strip_bytes : options_.strip_bytes) {
       // Another strip, the same marks: seen by what is cut.
-      KERF_RETURN_IF_ERROR(
-          slot.Repeat({.marks = true, .cuts = true, .digests = true}, strip_bytes, 1));
+      KERF_RETURN_IF_ERROR(slot.Repeat(StepsOf(*plan.plan), strip_bytes, 1));
       KERF_RETURN_IF_ERROR(slot.Fetch());
       KERF_RETURN_IF_ERROR(WaitForSlot(slot));
       KERF_RETURN_IF_ERROR(CheckSlot(slot, plan));
       KERF_RETURN_IF_ERROR(MeasureSteps(device, slot, plan, "marks", {.marks = true}, strip_bytes));
       if (!has_strips) break;
     }
-    KERF_RETURN_IF_ERROR(
-        MeasureSteps(device, slot, plan, "cuts", {.cuts = true}, kDefaultStripBytes));
-    return MeasureSteps(device, slot, plan, "marks+cuts", {.marks = true, .cuts = true},
-                        kDefaultStripBytes);
+    KERF_RETURN_IF_ERROR(MeasureSteps(device, slot, plan, "cuts",
+                                      {.candidates = true, .cuts = true}, kDefaultStripBytes));
+    return MeasureSteps(device, slot, plan, "marks+cuts",
+                        {.marks = true, .candidates = true, .cuts = true}, kDefaultStripBytes);
   }
 
   absl::Status MeasureSteps(Device& device, BatchSlot& slot, const NamedPlan& plan,
@@ -246,6 +247,7 @@ class Bench {
         for (; count > 0; --count) {
           KERF_RETURN_IF_ERROR(slots.front()->Start(plan.plan, {&whole, 1}));
           KERF_RETURN_IF_ERROR(WaitForSlot(*slots.front()));
+          KERF_RETURN_IF_ERROR(DoHostsPart(*slots.front(), *plan.plan));
         }
         return absl::OkStatus();
       };
@@ -261,6 +263,14 @@ class Bench {
     return absl::OkStatus();
   }
 
+  // What belongs to the way from bytes to fingerprints and is left to the CPU: here by one thread.
+  static absl::Status DoHostsPart(const BatchSlot& slot, const BatchPlan& plan) {
+    if (plan.selection == Selection::kDevice) return absl::OkStatus();
+    PieceCuts cuts;
+    if (slot.TakeCuts(0, cuts)) return absl::OkStatus();
+    return absl::DataLossError("the device gives random bytes to the CPU");
+  }
+
   // So many batches; a slot takes the next one when it is done with its last.
   absl::Status RunBesideEachOther(const std::vector<std::unique_ptr<BatchSlot>>& slots,
                                   const Plan& plan, std::size_t batch_count) const {
@@ -274,6 +284,7 @@ class Bench {
         if (is_running[index]) {
           KERF_ASSIGN_OR_RETURN(const bool is_done, slots[index]->IsDone());
           if (!is_done) continue;
+          KERF_RETURN_IF_ERROR(DoHostsPart(*slots[index], *plan));
           is_running[index] = false;
           --running;
         }

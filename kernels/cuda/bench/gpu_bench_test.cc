@@ -63,9 +63,9 @@ TEST(GpuBenchTest, EveryFigureIsThere) {
                                                {"cuts", 2},
                                                {"marks+cuts", 2},
                                                {"digests", 2},
-                                               {"latency", 4},
-                                               {"end-to-end", 4},
-                                               {"cpu", 4}};
+                                               {"latency", 6},
+                                               {"end-to-end", 6},
+                                               {"cpu", 6}};
   EXPECT_EQ(counts, expected);
 }
 
@@ -78,7 +78,7 @@ TEST(GpuBenchTest, NoFigureOfWrongResults) {
   for (const auto& [device, call] : faults) {
     std::vector<GpuFigure> figures;
     const absl::Status status = RunBench(
-        EmulatedSource(TestSeed(), {Fault::Kind::kWrongBit, call}, device), options, figures);
+        EmulatedSource(TestSeed(), {Fault::Kind::kWrongBits, call}, device), options, figures);
     EXPECT_FALSE(status.ok()) << "device " << device;
     const std::string_view never[] = {"copy-in", "marks", "latency"};
     for (const GpuFigure& figure : figures) EXPECT_NE(figure.what, never[device]);

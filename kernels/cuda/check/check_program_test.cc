@@ -73,12 +73,12 @@ TEST(CheckProgramTest, WritesFigures) {
 TEST(CheckProgramTest, AWrongDeviceDoesNot) {
   // The second one that is opened, which the self-test takes.
   const Outcome first =
-      RunProgram({"self-test", "fuzz", "--small"}, Emulated({Fault::Kind::kWrongBit, 8}, 1));
+      RunProgram({"self-test", "fuzz", "--small"}, Emulated({Fault::Kind::kWrongBits, 8}, 1));
   EXPECT_NE(first.code, CheckExit::kOk);
   EXPECT_THAT(first.out, HasSubstr("self-test: FAILED: "));
   EXPECT_THAT(first.out, Not(HasSubstr("fuzz")));
   const Outcome second = RunProgram({"fuzz", "--small", "--seed", kSeed, "--rounds", "9"},
-                                    Emulated({Fault::Kind::kWrongBit, 8}, 1));
+                                    Emulated({Fault::Kind::kWrongBits, 8}, 1));
   EXPECT_NE(second.code, CheckExit::kOk);
   EXPECT_THAT(second.out, HasSubstr("fuzz: FAILED: round "));
   EXPECT_THAT(second.out, HasSubstr(Cat("gpu_check fuzz --small --seed ", kSeed, " --rounds ")));

@@ -65,7 +65,7 @@ TEST(DeviceFuzzTest, AWrongBitIsFound) {
       const std::uint64_t call = (device == 0 ? 6 : 1'000) + random.Below(40);
       FuzzCounters counters;
       const absl::Status status =
-          RunDeviceFuzz(EmulatedSource(TestSeed(), {Fault::Kind::kWrongBit, call}, device),
+          RunDeviceFuzz(EmulatedSource(TestSeed(), {Fault::Kind::kWrongBits, call}, device),
                         SmallOptions(60), counters);
       EXPECT_FALSE(status.ok()) << "device " << device << ", call " << call;
       EXPECT_THAT(std::string(status.message()),

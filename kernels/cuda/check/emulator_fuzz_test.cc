@@ -101,8 +101,7 @@ class Rounds {
         kStripAlignmentBytes *
         (random.OneIn(4) ? random.Between(1, kMaxStripBytes / 128) : random.Between(1, 20)));
     SCOPED_TRACE(Cat("strips of ", strip_bytes));
-    const absl::Status repeated =
-        slot.Repeat({.marks = true, .cuts = true, .digests = true}, strip_bytes, 1);
+    const absl::Status repeated = slot.Repeat(StepsOf(*plan), strip_bytes, 1);
     ASSERT_TRUE(repeated.ok()) << repeated;
     const absl::Status fetched = slot.Fetch();
     ASSERT_TRUE(fetched.ok()) << fetched;
@@ -156,7 +155,7 @@ class Rounds {
     const std::uint64_t device_seed = random.Next();
     const Fault fault = AnyFault(random, device_seed, options);
     // A wrong bit is found by who looks.
-    if (fault.kind == Fault::Kind::kWrongBit) options.audit_period = 1;
+    if (fault.kind == Fault::Kind::kWrongBits) options.audit_period = 1;
     options.batch_timeout = fault.kind == Fault::Kind::kSilent ? kSilentTimeout : kTimeout;
     SCOPED_TRACE(Cat("fault ", static_cast<int>(fault.kind), " at call ", fault.call));
     const auto cutter = GpuCutter::Start(MakeDevice(device_seed, fault), std::move(options));
@@ -201,9 +200,9 @@ class Rounds {
   // Mostly behind the calls of the self-test.
   static Fault AnyFault(Random& random, std::uint64_t device_seed,
                         const GpuCutterOptions& options) {
-    constexpr Fault::Kind kKinds[] = {Fault::Kind::kNone,     Fault::Kind::kNone,
-                                      Fault::Kind::kLost,     Fault::Kind::kLost,
-                                      Fault::Kind::kWrongBit, Fault::Kind::kSilent};
+    constexpr Fault::Kind kKinds[] = {Fault::Kind::kNone,      Fault::Kind::kNone,
+                                      Fault::Kind::kLost,      Fault::Kind::kLost,
+                                      Fault::Kind::kWrongBits, Fault::Kind::kSilent};
     if (random.OneIn(12)) return {Fault::Kind::kNoMemory, random.Below(8)};
     const Fault::Kind kind = kKinds[random.Below(std::size(kKinds))];
     if (kind == Fault::Kind::kNone) return {};

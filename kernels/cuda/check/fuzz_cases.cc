@@ -17,6 +17,9 @@ namespace {
 constexpr std::array<std::string_view, 8> kAlgorithms = {
     "gear", "fastcdc", "fastcdc2020", "crc", "rabin", "maxp-local", "mincdc", "maxcdc"};
 
+constexpr std::array kDigests = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256,
+                                 DigestAlgorithm::kXxh3_128};
+
 // Of chunks of 256 bytes to 32 KiB, more or less.
 constexpr std::uint32_t kMinAvgLog2 = 8;
 constexpr std::uint32_t kMaxAvgLog2 = 15;
@@ -70,7 +73,7 @@ void FuzzData::Fill(Random& random, std::span<std::uint8_t> to) const {
 
 std::shared_ptr<const BatchPlan> AnyPlan(Random& random, std::size_t max_chunk_bytes) {
   while (true) {
-    const auto digest = random.OneIn(2) ? DigestAlgorithm::kBlake3 : DigestAlgorithm::kSha256;
+    const DigestAlgorithm digest = kDigests[random.Below(kDigests.size())];
     const auto named = NamedProfiles();
     const auto profile = ParseProfile(random.OneIn(4) ? named[random.Below(named.size())].parameters
                                                       : std::string_view(AnyProfileText(random)));

@@ -179,10 +179,16 @@ TEST(FaultyDeviceTest, IsSilent) {
   for (int asked = 0; asked < 10; ++asked) EXPECT_FALSE(*device.IsDone(sum.queue));
 }
 
-TEST(FaultyDeviceTest, BringsAWrongBitOnce) {
-  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kWrongBit, 0});
+TEST(FaultyDeviceTest, BringsWrongBitsFromThenOn) {
+  // What the sum and its first copy take, and then the two of the second.
+  FaultyDevice counting(MakeEmulated(std::nullopt), {});
+  const Summing counted = *Summing::Make(counting);
+  counted.Fill(0);
+  ASSERT_TRUE(RunOnce(counting, counted).ok());
+  ASSERT_TRUE(WaitFor(counting, counted.queue).ok());
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kWrongBits, counting.call_count()});
   const Summing sum = *Summing::Make(device);
-  for (const bool is_wrong : {true, false}) {
+  for (const bool is_wrong : {false, true, true}) {
     sum.Fill(0);
     ASSERT_TRUE(RunOnce(device, sum).ok());
     ASSERT_TRUE(WaitFor(device, sum.queue).ok());

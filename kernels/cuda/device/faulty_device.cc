@@ -43,10 +43,7 @@ absl::Status FaultyDevice::CopyIn(QueueId queue, std::uint8_t* to,
 absl::Status FaultyDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
                                    const std::uint8_t* from) {
   KERF_RETURN_IF_ERROR(Call());
-  if (IsTime(Fault::Kind::kWrongBit) && !pinned.empty()) {
-    fault_.kind = Fault::Kind::kNone;
-    spoilt_.push_back({queue, pinned});
-  }
+  if (IsTime(Fault::Kind::kWrongBits) && !pinned.empty()) spoilt_.push_back({queue, pinned});
   return device_->CopyOut(queue, pinned, from);
 }
 

@@ -19,8 +19,8 @@ struct Fault {
     kLost,
     // Nothing is ever done again.
     kSilent,
-    // The next copy to the host brings a bit that is wrong.
-    kWrongBit,
+    // Every copy to the host brings a bit that is wrong.
+    kWrongBits,
     // The next allocation fails.
     kNoMemory,
   };

@@ -74,12 +74,10 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
   args.segments = batch.segments.data();
   args.marks = marks.data();
   SetCountedPositions(rule, args);
-  const bool is_done =
-      SelectCuts(RuleArgs<Rule>{args, rule}, [&]<class Kernel>(const Kernel::Args& its) {
-        Emulate<Kernel>(its, options);
-        return true;
-      });
-  KERF_CHECK(is_done);
+  const RuleArgs<Rule> rule_args{args, rule};
+  EmulatorLauncher launcher{options};
+  LaunchCandidates(rule_args, launcher);
+  LaunchCuts(rule_args, launcher);
   Selected selected;
   selected.cuts.assign(args.cuts, args.cuts + header.segment_count);
   std::size_t chunk_count = 0;

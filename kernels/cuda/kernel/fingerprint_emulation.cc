@@ -13,15 +13,6 @@
 namespace kerf::cuda {
 namespace {
 
-struct EmulatorLauncher {
-  const EmulatorOptions& options;
-
-  template <class Kernel>
-  void Launch(const typename Kernel::Args& args) {
-    Emulate<Kernel>(args, options);
-  }
-};
-
 // An array of a kernel's, with something behind it that must stay.
 template <class Value>
 class Array {

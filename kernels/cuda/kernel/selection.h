@@ -115,33 +115,33 @@ void SetCountedPositions(const Rule& rule, SelectionArgs& args) {
   args.behind_bytes = rule.BehindMarkBytes();
 }
 
-// The launch of ClassifyCandidates, for rules that need it.
-template <class Rule, class Launch>
-bool LaunchClassify(const RuleArgs<Rule>& args, Launch&& launch) {
+// Calls launcher.Launch<Kernel>(args) for one kernel of K2 after another, each of which must see
+// what the one before wrote.
+template <class Rule, class Launcher>
+void LaunchCandidates(const RuleArgs<Rule>& args, Launcher& launcher) {
+  const SelectionArgs& selection = args.selection;
+  launcher.template Launch<ScanTiles<RowMarks>>(selection);
+  launcher.template Launch<ScanTotals<RowMarks>>(selection);
+  launcher.template Launch<ScanTiles<SegmentNodes>>(selection);
+  launcher.template Launch<ScanTotals<SegmentNodes>>(selection);
+  launcher.template Launch<EmitCandidates>(selection);
   if constexpr (requires { args.rule.HasClasses(); }) {
-    if (args.rule.HasClasses()) return launch.template operator()<ClassifyCandidates<Rule>>(args);
+    if (args.rule.HasClasses()) launcher.template Launch<ClassifyCandidates<Rule>>(args);
   }
-  return true;
 }
 
-// Calls launch.operator()<Kernel>(args) for one kernel after another, each of which must see what
-// the one before wrote; stops and returns false when a call does.
-template <class Rule, class Launch>
-bool SelectCuts(const RuleArgs<Rule>& args, Launch&& launch) {
+// So for K3 to K5, behind K2.
+template <class Rule, class Launcher>
+void LaunchCuts(const RuleArgs<Rule>& args, Launcher& launcher) {
   const SelectionArgs& selection = args.selection;
-  return launch.template operator()<ScanTiles<RowMarks>>(selection) &&
-         launch.template operator()<ScanTotals<RowMarks>>(selection) &&
-         launch.template operator()<ScanTiles<SegmentNodes>>(selection) &&
-         launch.template operator()<ScanTotals<SegmentNodes>>(selection) &&
-         launch.template operator()<EmitCandidates>(selection) && LaunchClassify(args, launch) &&
-         launch.template operator()<Edges<Rule>>(args) &&
-         launch.template operator()<LongWalks<Rule, false>>(args) &&
-         launch.template operator()<RankTiles<false>>(selection) &&
-         launch.template operator()<ScanTiles<SegmentChunks>>(selection) &&
-         launch.template operator()<ScanTotals<SegmentChunks>>(selection) &&
-         launch.template operator()<RankTiles<true>>(selection) &&
-         launch.template operator()<EmitChunks<Rule>>(args) &&
-         launch.template operator()<LongWalks<Rule, true>>(args);
+  launcher.template Launch<Edges<Rule>>(args);
+  launcher.template Launch<LongWalks<Rule, false>>(args);
+  launcher.template Launch<RankTiles<false>>(selection);
+  launcher.template Launch<ScanTiles<SegmentChunks>>(selection);
+  launcher.template Launch<ScanTotals<SegmentChunks>>(selection);
+  launcher.template Launch<RankTiles<true>>(selection);
+  launcher.template Launch<EmitChunks<Rule>>(args);
+  launcher.template Launch<LongWalks<Rule, true>>(args);
 }
 
 }  // namespace kerf::cuda

@@ -130,4 +130,14 @@ void Emulate(const typename Kernel::Args& args, const EmulatorOptions& options =
   }
 }
 
+// Runs kernels one after another, for what calls launcher.Launch<Kernel>(args).
+struct EmulatorLauncher {
+  const EmulatorOptions& options;
+
+  template <class Kernel>
+  void Launch(const typename Kernel::Args& args) {
+    Emulate<Kernel>(args, options);
+  }
+};
+
 }  // namespace kerf::cuda

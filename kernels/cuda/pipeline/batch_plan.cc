@@ -75,13 +75,14 @@ bool SetRules(const Profile& profile, BatchPlan& plan) {
 
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm) {
-  const bool has_kernel =
-      digest_algorithm == DigestAlgorithm::kBlake3 || digest_algorithm == DigestAlgorithm::kSha256;
-  if (!has_kernel || profile.min_bytes < kMinDeviceChunkBytes) return nullptr;
+  if (profile.min_bytes < kMinDeviceChunkBytes) return nullptr;
   auto plan = std::make_shared<BatchPlan>();
   if (!SetRules(profile, *plan)) return nullptr;
   plan->profile = profile;
   plan->digest_algorithm = digest_algorithm;
+  const bool has_kernel =
+      digest_algorithm == DigestAlgorithm::kBlake3 || digest_algorithm == DigestAlgorithm::kSha256;
+  plan->selection = has_kernel ? Selection::kDevice : Selection::kHost;
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);
   if (plan->candidate_bytes_log2 < kMinCandidateBytesLog2) return nullptr;
   plan->chunker = MakeChunker(profile);

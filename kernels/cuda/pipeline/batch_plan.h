@@ -45,10 +45,20 @@ using MarkRule = std::variant<GearHash<std::uint32_t>::Args, GearHash<std::uint6
 using AnyCutRule =
     std::variant<CutRule, WideCutRule, ExtremeRule<MinCdcHashes>, ExtremeRule<MaxCdcHashes>>;
 
+// Where the cuts of a batch are chosen from its candidates.
+enum class Selection : std::uint8_t {
+  // K3 to K5, and the fingerprints behind them.
+  kDevice,
+  // Candidates come back, and the CPU selects and fingerprints (host_selection.h): of digests that
+  // no kernel makes and the CPU makes faster than bytes come to a device.
+  kHost,
+};
+
 // Immutable once it is made.
 struct BatchPlan {
   Profile profile;
   DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+  Selection selection = Selection::kDevice;
   MarkRule marks;
   // Without its table, which the slot has.
   AnyCutRule cut_rule;
@@ -60,9 +70,8 @@ struct BatchPlan {
   std::unique_ptr<const Chunker> chunker;
 };
 
-// None for a profile or an algorithm that no kernel knows: those with a TwoStageRule, fastcdc2020,
-// mincdc and maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare
-// enough; BLAKE3 and SHA-256.
+// None for a profile that no kernel knows: those with a TwoStageRule, fastcdc2020, mincdc and
+// maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 

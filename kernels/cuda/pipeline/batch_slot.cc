@@ -11,7 +11,9 @@
 #include "kernels/cuda/kernel/blake3_batch.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/sha256_batch.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/pipeline/host_selection.h"
+#include "kernels/cuda/pipeline/queue_marks.h"
+#include "kernels/cuda/pipeline/rule_table.h"
 
 namespace kerf::cuda {
 namespace {
@@ -20,9 +22,6 @@ namespace {
 constexpr std::size_t kTableOffset = 256;
 constexpr std::size_t kSegmentsOffset = kTableOffset + kMaxGearTableBytes;
 static_assert(sizeof(BatchHeader) <= kTableOffset);
-
-// All of them.
-constexpr BatchSteps kWholeWay{.marks = true, .cuts = true, .digests = true};
 
 // Plans whose launches a slot keeps recorded: those that it has run last.
 constexpr std::size_t kMaxRecorded = 16;
@@ -45,25 +44,36 @@ std::size_t DigestWorkspaceBytes(const SlotLimits& limits) {
                   Sha256WorkspaceSize(chunk_count).Bytes());
 }
 
-// What comes back first: SegmentCuts, and the number of chunks behind them.
-std::size_t CutsBytes(const SlotLimits& limits) {
-  return limits.segment_count * sizeof(SegmentCuts);
-}
-
-// Chunks and digests lie behind the cuts in what comes back.
+// Where things lie in what comes back. SegmentCuts first, and behind them either the number of
+// chunks, the chunks and their digests, or the sums of the segments' nodes and the candidates.
 struct OutOffsets {
   explicit OutOffsets(const SlotLimits& limits) {
-    const std::size_t chunk_count = MaxChunkCount(SelectionLimitsOf(limits));
-    count = CutsBytes(limits);
+    const SelectionLimits selection = SelectionLimitsOf(limits);
+    const std::size_t chunk_count = MaxChunkCount(selection);
+    count = limits.segment_count * sizeof(SegmentCuts);
     chunks = RoundUp(count + sizeof(std::uint32_t), 256);
     digests = RoundUp(chunks + chunk_count * sizeof(Chunk), 256);
-    size_bytes = digests + chunk_count * sizeof(DigestWords);
+    node_items = count;
+    node_totals = node_items + limits.segment_count * sizeof(std::uint32_t);
+    candidates =
+        RoundUp(node_totals + ScanTotalCount(limits.segment_count) * sizeof(std::uint32_t), 256);
+    size_bytes = std::max(digests + chunk_count * sizeof(DigestWords),
+                          candidates + MaxNodeCount(selection) * sizeof(std::uint32_t));
   }
   std::size_t count;
   std::size_t chunks;
   std::size_t digests;
+  std::size_t node_items;
+  std::size_t node_totals;
+  std::size_t candidates;
   std::size_t size_bytes;
 };
+
+// Copied out as bytes.
+template <class T>
+const std::uint8_t* BytesOf(const T* array) {
+  return reinterpret_cast<const std::uint8_t*>(array);
+}
 
 SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
   SlotMemory memory;
@@ -80,83 +90,12 @@ SlotMemory PlaceMemory(const SlotLimits& limits, ArrayTaker& take) {
   return memory;
 }
 
-// Queues kernels until one cannot be queued.
-class Launcher {
- public:
-  Launcher(Device& device, QueueId queue) : device_(device), queue_(queue) {}
-
-  template <class Kernel>
-  bool Launch(const typename Kernel::Args& args) {
-    if (status_.ok()) status_ = LaunchOf<KernelList, Kernel>(device_, queue_, args);
-    return status_.ok();
-  }
-  template <class Kernel>
-  bool operator()(const typename Kernel::Args& args) {
-    return Launch<Kernel>(args);
-  }
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  Device& device_;
-  const QueueId queue_;
-  absl::Status status_;
-};
-
-// `table` is a multiple of 256, with values of the rule's kind.
-template <class Word>
-void SetTable(const std::uint8_t* table, BasicCutRule<Word>& rule) {
-  rule.table = reinterpret_cast<const Word*>(table);
-}
-void SetTable(const std::uint8_t* table, ExtremeRule<MaxCdcHashes>& rule) {
-  rule.hash.table = reinterpret_cast<const std::uint32_t*>(table);
-}
-void SetTable(const std::uint8_t*, ExtremeRule<MinCdcHashes>&) {}
-
-// Queues the kernels that mark a batch by the plan's rule, for cuts by `Rule`.
-template <class Rule>
-class QueueMarks {
- public:
-  QueueMarks(Launcher& launcher, const RuleArgs<Rule>& args, const MarkMemory& memory,
-             std::uint32_t strip_bytes)
-      : launcher_(launcher), args_(args), memory_(memory), strip_bytes_(strip_bytes) {}
-
-  void operator()(const GearHash<std::uint32_t>::Args& rule) { Strips<GearMarks>(rule); }
-  void operator()(const GearHash<std::uint64_t>::Args& rule) { Strips<WideGearMarks>(rule); }
-  void operator()(const CrcHash::Args& rule) { Strips<CrcMarks>(rule); }
-  void operator()(const RabinHash::Args& rule) { Strips<RabinMarks>(rule); }
-  void operator()(const PeakRule& rule) {
-    const ByteMaxima::Args maxima{args_.selection.bytes, size_bytes(), memory_.group_maxima,
-                                  memory_.coarse_maxima};
-    launcher_.Launch<ByteMaxima>(maxima);
-    launcher_.Launch<PeakMarks>({maxima, memory_.marks, rule.window_bytes});
-  }
-  void operator()(const ExtremeMarkRule& rule) {
-    // Which other cuts do not go with.
-    if constexpr (requires { args_.rule.hash; }) {
-      const SelectionArgs& selection = args_.selection;
-      launcher_.Launch<ExtremeMarks<decltype(Rule::hash)>>(
-          {selection.header, selection.bytes, selection.segments, args_.rule.min_bytes, rule.reach,
-           args_.rule.hash, memory_.marks});
-    }
-  }
-
- private:
-  const std::uint32_t* size_bytes() const { return &args_.selection.header->size_bytes; }
-
-  template <class Kernel, class MarkRule>
-  void Strips(const MarkRule& rule) {
-    launcher_.Launch<Kernel>(
-        {args_.selection.bytes, size_bytes(), memory_.marks, strip_bytes_, rule});
-  }
-
-  Launcher& launcher_;
-  const RuleArgs<Rule>& args_;
-  const MarkMemory& memory_;
-  const std::uint32_t strip_bytes_;
-};
-
 }  // namespace
+
+BatchSteps StepsOf(const BatchPlan& plan) {
+  const bool is_whole = plan.selection == Selection::kDevice;
+  return {.marks = true, .candidates = true, .cuts = is_whole, .digests = is_whole};
+}
 
 std::size_t SlotDeviceBytes(const SlotLimits& limits) {
   ArrayTaker sizes(nullptr);
@@ -193,7 +132,7 @@ absl::Status BatchSlot::TakeMemory() {
 
 absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
                                std::uint32_t strip_bytes) {
-  Launcher launcher(device_, queue_);
+  QueueLauncher launcher(device_, queue_);
   const auto* const header = reinterpret_cast<const BatchHeader*>(memory_.in);
   const std::uint8_t* const bytes = memory_.in + BytesOffset(limits_);
   SelectionArgs selection = memory_.selection;
@@ -209,7 +148,8 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
         const RuleArgs<Rule> args{selection, rule};
         QueueMarks<Rule> queue_marks(launcher, args, memory_.marks, strip_bytes);
         if (steps.marks) std::visit(queue_marks, plan.marks);
-        if (steps.cuts) SelectCuts(args, launcher);
+        if (steps.candidates) LaunchCandidates(args, launcher);
+        if (steps.cuts) LaunchCuts(args, launcher);
       },
       plan.cut_rule);
 
@@ -246,7 +186,7 @@ absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
       KERF_RETURN_IF_ERROR(device_.DropGraph(recorded_.back().graph));
       recorded_.pop_back();
     }
-    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, kWholeWay, kDefaultStripBytes));
+    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, StepsOf(*plan), kDefaultStripBytes));
     recorded_.push_back({plan, graph});
     found = recorded_.end() - 1;
   }
@@ -306,42 +246,102 @@ absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_byte
 
 absl::Status BatchSlot::Fetch() {
   const OutOffsets offsets(limits_);
-  KERF_RETURN_IF_ERROR(
-      device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SegmentCuts)),
-                      reinterpret_cast<const std::uint8_t*>(memory_.selection.cuts)));
-  KERF_RETURN_IF_ERROR(
-      device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
-                      reinterpret_cast<const std::uint8_t*>(memory_.selection.chunk_count)));
+  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SegmentCuts)),
+                                       BytesOf(memory_.selection.cuts)));
   stage_ = Stage::kSelecting;
-  return absl::OkStatus();
+  if (plan_->selection == Selection::kDevice) {
+    return device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
+                           BytesOf(memory_.selection.chunk_count));
+  }
+  const PrefixSums& nodes = memory_.selection.segment_nodes;
+  KERF_RETURN_IF_ERROR(device_.CopyOut(
+      queue_, out_.subspan(offsets.node_items, pieces_.size() * sizeof(std::uint32_t)),
+      BytesOf(nodes.items)));
+  return device_.CopyOut(
+      queue_,
+      out_.subspan(offsets.node_totals, ScanTotalCount(pieces_.size()) * sizeof(std::uint32_t)),
+      BytesOf(nodes.totals));
+}
+
+// The host knows only now how much there is to fetch.
+absl::Status BatchSlot::FetchRest() {
+  const OutOffsets offsets(limits_);
+  const SelectionLimits selection = SelectionLimitsOf(limits_);
+  if (plan_->selection == Selection::kHost) {
+    const std::uint32_t node_count = FirstNodeOf(pieces_.size());
+    if (node_count > MaxNodeCount(selection)) {
+      return absl::InternalError(
+          ToAbsl(Cat("the device has found ", node_count, " nodes, more than fit the batch")));
+    }
+    return device_.CopyOut(queue_,
+                           out_.subspan(offsets.candidates, node_count * sizeof(std::uint32_t)),
+                           BytesOf(memory_.selection.candidates));
+  }
+  std::uint32_t chunk_count = 0;
+  std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
+  if (chunk_count > MaxChunkCount(selection)) {
+    return absl::InternalError(
+        ToAbsl(Cat("the device has found ", chunk_count, " chunks, more than fit the batch")));
+  }
+  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_,
+                                       out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
+                                       BytesOf(memory_.selection.chunks)));
+  return device_.CopyOut(queue_, out_.subspan(offsets.digests, chunk_count * sizeof(DigestWords)),
+                         BytesOf(memory_.digests));
 }
 
 absl::StatusOr<bool> BatchSlot::IsDone() {
   KERF_ASSIGN_OR_RETURN(const bool is_done, device_.IsDone(queue_));
   if (!is_done) return false;
-  const OutOffsets offsets(limits_);
   if (stage_ == Stage::kSelecting) {
-    // The host knows only now how much there is to fetch.
-    std::uint32_t chunk_count = 0;
-    std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
-    if (chunk_count > MaxChunkCount(SelectionLimitsOf(limits_))) {
-      return absl::InternalError(
-          ToAbsl(Cat("the device has found ", chunk_count, " chunks, more than fit the batch")));
-    }
-    KERF_RETURN_IF_ERROR(
-        device_.CopyOut(queue_, out_.subspan(offsets.chunks, chunk_count * sizeof(Chunk)),
-                        reinterpret_cast<const std::uint8_t*>(memory_.selection.chunks)));
-    KERF_RETURN_IF_ERROR(
-        device_.CopyOut(queue_, out_.subspan(offsets.digests, chunk_count * sizeof(DigestWords)),
-                        reinterpret_cast<const std::uint8_t*>(memory_.digests)));
+    KERF_RETURN_IF_ERROR(FetchRest());
     stage_ = Stage::kFetching;
     return false;
   }
   if (stage_ == Stage::kFetching) {
-    KERF_RETURN_IF_ERROR(CheckCuts());
+    KERF_RETURN_IF_ERROR(plan_->selection == Selection::kHost ? CheckCandidates() : CheckCuts());
     stage_ = Stage::kDone;
   }
   return true;
+}
+
+std::uint32_t BatchSlot::FirstNodeOf(std::size_t piece) const {
+  const OutOffsets offsets(limits_);
+  const PrefixSums sums{reinterpret_cast<std::uint32_t*>(out_.data() + offsets.node_items),
+                        reinterpret_cast<std::uint32_t*>(out_.data() + offsets.node_totals)};
+  return sums.Before(static_cast<std::uint32_t>(piece), static_cast<std::uint32_t>(pieces_.size()));
+}
+
+// Its first node is the piece's beginning.
+std::span<const std::uint32_t> BatchSlot::CandidatesOf(std::size_t piece) const {
+  const auto* const candidates =
+      reinterpret_cast<const std::uint32_t*>(out_.data() + OutOffsets(limits_).candidates);
+  return {candidates + FirstNodeOf(piece) + 1, candidates + FirstNodeOf(piece + 1)};
+}
+
+// So for candidates: in their piece, one behind the other.
+absl::Status BatchSlot::CheckCandidates() const {
+  const auto* const cuts = reinterpret_cast<const SegmentCuts*>(out_.data());
+  const std::uint32_t node_count = FirstNodeOf(pieces_.size());
+  for (std::size_t index = 0; index < pieces_.size(); ++index) {
+    const SlotPiece& piece = pieces_[index];
+    const std::uint32_t first = FirstNodeOf(index);
+    const std::uint32_t end = FirstNodeOf(index + 1);
+    bool makes_sense = (index > 0 || first == 0) && first < end && end <= node_count;
+    std::uint64_t from = piece.offset;
+    const std::uint64_t to = from + piece.size_bytes;
+    if (makes_sense && cuts[index].needs_cpu == 0) {
+      for (const std::uint32_t candidate : CandidatesOf(index)) {
+        makes_sense = makes_sense && PositionOf(candidate) >= from && PositionOf(candidate) < to;
+        from = std::uint64_t{PositionOf(candidate)} + 1;
+      }
+    }
+    if (!makes_sense) {
+      return absl::InternalError(
+          ToAbsl(Cat("the device's candidates of piece ", index, " of a batch make no sense")));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Whatever is wrong with the device, no chunk may lie outside its piece, none be empty, none be
@@ -382,8 +382,27 @@ absl::Status BatchSlot::CheckCuts() const {
   return absl::OkStatus();
 }
 
+bool BatchSlot::TakeCandidates(std::size_t piece, std::vector<std::uint32_t>& candidates) const {
+  KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
+  KERF_CHECK(plan_->selection == Selection::kHost);
+  if (reinterpret_cast<const SegmentCuts*>(out_.data())[piece].needs_cpu != 0) return false;
+  candidates.clear();
+  const std::uint32_t shift = Candidate(pieces_[piece].offset, 0);
+  for (const std::uint32_t candidate : CandidatesOf(piece)) {
+    candidates.push_back(candidate - shift);
+  }
+  return true;
+}
+
 bool BatchSlot::TakeCuts(std::size_t piece, PieceCuts& cuts) const {
   KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
+  if (plan_->selection == Selection::kHost) {
+    std::vector<std::uint32_t> candidates;
+    if (!TakeCandidates(piece, candidates)) return false;
+    const SlotPiece& it = pieces_[piece];
+    cuts = SelectOnHost(*plan_, bytes_.subspan(it.offset, it.size_bytes), it.is_end, candidates);
+    return true;
+  }
   const OutOffsets offsets(limits_);
   const SegmentCuts& found = reinterpret_cast<const SegmentCuts*>(out_.data())[piece];
   if (found.needs_cpu != 0) return false;

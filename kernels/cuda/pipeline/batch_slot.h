@@ -16,6 +16,7 @@
 #include "kernels/cuda/kernel/selection.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
+#include "kernels/cuda/pipeline/queue_marks.h"
 
 namespace kerf::cuda {
 
@@ -24,13 +25,6 @@ struct SlotLimits {
   // kBatchAlignmentBytes.
   std::size_t batch_bytes = 0;
   std::size_t segment_count = 0;
-};
-
-// Device memory of the kernels that mark.
-struct MarkMemory {
-  std::uint32_t* marks = nullptr;
-  std::uint8_t* group_maxima = nullptr;
-  std::uint8_t* coarse_maxima = nullptr;
 };
 
 // Device memory of a slot.
@@ -55,13 +49,17 @@ struct SlotPiece {
 
 // What a batch goes through on the device.
 struct BatchSteps {
-  // K1; K2 to K5; K6.
+  // K1; K2; K3 to K5; K6. Each needs what those before it have left in the slot.
   bool marks = false;
+  bool candidates = false;
   bool cuts = false;
   bool digests = false;
 
   friend bool operator==(const BatchSteps&, const BatchSteps&) = default;
 };
+
+// All that a batch of the plan needs.
+BatchSteps StepsOf(const BatchPlan& plan);
 
 // A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
 // for what it reads in front of it to be little.
@@ -84,9 +82,12 @@ class BatchSlot {
   // Whether it has come back. Internal also if what came back makes no sense.
   absl::StatusOr<bool> IsDone();
 
-  // What came back, until the next Start, in place of what is in `cuts`. False: the device gives
-  // the piece to the CPU.
+  // What came back, until the next Start, in place of what is in `cuts`; with Selection::kHost the
+  // caller's thread selects and fingerprints. False: the device gives the piece to the CPU.
   bool TakeCuts(std::size_t piece, PieceCuts& cuts) const;
+  // With Selection::kHost: what SelectOnHost is to be given, in place of what is in `candidates`.
+  // False: as above.
+  bool TakeCandidates(std::size_t piece, std::vector<std::uint32_t>& candidates) const;
 
   // Drops what it keeps of the plans that it has run. Not while a batch is on its way.
   absl::Status ForgetPlans();
@@ -118,7 +119,11 @@ class BatchSlot {
   absl::StatusOr<GraphId> Record(const BatchPlan& plan, const BatchSteps& steps,
                                  std::uint32_t strip_bytes);
   absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
+  absl::Status FetchRest();
+  std::uint32_t FirstNodeOf(std::size_t piece) const;
+  std::span<const std::uint32_t> CandidatesOf(std::size_t piece) const;
   absl::Status CheckCuts() const;
+  absl::Status CheckCandidates() const;
 
   Device& device_;
   const SlotLimits limits_;

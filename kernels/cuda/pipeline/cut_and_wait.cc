@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/cuda/pipeline/host_selection.h"
+
 namespace kerf::cuda {
 namespace {
 
@@ -29,7 +31,11 @@ PieceCuts CutAndWait(GpuCutter& gpu, const std::shared_ptr<const BatchPlan>& pla
     std::this_thread::sleep_for(kRoomPause);
     is_sent = gpu.TryCut(plan, piece, is_end, waiter);
   }
-  if (is_sent && waiter->Wait() == PieceOutcome::kCut) return std::move(waiter->cuts);
+  const PieceOutcome outcome = is_sent ? waiter->Wait() : PieceOutcome::kLost;
+  if (outcome == PieceOutcome::kCut) return std::move(waiter->cuts);
+  if (outcome == PieceOutcome::kMarked) {
+    return SelectOnHost(*plan, piece, is_end, waiter->candidates);
+  }
   return CutPieceOnCpu(*plan->chunker, plan->digest_algorithm, piece, is_end);
 }
 

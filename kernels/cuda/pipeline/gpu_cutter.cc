@@ -312,11 +312,19 @@ void GpuCutter::Answer(Batch* batch) {
   GpuCounters added{.batch_count = 1};
   for (std::size_t index = 0; index < batch->pieces.size(); ++index) {
     std::shared_ptr<PieceTaker>& taker = batch->takers[index];
-    const bool is_cut = batch->slot->TakeCuts(index, taker->cuts);
-    if (!is_cut) ++added.given_up_piece_count;
-    answers_.push_back({std::move(taker), is_cut ? PieceOutcome::kCut : PieceOutcome::kGivenUp});
+    const PieceOutcome outcome = TakePiece(*batch, index, *taker);
+    if (outcome == PieceOutcome::kGivenUp) ++added.given_up_piece_count;
+    answers_.push_back({std::move(taker), outcome});
   }
   SendAnswers(batch, added);
+}
+
+PieceOutcome GpuCutter::TakePiece(const Batch& batch, std::size_t piece, PieceTaker& taker) {
+  if (batch.plan->selection == Selection::kHost) {
+    return batch.slot->TakeCandidates(piece, taker.candidates) ? PieceOutcome::kMarked
+                                                               : PieceOutcome::kGivenUp;
+  }
+  return batch.slot->TakeCuts(piece, taker.cuts) ? PieceOutcome::kCut : PieceOutcome::kGivenUp;
 }
 
 void GpuCutter::HandBack(Batch* batch) {

@@ -130,6 +130,7 @@ class GpuCutter {
   void HasCome(Batch* batch);
   void Judge(Batch* batch);
   void Answer(Batch* batch);
+  static PieceOutcome TakePiece(const Batch& batch, std::size_t piece, PieceTaker& taker);
   void HandBack(Batch* batch);
   void SendAnswers(Batch* batch, const GpuCounters& added);
   void Lose(const absl::Status& why);

@@ -57,6 +57,7 @@ std::vector<std::shared_ptr<const BatchPlan>> AllPlans() {
       plans.push_back(PlanOf(profile, algorithm));
     }
   }
+  plans.push_back(PlanOf(kProfiles[1], DigestAlgorithm::kXxh3_128));
   return plans;
 }
 
@@ -419,11 +420,11 @@ TEST(GpuCutterTest, WrongAnswersAreFound) {
   for (int round = 0; round < 8; ++round) {
     const std::uint64_t call =
         random.Between(counts.start, counts.start + (counts.all - counts.start) / 2);
-    RunWithFault({Fault::Kind::kWrongBit, call}, TestSeed(), options, &health);
+    RunWithFault({Fault::Kind::kWrongBits, call}, TestSeed(), options, &health);
     EXPECT_FALSE(health.ok()) << "call " << call;
   }
   // The first one of the self-test.
-  RunWithFault({Fault::Kind::kWrongBit, 0}, TestSeed(), options, &health);
+  RunWithFault({Fault::Kind::kWrongBits, 0}, TestSeed(), options, &health);
   EXPECT_FALSE(health.ok());
 }
 
@@ -517,7 +518,9 @@ TEST(GpuCutterTest, WhoWillNotWaitIsToldSo) {
 }
 
 TEST(BatchPlanTest, KnowsWhatNoKernelDoes) {
-  EXPECT_EQ(MakeBatchPlan(*ParseProfile("gear-8k"), DigestAlgorithm::kXxh3_128), nullptr);
+  const auto without_digest = MakeBatchPlan(*ParseProfile("gear-8k"), DigestAlgorithm::kXxh3_128);
+  ASSERT_NE(without_digest, nullptr);
+  EXPECT_EQ(without_digest->selection, Selection::kHost);
   EXPECT_EQ(MakeBatchPlan(*ParseProfile("ram-8k"), DigestAlgorithm::kBlake3), nullptr);
   EXPECT_NE(MakeBatchPlan(*ParseProfile("fastcdc-8k"), DigestAlgorithm::kSha256), nullptr);
   // Every 32nd position of random data is a candidate.

@@ -34,6 +34,8 @@ struct PieceCuts {
 // What a GPU makes of a piece.
 enum class PieceOutcome : std::uint8_t {
   kCut,
+  // There are candidates: whoever has sent the piece selects (host_selection.h).
+  kMarked,
   // Handed back: whoever has sent the piece has it cut by the CPU. Its marks are too many, or too
   // few, for the GPU to be of use,
   kGivenUp,
@@ -47,14 +49,24 @@ class PieceTaker {
   virtual ~PieceTaker() = default;
 
   // Once for each piece, from a thread of the GPU's, which it may neither call nor keep waiting.
-  // With kCut the chunks are in `cuts`, of which nobody else has anything any more.
+  // With kCut the chunks are in `cuts`, with kMarked what SelectOnHost asks for is in `candidates`;
+  // nobody else has anything of them any more.
   virtual void OnPiece(PieceOutcome outcome) = 0;
 
   PieceCuts cuts;
+  std::vector<std::uint32_t> candidates;
 };
 
-// `piece` begins where a chunk does. Of one that does not end its stream only what is sure of
-// max_chunk_bytes() is decided. Thread-safe.
+// Appends the chunks of `rest`, which begins where a chunk does. Of a piece that does not end its
+// stream only what is sure of max_chunk_bytes() is decided. Thread-safe.
+void AppendChunks(const Chunker& chunker, std::span<const std::uint8_t> rest, bool is_end,
+                  std::vector<std::span<const std::uint8_t>>& chunks);
+
+// Thread-safe.
+PieceCuts Fingerprinted(DigestAlgorithm algorithm,
+                        std::span<const std::span<const std::uint8_t>> chunks);
+
+// Both: all that a GPU would have done. Thread-safe.
 PieceCuts CutPieceOnCpu(const Chunker& chunker, DigestAlgorithm algorithm,
                         std::span<const std::uint8_t> piece, bool is_end);
 
