@@ -44,6 +44,8 @@ def own(settings, kerfd, folder, out):
     finally:
         for log in cluster.folder.glob("*.log"):
             shutil.copy(log, out)
+        for log in cluster.folder.glob("redis/node*/log"):
+            shutil.copy(log, pathlib.Path(out) / f"{log.parent.name.replace('node', 'redis-')}.log")
         cluster.do("down", "--now")
 
 
