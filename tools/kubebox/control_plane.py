@@ -14,10 +14,12 @@ SERVICE_RANGE = "10.78.0.0/16"
 
 class ControlPlane:
     """`enter` is what a command line begins with to run where the cluster is (box.py), or empty;
-    `programs` the folder that tools/kubebox/build has filled."""
+    `programs` the folder that tools/kubebox/build has filled; `remember` is told the pid of each
+    process that is launched, at once, so that it is ended whatever happens next."""
 
-    def __init__(self, folder, programs, enter, port=None):
+    def __init__(self, folder, programs, enter, port, remember):
         self.folder, self.programs, self.enter, self.port = folder, programs, enter, port
+        self.remember = remember
         self.pki = folder / "pki"
 
     def write_credentials(self, users):
@@ -64,8 +66,12 @@ class ControlPlane:
     def kubeconfig(self, name="admin"):
         return self.folder / f"{name}.kubeconfig"
 
+    def launch(self, command, log):
+        pid = start([*self.enter, *command], log)
+        self.remember(pid)
+        return pid
+
     def start(self):
-        """The pids. Nobody else may use the credentials before this."""
         for _ in range(START_ATTEMPTS):
             ports = free_ports(3)
             pids = self._start_once(*ports)
@@ -74,7 +80,7 @@ class ControlPlane:
             wait_until(lambda: self.is_ready() or not all(is_own(pid, self.folder) for pid in pids),
                        START_TIMEOUT_S, "the API server to be ready", self.logs)
             if all(is_own(pid, self.folder) for pid in pids):
-                return pids
+                return
             if "address already in use" not in self.logs():
                 raise KubeError(f"the control plane ended\n{self.logs()}")
             end(pids, self.folder)
@@ -84,26 +90,25 @@ class ControlPlane:
     def _start_once(self, client_port, peer_port, port):
         control = self.program("control")
         client, peer = f"http://{HOST}:{client_port}", f"http://{HOST}:{peer_port}"
-        etcd = start([*self.enter, control, "etcd", f"--data-dir={self.folder}/etcd",
-                      f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
-                      f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
-                      f"--initial-cluster=default={peer}",
-                      # What it holds is thrown away with the cluster.
-                      "--unsafe-no-fsync"], self.folder / "etcd.log")
+        etcd = self.launch([
+            control, "etcd", f"--data-dir={self.folder}/etcd",
+            f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            # What it holds is thrown away with the cluster.
+            "--unsafe-no-fsync"], self.folder / "etcd.log")
         keys = self.pki / "sa.key"
-        server = start([*self.enter, control, "kube-apiserver", f"--etcd-servers={client}",
-                        f"--bind-address={HOST}", f"--advertise-address={HOST}",
-                        f"--secure-port={port}", "--endpoint-reconciler-type=none",
-                        f"--cert-dir={self.pki}", f"--token-auth-file={self.pki}/tokens.csv",
-                        "--authorization-mode=Node,RBAC",
-                        "--enable-admission-plugins=NodeRestriction",
-                        f"--admission-control-config-file={self._write_admission()}",
-                        "--service-account-issuer=https://kubernetes.default.svc",
-                        f"--service-account-key-file={keys}",
-                        f"--service-account-signing-key-file={keys}",
-                        f"--service-cluster-ip-range={SERVICE_RANGE}", "--allow-privileged=true",
-                        "--kubelet-preferred-address-types=InternalIP"],
-                       self.folder / "kube-apiserver.log")
+        server = self.launch([
+            control, "kube-apiserver", f"--etcd-servers={client}",
+            f"--bind-address={HOST}", f"--advertise-address={HOST}", f"--secure-port={port}",
+            "--endpoint-reconciler-type=none", f"--cert-dir={self.pki}",
+            f"--token-auth-file={self.pki}/tokens.csv", "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            f"--admission-control-config-file={self._write_admission()}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={keys}", f"--service-account-signing-key-file={keys}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}", "--allow-privileged=true",
+            "--kubelet-preferred-address-types=InternalIP"], self.folder / "kube-apiserver.log")
         return [etcd, server]
 
     def _forget(self):

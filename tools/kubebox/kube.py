@@ -57,10 +57,11 @@ class Cluster:
         return self.box.enter() if self.box else []
 
     def plane(self):
-        return ControlPlane(self.folder, self.state["programs"], self.enter(), self.state["port"])
+        return ControlPlane(self.folder, self.state["programs"], self.enter(), self.state["port"],
+                            self.remember)
 
-    def remember(self, *pids):
-        self.state["pids"] += pids
+    def remember(self, pid):
+        self.state["pids"].append(pid)
         self.save()
 
     def start(self):
@@ -71,20 +72,23 @@ class Cluster:
             self.save()
         plane = self.plane()
         plane.write_credentials(nodes.users(count))
-        self.remember(*plane.start())
+        plane.start()
         self.state["port"] = plane.port
         self.save()
         if count:
-            self.remember(*nodes.start_controllers(plane))
+            nodes.start_controllers(plane)
             for number in range(1, 1 + count):
-                self.remember(*nodes.start_node(plane, self.box, number))
-            self.remember(nodes.start_dns(plane))
+                nodes.start_node(plane, self.box, number)
+            nodes.start_dns(plane)
             nodes.wait_ready(plane, count)
             nodes.make_volumes(plane, count)
         else:
             nodes.make_service_accounts(plane, "default")
 
     def end(self):
+        # Whoever is impatient now would leave half of it behind.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         if self.box:
             self.box.end()
         end(self.state["pids"], self.folder)

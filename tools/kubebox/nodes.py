@@ -7,7 +7,7 @@ import tarfile
 
 from box import BRIDGE, BRIDGE_ADDRESS, POD_NETWORK, node_address
 from image import write_image
-from processes import HOST, log_tail, run, start, wait_until
+from processes import HOST, log_tail, run, wait_until
 
 START_TIMEOUT_S = 60
 DNS_READY_PORT = 8181
@@ -32,18 +32,16 @@ def start_controllers(plane):
     node = plane.program("node")
     common = [f"--bind-address={HOST}", "--leader-elect=false"]
 
-    def of(name, *more):
+    def launch(name, *more):
         config = plane.kubeconfig(name)
-        return start([*plane.enter, node, name, *common, f"--kubeconfig={config}",
+        plane.launch([node, name, *common, f"--kubeconfig={config}",
                       f"--authentication-kubeconfig={config}", f"--authorization-kubeconfig={config}",
                       *more], plane.folder / f"{name}.log")
 
-    return [of("kube-scheduler"),
-            of("kube-controller-manager", "--use-service-account-credentials=false",
-               f"--service-account-private-key-file={plane.pki}/sa.key",
-               f"--root-ca-file={plane.pki}/apiserver.crt",
-               # A test does not wait five minutes for a node that is gone.
-               "--node-monitor-grace-period=20s")]
+    launch("kube-scheduler")
+    launch("kube-controller-manager", "--use-service-account-credentials=false",
+           f"--service-account-private-key-file={plane.pki}/sa.key",
+           f"--root-ca-file={plane.pki}/apiserver.crt")
 
 
 def make_service_accounts(plane, *namespaces):
@@ -63,20 +61,19 @@ def start_node(plane, box, number):
     (folder / "cni/10-kerf.conflist").write_text(cni_config(folder, number), encoding="utf-8")
     (folder / "kubelet.yaml").write_text(kubelet_config(folder, run_folder, box, number),
                                          encoding="utf-8")
-    containerd = start([*plane.enter, "containerd", "--config", str(folder / "containerd.toml")],
-                       folder / "containerd.log")
+    plane.launch(["containerd", "--config", str(folder / "containerd.toml")],
+                 folder / "containerd.log")
     wait_until(lambda: run(ctr(box, number, "version"), check=False).returncode == 0,
                START_TIMEOUT_S, f"containerd of {name}",
                lambda: log_tail(folder / "containerd.log"))
     import_image(box, number, pause_archive(plane))
     zone = "abcdefghi"[number - 1]
-    kubelet = start([*plane.enter, plane.program("node"), "kubelet",
-                     f"--config={folder}/kubelet.yaml", f"--kubeconfig={plane.kubeconfig(name)}",
-                     f"--hostname-override={name}", f"--node-ip={node_address(number)}",
-                     f"--root-dir={folder}/kubelet", f"--cert-dir={folder}/pki",
-                     f"--node-labels=topology.kubernetes.io/zone=zone-{zone}"],
-                    folder / "kubelet.log")
-    return [containerd, kubelet]
+    plane.launch([plane.program("node"), "kubelet", f"--config={folder}/kubelet.yaml",
+                  f"--kubeconfig={plane.kubeconfig(name)}", f"--hostname-override={name}",
+                  f"--node-ip={node_address(number)}", f"--root-dir={folder}/kubelet",
+                  f"--cert-dir={folder}/pki",
+                  f"--node-labels=topology.kubernetes.io/zone=zone-{zone}"],
+                 folder / "kubelet.log")
 
 
 def ctr(box, number, *arguments):
@@ -171,8 +168,7 @@ def start_dns(plane):
   }}
 }}
 """, encoding="utf-8")
-    return start([*plane.enter, plane.program("dns"), "-conf", str(corefile)],
-                 plane.folder / "dns.log")
+    plane.launch([plane.program("dns"), "-conf", str(corefile)], plane.folder / "dns.log")
 
 
 def wait_ready(plane, node_count):
