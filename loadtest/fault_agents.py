@@ -14,8 +14,8 @@ import subprocess
 import threading
 import time
 
-# A backup takes about a second here. What waits for a front or a worker that is silent goes on when that one does.
-BACKUP_DEADLINE_S = 150
+# A backup takes about a second here. What meets fault after fault goes on behind each of them.
+BACKUP_DEADLINE_S = 300
 COMMAND_DEADLINE_S = 150
 PAUSE_S = 0.3
 SMALL_FILES = 24
