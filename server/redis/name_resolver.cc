@@ -58,6 +58,8 @@ absl::StatusOr<HostAddresses> LookUpHostInSystem(const std::string& host) {
 struct NameResolver::Shared {
   struct Lookup {
     bool is_under_way = false;
+    // Somebody has been given the answer.
+    bool is_taken = false;
     std::optional<absl::StatusOr<HostAddresses>> answer;
     steady_clock::time_point ended;
   };
@@ -78,7 +80,11 @@ std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::strin
   const std::lock_guard lock(shared_->mutex);
   Shared::Lookup& lookup = shared_->lookups[host];
   if (lookup.is_under_way) return std::nullopt;
-  if (lookup.answer.has_value() && steady_clock::now() - lookup.ended < kFresh) {
+  // Whoever asks in turn with nodes that cannot be reached comes back after seconds: an answer that
+  // were too old by then, each time, would never be of use.
+  if (lookup.answer.has_value() &&
+      (!lookup.is_taken || steady_clock::now() - lookup.ended < kFresh)) {
+    lookup.is_taken = true;
     return lookup.answer;
   }
   lookup.is_under_way = true;
@@ -87,10 +93,10 @@ std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::strin
       absl::StatusOr<HostAddresses> answer = shared->look_up(host);
       if (answer.ok() && answer->empty()) answer = HasNone(host);
       const std::lock_guard its_lock(shared->mutex);
-      shared->lookups[host] = {false, std::move(answer), steady_clock::now()};
+      shared->lookups[host] = {false, false, std::move(answer), steady_clock::now()};
     }).detach();
   } catch (const std::system_error& error) {
-    lookup = {false,
+    lookup = {false, true,
               absl::UnavailableError(
                   ToAbsl(Cat("no thread can be started to look up '", host, "': ", error.what()))),
               steady_clock::now()};

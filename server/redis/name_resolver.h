@@ -27,8 +27,8 @@ class NameResolver {
   ~NameResolver();
 
   // The host itself if it is a number. Else the answer to a lookup that ended within the last
-  // second; if there is none, one is begun unless it is under way, and nothing is returned: ask
-  // again.
+  // second, or that nobody has been given yet; if there is none, one is begun unless it is under
+  // way, and nothing is returned: ask again.
   std::optional<absl::StatusOr<HostAddresses>> Find(const std::string& host);
 
  private:

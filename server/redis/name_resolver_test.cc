@@ -65,6 +65,20 @@ TEST(NameResolverTest, AnAnswerGrowsOld) {
   EXPECT_EQ(*WaitFor(names, "host"), HostAddresses{"2"});
 }
 
+TEST(NameResolverTest, AnAnswerWaitsForWhoComesBackLate) {
+  const auto call_count = std::make_shared<std::atomic<int>>(0);
+  NameResolver names([call_count](const std::string&) {
+    return absl::StatusOr<HostAddresses>(HostAddresses{std::to_string(++*call_count)});
+  });
+  EXPECT_FALSE(names.Find("host").has_value());
+  std::this_thread::sleep_for(milliseconds(2'100));
+  const auto late = names.Find("host");
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(**late, HostAddresses{"1"});
+  // Once it has been given, it grows old.
+  EXPECT_FALSE(names.Find("host").has_value());
+}
+
 TEST(NameResolverTest, TheSystemKnowsItself) {
   EXPECT_TRUE(LookUpHostInSystem("localhost").ok());
   const absl::Status status = LookUpHostInSystem("no such host").status();
