@@ -31,9 +31,6 @@ EXPECTED = {
     ("front", "worker"): {"grpc"},
     ("worker", "redis"): {"redis"},
     ("redis", "redis"): {"redis", "bus"},
-    ("load-master", "front"): {"grpc"},
-    ("load-worker", "front"): {"grpc"},
-    ("load-worker", "load-master"): {"locust"},
     ("Prometheus", "front"): {"metrics"},
     ("Prometheus", "worker"): {"metrics"},
 }
