@@ -12,7 +12,7 @@
 #include "base/strings.h"
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 
 namespace kerf {
 namespace {
@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> Open(const std::vector<Fault>& fau
       static_cast<std::uint32_t>(faults.size()),
       [&](std::uint32_t number) -> absl::StatusOr<std::unique_ptr<cuda::Device>> {
         return std::make_unique<cuda::FaultyDevice>(
-            std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{
-                .kernels = cuda::EmulatedKernelsOf(cuda::KernelList())}),
+            std::make_unique<cuda::EmulatedDevice>(
+                cuda::EmulatedDeviceOptions{.kernels = cuda::EmulatedKernelList()}),
             faults[number]);
       }};
   return OpenGpusOf(source, settings, SmallOptions(), [](std::uint32_t, const absl::Status&) {});

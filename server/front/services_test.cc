@@ -23,7 +23,7 @@
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
 #include "server/front/listen_address.h"
 #include "server/front/server.h"
@@ -76,7 +76,7 @@ class GpuServicesTest : public testing::Test {
   static std::unique_ptr<cuda::GpuCutter> StartGpu(cuda::Fault fault, std::uint64_t* call_count) {
     auto device = std::make_unique<cuda::FaultyDevice>(
         std::make_unique<cuda::EmulatedDevice>(
-            cuda::EmulatedDeviceOptions{.kernels = cuda::EmulatedKernelsOf(cuda::KernelList())}),
+            cuda::EmulatedDeviceOptions{.kernels = cuda::EmulatedKernelList()}),
         fault);
     const cuda::FaultyDevice& counted = *device;
     cuda::GpuCutterOptions options;

@@ -20,7 +20,7 @@
 #include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "server/index/async_index.h"
@@ -74,7 +74,7 @@ class World {
       const auto number = static_cast<std::uint32_t>(members.size());
       auto faulty = std::make_unique<cuda::FaultyDevice>(
           std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{
-              .kernels = cuda::EmulatedKernelsOf(cuda::KernelList()), .seed = TestSeed() + number}),
+              .kernels = cuda::EmulatedKernelList(), .seed = TestSeed() + number}),
           fault);
       const cuda::FaultyDevice& device = *faulty;
       auto gpu = cuda::GpuCutter::Start(std::move(faulty), options);

@@ -27,7 +27,7 @@
 #include "kernels/cuda/pipeline/cpu_comparison.h"
 #include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
 
 namespace kerf::cuda {
@@ -44,10 +44,9 @@ constexpr std::chrono::milliseconds kTimeout{120'000};
 constexpr std::chrono::milliseconds kSilentTimeout{1'000};
 
 std::unique_ptr<FaultyDevice> MakeDevice(std::uint64_t seed, Fault fault) {
-  return std::make_unique<FaultyDevice>(
-      std::make_unique<EmulatedDevice>(
-          EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = seed}),
-      fault);
+  return std::make_unique<FaultyDevice>(std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{
+                                            .kernels = EmulatedKernelList(), .seed = seed}),
+                                        fault);
 }
 
 SlotLimits AnySlot(Random& random) {

@@ -13,7 +13,7 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/cpu_comparison.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
 
 namespace kerf::cuda {
@@ -38,8 +38,7 @@ TEST(GpuProfiles, AreOfTheseAlgorithms) {
 }
 
 TEST(GpuProfiles, AreCutByTheKernelsThatAPlugInHas) {
-  EmulatedDevice device(
-      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
+  EmulatedDevice device(EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed()});
   const auto slot = BatchSlot::Make(device, {.batch_bytes = 512 << 10, .segment_count = 1});
   ASSERT_TRUE(slot.ok()) << slot.status();
   Random(TestSeed()).Fill((*slot)->bytes());

@@ -7,6 +7,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -82,28 +83,34 @@ void RunBlockInTurns(const typename Kernel::Args& args, const std::vector<unsign
   }
 }
 
-// The same with a thread of the system for each of the block's.
+// Calls body(0), body(1), ... in threads of their own; without the type of `body`, which a compiler
+// would make a thread of for each kernel.
+inline void RunThreads(unsigned count, const std::function<void(unsigned)>& body) {
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  for (unsigned thread = 0; thread < count; ++thread) {
+    threads.emplace_back([&body, thread] { body(thread); });
+  }
+}
+
+// The same as RunBlockInTurns with a thread of the system for each of the block's.
 template <class Kernel>
 void RunBlockInThreads(const typename Kernel::Args& args, const std::vector<unsigned>& tiles) {
   const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
   std::barrier barrier(Kernel::kBlockThreads);
-  std::vector<std::jthread> threads;
-  threads.reserve(Kernel::kBlockThreads);
-  for (unsigned thread = 0; thread < Kernel::kBlockThreads; ++thread) {
-    threads.emplace_back([&, thread] {
-      Kernel::Begin(args, *shared, thread);
-      for (unsigned tile : tiles) {
-        typename Kernel::Local local{};
-        do {
-          ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
-            barrier.arrive_and_wait();
-            RunPhase<Kernel, phase()>(args, *shared, local, tile, thread);
-          });
+  RunThreads(Kernel::kBlockThreads, [&](unsigned thread) {
+    Kernel::Begin(args, *shared, thread);
+    for (unsigned tile : tiles) {
+      typename Kernel::Local local{};
+      do {
+        ForEachPhase<Kernel::kPhaseCount>([&](auto phase) {
           barrier.arrive_and_wait();
-        } while (IsAnotherRound<Kernel>(args, *shared));
-      }
-    });
-  }
+          RunPhase<Kernel, phase()>(args, *shared, local, tile, thread);
+        });
+        barrier.arrive_and_wait();
+      } while (IsAnotherRound<Kernel>(args, *shared));
+    }
+  });
 }
 
 }  // namespace emulator_internal

@@ -25,7 +25,7 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
 #include "kernels/testing/inputs.h"
 
@@ -74,7 +74,7 @@ GpuCutterOptions SmallOptions() {
 
 std::unique_ptr<Device> MakeEmulated(std::uint64_t seed) {
   return std::make_unique<EmulatedDevice>(
-      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = seed});
+      EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = seed});
 }
 
 // Remembers what it was told, and may send again.
@@ -431,7 +431,7 @@ TEST(GpuCutterTest, WrongAnswersAreFound) {
 TEST(GpuCutterTest, WithLittleMemoryItTakesLess) {
   const auto starts_with = [](std::size_t memory_bytes) {
     return GpuCutter::Start(std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{
-                                EmulatedKernelsOf(KernelList()), memory_bytes, TestSeed()}),
+                                EmulatedKernelList(), memory_bytes, TestSeed()}),
                             SmallOptions());
   };
   std::size_t memory_bytes = 4 << 20;
@@ -462,7 +462,7 @@ TEST(GpuCutterTest, MeasuresWhatTheCpuDoesFaster) {
 // What the self-test has recorded goes; of what streams ask for the latest plans stay.
 TEST(GpuCutterTest, KeepsTheGraphsOfPlansThatAreInUse) {
   auto emulated = std::make_unique<EmulatedDevice>(
-      EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
+      EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed()});
   const EmulatedDevice& device = *emulated;
   GpuCutterOptions options = SmallOptions();
   options.slot_count = 1;

@@ -24,7 +24,7 @@
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
-#include "kernels/cuda/plugin/kernel_list.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
 #include "kernels/testing/inputs.h"
 
@@ -56,8 +56,8 @@ Gpus MakeGpus(const std::vector<Fault>& faults, const GpuCutterOptions& options)
   std::vector<GpuSet::Member> members;
   for (std::size_t index = 0; index < faults.size(); ++index) {
     auto device = std::make_unique<FaultyDevice>(
-        std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{
-            .kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed() + index}),
+        std::make_unique<EmulatedDevice>(
+            EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed() + index}),
         faults[index]);
     gpus.devices.push_back(device.get());
     auto gpu = GpuCutter::Start(std::move(device), options);
