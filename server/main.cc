@@ -58,6 +58,7 @@ ServerOptions OptionsOf(const Settings& settings) {
                       .idle = settings.idle_timeout,
                       .write_stall = settings.write_stall_timeout,
                       .index = settings.index_timeout,
+                      .stall_warn = settings.stall_warn,
                       .idle_evict = settings.idle_evict};
   options.index_calls = {.max_calls = settings.max_index_calls, .timeout = settings.index_timeout};
   options.worker_threads = settings.worker_threads;
@@ -148,6 +149,7 @@ int Main(int argc, char** argv) {
     return *result.exit_code;
   }
   SetLogLevel(result.settings.log_level);
+  SetLogFormat(result.settings.log_format);
   if (absl::Status status = Serve(result.settings); !status.ok()) {
     Log(LogLevel::kError, MessageOf(status));
     return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : kFailureExitCode;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/request_id.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -58,6 +59,7 @@ class UploadStream::Reactor final
       : max_control_bytes_(options.max_control_bytes),
         keep_place_(options.keep_place),
         stub_(channel) {
+    context_.AddMetadata(kRequestIdMetadata, NewRequestId());
     if (!options.shard_key.empty()) context_.AddMetadata(kShardKeyMetadata, options.shard_key);
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.

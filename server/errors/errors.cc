@@ -94,6 +94,16 @@ absl::Status MakeError(Reason reason, std::string_view message,
   return status;
 }
 
+absl::Status WithRequestId(const absl::Status& status, std::string_view request_id) {
+  const auto payload = status.GetPayload(ToAbsl(kErrorInfoType));
+  google::rpc::ErrorInfo error;
+  if (!payload.has_value() || !error.ParseFromString(std::string(*payload))) return status;
+  (*error.mutable_metadata())["request_id"] = std::string(request_id);
+  absl::Status marked = status;
+  marked.SetPayload(ToAbsl(kErrorInfoType), absl::Cord(error.SerializeAsString()));
+  return marked;
+}
+
 std::string ReasonNameOf(const absl::Status& status) {
   const auto payload = status.GetPayload(ToAbsl(kErrorInfoType));
   google::rpc::ErrorInfo error;

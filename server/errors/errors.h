@@ -64,6 +64,10 @@ absl::Status MakeError(
     Reason reason, std::string_view message,
     std::initializer_list<std::pair<std::string_view, std::string>> metadata = {});
 
+// The same status, of which ErrorInfo's metadata says what call it answers, as "request_id"; one
+// that MakeError did not make stays as it is.
+absl::Status WithRequestId(const absl::Status& status, std::string_view request_id);
+
 // The reason's name, or an empty string for a status that MakeError did not make.
 std::string ReasonNameOf(const absl::Status& status);
 

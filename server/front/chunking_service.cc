@@ -12,6 +12,7 @@
 #include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
 #include "server/front/refused_call.h"
+#include "server/front/request_id_of.h"
 
 namespace kerf {
 namespace {
@@ -29,10 +30,11 @@ ChunkingService::ChunkingService(const UploadStream::Options& options)
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
     grpc::CallbackServerContext* context) {
   if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
-    return new RefusedCall(status);
+    return new RefusedCall(status, RequestIdOf(*context));
   }
   return UploadStream::Start(options_, context,
-                             absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)));
+                             absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
+                             RequestIdOf(*context));
 }
 
 grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(

@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/front/grpc_status.h"
+#include "server/front/request_id_of.h"
 
 namespace kerf {
 
@@ -14,6 +15,7 @@ grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
   auto call = std::make_shared<Call>();
   call->reactor = reactor;
   call->response = response;
+  call->request_id = RequestIdOf(*context);
   call->began = (*clock_)();
   {
     const std::lock_guard lock(mutex_);
@@ -78,7 +80,7 @@ void IndexCalls::AnswerLocked(Call& call, const absl::Status& status,
   if (std::exchange(call.is_answered, true)) return;
   --waiting_count_;
   if (status.ok()) *call.response = *response;
-  call.reactor->Finish(ToGrpcStatus(status));
+  call.reactor->Finish(ToGrpcStatus(WithRequestId(status, call.request_id)));
 }
 
 }  // namespace kerf

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -54,6 +55,7 @@ class IndexCalls {
     grpc::ServerUnaryReactor* reactor = nullptr;
     // gRPC's; valid until the call is answered.
     grpc::ByteBuffer* response = nullptr;
+    std::string request_id;
     TimePoint began;
     // Under mutex_.
     bool is_answered = false;

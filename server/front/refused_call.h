@@ -3,7 +3,10 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string_view>
+
 #include "absl/status/status.h"
+#include "server/errors/errors.h"
 #include "server/front/grpc_status.h"
 
 namespace kerf {
@@ -11,7 +14,9 @@ namespace kerf {
 // Deletes itself.
 class RefusedCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  explicit RefusedCall(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  RefusedCall(const absl::Status& status, std::string_view request_id) {
+    Finish(ToGrpcStatus(WithRequestId(status, request_id)));
+  }
   void OnDone() override { delete this; }
 };
 

@@ -150,6 +150,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   registry_.refused().AddTo(page, metrics::kStreamsRefused);
   registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
   AddStreams(page, metrics_);
+  AddStalls(page, registry_.stalls());
   AddBudgets(page, input_budget_, work_budget_);
   page.Add(metrics::kIndexCalls, index_calls_.waiting_count());
   AddRapid(page, rapid_totals_);

@@ -50,10 +50,17 @@ class ByteBufferMessage : public FrameSource {
 }  // namespace
 
 UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerContext* context,
-                                  std::string session_id) {
-  std::shared_ptr<UploadStream> stream(new UploadStream(options, context, std::move(session_id)));
+                                  std::string session_id, std::string request_id) {
+  std::shared_ptr<UploadStream> stream(
+      new UploadStream(options, context, std::move(session_id), std::move(request_id)));
   stream->self_ = stream;
   stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
+  if (IsLogged(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "stream begins",
+        {{"session", stream->session_id_},
+         {"request_id", stream->request_id_},
+         {"peer", context->peer()}});
+  }
   options.registry->Add(stream);
   const std::lock_guard lock(stream->mutex_);
   stream->StartReadLocked();
@@ -61,10 +68,11 @@ UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerCo
 }
 
 UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* context,
-                           std::string session_id)
+                           std::string session_id, std::string request_id)
     : options_(options),
       context_(context),
       session_id_(std::move(session_id)),
+      request_id_(std::move(request_id)),
       started_at_((*options.clock)()),
       last_moved_(started_at_),
       seen_since_(started_at_),
@@ -150,6 +158,7 @@ void UploadStream::OnWriteDone(bool ok) {
   {
     const std::lock_guard lock(mutex_);
     is_writing_ = false;
+    ++write_count_;
     write_buffer_.Clear();
     if (is_finished_) return;
     if (!ok) {
@@ -180,11 +189,17 @@ void UploadStream::FinishLocked(const absl::Status& status) {
     const LogLevel level = status.code() == absl::StatusCode::kInternal    ? LogLevel::kError
                            : status.code() == absl::StatusCode::kCancelled ? LogLevel::kDebug
                                                                            : LogLevel::kInfo;
-    Log(level, Cat("stream ", session_id_, " of ", context_->peer(),
-                   " ended: ", ReasonNameOf(status), ": ", MessageOf(status)));
+    Log(level, Cat("stream ended: ", MessageOf(status)),
+        {{"session", session_id_},
+         {"request_id", request_id_},
+         {"peer", context_->peer()},
+         {"reason", ReasonNameOf(status)}});
+  }
+  if (const auto news = stall_watch_.End(finished_at_); news.has_value()) {
+    options_.registry->stalls().Count(*news);
   }
   engine_->Cancel();
-  ServerBidiReactor::Finish(ToGrpcStatus(status));
+  ServerBidiReactor::Finish(ToGrpcStatus(WithRequestId(status, request_id_)));
 }
 
 void UploadStream::OnCancel() {
@@ -211,6 +226,7 @@ bool UploadStream::CheckTime(TimePoint now) {
     if (!is_done_ && now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
+  LookForStallLocked(now);
   return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
 }
 
@@ -287,6 +303,52 @@ bool UploadStream::CheckWorkLocked(TimePoint now) {
   FinishLocked(MakeError(Reason::kIndexUnavailable,
                          Cat("the index has not answered for ", limit.count(), " ms")));
   return true;
+}
+
+WaitPlace UploadStream::FindPlaceLocked() const {
+  switch (engine_->waiting()) {
+    case StreamEngine::Waiting::kThread:
+      return WaitPlace::kThread;
+    case StreamEngine::Waiting::kMemory:
+      return WaitPlace::kMemory;
+    case StreamEngine::Waiting::kGpu:
+      return WaitPlace::kGpu;
+    case StreamEngine::Waiting::kLookup:
+      return WaitPlace::kLookup;
+    case StreamEngine::Waiting::kCommit:
+      return WaitPlace::kCommit;
+    case StreamEngine::Waiting::kForget:
+      return WaitPlace::kForget;
+    case StreamEngine::Waiting::kNothing:
+      break;
+  }
+  if (is_writing_) return WaitPlace::kClientReading;
+  using Expecting = StreamEngine::Expecting;
+  const Expecting expecting = engine_->expecting();
+  const bool wants_data = expecting == Expecting::kOpen || expecting == Expecting::kFile;
+  return wants_data ? WaitPlace::kClientData : WaitPlace::kNone;
+}
+
+void UploadStream::LookForStallLocked(TimePoint now) {
+  const std::uint64_t progress = engine_->turn_count() + read_count_ + write_count_;
+  const auto news =
+      stall_watch_.Look(FindPlaceLocked(), progress, now, options_.timeouts->stall_warn);
+  if (!news.has_value()) return;
+  options_.registry->stalls().Count(*news);
+  TellLocked(*news);
+}
+
+void UploadStream::TellLocked(const StallWatch::News& news) const {
+  const bool is_client =
+      news.place == WaitPlace::kClientData || news.place == WaitPlace::kClientReading;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(news.waited);
+  Log(news.has_begun && !is_client ? LogLevel::kWarning : LogLevel::kInfo,
+      news.has_begun ? "stream waits" : "stream goes on",
+      {{"place", std::string(NameOf(news.place))},
+       {"waited_ms", Cat(waited.count())},
+       {"session", session_id_},
+       {"request_id", request_id_},
+       {"peer", context_->peer()}});
 }
 
 absl::Status StreamRegistry::Enter(TimePoint now) {

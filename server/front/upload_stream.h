@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "server/front/stall_watch.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
 #include "server/worker/stream_engine.h"
@@ -37,6 +38,8 @@ struct StreamTimeouts {
   std::chrono::milliseconds write_stall{60'000};
   // For one turn of work, which asks the index for a few batches at most.
   std::chrono::milliseconds index{60'000};
+  // Of a wait for one and the same thing, after which the log tells of it.
+  std::chrono::milliseconds stall_warn{10'000};
   // Between files, after which the stream may have to make room for others.
   std::chrono::milliseconds idle_evict{30'000};
 };
@@ -57,7 +60,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
 
   // Begins the stream; gRPC keeps it alive until OnDone.
   static UploadStream* Start(const Options& options, grpc::CallbackServerContext* context,
-                             std::string session_id);
+                             std::string session_id, std::string request_id);
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
@@ -86,8 +89,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   void Finish(const absl::Status& status) override;
 
  private:
-  UploadStream(const Options& options, grpc::CallbackServerContext* context,
-               std::string session_id);
+  UploadStream(const Options& options, grpc::CallbackServerContext* context, std::string session_id,
+               std::string request_id);
 
   // The rest is called with mutex_ held.
   void StartReadLocked();
@@ -100,10 +103,14 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
   bool CheckWorkLocked(TimePoint now);
+  void LookForStallLocked(TimePoint now);
+  WaitPlace FindPlaceLocked() const;
+  void TellLocked(const StallWatch::News& news) const;
 
   const Options options_;
   grpc::CallbackServerContext* const context_;
   const std::string session_id_;
+  const std::string request_id_;
   std::shared_ptr<UploadStream> self_;
   std::shared_ptr<StreamEngine> engine_;
 
@@ -118,6 +125,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // The message of the write that is under way; gRPC wants it alive until OnWriteDone.
   grpc::ByteBuffer write_buffer_;
   bool is_writing_ = false;
+  std::uint64_t write_count_ = 0;
   TimePoint write_began_;
   std::optional<absl::Status> final_status_;
   bool is_finished_ = false;
@@ -136,6 +144,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   TimePoint seen_turn_since_;
   // CheckTime has told the engine to end.
   bool is_timed_out_ = false;
+  StallWatch stall_watch_;
 };
 
 // Every stream of the process. Thread-safe.
@@ -170,6 +179,8 @@ class StreamRegistry {
   // How those ended that were taken.
   metrics::ReasonCounters& ended() { return ended_; }
   const metrics::ReasonCounters& ended() const { return ended_; }
+  StallCounters& stalls() { return stalls_; }
+  const StallCounters& stalls() const { return stalls_; }
 
  private:
   absl::Status EnterLocked(TimePoint now);
@@ -182,6 +193,7 @@ class StreamRegistry {
   metrics::Counter started_;
   metrics::ReasonCounters refused_;
   metrics::ReasonCounters ended_;
+  StallCounters stalls_;
   mutable std::mutex mutex_;
   std::size_t entered_count_ = 0;
   bool is_draining_ = false;

@@ -40,6 +40,17 @@ void AddStreams(metrics::Page& page, const StreamMetrics& streams) {
   }
 }
 
+void AddStalls(metrics::Page& page, const StallCounters& stalls) {
+  for (std::size_t index = 1; index < kWaitPlaceNames.size(); ++index) {
+    page.Add(metrics::kStalls, stalls.begun_count(static_cast<WaitPlace>(index)),
+             {kWaitPlaceNames[index]});
+  }
+  for (std::size_t index = 1; index < kWaitPlaceNames.size(); ++index) {
+    page.Add(metrics::kStalledStreams, stalls.stalled_count(static_cast<WaitPlace>(index)),
+             {kWaitPlaceNames[index]});
+  }
+}
+
 void AddBudgets(metrics::Page& page, const MemoryBudget& input, const MemoryBudget& work) {
   page.Add(metrics::kPendingBytes, input.used_bytes());
   page.Add(metrics::kMemoryBytes, input.used_bytes(), {"input"});

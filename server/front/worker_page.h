@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/pipeline/gpu_set.h"
+#include "server/front/stall_watch.h"
 #include "server/hints/hint_cache.h"
 #include "server/metrics/page.h"
 #include "server/worker/memory_budget.h"
@@ -12,6 +13,7 @@
 namespace kerf {
 
 void AddStreams(metrics::Page& page, const StreamMetrics& streams);
+void AddStalls(metrics::Page& page, const StallCounters& stalls);
 void AddBudgets(metrics::Page& page, const MemoryBudget& input, const MemoryBudget& work);
 void AddRapid(metrics::Page& page, const RapidTotals& totals);
 void AddHintCache(metrics::Page& page, const HintCounters& counters);

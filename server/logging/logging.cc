@@ -3,11 +3,12 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <string>
+#include "server/logging/log_line.h"
 
 namespace kerf {
 namespace {
+
+LogFormat format = LogFormat::kText;
 
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
@@ -37,18 +38,20 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 
+void SetLogFormat(LogFormat wanted) {
+  format = wanted;
+  if (format == LogFormat::kJson) {
+    Logger().set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})");
+  }
+}
+
 bool IsLogged(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
-void Log(LogLevel level, std::string_view line) {
+void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (!IsLogged(level)) return;
-  std::string clean(line);
-  std::replace_if(
-      clean.begin(), clean.end(),
-      [](char character) {
-        return static_cast<unsigned char>(character) < 0x20 || character == 0x7F;
-      },
-      '?');
-  Logger().log(ToSpdlog(level), "{}", clean);
+  const std::string line =
+      format == LogFormat::kJson ? JsonMembersOf(message, fields) : TextLineOf(message, fields);
+  Logger().log(ToSpdlog(level), "{}", line);
 }
 
 }  // namespace kerf

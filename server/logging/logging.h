@@ -1,19 +1,37 @@
-// kerfd's log: lines on standard error. Thread-safe.
+// kerfd's log: lines on standard error, for people or, as JSON, for programs. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace kerf {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
+enum class LogFormat : std::uint8_t {
+  // TIME LEVEL MESSAGE KEY=VALUE...
+  kText,
+  // One object a line: time, level, message, and the fields.
+  kJson,
+};
+
+// What a program wants to know of a line without reading its message.
+struct LogField {
+  std::string_view key;
+  std::string value;
+};
+
 // Lines below `level` are dropped. Info before the first call.
 void SetLogLevel(LogLevel level);
+// Text before the first call; before there are other threads.
+void SetLogFormat(LogFormat format);
 
 bool IsLogged(LogLevel level);
 
-// One line. Control characters in `line` are replaced: parts of it come from peers.
-void Log(LogLevel level, std::string_view line);
+// One line. Parts of it come from peers: whatever they are, it stays one line, and as JSON one
+// object. Keys are ours: [a-z_], and none of time, level and message.
+void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 }  // namespace kerf

@@ -27,6 +27,10 @@ constexpr Label kStageLabels[] = {
     {"stage",
      "queue (until a thread has time), cut (reading messages, copying, cutting, answering), hash, "
      "gpu (copying, cutting and hashing there), lookup, commit, forget"}};
+constexpr Label kPlaceLabels[] = {
+    {"place",
+     "client_data (in mid-file, or before Open), client_reading (its answers), thread, memory (to "
+     "cut in), gpu, lookup, commit, forget"}};
 constexpr Label kOperationLabels[] = {{"operation", "lookup, commit, forget"},
                                       {"result", "ok, failed"}};
 constexpr Label kHintLabels[] = {{"result", "accepted, rejected, absent, late"}};
@@ -102,6 +106,11 @@ const Metric kStageSeconds{
     "Time of one turn of an upload in a stage; of gpu, lookup, commit and forget one call, until "
     "it is answered.",
     kStageLabels};
+const Metric kStalls{"kerf_stalls_total", kCounter, kWorkers,
+                     "Waits of uploads for one thing that lasted for --stall-warn-ms.",
+                     kPlaceLabels};
+const Metric kStalledStreams{"kerf_stalled_streams", kGauge, kWorkers,
+                             "Uploads that are in such a wait now.", kPlaceLabels};
 const Metric kIndexOperations{"kerf_index_operations_total", kCounter, kWorkers,
                               "Calls of uploads to the index, many chunks in each.",
                               kOperationLabels};
@@ -198,6 +207,8 @@ std::span<const Metric* const> AllMetrics() {
                                      &kMemoryBytes,
                                      &kMemoryLimitBytes,
                                      &kStageSeconds,
+                                     &kStalls,
+                                     &kStalledStreams,
                                      &kIndexOperations,
                                      &kIndexCalls,
                                      &kHints,

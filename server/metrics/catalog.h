@@ -57,6 +57,8 @@ extern const Metric kPendingBytes;
 extern const Metric kMemoryBytes;
 extern const Metric kMemoryLimitBytes;
 extern const Metric kStageSeconds;
+extern const Metric kStalls;
+extern const Metric kStalledStreams;
 extern const Metric kIndexOperations;
 extern const Metric kIndexCalls;
 extern const Metric kHints;

@@ -80,6 +80,7 @@ TEST(CountersTest, LoseNothingAmongThreads) {
   Histogram histogram(kBounds);
   Counter counter;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int index = 0; index < kThreads; ++index) {
     threads.emplace_back([&] {
       for (std::uint64_t round = 0; round < kRounds; ++round) {

@@ -170,6 +170,7 @@ TEST(HttpListenerTest, ManySilentConnectionsKeepNobodyOut) {
   const std::size_t fds_before = OpenFdCount();
   {
     std::vector<UniqueFd> silent;
+    silent.reserve(kConnections);
     for (std::size_t index = 0; index < kConnections; ++index) {
       silent.push_back(Connect(listener->address()));
     }

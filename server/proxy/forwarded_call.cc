@@ -11,6 +11,7 @@
 #include "kerf/v1/chunking.pb.h"
 #include "server/errors/errors.h"
 #include "server/front/grpc_status.h"
+#include "server/front/request_id_of.h"
 #include "server/logging/logging.h"
 #include "server/proxy/forwarded_calls.h"
 
@@ -58,6 +59,13 @@ ForwardedCall* ForwardedCall::Start(const Options& options,
                                     routing::Route route) {
   std::shared_ptr<ForwardedCall> call(new ForwardedCall(options, context, std::move(route)));
   call->self_ = call;
+  if (IsLogged(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "call passed on",
+        {{"method", context->method()},
+         {"request_id", call->request_id_},
+         {"peer", context->peer()},
+         {"worker", call->route_.name}});
+  }
   call->StartWorkerSide();
   options.registry->Add(call);
   const std::lock_guard lock(call->mutex_);
@@ -70,12 +78,14 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
     : options_(options),
       context_(context),
       is_upload_(context->method() == kUploadMethod),
+      request_id_(RequestIdOf(*context)),
       route_(std::move(route)),
       stub_(route_.permit.worker()->TakeChannel()) {}
 
 void ForwardedCall::StartWorkerSide() {
+  worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
   for (const auto& [key, value] : context_->client_metadata()) {
-    if (!IsForwarded(key, value)) continue;
+    if (!IsForwarded(key, value) || ViewOf(key) == kRequestIdMetadata) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   auto deadline = context_->deadline();
@@ -196,10 +206,14 @@ grpc::Status ForwardedCall::Translate(const grpc::Status& status, absl::Status* 
                 Cat("worker ", route_.name, " at ", route_.permit.worker()->address(),
                     " cannot be reached: ", status.error_message()),
                 {{"worker", route_.name}});
-  Log(LogLevel::kInfo, Cat("call ", context_->method(), " of ", context_->peer(),
-                           " ended: WORKER_UNREACHABLE: ", MessageOf(lost)));
+  Log(LogLevel::kInfo, Cat("call ended: ", MessageOf(lost)),
+      {{"method", context_->method()},
+       {"request_id", request_id_},
+       {"peer", context_->peer()},
+       {"reason", ReasonNameOf(lost)},
+       {"worker", route_.name}});
   *counted_as = lost;
-  return ToGrpcStatus(lost);
+  return ToGrpcStatus(WithRequestId(lost, request_id_));
 }
 
 void ForwardedCall::OnWorkerDone(const grpc::Status& status) {
@@ -231,7 +245,7 @@ void ForwardedCall::FinishLocked(const grpc::Status& status, const absl::Status&
 
 void ForwardedCall::Fail(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
-  FinishLocked(ToGrpcStatus(status), status);
+  FinishLocked(ToGrpcStatus(WithRequestId(status, request_id_)), status);
 }
 
 void ForwardedCall::Drain(std::chrono::milliseconds drain) {
@@ -257,7 +271,7 @@ bool ForwardedCall::CheckTime(TimePoint now) {
   const absl::Status stalled = MakeError(
       Reason::kReadStalled,
       Cat("the client has not read its answers for ", options_.write_stall.count(), " ms"));
-  FinishLocked(ToGrpcStatus(stalled), stalled);
+  FinishLocked(ToGrpcStatus(WithRequestId(stalled, request_id_)), stalled);
   return true;
 }
 

@@ -100,6 +100,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   const Options options_;
   grpc::GenericCallbackServerContext* const context_;
   const bool is_upload_;
+  const std::string request_id_;
   const routing::Route route_;
   grpc::ClientContext worker_context_;
   grpc::GenericStub stub_;

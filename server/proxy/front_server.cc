@@ -15,6 +15,7 @@
 #include "server/errors/errors.h"
 #include "server/front/grpc_listener.h"
 #include "server/front/refused_call.h"
+#include "server/front/request_id_of.h"
 #include "server/proxy/forwarded_call.h"
 #include "server/proxy/forwarded_calls.h"
 #include "server/proxy/routing_service.h"
@@ -112,13 +113,13 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
   if (absl::Status status = calls_.Enter(); !status.ok()) {
     metrics_.refused.Count(status);
-    return new RefusedCall(status);
+    return new RefusedCall(status, RequestIdOf(*context));
   }
   absl::StatusOr<routing::Route> route = workers_.Pick(ShardKeyOf(*context));
   if (!route.ok()) {
     calls_.GiveBack();
     metrics_.refused.Count(route.status());
-    return new RefusedCall(route.status());
+    return new RefusedCall(route.status(), RequestIdOf(*context));
   }
   metrics_.started.Add();
   return ForwardedCall::Start(call_options_, context, *std::move(route));

@@ -69,6 +69,7 @@ struct Texts {
   std::string gpu_memory = "256M";
   std::string gpu_lost = "cpu";
   std::string log_level = "info";
+  std::string log_format = "text";
 };
 
 std::string CheckSize(const std::string& text) {
@@ -207,6 +208,7 @@ struct Milliseconds {
   std::uint32_t write_stall = 60'000;
   std::uint32_t index = 60'000;
   std::uint32_t drain = 10'000;
+  std::uint32_t stall_warn = 10'000;
   std::uint32_t worker_check = 1'000;
   std::uint32_t worker_refresh = 5'000;
 };
@@ -308,7 +310,7 @@ void AddGpuOptions(Builder& builder, Settings& settings, Texts& texts) {
       ->check(CLI::IsMember({"cpu", "drain"}));
 }
 
-void AddWatchOptions(Builder& builder, Settings& settings) {
+void AddWatchOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder
       .Add("metrics-listen", settings.metrics_listen,
            "Answer /metrics (for Prometheus), /healthz and /readyz over HTTP at HOST:PORT, port 0 "
@@ -319,6 +321,14 @@ void AddWatchOptions(Builder& builder, Settings& settings) {
       .Add("metrics-ready-file", settings.metrics_ready_file,
            "Written once that is answered, which is before kerfd serves: the bound address")
       ->type_name("FILE");
+  builder.Add("log-level", texts.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  builder
+      .Add("log-format", texts.log_format,
+           "Of the log on standard error: text, or json, which is one object a line")
+      ->check(CLI::IsMember({"text", "json"}));
+  builder.AddMs("stall-warn-ms", times.stall_warn,
+                "The log tells of a stream that waits for one thing for this long, and for what");
 }
 
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
@@ -345,7 +355,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       .Add("ready-file", settings.ready_file,
            "Written once kerfd serves: the bound addresses, one a line")
       ->type_name("FILE");
-  AddWatchOptions(builder, settings);
+  AddWatchOptions(builder, settings, texts, times);
   builder.Add("worker-name", settings.worker_name, "Names this process to clients");
   builder
       .Add("worker-threads", settings.worker_threads,
@@ -389,8 +399,6 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
       "sync-commits", settings.sync_commits,
       "Wait for the disk on each commit (true or false). Without it a power cut may cost an "
       "agent a second upload, never its data");
-  builder.Add("log-level", texts.log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
 }
 
 // The variable's option, as "--data-dir" for KERFD_DATA_DIR.
@@ -476,6 +484,8 @@ void Convert(const Texts& texts, const Milliseconds& times, Settings& settings) 
                                                          {"warning", LogLevel::kWarning},
                                                          {"error", LogLevel::kError}};
   settings.log_level = levels.at(texts.log_level);
+  settings.log_format = texts.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  settings.stall_warn = std::chrono::milliseconds(times.stall_warn);
 }
 
 SettingsResult Usage(const std::string& message) {

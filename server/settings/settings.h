@@ -95,6 +95,8 @@ struct Settings {
   std::chrono::milliseconds drain{0};
   bool sync_commits = false;
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+  std::chrono::milliseconds stall_warn{0};
 };
 
 // What the command line asks for.

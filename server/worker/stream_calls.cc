@@ -93,6 +93,7 @@ bool StreamEngine::SendToGpu(std::size_t min_bytes) {
   }
   call_ = GpuPiece::CallOf(gpu_piece_, uncut.size());
   call_->asked_at = clock_.Enter(Stage::kCut);
+  awaited_stage_.store(Stage::kGpu);
   const bool is_sent = context_->gpus->TryCut(gpu_plan_, uncut, /*is_end=*/false, gpu_piece_);
   if (!is_sent) call_ = nullptr;
   return is_sent;
@@ -142,6 +143,9 @@ void StreamEngine::CountPause(std::size_t cut_bytes) {
 
 std::function<void(const absl::Status&)> StreamEngine::Answered(Stage stage) {
   call_->asked_at = clock_.Enter(stage);
+  // The index may take its time before it comes back.
+  awaited_stage_.store(stage);
+  awaits_index_.store(true);
   return [weak = weak_from_this(), call = call_, stage,
           metrics = context_->metrics](const absl::Status& status) {
     if (metrics != nullptr) {
@@ -156,6 +160,24 @@ std::function<void(const absl::Status&)> StreamEngine::Answered(Stage stage) {
 void StreamEngine::Answer(const std::weak_ptr<StreamEngine>& engine, StreamCall& call) {
   if (call.phase.exchange(StreamCall::Phase::kAnswered) != StreamCall::Phase::kAwaited) return;
   if (const std::shared_ptr<StreamEngine> self = engine.lock()) self->Wake();
+}
+
+StreamEngine::Waiting StreamEngine::waiting() const {
+  if (awaits_index_.load()) {
+    switch (awaited_stage_.load()) {
+      case Stage::kGpu:
+        return Waiting::kGpu;
+      case Stage::kCommit:
+        return Waiting::kCommit;
+      case Stage::kForget:
+        return Waiting::kForget;
+      default:
+        return Waiting::kLookup;
+    }
+  }
+  // Between files it may be told of memory that it wants no longer.
+  if (awaits_memory_.load() && expecting() == Expecting::kNothing) return Waiting::kMemory;
+  return state_.load() == State::kIdle ? Waiting::kNothing : Waiting::kThread;
 }
 
 absl::Status StreamEngine::Await(Then then) {

@@ -127,6 +127,18 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   Expecting expecting() const { return expecting_.load(std::memory_order_acquire); }
   // Of the budget, for its session: what it holds while it waits for its client between files.
   std::size_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
+  // For a watchdog: what it waits for before it can go on, as far as that is not its peer.
+  enum class Waiting : std::uint8_t {
+    kNothing,
+    // Work is in hand, or waits for a thread.
+    kThread,
+    kMemory,
+    kGpu,
+    kLookup,
+    kCommit,
+    kForget,
+  };
+  Waiting waiting() const;
   // For a watchdog: work is in hand or waits for a thread or the index, and how many turns were
   // done. Those that only find that the index has not answered yet do not count.
   bool is_busy() const { return state_.load() != State::kIdle || awaits_index_.load(); }
@@ -225,6 +237,8 @@ class StreamEngine : public std::enable_shared_from_this<StreamEngine> {
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> awaits_memory_{false};
   std::atomic<bool> awaits_index_{false};
+  // Of what is awaited.
+  std::atomic<Stage> awaited_stage_{Stage::kLookup};
   std::atomic<Expecting> expecting_{Expecting::kOpen};
   std::atomic<std::size_t> queued_bytes_{0};
   std::atomic<std::size_t> session_bytes_{0};

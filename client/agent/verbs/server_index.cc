@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/request_id.h"
 #include "base/status.h"
 #include "client/cpp/channel.h"
 
@@ -43,6 +44,7 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
   grpc::ClientContext call;
+  call.AddMetadata(kRequestIdMetadata, NewRequestId());
   call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
   return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
 }

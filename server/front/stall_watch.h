@@ -1,0 +1,85 @@
+// Notices when one stream waits for one thing for long, and when it goes on.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "server/metrics/counters.h"
+
+namespace kerf {
+
+// Where a stream can wait.
+enum class WaitPlace : std::uint8_t {
+  // It does not wait, or is idle between two files.
+  kNone,
+  // For the Open frame, or in mid-file for data.
+  kClientData,
+  // The client does not read its answers.
+  kClientReading,
+  // It has work, and no thread to do it, or one that takes long.
+  kThread,
+  // For memory to cut in.
+  kMemory,
+  kGpu,
+  kLookup,
+  kCommit,
+  kForget,
+};
+inline constexpr std::array<std::string_view, 9> kWaitPlaceNames = {
+    "none", "client_data", "client_reading", "thread", "memory",
+    "gpu",  "lookup",      "commit",         "forget"};
+inline std::string_view NameOf(WaitPlace place) {
+  return kWaitPlaceNames[static_cast<std::size_t>(place)];
+}
+
+// Not thread-safe.
+class StallWatch {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct News {
+    // Else it goes on.
+    bool has_begun = false;
+    WaitPlace place = WaitPlace::kNone;
+    std::chrono::nanoseconds waited{0};
+  };
+
+  // The stream waits there now, and has come so far: any number that changes with each step. Tells
+  // of a wait once it lasts for `patience`, and again when it is over.
+  std::optional<News> Look(WaitPlace place, std::uint64_t progress, TimePoint now,
+                           std::chrono::nanoseconds patience);
+  // The stream has ended.
+  std::optional<News> End(TimePoint now);
+
+ private:
+  WaitPlace place_ = WaitPlace::kNone;
+  std::uint64_t progress_ = 0;
+  TimePoint since_;
+  bool is_told_ = false;
+};
+
+// Of all streams of a process, by place. Thread-safe.
+class StallCounters {
+ public:
+  void Count(const StallWatch::News& news) {
+    (news.has_begun ? begun_ : ended_)[static_cast<std::size_t>(news.place)].Add();
+  }
+  std::uint64_t begun_count(WaitPlace place) const {
+    return begun_[static_cast<std::size_t>(place)].value();
+  }
+  std::uint64_t stalled_count(WaitPlace place) const {
+    // In this order: what ends meanwhile has begun before.
+    const std::uint64_t ended_count = ended_[static_cast<std::size_t>(place)].value();
+    return begun_count(place) - ended_count;
+  }
+
+ private:
+  std::array<metrics::Counter, kWaitPlaceNames.size()> begun_;
+  std::array<metrics::Counter, kWaitPlaceNames.size()> ended_;
+};
+
+}  // namespace kerf

@@ -1,0 +1,56 @@
+#include "server/logging/log_line.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace kerf {
+namespace {
+
+bool IsControl(char character) {
+  return static_cast<unsigned char>(character) < 0x20 || character == 0x7F;
+}
+
+// What a program that splits lines at spaces and at '=' reads as one value.
+bool IsPlain(std::string_view value) {
+  return !value.empty() && std::all_of(value.begin(), value.end(), [](char character) {
+    return character > ' ' && character <= '~' && character != '"' && character != '=';
+  });
+}
+
+std::string JsonOf(std::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string TextLineOf(std::string_view message, std::span<const LogField> fields) {
+  std::string line(message);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    if (IsPlain(field.value)) {
+      line += field.value;
+      continue;
+    }
+    line += '"';
+    for (const char character : field.value) {
+      if (character == '"' || character == '\\') line += '\\';
+      line += character;
+    }
+    line += '"';
+  }
+  std::replace_if(line.begin(), line.end(), IsControl, '?');
+  return line;
+}
+
+std::string JsonMembersOf(std::string_view message, std::span<const LogField> fields) {
+  std::string members = "\"message\":" + JsonOf(message);
+  for (const LogField& field : fields) {
+    members += ',' + JsonOf(field.key) + ':' + JsonOf(field.value);
+  }
+  return members;
+}
+
+}  // namespace kerf

@@ -1,0 +1,19 @@
+// How a line of the log is written, behind its time and level.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/logging/logging.h"
+
+namespace kerf {
+
+// MESSAGE KEY=VALUE...: a value with anything but letters, digits and simple signs stands between
+// quotation marks. Control characters are replaced.
+std::string TextLineOf(std::string_view message, std::span<const LogField> fields);
+
+// "message":"...","KEY":"VALUE"...: members of a JSON object, in ASCII or valid UTF-8.
+std::string JsonMembersOf(std::string_view message, std::span<const LogField> fields);
+
+}  // namespace kerf

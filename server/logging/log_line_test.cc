@@ -1,0 +1,40 @@
+#include "server/logging/log_line.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kerf {
+namespace {
+
+TEST(LogLineTest, TextIsReadByPeopleAndSplitByPrograms) {
+  const std::vector<LogField> fields = {
+      {"a", "1"}, {"b", ""}, {"c", "two words"}, {"d", "q\"b\\"}, {"e", "x=y"}};
+  EXPECT_EQ(TextLineOf("Went well", fields),
+            "Went well a=1 b=\"\" c=\"two words\" d=\"q\\\"b\\\\\" e=\"x=y\"");
+  EXPECT_EQ(TextLineOf("alone", {}), "alone");
+}
+
+TEST(LogLineTest, APeerCannotForgeALine) {
+  const std::vector<LogField> fields = {{"peer", "x\n2026 error FORGED\r\x1b[2J\x7f"}};
+  const std::string line = TextLineOf("stream\nended", fields);
+  EXPECT_EQ(line.find_first_of("\n\r\x1b\x7f"), std::string::npos) << line;
+}
+
+TEST(LogLineTest, JsonIsOneObjectWhateverComes) {
+  std::string all;
+  for (int code = 0; code < 256; ++code) all += static_cast<char>(code);
+  const std::vector<LogField> fields = {{"request_id", "a\"b\\c\n"}, {"peer", all}};
+  const std::string line = "{" + JsonMembersOf("said \"hello\"\n\xff", fields) + "}";
+  EXPECT_EQ(line.find_first_of("\n\r"), std::string::npos) << line;
+  const nlohmann::json object = nlohmann::json::parse(line);
+  EXPECT_EQ(object["message"], "said \"hello\"\n\xef\xbf\xbd");
+  EXPECT_EQ(object["request_id"], "a\"b\\c\n");
+  EXPECT_TRUE(object["peer"].is_string());
+  EXPECT_EQ(object.size(), 3u);
+}
+
+}  // namespace
+}  // namespace kerf
