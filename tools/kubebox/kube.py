@@ -9,6 +9,8 @@
                                         the nodes have
   tools/kube kubectl -- get pods -A
   tools/kube enter -- COMMAND...        runs where the pods' network and DNS are
+  tools/kube --dir DIR e2e              kerf in real pods of a cluster of its own: backups, updates,
+                                        evictions and broken images; nothing of it may fail a file
   tools/kube down                       ends everything and removes its files
 
 Clusters in different folders (--dir, by default out/kube) do not know of each other. The pods have a
@@ -20,12 +22,15 @@ import argparse
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import apply
+import e2e
 import nodes
 from box import Box
 from control_plane import ControlPlane
@@ -179,6 +184,23 @@ def enter(arguments):
     os.execvp(command[0], command)
 
 
+def run_e2e(arguments):
+    seed = os.environ.get("KERF_TEST_SEED") or secrets.token_hex(4)
+    print(f"KERF_TEST_SEED={seed} replays the files")
+    for command in (["tools/build"], ["tools/deps", "image"]):
+        if not arguments.no_build and subprocess.run(
+                [ROOT / command[0], *command[1:]], check=False).returncode != 0:
+            raise KubeError(f"{' '.join(command)} failed")
+    began = time.monotonic()
+    cluster = new_cluster(arguments.dir, arguments.nodes)
+    print(f"{arguments.nodes} nodes are up after {time.monotonic() - began:.0f} s", flush=True)
+    try:
+        e2e.run_all(cluster, ROOT, seed)
+    finally:
+        if not arguments.keep:
+            cluster.end()
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/kube", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -209,6 +231,10 @@ def main():
     for name, action, summary in (("kubectl", kubectl, "kubectl, as this cluster's admin"),
                                   ("enter", enter, "a command beside the pods")):
         add(name, action, summary).add_argument("command", nargs="+", metavar="ARGUMENT")
+    verb = add("e2e", run_e2e, "kerf in real pods, in a cluster of its own")
+    verb.add_argument("--nodes", type=int, default=3, help="1 to 9 (default: 3)")
+    verb.add_argument("--no-build", action="store_true", help="out/kerf and out/kerfd are what to test")
+    verb.add_argument("--keep", action="store_true", help="the cluster stays, to be looked at")
     arguments = parser.parse_args()
     # As Ctrl-C: what is begun is taken back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

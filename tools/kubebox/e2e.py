@@ -1,0 +1,199 @@
+"""kerf in real pods: what deploy/ promises, held to by a Kubernetes that really runs it."""
+
+import io
+import json
+import pathlib
+import tarfile
+import tempfile
+import time
+
+import apply
+import nodes
+from image import write_image
+from load import Load, restore_and_compare
+from processes import KubeError, run, wait_until
+
+NAMESPACE = "kerf"
+SERVER = "kerf.kerf.svc.cluster.local:7461"
+FRONTS, WORKERS, REDIS = "deployment/kerf-front", "statefulset/kerf-worker", "statefulset/kerf-redis"
+FRONT_COUNT, WORKER_COUNT = 2, 3
+# What deploy/overlays/dev runs, the same under a later name, and one that never serves.
+IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in ("0.1.0", "0.1.1", "broken"))
+ROLLOUT_TIMEOUT_S = 300
+BROKEN_DEADLINE_S = 40
+
+
+class Scenario:
+    def __init__(self, cluster, root, work, seed):
+        self.cluster, self.root, self.work, self.seed = cluster, root, work, seed
+        self.plane = cluster.plane()
+        # The agent runs beside the pods and finds the fronts by name, as a pod would.
+        self.agent = ["env", f"KERF_SERVER={SERVER}", root / "out/kerf"]
+
+    def kubectl(self, *arguments, **more):
+        return self.plane.kubectl(f"--namespace={NAMESPACE}", *arguments, **more)
+
+    def get(self, *arguments):
+        return json.loads(self.kubectl("get", *arguments, "--output=json").stdout)
+
+    def agent_command(self):
+        return [*self.cluster.enter(), *self.agent]
+
+    def load(self, what):
+        return Load(self.work / what, self.agent_command(), what, self.seed)
+
+    def wait_rolled_out(self, *names):
+        for name in names:
+            self.kubectl("rollout", "status", name, f"--timeout={ROLLOUT_TIMEOUT_S}s",
+                         timeout_s=ROLLOUT_TIMEOUT_S + 30)
+            # A rollout is called done before the last old pod has drained.
+            wait_until(lambda name=name: not any("deletionTimestamp" in pod["metadata"]
+                                                 for pod in self.pods(name)),
+                       ROLLOUT_TIMEOUT_S, f"the end of the old pods of {name}")
+
+    def set_image(self, name, image):
+        self.kubectl("set", "image", name, f"kerfd={image}")
+
+    def images(self):
+        """Of what tools/build has left in out/."""
+        for name in ("kerf", "kerf-redis"):
+            tar = self.work / f"{name}.tar"
+            run([self.root / "deploy/image/rootfs", name, tar], timeout_s=300)
+            self.import_image(f"localhost/{name}:0.1.0", tar.read_bytes())
+        self.import_image(NEXT_IMAGE, (self.work / "kerf.tar").read_bytes())
+        # It starts and stays, but nobody will ever find it ready.
+        broken = io.BytesIO()
+        with tarfile.open(fileobj=broken, mode="w") as tar:
+            tar.add(self.plane.program("pause"), "usr/bin/kerfd")
+        self.import_image(BROKEN_IMAGE, broken.getvalue())
+
+    def import_image(self, name, root):
+        archive = self.work / "image.tar"
+        write_image(archive, name, root)
+        for number in range(1, 1 + self.cluster.state["nodes"]):
+            nodes.import_image(self.cluster.box, number, archive)
+
+    def deploy(self):
+        apply.apply(self.plane, self.root / "deploy/overlays/dev")
+        self.kubectl("scale", FRONTS, f"--replicas={FRONT_COUNT}")
+        self.kubectl("scale", WORKERS, f"--replicas={WORKER_COUNT}")
+        self.kubectl("patch", FRONTS, "--patch", json.dumps(
+            {"spec": {"progressDeadlineSeconds": BROKEN_DEADLINE_S}}))
+        self.wait_rolled_out(REDIS, WORKERS, FRONTS)
+
+    def back_up_and_restore(self):
+        """The repository's own sources, from a program that is no pod."""
+        store, tree = self.work / "store", self.root / "server"
+        command = self.agent_command()
+        run([*command, "backup", tree, "--store", store], timeout_s=120)
+        restore_and_compare(command, store, tree, self.work / "restored")
+        again = run([*command, "backup", tree, "--store", store, "--force", "--json"], timeout_s=120)
+        summary = json.loads(again.stdout.strip().splitlines()[-1])
+        if summary["new_chunks"] != 0:
+            raise KubeError(f"the same files again, and {summary['new_chunks']} chunks are new")
+
+    def roll(self):
+        for name in (WORKERS, FRONTS):
+            with self.load("update-of-" + name.split("/")[1]):
+                self.set_image(name, NEXT_IMAGE)
+                self.wait_rolled_out(name)
+            stale = [pod for pod, image in self.images_of(name).items() if image != NEXT_IMAGE]
+            if stale:
+                raise KubeError(f"not updated: {', '.join(stale)}")
+
+    def pods(self, name):
+        component = name.rsplit("-", 1)[1]
+        return self.get("pods", f"--selector=app.kubernetes.io/component={component}")["items"]
+
+    def evict(self, pod, check=True):
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction",
+                    "metadata": {"name": pod, "namespace": NAMESPACE}}
+        return self.kubectl("create", "--filename=-", "--raw",
+                            f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction",
+                            stdin=json.dumps(eviction), check=check)
+
+    def evict_worker(self):
+        before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.pods(WORKERS)}
+        with self.load("eviction"):
+            self.evict("kerf-worker-0")
+            second = self.evict("kerf-worker-1", check=False)
+            if second.returncode == 0 or "disruption budget" not in second.stderr:
+                raise KubeError("a second worker was evicted while the first was away, in spite of "
+                                f"its disruption budget: {second.stderr.strip()}")
+            wait_until(lambda: self.is_renewed("kerf-worker-0", before), ROLLOUT_TIMEOUT_S,
+                       "the evicted worker to be back")
+            self.wait_rolled_out(WORKERS)
+
+    def is_renewed(self, pod, before):
+        return any(one["metadata"]["name"] == pod and one["metadata"]["uid"] != before[pod]
+                   for one in self.pods(WORKERS))
+
+    def break_fronts(self):
+        with self.load("broken-front"):
+            self.set_image(FRONTS, BROKEN_IMAGE)
+            wait_until(lambda: self.has_stopped(FRONTS), BROKEN_DEADLINE_S + 60,
+                       "the rollout of a broken image to be given up")
+            available = self.get(FRONTS)["status"].get("availableReplicas", 0)
+            if available < FRONT_COUNT:
+                raise KubeError(f"a broken image has left {available} fronts of {FRONT_COUNT}")
+            self.kubectl("rollout", "undo", FRONTS)
+            self.wait_rolled_out(FRONTS)
+
+    def has_stopped(self, name):
+        return any(one["type"] == "Progressing" and one.get("reason") == "ProgressDeadlineExceeded"
+                   for one in self.get(name)["status"]["conditions"])
+
+    def break_workers(self):
+        """A StatefulSet has no deadline: it waits at the first broken pod for as long as it takes."""
+        with self.load("broken-worker"):
+            self.set_image(WORKERS, BROKEN_IMAGE)
+            last = f"kerf-worker-{WORKER_COUNT - 1}"
+            wait_until(lambda: BROKEN_IMAGE in self.images_of(WORKERS).values(), ROLLOUT_TIMEOUT_S,
+                       "the first broken worker")
+            time.sleep(BROKEN_DEADLINE_S)
+            broken = [pod for pod, image in self.images_of(WORKERS).items() if image == BROKEN_IMAGE]
+            if broken != [last]:
+                raise KubeError(f"a broken image has reached {', '.join(broken)}, not {last} alone")
+            self.kubectl("rollout", "undo", WORKERS)
+            # As Kubernetes documents it: a pod that never became ready is not replaced by itself.
+            self.kubectl("delete", "pod", last)
+            self.wait_rolled_out(WORKERS)
+
+    def images_of(self, name):
+        return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"]
+                for pod in self.pods(name) if "deletionTimestamp" not in pod["metadata"]}
+
+    def tell(self):
+        """For whoever must find out why it failed."""
+        logs = ["logs", "--prefix", "--max-log-requests=40"]
+        for arguments in (["get", "pods", "--output=wide"],
+                          ["get", "events", "--sort-by=.lastTimestamp"],
+                          [*logs, "--selector=app.kubernetes.io/component in (front, worker)",
+                           "--tail=20"],
+                          [*logs, "--selector=app.kubernetes.io/component=redis",
+                           "--container=keeper", "--tail=5"]):
+            done = self.kubectl(*arguments, check=False)
+            print(f"--- kubectl {' '.join(arguments)}\n{done.stdout}{done.stderr}", flush=True)
+
+
+STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready", Scenario.deploy),
+         ("an agent backs up and restores", Scenario.back_up_and_restore),
+         ("rolling updates of workers and of fronts", Scenario.roll),
+         ("eviction of a worker", Scenario.evict_worker),
+         ("a broken image of the fronts", Scenario.break_fronts),
+         ("a broken image of the workers", Scenario.break_workers))
+
+
+def run_all(cluster, root, seed):
+    """Every step, or KubeError."""
+    with tempfile.TemporaryDirectory(prefix="kerf-kube-") as work:
+        scenario = Scenario(cluster, root, pathlib.Path(work), seed)
+        for title, step in STEPS:
+            print(f"{title} ...", flush=True)
+            began = time.monotonic()
+            try:
+                step(scenario)
+            except KubeError:
+                scenario.tell()
+                raise
+            print(f"  {title}: passed in {time.monotonic() - began:.0f} s", flush=True)
