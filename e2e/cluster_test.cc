@@ -188,6 +188,15 @@ TEST_F(ClusterTest, BothFrontsSendAFileToTheSameWorker) {
   EXPECT_EQ(met, (std::set<std::string>{"w0", "w1", "w2"}));
 }
 
+TEST_F(ClusterTest, APingSaysWhichWorkerAnswers) {
+  const nlohmann::json said = world_.KerfJson({"ping"}).Only("summary");
+  EXPECT_THAT(said["worker"], testing::AnyOf("w0", "w1", "w2"));
+  // All of its calls meet that one, and those of the next ping, too.
+  EXPECT_EQ(said["worker_address"], World::AddressOf(said["worker"]));
+  EXPECT_EQ(world_.KerfJson({"ping"}).Only("summary")["worker"], said["worker"]);
+  EXPECT_THAT(world_.Kerf({"ping"}).out, HasSubstr("is a front, which asked worker w"));
+}
+
 TEST_F(ClusterTest, ALostWorkerLosesItsKeysOnly) {
   const auto channel = ConnectToFront(0);
   constexpr int kKeyCount = 60;
@@ -215,10 +224,12 @@ TEST_F(ClusterTest, ALostWorkerLosesItsKeysOnly) {
   }
   // It comes back, and has its keys again.
   StartWorker(1);
+  // However long that took.
+  const auto back_deadline = steady_clock::now() + kPatience;
   for (int number = 0; number < kKeyCount; ++number) {
     std::string worker;
     while ((worker = WorkerOf(channel, Cat("file-", number))) != before[number] &&
-           steady_clock::now() < deadline) {
+           steady_clock::now() < back_deadline) {
       std::this_thread::sleep_for(milliseconds(10));
     }
     EXPECT_EQ(worker, before[number]);

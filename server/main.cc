@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "base/last_resort.h"
+#include "base/open_files.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
@@ -140,6 +141,17 @@ absl::Status Serve(const Settings& settings) {
   return ServeUploads(settings, signals, port.get());
 }
 
+// A connection each for all streams that there are places for, and room for an index.
+void RaiseFileLimit(const Settings& settings) {
+  constexpr std::uint64_t kOtherFiles = 4096;
+  const std::uint64_t limit = RaiseOpenFileLimit(settings.max_streams + kOtherFiles);
+  if (limit >= settings.max_streams) return;
+  Log(LogLevel::kWarning,
+      Cat("the system lets kerfd have ", limit,
+          " files and connections open, fewer than --max-streams ", settings.max_streams,
+          ": raise the limit (ulimit -n, LimitNOFILE), or clients wait in vain"));
+}
+
 int Main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, kKeptHeapBytes);
   mallopt(M_MMAP_THRESHOLD, kKeptHeapBytes);
@@ -150,6 +162,14 @@ int Main(int argc, char** argv) {
   }
   SetLogLevel(result.settings.log_level);
   SetLogFormat(result.settings.log_format);
+  const Settings& settings = result.settings;
+  RaiseFileLimit(settings);
+  const bool is_front = settings.role == Role::kFront;
+  for (const std::string& flag : settings.ignored) {
+    Log(LogLevel::kWarning,
+        Cat(flag, is_front ? " means nothing for a front: give it to its workers"
+                           : " is for fronts alone: it means nothing here"));
+  }
   if (absl::Status status = Serve(result.settings); !status.ok()) {
     Log(LogLevel::kError, MessageOf(status));
     return status.code() == absl::StatusCode::kInvalidArgument ? kUsageExitCode : kFailureExitCode;

@@ -25,18 +25,31 @@ constexpr std::chrono::milliseconds kMaxCheckPause{5000};
 constexpr std::chrono::milliseconds kMinCheckTimeout{1000};
 constexpr std::chrono::milliseconds kMaxCheckTimeout{5000};
 
+// A worker that is stuck must not have all places of the front; the only one there is may.
+routing::CallCounts CallsPerWorker(const Settings& settings) {
+  const bool is_alone = settings.workers.size() == 1 && !settings.workers[0].is_group;
+  const auto part_of = [&](std::uint32_t places) -> std::size_t {
+    return is_alone ? places : places - places / 4;
+  };
+  const std::size_t max_streams =
+      settings.max_worker_streams > 0 ? settings.max_worker_streams : part_of(settings.max_streams);
+  return {max_streams, part_of(settings.max_calls)};
+}
+
 FrontOptions OptionsOf(const Settings& settings) {
   FrontOptions options;
   options.listen = settings.listen;
   options.workers.workers = settings.workers;
-  options.workers.max_calls_per_worker = settings.max_worker_streams;
   options.workers.check_times = {.interval = settings.worker_check,
                                  .max_interval = std::max(settings.worker_check, kMaxCheckPause)};
   options.workers.check_timeout =
       std::clamp(settings.worker_check, kMinCheckTimeout, kMaxCheckTimeout);
   options.workers.refresh = settings.worker_refresh;
   options.workers.seed = std::random_device()();
-  options.max_calls = settings.max_streams;
+  options.max_streams = settings.max_streams;
+  options.max_calls = settings.max_calls;
+  options.workers.max_calls_per_worker = CallsPerWorker(settings);
+  options.idle_evict = settings.idle_evict;
   options.memory_bytes = settings.memory_bytes;
   options.max_message_bytes = settings.limits.max_message_bytes;
   options.write_stall = settings.write_stall_timeout;

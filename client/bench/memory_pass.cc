@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/open_files.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/bench/conversations.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr std::chrono::seconds kOpenPatience{30};
 // Besides the sockets: what gRPC, RocksDB and the standard streams have open.
 constexpr std::uint64_t kOtherFiles = 200;
+// Plenty for 1,000 connections; more may be costly where programs close all numbers there are.
+constexpr std::uint64_t kWantedFiles = 16'384;
 
 std::uint64_t PerStream(std::uint64_t bytes, std::uint64_t empty_bytes, std::uint32_t streams) {
   return streams == 0 || bytes <= empty_bytes ? 0 : (bytes - empty_bytes) / streams;
@@ -32,7 +35,7 @@ absl::StatusOr<MemoryUse> MemoryAtRest(const Peer& kerfd) {
 
 absl::Status MeasureIdle(const ServiceOptions& options, const std::atomic<bool>& cancelled,
                          MemoryFigures& figures) {
-  if (RaiseFileLimit() < options.idle_streams + kOtherFiles) {
+  if (RaiseOpenFileLimit(kWantedFiles) < options.idle_streams + kOtherFiles) {
     return absl::FailedPreconditionError(
         ToAbsl(Cat(options.idle_streams,
                    " idle streams need as many open files: raise the limit "

@@ -1,6 +1,5 @@
 #include "client/bench/process_costs.h"
 
-#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
@@ -19,8 +18,6 @@ constexpr std::chrono::milliseconds kRestInterval{20};
 constexpr double kRestCpuSeconds = 0.001;
 constexpr int kMaxRestIntervals = 100;
 constexpr std::uint64_t kBytesPerKib = 1024;
-// Plenty for 1,000 connections; more may be costly where programs close all numbers there are.
-constexpr rlim_t kWantedFiles = 16'384;
 
 double Seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
@@ -80,17 +77,6 @@ bool ResetPeak(pid_t process) {
   std::ofstream file(Cat("/proc/", process, "/clear_refs"));
   file << "5" << std::flush;
   return file.good();
-}
-
-std::uint64_t RaiseFileLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  const rlim_t wanted = std::min(limit.rlim_max, kWantedFiles);
-  if (limit.rlim_cur < wanted) {
-    const rlimit raised{wanted, limit.rlim_max};
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
-  return limit.rlim_cur;
 }
 
 Machine DescribeMachine() {

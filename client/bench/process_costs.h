@@ -28,10 +28,6 @@ std::optional<MemoryUse> ReadMemory(pid_t process);
 // The peak begins anew with what is resident now. False if the system does not let us.
 bool ResetPeak(pid_t process);
 
-// Raises this process's limit of open files as far as it may be raised, for itself and what it
-// starts. Returns the limit.
-std::uint64_t RaiseFileLimit();
-
 struct Machine {
   std::string cpu_model;
   std::uint32_t core_count = 0;

@@ -52,6 +52,8 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kNoWorker, "NO_WORKER", absl::StatusCode::kUnavailable, kRetrySoon},
     ReasonInfo{Reason::kWorkerUnreachable, "WORKER_UNREACHABLE", absl::StatusCode::kUnavailable,
                kRetrySoon},
+    ReasonInfo{Reason::kFrontBehindFront, "FRONT_BEHIND_FRONT",
+               absl::StatusCode::kFailedPrecondition, kNoRetry},
     ReasonInfo{Reason::kTooManyCalls, "TOO_MANY_CALLS", kExhausted, kRetrySoon},
     ReasonInfo{Reason::kMemoryExhausted, "MEMORY_EXHAUSTED", kExhausted, kRetryLater},
     ReasonInfo{Reason::kDraining, "DRAINING", absl::StatusCode::kUnavailable, kRetrySoon},
@@ -117,6 +119,18 @@ Reason ReasonOf(const absl::Status& status) {
     if (info.name == name) return info.reason;
   }
   return Reason::kInternal;
+}
+
+std::string ReasonNameIn(std::string_view encoded_details) {
+  google::rpc::Status encoded;
+  google::rpc::ErrorInfo error;
+  if (!encoded.ParseFromString(std::string(encoded_details))) return "";
+  for (const auto& detail : encoded.details()) {
+    if (detail.type_url() == kErrorInfoType && error.ParseFromString(detail.value())) {
+      return error.reason();
+    }
+  }
+  return "";
 }
 
 absl::Status FromIndexStatus(const absl::Status& status) {

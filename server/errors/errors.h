@@ -34,6 +34,7 @@ enum class Reason : std::uint8_t {
   kTooManyStreams,
   kNoWorker,
   kWorkerUnreachable,
+  kFrontBehindFront,
   kTooManyCalls,
   kMemoryExhausted,
   kDraining,
@@ -73,6 +74,9 @@ std::string ReasonNameOf(const absl::Status& status);
 
 // The reason, or kInternal for a status that MakeError did not make.
 Reason ReasonOf(const absl::Status& status);
+
+// The same of what EncodeStatusDetails has encoded, here or elsewhere.
+std::string ReasonNameIn(std::string_view encoded_details);
 
 // `status` itself if it carries a reason; else the error for what an index answered: its code says
 // which reason that is.

@@ -19,7 +19,7 @@ namespace kerf {
 namespace {
 
 // A stream's window: what gRPC itself buffers of it while it is not read. All windows together fit
-// into half the memory, so that gRPC never has to cancel a stream of its own choice.
+// into window_bytes, so that gRPC never has to cancel a stream of its own choice.
 constexpr std::uint64_t kMinWindowBytes = 64 * kKiB;
 constexpr std::uint64_t kMaxWindowBytes = 4 * kMiB;
 // gRPC answers larger messages itself, without kerf's details; the margin lets kerf answer those
@@ -43,7 +43,7 @@ void Configure(const TransportLimits& limits, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes) +
                                    kMessageMarginBytes);
   const std::uint64_t window_bytes =
-      std::clamp(limits.memory_bytes / 2 / limits.max_streams, kMinWindowBytes, kMaxWindowBytes);
+      std::clamp(limits.window_bytes / limits.max_streams, kMinWindowBytes, kMaxWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(window_bytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -109,11 +109,7 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   return listener;
 }
 
-void GrpcListener::SetServing(bool is_serving) {
-  if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
-    health->SetServingStatus(is_serving);
-  }
-}
+void GrpcListener::SetServing(bool is_serving) { SetServing("", is_serving); }
 
 void GrpcListener::SetServing(const std::string& part, bool is_serving) {
   if (auto* health = server_->GetHealthCheckService(); health != nullptr) {

@@ -17,8 +17,10 @@ namespace kerf {
 struct TransportLimits {
   // Encoded; messages that are a little larger are left to the services to refuse.
   std::uint32_t max_message_bytes = 0;
-  // Of gRPC's own buffers.
+  // Of gRPC's own buffers, messages that were read of them and are still there included.
   std::uint64_t memory_bytes = 0;
+  // Of these, for what streams have sent before it is read: together, all the same.
+  std::uint64_t window_bytes = 0;
   // At least 1.
   std::size_t max_streams = 0;
 };
@@ -38,7 +40,7 @@ class GrpcListener {
   // The bound addresses, with the ports that were picked, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  // What health says; SERVING in the beginning.
+  // What health says of the server itself; SERVING in the beginning.
   void SetServing(bool is_serving);
   // The same of one part, a health service of its own from the first call on.
   void SetServing(const std::string& part, bool is_serving);

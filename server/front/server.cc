@@ -131,6 +131,7 @@ class GrpcServer final : public Server {
 absl::Status GrpcServer::Listen() {
   const TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
                                .memory_bytes = options_.memory_bytes,
+                               .window_bytes = options_.memory_bytes / 2,
                                .max_streams = options_.max_streams};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {

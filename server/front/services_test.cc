@@ -184,6 +184,13 @@ TEST_F(GpuServicesTest, SaysHowItsGpusAre) {
   EXPECT_EQ(HealthOf(""), 1);
 }
 
+// Whoever watches GPUs would start a machine anew that is well.
+TEST_F(GpuServicesTest, ADrainSaysNothingOfGpus) {
+  server_->BeginDrain(std::chrono::milliseconds(60'000));
+  EXPECT_EQ(HealthOf(""), 2);
+  EXPECT_EQ(HealthOf("kerf.gpu"), 1);
+}
+
 TEST_F(ServicesTest, IsWellWithoutGpus) {
   grpc::ClientContext context;
   v1::GetStatusResponse response;

@@ -19,6 +19,8 @@ namespace kerf {
 namespace {
 
 constexpr std::string_view kUploadMethod = "/kerf.v1.ChunkingService/Upload";
+// For a call that was ended for the sake of others to take its status: they hold its place.
+constexpr std::chrono::milliseconds kEndedGrace{1000};
 // Of any other call: a worker waits half as long for its index.
 constexpr std::chrono::seconds kMaxCallTime{120};
 
@@ -28,7 +30,7 @@ std::string_view ViewOf(const grpc::string_ref& text) { return {text.data(), tex
 bool IsHopByHop(std::string_view key) {
   return key.starts_with(':') || key.starts_with("grpc-") || key == "user-agent" ||
          key == "content-type" || key == "te" || key == "host" || key == "connection" ||
-         key == "upgrade" || key == "transfer-encoding";
+         key == "upgrade" || key == "transfer-encoding" || key == routing::kFrontMetadata;
 }
 
 // gRPC takes whatever comes over the wire, and ends the process that sends such a thing on.
@@ -52,7 +54,36 @@ bool IsLost(const grpc::Status& status) {
          status.error_code() == grpc::StatusCode::CANCELLED;
 }
 
+// Whether it is the worker's own word that it stops, of which its health may say nothing yet.
+bool IsDraining(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         ReasonNameIn(status.error_details()) == InfoOf(Reason::kDraining).name;
+}
+
 }  // namespace
+
+bool ForwardedCall::Direction::Count() {
+  const bool is_reading_ahead = is_reading && is_writing;
+  return held.Set((has_next ? next.Length() : 0) + (is_writing ? current.Length() : 0),
+                  is_reading_ahead ? held.AheadBytes(last_bytes) : 0);
+}
+
+bool ForwardedCall::Direction::TryRead() {
+  if (is_reading || has_next || read_ended) return false;
+  is_reading = !is_writing || held.TryKeepAhead(held.AheadBytes(last_bytes));
+  return is_reading;
+}
+
+void ForwardedCall::Direction::TakeNext(TimePoint now) {
+  current.Swap(&next);
+  has_next = false;
+  is_writing = true;
+  write_began = now;
+}
+
+routing::CallKind ForwardedCall::KindOf(const grpc::GenericCallbackServerContext& context) {
+  return context.method() == kUploadMethod ? routing::CallKind::kUpload : routing::CallKind::kOther;
+}
 
 ForwardedCall* ForwardedCall::Start(const Options& options,
                                     grpc::GenericCallbackServerContext* context,
@@ -64,7 +95,7 @@ ForwardedCall* ForwardedCall::Start(const Options& options,
         {{"method", context->method()},
          {"request_id", call->request_id_},
          {"peer", context->peer()},
-         {"worker", call->route_.name}});
+         {"worker", call->worker_name_}});
   }
   call->StartWorkerSide();
   options.registry->Add(call);
@@ -77,10 +108,15 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
                              routing::Route route)
     : options_(options),
       context_(context),
-      is_upload_(context->method() == kUploadMethod),
+      kind_(KindOf(*context)),
       request_id_(RequestIdOf(*context)),
-      route_(std::move(route)),
-      stub_(route_.permit.worker()->TakeChannel()) {}
+      worker_name_(std::move(route.name)),
+      worker_(route.permit.worker()),
+      stub_(worker_->TakeChannel()),
+      permit_(std::move(route.permit)),
+      to_worker_(options.requests, kind_ == routing::CallKind::kUpload),
+      to_client_(options.answers, kind_ == routing::CallKind::kUpload),
+      last_moved_((*options.clock)()) {}
 
 void ForwardedCall::StartWorkerSide() {
   worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
@@ -88,9 +124,11 @@ void ForwardedCall::StartWorkerSide() {
     if (!IsForwarded(key, value) || ViewOf(key) == kRequestIdMetadata) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
+  worker_context_.AddMetadata(routing::kFrontMetadata, "1");
   auto deadline = context_->deadline();
   // Else one that never says what it wants keeps its place; an upload has time limits of its own.
-  if (!is_upload_) deadline = std::min(deadline, std::chrono::system_clock::now() + kMaxCallTime);
+  if (kind_ != routing::CallKind::kUpload)
+    deadline = std::min(deadline, std::chrono::system_clock::now() + kMaxCallTime);
   if (deadline != std::chrono::system_clock::time_point::max()) {
     worker_context_.set_deadline(deadline);
   }
@@ -109,20 +147,17 @@ void ForwardedCall::PumpToWorkerLocked() {
     way.current.Swap(&*drain_request_);
     drain_request_.reset();
     way.is_writing = true;
+    way.write_began = (*options_.clock)();
     worker_side_.StartWrite(&way.current);
   }
   if (!way.is_writing && way.has_next) {
-    way.current.Swap(&way.next);
-    way.has_next = false;
-    way.is_writing = true;
+    way.TakeNext((*options_.clock)());
     options_.metrics->to_worker_bytes.Add(way.current.Length());
     worker_side_.StartWrite(&way.current);
   }
-  if (!way.is_reading && !way.has_next && !way.read_ended && !is_finished_) {
-    way.is_reading = true;
-    StartRead(&way.next);
-  }
-  if (!way.is_writing && !way.has_next && way.read_ended) {
+  if (!is_finished_ && way.TryRead()) StartRead(&way.next);
+  // The end of a call that was cancelled is no end of the client's words.
+  if (!is_finished_ && !way.is_writing && !way.has_next && way.read_ended) {
     way.write_ended = true;
     worker_side_.StartWritesDone();
   }
@@ -131,10 +166,7 @@ void ForwardedCall::PumpToWorkerLocked() {
 void ForwardedCall::PumpToClientLocked() {
   Direction& way = to_client_;
   if (!way.is_writing && way.has_next && !is_finished_) {
-    way.current.Swap(&way.next);
-    way.has_next = false;
-    way.is_writing = true;
-    client_write_began_ = (*options_.clock)();
+    way.TakeNext((*options_.clock)());
     options_.metrics->to_client_bytes.Add(way.current.Length());
     StartWrite(&way.current);
   }
@@ -146,23 +178,48 @@ void ForwardedCall::PumpToClientLocked() {
 
 void ForwardedCall::ReadFromWorkerLocked() {
   Direction& way = to_client_;
-  if (way.is_reading || way.has_next || way.read_ended) return;
-  way.is_reading = true;
+  // After the end of the client's side the rest is read and dropped.
+  if (is_finished_ && !way.is_reading && !way.read_ended) {
+    way.is_reading = true;
+  } else if (is_finished_ || !way.TryRead()) {
+    return;
+  }
   worker_side_.StartRead(&way.next);
 }
 
 void ForwardedCall::OnReadDone(bool ok) {
-  const std::lock_guard lock(mutex_);
-  to_worker_.is_reading = false;
-  to_worker_.has_next = ok;
-  to_worker_.read_ended = !ok;
-  PumpToWorkerLocked();
+  bool has_room = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ok && context_->IsCancelled())
+      FinishLocked(grpc::Status::CANCELLED, absl::CancelledError());
+    has_room = TakeReadLocked(to_worker_, ok);
+    if (ok && to_worker_.last_bytes > 0) worker_spoke_last_ = false;
+    PumpToWorkerLocked();
+  }
+  if (!has_room) MakeRoom(*options_.requests);
+}
+
+bool ForwardedCall::TakeReadLocked(Direction& way, bool ok) {
+  way.is_reading = false;
+  way.read_ended = !ok;
+  way.has_next = ok && !is_finished_;
+  if (!ok) return true;
+  way.last_bytes = way.next.Length();
+  if (!way.has_next) way.next.Clear();
+  if (way.last_bytes > 0) last_moved_ = (*options_.clock)();
+  return way.Count();
+}
+
+void ForwardedCall::MakeRoom(const MessageMemory& memory) {
+  if (!options_.registry->EndStalled(memory, (*options_.clock)())) EndForMemory();
 }
 
 void ForwardedCall::OnWorkerWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   to_worker_.is_writing = false;
   to_worker_.current.Clear();
+  to_worker_.Count();
   // Why it failed comes as the worker's status.
   if (!ok) to_worker_.write_ended = true;
   PumpToWorkerLocked();
@@ -178,40 +235,43 @@ void ForwardedCall::OnWorkerMetadata(bool ok) {
 }
 
 void ForwardedCall::OnWorkerReadDone(bool ok) {
-  const std::lock_guard lock(mutex_);
-  to_client_.is_reading = false;
-  // After the end of the client's side the rest is read and dropped.
-  to_client_.has_next = ok && !is_finished_;
-  to_client_.read_ended = !ok;
-  if (!ok) {
-    to_worker_.write_ended = true;
-    worker_side_.RemoveHold();
+  bool has_room = true;
+  {
+    const std::lock_guard lock(mutex_);
+    has_room = TakeReadLocked(to_client_, ok);
+    if (ok && to_client_.last_bytes > 0) worker_spoke_last_ = true;
+    if (!ok) {
+      to_worker_.write_ended = true;
+      worker_side_.RemoveHold();
+    }
+    PumpToClientLocked();
   }
-  PumpToClientLocked();
+  if (!has_room) MakeRoom(*options_.answers);
 }
 
 void ForwardedCall::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   to_client_.is_writing = false;
   to_client_.current.Clear();
+  to_client_.Count();
   if (!ok) worker_context_.TryCancel();
   PumpToClientLocked();
 }
 
 grpc::Status ForwardedCall::Translate(const grpc::Status& status, absl::Status* counted_as) const {
+  if (IsDraining(status)) options_.workers->Doubt(*worker_);
   if (!IsLost(status)) return status;
-  options_.workers->Doubt(*route_.permit.worker());
-  const absl::Status lost =
-      MakeError(Reason::kWorkerUnreachable,
-                Cat("worker ", route_.name, " at ", route_.permit.worker()->address(),
-                    " cannot be reached: ", status.error_message()),
-                {{"worker", route_.name}});
+  options_.workers->Doubt(*worker_);
+  const absl::Status lost = MakeError(Reason::kWorkerUnreachable,
+                                      Cat("worker ", worker_name_, " at ", worker_->address(),
+                                          " cannot be reached: ", status.error_message()),
+                                      {{"worker", worker_name_}});
   Log(LogLevel::kInfo, Cat("call ended: ", MessageOf(lost)),
       {{"method", context_->method()},
        {"request_id", request_id_},
        {"peer", context_->peer()},
        {"reason", ReasonNameOf(lost)},
-       {"worker", route_.name}});
+       {"worker", worker_name_}});
   *counted_as = lost;
   return ToGrpcStatus(WithRequestId(lost, request_id_));
 }
@@ -237,10 +297,71 @@ void ForwardedCall::FinishLocked(const grpc::Status& status, const absl::Status&
   options_.metrics->ended.Count(counted_as);
   finished_at_ = (*options_.clock)();
   if (!is_worker_done_) worker_context_.TryCancel();
+  permit_ = {};
+  for (Direction* const way : {&to_worker_, &to_client_}) {
+    if (std::exchange(way->has_next, false)) way->next.Clear();
+    way->Count();
+  }
   // To its end, which comes soon now.
-  to_client_.has_next = false;
   ReadFromWorkerLocked();
   Finish(status);
+}
+
+void ForwardedCall::EndForOthersLocked(const absl::Status& status) {
+  is_ended_for_others_ = true;
+  Log(LogLevel::kInfo, Cat("call ended: ", MessageOf(status)),
+      {{"method", context_->method()},
+       {"request_id", request_id_},
+       {"peer", context_->peer()},
+       {"reason", ReasonNameOf(status)},
+       {"worker", worker_name_}});
+  FinishLocked(ToGrpcStatus(WithRequestId(status, request_id_)), status);
+}
+
+bool ForwardedCall::IsIdleLocked() const {
+  return kind_ == routing::CallKind::kUpload && !is_finished_ && worker_spoke_last_ &&
+         !to_worker_.is_writing && !to_worker_.has_next && !to_worker_.read_ended &&
+         !to_client_.is_writing && !to_client_.has_next && !worker_status_.has_value();
+}
+
+std::chrono::nanoseconds ForwardedCall::IdleTime(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return IsIdleLocked() ? now - last_moved_ : std::chrono::nanoseconds(0);
+}
+
+bool ForwardedCall::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time) {
+  const std::lock_guard lock(mutex_);
+  // A message may have come since somebody chose this call.
+  if (!IsIdleLocked() || now - last_moved_ < idle_time) return false;
+  const auto idle_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - last_moved_).count();
+  EndForOthersLocked(MakeError(Reason::kIdleEvicted,
+                               Cat("the front is full, and this stream had been idle for ", idle_ms,
+                                   " ms; what it has committed is kept: open another one")));
+  return true;
+}
+
+std::chrono::nanoseconds ForwardedCall::StalledTime(const MessageMemory& memory,
+                                                    TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  const Direction& way = to_worker_.held.memory() == &memory ? to_worker_ : to_client_;
+  if (is_finished_ || !way.is_writing || !way.held.is_beyond_share()) {
+    return std::chrono::nanoseconds(0);
+  }
+  return now - way.write_began;
+}
+
+bool ForwardedCall::EndForMemory() {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return false;
+  ++options_.registry->counters().ended_for_memory;
+  EndForOthersLocked(
+      MakeError(Reason::kMemoryExhausted,
+                Cat("the front has no memory for messages that ",
+                    to_client_.held.is_beyond_share() ? "the client" : Cat("worker ", worker_name_),
+                    " does not take; what was committed is kept"),
+                {{"worker", worker_name_}}));
+  return true;
 }
 
 void ForwardedCall::Fail(const absl::Status& status) {
@@ -251,7 +372,7 @@ void ForwardedCall::Fail(const absl::Status& status) {
 void ForwardedCall::Drain(std::chrono::milliseconds drain) {
   const std::lock_guard lock(mutex_);
   // A client that has said its last word is nearly done; other calls are short.
-  if (!is_upload_ || is_finished_ || to_worker_.read_ended) return;
+  if (kind_ != routing::CallKind::kUpload || is_finished_ || to_worker_.read_ended) return;
   v1::UploadRequest request;
   request.add_frames()->mutable_drain()->set_drain_ms(static_cast<std::uint32_t>(drain.count()));
   const grpc::Slice slice(request.SerializeAsString());
@@ -264,10 +385,11 @@ bool ForwardedCall::CheckTime(TimePoint now) {
   if (is_client_done_) return false;
   if (is_finished_) {
     // The status waits behind a message that the client still does not read.
-    if (now - finished_at_ >= options_.write_stall) context_->TryCancel();
+    const auto patience = is_ended_for_others_ ? kEndedGrace : options_.write_stall;
+    if (now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
-  if (!to_client_.is_writing || now - client_write_began_ < options_.write_stall) return false;
+  if (!to_client_.is_writing || now - to_client_.write_began < options_.write_stall) return false;
   const absl::Status stalled = MakeError(
       Reason::kReadStalled,
       Cat("the client has not read its answers for ", options_.write_stall.count(), " ms"));

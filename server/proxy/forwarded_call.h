@@ -11,17 +11,20 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "server/front/upload_stream.h"
 #include "server/proxy/front_metrics.h"
+#include "server/proxy/message_memory.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {
 
 class ForwardedCalls;
 
-// At most two messages of each direction are in memory: one that is being written, and the next.
+// At most two messages of each direction are in memory: one that is being written, and, if there is
+// memory for it, the next.
 // Owned by gRPC, which uses it from two sides, until both have ended. Thread-safe.
 class ForwardedCall : public grpc::ServerGenericBidiReactor {
  public:
@@ -30,11 +33,17 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
     std::chrono::milliseconds write_stall{60'000};
     const Clock* clock = nullptr;
     ForwardedCalls* registry = nullptr;
-    // Told of a worker that cannot be reached.
+    // Told of a worker that cannot be reached, or drains.
     routing::WorkerSet* workers = nullptr;
     FrontMetrics* metrics = nullptr;
+    // Not one for both: answers must find memory while requests have none, or a worker that waits
+    // for its answers to be read would never take the requests.
+    MessageMemory* requests = nullptr;
+    MessageMemory* answers = nullptr;
   };
 
+  static routing::CallKind KindOf(const grpc::GenericCallbackServerContext& context);
+  // The call has entered the registry.
   static ForwardedCall* Start(const Options& options, grpc::GenericCallbackServerContext* context,
                               routing::Route route);
   ForwardedCall(const ForwardedCall&) = delete;
@@ -42,6 +51,20 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
 
   // For the watchdog: ends the call if its client does not read. Whether this call did so.
   bool CheckTime(TimePoint now);
+  routing::CallKind kind() const { return kind_; }
+  const std::string& worker_name() const { return worker_name_; }
+
+  // For how long an upload is silent that has been answered and owes nothing; 0 while it is
+  // anywhere else. One whose worker still has something to say is not idle: the worker may wait for
+  // its index.
+  std::chrono::nanoseconds IdleTime(TimePoint now) const;
+  // Ends it, now, for the sake of others; false, and nothing, if it is not idle for so long.
+  bool EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time);
+  // For how long it has waited for somebody to take a message, with more than its share of this
+  // memory; 0: it does not.
+  std::chrono::nanoseconds StalledTime(const MessageMemory& memory, TimePoint now) const;
+  // Ends it, now, with MEMORY_EXHAUSTED; false: it has ended already.
+  bool EndForMemory();
   // Asks the worker to tell the client, in band, that it shall go on elsewhere.
   void Drain(std::chrono::milliseconds drain);
   // Ends the call on both sides, now.
@@ -68,11 +91,24 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
 
   // Messages of one direction. `next` is being read or has been; `current` is being written.
   struct Direction {
+    Direction(MessageMemory* memory, bool has_share) : held(memory, has_share) {}
+
+    // Counts what is held; false if there is no memory for it.
+    bool Count();
+    // Whether the next message may be read; if so memory is kept for it.
+    bool TryRead();
+    // Begins to write the next message, which has been read.
+    void TakeNext(TimePoint now);
+
+    HeldMessages held;
     grpc::ByteBuffer next;
     grpc::ByteBuffer current;
     bool is_reading = false;
     bool has_next = false;
     bool is_writing = false;
+    TimePoint write_began;
+    // Of the last message.
+    std::size_t last_bytes = 0;
     // Nothing more comes from where it is read, or can be said to where it is written.
     bool read_ended = false;
     bool write_ended = false;
@@ -90,8 +126,15 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   void PumpToWorkerLocked();
   void PumpToClientLocked();
   void ReadFromWorkerLocked();
+  // A read has ended, with a message or without. False: there is no memory for it.
+  bool TakeReadLocked(Direction& way, bool ok);
   // `counted_as` is OK for what the worker said, whatever that is.
   void FinishLocked(const grpc::Status& status, const absl::Status& counted_as);
+  // The same for the sake of others: whoever does not even take its status is not waited for.
+  void EndForOthersLocked(const absl::Status& status);
+  bool IsIdleLocked() const;
+  // A message has come for which there is no memory; called without the lock.
+  void MakeRoom(const MessageMemory& memory);
   // What the client is told of the worker's status; `counted_as` as of FinishLocked.
   grpc::Status Translate(const grpc::Status& status, absl::Status* counted_as) const;
   // The call's hold on itself, once both sides have ended; to be dropped without the lock.
@@ -99,23 +142,29 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
 
   const Options options_;
   grpc::GenericCallbackServerContext* const context_;
-  const bool is_upload_;
+  const routing::CallKind kind_;
   const std::string request_id_;
-  const routing::Route route_;
+  const std::string worker_name_;
+  const std::shared_ptr<routing::Worker> worker_;
   grpc::ClientContext worker_context_;
   grpc::GenericStub stub_;
   WorkerSide worker_side_{this};
   std::shared_ptr<ForwardedCall> self_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  // Given back when the call ends, whoever still waits for its last messages.
+  routing::CallPermit permit_;
   Direction to_worker_;
   Direction to_client_;
   // An UploadRequest that waits to be put between two of the client's.
   std::optional<grpc::ByteBuffer> drain_request_;
-  TimePoint client_write_began_;
+  // When a message that is not empty last came or went, and whether it was the worker's.
+  TimePoint last_moved_;
+  bool worker_spoke_last_ = false;
   std::optional<grpc::Status> worker_status_;
   absl::Status worker_counted_as_;
   bool is_finished_ = false;
+  bool is_ended_for_others_ = false;
   TimePoint finished_at_;
   // From then on gRPC's context is gone.
   bool is_client_done_ = false;

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/units.h"
 #include "server/errors/errors.h"
 #include "server/front/grpc_listener.h"
 #include "server/front/refused_call.h"
@@ -23,12 +24,16 @@
 namespace kerf {
 namespace {
 
+using routing::CallKind;
+
 constexpr char kShardKeyMetadata[] = "kerf-shard-key";
 // For workers that do not answer: the front then serves without having heard of them.
 constexpr std::chrono::seconds kFirstChecksPatience{3};
 // For calls to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
+// Of a message, beside its data: one whose data is just a share is not larger than it.
+constexpr std::size_t kFramingBytes = 1024;
 
 std::string_view ShardKeyOf(const grpc::GenericCallbackServerContext& context) {
   const auto found = context.client_metadata().find(kShardKeyMetadata);
@@ -40,14 +45,20 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
  public:
   explicit GrpcFrontServer(const FrontOptions& options)
       : options_(options),
-        calls_(options.max_calls),
+        requests_(options.memory_bytes / 2 / options.max_streams + kFramingBytes,
+                  options.memory_bytes / 8),
+        answers_(options.memory_bytes / 16 / options.max_streams, options.memory_bytes / 16),
+        calls_({.max_calls = {options.max_streams, options.max_calls},
+                .idle_evict = options.idle_evict}),
         workers_(WithLiveness(options.workers)),
         routing_service_(&workers_, &metrics_),
         call_options_{.write_stall = options.write_stall,
                       .clock = &options_.clock,
                       .registry = &calls_,
                       .workers = &workers_,
-                      .metrics = &metrics_} {}
+                      .metrics = &metrics_,
+                      .requests = &requests_,
+                      .answers = &answers_} {}
 
   ~GrpcFrontServer() override { Stop(); }
 
@@ -55,7 +66,18 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   const std::vector<std::string>& addresses() const override { return listener_->addresses(); }
   void BeginDrain(std::chrono::milliseconds drain) override;
   void Stop() override;
-  std::size_t stream_count() const override { return calls_.count(); }
+  std::size_t stream_count() const override { return calls_.count(CallKind::kUpload); }
+  std::size_t call_count() const override { return calls_.count(CallKind::kOther); }
+  std::size_t used_memory_bytes() const override {
+    return requests_.used_bytes() + answers_.used_bytes();
+  }
+  std::size_t peak_memory_bytes() const override {
+    return requests_.peak_bytes() + answers_.peak_bytes();
+  }
+  std::uint64_t idle_evicted_count() const override { return calls_.counters().idle_evicted; }
+  std::uint64_t ended_for_memory_count() const override {
+    return calls_.counters().ended_for_memory;
+  }
   std::size_t live_worker_count() const override { return workers_.live_count(); }
   void AddMetrics(metrics::Page& page) const override;
   std::size_t CheckTimeouts() override { return calls_.CheckTime(options_.clock()); }
@@ -67,12 +89,19 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   }
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* Refuse(const grpc::GenericCallbackServerContext& context,
+                                         const absl::Status& status);
+  // If the worker that has the key is full, an idle upload makes room.
+  absl::StatusOr<routing::Route> PickWorker(std::string_view shard_key, CallKind kind,
+                                            TimePoint now);
   void OnLiveness(bool has_live);
   void SetHealthLocked();
   void Watch();
 
   const FrontOptions options_;
   FrontMetrics metrics_;
+  MessageMemory requests_;
+  MessageMemory answers_;
   ForwardedCalls calls_;
 
   std::mutex mutex_;
@@ -91,8 +120,10 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
 
 absl::Status GrpcFrontServer::Listen() {
   const TransportLimits limits{.max_message_bytes = options_.max_message_bytes,
-                               .memory_bytes = options_.memory_bytes,
-                               .max_streams = options_.max_calls};
+                               // What surrounds messages in gRPC's buffers counts there, too.
+                               .memory_bytes = 2 * options_.memory_bytes,
+                               .window_bytes = options_.memory_bytes / 4,
+                               .max_streams = options_.max_streams};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcListener> listener,
@@ -111,23 +142,46 @@ absl::Status GrpcFrontServer::Listen() {
 
 grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
-  if (absl::Status status = calls_.Enter(); !status.ok()) {
-    metrics_.refused.Count(status);
-    return new RefusedCall(status, RequestIdOf(*context));
+  if (context->client_metadata().count(routing::kFrontMetadata) > 0) {
+    return Refuse(
+        *context,
+        MakeError(
+            Reason::kFrontBehindFront,
+            "this is a front, and the call comes from one: --workers of a front names workers "
+            "(kerfd --role worker or all), and no front, nor the front itself"));
   }
-  absl::StatusOr<routing::Route> route = workers_.Pick(ShardKeyOf(*context));
-  if (!route.ok()) {
-    calls_.GiveBack();
-    metrics_.refused.Count(route.status());
-    return new RefusedCall(route.status(), RequestIdOf(*context));
+  const TimePoint now = options_.clock();
+  const CallKind kind = ForwardedCall::KindOf(*context);
+  absl::StatusOr<routing::Route> route = PickWorker(ShardKeyOf(*context), kind, now);
+  if (!route.ok()) return Refuse(*context, route.status());
+  if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
+    return Refuse(*context, status);
   }
   metrics_.started.Add();
   return ForwardedCall::Start(call_options_, context, *std::move(route));
 }
 
+grpc::ServerGenericBidiReactor* GrpcFrontServer::Refuse(
+    const grpc::GenericCallbackServerContext& context, const absl::Status& status) {
+  metrics_.refused.Count(status);
+  return new RefusedCall(status, RequestIdOf(context));
+}
+
+absl::StatusOr<routing::Route> GrpcFrontServer::PickWorker(std::string_view shard_key,
+                                                           CallKind kind, TimePoint now) {
+  absl::StatusOr<routing::Route> route = workers_.Pick(shard_key, kind);
+  if (route.ok() || kind != CallKind::kUpload || !absl::IsResourceExhausted(route.status())) {
+    return route;
+  }
+  // One of its uploads may be idle.
+  const absl::StatusOr<routing::WorkerPlace> full = workers_.Locate(shard_key);
+  if (full.ok() && calls_.EvictIdle(full->name, now)) return workers_.Pick(shard_key, kind);
+  return route;
+}
+
 void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
-  page.Add(metrics::kFrontCalls, calls_.count());
-  page.Add(metrics::kFrontMaxCalls, options_.max_calls);
+  page.Add(metrics::kFrontCalls, stream_count() + call_count());
+  page.Add(metrics::kFrontMaxCalls, options_.max_streams + options_.max_calls);
   page.Add(metrics::kFrontCallsStarted, metrics_.started.value());
   metrics_.refused.AddTo(page, metrics::kFrontCallsRefused);
   metrics_.ended.AddTo(page, metrics::kFrontCallsEnded, "PASSED_ON");
@@ -180,7 +234,7 @@ void GrpcFrontServer::Stop() {
   if (watchdog_.joinable()) watchdog_.join();
   calls_.FailAll(MakeError(Reason::kDraining, "the front has stopped"));
   const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
-  while (calls_.count() > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (stream_count() + call_count() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kStopPoll);
   }
   listener_->Stop();
@@ -191,6 +245,11 @@ void GrpcFrontServer::Stop() {
 absl::StatusOr<std::unique_ptr<FrontServer>> FrontServer::Start(const FrontOptions& options) {
   if (options.listen.empty()) return absl::InvalidArgumentError("no address to listen on");
   if (options.workers.workers.empty()) return absl::InvalidArgumentError("a front without workers");
+  if (options.memory_bytes < kMinMemoryBytes) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("a front needs at least ", FormatByteSize(kMinMemoryBytes), " of memory, not ",
+                   FormatByteSize(options.memory_bytes))));
+  }
   auto front = std::make_unique<GrpcFrontServer>(options);
   KERF_RETURN_IF_ERROR(front->Listen());
   return std::unique_ptr<FrontServer>(std::move(front));

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,7 +11,6 @@
 
 #include <atomic>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,70 +26,19 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "base/unique_fd.h"
-#include "grpc/health/v1/health.pb.h"
-#include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/impl/codegen/proto_utils.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "kerf/v1/routing.grpc.pb.h"
 #include "server/front/testing/test_upload.h"
 #include "server/front/testing/test_worker.h"
+#include "server/proxy/testing/front_test.h"
 
 namespace kerf {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using std::chrono::steady_clock;
 using testing::HasSubstr;
-
-// A guard against a hang, not a measure.
-constexpr seconds kPatience{30};
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
-
-std::string RandomContent(std::size_t size_bytes) {
-  static Random random(TestSeed());
-  std::string content(size_bytes, '\0');
-  random.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
-  return content;
-}
-
-// A worker that is healthy, and says otherwise what the test says.
-class ScriptedWorker final : public v1::ChunkingService::Service {
- public:
-  using Stream = grpc::ServerReaderWriter<v1::UploadResponse, v1::UploadRequest>;
-  using Script = std::function<grpc::Status(grpc::ServerContext&, Stream&)>;
-
-  explicit ScriptedWorker(Script script) : script_(std::move(script)) {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    KERF_CHECK(server_ != nullptr);
-  }
-  ~ScriptedWorker() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  std::string address() const { return Cat("127.0.0.1:", port_); }
-
-  grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override {
-    return script_(*context, *stream);
-  }
-
- private:
-  const Script script_;
-  int port_ = 0;
-  // Last: its calls use all of the above.
-  std::unique_ptr<grpc::Server> server_;
-};
 
 // A call as only a hostile client makes it: HTTP/2 by hand, with this header. What the front says
 // to it, until it says nothing more.
@@ -144,54 +91,7 @@ std::string SendRawCall(const std::string& socket_path, const std::string& key,
   return answer;
 }
 
-class FrontServerTest : public testing::Test {
- protected:
-  void TearDown() override {
-    for (const auto& front : fronts_) front->Stop();
-  }
-
-  static FrontOptions Options(const std::vector<std::string>& addresses) {
-    FrontOptions options;
-    options.listen = {FreshSocketAddress()};
-    for (const std::string& address : addresses) {
-      options.workers.workers.push_back(*routing::ParseWorkerAddress(address));
-    }
-    options.workers.check_times = {.interval = milliseconds(20), .max_interval = milliseconds(50)};
-    return options;
-  }
-  FrontServer& Start(const FrontOptions& options) {
-    auto front = FrontServer::Start(options);
-    KERF_CHECK(front.ok());
-    fronts_.push_back(*std::move(front));
-    return *fronts_.back();
-  }
-  std::shared_ptr<grpc::Channel> StartAndConnect(const FrontOptions& options) {
-    return ConnectTo(Start(options).addresses()[0]);
-  }
-  FrontServer& front() { return *fronts_.back(); }
-
-  // The worker that a stream with this key meets.
-  static std::string WorkerOf(const std::shared_ptr<grpc::Channel>& channel,
-                              const std::string& key) {
-    TestUpload upload(channel, /*read=*/true, key);
-    upload.SendOpen(OpenFor("home"));
-    const auto opened = upload.WaitForAnswer(&v1::UploadAnswer::has_opened);
-    return opened.has_value() ? opened->opened().worker() : "";
-  }
-  static int HealthOf(const std::shared_ptr<grpc::Channel>& channel) {
-    grpc::TemplatedGenericStub<google::protobuf::MessageLite, google::protobuf::MessageLite> stub(
-        channel);
-    grpc::ClientContext context;
-    const grpc::health::v1::HealthCheckRequest request;
-    grpc::health::v1::HealthCheckResponse response;
-    std::promise<grpc::Status> ended;
-    stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
-                   [&](const grpc::Status& status) { ended.set_value(status); });
-    return ended.get_future().get().ok() ? response.status() : -1;
-  }
-
-  std::vector<std::unique_ptr<FrontServer>> fronts_;
-};
+class FrontServerTest : public FrontTest {};
 
 TEST_F(FrontServerTest, AnUploadThroughAFrontIsAnUpload) {
   TestWorker worker(FreshSocketAddress(), "one");
@@ -355,7 +255,7 @@ TEST_F(FrontServerTest, NobodyIsReadFasterThanTheOtherSideReads) {
     return grpc::Status::OK;
   });
   FrontOptions options = Options({worker.address()});
-  options.max_calls = 100;
+  options.max_streams = 100;
   const auto channel = StartAndConnect(options);
   TestUpload upload(channel, /*read=*/false);
   std::atomic<int> sent_count{0};
@@ -504,28 +404,6 @@ TEST_F(FrontServerTest, StopEndsWhatIsOpen) {
   EXPECT_EQ(front().stream_count(), 0u);
   // The worker has no stream left of it.
   EXPECT_TRUE(Eventually([&] { return worker.server().stream_count() == 0; }));
-}
-
-TEST_F(FrontServerTest, LimitsHold) {
-  TestWorker worker(FreshSocketAddress(), "one");
-  FrontOptions options = Options({worker.address()});
-  options.max_calls = 2;
-  const auto channel = StartAndConnect(options);
-  {
-    std::vector<std::unique_ptr<TestUpload>> uploads;
-    for (std::size_t count = 0; count < options.max_calls; ++count) {
-      uploads.push_back(std::make_unique<TestUpload>(channel));
-      ASSERT_TRUE(uploads.back()->SendOpen(OpenFor("home")));
-      ASSERT_TRUE(uploads.back()->WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
-    }
-    TestUpload refused(channel);
-    EXPECT_EQ(ReasonOf(refused.WaitForEnd()), "TOO_MANY_STREAMS");
-  }
-  EXPECT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
-  EXPECT_EQ(WorkerOf(channel, "key"), "one");
-  TestUpload bad(channel, /*read=*/true, std::string(200, 'k'));
-  EXPECT_EQ(ReasonOf(bad.WaitForEnd()), "BAD_FIELD");
-  EXPECT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
 }
 
 TEST_F(FrontServerTest, HealthIsThatOfTheWorkers) {

@@ -12,11 +12,19 @@ std::chrono::milliseconds Shortened(std::chrono::milliseconds wait, Random& rand
 
 void CheckSchedule::Record(CheckResult result, TimePoint now, Random& random) {
   earliest_ = now + kMinCheckPause;
-  silent_count_ = result == CheckResult::kSilent ? silent_count_ + 1 : 0;
-  const bool is_well = result == CheckResult::kServing;
+  if (result == CheckResult::kSilent) ++silent_count_;
+  if (result == CheckResult::kUnreachable) ++unreachable_count_;
   const bool is_late =
       is_live_ && result == CheckResult::kSilent && silent_count_ < kSilentChecksUntilLost;
-  is_live_ = is_well || is_late;
+  const bool is_doubtful = is_live_ && result == CheckResult::kUnreachable &&
+                           unreachable_count_ < kUnreachableChecksUntilLost;
+  if (is_doubtful) {
+    earliest_ = now + kUnreachablePause;
+    due_ = earliest_;
+    return;
+  }
+  is_live_ = result == CheckResult::kServing || is_late;
+  if (result == CheckResult::kServing) silent_count_ = unreachable_count_ = 0;
   if (is_live_) {
     failure_count_ = 0;
     due_ = now + Shortened(times_.interval, random);

@@ -13,7 +13,7 @@ enum class CheckResult : std::uint8_t {
   kServing,
   // It answers that it does not serve: it drains.
   kNotServing,
-  // There is nobody at its address.
+  // There is nobody at its address, or the connection broke.
   kUnreachable,
   // It did not answer in time.
   kSilent,
@@ -29,6 +29,11 @@ struct CheckTimes {
 // A worker with more work than processors may be late: one that is silent is given up only after
 // so many checks, for those that take over its work would be late next.
 inline constexpr int kSilentChecksUntilLost = 3;
+// A connection may break for reasons of its own: whoever was alive is given up only after so many
+// checks that did not reach it, the second of them soon, on another connection.
+inline constexpr int kUnreachableChecksUntilLost = 2;
+// Longer than gRPC waits before it connects again.
+inline constexpr std::chrono::milliseconds kUnreachablePause{250};
 // Between two checks, whatever the reason to ask again.
 inline constexpr std::chrono::milliseconds kMinCheckPause{100};
 
@@ -55,7 +60,9 @@ class CheckSchedule {
   bool is_live_ = false;
   // In a row.
   int failure_count_ = 0;
+  // Since it was last well.
   int silent_count_ = 0;
+  int unreachable_count_ = 0;
 };
 
 }  // namespace kerf::routing

@@ -37,6 +37,7 @@ TEST_F(CheckScheduleTest, ANewWorkerIsAskedAtOnceAndNotUsedBefore) {
 
 TEST_F(CheckScheduleTest, WhoIsGoneIsAskedLessAndLessOften) {
   Record(CheckResult::kServing);
+  Record(CheckResult::kUnreachable);
   for (const int most_ms : {1000, 2000, 4000, 5000, 5000}) {
     ExpectWithin(Record(CheckResult::kUnreachable), milliseconds(most_ms));
     EXPECT_FALSE(schedule_.is_live());
@@ -61,6 +62,25 @@ TEST_F(CheckScheduleTest, WhoIsLateIsNotLost) {
   // Nor does it come back by being late.
   Record(CheckResult::kSilent);
   EXPECT_FALSE(schedule_.is_live());
+}
+
+TEST_F(CheckScheduleTest, OneBrokenConnectionLosesNobody) {
+  Record(CheckResult::kServing);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Record(CheckResult::kUnreachable), kUnreachablePause);
+    EXPECT_TRUE(schedule_.is_live());
+    ExpectWithin(Record(CheckResult::kServing), milliseconds(1000));
+  }
+  // Being late in between makes it no better.
+  Record(CheckResult::kUnreachable);
+  Record(CheckResult::kSilent);
+  EXPECT_TRUE(schedule_.is_live());
+  Record(CheckResult::kUnreachable);
+  EXPECT_FALSE(schedule_.is_live());
+  // Nor does a new worker live by it.
+  CheckSchedule fresh({}, now_);
+  fresh.Record(CheckResult::kUnreachable, now_, random_);
+  EXPECT_FALSE(fresh.is_live());
 }
 
 TEST_F(CheckScheduleTest, WaitsDiffer) {

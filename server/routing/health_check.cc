@@ -16,6 +16,21 @@ namespace {
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 constexpr char kCapabilitiesMethod[] = "/kerf.v1.ChunkingService/GetCapabilities";
 
+CheckOutcome OutcomeOf(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {CheckResult::kSilent, "", "it does not answer"};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {CheckResult::kNotServing, "",
+              "it is no kerfd: it does not know the calls by which one is asked for its health and "
+              "its name"};
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return {CheckResult::kNotServing, "", status.error_message()};
+    default:
+      return {CheckResult::kUnreachable, "", status.error_message()};
+  }
+}
+
 using HealthCheckResponse = grpc::health::v1::HealthCheckResponse;
 
 // Owned by the calls that it has under way.
@@ -40,23 +55,19 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
   using Message = google::protobuf::MessageLite;
 
   void OnHealth(const grpc::Status& status, bool ask_for_name) {
-    if (!status.ok()) return Fail(status);
+    if (!status.ok()) return done_(OutcomeOf(status));
     if (health_response_.status() != HealthCheckResponse::SERVING) {
       return done_({CheckResult::kNotServing, "", "it says that it does not serve"});
     }
     if (!ask_for_name) return done_({CheckResult::kServing, "", ""});
     name_context_.set_deadline(deadline_);
+    // Says to a front that it is not meant.
+    name_context_.AddMetadata(kFrontMetadata, "1");
     stub_.UnaryCall(&name_context_, kCapabilitiesMethod, {}, &name_request_, &name_response_,
                     [self = shared_from_this()](const grpc::Status& name_status) {
-                      if (!name_status.ok()) return self->Fail(name_status);
+                      if (!name_status.ok()) return self->done_(OutcomeOf(name_status));
                       self->done_({CheckResult::kServing, self->name_response_.worker(), ""});
                     });
-  }
-
-  void Fail(const grpc::Status& status) {
-    const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-    done_({is_late ? CheckResult::kSilent : CheckResult::kUnreachable, "",
-           is_late ? "it does not answer" : status.error_message()});
   }
 
   const std::shared_ptr<Worker> worker_;

@@ -9,8 +9,8 @@ namespace kerf::routing {
 namespace {
 
 // What a stream may have on its way to a front whose client does not read on: the answers of some
-// 40 MiB of data.
-constexpr int kLookaheadBytes = 256 << 10;
+// 10 MiB of data.
+constexpr int kLookaheadBytes = 64 << 10;
 // kerfd answers at most 2 MiB at once.
 constexpr int kMaxAnswerBytes = 4 << 20;
 // A worker that is paused or cut off is noticed after both, also by calls that wait for nothing.
@@ -45,7 +45,7 @@ std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
 
 }  // namespace
 
-Worker::Worker(Endpoint endpoint, std::size_t max_calls)
+Worker::Worker(Endpoint endpoint, const CallCounts& max_calls)
     : endpoint_(std::move(endpoint)), max_calls_(max_calls), check_channel_(Connect(endpoint_)) {
   for (auto& channel : channels_) channel = Connect(endpoint_);
 }
@@ -54,9 +54,10 @@ const std::shared_ptr<grpc::Channel>& Worker::TakeChannel() {
   return channels_[next_channel_.fetch_add(1, std::memory_order_relaxed) % channels_.size()];
 }
 
-CallPermit CallPermit::TryEnter(const std::shared_ptr<Worker>& worker) {
-  if (worker->call_count_.fetch_add(1) < worker->max_calls_) return CallPermit(worker);
-  worker->call_count_.fetch_sub(1);
+CallPermit CallPermit::TryEnter(const std::shared_ptr<Worker>& worker, CallKind kind) {
+  std::atomic<std::size_t>& count = worker->call_counts_[static_cast<std::size_t>(kind)];
+  if (count.fetch_add(1) < worker->max_calls(kind)) return {worker, kind};
+  count.fetch_sub(1);
   return {};
 }
 
@@ -64,12 +65,13 @@ CallPermit& CallPermit::operator=(CallPermit&& other) noexcept {
   if (this == &other) return *this;
   Leave();
   worker_ = std::move(other.worker_);
+  kind_ = other.kind_;
   return *this;
 }
 
 void CallPermit::Leave() {
   if (worker_ == nullptr) return;
-  worker_->call_count_.fetch_sub(1);
+  worker_->call_counts_[static_cast<std::size_t>(kind_)].fetch_sub(1);
   worker_.reset();
 }
 

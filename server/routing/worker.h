@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "server/routing/worker_address.h"
 
@@ -17,11 +19,22 @@ namespace kerf::routing {
 // for more than some thousand calls.
 inline constexpr std::size_t kConnectionsPerWorker = 4;
 
+// Metadata of every call that comes from a front, for other fronts to refuse it: calls that go
+// from front to front may go round for ever.
+inline constexpr char kFrontMetadata[] = "kerf-front";
+
+// Each has places of its own: what asks the index never waits for uploads to end, nor they for it.
+enum class CallKind : std::uint8_t { kUpload, kOther };
+inline constexpr std::size_t kCallKindCount = 2;
+
+// By kind.
+using CallCounts = std::array<std::size_t, kCallKindCount>;
+
 // Thread-safe. Connects when it is first used.
 class Worker {
  public:
-  // At most `max_calls` at once.
-  Worker(Endpoint endpoint, std::size_t max_calls);
+  // At most so many at once.
+  Worker(Endpoint endpoint, const CallCounts& max_calls);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -32,25 +45,27 @@ class Worker {
   // Not behind what uploads send.
   const std::shared_ptr<grpc::Channel>& check_channel() const { return check_channel_; }
 
-  std::size_t call_count() const { return call_count_.load(); }
-  std::size_t max_calls() const { return max_calls_; }
+  std::size_t call_count(CallKind kind) const {
+    return call_counts_[static_cast<std::size_t>(kind)].load();
+  }
+  std::size_t max_calls(CallKind kind) const { return max_calls_[static_cast<std::size_t>(kind)]; }
 
  private:
   friend class CallPermit;
 
   const Endpoint endpoint_;
-  const std::size_t max_calls_;
+  const CallCounts max_calls_;
   std::array<std::shared_ptr<grpc::Channel>, kConnectionsPerWorker> channels_;
   std::shared_ptr<grpc::Channel> check_channel_;
   std::atomic<std::size_t> next_channel_{0};
-  std::atomic<std::size_t> call_count_{0};
+  std::array<std::atomic<std::size_t>, kCallKindCount> call_counts_{};
 };
 
 // A place among the calls of a worker, given back when it goes.
 class CallPermit {
  public:
   // Empty if the worker has no place left.
-  static CallPermit TryEnter(const std::shared_ptr<Worker>& worker);
+  static CallPermit TryEnter(const std::shared_ptr<Worker>& worker, CallKind kind);
   CallPermit() = default;
   CallPermit(CallPermit&& other) noexcept = default;
   CallPermit& operator=(CallPermit&& other) noexcept;
@@ -60,10 +75,12 @@ class CallPermit {
   const std::shared_ptr<Worker>& worker() const { return worker_; }
 
  private:
-  explicit CallPermit(std::shared_ptr<Worker> worker) : worker_(std::move(worker)) {}
+  CallPermit(std::shared_ptr<Worker> worker, CallKind kind)
+      : worker_(std::move(worker)), kind_(kind) {}
   void Leave();
 
   std::shared_ptr<Worker> worker_;
+  CallKind kind_ = CallKind::kOther;
 };
 
 }  // namespace kerf::routing

@@ -111,7 +111,8 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     return live_;
   }
   // Where in `live` the worker is that has the key.
-  absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key) const;
+  absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key,
+                                   CallKind kind) const;
   void Doubt(const std::string& address) {
     {
       const std::lock_guard lock(mutex_);
@@ -164,7 +165,8 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   void TakeDoubt(const std::string& address, TimePoint now);
   void StartChecks(TimePoint now);
   void Publish();
-  std::shared_ptr<const Live> FindLive() const;
+  std::shared_ptr<const Live> FindLive();
+  void WarnOfTwins(const std::string& name, const std::string& used_address);
   std::string DescribeTroubles() const;
 
   const WorkerSetOptions options_;
@@ -277,7 +279,10 @@ void WorkerSet::State::StartChecks(TimePoint now) {
   for (auto& [address, member] : members_) {
     if (member.is_checking || member.schedule.due() > now) continue;
     member.is_checking = true;
-    StartHealthCheck(member.worker, member.name.empty(), options_.check_timeout,
+    // Whoever is not alive is asked who it is, by a call as those that a front passes on: a front
+    // serves, too, and must not be taken for a worker.
+    const bool asks_who = member.name.empty() || !member.schedule.is_live();
+    StartHealthCheck(member.worker, asks_who, options_.check_timeout,
                      [state = weak_from_this(), worker = member.worker](CheckOutcome outcome) {
                        const std::shared_ptr<State> self = state.lock();
                        if (self == nullptr) return;
@@ -326,7 +331,13 @@ void WorkerSet::State::TakeDoubt(const std::string& address, TimePoint now) {
   if (member.schedule.is_live()) member.schedule.Doubt(now);
 }
 
-std::shared_ptr<const Live> WorkerSet::State::FindLive() const {
+void WorkerSet::State::WarnOfTwins(const std::string& name, const std::string& used_address) {
+  if (warned_names_.size() >= kMaxWorkers || !warned_names_.insert(name).second) return;
+  Log(LogLevel::kWarning, Cat("two workers call themselves ", name, ": only ", used_address,
+                              " is used; give each its own --worker-name"));
+}
+
+std::shared_ptr<const Live> WorkerSet::State::FindLive() {
   std::vector<const Member*> live;
   for (const auto& [address, member] : members_) {
     if (member.schedule.is_live()) live.push_back(&member);
@@ -337,6 +348,11 @@ std::shared_ptr<const Live> WorkerSet::State::FindLive() const {
   });
   auto found = std::make_shared<Live>();
   for (const Member* member : live) {
+    // Of two with one name the first is used, whether calls have keys or not.
+    if (!found->names.empty() && found->names.back() == member->name) {
+      WarnOfTwins(member->name, found->workers.back()->address());
+      continue;
+    }
     found->names.push_back(member->name);
     found->workers.push_back(member->worker);
   }
@@ -365,14 +381,6 @@ void WorkerSet::State::Publish() {
   for (const auto& [address, group] : groups_) unasked_count += group.endpoints.has_value() ? 0 : 1;
   std::string troubles = DescribeTroubles();
   const bool has_live = !now_live->names.empty();
-  for (std::size_t index = 1; index < now_live->names.size(); ++index) {
-    const std::string& name = now_live->names[index];
-    if (name != now_live->names[index - 1] || warned_names_.size() >= kMaxWorkers) continue;
-    if (!warned_names_.insert(name).second) continue;
-    Log(LogLevel::kWarning,
-        Cat("two workers call themselves ", name, ": only ",
-            now_live->workers[index - 1]->address(), " is used; give each its own --worker-name"));
-  }
   {
     const std::lock_guard lock(mutex_);
     live_ = std::move(now_live);
@@ -386,17 +394,18 @@ void WorkerSet::State::Publish() {
   }
 }
 
-absl::StatusOr<std::size_t> WorkerSet::State::Find(const Live& live,
-                                                   std::string_view shard_key) const {
+absl::StatusOr<std::size_t> WorkerSet::State::Find(const Live& live, std::string_view shard_key,
+                                                   CallKind kind) const {
   KERF_RETURN_IF_ERROR(CheckShardKey(shard_key));
   if (live.workers.empty()) {
     const std::lock_guard lock(mutex_);
     return MakeError(Reason::kNoWorker, Cat("no worker is alive: ", troubles_));
   }
   if (!shard_key.empty()) return *PickMember(shard_key, live.names);
-  const auto least = std::min_element(
-      live.workers.begin(), live.workers.end(),
-      [](const auto& left, const auto& right) { return left->call_count() < right->call_count(); });
+  const auto least = std::min_element(live.workers.begin(), live.workers.end(),
+                                      [kind](const auto& left, const auto& right) {
+                                        return left->call_count(kind) < right->call_count(kind);
+                                      });
   return static_cast<std::size_t>(least - live.workers.begin());
 }
 
@@ -411,23 +420,25 @@ bool WorkerSet::WaitForFirstChecks(std::chrono::milliseconds patience) const {
   return state_->WaitForFirstChecks(patience);
 }
 
-absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key) const {
+absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key, CallKind kind) const {
   const std::shared_ptr<const Live> live = state_->live();
-  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key));
+  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, kind));
   const std::shared_ptr<Worker>& worker = live->workers[index];
-  CallPermit permit = CallPermit::TryEnter(worker);
+  CallPermit permit = CallPermit::TryEnter(worker, kind);
   if (!permit) {
-    return MakeError(Reason::kTooManyStreams,
-                     Cat("worker ", live->names[index], " has ", worker->max_calls(),
-                         " calls of this front, as many as it may have"),
-                     {{"limit", Cat(worker->max_calls())}, {"worker", live->names[index]}});
+    const bool is_upload = kind == CallKind::kUpload;
+    return MakeError(is_upload ? Reason::kTooManyStreams : Reason::kTooManyCalls,
+                     Cat("worker ", live->names[index], " has ", worker->max_calls(kind),
+                         is_upload ? " uploads" : " calls that are no uploads",
+                         " of this front, as many as it may have"),
+                     {{"limit", Cat(worker->max_calls(kind))}, {"worker", live->names[index]}});
   }
   return Route{live->names[index], std::move(permit)};
 }
 
 absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const {
   const std::shared_ptr<const Live> live = state_->live();
-  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key));
+  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, CallKind::kUpload));
   return WorkerPlace{live->names[index], live->workers[index]->address()};
 }
 

@@ -29,7 +29,7 @@ struct WorkerSetOptions {
   // At least one.
   std::vector<WorkerAddress> workers;
   // Of this front, to each worker.
-  std::size_t max_calls_per_worker = 1280;
+  CallCounts max_calls_per_worker{768, 192};
   CheckTimes check_times;
   // Of one check.
   std::chrono::milliseconds check_timeout{1000};
@@ -68,15 +68,17 @@ class WorkerSet {
   bool WaitForFirstChecks(std::chrono::milliseconds patience) const;
 
   // The live worker that has the key, with a place for one call; an empty key has the worker with
-  // the fewest calls. NO_WORKER if none is alive, TOO_MANY_STREAMS if the one that has the key has
-  // no place, BAD_FIELD for a key that is none.
-  absl::StatusOr<Route> Pick(std::string_view shard_key) const;
+  // the fewest calls of this kind. NO_WORKER if none is alive, TOO_MANY_STREAMS or TOO_MANY_CALLS
+  // if the one that has the key has no place, BAD_FIELD for a key that is none.
+  absl::StatusOr<Route> Pick(std::string_view shard_key, CallKind kind) const;
   // The same without a place.
   absl::StatusOr<WorkerPlace> Locate(std::string_view shard_key) const;
 
-  // A call to the worker has failed on its way: asks for its health at once.
+  // A call to the worker has failed on its way, or it says that it drains: asks for its health at
+  // once.
   void Doubt(const Worker& worker);
 
+  // Of workers with one name one counts.
   std::size_t live_count() const;
   // Also those that are not alive.
   std::size_t known_count() const;

@@ -2,6 +2,8 @@
 #include "server/routing/worker_set.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -101,7 +103,7 @@ class WorkerSetTest : public testing::Test {
     return options;
   }
   static std::string NameOf(const WorkerSet& workers, std::string_view key) {
-    const auto route = workers.Pick(key);
+    const auto route = workers.Pick(key, CallKind::kUpload);
     return route.ok() ? route->name : ReasonNameOf(route.status());
   }
   // Of many keys: who has any.
@@ -156,7 +158,7 @@ TEST_F(WorkerSetTest, WhoIsGoneLosesItsKeysAndGetsThemBack) {
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
   stays.server().BeginDrain(milliseconds(60'000));
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 0; }));
-  const auto none = workers.Pick("key");
+  const auto none = workers.Pick("key", CallKind::kUpload);
   EXPECT_EQ(ReasonNameOf(none.status()), "NO_WORKER");
   EXPECT_THAT(std::string(none.status().message()),
               testing::AllOf(HasSubstr(stays.address()), HasSubstr("does not serve")));
@@ -175,7 +177,7 @@ TEST_F(WorkerSetTest, WhoIsSilentIsLostLater) {
   EXPECT_TRUE(workers.WaitForFirstChecks(kPatience));
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(10));
   EXPECT_EQ(workers.live_count(), 0u);
-  const std::string message(workers.Pick("key").status().message());
+  const std::string message(workers.Pick("key", CallKind::kUpload).status().message());
   EXPECT_THAT(message, HasSubstr(Cat(silent.address(), ": it does not answer")));
   EXPECT_THAT(message, HasSubstr(Cat(nobody, ": ")));
 }
@@ -183,17 +185,21 @@ TEST_F(WorkerSetTest, WhoIsSilentIsLostLater) {
 TEST_F(WorkerSetTest, AWorkerTakesSoManyCalls) {
   TestWorker one(FreshSocketAddress());
   WorkerSetOptions options = Options({one.address()});
-  options.max_calls_per_worker = 2;
+  options.max_calls_per_worker = {2, 1};
   const WorkerSet workers(options);
   ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
-  auto first = workers.Pick("a");
-  auto second = workers.Pick("");
+  auto first = workers.Pick("a", CallKind::kUpload);
+  auto second = workers.Pick("", CallKind::kUpload);
   ASSERT_TRUE(first.ok() && second.ok());
-  const auto third = workers.Pick("b");
+  const auto third = workers.Pick("b", CallKind::kUpload);
   EXPECT_EQ(ReasonNameOf(third.status()), "TOO_MANY_STREAMS");
   EXPECT_THAT(std::string(third.status().message()), HasSubstr(one.address()));
+  // Others have places of their own.
+  const auto other = workers.Pick("b", CallKind::kOther);
+  ASSERT_TRUE(other.ok());
+  EXPECT_EQ(ReasonNameOf(workers.Pick("b", CallKind::kOther).status()), "TOO_MANY_CALLS");
   *first = *std::move(second);
-  EXPECT_TRUE(workers.Pick("b").ok());
+  EXPECT_TRUE(workers.Pick("b", CallKind::kUpload).ok());
 }
 
 TEST_F(WorkerSetTest, CallsWithoutAKeyGoWhereThereAreFewest) {
@@ -204,7 +210,7 @@ TEST_F(WorkerSetTest, CallsWithoutAKeyGoWhereThereAreFewest) {
   std::map<std::string, int> counts;
   std::vector<Route> routes;
   for (int call = 0; call < 10; ++call) {
-    auto route = workers.Pick("");
+    auto route = workers.Pick("", CallKind::kUpload);
     ASSERT_TRUE(route.ok());
     ++counts[route->name];
     routes.push_back(*std::move(route));
@@ -217,10 +223,10 @@ TEST_F(WorkerSetTest, BadKeysAreRefused) {
   TestWorker one(FreshSocketAddress());
   const WorkerSet workers(Options({one.address()}));
   ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
-  EXPECT_TRUE(workers.Pick(std::string(kMaxShardKeyBytes, 'k')).ok());
+  EXPECT_TRUE(workers.Pick(std::string(kMaxShardKeyBytes, 'k'), CallKind::kUpload).ok());
   for (const std::string& key : {std::string(kMaxShardKeyBytes + 1, 'k'), std::string("a b"),
                                  std::string("\x7f"), std::string("a\0b", 3)}) {
-    EXPECT_EQ(ReasonNameOf(workers.Pick(key).status()), "BAD_FIELD");
+    EXPECT_EQ(ReasonNameOf(workers.Pick(key, CallKind::kUpload).status()), "BAD_FIELD");
   }
 }
 
@@ -233,7 +239,7 @@ TEST_F(WorkerSetTest, AGroupIsWhatItsNameSays) {
   options.look_up = names.look_up();
   WorkerSet workers(options);
   EXPECT_FALSE(workers.WaitForFirstChecks(milliseconds(50)));
-  EXPECT_THAT(std::string(workers.Pick("key").status().message()),
+  EXPECT_THAT(std::string(workers.Pick("key", CallKind::kUpload).status().message()),
               testing::AnyOf(HasSubstr("no such name"), HasSubstr("being looked up")));
   names.Set(redis::HostAddresses{"127.0.0.1"});
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
@@ -263,10 +269,43 @@ TEST_F(WorkerSetTest, OfTwoWithOneNameOneIsUsed) {
   WorkerSetOptions options = Options({Cat("dns:workers.test:", port)});
   options.look_up = names.look_up();
   const WorkerSet workers(options);
-  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  ASSERT_TRUE(Eventually([&] {
+    const auto place = workers.Locate("");
+    return place.ok() && place->address == Cat("127.0.0.1:", port);
+  }));
+  EXPECT_EQ(workers.live_count(), 1u);
+  std::vector<Route> routes;
   for (int key = 0; key < 50; ++key) {
     EXPECT_EQ(workers.Locate(Cat("key-", key))->address, Cat("127.0.0.1:", port));
+    // Nor do calls without a key go to the other.
+    auto route = workers.Pick("", CallKind::kOther);
+    ASSERT_TRUE(route.ok());
+    EXPECT_EQ(route->permit.worker()->address(), Cat("127.0.0.1:", port));
+    routes.push_back(*std::move(route));
   }
+}
+
+// A server of somebody else, healthy as it is, would refuse every call.
+TEST_F(WorkerSetTest, WhoIsNoKerfdIsNoWorker) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  const std::unique_ptr<grpc::Server> stranger = builder.BuildAndStart();
+  ASSERT_NE(stranger, nullptr);
+  grpc::EnableDefaultHealthCheckService(false);
+  grpc::ServerBuilder without_health;
+  int other_port = 0;
+  without_health.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &other_port);
+  const std::unique_ptr<grpc::Server> other = without_health.BuildAndStart();
+  ASSERT_NE(other, nullptr);
+  const WorkerSet workers(Options({Cat("127.0.0.1:", port), Cat("127.0.0.1:", other_port)}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  EXPECT_EQ(workers.live_count(), 0u);
+  const std::string message(workers.Pick("key", CallKind::kUpload).status().message());
+  EXPECT_THAT(message, HasSubstr(Cat("127.0.0.1:", port, ": it is no kerfd")));
+  EXPECT_THAT(message, HasSubstr(Cat("127.0.0.1:", other_port, ": it is no kerfd")));
 }
 
 TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
@@ -276,7 +315,7 @@ TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
   options.check_times = {.interval = std::chrono::hours(1), .max_interval = std::chrono::hours(1)};
   WorkerSet workers(options);
   ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
-  auto route = workers.Pick("key");
+  auto route = workers.Pick("key", CallKind::kUpload);
   ASSERT_TRUE(route.ok());
   one.reset();
   EXPECT_EQ(workers.live_count(), 1u);

@@ -167,6 +167,8 @@ class Builder {
     CLI::Option* const option = app_.add_option("--" + name, value, description);
     option->capture_default_str();
     variables_.insert(EnvironmentName(name));
+    changes_.emplace_back(name,
+                          [&value, initial = TomlOf(value)] { return TomlOf(value) != initial; });
     printers_.emplace_back([=, &value] {
       const std::string text = TomlOf(value);
       // A list with nothing in it cannot be given.
@@ -185,6 +187,15 @@ class Builder {
     Add(name, value, description)->check(CheckSize, "")->type_name("SIZE");
   }
 
+  // The names of those that are not as they were in the beginning.
+  std::vector<std::string> FindChanged() const {
+    std::vector<std::string> names;
+    for (const auto& [name, is_changed] : changes_) {
+      if (is_changed()) names.push_back(name);
+    }
+    return names;
+  }
+
   // The environment's names of all settings.
   const std::set<std::string>& variables() const { return variables_; }
 
@@ -199,6 +210,7 @@ class Builder {
   CLI::App& app_;
   std::set<std::string> variables_ = {"KERFD_CONFIG"};
   std::vector<std::function<std::string()>> printers_;
+  std::vector<std::pair<std::string, std::function<bool()>>> changes_;
 };
 
 struct Milliseconds {
@@ -249,9 +261,16 @@ void AddFrontOptions(Builder& builder, Settings& settings, Texts& texts, Millise
       ->check(CheckWorkers, "")
       ->type_name("ADDRESS");
   builder
-      .Add("max-worker-streams", settings.max_worker_streams,
-           "Of a front: calls to one worker at the same time; more are refused")
+      .Add("max-calls", settings.max_calls,
+           "Of a front: calls that are no uploads at the same time; more are refused. To each of "
+           "several workers at most three quarters of them")
       ->check(CLI::Range(1u, 1'000'000u));
+  builder
+      .Add("max-worker-streams", settings.max_worker_streams,
+           "Of a front: uploads to one worker at the same time; more are refused, so that a worker "
+           "that is stuck does not take all places. 0: three quarters of --max-streams, or all if "
+           "there is one worker only")
+      ->check(CLI::Range(0u, 1'000'000u));
   builder.AddMs("worker-check-ms", times.worker_check,
                 "Of a front: a worker is asked for its health this often, and given as long to "
                 "answer; one that is gone less and less often, down to every 5 s");
@@ -365,11 +384,15 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
               "Kernels that cut, where they know the algorithm: plain, scalar, sse4, avx2, avx512, "
               "avx512vbmi, neon; auto measures which is the fastest here");
   AddGpuOptions(builder, settings, texts);
-  builder.Add("max-streams", settings.max_streams, "Uploads at the same time; more are refused")
+  builder
+      .Add("max-streams", settings.max_streams,
+           "Uploads of this process at the same time; more are refused")
       ->check(CLI::Range(1u, 1'000'000u));
   builder.AddSize("memory", texts.memory,
                   "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "
-                  "that wait. gRPC's buffers may take as much once more");
+                  "that wait. gRPC's buffers may take as much once more. Of a front: for all "
+                  "messages; half is for those on their way to workers, an equal share for each of "
+                  "--max-streams");
   builder.AddSize("stream-memory", texts.stream_memory,
                   "Of one stream: half for its cut buffer, a quarter for messages that wait");
   builder
@@ -513,6 +536,9 @@ std::string FindContradiction(const Settings& settings) {
       return "a front needs --workers: HOST:PORT of each, or dns:HOST:PORT for all of a name";
     }
     if (has_index) return "a front has no index: give --redis to its workers, not to the front";
+    if (settings.gpu == GpuUse::kRequire) {
+      return "a front cuts nothing: give --gpu require to its workers, not to the front";
+    }
     return "";
   }
   if (!settings.workers.empty()) return "--workers is for fronts: add --role front";
@@ -520,6 +546,42 @@ std::string FindContradiction(const Settings& settings) {
     return "workers share their index: add --redis, or serve alone with --role all";
   }
   return "";
+}
+
+// Those of `changed` that mean nothing for this role. What must not be taken to hold is refused by
+// FindContradiction.
+std::vector<std::string> FindIgnored(Role role, const std::vector<std::string>& changed) {
+  static const std::set<std::string> of_fronts = {"max-calls", "max-worker-streams",
+                                                  "worker-check-ms", "worker-refresh-ms"};
+  static const std::set<std::string> not_of_fronts = {"redis-user",
+                                                      "redis-password-file",
+                                                      "redis-replicas",
+                                                      "redis-expected-chunks",
+                                                      "hint-memory",
+                                                      "hint-sizes",
+                                                      "hint-disk",
+                                                      "hint-key-file",
+                                                      "worker-name",
+                                                      "worker-threads",
+                                                      "backend",
+                                                      "gpu-plugin",
+                                                      "gpu-devices",
+                                                      "gpu-memory",
+                                                      "gpu-lost",
+                                                      "stream-memory",
+                                                      "max-uncommitted-chunks",
+                                                      "max-uncommitted-files",
+                                                      "open-timeout-ms",
+                                                      "idle-timeout-ms",
+                                                      "index-timeout-ms",
+                                                      "max-index-calls",
+                                                      "sync-commits"};
+  const std::set<std::string>& foreign = role == Role::kFront ? not_of_fronts : of_fronts;
+  std::vector<std::string> ignored;
+  for (const std::string& name : changed) {
+    if (foreign.count(name) > 0) ignored.push_back("--" + name);
+  }
+  return ignored;
 }
 
 SettingsResult Read(int argc, const char* const* argv, const char* const* environment) {
@@ -530,7 +592,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   settings.backend = kAutomaticBackend;
   settings.redis_replicas = 1;
   settings.max_streams = 1024;
-  settings.max_worker_streams = 1280;
+  settings.max_calls = 256;
   settings.max_index_calls = 64;
   Texts texts;
   Milliseconds times;
@@ -573,6 +635,7 @@ SettingsResult Read(int argc, const char* const* argv, const char* const* enviro
   if (print_metrics) return Done(metrics::ReferencePage());
   Convert(texts, times, settings);
   if (const std::string wrong = FindContradiction(settings); !wrong.empty()) return Usage(wrong);
+  settings.ignored = FindIgnored(settings.role, builder.FindChanged());
   if (print_config) return Done(builder.Print());
   return result;
 }

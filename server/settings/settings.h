@@ -80,6 +80,8 @@ struct Settings {
   std::uint32_t max_streams = 0;
   // Of a front.
   std::vector<routing::WorkerAddress> workers;
+  std::uint32_t max_calls = 0;
+  // 0: max_streams if there is one worker, else three quarters of them.
   std::uint32_t max_worker_streams = 0;
   std::chrono::milliseconds worker_check{0};
   std::chrono::milliseconds worker_refresh{0};
@@ -97,6 +99,8 @@ struct Settings {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::chrono::milliseconds stall_warn{0};
+  // Flags that were set, and mean nothing for this role, as "--backend".
+  std::vector<std::string> ignored;
 };
 
 // What the command line asks for.

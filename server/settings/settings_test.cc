@@ -1,5 +1,6 @@
 #include "server/settings/settings.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -125,7 +126,9 @@ TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
   ASSERT_EQ(front.workers.size(), 2u);
   EXPECT_TRUE(front.workers[0].is_group);
   EXPECT_EQ(front.workers[1].text, "unix:/w");
-  EXPECT_EQ(front.max_worker_streams, 1280u);
+  EXPECT_EQ(front.max_streams, 1024u);
+  EXPECT_EQ(front.max_calls, 256u);
+  EXPECT_EQ(front.max_worker_streams, 0u);
   EXPECT_EQ(front.worker_check.count(), 1000);
   EXPECT_EQ(front.worker_refresh.count(), 5000);
   EXPECT_EQ(Read({}, {"KERFD_ROLE=front", "KERFD_WORKERS=a:1,b:2"}).settings.workers.size(), 2u);
@@ -139,6 +142,7 @@ TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
            {{"--role", "front", "--workers", "nowhere"}, "HOST:PORT"},
            {{"--role", "front", "--workers", "h:1", "--redis", "h:1"}, "has no index"},
            {{"--role", "front", "--workers", "h:1", "--data-dir", "/x"}, "has no index"},
+           {{"--role", "front", "--workers", "h:1", "--gpu", "require"}, "cuts nothing"},
            {{"--workers", "h:1"}, "--role front"},
            {{"--role", "worker"}, "--redis"},
            {{"--role", "worker", "--data-dir", "/x"}, "--redis"},
@@ -147,6 +151,24 @@ TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_NE(result.output.find(wrong.advice), std::string::npos) << result.output;
   }
+}
+
+TEST_F(SettingsTest, WhatMeansNothingForTheRoleIsTold) {
+  using testing::ElementsAre;
+  using testing::IsEmpty;
+  EXPECT_THAT(Read({"--role", "front", "--workers", "h:1", "--hint-memory", "5M", "--max-streams",
+                    "7", "--sync-commits", "true"})
+                  .settings.ignored,
+              ElementsAre("--hint-memory", "--sync-commits"));
+  EXPECT_THAT(
+      Read({"--role", "front", "--workers", "h:1"}, {"KERFD_BACKEND=scalar"}).settings.ignored,
+      ElementsAre("--backend"));
+  EXPECT_THAT(Read({"--max-worker-streams", "7", "--hint-memory", "5M"}).settings.ignored,
+              ElementsAre("--max-worker-streams"));
+  // Said, and as it is anyway: a file that was printed says everything.
+  EXPECT_THAT(
+      Read({"--role", "front", "--workers", "h:1", "--gpu-memory", "256M"}).settings.ignored,
+      IsEmpty());
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
@@ -162,7 +184,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
             "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
            {"--role", "front", "--workers", "h:1", "--workers", "dns:[::1]:2",
-            "--max-worker-streams", "9", "--worker-check-ms", "70", "--worker-refresh-ms", "80"},
+            "--max-worker-streams", "9", "--max-calls", "11", "--worker-check-ms", "70",
+            "--worker-refresh-ms", "80"},
        }) {
     std::vector<const char*> printing = arguments;
     printing.push_back("--print-config");
@@ -189,6 +212,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     EXPECT_EQ(result.settings.role, given.settings.role);
     EXPECT_EQ(result.settings.workers.size(), given.settings.workers.size());
     EXPECT_EQ(result.settings.max_worker_streams, given.settings.max_worker_streams);
+    EXPECT_EQ(result.settings.max_calls, given.settings.max_calls);
     EXPECT_EQ(result.settings.worker_check, given.settings.worker_check);
     EXPECT_EQ(result.settings.worker_refresh, given.settings.worker_refresh);
     EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);

@@ -1,6 +1,8 @@
 #include <chrono>
 #include <memory>
+#include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -9,6 +11,7 @@
 #include "client/cpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
+#include "kerf/v1/routing.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
 
 namespace kerf::agent {
@@ -19,6 +22,27 @@ constexpr char kExamples[] =
     "  kerf ping --server backup.example:7461 --json";
 constexpr std::chrono::seconds kDeadline{5};
 constexpr int kRounds = 5;
+// Of all calls of a ping, so that a front gives them to one worker: what is shown is of one kerfd.
+constexpr char kShardKeyMetadata[] = "kerf-shard-key";
+constexpr char kShardKey[] = "ping";
+
+void Prepare(grpc::ClientContext& call) {
+  call.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  call.AddMetadata(kShardKeyMetadata, kShardKey);
+}
+
+// Where a front has the worker that answers; empty: the server is no front.
+absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel) {
+  v1::LocateRequest request;
+  request.set_shard_key(kShardKey);
+  v1::LocateResponse place;
+  grpc::ClientContext call;
+  Prepare(call);
+  const grpc::Status status = v1::RoutingService::NewStub(channel)->Locate(&call, request, &place);
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return "";
+  if (!status.ok()) return client::FromGrpc(status);
+  return place.address();
+}
 
 nlohmann::json JsonOf(const v1::GpuState& gpu) {
   return {{"number", gpu.number()},
@@ -45,7 +69,7 @@ ExitCode Run(Context& context, const std::string& server) {
   // The first call connects; the shortest of the others is the latency.
   for (int round = 0; round <= kRounds; ++round) {
     grpc::ClientContext call;
-    call.set_deadline(std::chrono::system_clock::now() + kDeadline);
+    Prepare(call);
     const auto start = std::chrono::steady_clock::now();
     const grpc::Status status = stub->GetCapabilities(&call, {}, &capabilities);
     if (!status.ok()) return FailWithServer(context, client::FromGrpc(status), server);
@@ -53,18 +77,23 @@ ExitCode Run(Context& context, const std::string& server) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
   }
+  const absl::StatusOr<std::string> worker_address = LocateWorker(*channel);
+  if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), server);
   v1::GetStatusResponse state;
   grpc::ClientContext call;
-  call.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  Prepare(call);
   const grpc::Status status = v1::StatusService::NewStub(*channel)->GetStatus(&call, {}, &state);
   // An older server has nothing to say of it.
   if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
     return FailWithServer(context, client::FromGrpc(status), server);
   }
-  nlohmann::json object = {{"server", server},
-                           {"version", capabilities.version()},
-                           {"worker", capabilities.worker()},
-                           {"latency_ms", best_ms}};
+  nlohmann::json object = {
+      {"server", server},
+      {"version", capabilities.version()},
+      {"worker", capabilities.worker()},
+      {"worker_address",
+       worker_address->empty() ? nlohmann::json() : nlohmann::json(*worker_address)},
+      {"latency_ms", best_ms}};
   for (const std::string& backend : capabilities.backends()) object["backends"].push_back(backend);
   for (const auto& profile : capabilities.profiles()) object["profiles"].push_back(profile.name());
   object["criteria"] = nlohmann::json::array();
@@ -76,8 +105,12 @@ ExitCode Run(Context& context, const std::string& server) {
   object["degraded"] = nlohmann::json::array();
   for (const std::string& text : state.degradations()) object["degraded"].push_back(text);
   context.reporter.Json("summary", std::move(object));
-  context.reporter.Result(Cat(server, " answers: kerfd ", capabilities.version(), ", ",
-                              absl::StrFormat("%.2f ms", best_ms)));
+  const std::string by = worker_address->empty() ? ""
+                                                 : Cat(" a front, which asked worker ",
+                                                       Printable(capabilities.worker()), " at ",
+                                                       Printable(*worker_address), ":");
+  context.reporter.Result(Cat(server, by.empty() ? " answers:" : " is", by, " kerfd ",
+                              capabilities.version(), ", ", absl::StrFormat("%.2f ms", best_ms)));
   for (const v1::GpuState& gpu : state.gpus()) {
     context.reporter.Result(Cat("GPU ", gpu.number(), ", ", Printable(gpu.name()), ", took ",
                                 FormatByteSize(gpu.byte_count()), " in ",
