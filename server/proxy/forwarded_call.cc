@@ -207,7 +207,7 @@ bool ForwardedCall::TakeReadLocked(Direction& way, bool ok) {
   if (!ok) return true;
   way.last_bytes = way.next.Length();
   if (!way.has_next) way.next.Clear();
-  if (way.last_bytes > 0) last_moved_ = (*options_.clock)();
+  last_moved_ = (*options_.clock)();
   return way.Count();
 }
 

@@ -158,8 +158,9 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   Direction to_client_;
   // An UploadRequest that waits to be put between two of the client's.
   std::optional<grpc::ByteBuffer> drain_request_;
-  // When a message that is not empty last came or went, and whether it was the worker's.
+  // When a message last came, also an empty one, by which a client keeps its place.
   TimePoint last_moved_;
+  // Whether the last one that was not empty was the worker's.
   bool worker_spoke_last_ = false;
   std::optional<grpc::Status> worker_status_;
   absl::Status worker_counted_as_;

@@ -144,6 +144,29 @@ TEST_F(FrontLimitsTest, AnIdleUploadMakesRoom) {
   EXPECT_TRUE(in_file->WaitForChunks(1, 3));
 }
 
+TEST_F(FrontLimitsTest, AnUploadThatKeepsItsPlaceIsNotIdle) {
+  TestWorker worker(FreshSocketAddress(), "one");
+  FrontOptions options = Options({worker.address()});
+  std::atomic<std::int64_t> now_ms{1'000'000};
+  options.clock = [&] { return TimePoint(milliseconds(now_ms.load())); };
+  options.max_streams = 1;
+  const auto channel = StartAndConnect(options);
+  const auto kept = Open(channel);
+  ASSERT_NE(kept, nullptr);
+  for (int count = 0; count < 5; ++count) {
+    ASSERT_TRUE(kept->Send({}));
+    // While it is on its way the upload is not idle in any case.
+    std::this_thread::sleep_for(milliseconds(20));
+    // Twice that is less than the time to be evicted, should the machine be slow.
+    now_ms += 14'000;
+    EXPECT_EQ(Open(channel), nullptr) << count;
+  }
+  EXPECT_EQ(front().idle_evicted_count(), 0u);
+  now_ms += 31'000;
+  EXPECT_TRUE(Eventually([&] { return Open(channel) != nullptr; }));
+  EXPECT_EQ(ReasonOf(kept->WaitForEnd()), "IDLE_EVICTED");
+}
+
 TEST_F(FrontLimitsTest, AStuckWorkerTakesItsPlacesOnly) {
   std::atomic<bool> may_end{false};
   ScriptedWorker stuck([&](grpc::ServerContext& context, ScriptedWorker::Stream& /*stream*/) {
