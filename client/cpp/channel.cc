@@ -1,8 +1,12 @@
 #include "client/cpp/channel.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 
+#include "absl/strings/cord.h"
 #include "base/strings.h"
+#include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -17,6 +21,8 @@ constexpr int kMaxMessageBytes = 4 << 20;
 constexpr int kKeepaliveTimeMs = 40'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxReconnectBackoffMs = 2'000;
+// Where there are others to be asked.
+constexpr std::chrono::seconds kConnectPatience{3};
 
 bool IsPort(std::string_view text) {
   unsigned port = 0;
@@ -42,12 +48,7 @@ void KeepGrpc() {
   static_cast<void>(kept);
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server) {
-  KeepGrpc();
-  const absl::StatusOr<std::string> target = GrpcTarget(server);
-  if (!target.ok()) return target.status();
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt("grpc.http2.lookahead_bytes", kLookaheadBytes);
   arguments.SetInt("grpc.http2.bdp_probe", 0);
@@ -59,12 +60,58 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view serv
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(*target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// Whether somebody answers; nobody at the address is known at once.
+bool Connects(grpc::Channel& channel) {
+  const auto deadline = std::chrono::system_clock::now() + kConnectPatience;
+  while (true) {
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) return false;
+    if (!channel.WaitForStateChange(state, deadline)) return false;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text) {
+  std::vector<std::string> servers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view server = text.substr(begin, end - begin);
+    if (const auto target = GrpcTarget(server); !target.ok()) return target.status();
+    servers.emplace_back(server);
+    begin = end + 1;
+  }
+  return servers;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server) {
+  KeepGrpc();
+  const absl::StatusOr<std::vector<std::string>> servers = ParseServers(server);
+  if (!servers.ok()) return servers.status();
+  std::shared_ptr<grpc::Channel> channel;
+  for (const std::string& one : *servers) {
+    channel = MakeChannel(*GrpcTarget(one));
+    if (servers->size() == 1 || Connects(*channel)) break;
+  }
+  return channel;
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return {static_cast<absl::StatusCode>(status.error_code()), ToAbsl(status.error_message())};
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
+                      ToAbsl(status.error_message()));
+  google::rpc::Status details;
+  // What cannot be read says nothing.
+  if (details.ParseFromString(status.error_details())) {
+    for (const google::protobuf::Any& detail : details.details()) {
+      result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  return result;
 }
 
 }  // namespace kerf::client

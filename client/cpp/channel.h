@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,11 +16,17 @@ namespace kerf::client {
 // Where the agent looks for a kerfd unless it is told otherwise: kerfd's own default.
 inline constexpr std::string_view kDefaultServer = "127.0.0.1:7461";
 
+// The servers that `text` names, with commas between them: any of them will do, the first first. At
+// least one. InvalidArgument if one has neither form of an address, "unix:PATH" or "HOST:PORT".
+absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
+
 // A channel to `server`, "unix:PATH" or "HOST:PORT", with a connection of its own: two channels do
-// not share one. It connects when it is first used. InvalidArgument for any other form.
+// not share one. It connects when it is first used. Of several servers, with commas between them,
+// it is the first that can be reached within some seconds each. InvalidArgument for any other form.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server);
 
-// The only place where a gRPC status becomes an absl::Status. The code stays the same.
+// The only place where a gRPC status becomes an absl::Status. The code stays the same,
+// and the details that the server sent are its payloads.
 absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace kerf::client

@@ -1,0 +1,586 @@
+#include "client/cpp/resuming_upload.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/strings.h"
+#include "client/cpp/channel.h"
+
+namespace kerf::client {
+namespace {
+
+std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
+  return {data.block->data() + data.position, length_bytes};
+}
+
+std::optional<Digest> DigestOf(const std::string& bytes) {
+  Digest digest;
+  if (bytes.size() > digest.bytes.size()) return std::nullopt;
+  std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
+  return digest;
+}
+
+std::string Seconds(std::chrono::milliseconds time) {
+  return absl::StrFormat("%.1f s", static_cast<double>(time.count()) / 1000);
+}
+
+}  // namespace
+
+ResumingUpload::ResumingUpload(Options options, AnswerHandler& handler)
+    : handler_(handler),
+      options_(std::move(options)),
+      max_unanswered_bytes_(options_.stream.block_bytes * options_.stream.max_blocks),
+      plan_(options_.retry, options_.seed),
+      server_index_(options_.first_server) {
+  KERF_CHECK(!options_.servers.empty());
+  thread_ = std::thread([this] { Run(); });
+}
+
+ResumingUpload::~ResumingUpload() {
+  Cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ResumingUpload::Run() {
+  const absl::Status status = RunStreams();
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    end_status_ = status;
+    changed_.notify_all();
+  }
+  handler_.OnEnd(status);
+}
+
+absl::Status ResumingUpload::RunStreams() {
+  while (true) {
+    const absl::Status status = RunStream();
+    Settle();
+    {
+      std::lock_guard lock(mutex_);
+      if (cancelled_) return absl::CancelledError("the upload was cancelled");
+      if (!fatal_.ok()) return fatal_;
+    }
+    if (status.ok()) return status;
+    if (const absl::Status end = WaitForNextTry(status); !end.ok()) return end;
+    // Nothing is missing but the end of the stream.
+    std::lock_guard lock(mutex_);
+    if (finishing_ && files_.empty()) return absl::OkStatus();
+  }
+}
+
+// From Open to the end; returns how it ended.
+absl::Status ResumingUpload::RunStream() {
+  const std::string& server = options_.servers[server_index_ % options_.servers.size()];
+  const auto channel = OpenChannel(server);
+  if (!channel.ok()) return channel.status();
+  std::shared_ptr<UploadStream> stream;
+  {
+    // Its first answer waits for the lock until the stream has its name.
+    std::lock_guard lock(mutex_);
+    if (cancelled_) return absl::CancelledError("the upload was cancelled");
+    opened_ = false;
+    stream_ended_ = false;
+    lost_ = absl::OkStatus();
+    pending_.clear();
+    ++stream_count_;
+    stream_since_ = Clock::now();
+    // Files are answered in order: those before the first one are over.
+    number_shift_ = files_.empty() ? files_begun_ : files_.front().number - 1;
+    AnswerHandler& answers = *this;
+    stream = std::make_shared<UploadStream>(*channel, options_.stream, answers);
+    stream_ = stream;
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return opened_ || stream_ended_; });
+  if (opened_ && !stream_ended_) {
+    lock.unlock();
+    SendAgain(stream);
+    lock.lock();
+  }
+  changed_.wait(lock, [this] { return stream_ended_; });
+  stream_ = nullptr;
+  live_ = false;
+  const absl::Status status = lost_.ok() ? stream_status_ : lost_;
+  lock.unlock();
+  // Its thread says nothing more from here on.
+  static_cast<void>(stream->Wait());
+  return status;
+}
+
+void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
+  std::lock_guard writing(writer_mutex_);
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  {
+    std::lock_guard lock(mutex_);
+    first = number_shift_ + 1;
+    last = files_begun_;
+  }
+  for (std::uint64_t number = first; number <= last; ++number) {
+    if (!SendFileAgain(*stream, number)) return;
+  }
+  if (last >= first) stream->Flush();
+  std::lock_guard lock(mutex_);
+  live_ = true;
+  if (finishing_) stream->FinishWrites();
+  changed_.notify_all();
+}
+
+// From the last cut that was answered. False if the stream has ended.
+bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  const File* file = Find(number);
+  if (file == nullptr) return RefuseDone(lock);
+  const std::string key = file->key;
+  const std::uint64_t size_hint_bytes = file->size_hint_bytes;
+  std::uint64_t offset = file->answered_bytes;
+  lock.unlock();
+  KERF_CHECK(stream.BeginFile(key, size_hint_bytes, offset) + number_shift_ == number);
+  content_hash_.Reset();
+  while (true) {
+    lock.lock();
+    File* const now = Find(number);
+    if (now == nullptr) return RefuseDone(lock);
+    if (stream_ended_) return false;
+    if (offset >= now->published_bytes) {
+      const bool ended = now->ended;
+      lock.unlock();
+      if (ended) stream.EndFile(offset, content_hash_.Digest());
+      return true;
+    }
+    const auto piece = std::find_if(now->pieces.begin(), now->pieces.end(), [&](const Piece& p) {
+      return p.offset + p.length_bytes > offset;
+    });
+    const DataRef data = piece->data;
+    const std::span<const std::uint8_t> bytes =
+        BytesOf(data, piece->length_bytes).subspan(offset - piece->offset);
+    offset += bytes.size();
+    now->given_bytes = offset;
+    lock.unlock();
+    content_hash_.Update(bytes);
+    if (!SendBytes(stream, bytes)) return false;
+  }
+}
+
+bool ResumingUpload::RefuseDone(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  Fail(absl::InternalError("the server called a file done that it had not been sent"));
+  return false;
+}
+
+bool ResumingUpload::SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const std::span<std::uint8_t> span = stream.DataSpan();
+    if (span.empty()) return false;
+    const std::size_t count = std::min(span.size(), bytes.size());
+    std::memcpy(span.data(), bytes.data(), count);
+    stream.CommitData(count);
+    bytes = bytes.subspan(count);
+  }
+  return true;
+}
+
+// A stream has ended, and its thread: what it has not said nobody says any more.
+void ResumingUpload::Settle() {
+  std::vector<v1::UploadAnswer> done;
+  std::vector<v1::CommitEntry> late;
+  {
+    std::lock_guard lock(mutex_);
+    while (!files_.empty() && files_.front().complete()) {
+      if (!files_.front().done) {
+        done.emplace_back().mutable_file_done()->set_file_number(files_.front().number);
+      }
+      files_.pop_front();
+    }
+    for (File& file : files_) {
+      file.done_again = std::exchange(file.done, false);
+      file.given_bytes = file.answered_bytes;
+    }
+    for (v1::Commit& commit : unanswered_commits_) {
+      for (v1::CommitEntry& entry : *commit.mutable_entries()) late.push_back(std::move(entry));
+    }
+    unanswered_commits_.clear();
+  }
+  for (const v1::UploadAnswer& answer : done) handler_.OnAnswer(answer);
+  if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
+}
+
+absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
+  const Clock::time_point now = Clock::now();
+  const std::string server = options_.servers[server_index_ % options_.servers.size()];
+  std::unique_lock lock(mutex_);
+  // Whoever answered with kerf's own words was there.
+  if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
+  // What this side gave up it would try again.
+  const Loss kind = lost_.ok() ? LossOf(loss) : Loss::kRetry;
+  if (!*options_.reached && kind == Loss::kRetry) {
+    ++server_index_;
+    return ++first_tries_ < options_.servers.size() ? absl::OkStatus() : loss;
+  }
+  const auto wait = plan_.WaitAfter(kind, AskedWaitOf(loss), now);
+  if (!wait.has_value()) {
+    return kind == Loss::kRetry && options_.retry.time.count() > 0 ? GaveUp(loss) : loss;
+  }
+  ++server_index_;
+  const auto is_wanted = [this] { return !files_.empty() || finishing_ || cancelled_; };
+  if (is_wanted() && options_.on_lost) {
+    const Lost lost{server, worker_, loss, plan_.tries(), *wait};
+    lock.unlock();
+    options_.on_lost(lost);
+    lock.lock();
+  }
+  changed_.wait_until(lock, now + *wait,
+                      [this] { return cancelled_ || (finishing_ && files_.empty()); });
+  // A stream that was between files is missed only when there is a file again.
+  changed_.wait(lock, is_wanted);
+  return cancelled_ ? absl::CancelledError("the upload was cancelled") : absl::OkStatus();
+}
+
+absl::Status ResumingUpload::GaveUp(const absl::Status& loss) const {
+  std::string servers;
+  for (const std::string& server : options_.servers)
+    servers += Cat(servers.empty() ? "" : ", ", server);
+  const std::string text =
+      Cat("gave up after ", plan_.tries(), " tries in ", Seconds(plan_.TriedFor(Clock::now())),
+          " to go on at ", servers, "; the last one ended with: ", MessageOf(loss));
+  switch (loss.code()) {
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return {loss.code(), ToAbsl(text)};
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+ResumingUpload::File* ResumingUpload::Find(std::uint64_t number) {
+  if (files_.empty() || number < files_.front().number) return nullptr;
+  const std::uint64_t index = number - files_.front().number;
+  return index < files_.size() ? &files_[index] : nullptr;
+}
+
+std::uint64_t ResumingUpload::BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes) {
+  std::lock_guard writing(writer_mutex_);
+  Publish();
+  std::shared_ptr<UploadStream> stream;
+  std::uint64_t number = 0;
+  std::uint64_t shift = 0;
+  {
+    std::lock_guard lock(mutex_);
+    File& file = files_.emplace_back();
+    number = file.number = ++files_begun_;
+    file.key = std::string(file_key);
+    file.size_hint_bytes = size_hint_bytes;
+    if (live_) stream = stream_;
+    shift = number_shift_;
+    changed_.notify_all();
+  }
+  content_hash_.Reset();
+  if (stream != nullptr) {
+    KERF_CHECK(stream->BeginFile(file_key, size_hint_bytes, 0) + shift == number);
+  }
+  return number;
+}
+
+std::span<std::uint8_t> ResumingUpload::DataSpan() {
+  std::uint64_t dead_stream_count = 0;
+  while (true) {
+    {
+      std::lock_guard writing(writer_mutex_);
+      Publish();
+      span_stream_ = nullptr;
+      bool has_room = false;
+      {
+        std::lock_guard lock(mutex_);
+        if (ended_) return {};
+        if (live_) span_stream_ = stream_;
+        span_stream_count_ = stream_count_;
+        has_room = unanswered_bytes_ < max_unanswered_bytes_;
+      }
+      if (span_stream_ != nullptr && has_room) {
+        const std::span<std::uint8_t> span = span_stream_->DataSpan();
+        if (!span.empty()) return span;
+        dead_stream_count = span_stream_count_;
+      }
+      // What waits in a block may be what makes room.
+      if (span_stream_ != nullptr && !has_room) span_stream_->Flush();
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return ended_ || (live_ && stream_count_ != dead_stream_count &&
+                        unanswered_bytes_ < max_unanswered_bytes_);
+    });
+  }
+}
+
+DataRef ResumingUpload::CommitData(std::size_t count) {
+  std::lock_guard writing(writer_mutex_);
+  if (count == 0 || span_stream_ == nullptr) return {};
+  DataRef data = span_stream_->CommitData(count);
+  std::lock_guard lock(mutex_);
+  File& file = files_.back();
+  file.pieces.push_back({data, count, file.published_bytes, span_stream_count_});
+  unpublished_ = true;
+  unanswered_bytes_ += count;
+  return data;
+}
+
+// With writer_mutex_ held: nobody sends again meanwhile.
+void ResumingUpload::Publish() {
+  std::shared_ptr<UploadStream> stream;
+  Piece piece;
+  {
+    std::lock_guard lock(mutex_);
+    if (!std::exchange(unpublished_, false)) return;
+    File& file = files_.back();
+    piece = file.pieces.back();
+    file.published_bytes += piece.length_bytes;
+    // Else it is among what the next stream is given first.
+    if (!live_) return;
+    file.given_bytes = file.published_bytes;
+    stream = stream_;
+    if (piece.stream_count == stream_count_) stream = nullptr;
+  }
+  const std::span<const std::uint8_t> bytes = BytesOf(piece.data, piece.length_bytes);
+  content_hash_.Update(bytes);
+  if (stream != nullptr) static_cast<void>(SendBytes(*stream, bytes));
+}
+
+void ResumingUpload::EndFile(std::uint64_t size_bytes) {
+  std::lock_guard writing(writer_mutex_);
+  Publish();
+  std::shared_ptr<UploadStream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    files_.back().ended = true;
+    KERF_CHECK(files_.back().published_bytes == size_bytes);
+    if (live_) stream = stream_;
+  }
+  if (stream != nullptr) stream->EndFile(size_bytes, content_hash_.Digest());
+}
+
+void ResumingUpload::Flush() {
+  std::lock_guard writing(writer_mutex_);
+  Publish();
+  std::shared_ptr<UploadStream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    if (live_) stream = stream_;
+  }
+  if (stream != nullptr) stream->Flush();
+}
+
+void ResumingUpload::Commit(v1::Commit commit) {
+  std::vector<v1::CommitEntry> late;
+  {
+    std::lock_guard lock(mutex_);
+    const bool has_lost = stream_count_ > 1;
+    if (stream_ == nullptr || has_lost) {
+      v1::Commit known;
+      for (v1::CommitEntry& entry : *commit.mutable_entries()) {
+        const std::optional<Digest> digest = DigestOf(entry.digest());
+        const bool is_pending =
+            stream_ != nullptr && digest.has_value() && pending_.erase(*digest) > 0;
+        if (is_pending) {
+          *known.add_entries() = std::move(entry);
+        } else {
+          late.push_back(std::move(entry));
+        }
+      }
+      commit = std::move(known);
+    }
+    if (!commit.entries().empty()) {
+      unanswered_commits_.push_back(commit);
+      stream_->Commit(std::move(commit));
+    }
+  }
+  if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
+}
+
+void ResumingUpload::ReportStale(v1::ReportStale report) {
+  std::lock_guard lock(mutex_);
+  // Without a stream the late commit puts the index right.
+  if (stream_ == nullptr) return;
+  if (stream_count_ > 1) {
+    for (const v1::CommitEntry& entry : report.entries()) {
+      if (const auto digest = DigestOf(entry.digest())) pending_.insert(*digest);
+    }
+  }
+  stream_->ReportStale(std::move(report));
+}
+
+void ResumingUpload::FinishWrites() {
+  std::lock_guard lock(mutex_);
+  finishing_ = true;
+  if (live_) stream_->FinishWrites();
+  changed_.notify_all();
+}
+
+void ResumingUpload::KeepPlace() {
+  std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) stream_->KeepPlace();
+}
+
+void ResumingUpload::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (stream_ != nullptr) stream_->Cancel();
+  changed_.notify_all();
+}
+
+void ResumingUpload::Lose(const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (stream_ == nullptr || !lost_.ok()) return;
+  lost_ = status;
+  stream_->Cancel();
+}
+
+void ResumingUpload::Fail(const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (fatal_.ok()) fatal_ = status;
+  if (stream_ != nullptr) stream_->Cancel();
+}
+
+std::optional<std::chrono::steady_clock::time_point> ResumingUpload::stream_since() const {
+  std::lock_guard lock(mutex_);
+  return stream_ == nullptr ? std::nullopt : std::optional(stream_since_);
+}
+
+absl::Status ResumingUpload::Wait() {
+  if (thread_.joinable()) thread_.join();
+  return end_status_;
+}
+
+void ResumingUpload::OnAnswer(const v1::UploadAnswer& answer) {
+  {
+    std::lock_guard lock(mutex_);
+    // Of a stream that was given up nothing counts any more.
+    if (!lost_.ok() || !fatal_.ok() || cancelled_) return;
+  }
+  switch (answer.answer_case()) {
+    case v1::UploadAnswer::kOpened:
+      return OnOpened(answer);
+    case v1::UploadAnswer::kChunks:
+      return OnChunks(answer);
+    case v1::UploadAnswer::kFileDone:
+      return OnFileDone(answer);
+    case v1::UploadAnswer::kCommitted:
+      return OnCommitted(answer);
+    case v1::UploadAnswer::kGoAway:
+      // All that the server has read is answered. Its commits are left: the Index service takes
+      // those that are still missing, at any server.
+      return Lose(absl::UnavailableError("the server is shutting down"));
+    case v1::UploadAnswer::ANSWER_NOT_SET:
+      return handler_.OnAnswer(answer);
+  }
+}
+
+void ResumingUpload::OnMessageEnd() { handler_.OnMessageEnd(); }
+
+void ResumingUpload::OnEnd(const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  stream_ended_ = true;
+  stream_status_ = status;
+  changed_.notify_all();
+}
+
+void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
+  bool is_resumed = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (opened_) {
+      fatal_ = absl::InternalError("the server answered Open twice");
+      return stream_->Cancel();
+    }
+    *options_.reached = true;
+    worker_ = answer.opened().worker();
+    is_resumed = stream_count_ > 1;
+  }
+  handler_.OnAnswer(answer);
+  if (is_resumed && options_.on_resumed) options_.on_resumed();
+  std::lock_guard lock(mutex_);
+  opened_ = true;
+  changed_.notify_all();
+}
+
+void ResumingUpload::NotePending(const v1::Chunks& chunks) {
+  if (stream_count_ == 1) return;
+  for (const v1::Chunk& chunk : chunks.chunks()) {
+    if (chunk.verdict() == v1::VERDICT_DUPLICATE) continue;
+    if (const auto digest = DigestOf(chunk.digest())) pending_.insert(*digest);
+  }
+}
+
+void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
+  std::uint64_t shift = 0;
+  {
+    std::lock_guard lock(mutex_);
+    // Before the handler commits them.
+    NotePending(answer.chunks());
+    shift = number_shift_;
+  }
+  const std::uint64_t number = answer.chunks().file_number() + shift;
+  if (shift == 0) {
+    handler_.OnAnswer(answer);
+  } else {
+    v1::UploadAnswer shifted = answer;
+    shifted.mutable_chunks()->set_file_number(number);
+    handler_.OnAnswer(shifted);
+  }
+  if (answer.chunks().chunks().empty()) return;
+  const std::uint64_t end_offset = answer.chunks().chunks().rbegin()->end_offset();
+  std::unique_lock lock(mutex_);
+  File* const file = Find(number);
+  // The handler has refused it, too, unless the stream before had been sent more.
+  if (file == nullptr || end_offset > file->given_bytes || end_offset < file->answered_bytes) {
+    lock.unlock();
+    return Fail(absl::InternalError("the server answered more bytes than were sent"));
+  }
+  unanswered_bytes_ -= end_offset - file->answered_bytes;
+  file->answered_bytes = end_offset;
+  while (!file->pieces.empty() &&
+         file->pieces.front().offset + file->pieces.front().length_bytes <= end_offset) {
+    file->pieces.pop_front();
+  }
+  plan_.Progress();
+  changed_.notify_all();
+}
+
+void ResumingUpload::OnFileDone(const v1::UploadAnswer& answer) {
+  v1::UploadAnswer shifted = answer;
+  bool is_told = false;
+  {
+    std::lock_guard lock(mutex_);
+    const std::uint64_t number = answer.file_done().file_number() + number_shift_;
+    shifted.mutable_file_done()->set_file_number(number);
+    File* const file = Find(number);
+    // The handler knows it.
+    is_told = file != nullptr && std::exchange(file->done_again, false);
+  }
+  if (!is_told) handler_.OnAnswer(shifted);
+  std::lock_guard lock(mutex_);
+  File* const file = Find(shifted.file_done().file_number());
+  // The handler refuses one that is not complete; this stream may have been sent less of it.
+  if (file == nullptr || !file->complete() || file->given_bytes < file->published_bytes) return;
+  file->done = true;
+  while (!files_.empty() && files_.front().done) files_.pop_front();
+}
+
+void ResumingUpload::OnCommitted(const v1::UploadAnswer& answer) {
+  {
+    std::lock_guard lock(mutex_);
+    if (unanswered_commits_.empty()) {
+      if (fatal_.ok()) {
+        fatal_ = absl::InternalError("the server answered a commit that was not sent");
+      }
+      return stream_->Cancel();
+    }
+    unanswered_commits_.pop_front();
+  }
+  handler_.OnAnswer(answer);
+}
+
+}  // namespace kerf::client

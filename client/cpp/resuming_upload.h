@@ -1,0 +1,200 @@
+// Uploads that outlive their streams: when one is lost, the files that were on their way through it
+// go on through the next one, perhaps at another server, from the last cut that was answered.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "client/cpp/retry.h"
+#include "client/cpp/upload_stream.h"
+#include "kerf/v1/chunking.pb.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/fingerprint/xxh3.h"
+
+namespace kerf::client {
+
+// As an UploadStream, which it renews: bytes that are not answered stay in memory, and are sent
+// again. Threads as there: the writer's methods (BeginFile to Flush) belong to one thread.
+//
+// The handler sees one stream: files have the numbers that BeginFile gave them, each chunk is
+// answered once, and where a stream was lost the chunks go on behind those that were answered. It
+// is told Opened of each stream. A file that was answered in full is done for the handler when its
+// stream is lost: nobody will say more of it.
+class ResumingUpload final : private AnswerHandler {
+ public:
+  // What was lost, before it is tried again.
+  struct Lost {
+    std::string server;
+    // The one that had the stream; empty if none was met.
+    std::string worker;
+    absl::Status status;
+    // Without progress, this one too.
+    int tries = 0;
+    std::chrono::milliseconds wait{};
+  };
+
+  struct Options {
+    UploadStream::Options stream = {};
+    // At least one; each try goes to the next one.
+    std::vector<std::string> servers = {};
+    std::size_t first_server = 0;
+    RetryLimits retry = {};
+    // Of the waits' random part.
+    std::uint64_t seed = 0;
+    // Shared by all uploads of a run: whether anyone has met a server yet. Before that, a server at
+    // whose address nobody answers is not waited for.
+    std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(false);
+    // Called by the upload's own threads.
+    std::function<void(const Lost&)> on_lost = {};
+    std::function<void()> on_resumed = {};
+    // Entries whose stream was lost before it answered their commit: no other stream takes them,
+    // the Index service does. Must not call back.
+    std::function<void(std::vector<v1::CommitEntry>)> on_late_commits = {};
+  };
+
+  // Connects and sends Open. `handler` must outlive the upload.
+  ResumingUpload(Options options, AnswerHandler& handler);
+  // Cancels an upload that has not ended and waits for OnEnd.
+  ~ResumingUpload() override;
+  ResumingUpload(const ResumingUpload&) = delete;
+  ResumingUpload& operator=(const ResumingUpload&) = delete;
+
+  // Returns the file's number, from 1 on.
+  std::uint64_t BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes);
+  // Waits while the stream is lost, and while as much is unanswered as the stream's blocks hold.
+  std::span<std::uint8_t> DataSpan();
+  // An answer may cover these bytes from the next call of a writer's method on.
+  DataRef CommitData(std::size_t count);
+  void EndFile(std::uint64_t size_bytes);
+  void Flush();
+
+  void Commit(v1::Commit commit);
+  void ReportStale(v1::ReportStale report);
+  // After all files are done: ends with OK once the server has ended the stream, or has lost it.
+  void FinishWrites();
+  void KeepPlace();
+  // Ends all with Cancelled.
+  void Cancel();
+  // Gives up the stream that is open or being opened, but not the upload: a peer that is silent is
+  // as good as lost. `status` says why.
+  void Lose(const absl::Status& status);
+  // Since when the present stream is open or being opened; nothing while there is none.
+  std::optional<std::chrono::steady_clock::time_point> stream_since() const;
+  // Waits for OnEnd, and returns its status.
+  absl::Status Wait();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Piece {
+    DataRef data;
+    std::size_t length_bytes = 0;
+    // In the file.
+    std::uint64_t offset = 0;
+    // Of the stream in whose block it lies.
+    std::uint64_t stream_count = 0;
+  };
+  struct File {
+    std::uint64_t number = 0;
+    std::string key;
+    std::uint64_t size_hint_bytes = 0;
+    // Not answered in full.
+    std::deque<Piece> pieces;
+    std::uint64_t answered_bytes = 0;
+    // What the writer has passed on, and what of it was given to the present stream.
+    std::uint64_t published_bytes = 0;
+    std::uint64_t given_bytes = 0;
+    bool ended = false;
+    bool done = false;
+    // Was done before its stream was lost, and is sent again only because its number is needed.
+    bool done_again = false;
+
+    bool complete() const { return ended && answered_bytes >= published_bytes; }
+  };
+
+  void OnAnswer(const v1::UploadAnswer& answer) override;
+  void OnMessageEnd() override;
+  void OnEnd(const absl::Status& status) override;
+  void OnOpened(const v1::UploadAnswer& answer);
+  void OnChunks(const v1::UploadAnswer& answer);
+  void OnFileDone(const v1::UploadAnswer& answer);
+  void OnCommitted(const v1::UploadAnswer& answer);
+  void NotePending(const v1::Chunks& chunks);
+
+  void Run();
+  absl::Status RunStreams();
+  absl::Status RunStream();
+  void SendAgain(const std::shared_ptr<UploadStream>& stream);
+  bool SendFileAgain(UploadStream& stream, std::uint64_t number);
+  static bool SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes);
+  bool RefuseDone(std::unique_lock<std::mutex>& lock);
+  void Settle();
+  // After `loss`: waits until the next try; not OK if there is none.
+  absl::Status WaitForNextTry(const absl::Status& loss);
+  absl::Status GaveUp(const absl::Status& loss) const;
+  void Publish();
+  File* Find(std::uint64_t number);
+  void Fail(const absl::Status& status);
+
+  AnswerHandler& handler_;
+  const Options options_;
+  const std::size_t max_unanswered_bytes_;
+
+  // Whoever gives a stream data, in this order: writer_mutex_, mutex_.
+  std::mutex writer_mutex_;
+  Xxh3Stream content_hash_;
+  // Keeps the block of the last DataSpan.
+  std::shared_ptr<UploadStream> span_stream_;
+  std::uint64_t span_stream_count_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // From its beginning to its end.
+  std::shared_ptr<UploadStream> stream_;
+  // It has been given all that was lost, and takes what comes.
+  bool live_ = false;
+  bool opened_ = false;
+  bool stream_ended_ = false;
+  absl::Status stream_status_;
+  std::uint64_t stream_count_ = 0;
+  Clock::time_point stream_since_;
+  std::string worker_;
+  // A file's number is that in the stream and this.
+  std::uint64_t number_shift_ = 0;
+  std::deque<File> files_;
+  std::uint64_t files_begun_ = 0;
+  // The last piece of the last file waits for the next call of the writer.
+  bool unpublished_ = false;
+  std::uint64_t unanswered_bytes_ = 0;
+  std::deque<v1::Commit> unanswered_commits_;
+  // What this stream lets be committed; kept only once one was lost.
+  absl::flat_hash_set<Digest, DigestHash> pending_;
+  bool finishing_ = false;
+  bool cancelled_ = false;
+  bool ended_ = false;
+  absl::Status end_status_;
+  // Why this side ended the stream: for good, or to go on with another one.
+  absl::Status fatal_;
+  absl::Status lost_;
+  RetryPlan plan_;
+  std::size_t server_index_ = 0;
+  std::size_t first_tries_ = 0;
+
+  // Last: uses all of the above.
+  std::thread thread_;
+};
+
+}  // namespace kerf::client

@@ -1,0 +1,105 @@
+#include "client/cpp/retry.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "base/strings.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace kerf::client {
+namespace {
+
+constexpr std::string_view kErrorInfoType = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr std::string_view kRetryInfoType = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr std::string_view kDomain = "kerf";
+
+// A server may ask for more than the client's longest wait, but not for ever.
+constexpr std::chrono::seconds kLongestAskedWait{60};
+
+constexpr std::string_view kRetriedReasons[] = {
+    "DRAINING",         "IDLE_EVICTED",   "IDLE_TIMEOUT",      "INDEX_UNAVAILABLE",
+    "MEMORY_EXHAUSTED", "NO_WORKER",      "OPEN_TIMEOUT",      "READ_STALLED",
+    "TOO_MANY_STREAMS", "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
+constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
+
+// gRPC's own words for a connection that broke in the middle of a call.
+constexpr std::string_view kBrokenConnections[] = {"Received RST_STREAM", "Stream removed"};
+
+template <typename Detail>
+std::optional<Detail> DetailOf(const absl::Status& status, std::string_view type) {
+  const auto payload = status.GetPayload(ToAbsl(type));
+  Detail detail;
+  if (!payload.has_value() || !detail.ParseFromString(std::string(*payload))) return std::nullopt;
+  return detail;
+}
+
+bool IsOf(std::string_view text, std::span<const std::string_view> list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+}  // namespace
+
+std::chrono::milliseconds AskedWaitOf(const absl::Status& status) {
+  const auto info = DetailOf<google::rpc::RetryInfo>(status, kRetryInfoType);
+  if (!info.has_value()) return {};
+  const std::int64_t seconds =
+      std::clamp<std::int64_t>(info->retry_delay().seconds(), 0, kLongestAskedWait.count());
+  const std::int64_t nanoseconds = std::clamp(info->retry_delay().nanos(), 0, 999'999'999);
+  return std::chrono::milliseconds(seconds * 1000 + nanoseconds / 1'000'000);
+}
+
+std::string ReasonOfLoss(const absl::Status& status) {
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status, kErrorInfoType);
+  if (!info.has_value() || info->domain() != kDomain) return "";
+  return info->reason();
+}
+
+Loss LossOf(const absl::Status& status) {
+  const std::string reason = ReasonOfLoss(status);
+  if (!reason.empty()) {
+    if (IsOf(reason, kRetriedReasons)) return Loss::kRetry;
+    return IsOf(reason, kRetriedOnceReasons) ? Loss::kRetryOnce : Loss::kFinal;
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:
+      return Loss::kRetry;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return std::any_of(std::begin(kBrokenConnections), std::end(kBrokenConnections),
+                         [&](std::string_view text) { return MessageOf(status).starts_with(text); })
+                 ? Loss::kRetry
+                 : Loss::kFinal;
+    default:
+      return Loss::kFinal;
+  }
+}
+
+std::chrono::milliseconds RetryPlan::TriedFor(TimePoint now) const {
+  if (tries_ == 0) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - first_loss_);
+}
+
+std::optional<std::chrono::milliseconds> RetryPlan::WaitAfter(Loss loss,
+                                                              std::chrono::milliseconds asked,
+                                                              TimePoint now) {
+  if (loss == Loss::kFinal || limits_.time.count() <= 0) return std::nullopt;
+  if (loss == Loss::kRetryOnce && ++once_count_ > 1) return std::nullopt;
+  if (tries_ == 0) first_loss_ = now;
+  if (tries_ >= limits_.tries) return std::nullopt;
+  const std::chrono::milliseconds left = limits_.time - TriedFor(now);
+  if (left.count() <= 0) return std::nullopt;
+  ++tries_;
+  // No shift beyond what the longest wait can need.
+  std::chrono::milliseconds wait =
+      limits_.first_wait * (std::int64_t{1} << std::min(tries_ - 1, 20));
+  wait = std::min(wait, limits_.longest_wait);
+  wait -=
+      std::chrono::milliseconds(random_.Below(static_cast<std::uint64_t>(wait.count()) / 2 + 1));
+  // The last try is made when the time is over, not before; what the server asks for comes first.
+  return std::max(std::min(wait, left), asked);
+}
+
+}  // namespace kerf::client

@@ -1,0 +1,75 @@
+// Whether what broke is worth another try, and when: for streams that are lost.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/random.h"
+
+namespace kerf::client {
+
+// How a call that ended badly is to be treated: the list of docs/spec/protocol.md, without a
+// wildcard. What is on no list is final.
+enum class Loss : std::uint8_t {
+  kFinal,
+  // The server's bug, or that of its machine: another one may not have it.
+  kRetryOnce,
+  kRetry,
+};
+
+// Of a status of FromGrpc. The connection of a call that was cancelled has broken; a client that
+// cancels itself must know that it did.
+Loss LossOf(const absl::Status& status);
+
+// The reason that kerfd or a front gave; empty: the status is gRPC's own, and nobody may have been
+// there.
+std::string ReasonOfLoss(const absl::Status& status);
+
+// For how long the server asked to be left alone; 0 if it did not.
+std::chrono::milliseconds AskedWaitOf(const absl::Status& status);
+
+// At most so much is tried without progress, whichever is met first.
+struct RetryLimits {
+  std::chrono::milliseconds time = std::chrono::minutes(5);
+  int tries = 100;
+  // Waits grow from the first to the longest, twice as long each time, and of each a random part of
+  // up to one half is left out: those who lost one server do not come to the next one all at once.
+  std::chrono::milliseconds first_wait{500};
+  std::chrono::milliseconds longest_wait{20'000};
+};
+
+// What one client has tried since it last got on. Time is given by the caller, and never goes back.
+// Not thread-safe.
+class RetryPlan {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  RetryPlan(const RetryLimits& limits, std::uint64_t seed) : limits_(limits), random_(seed) {}
+
+  // Something has been got: the limits begin anew.
+  void Progress() {
+    tries_ = 0;
+    once_count_ = 0;
+  }
+
+  // A try has failed. How long to wait until the next one, never less than was asked for; nothing
+  // if this is the end.
+  std::optional<std::chrono::milliseconds> WaitAfter(Loss loss, std::chrono::milliseconds asked,
+                                                     TimePoint now);
+
+  // Since the last progress.
+  int tries() const { return tries_; }
+  std::chrono::milliseconds TriedFor(TimePoint now) const;
+
+ private:
+  const RetryLimits limits_;
+  Random random_;
+  int tries_ = 0;
+  int once_count_ = 0;
+  TimePoint first_loss_;
+};
+
+}  // namespace kerf::client

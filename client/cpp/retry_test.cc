@@ -1,0 +1,157 @@
+#include "client/cpp/retry.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/cpp/channel.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace kerf::client {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// As a server sends it.
+absl::Status Received(grpc::StatusCode code, const std::string& reason, milliseconds delay = {},
+                      const std::string& domain = "kerf") {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain(domain);
+  details.add_details()->PackFrom(info);
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<int>(delay.count() % 1000) * 1'000'000);
+  details.add_details()->PackFrom(retry);
+  return FromGrpc({code, "message", details.SerializeAsString()});
+}
+
+TEST(LossOfTest, ReasonsAreTakenFromTheList) {
+  using enum grpc::StatusCode;
+  EXPECT_EQ(LossOf(Received(UNAVAILABLE, "DRAINING")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(UNAVAILABLE, "WORKER_UNREACHABLE")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(DEADLINE_EXCEEDED, "IDLE_TIMEOUT")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(INTERNAL, "INTERNAL")), Loss::kRetryOnce);
+  // Whatever its code says.
+  EXPECT_EQ(LossOf(Received(UNAVAILABLE, "NOBODY_KNOWS")), Loss::kFinal);
+  EXPECT_EQ(LossOf(Received(DATA_LOSS, "CONTENT_MISMATCH")), Loss::kFinal);
+  EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "INDEX_FULL")), Loss::kFinal);
+  EXPECT_EQ(LossOf(Received(INVALID_ARGUMENT, "BAD_FIELD")), Loss::kFinal);
+  EXPECT_EQ(ReasonOfLoss(Received(UNAVAILABLE, "DRAINING", {}, "elsewhere")), "");
+}
+
+TEST(LossOfTest, WithoutAReasonTheConnectionMustHaveBroken) {
+  EXPECT_EQ(LossOf(absl::UnavailableError("Socket closed")), Loss::kRetry);
+  EXPECT_EQ(LossOf(absl::CancelledError("")), Loss::kRetry);
+  EXPECT_EQ(LossOf(absl::InternalError("Received RST_STREAM with error code 2")), Loss::kRetry);
+  EXPECT_EQ(LossOf(absl::UnknownError("Stream removed")), Loss::kRetry);
+  EXPECT_EQ(LossOf(absl::InternalError("a bug")), Loss::kFinal);
+  EXPECT_EQ(LossOf(absl::UnknownError("a bug")), Loss::kFinal);
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kOk, absl::StatusCode::kInvalidArgument,
+        absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kNotFound,
+        absl::StatusCode::kPermissionDenied, absl::StatusCode::kResourceExhausted,
+        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kAborted,
+        absl::StatusCode::kOutOfRange, absl::StatusCode::kUnimplemented,
+        absl::StatusCode::kDataLoss, absl::StatusCode::kUnauthenticated}) {
+    EXPECT_EQ(LossOf({code, "message"}), Loss::kFinal) << static_cast<int>(code);
+  }
+}
+
+TEST(AskedWaitTest, IsWhatTheServerSaid) {
+  EXPECT_EQ(AskedWaitOf(Received(grpc::UNAVAILABLE, "DRAINING", milliseconds(1500))),
+            milliseconds(1500));
+  EXPECT_EQ(AskedWaitOf(absl::UnavailableError("")), milliseconds(0));
+  // A hostile one cannot stop a backup.
+  EXPECT_EQ(AskedWaitOf(Received(grpc::UNAVAILABLE, "DRAINING", seconds(1'000'000))), seconds(60));
+  EXPECT_EQ(AskedWaitOf(Received(grpc::UNAVAILABLE, "DRAINING", seconds(-5))), seconds(0));
+  EXPECT_EQ(AskedWaitOf(FromGrpc({grpc::UNAVAILABLE, "", "no details"})), milliseconds(0));
+}
+
+class RetryPlanTest : public testing::Test {
+ protected:
+  // What the plan says at its own time, which then passes.
+  std::optional<milliseconds> Next(RetryPlan& plan, Loss loss = Loss::kRetry,
+                                   milliseconds asked = {}) {
+    const auto wait = plan.WaitAfter(loss, asked, now_);
+    if (wait.has_value()) now_ += *wait;
+    return wait;
+  }
+
+  RetryLimits limits_;
+  const std::uint64_t seed_ = TestSeed();
+  RetryPlan::TimePoint now_;
+};
+
+TEST_F(RetryPlanTest, WaitsGrowAndDiffer) {
+  std::set<std::int64_t> firsts;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    RetryPlan plan(limits_, seed_ + seed);
+    milliseconds longest = limits_.first_wait;
+    firsts.insert(plan.WaitAfter(Loss::kRetry, {}, now_)->count());
+    for (int count = 0; count < 8; ++count) {
+      longest = std::min(2 * longest, limits_.longest_wait);
+      const milliseconds wait = *plan.WaitAfter(Loss::kRetry, {}, now_);
+      EXPECT_LE(wait, longest);
+      EXPECT_GE(2 * wait, longest);
+    }
+  }
+  EXPECT_GT(firsts.size(), 20u) << "they come all at once";
+  EXPECT_LE(*firsts.rbegin(), limits_.first_wait.count());
+  EXPECT_GE(2 * *firsts.begin(), limits_.first_wait.count());
+}
+
+TEST_F(RetryPlanTest, EndsWhenTheTimeIsOverAndNotBefore) {
+  RetryPlan plan(limits_, seed_);
+  const RetryPlan::TimePoint begin = now_;
+  while (Next(plan).has_value()) ASSERT_LE(now_ - begin, limits_.time);
+  EXPECT_EQ(now_ - begin, limits_.time);
+  EXPECT_EQ(plan.TriedFor(now_), limits_.time);
+  EXPECT_GT(plan.tries(), 10);
+  EXPECT_LT(plan.tries(), 60);
+}
+
+TEST_F(RetryPlanTest, EndsAfterSoManyTries) {
+  limits_.tries = 7;
+  RetryPlan plan(limits_, seed_);
+  for (int count = 0; count < 7; ++count) EXPECT_TRUE(Next(plan).has_value());
+  EXPECT_FALSE(Next(plan).has_value());
+  EXPECT_EQ(plan.tries(), 7);
+}
+
+TEST_F(RetryPlanTest, ProgressBeginsAnew) {
+  limits_.tries = 3;
+  RetryPlan plan(limits_, seed_);
+  for (int round = 0; round < 100; ++round) {
+    for (int count = 0; count < 3; ++count) ASSERT_TRUE(Next(plan).has_value());
+    plan.Progress();
+    EXPECT_EQ(plan.TriedFor(now_), milliseconds(0));
+    EXPECT_LE(*plan.WaitAfter(Loss::kRetry, {}, now_), limits_.first_wait);
+    plan.Progress();
+  }
+}
+
+TEST_F(RetryPlanTest, TheServersWordComesFirst) {
+  RetryPlan plan(limits_, seed_);
+  EXPECT_EQ(*Next(plan, Loss::kRetry, seconds(50)), seconds(50));
+}
+
+TEST_F(RetryPlanTest, WhatIsFinalOrNotWantedIsNotTried) {
+  RetryPlan plan(limits_, seed_);
+  EXPECT_FALSE(Next(plan, Loss::kFinal).has_value());
+  EXPECT_TRUE(Next(plan, Loss::kRetryOnce).has_value());
+  EXPECT_FALSE(Next(plan, Loss::kRetryOnce).has_value());
+  limits_.time = {};
+  RetryPlan never(limits_, seed_);
+  EXPECT_FALSE(Next(never).has_value());
+}
+
+}  // namespace
+}  // namespace kerf::client
