@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "client/agent/backup/entry_window.h"
 #include "client/agent/backup/file_queue.h"
 #include "client/agent/backup/lane.h"
+#include "client/agent/backup/late_commits.h"
 #include "client/agent/backup/metadata_upload.h"
 #include "client/agent/backup/parent_tree.h"
 #include "client/agent/fs/file_source.h"
@@ -22,7 +24,6 @@
 #include "client/agent/store/collection_guard.h"
 #include "client/agent/store/pending.h"
 #include "client/agent/store/roots.h"
-#include "client/cpp/channel.h"
 #include "client/cpp/shard_key.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/rapid/upload_profile.h"
@@ -48,6 +49,12 @@ std::int64_t NowUnixNs() {
       .count();
 }
 
+// Two agents that lost one server must not wait for the same time.
+std::uint64_t RandomSeed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
 class Engine {
  public:
   Engine(Store& store, const BackupOptions& options, BackupProgress& progress)
@@ -56,7 +63,9 @@ class Engine {
         progress_(progress),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
-        keeper_(index_, store.digest_algorithm()) {}
+        keeper_(index_, store.digest_algorithm()),
+        late_commits_(index_, options.retry, RandomSeed(),
+                      [this](std::span<const StoredChunk> chunks) { return SendLate(chunks); }) {}
 
   ~Engine() {
     StopWatch();
@@ -87,6 +96,8 @@ class Engine {
   absl::Status FlushPacks();
   absl::Status Finish();
   absl::Status Publish();
+  absl::Status SendLate(std::span<const StoredChunk> chunks) const;
+  void OnLost(const client::ResumingUpload::Lost& lost);
   void Warn(const std::string& path, const absl::Status& status);
   void Fail(const absl::Status& status);
   void Stop();
@@ -103,6 +114,7 @@ class Engine {
   std::optional<CollectionGuard> guard_;
   ChunkIndex index_;
   ChunkKeeper keeper_;
+  LateCommits late_commits_;
   std::unique_ptr<PackWriter> data_writer_;
   std::unique_ptr<PackWriter> metadata_writer_;
   std::unique_ptr<ChunkReader> reader_;
@@ -122,6 +134,7 @@ class Engine {
   std::mutex mutex_;
   absl::Status failure_;
   std::uint64_t warning_count_ = 0;
+  std::atomic<std::uint64_t> resume_count_{0};
   absl::Status index_warning_;
   // Everything is durable: what the lanes still say fails nothing.
   std::atomic<bool> finishing_{false};
@@ -147,6 +160,16 @@ void Engine::Warn(const std::string& path, const absl::Status& status) {
   if (options_.on_warning) options_.on_warning(path, status);
 }
 
+void Engine::OnLost(const client::ResumingUpload::Lost& lost) {
+  std::lock_guard lock(mutex_);
+  if (options_.on_lost) options_.on_lost(lost);
+}
+
+absl::Status Engine::SendLate(std::span<const StoredChunk> chunks) const {
+  if (!options_.commit_late) return absl::UnimplementedError("nobody tells the index late");
+  return options_.commit_late(guard_->epoch(), chunks);
+}
+
 void Engine::Fail(const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);
@@ -159,6 +182,7 @@ void Engine::Fail(const absl::Status& status) {
 void Engine::Stop() {
   queue_.Abort();
   window_.Abort();
+  late_commits_.Stop();
   for (const auto& lane : lanes_) lane->Cancel();
 }
 
@@ -216,23 +240,31 @@ absl::Status Engine::OpenLanes() {
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
   count = std::min(count, kMaxLanes);
   queue_.SetLaneCount(count);
+  const auto reached = std::make_shared<std::atomic<bool>>(false);
   for (unsigned index = 0; index <= count; ++index) {
     const bool metadata = index == count;
-    KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                          client::OpenChannel(options_.server));
     const std::string& profile =
         metadata ? store_.config().metadata_profile() : store_.config().profile();
     Lane::Options lane;
-    lane.open = OpenFrame(profile);
+    client::ResumingUpload::Options& upload = lane.upload;
+    upload.stream.open = OpenFrame(profile);
     KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
     lane.profile = parsed.rule;
-    lane.server = options_.server;
-    lane.shard_key = client::ShardKey(lane.open.repository(),
-                                      metadata ? std::string("metadata") : Cat("lane ", index));
+    upload.stream.shard_key = client::ShardKey(
+        upload.stream.open.repository(), metadata ? std::string("metadata") : Cat("lane ", index));
+    upload.servers = options_.servers;
+    upload.retry = options_.retry;
+    upload.seed = RandomSeed();
+    upload.reached = reached;
+    upload.on_lost = [this](const client::ResumingUpload::Lost& lost) { OnLost(lost); };
+    upload.on_resumed = [this] { ++resume_count_; };
+    upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
+      late_commits_.Add(std::move(entries));
+    };
     lane.answer_limit = options_.answer_limit;
     lane.digest_size_bytes = digest_size_bytes_;
     lane.on_pressure = [this] { return FlushPacks(); };
-    lanes_.push_back(std::make_unique<Lane>(channel, std::move(lane), keeper_));
+    lanes_.push_back(std::make_unique<Lane>(std::move(lane), keeper_));
     keeper_.AddLane(*lanes_.back(), metadata ? *metadata_writer_ : *data_writer_);
   }
   metadata_ = std::make_unique<MetadataUpload>(*lanes_.back(), digest_size_bytes_);
@@ -484,6 +516,8 @@ absl::Status Engine::Finish() {
     // The others talk to the same server: they need not wait as long again.
     if (absl::IsDeadlineExceeded(status)) Stop();
   }
+  const absl::Status late = late_commits_.Finish();
+  if (index_warning_.ok()) index_warning_ = late;
   if (!index_warning_.ok() && Cancelled()) {
     index_warning_ = absl::CancelledError("the backup was interrupted");
   }
@@ -527,7 +561,7 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(failure());
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
-  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning_};
+  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning_, resume_count_};
 }
 
 }  // namespace

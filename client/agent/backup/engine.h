@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "client/agent/fs/exclude.h"
 #include "client/agent/store/store.h"
 #include "client/agent/store/tree_codec.h"
+#include "client/cpp/resuming_upload.h"
+#include "client/cpp/retry.h"
 
 namespace kerf::agent {
 
@@ -40,8 +43,14 @@ struct BackupProgress {
 
 struct BackupOptions {
   std::vector<std::string> paths;
-  // "unix:PATH" or "HOST:PORT".
-  std::string server;
+  // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
+  std::vector<std::string> servers;
+  // What is tried without progress before the run fails.
+  client::RetryLimits retry = {};
+  // A stream was lost and will be tried again; from any thread, one at a time.
+  std::function<void(const client::ResumingUpload::Lost& lost)> on_lost;
+  // Tells the index, for a session of the epoch, of chunks that a stream was lost with.
+  std::function<absl::Status(std::uint64_t epoch, std::span<const StoredChunk> chunks)> commit_late;
   ExcludePatterns excludes;
   bool one_file_system = false;
   // Reads every file, even one that looks unchanged.
@@ -60,7 +69,7 @@ struct BackupOptions {
   // Ends the run with Cancelled when it becomes true. When all is durable and only the server's
   // last word is missing, it ends just the waiting for that.
   const std::atomic<bool>* cancelled = nullptr;
-  // The run fails with DeadlineExceeded when the server is silent for so long.
+  // A server that is silent for so long counts as lost.
   std::chrono::milliseconds answer_limit = kAnswerLimit;
 };
 
@@ -74,6 +83,8 @@ struct BackupResult {
   // Why the server's index does not know all new chunks yet: no fault of the snapshot. OK if it
   // does.
   absl::Status index_warning;
+  // Streams that were lost and went on.
+  std::uint64_t resume_count = 0;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -36,7 +38,9 @@ class EngineTest : public testing::Test {
     const FakeServer server(std::move(script));
     BackupOptions options;
     options.paths = {files()};
-    options.server = server.address();
+    options.servers = {server.address()};
+    options.retry = retry_;
+    options.commit_late = commit_late_;
     options.host = "host";
     options.lane_count = 2;
     options.cancelled = &cancelled_;
@@ -54,6 +58,8 @@ class EngineTest : public testing::Test {
       folder_.path() + "/store", kDefaultProfileName, DigestAlgorithm::kBlake3);
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
+  client::RetryLimits retry_;
+  std::function<absl::Status(std::uint64_t, std::span<const StoredChunk>)> commit_late_;
   std::uint64_t target_pack_bytes_ = BackupOptions().target_pack_bytes;
   std::size_t max_kept_chunks_ = kMaxKeptChunks;
 };
@@ -84,19 +90,53 @@ TEST_F(EngineTest, AnHonestServerLeavesNoWarning) {
   EXPECT_EQ(SnapshotCount(), 1u);
 }
 
-// Every file is in the snapshot: that the index was not told of it concerns later backups only.
-TEST_F(EngineTest, AServerThatFailsAtTheEndIsNoFaultOfTheSnapshot) {
+// Takes commits and goes before it answers them; not told that its file is done, the agent waits
+// for it only when all is durable.
+CuttingServer ServerThatGoesAtCommit() {
   CuttingServer server;
   server.lie = [](const v1::UploadFrame& frame, v1::UploadResponse& response) {
-    // Not told that its file is done, the agent waits for it only when all is durable.
     if (frame.has_file_end()) response.mutable_answers()->RemoveLast();
-    if (frame.has_commit()) response.add_answers()->mutable_go_away();
+    if (!frame.has_commit()) return;
+    response.clear_answers();
+    response.add_answers()->mutable_go_away();
   };
-  const auto result = Backup(server);
+  return server;
+}
+
+// Every file is in the snapshot: that the index was not told of it concerns later backups only.
+TEST_F(EngineTest, AServerThatFailsAtTheEndIsNoFaultOfTheSnapshot) {
+  retry_.time = std::chrono::milliseconds(0);
+  commit_late_ = [](std::uint64_t, std::span<const StoredChunk>) {
+    return absl::UnavailableError("all are gone");
+  };
+  const auto result = Backup(ServerThatGoesAtCommit());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->warning_count, 0u);
   EXPECT_EQ(result->snapshot.stats().error_count(), 0u);
   EXPECT_TRUE(absl::IsUnavailable(result->index_warning)) << result->index_warning;
+  EXPECT_EQ(SnapshotCount(), 1u);
+}
+
+TEST_F(EngineTest, CommitsThatAStreamWasLostWithReachTheIndex) {
+  retry_.first_wait = std::chrono::milliseconds(1);
+  std::atomic<int> tries = 0;
+  std::mutex mutex;
+  std::set<std::string> told;
+  commit_late_ = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+    EXPECT_EQ(epoch, *store_->ReadEpoch());
+    // Nobody is there at first.
+    if (++tries == 1) return absl::UnavailableError("all are gone");
+    std::lock_guard lock(mutex);
+    for (const StoredChunk& chunk : chunks) {
+      EXPECT_GT(chunk.length_bytes, 0u);
+      told.insert(DigestToHex(chunk.digest, 32));
+    }
+    return absl::OkStatus();
+  };
+  const auto result = Backup(ServerThatGoesAtCommit());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->index_warning.ok()) << result->index_warning;
+  EXPECT_EQ(told.size(), result->chunks.new_chunks);
   EXPECT_EQ(SnapshotCount(), 1u);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -29,21 +30,17 @@ constexpr char kOwedAnswers[] = "the chunks of what was sent";
 
 }  // namespace
 
-Lane::Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, ChunkTaker& taker)
+Lane::Lane(Options options, ChunkTaker& taker)
     : taker_(taker),
       profile_(options.profile),
       digest_size_bytes_(options.digest_size_bytes),
-      server_(std::move(options.server)),
+      servers_(absl::StrJoin(options.upload.servers, ", ")),
       answer_limit_(options.answer_limit),
       on_pressure_(std::move(options.on_pressure)) {
-  client::UploadStream::Options stream;
-  stream.open = std::move(options.open);
-  stream.keep_place = options.keep_place;
-  stream.shard_key = options.shard_key;
-  stream.max_blocks = MaxBlocks(profile_);
+  options.upload.stream.max_blocks = MaxBlocks(profile_);
   // The first answer may be there before the stream has its name: it waits for the lock.
   std::lock_guard lock(mutex_);
-  stream_ = std::make_unique<client::UploadStream>(channel, stream, *this);
+  stream_ = std::make_unique<client::ResumingUpload>(std::move(options.upload), *this);
 }
 
 // Few where chunks are small, but always room for two of the largest and for blocks at both ends.
@@ -75,9 +72,8 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     flushed_ = false;
     Await(kOwedAnswers);
   }
-  KERF_CHECK(stream_->BeginFile(file_key, size_hint_bytes, 0) == file->number);
+  KERF_CHECK(stream_->BeginFile(file_key, size_hint_bytes) == file->number);
 
-  content_hash_.Reset();
   std::uint64_t sent_bytes = 0;
   while (true) {
     const std::span<std::uint8_t> span = stream_->DataSpan();
@@ -89,7 +85,6 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     const absl::StatusOr<std::size_t> count = reader(span);
     if (!count.ok()) read_status = count.status();
     if (!count.ok() || *count == 0) break;
-    content_hash_.Update(span.first(*count));
     client::DataRef data = stream_->CommitData(*count);
     sent_bytes += *count;
     {
@@ -104,13 +99,14 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
   {
     std::lock_guard lock(mutex_);
     Await(kOwedAnswers);
+    // Its end may be answered before EndFile returns.
+    file->sent_bytes = sent_bytes;
+    file->ended = true;
+    file->failed = !read_status.ok();
   }
-  stream_->EndFile(sent_bytes, content_hash_.Digest());
+  stream_->EndFile(sent_bytes);
   std::unique_lock lock(mutex_);
   NothingAwaited();
-  file->sent_bytes = sent_bytes;
-  file->ended = true;
-  file->failed = !read_status.ok();
   CompleteFront(lock);
   return absl::OkStatus();
 }
@@ -206,20 +202,23 @@ absl::Status Lane::Outcome() const {
 absl::Status Lane::Watch() {
   // The answer thread may be held up by the agent's own disk.
   stream_->KeepPlace();
+  absl::Status silence;
   {
     std::lock_guard lock(mutex_);
     const char* owed = awaited_;
     if (owed == nullptr && flushed_ && !files_.empty()) owed = kOwedAnswers;
     if (ended_ || !failure_.ok() || owed == nullptr || handling_) return failure_;
-    const auto silent = std::chrono::steady_clock::now() - std::max(awaited_since_, answered_at_);
+    const auto since = stream_->stream_since();
+    if (!since.has_value()) return absl::OkStatus();
+    const auto silent =
+        std::chrono::steady_clock::now() - std::max({awaited_since_, answered_at_, *since});
     if (silent < answer_limit_) return absl::OkStatus();
     const double seconds = std::chrono::duration<double>(answer_limit_).count();
-    failure_ = absl::DeadlineExceededError(Cat("the server ", server_, " was silent for ", seconds,
-                                               " s, while the agent waited for ", owed));
+    silence = absl::DeadlineExceededError(Cat("the server ", servers_, " was silent for ", seconds,
+                                              " s, while the agent waited for ", owed));
   }
-  stream_->Cancel();
-  std::lock_guard lock(mutex_);
-  return failure_;
+  stream_->Lose(silence);
+  return absl::OkStatus();
 }
 
 // The stream has failed: its reason comes with its end.
@@ -255,10 +254,6 @@ void Lane::Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolv
   ForEachPart(entries, [this](std::span<const v1::CommitEntry> part) {
     v1::Commit commit;
     for (const v1::CommitEntry& entry : part) *commit.add_entries() = entry;
-    {
-      std::lock_guard lock(mutex_);
-      ++commits_sent_;
-    }
     stream_->Commit(std::move(commit));
   });
   std::lock_guard lock(mutex_);
@@ -301,9 +296,7 @@ absl::Status Lane::HandleAnswer(const v1::UploadAnswer& answer) {
     case v1::UploadAnswer::kFileDone:
       return OnFileDone(answer.file_done().file_number());
     case v1::UploadAnswer::kGoAway:
-      return absl::UnavailableError("the server is shutting down: run the backup again");
     case v1::UploadAnswer::kCommitted:
-      return OnCommitted();
     case v1::UploadAnswer::ANSWER_NOT_SET:
       return absl::OkStatus();
   }
@@ -312,7 +305,6 @@ absl::Status Lane::HandleAnswer(const v1::UploadAnswer& answer) {
 
 absl::Status Lane::OnOpened(const v1::Opened& opened) {
   std::lock_guard lock(mutex_);
-  if (opened_) return absl::InternalError("the server answered Open twice");
   max_pending_chunks_ = opened.limits().max_uncommitted_chunks();
   max_pending_files_ = opened.limits().max_uncommitted_files();
   if (max_pending_chunks_ < kMinUncommittedChunks || max_pending_files_ < kMinUncommittedFiles) {
@@ -327,18 +319,8 @@ absl::Status Lane::OnOpened(const v1::Opened& opened) {
                                    " entries in one commit; it must take at least ",
                                    kMinCommitEntries));
   }
-  worker_ = opened.worker();
   opened_ = true;
   changed_.notify_all();
-  return absl::OkStatus();
-}
-
-absl::Status Lane::OnCommitted() {
-  std::lock_guard lock(mutex_);
-  if (commits_answered_ == commits_sent_) {
-    return absl::InternalError("the server answered a commit that was not sent");
-  }
-  ++commits_answered_;
   return absl::OkStatus();
 }
 

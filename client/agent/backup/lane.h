@@ -1,4 +1,5 @@
-// One Upload stream with the files that are on their way through it.
+// Files on their way through one Upload stream at a time: a stream that is lost is followed by
+// another one.
 #pragma once
 
 #include <chrono>
@@ -17,8 +18,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_taker.h"
 #include "client/agent/store/chunk_ref.h"
-#include "client/cpp/upload_stream.h"
-#include "kernels/fingerprint/xxh3.h"
+#include "client/cpp/resuming_upload.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {
@@ -39,7 +39,8 @@ inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(1
 inline constexpr std::uint64_t kMinCommitEntries = 16;
 
 // SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be called from any.
-// The server is not trusted: what it answers against the protocol, or too late, ends the lane.
+// The server is not trusted: what it answers against the protocol ends the lane, and what it
+// answers too late its stream.
 class Lane final : public client::AnswerHandler, public ChunkLane {
  public:
   // Fills the span with the next bytes; 0 is the end.
@@ -48,22 +49,19 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   using OnComplete = std::function<void(FileOutcome)>;
 
   struct Options {
-    v1::Open open;
-    // The one that `open` names.
+    // Its stream has what `profile` needs; all but `stream.max_blocks` is the caller's.
+    client::ResumingUpload::Options upload;
+    // The one that `upload.stream.open` names.
     Profile profile;
     std::size_t digest_size_bytes = 32;
-    // For messages.
-    std::string server;
+    // A stream that is silent for longer counts as lost.
     std::chrono::milliseconds answer_limit = kAnswerLimit;
-    // As of client::UploadStream::Options.
-    std::string shard_key = "";
-    std::chrono::milliseconds keep_place = client::UploadStream::Options().keep_place;
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
     // what has been taken durable and commits it.
     std::function<absl::Status()> on_pressure;
   };
 
-  Lane(const std::shared_ptr<grpc::Channel>& channel, Options options, ChunkTaker& taker);
+  Lane(Options options, ChunkTaker& taker);
   ~Lane() override;
 
   // Reads the content to its end and sends it. `on_complete` is called once all its chunks have
@@ -84,15 +82,13 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // Cancel, and returns when the taker is called no more. Not while another thread waits in here.
   void Stop();
   // To be called now and then from another thread: tells the server that the stream is still
-  // wanted, and ends the lane with DeadlineExceeded if the server owes an answer for too long.
-  // Returns the lane's failure, OK while it works.
+  // wanted, and gives the stream up if the server owes an answer for too long. Returns the lane's
+  // failure, OK while it works.
   absl::Status Watch();
 
   // Both send as many frames as the server's limit of entries asks for.
   void Commit(std::span<const v1::CommitEntry> entries, std::uint64_t resolved_chunks) override;
   void ReportStale(std::span<const v1::CommitEntry> entries) override;
-
-  const std::string& worker() const { return worker_; }
 
   // Blocks of data that a stream of this profile has on its way at once.
   static std::size_t MaxBlocks(const Profile& profile);
@@ -121,7 +117,6 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   void OnEnd(const absl::Status& status) override;
   absl::Status HandleAnswer(const v1::UploadAnswer& answer);
   absl::Status OnOpened(const v1::Opened& opened);
-  absl::Status OnCommitted();
   absl::Status OnFileDone(std::uint64_t number);
   absl::Status OnChunks(const v1::Chunks& chunks);
   absl::Status CheckChunk(const File& file, const v1::Chunk& chunk) const;
@@ -145,10 +140,10 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   ChunkTaker& taker_;
   const Profile profile_;
   const std::size_t digest_size_bytes_;
-  const std::string server_;
+  // For messages.
+  const std::string servers_;
   const std::chrono::milliseconds answer_limit_;
   const std::function<absl::Status()> on_pressure_;
-  std::string worker_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -158,8 +153,6 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   bool completing_ = false;
   std::uint64_t files_begun_ = 0;
   std::uint64_t files_done_ = 0;
-  std::uint64_t commits_sent_ = 0;
-  std::uint64_t commits_answered_ = 0;
   std::uint64_t pending_chunks_ = 0;
   std::uint64_t max_pending_chunks_ = 0;
   std::uint64_t max_pending_files_ = 0;
@@ -176,15 +169,12 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   // The answers to all files on their way are owed, though nobody waits.
   bool flushed_ = false;
 
-  // Only SendFile: of the file that it sends.
-  Xxh3Stream content_hash_;
-
   // Only the answer thread.
   std::vector<std::uint8_t> joined_;
   std::vector<client::BlockRef> spent_;
 
   // Last: its threads use all of the above.
-  std::unique_ptr<client::UploadStream> stream_;
+  std::unique_ptr<client::ResumingUpload> stream_;
 };
 
 }  // namespace kerf::agent

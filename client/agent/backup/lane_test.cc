@@ -59,14 +59,15 @@ class LaneTest : public testing::Test {
   void Start(FakeServer::Script script, std::chrono::milliseconds answer_limit = kAnswerLimit) {
     server_ = std::make_unique<FakeServer>(std::move(script));
     Lane::Options options;
-    options.open.set_profile(kProfile);
+    options.upload.stream.open.set_profile(kProfile);
+    options.upload.stream.keep_place = keep_place_;
+    options.upload.servers = {server_->address()};
+    // What ends a stream ends the lane.
+    options.upload.retry.time = {};
     options.profile = *ParseProfile(kProfile);
-    options.server = server_->address();
     options.answer_limit = answer_limit;
-    options.keep_place = keep_place_;
     options.on_pressure = on_pressure_;
-    lane_ = std::make_unique<Lane>(*client::OpenChannel(server_->address()), std::move(options),
-                                   taker_);
+    lane_ = std::make_unique<Lane>(std::move(options), taker_);
   }
 
   absl::Status Send(std::size_t size_bytes) {

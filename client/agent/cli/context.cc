@@ -33,7 +33,9 @@ void AddStoreOption(const Verb& verb, std::string& store) {
 
 void AddServerOption(const Verb& verb, std::string& server) {
   server = std::string(client::kDefaultServer);
-  verb.AddOption("--server", server, "The kerfd to talk to: unix:PATH or HOST:PORT")
+  verb.AddOption("--server", server,
+                 "The kerfd or front to talk to: unix:PATH or HOST:PORT; several with commas "
+                 "between them, of which any will do")
       .Environment("KERF_SERVER")
       .Check(RefuseEmpty)
       .Type("ADDR")
@@ -53,6 +55,12 @@ ExitCode FailWith(Context& context, const absl::Status& status) {
 ExitCode FailWithServer(Context& context, const absl::Status& status, std::string_view server) {
   const std::string_view failure = ConnectionFailure(status);
   if (failure.empty()) return FailWith(context, status);
+  if (server.find(',') != std::string_view::npos) {
+    return FailWith(context,
+                    absl::UnavailableError(Cat("no kerfd answers at any of ", server,
+                                               " (of the last one: ", failure,
+                                               "): start one, or say with --server where it is")));
+  }
   return FailWith(context,
                   absl::UnavailableError(Cat("no kerfd answers at ", server, " (", failure,
                                              "): start one with kerfd --listen ", server,

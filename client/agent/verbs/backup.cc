@@ -1,10 +1,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <system_error>
 
 #include "absl/strings/str_format.h"
@@ -12,9 +14,11 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
+#include "client/agent/cli/duration.h"
 #include "client/agent/cli/progress_display.h"
 #include "client/agent/fs/scanner.h"
 #include "client/agent/verbs/cut_flags.h"
+#include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -42,6 +46,7 @@ struct BackupFlags {
   bool force = false;
   unsigned streams = 0;
   int level = 3;
+  std::string retry_for = "5m";
 };
 
 std::string HostName() {
@@ -77,7 +82,8 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
 absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   BackupOptions options;
   KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
-  options.server = flags.server;
+  KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server));
+  KERF_ASSIGN_OR_RETURN(options.retry.time, ParseDuration(flags.retry_for));
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
   }
@@ -110,7 +116,34 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"stale_chunks", result.chunks.stale_chunks},
           {"warnings", result.warning_count},
           {"index_warning", std::string(MessageOf(result.index_warning))},
+          {"resumes", result.resume_count},
           {"seconds", seconds}};
+}
+
+void PrintLost(Reporter& reporter, const client::ResumingUpload::Lost& lost) {
+  const double wait_seconds = std::chrono::duration<double>(lost.wait).count();
+  if (reporter.json()) {
+    reporter.Json("retry", {{"server", lost.server},
+                            {"worker", lost.worker},
+                            {"code", StatusCodeName(lost.status.code())},
+                            {"message", std::string(MessageOf(lost.status))},
+                            {"tries", lost.tries},
+                            {"wait_seconds", wait_seconds}});
+    return;
+  }
+  const std::string whose =
+      lost.worker.empty() ? Cat("server ", lost.server) : Cat("worker ", lost.worker);
+  reporter.Error(
+      Annotate(lost.status, Cat("connection lost, trying again in ",
+                                absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")")));
+}
+
+// What to do when a server was away for too long.
+absl::Status AdviseAfterRetries(const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  return {status.code(), ToAbsl(Cat(MessageOf(status),
+                                    "; what is stored is kept: run the backup again when a server ",
+                                    "can be reached, or give it longer with --retry-for"))};
 }
 
 void Print(Reporter& reporter, const BackupResult& result, double seconds) {
@@ -125,6 +158,10 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
                     FormatByteSize(stats.stored_bytes())));
   reporter.Line(Cat("  time      ", absl::StrFormat("%.2f s, ", seconds),
                     FormatByteSize(static_cast<std::uint64_t>(rate)), "/s"));
+  if (result.resume_count > 0) {
+    reporter.Line(Cat("  streams   ", FormatCounted(result.resume_count, "resume"),
+                      " after a lost connection"));
+  }
   if (result.chunks.healed_chunks > 0) {
     reporter.Line(Cat("  index     was told again of ",
                       FormatCounted(result.chunks.healed_chunks, "chunk"),
@@ -138,6 +175,10 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
         "  index     does not know all of these chunks yet; a backup that meets them again");
     reporter.Line(Cat("            tells it (", Printable(MessageOf(result.index_warning)), ")"));
   }
+}
+
+std::string RefuseNoDuration(const std::string& text) {
+  return std::string(MessageOf(ParseDuration(text).status()));
 }
 
 // Hints are kept of digests that nobody can forge only: no server has any for such a store.
@@ -173,10 +214,6 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!rule.ok()) return FailUsage(context, rule.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
-  // Before a store is made for nothing.
-  if (const auto channel = client::OpenChannel(flags.server); !channel.ok()) {
-    return FailUsage(context, channel.status());
-  }
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
   if (rule->profile.criterion && absl::IsNotFound(Store::Open(*store_path).status())) {
@@ -191,6 +228,17 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   options->cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
     reporter.Warning(path, status);
+  };
+  std::atomic<bool> was_lost = false;
+  options->on_lost = [&](const client::ResumingUpload::Lost& lost) {
+    was_lost = true;
+    PrintLost(reporter, lost);
+  };
+  options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+    // Of those that can be reached now.
+    const auto channel = client::OpenChannel(flags.server);
+    if (!channel.ok()) return channel.status();
+    return ServerIndex(*channel, **store).Commit(epoch, chunks);
   };
 
   BackupProgress progress;
@@ -209,7 +257,10 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     });
     result = RunBackup(**store, *options, progress);
   }
-  if (!result.ok()) return FailWithServer(context, result.status(), flags.server);
+  if (!result.ok()) {
+    const absl::Status& status = result.status();
+    return FailWithServer(context, was_lost ? AdviseAfterRetries(status) : status, flags.server);
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", Summary(*result, seconds));
@@ -251,6 +302,12 @@ void AddBackupVerb(Context& context) {
       .ShowDefault();
   verb.AddOption("--compression", flags->level, "zstd level of new packs")
       .Range(1, 19)
+      .ShowDefault();
+  verb.AddOption("--retry-for", flags->retry_for,
+                 "How long a lost server is tried again without progress before the backup ends, "
+                 "as 90s or 1h; 0: not at all")
+      .Check(RefuseNoDuration)
+      .Type("TIME")
       .ShowDefault();
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }

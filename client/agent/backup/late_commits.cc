@@ -1,0 +1,102 @@
+#include "client/agent/backup/late_commits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace kerf::agent {
+
+LateCommits::LateCommits(const ChunkIndex& index, const client::RetryLimits& retry,
+                         std::uint64_t seed, Send send)
+    : index_(index), send_(std::move(send)), plan_(retry, seed), thread_([this] { Run(); }) {}
+
+LateCommits::~LateCommits() {
+  Stop();
+  thread_.join();
+}
+
+void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
+  std::vector<StoredChunk> chunks;
+  for (v1::CommitEntry& entry : entries) {
+    StoredChunk& chunk = chunks.emplace_back();
+    std::memcpy(chunk.digest.bytes.data(), entry.digest().data(),
+                std::min(entry.digest().size(), chunk.digest.bytes.size()));
+    const std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
+    // Only what the store has is ever committed, but nothing else may be.
+    if (!place.has_value()) {
+      chunks.pop_back();
+      continue;
+    }
+    chunk.length_bytes = place->chunk().length_bytes;
+    chunk.locator = std::move(*entry.mutable_locator());
+  }
+  std::lock_guard lock(mutex_);
+  // After a failure the index is behind anyway, and a server that is away for long must not cost
+  // the agent its memory.
+  if (!failure_.ok() || stopped_) return;
+  if (waiting_.size() + chunks.size() > kMaxWaiting) {
+    failure_ = absl::ResourceExhaustedError("too many commits waited for a server");
+    waiting_.clear();
+    return;
+  }
+  std::move(chunks.begin(), chunks.end(), std::back_inserter(waiting_));
+  changed_.notify_all();
+}
+
+absl::Status LateCommits::Finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return stopped_ || (waiting_.empty() && !sending_); });
+  if (failure_.ok() && (sending_ || !waiting_.empty())) {
+    return absl::CancelledError("the backup was interrupted");
+  }
+  return failure_;
+}
+
+void LateCommits::Stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+void LateCommits::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopped_ || !waiting_.empty(); });
+    if (stopped_) return;
+    std::vector<StoredChunk> chunks = std::exchange(waiting_, {});
+    sending_ = true;
+    absl::Status status;
+    for (std::size_t begin = 0; begin < chunks.size() && status.ok(); begin += kMaxBatch) {
+      const std::size_t count = std::min(kMaxBatch, chunks.size() - begin);
+      lock.unlock();
+      status = SendBatch(std::span(chunks).subspan(begin, count));
+      lock.lock();
+    }
+    sending_ = false;
+    if (!status.ok()) {
+      if (failure_.ok()) failure_ = status;
+      waiting_.clear();
+    }
+    changed_.notify_all();
+  }
+}
+
+absl::Status LateCommits::SendBatch(std::span<const StoredChunk> batch) {
+  while (true) {
+    const absl::Status status = send_(batch);
+    if (status.ok()) {
+      plan_.Progress();
+      return status;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    const auto wait = plan_.WaitAfter(client::LossOf(status), client::AskedWaitOf(status), now);
+    if (!wait.has_value()) return status;
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_until(lock, now + *wait, [this] { return stopped_; })) return status;
+  }
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,66 @@
+// Tells the index of chunks whose stream was lost before it had answered their commit.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/agent/store/chunk_index.h"
+#include "client/agent/store/chunk_ref.h"
+#include "client/cpp/retry.h"
+#include "kerf/v1/chunking.pb.h"
+
+namespace kerf::agent {
+
+// Another stream would not take them: it was not asked for them. What fails here costs later
+// backups that meet the chunks, and no snapshot. Thread-safe.
+class LateCommits {
+ public:
+  // Writes entries of at most kMaxBatch chunks.
+  using Send = std::function<absl::Status(std::span<const StoredChunk>)>;
+
+  // `index`, which knows where the chunks are, must outlive it.
+  LateCommits(const ChunkIndex& index, const client::RetryLimits& retry, std::uint64_t seed,
+              Send send);
+  // Ends all trying.
+  ~LateCommits();
+  LateCommits(const LateCommits&) = delete;
+  LateCommits& operator=(const LateCommits&) = delete;
+
+  // Of chunks that are durable. Returns at once.
+  void Add(std::vector<v1::CommitEntry> entries);
+  // Waits until all of them are written, or have failed for good: then says why.
+  absl::Status Finish();
+  // Ends all waiting; what is not written yet fails with Cancelled.
+  void Stop();
+
+  static constexpr std::size_t kMaxBatch = 4096;
+  // Of what waits: some 100 MB.
+  static constexpr std::size_t kMaxWaiting = std::size_t{1} << 20;
+
+ private:
+  void Run();
+  absl::Status SendBatch(std::span<const StoredChunk> batch);
+
+  const ChunkIndex& index_;
+  const Send send_;
+  // Only Run.
+  client::RetryPlan plan_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<StoredChunk> waiting_;
+  bool sending_ = false;
+  bool stopped_ = false;
+  absl::Status failure_;
+
+  // Last: uses all of the above.
+  std::thread thread_;
+};
+
+}  // namespace kerf::agent
