@@ -9,7 +9,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -96,26 +95,6 @@ class ClusterTest : public testing::Test {
     std::string content(size_bytes, '\0');
     random_.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
     return content;
-  }
-  // A run of kerf that has put something into its store, and stands still.
-  std::unique_ptr<Program> StartAndStop(const std::vector<std::string>& arguments) {
-    auto run = world_.Start(arguments);
-    const auto deadline = steady_clock::now() + kPatience;
-    const std::string packs = world_.store() + "/packs";
-    const auto has_packs = [&] {
-      std::error_code error;
-      std::filesystem::recursive_directory_iterator entry(packs, error);
-      for (; !error && entry != decltype(entry)(); entry.increment(error)) {
-        if (entry->is_regular_file(error)) return true;
-      }
-      return false;
-    };
-    while (!has_packs() && !run->HasEnded() && steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    run->Signal(SIGSTOP);
-    EXPECT_FALSE(run->HasEnded());
-    return run;
   }
   void ExpectAllThere() { ExpectAllThereIn(world_.store()); }
   void ExpectAllThereIn(const std::string& store) {
@@ -273,35 +252,6 @@ TEST_F(ClusterTest, KilledWorkersEndNoBackup) {
   // The recipes are those of a run that nobody disturbed.
   EXPECT_LT(world_.Backup({tree_, "--force"})["new_bytes"], 50'000);
   EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, 0);
-}
-
-// The agent stands still while it happens, with files on their way.
-TEST_F(ClusterTest, AFrontThatIsKilledIsReplacedByTheNextOneInTheList) {
-  for (int number = 4; number < 8; ++number) AddFile(Cat("large-", number), 12'000'000);
-  world_.SetEnvironment("KERF_SERVER",
-                        Cat(World::AddressOf(FrontName(0)), ",", World::AddressOf(FrontName(1))));
-  const auto backup = StartAndStop({"backup", tree_, "--json"});
-  fronts_[0]->Kill();
-  backup->Signal(SIGCONT);
-  const Completed end = backup->Wait();
-  EXPECT_EQ(end.exit_code, 0) << end.out << end.err;
-  EXPECT_THAT(end.out, HasSubstr("\"message_type\":\"retry\""));
-  // Other calls find it, too.
-  ExpectAllThere();
-  EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, 0);
-  EXPECT_LT(world_.Backup({tree_, "--force"})["new_bytes"], 50'000);
-}
-
-TEST_F(ClusterTest, WithoutWorkersForTooLongItGivesUp) {
-  for (int number = 4; number < 8; ++number) AddFile(Cat("large-", number), 12'000'000);
-  const auto backup = StartAndStop({"backup", tree_, "--retry-for", "2s"});
-  for (const auto& worker : workers_) worker->Kill();
-  backup->Signal(SIGCONT);
-  const Completed end = backup->Wait();
-  EXPECT_EQ(end.exit_code, 5) << end.out << end.err;
-  EXPECT_THAT(end.err, testing::AllOf(HasSubstr("connection lost, trying again in "),
-                                      HasSubstr("gave up after "), HasSubstr("--retry-for")));
-  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), IsEmpty());
 }
 
 // Workers wait until its replica has taken over, and until that one has a replica of its own,

@@ -226,7 +226,10 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
     return kind == Loss::kRetry && options_.retry.time.count() > 0 ? GaveUp(loss) : loss;
   }
   ++server_index_;
-  const auto is_wanted = [this] { return !files_.empty() || finishing_ || cancelled_; };
+  // Before the first Opened the writer waits for it, and has begun no file.
+  const auto is_wanted = [this] {
+    return !ever_opened_ || !files_.empty() || finishing_ || cancelled_;
+  };
   if (is_wanted() && options_.on_lost) {
     const Lost lost{server, worker_, loss, plan_.tries(), *wait};
     lock.unlock();
@@ -497,6 +500,7 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
     }
     *options_.reached = true;
     worker_ = answer.opened().worker();
+    ever_opened_ = true;
     is_resumed = stream_count_ > 1;
   }
   handler_.OnAnswer(answer);

@@ -167,6 +167,7 @@ class ResumingUpload final : private AnswerHandler {
   // It has been given all that was lost, and takes what comes.
   bool live_ = false;
   bool opened_ = false;
+  bool ever_opened_ = false;
   bool stream_ended_ = false;
   absl::Status stream_status_;
   std::uint64_t stream_count_ = 0;

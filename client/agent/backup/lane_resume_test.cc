@@ -20,6 +20,8 @@
 #include "base/test_seed.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/testing/losing_server.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -339,6 +341,24 @@ TEST_F(LaneResumeTest, AStreamThatFallsSilentIsLost) {
   ExpectWhole(files);
   ASSERT_FALSE(lost_.empty());
   EXPECT_THAT(std::string(lost_[0].status.message()), HasSubstr("was silent for"));
+}
+
+// As one that is full: what it says is kerf's own word, so that somebody was there.
+TEST_F(LaneResumeTest, AServerThatRefusesTheFirstStreamIsTriedAgain) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_reason("NO_WORKER");
+  info.set_domain("kerf");
+  details.add_details()->PackFrom(info);
+  const grpc::Status refusal(grpc::StatusCode::UNAVAILABLE, "none", details.SerializeAsString());
+  std::atomic<int> count = 0;
+  Start([&](Moment now) {
+    return now == Moment::kBeforeOpened && ++count < 4 ? refusal : grpc::Status::OK;
+  });
+  const std::vector<std::string> files = {RandomContent(100'000)};
+  EXPECT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  EXPECT_EQ(lost_.size(), 3u);
 }
 
 TEST_F(LaneResumeTest, AServerThatNobodyHasMetIsNotWaitedFor) {
