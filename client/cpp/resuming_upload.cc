@@ -238,8 +238,12 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   }
   changed_.wait_until(lock, now + *wait,
                       [this] { return cancelled_ || (finishing_ && files_.empty()); });
-  // A stream that was between files is missed only when there is a file again.
-  changed_.wait(lock, is_wanted);
+  // A stream that was between files is missed only when there is a file again: till then nothing is
+  // tried, and afterwards nothing has been.
+  if (!is_wanted()) {
+    changed_.wait(lock, is_wanted);
+    plan_.Progress();
+  }
   return cancelled_ ? absl::CancelledError("the upload was cancelled") : absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -34,7 +35,7 @@ std::chrono::milliseconds AskedWaitOf(const absl::Status& status);
 // At most so much is tried without progress, whichever is met first.
 struct RetryLimits {
   std::chrono::milliseconds time = std::chrono::minutes(5);
-  int tries = 100;
+  int tries = std::numeric_limits<int>::max();
   // Waits grow from the first to the longest, twice as long each time, and of each a random part of
   // up to one half is left out: those who lost one server do not come to the next one all at once.
   std::chrono::milliseconds first_wait{500};

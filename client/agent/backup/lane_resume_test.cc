@@ -271,6 +271,33 @@ TEST_F(LaneResumeTest, AStreamThatIsLostBetweenFilesIsOpenedForTheNextOne) {
   ExpectWhole(files);
 }
 
+// Nothing is tried while nothing is wanted.
+TEST_F(LaneResumeTest, TimeBetweenFilesIsNoTimeOfTrying) {
+  retry_.time = std::chrono::seconds(1);
+  std::promise<void> done;
+  std::atomic<int> opened_count = 0;
+  std::atomic<bool> once = false;
+  Start([&](Moment now) {
+    if (now == Moment::kOpened && ++opened_count == 2) return kLost;
+    if (now != Moment::kDoneSent || once.exchange(true)) return grpc::Status::OK;
+    done.set_value();
+    return kLost;
+  });
+  const std::vector<std::string> files = {RandomContent(10'000), RandomContent(20'000)};
+  ASSERT_TRUE(Send(files[0]).ok());
+  ASSERT_TRUE(lane_->WaitAnswered().ok());
+  ASSERT_TRUE(taker_->Send().ok());
+  done.get_future().wait();
+  std::this_thread::sleep_for(retry_.time + std::chrono::milliseconds(100));
+  const absl::Status status = Send(files[1]);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(lane_->WaitAnswered().ok());
+  ASSERT_TRUE(taker_->Send().ok());
+  EXPECT_TRUE(lane_->Finish().ok());
+  EXPECT_EQ(losing_->stream_count(), 3);
+  ExpectWhole(files);
+}
+
 TEST_F(LaneResumeTest, OnlyWhatWasNotAnsweredIsSentAgain) {
   std::atomic<int> answers = 0;
   Start([&](Moment now) {
