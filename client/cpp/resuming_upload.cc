@@ -12,6 +12,9 @@
 namespace kerf::client {
 namespace {
 
+// Of commits that a server leaves without an answer: some 100 MB.
+constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
+
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
   return {data.block->data() + data.position, length_bytes};
 }
@@ -204,6 +207,7 @@ void ResumingUpload::Settle() {
       for (v1::CommitEntry& entry : *commit.mutable_entries()) late.push_back(std::move(entry));
     }
     unanswered_commits_.clear();
+    unanswered_entries_ = 0;
   }
   for (const v1::UploadAnswer& answer : done) handler_.OnAnswer(answer);
   if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
@@ -401,7 +405,12 @@ void ResumingUpload::Commit(v1::Commit commit) {
     }
     if (!commit.entries().empty()) {
       unanswered_commits_.push_back(commit);
+      unanswered_entries_ += static_cast<std::size_t>(commit.entries_size());
       stream_->Commit(std::move(commit));
+      if (unanswered_entries_ > kMaxUnansweredEntries && lost_.ok()) {
+        lost_ = absl::ResourceExhaustedError("the server answers chunks, but no commits");
+        stream_->Cancel();
+      }
     }
   }
   if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
@@ -586,6 +595,7 @@ void ResumingUpload::OnCommitted(const v1::UploadAnswer& answer) {
       }
       return stream_->Cancel();
     }
+    unanswered_entries_ -= static_cast<std::size_t>(unanswered_commits_.front().entries_size());
     unanswered_commits_.pop_front();
   }
   handler_.OnAnswer(answer);

@@ -181,6 +181,8 @@ class ResumingUpload final : private AnswerHandler {
   bool unpublished_ = false;
   std::uint64_t unanswered_bytes_ = 0;
   std::deque<v1::Commit> unanswered_commits_;
+  // Entries of them.
+  std::size_t unanswered_entries_ = 0;
   // What this stream lets be committed; kept only once one was lost.
   absl::flat_hash_set<Digest, DigestHash> pending_;
   bool finishing_ = false;

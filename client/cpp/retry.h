@@ -12,8 +12,10 @@
 
 namespace kerf::client {
 
-// How a call that ended badly is to be treated: the list of docs/spec/protocol.md, without a
-// wildcard. What is on no list is final.
+// How a call that ended badly is to be treated: by the reasons of docs/spec/protocol.md, without a
+// wildcard. What is on no list is final; so is what may be tried again there, but only by a client
+// that does something else first (INDEX_FULL, TOO_MANY_UNCOMMITTED_CHUNKS and _FILES,
+// CONTENT_MISMATCH): an agent keeps those limits, and tells its user of the others.
 enum class Loss : std::uint8_t {
   kFinal,
   // The server's bug, or that of its machine: another one may not have it.

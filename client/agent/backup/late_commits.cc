@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/strings.h"
+
 namespace kerf::agent {
 
 LateCommits::LateCommits(const ChunkIndex& index, const client::RetryLimits& retry,
@@ -48,7 +50,15 @@ void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
 
 absl::Status LateCommits::Finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stopped_ || (waiting_.empty() && !sending_); });
+  const bool is_over = changed_.wait_for(
+      lock, kFinishLimit, [this] { return stopped_ || (waiting_.empty() && !sending_); });
+  if (!is_over) {
+    stopped_ = true;
+    changed_.notify_all();
+    return absl::UnavailableError(
+        ToAbsl(Cat("commits whose stream was lost could not be sent again within ",
+                   kFinishLimit.count(), " s: ", MessageOf(last_error_))));
+  }
   if (failure_.ok() && (sending_ || !waiting_.empty())) {
     return absl::CancelledError("the backup was interrupted");
   }
@@ -95,6 +105,7 @@ absl::Status LateCommits::SendBatch(std::span<const StoredChunk> batch) {
     const auto wait = plan_.WaitAfter(client::LossOf(status), client::AskedWaitOf(status), now);
     if (!wait.has_value()) return status;
     std::unique_lock lock(mutex_);
+    last_error_ = status;
     if (changed_.wait_until(lock, now + *wait, [this] { return stopped_; })) return status;
   }
 }

@@ -1,6 +1,7 @@
 // Tells the index of chunks whose stream was lost before it had answered their commit.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -34,11 +35,13 @@ class LateCommits {
 
   // Of chunks that are durable. Returns at once.
   void Add(std::vector<v1::CommitEntry> entries);
-  // Waits until all of them are written, or have failed for good: then says why.
+  // Waits until all of them are written, have failed for good, or kFinishLimit is over: then ends
+  // all trying, and says why. The snapshot waits for it, and it for nothing that the store needs.
   absl::Status Finish();
   // Ends all waiting; what is not written yet fails with Cancelled.
   void Stop();
 
+  static constexpr std::chrono::seconds kFinishLimit{15};
   static constexpr std::size_t kMaxBatch = 4096;
   // Of what waits: some 100 MB.
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 20;
@@ -58,6 +61,8 @@ class LateCommits {
   bool sending_ = false;
   bool stopped_ = false;
   absl::Status failure_;
+  // Of the last try, while another one is to come.
+  absl::Status last_error_;
 
   // Last: uses all of the above.
   std::thread thread_;
