@@ -68,8 +68,11 @@ class Agent:
     def start(self):
         self._thread.start()
 
-    def end(self):
+    def give_up(self):
+        """After the backup that is under way."""
         self._ending.set()
+
+    def join(self):
         self._thread.join()
 
     def _run(self):
