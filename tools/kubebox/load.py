@@ -48,8 +48,11 @@ class Agent(threading.Thread):
 
     def run(self):
         while not self.stopping.is_set() and not self.failure:
-            self.write_tree()
-            self.failure = self.back_up()
+            try:
+                self.write_tree()
+                self.failure = self.back_up()
+            except OSError as error:
+                self.failure = f"a backup could not be begun: {error!r}"
             if not self.failure:
                 self.backups += 1
                 self.begun += 1
