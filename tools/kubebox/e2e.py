@@ -85,12 +85,21 @@ class Scenario:
         """The repository's own sources, from a program that is no pod."""
         store, tree = self.work / "store", self.root / "server"
         command = self.agent_command()
-        run([*command, "backup", tree, "--store", store], timeout_s=120)
+
+        def back_up(*options):
+            done = run([*command, "backup", tree, "--store", store, "--json", *options], timeout_s=120)
+            return json.loads(done.stdout.strip().splitlines()[-1])
+
+        warning = back_up()["index_warning"]
         restore_and_compare(command, store, tree, self.work / "restored")
-        again = run([*command, "backup", tree, "--store", store, "--force", "--json"], timeout_s=120)
-        summary = json.loads(again.stdout.strip().splitlines()[-1])
-        if summary["new_chunks"] != 0:
-            raise KubeError(f"the same files again, and {summary['new_chunks']} chunks are new")
+        if warning:
+            # A Redis that has just formed may have no replica yet to keep a commit. The store is
+            # whole, and the next backup is to bring the index up.
+            print(f"  the first backup said: {warning}")
+            back_up("--force")
+        again = back_up("--force")
+        if again["new_chunks"] != 0:
+            raise KubeError(f"the same files again, and {again['new_chunks']} chunks are new")
 
     def roll(self):
         for name in (WORKERS, FRONTS):
