@@ -88,7 +88,7 @@ class LaneResumeTest : public testing::Test {
       lost_.push_back(lost);
     };
     options.upload.on_resumed = [this] { ++resumed_count_; };
-    options.upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
+    options.upload.on_late_commits = [this](const std::vector<v1::CommitEntry>& entries) {
       std::lock_guard lock(mutex_);
       for (const v1::CommitEntry& entry : entries) late_.insert(entry.digest());
     };
@@ -121,7 +121,7 @@ class LaneResumeTest : public testing::Test {
       return count;
     };
     const std::size_t index = sent_++;
-    const auto on_complete = [this, index, recipe = RecipeOf(content)](FileOutcome outcome) {
+    const auto on_complete = [this, index, recipe = RecipeOf(content)](const FileOutcome& outcome) {
       std::vector<Digest> digests;
       std::uint64_t bytes = 0;
       for (const ChunkRef& chunk : outcome.recipe) {
