@@ -165,7 +165,7 @@ const Metric kRedisConnects{"kerf_redis_connects_total", kCounter, kWorkers,
 const Metric kFrontCalls{"kerf_front_calls", kGauge, kFronts,
                          "Calls that the front passes on now, uploads and others."};
 const Metric kFrontMaxCalls{"kerf_front_max_calls", kGauge, kFronts,
-                            "Calls that it passes on at once (--max-streams)."};
+                            "Calls that it passes on at once (--max-streams and --max-calls)."};
 const Metric kFrontCallsStarted{"kerf_front_calls_started_total", kCounter, kFronts,
                                 "Calls that were taken."};
 const Metric kFrontCallsRefused{"kerf_front_calls_refused_total", kCounter, kFronts,
