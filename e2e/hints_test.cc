@@ -121,7 +121,7 @@ TEST_F(HintsTest, AKeyThatOthersMayReadIsRefused) {
                                           key};
   Completed end = world_.Run(start);
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, AllOf(HasSubstr("--hint-key-file"), HasSubstr("chmod 600")));
+  EXPECT_THAT(end.err, AllOf(HasSubstr("--hint-key-file"), HasSubstr("chmod 0640")));
   WriteText(key, "short");
   chmod(key.c_str(), 0600);
   end = world_.Run(start);
