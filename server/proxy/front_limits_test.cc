@@ -281,6 +281,7 @@ TEST_F(FrontLimitsTest, StalledStreamsHoldTheirSharesAndLoseNothing) {
   ASSERT_TRUE(Eventually([&] { return front().live_worker_count() == 2; }));
   const std::string key = KeyOf(stuck.address());
   std::vector<std::unique_ptr<Sender>> senders;
+  senders.reserve(kStreams);
   for (int count = 0; count < kStreams; ++count) {
     senders.push_back(std::make_unique<Sender>(channel, key, 5, kMessageBytes));
   }
@@ -309,6 +310,7 @@ TEST_F(FrontLimitsTest, WhoHoldsTheMemoryIsEnded) {
   ASSERT_TRUE(Eventually([&] { return front().live_worker_count() == 2; }));
   const std::string key = KeyOf(stuck.address());
   std::vector<std::unique_ptr<Sender>> senders;
+  senders.reserve(kStreams);
   for (int count = 0; count < kStreams; ++count) {
     senders.push_back(std::make_unique<Sender>(channel, key, 5, kMessageBytes));
   }
