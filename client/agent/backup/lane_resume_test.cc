@@ -158,7 +158,14 @@ class LaneResumeTest : public testing::Test {
     return lane_->Finish();
   }
 
+  // Nobody asks Choose any more, which knows of what is the test's own.
+  void End() {
+    lane_.reset();
+    server_.reset();
+  }
+
   void ExpectWhole(const std::vector<std::string>& files) {
+    End();
     EXPECT_THAT(losing_->faults(), IsEmpty());
     EXPECT_EQ(completed_, files.size());
     std::size_t chunk_count = 0;
@@ -174,8 +181,7 @@ class LaneResumeTest : public testing::Test {
   }
 
   void Reset() {
-    lane_.reset();
-    server_.reset();
+    End();
     lost_.clear();
     late_.clear();
     resumed_count_ = 0;
@@ -326,6 +332,7 @@ TEST_F(LaneResumeTest, WithoutProgressItGivesUp) {
   EXPECT_THAT(std::string(status.message()),
               ::testing::AllOf(HasSubstr("gave up after 4 tries"), HasSubstr(server_->address()),
                                HasSubstr("Socket closed")));
+  End();
   EXPECT_EQ(lost_.size(), 4u);
 }
 
@@ -334,11 +341,12 @@ TEST_F(LaneResumeTest, WhatIsFinalIsNotTried) {
        {grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::DATA_LOSS,
         grpc::StatusCode::FAILED_PRECONDITION, grpc::StatusCode::RESOURCE_EXHAUSTED}) {
     Reset();
-    Start([&](Moment now) {
+    Start([code](Moment now) {
       return now == Moment::kInData ? grpc::Status(code, "no") : grpc::Status::OK;
     });
     const absl::Status status = Upload({RandomContent(100'000)});
     EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(code)) << status;
+    End();
     EXPECT_EQ(losing_->stream_count(), 1);
   }
 }

@@ -162,8 +162,9 @@ TEST_F(PackWriterTest, ADiskThatIsFullAmidManyBlocksLosesNothingThatWasCalledDur
   PackWriterOptions options = Options();
   options.target_pack_bytes = 1000;
   options.thread_count = 3;
-  PackWriter writer(std::move(options));
+  // Outlives the writer's threads, which may still write when it goes.
   std::atomic<int> writes_left = static_cast<int>(random.Between(5, 40));
+  PackWriter writer(std::move(options));
   hook_.RefuseWith([&](const FileOperation& operation) {
     return operation.kind == Kind::kWrite && --writes_left < 0
                ? absl::ResourceExhaustedError("the disk is full")
