@@ -147,8 +147,9 @@ TEST_F(FrontLimitsTest, AnIdleUploadMakesRoom) {
 TEST_F(FrontLimitsTest, AnUploadThatKeepsItsPlaceIsNotIdle) {
   TestWorker worker(FreshSocketAddress(), "one");
   FrontOptions options = Options({worker.address()});
-  std::atomic<std::int64_t> now_ms{1'000'000};
-  options.clock = [&] { return TimePoint(milliseconds(now_ms.load())); };
+  // The front, which asks, ends after this function.
+  const auto now_ms = std::make_shared<std::atomic<std::int64_t>>(1'000'000);
+  options.clock = [now_ms] { return TimePoint(milliseconds(now_ms->load())); };
   options.max_streams = 1;
   const auto channel = StartAndConnect(options);
   const auto kept = Open(channel);
@@ -158,11 +159,11 @@ TEST_F(FrontLimitsTest, AnUploadThatKeepsItsPlaceIsNotIdle) {
     // While it is on its way the upload is not idle in any case.
     std::this_thread::sleep_for(milliseconds(20));
     // Twice that is less than the time to be evicted, should the machine be slow.
-    now_ms += 14'000;
+    *now_ms += 14'000;
     EXPECT_EQ(Open(channel), nullptr) << count;
   }
   EXPECT_EQ(front().idle_evicted_count(), 0u);
-  now_ms += 31'000;
+  *now_ms += 31'000;
   EXPECT_TRUE(Eventually([&] { return Open(channel) != nullptr; }));
   EXPECT_EQ(ReasonOf(kept->WaitForEnd()), "IDLE_EVICTED");
 }
