@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string_view>
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPieceBytes = 64 * 1024;
 // What one direction holds at most: it reads no further then.
 constexpr std::size_t kMaxPieces = 1024;
+// How soon a connection that is held goes on.
+constexpr int kHeldPoll_ms = 5;
 
 sockaddr_in Loopback(int port) {
   sockaddr_in address{};
@@ -41,39 +44,6 @@ bool WriteAll(int file, std::string_view bytes) {
   return true;
 }
 
-// Until one end is closed.
-void Forward(int from, int to, std::chrono::milliseconds delay) {
-  struct Piece {
-    Clock::time_point due;
-    std::string bytes;
-  };
-  std::deque<Piece> pieces;
-  std::array<char, kPieceBytes> buffer;
-  bool is_open = true;
-  while (is_open || !pieces.empty()) {
-    int wait_ms = -1;
-    if (!pieces.empty()) {
-      const auto rest =
-          std::chrono::ceil<std::chrono::milliseconds>(pieces.front().due - Clock::now());
-      wait_ms = static_cast<int>(std::max<long>(0, rest.count()));
-    }
-    pollfd ready{from, POLLIN, 0};
-    const bool reads = is_open && pieces.size() < kMaxPieces;
-    if (poll(&ready, reads ? 1 : 0, wait_ms) > 0) {
-      const ssize_t count = read(from, buffer.data(), buffer.size());
-      is_open = count > 0;
-      if (is_open) {
-        pieces.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
-      }
-    }
-    while (!pieces.empty() && pieces.front().due <= Clock::now()) {
-      if (!WriteAll(to, pieces.front().bytes)) return static_cast<void>(shutdown(from, SHUT_RDWR));
-      pieces.pop_front();
-    }
-  }
-  shutdown(to, SHUT_WR);
-}
-
 }  // namespace
 
 SlowProxy::SlowProxy(int port, std::chrono::milliseconds delay)
@@ -89,6 +59,7 @@ SlowProxy::SlowProxy(int port, std::chrono::milliseconds delay)
 
 SlowProxy::~SlowProxy() {
   is_stopping_.store(true);
+  Release();
   shutdown(listener_.get(), SHUT_RDWR);
   accepter_.join();
   for (Pair& pair : pairs_) {
@@ -99,7 +70,52 @@ SlowProxy::~SlowProxy() {
   }
 }
 
+bool SlowProxy::WaitUntilHeld(std::chrono::milliseconds patience) const {
+  const auto deadline = Clock::now() + patience;
+  while (left_bytes_.load() > 0) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(kHeldPoll_ms));
+  }
+  return true;
+}
+
 std::string SlowProxy::address() const { return Cat("127.0.0.1:", port_); }
+
+void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay,
+                        std::atomic<std::int64_t>* left_bytes) {
+  struct Piece {
+    Clock::time_point due;
+    std::string bytes;
+  };
+  std::deque<Piece> pieces;
+  std::array<char, kPieceBytes> buffer;
+  bool is_open = true;
+  while (is_open || !pieces.empty()) {
+    int wait_ms = -1;
+    if (!pieces.empty()) {
+      const auto rest =
+          std::chrono::ceil<std::chrono::milliseconds>(pieces.front().due - Clock::now());
+      wait_ms = static_cast<int>(std::max<long>(0, rest.count()));
+    }
+    pollfd ready{from, POLLIN, 0};
+    const bool is_held = left_bytes != nullptr && left_bytes->load() <= 0;
+    if (is_held) wait_ms = wait_ms < 0 ? kHeldPoll_ms : std::min(wait_ms, kHeldPoll_ms);
+    const bool reads = is_open && pieces.size() < kMaxPieces && !is_held;
+    if (poll(&ready, reads ? 1 : 0, wait_ms) > 0) {
+      const ssize_t count = read(from, buffer.data(), buffer.size());
+      is_open = count > 0;
+      if (is_open) {
+        if (left_bytes != nullptr && left_bytes->load() != kNoLimit) left_bytes->fetch_sub(count);
+        pieces.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
+      }
+    }
+    while (!pieces.empty() && pieces.front().due <= Clock::now()) {
+      if (!WriteAll(to, pieces.front().bytes)) return static_cast<void>(shutdown(from, SHUT_RDWR));
+      pieces.pop_front();
+    }
+  }
+  shutdown(to, SHUT_WR);
+}
 
 void SlowProxy::Accept() {
   while (!is_stopping_.load()) {
@@ -117,8 +133,8 @@ void SlowProxy::Accept() {
     Pair& pair = pairs_.emplace_back();
     pair.near = std::move(near);
     pair.far = std::move(far);
-    pair.there = std::thread(Forward, pair.near.get(), pair.far.get(), delay_);
-    pair.back = std::thread(Forward, pair.far.get(), pair.near.get(), delay_);
+    pair.there = std::thread(Forward, pair.near.get(), pair.far.get(), delay_, &left_bytes_);
+    pair.back = std::thread(Forward, pair.far.get(), pair.near.get(), delay_, nullptr);
     connection_count_.fetch_add(1);
   }
 }

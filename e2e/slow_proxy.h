@@ -1,8 +1,11 @@
-// A TCP connection that is longer than it is: what goes through it arrives late.
+// A TCP connection that is longer than it is: what goes through it arrives late, or stays on its
+// way until the test lets it go on.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <list>
 #include <string>
 #include <thread>
@@ -25,6 +28,13 @@ class SlowProxy {
   std::string address() const;
   int connection_count() const { return connection_count_.load(); }
 
+  // From now on so many bytes more go to the server, of all connections together and rounded up to
+  // a piece of each; what comes behind them waits for Release.
+  void HoldAfter(std::int64_t bytes) { left_bytes_.store(bytes); }
+  // Until they have gone; false if they do not come.
+  bool WaitUntilHeld(std::chrono::milliseconds patience) const;
+  void Release() { left_bytes_.store(kNoLimit); }
+
  private:
   // Two sockets, and a thread for each direction.
   struct Pair {
@@ -34,13 +44,20 @@ class SlowProxy {
     std::thread back;
   };
 
+  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
   void Accept();
+  // Until one end is closed. Takes from `left_bytes`, if there is one, and waits while nothing is
+  // left.
+  static void Forward(int from, int to, std::chrono::milliseconds delay,
+                      std::atomic<std::int64_t>* left_bytes);
 
   const int target_port_;
   const std::chrono::milliseconds delay_;
   UniqueFd listener_;
   int port_ = 0;
   std::atomic<int> connection_count_{0};
+  std::atomic<std::int64_t> left_bytes_{kNoLimit};
   std::atomic<bool> is_stopping_{false};
   // accepter_'s.
   std::list<Pair> pairs_;
