@@ -36,11 +36,23 @@ for _name, _class in users.ALL.items():
 Shape = shapes.shape_class(_settings.load)
 
 
+@locust.events.init_command_line_parser.add_listener
+def add_options(parser):
+    # An option, because a master tells its workers its own: all of a run have one name for it.
+    parser.add_argument("--kerf-run", default=_settings.target.run, include_in_web_ui=False)
+
+
 @locust.events.init.add_listener
 def begin(environment, **_):
     """In each process: with --processes this file is loaded before they part."""
     grpc.experimental.gevent.init_gevent()
     users.Agent.settings = _settings
+
+
+@locust.events.test_start.add_listener
+def begin_run(environment, **_):
+    """Before the first user; workers know what their master has told them."""
+    _settings.target.run = environment.parsed_options.kerf_run
     users.Agent.ledger = ledger.Ledger(_settings.target.run, secrets.randbits(32))
 
 

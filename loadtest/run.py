@@ -7,9 +7,12 @@ or the cluster that the scenario describes, is started for the run and stopped a
 
 import argparse
 import contextlib
+import dataclasses
+import json
 import os
 import pathlib
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +23,7 @@ import tomllib
 import cluster
 import corpora
 import kerfd
+import report_log
 import service_levels
 import settings
 import shapes
@@ -30,9 +34,11 @@ SLO_KEY = "KERF_LOAD_SLO"
 EXIT_UNAVAILABLE = 5
 CONNECT_TIMEOUT_S = 10
 LOOPBACK = "127.0.0.1"
+MASTER_PORT = 5557
+# For the workers that a master waits for: their images may have to be fetched.
+WORKERS_WAIT_S = 600
 
-EPILOG = """What follows -- is for Locust, as -- --master --expect-workers 2, or -- --worker, which want the same
-addresses and the same --set target.run=NAME.
+EPILOG = """What follows -- is for Locust itself.
 
 Exit codes: 0 all service levels are reached; 1 one is missed; 2 usage; 5 no kerfd answers;
 6 a wrong answer.
@@ -42,6 +48,8 @@ Examples:
   loadtest/run laptop --shape spike --users 40 --time 120
   loadtest/run laptop --set corpus.trees='["/usr/include"]' --set corpus.edit_pattern=insert
   loadtest/run laptop --processes 2 --address 127.0.0.1:7461 --address 127.0.0.1:7462
+  loadtest/run laptop --address HOST:7461 --master 2            and on two other machines
+  loadtest/run laptop --address HOST:7461 --worker MASTER:5557
   loadtest/run cluster                             fronts, workers, a Redis Cluster; all restarted under load
   loadtest/run cluster --set cluster.roll_at_s=0 --set cluster.workers=5
   tools/cluster up && loadtest/run cluster --cluster out/cluster"""
@@ -60,10 +68,16 @@ def parse(arguments):
     parser.add_argument("--users", type=int, metavar="N", help="at the highest")
     parser.add_argument("--time", type=float, metavar="SECONDS")
     parser.add_argument("--processes", type=int, metavar="N", help="of Locust: one has one core")
+    parser.add_argument("--master", type=int, metavar="N",
+                        help=f"leads N workers or more, which come to its port {MASTER_PORT}, and has no users itself")
+    parser.add_argument("--worker", metavar="MASTER:PORT", help="has a share of the users of that master, and no verdict")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE",
                         help="one setting (settings.py has all); may be repeated")
     parser.add_argument("--slo", default=str(HERE / "slo.toml"), help="the service levels (default: loadtest/slo.toml)")
     parser.add_argument("--out", help="folder of the reports (default: a new one in out/loadtest)")
+    parser.add_argument("--reports-to-log", action="store_true",
+                        help="prints the reports at the end, for loadtest/report_log.py, where nobody reaches the folder")
+    parser.add_argument("--print-settings", action="store_true", help="as JSON, with Locust's command line, and no more")
     own, locust_arguments = arguments, []
     if "--" in arguments:
         place = arguments.index("--")
@@ -87,6 +101,10 @@ def effective_settings(options):
         result.set_text(text)
     if options.address and options.cluster:
         raise ValueError("--address and --cluster: either")
+    if options.master is not None and options.worker is not None:
+        raise ValueError("--master and --worker: either")
+    if options.master is not None and options.master < 1:
+        raise ValueError("--master: want the number of its workers, 1 or more")
     if options.address:
         result.target.addresses = options.address
     result.target.run = result.target.run or secrets.token_hex(4)
@@ -96,6 +114,11 @@ def effective_settings(options):
         raise ValueError(f"corpus.edit_pattern: want one of {', '.join(corpora.EDIT_PATTERNS)}")
     if min(result.load.users, result.load.processes) < 1 or result.load.time_s <= 0:
         raise ValueError("load: users, processes and time_s must be above 0")
+    is_distributed = options.master is not None or options.worker is not None
+    if is_distributed and not result.target.addresses:
+        raise ValueError("--master and --worker: want the --address of a kerfd that all of them reach")
+    if is_distributed and result.load.processes > 1:
+        raise ValueError("--master and --worker: have one process each: start more workers")
     service_levels.read(options.slo)
     return result
 
@@ -126,18 +149,27 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def locust_command(options, effective, out):
+    command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
+               "--host", ",".join(effective.target.addresses), "--kerf-run", effective.target.run]
+    if options.worker is not None:
+        host, _, port = options.worker.rpartition(":")
+        return [*command, "--worker", "--master-host", host.strip("[]"), "--master-port", port, *options.locust]
+    command += ["--only-summary", "--html", str(out / "report.html"), "--csv", str(out / "report")]
+    if options.master is not None:
+        command += ["--master", "--master-bind-port", str(MASTER_PORT), "--expect-workers", str(options.master),
+                    "--expect-workers-max-wait", str(WORKERS_WAIT_S)]
+    if effective.load.processes > 1:
+        # Its own processes talk to each other here, and nobody else to them.
+        port = str(free_port())
+        command += ["--processes", str(effective.load.processes), "--master-bind-host", LOOPBACK,
+                    "--master-bind-port", port, "--master-host", LOOPBACK, "--master-port", port]
+    return [*command, *options.locust]
+
+
 def locust(options, effective, out):
     """Runs it; its exit code."""
-    command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
-               "--only-summary", "--html", str(out / "report.html"), "--csv", str(out / "report"),
-               "--host", ",".join(effective.target.addresses), *options.locust]
-    if effective.load.processes > 1:
-        command += ["--processes", str(effective.load.processes)]
-        if not {"--master", "--worker"} & set(options.locust):
-            # Its own processes talk to each other here, and nobody else to them.
-            port = str(free_port())
-            command += ["--master-bind-host", LOOPBACK, "--master-bind-port", port,
-                        "--master-host", LOOPBACK, "--master-port", port]
+    command = locust_command(options, effective, out)
     environment = os.environ | effective.to_environment() | {
         SLO_KEY: os.path.realpath(options.slo), "GRPC_ENABLE_FORK_SUPPORT": "0"}
     return subprocess.run(command, env=environment, check=False).returncode
@@ -169,7 +201,12 @@ def main():
     except (OSError, ValueError) as error:
         parser.error(str(error))
     out = pathlib.Path(options.out or ROOT / "out" / "loadtest" / time.strftime("%Y-%m-%d-%H%M%S"))
+    if options.print_settings:
+        print(json.dumps({**dataclasses.asdict(effective), "locust": locust_command(options, effective, out)}))
+        return 0
     out.mkdir(parents=True, exist_ok=True)
+    # As Ctrl-C: what was started is ended. As a container's first process it would not even end itself.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with contextlib.ExitStack() as stack:
         try:
             started = start(options, effective, out, stack)
@@ -188,7 +225,11 @@ def main():
             is_rolled = roll is None or roll.end()
     if code == 0 and not is_rolled:
         code = service_levels.EXIT_MISSED
+    if options.worker is not None:
+        return code
     print(f"loadtest/run: the reports are in {out}")
+    if options.reports_to_log:
+        report_log.write(out, sys.stdout)
     return code
 
 

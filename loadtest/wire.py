@@ -5,29 +5,21 @@ kept that could be older than the files.
 """
 
 import functools
-import pathlib
-import shutil
-import subprocess
-import sys
+import json
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-PROTO = pathlib.Path(__file__).resolve().parent.parent / "proto"
-FILES = ["kerf/v1/chunking.proto", "kerf/v1/index.proto", "kerf/v1/routing.proto", "google/rpc/status.proto",
-         "google/rpc/error_details.proto"]
+import descriptions
+
 # As large as the largest answer (docs/spec/protocol.md) and some room.
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+# Of a name that several fronts have, each stream goes to the next one.
+SERVICE_CONFIG = json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})
 
 
 def message_classes():
-    protoc = shutil.which("protoc")
-    if protoc is None:
-        sys.exit("loadtest: no protoc; run tools/deps build")
-    described = subprocess.run(
-        [protoc, f"-I{PROTO}", "--include_imports", "--descriptor_set_out=/dev/stdout", *FILES],
-        stdout=subprocess.PIPE, check=True).stdout
-    files = descriptor_pb2.FileDescriptorSet.FromString(described).file
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptions.describe()).file
     pool = descriptor_pool.DescriptorPool()
     return message_factory.GetMessageClassesForFiles([file.name for file in files], _filled(pool, files))
 
@@ -54,7 +46,8 @@ DIGEST_ALGORITHMS = {"blake3": 1, "sha256": 2, "xxh3-128": 3}
 def channel(address):
     """One connection to each address for all users of a process."""
     return grpc.insecure_channel(address, options=[
-        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.max_reconnect_backoff_ms", 2000)])
+        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.max_reconnect_backoff_ms", 2000),
+        ("grpc.service_config", SERVICE_CONFIG)])
 
 
 def upload(address, requests, metadata):

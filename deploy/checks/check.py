@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import load
 import manifests
 import metrics
 import monitoring_schema
@@ -20,7 +21,7 @@ import schema
 import security
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
-RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *metrics.RULES]
+RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *load.RULES, *metrics.RULES]
 
 
 @dataclasses.dataclass
@@ -33,17 +34,20 @@ class Facts:
     metrics: dict
     # Of the Prometheus adapter.
     adapter_rules: str
+    # The words that start loadtest/run.py.
+    load_program: tuple
 
 
 def facts_of(kerfd):
     def ask(flag):
         return subprocess.run([kerfd, flag], capture_output=True, text=True, check=True, timeout=60).stdout
 
-    version = ask("--version").split()[1]
+    version, root = ask("--version").split()[1], DEPLOY.parent
     images = {path.name: set(re.findall(r"^(/\S+) ", path.read_text(encoding="utf-8"), re.M))
               for path in (DEPLOY / "image/contents").iterdir()}
     return Facts(kerfd, version, images, metrics.read_reference(ask("--print-metrics")),
-                 (DEPLOY / "components/autoscaling/adapter-rules.yaml").read_text(encoding="utf-8"))
+                 (DEPLOY / "components/autoscaling/adapter-rules.yaml").read_text(encoding="utf-8"),
+                 (str(root / "out/tools/loadtest/bin/python"), str(root / "loadtest/run.py")))
 
 
 def render(kustomize, overlay):

@@ -380,6 +380,101 @@ def redis_with_more_memory_than_there_is(things):
     _replace(_settings(things, "kerf-redis"), "redis.conf", "maxmemory 1gb", "maxmemory 2gb")
 
 
+# The load test.
+
+def _load(things, name="kerf-load-master"):
+    return _pod(things, "Job" if name == "kerf-load-master" else "Deployment", name)["containers"][0]
+
+
+def _swap(words, old, new):
+    words[words.index(old)] = new
+
+
+@breaks("loadtest", r"container locust: .*no setting 'load\.people'")
+def no_such_setting_of_the_load(things):
+    _replace(_settings(things, "kerf-load"), "scenario.toml", "users =", "people =")
+
+
+@breaks("loadtest", r"container locust: .*unknown: p95_s")
+def no_such_service_level(things):
+    _replace(_settings(things, "kerf-load"), "slo.toml", "[p95_ms.any]", "[p95_s.any]")
+
+
+@breaks("loadtest", r"Job kerf-load-master, container locust: .*--masters=3")
+def no_such_option_of_the_load(things):
+    _swap(_load(things)["args"], "--master=3", "--masters=3")
+
+
+@breaks("loadtest", r"nothing is mounted as /etc/kerf/levels\.toml")
+def service_levels_at_another_place(things):
+    _swap(_load(things)["args"], "--slo=/etc/kerf/slo.toml", "--slo=/etc/kerf/levels.toml")
+
+
+@breaks("loadtest", r"the addresses are \['kerf\.kerf:7462'\], and the fronts are at kerf\.kerf:7461")
+def a_load_on_nobody(things):
+    _replace(_settings(things, "kerf-load"), "scenario.toml", "kerf.kerf:7461", "kerf.kerf:7462")
+
+
+@breaks("loadtest", r"waits for 3 workers, and Deployment kerf-load-worker has 2")
+def a_master_that_waits_for_ever(things):
+    things.get("Deployment", "kerf-load-worker")["spec"]["replicas"] = 2
+
+
+@breaks("loadtest", r"the master is at kerf-load:5557, which no Service has")
+def a_master_of_another_name(things):
+    _swap(_load(things, "kerf-load-worker")["args"], "--worker=kerf-load-master:5557", "--worker=kerf-load:5557")
+
+
+@breaks("loadtest", r"Locust's master listens at 5557, and its port locust is 5558")
+def a_master_at_another_port(things):
+    _load(things)["ports"][0]["containerPort"] = 5558
+
+
+@breaks("loadtest", r"without --reports-to-log nobody could fetch")
+def reports_that_nobody_sees(things):
+    _load(things)["args"].remove("--reports-to-log")
+
+
+@breaks("loadtest", r"would run again after a verdict")
+def a_second_verdict(things):
+    del things.get("Job", "kerf-load-master")["spec"]["backoffLimit"]
+
+
+@breaks("loadtest", r"activeDeadlineSeconds is 60, and the load takes 300 s")
+def a_job_that_is_ended_too_soon(things):
+    things.get("Job", "kerf-load-master")["spec"]["activeDeadlineSeconds"] = 60
+
+
+@breaks("loadtest", r"the image kerf-loadtest has no /usr/bin/python")
+def another_python(things):
+    _load(things)["command"][0] = "/usr/bin/python"
+
+
+@breaks("loadtest", r"fronts let nobody in without kerf-agent on the pod")
+def a_namespace_of_no_agents(things):
+    del things.get("Namespace", "kerf-load")["metadata"]["labels"]["kerf-agents"]
+
+
+@breaks("loadtest", r"load-worker cannot reach a front in kerf's namespace")
+def a_load_that_is_shut_in(things):
+    _drop(things, "NetworkPolicy", "fronts")
+
+
+@breaks("loadtest", r"load-worker may reach a worker in kerf's namespace")
+def a_load_that_reaches_all_of_kerf(things):
+    del _policy(things, "fronts")["egress"][0]["to"][0]["podSelector"]
+
+
+@breaks("loadtest", r"a stranger in kerf's namespace may reach load-master")
+def a_master_for_everybody(things):
+    del _policy(things, "kerf-load-master")["ingress"][0]["from"]
+
+
+@breaks("loadtest", r"readOnlyRootFilesystem is not true")
+def a_load_that_writes_to_its_root(things):
+    _load(things, "kerf-load-worker")["securityContext"]["readOnlyRootFilesystem"] = False
+
+
 # Metrics.
 
 def _alert(things, name):

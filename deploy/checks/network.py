@@ -7,9 +7,13 @@ import itertools
 
 from manifests import matches, name_of
 
-# Who else is in the cluster: (labels of the namespace, labels of the pod).
+# Who else is in the cluster: (labels of the namespace, labels of the pod). HERE is the overlay's own namespace.
 HERE = None
 OUTSIDERS = {
+    "a front in kerf's namespace, seen from another": (
+        {"kubernetes.io/metadata.name": "kerf"}, {"app.kubernetes.io/name": "kerf", "app.kubernetes.io/component": "front"}),
+    "a worker in kerf's namespace, seen from another": (
+        {"kubernetes.io/metadata.name": "kerf"}, {"app.kubernetes.io/name": "kerf", "app.kubernetes.io/component": "worker"}),
     "an agent in kerf's namespace": (HERE, {"kerf-agent": "true"}),
     "an agent in a namespace of agents": ({"kerf-agents": "true"}, {"kerf-agent": "true"}),
     "a pod beside agents": ({"kerf-agents": "true"}, {}),
@@ -22,6 +26,9 @@ OUTSIDERS = {
     "the name server": ({"kubernetes.io/metadata.name": "kube-system"}, {"k8s-app": "kube-dns"}),
     "another pod of kube-system": ({"kubernetes.io/metadata.name": "kube-system"}, {}),
 }
+# Of outsiders, by name.
+PORTS = {"a front in kerf's namespace, seen from another": {"grpc": 7461, "metrics": 9461},
+         "a worker in kerf's namespace, seen from another": {"grpc": 7461, "metrics": 9461}}
 _DEFAULT_DENY = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 DNS = {("UDP", 53), ("TCP", 53)}
 # (from, to) -> ports, by component. A port that a pod does not have is not expected of it.
@@ -31,6 +38,9 @@ EXPECTED = {
     ("front", "worker"): {"grpc"},
     ("worker", "redis"): {"redis"},
     ("redis", "redis"): {"redis", "bus"},
+    ("load-worker", "load-master"): {"locust"},
+    ("load-worker", "a front in kerf's namespace, seen from another"): {"grpc"},
+    ("load-master", "a front in kerf's namespace, seen from another"): {"grpc"},
     ("Prometheus", "front"): {"metrics"},
     ("Prometheus", "worker"): {"metrics"},
 }
@@ -47,7 +57,7 @@ def _unknown_fields(policy):
 
 def _is_peer(peer, namespace, labels):
     if "namespaceSelector" in peer:
-        # kerf's own namespace has no labels that policies ask for.
+        # The overlay's own namespace has no labels that its policies ask for.
         if not matches(peer["namespaceSelector"], namespace or {}):
             return False
     elif namespace is not HERE:
@@ -82,7 +92,7 @@ def flows(manifests, _):
         yield from _unknown_fields(policy)
     pods = {workload.component or workload.name: workload for workload in manifests.workloads}
     everybody = {**{name: (HERE, workload.labels, workload.ports) for name, workload in pods.items()},
-                 **{name: (*where, {}) for name, where in OUTSIDERS.items()}}
+                 **{name: (*where, PORTS.get(name, {})) for name, where in OUTSIDERS.items()}}
     for (source, (from_space, from_labels, _)), (target, (to_space, to_labels, named)) in itertools.product(
             everybody.items(), repeat=2):
         if source not in pods and target not in pods:

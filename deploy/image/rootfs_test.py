@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "deploy/image"
+sys.path.insert(0, str(ROOT / "loadtest"))
+
+import report_log
+
 PATIENCE_S = 30
+# Wheels are fetched, the first time.
+INSTALL_S = 300
+ASSEMBLY_S = 120
 USER = "65532"
 
 
@@ -38,7 +46,7 @@ def check_dockerfile():
         check((name, f"/root-of/{name}") in made, f"Dockerfile: nothing runs deploy/image/rootfs for {name}")
         check(re.search(rf"^COPY --from=\S+ /root-of/{name} /$", body, re.M), f"Dockerfile: {name} is not its root")
         check(f"USER {USER}:{USER}" in body, f"Dockerfile: {name} does not run as {USER}")
-        program = re.search(r'^ENTRYPOINT \["(\S+)"\]$', body, re.M)
+        program = re.search(r'^ENTRYPOINT \["([^" ]+)"', body, re.M)
         check(program and re.search(rf"^{program[1]} ", (HERE / "contents" / name).read_text(), re.M),
               f"Dockerfile: {name} starts what it does not have")
     for source in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.M):
@@ -50,12 +58,14 @@ def inside(root, *command, data=None):
     mounts = [f"mount --rbind {root} {root}", f"mount -o remount,bind,ro {root}"]
     if data:
         mounts.append(f"mount --bind {data} {root}/data")
+    mounts += [f"mount -t tmpfs -o mode=1777 tmpfs {root}/tmp", f"mount --rbind /proc {root}/proc",
+               f"mount --rbind /dev {root}/dev"]
     script = " && ".join([*mounts, f'exec chroot --userspec={USER}:{USER} {root} "$@"'])
     return ["unshare", "--mount", "--propagation=private", "bash", "-c", script, "-", *command]
 
 
-def run(*words, **options):
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **options)
+def run(*words, timeout=PATIENCE_S, **options):
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout, **options)
     check(done.returncode == 0, f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr or done.stdout}")
     return done.stdout
 
@@ -74,6 +84,8 @@ def check_root(root, image, version):
         for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sleep", "sort", "timeout", "tr", "wc"):
             check(re.search(rf"\b{tool}\b", keeper), f"contents/kerf-redis has {tool}, which keeper.sh does not call")
         run(*inside(root, "/bin/sh", "-n"), input=keeper)
+    elif image == "kerf-loadtest":
+        check("locust" in run(*inside(root, "/usr/bin/python3", "-m", "locust", "--version")), "Locust says nothing of itself")
     else:
         for program in ("kerf", "kerfd"):
             check(run(*inside(root, f"/usr/bin/{program}", "--version")).strip() == f"{program} {version}",
@@ -81,8 +93,28 @@ def check_root(root, image, version):
         check((root / "usr/bin/sh").exists() is False, f"{image}: has a shell")
 
 
-def check_backup(root, folder):
-    """A kerfd in its root, with its index in /data, and the agent from the same root."""
+def check_load(root, address):
+    """A master and a worker in their roots, as pods have them, against that kerfd."""
+    options = ["/usr/lib/kerf/loadtest/scenarios/smoke.toml", "--slo=/usr/lib/kerf/loadtest/smoke_slo.toml", "--out=/tmp/reports",
+               f"--address={address}", "--time=3"]
+    program = inside(root, "/usr/bin/python3", "/usr/lib/kerf/loadtest/run.py", *options)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    worker = subprocess.Popen([*program, f"--worker=127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        log = run(*program, "--master=1", "--reports-to-log", "--", "--master-bind-host=127.0.0.1", f"--master-bind-port={port}")
+    except BaseException:
+        worker.terminate()
+        print(worker.communicate(timeout=PATIENCE_S)[0], file=sys.stderr)
+        raise
+    check(worker.wait(PATIENCE_S) == 0, f"the worker ends badly: {worker.stdout.read()}")
+    texts, rest = report_log.read(log)
+    check("report_stats.csv" in texts and "<html" in texts["report.html"], f"the reports in the log are {sorted(texts)}")
+    check("each checked" in rest, "the master's log has no verdict")
+
+
+def check_backup(root, folder, loadtest):
+    """A kerfd in its root, with its index in /data, and the agent from the same root; then the load test on it."""
     data, store, source, target = (folder / name for name in ("data", "store", "source", "target"))
     for path in (data, store, source):
         path.mkdir()
@@ -103,12 +135,14 @@ def check_backup(root, folder):
         run(kerf, "backup", source, "--store", store, "--server", address)
         run(kerf, "restore", "latest", "--store", store, "--target", target)
         run("diff", "-r", source, target / str(source).lstrip("/"))
+        check_load(loadtest, address)
     finally:
         server.terminate()
         check(server.wait(PATIENCE_S) == 0, "kerfd does not stop as it should")
 
 
 def main():
+    run(ROOT / "loadtest/install", timeout=INSTALL_S)
     programs = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out").resolve()
     check_dockerfile()
     version = run(programs / "kerfd", "--version").split()[1]
@@ -117,11 +151,11 @@ def main():
         folder.chmod(0o755)
         for image in images():
             root = folder / image
-            run(HERE / "rootfs", image, root, env={**os.environ, "KERF_IMAGE_PROGRAMS": str(programs)})
+            run(HERE / "rootfs", image, root, timeout=ASSEMBLY_S, env={**os.environ, "KERF_IMAGE_PROGRAMS": str(programs)})
             check_root(root, image, version)
             print(f"rootfs_test: {image}: its programs run in it")
-        check_backup(folder / "kerf", folder)
-        print("rootfs_test: kerf: a backup came back")
+        check_backup(folder / "kerf", folder, folder / "kerf-loadtest")
+        print("rootfs_test: kerf: a backup came back; kerf-loadtest: a master and a worker put load on it")
     return 0
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import pathlib
+import shlex
 import tarfile
 import tempfile
 import time
@@ -21,6 +22,14 @@ FRONT_COUNT, WORKER_COUNT = 2, 3
 IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in ("0.1.0", "0.1.1", "broken"))
 ROLLOUT_TIMEOUT_S = 300
 BROKEN_DEADLINE_S = 40
+LOAD_IMAGE, LOAD_WORKERS = "localhost/kerf-loadtest:0.1.0", 2
+LOAD_TIMEOUT_S = 300
+# Of loadtest/scenarios/smoke.toml it lacks where the fronts are.
+LOAD_TARGET = """
+[target]
+addresses = ["kerf.kerf:7461"]
+shard_key_metadata = "kerf-shard-key"
+"""
 
 
 class Scenario:
@@ -56,7 +65,8 @@ class Scenario:
 
     def images(self):
         """Of what tools/build has left in out/."""
-        for name in ("kerf", "kerf-redis"):
+        run([self.root / "loadtest/install"], timeout_s=300)
+        for name in ("kerf", "kerf-redis", "kerf-loadtest"):
             tar = self.work / f"{name}.tar"
             run([self.root / "deploy/image/rootfs", name, tar], timeout_s=300)
             self.import_image(f"localhost/{name}:0.1.0", tar.read_bytes())
@@ -168,6 +178,20 @@ class Scenario:
             self.kubectl("delete", "pod", last)
             self.wait_rolled_out(WORKERS)
 
+    def put_load(self):
+        """Locust as pods, every answer checked."""
+        scenario = self.work / "scenario.toml"
+        smoke = self.root / "loadtest/scenarios/smoke.toml"
+        scenario.write_text(smoke.read_text(encoding="utf-8") + LOAD_TARGET, encoding="utf-8")
+        out = self.work / "reports"
+        done = run([self.root / "loadtest/kubernetes", "--image", LOAD_IMAGE, "--workers",
+                    str(LOAD_WORKERS), "--scenario", scenario, "--slo",
+                    self.root / "loadtest/smoke_slo.toml", "--out", out, "--kubectl",
+                    shlex.join(self.plane.kubectl_command())], LOAD_TIMEOUT_S)
+        if not (out / "report.html").exists():
+            raise KubeError(f"the load test has left no report\n{done.stdout}{done.stderr}")
+        print("  " + next(line for line in done.stdout.splitlines() if "each checked" in line))
+
     def images_of(self, name):
         return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"]
                 for pod in self.pods(name) if "deletionTimestamp" not in pod["metadata"]}
@@ -190,7 +214,8 @@ STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready",
          ("rolling updates of workers and of fronts", Scenario.roll),
          ("eviction of a worker", Scenario.evict_worker),
          ("a broken image of the fronts", Scenario.break_fronts),
-         ("a broken image of the workers", Scenario.break_workers))
+         ("a broken image of the workers", Scenario.break_workers),
+         ("a load test in pods", Scenario.put_load))
 
 
 def run_all(cluster, root, seed):
