@@ -150,8 +150,9 @@ class CrashTest : public ::testing::Test {
   void BackUpAndCheck(bool read_data) {
     const auto start = Clock::now();
     ASSERT_EQ(StartBackup().Wait().exit_code, 0) << "the backup";
+    // One that the machine held up is soon forgotten: else most kills would come too late.
     longest_backup_ =
-        std::max(longest_backup_,
+        std::max(longest_backup_ * 7 / 8,
                  std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start));
     const std::string target = folder_ + "/restored";
     std::filesystem::remove_all(target);

@@ -23,6 +23,8 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxReconnectBackoffMs = 2'000;
 // Where there are others to be asked.
 constexpr std::chrono::seconds kConnectPatience{3};
+// How soon a cancellation is noticed meanwhile.
+constexpr std::chrono::milliseconds kCancellationPoll{100};
 
 bool IsPort(std::string_view text) {
   unsigned port = 0;
@@ -64,14 +66,17 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
 }
 
 // Whether somebody answers; nobody at the address is known at once.
-bool Connects(grpc::Channel& channel) {
+bool Connects(grpc::Channel& channel, const CallCancellation* cancellation) {
   const auto deadline = std::chrono::system_clock::now() + kConnectPatience;
-  while (true) {
+  while (cancellation == nullptr || !cancellation->cancelled()) {
+    const auto now = std::chrono::system_clock::now();
+    if (now >= deadline) return false;
     const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return true;
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) return false;
-    if (!channel.WaitForStateChange(state, deadline)) return false;
+    channel.WaitForStateChange(state, std::min(deadline, now + kCancellationPoll));
   }
+  return false;
 }
 
 }  // namespace
@@ -88,14 +93,15 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text) {
   return servers;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server,
+                                                           const CallCancellation* cancellation) {
   KeepGrpc();
   const absl::StatusOr<std::vector<std::string>> servers = ParseServers(server);
   if (!servers.ok()) return servers.status();
   std::shared_ptr<grpc::Channel> channel;
   for (const std::string& one : *servers) {
     channel = MakeChannel(*GrpcTarget(one));
-    if (servers->size() == 1 || Connects(*channel)) break;
+    if (servers->size() == 1 || Connects(*channel, cancellation)) break;
   }
   return channel;
 }

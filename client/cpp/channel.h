@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cpp/call_cancellation.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/status.h"
 
@@ -23,7 +24,9 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 // A channel to `server`, "unix:PATH" or "HOST:PORT", with a connection of its own: two channels do
 // not share one. It connects when it is first used. Of several servers, with commas between them,
 // it is the first that can be reached within some seconds each. InvalidArgument for any other form.
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server);
+// With a `cancellation`, which ends that looking for one, too; null: nobody ends it.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
+    std::string_view server, const CallCancellation* cancellation = nullptr);
 
 // The only place where a gRPC status becomes an absl::Status. The code stays the same,
 // and the details that the server sent are its payloads.

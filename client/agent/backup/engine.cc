@@ -64,8 +64,11 @@ class Engine {
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
         keeper_(index_, store.digest_algorithm()),
-        late_commits_(index_, options.retry, RandomSeed(),
-                      [this](std::span<const StoredChunk> chunks) { return SendLate(chunks); }) {}
+        late_commits_(
+            index_, options.retry, RandomSeed(),
+            [this](std::span<const StoredChunk> chunks, client::CallCancellation& cancellation) {
+              return SendLate(chunks, cancellation);
+            }) {}
 
   ~Engine() {
     StopWatch();
@@ -83,6 +86,8 @@ class Engine {
  private:
   absl::Status Prepare();
   absl::Status OpenLanes();
+  absl::StatusOr<std::unique_ptr<Lane>> OpenLane(const std::string& profile,
+                                                 const std::string& shard_name, PackWriter& writer);
   v1::Open OpenFrame(const std::string& profile) const;
   absl::StatusOr<std::unique_ptr<PackWriter>> MakeWriter(unsigned thread_count);
   absl::Status Scan();
@@ -91,12 +96,16 @@ class Engine {
   bool TakeRecipe(BackupEntry& parent) const;
   absl::Status EmitReady(bool wait);
   void RunLane(std::size_t index);
+  bool WaitForStream(Lane& lane);
+  void DoWithoutLane(const absl::Status& status);
   absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
   static bool TakeReplacement(EntryWindow::Slot& slot);
   absl::Status FlushPacks();
   absl::Status Finish();
   absl::Status Publish();
-  absl::Status SendLate(std::span<const StoredChunk> chunks) const;
+  absl::Status HearLastWords();
+  absl::Status SendLate(std::span<const StoredChunk> chunks,
+                        client::CallCancellation& cancellation) const;
   void OnLost(const client::ResumingUpload::Lost& lost);
   void Warn(const std::string& path, const absl::Status& status);
   void Fail(const absl::Status& status);
@@ -122,8 +131,11 @@ class Engine {
   std::unique_ptr<Scanner> scanner_;
   EntryWindow window_;
   FileQueue queue_{kMaxQueuedFiles};
+  // Whether any lane has met a server.
+  const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
   // The last one carries the metadata.
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::atomic<std::size_t> unused_lane_count_{0};
   std::unique_ptr<MetadataUpload> metadata_;
   std::vector<std::thread> lane_threads_;
   store::v1::Snapshot snapshot_;
@@ -135,7 +147,6 @@ class Engine {
   absl::Status failure_;
   std::uint64_t warning_count_ = 0;
   std::atomic<std::uint64_t> resume_count_{0};
-  absl::Status index_warning_;
   // Everything is durable: what the lanes still say fails nothing.
   std::atomic<bool> finishing_{false};
   std::condition_variable_any watch_changed_;
@@ -165,9 +176,10 @@ void Engine::OnLost(const client::ResumingUpload::Lost& lost) {
   if (options_.on_lost) options_.on_lost(lost);
 }
 
-absl::Status Engine::SendLate(std::span<const StoredChunk> chunks) const {
+absl::Status Engine::SendLate(std::span<const StoredChunk> chunks,
+                              client::CallCancellation& cancellation) const {
   if (!options_.commit_late) return absl::UnimplementedError("nobody tells the index late");
-  return options_.commit_late(guard_->epoch(), chunks);
+  return options_.commit_late(guard_->epoch(), chunks, cancellation);
 }
 
 void Engine::Fail(const absl::Status& status) {
@@ -196,7 +208,9 @@ void Engine::Watch(const std::stop_token& stop) {
     if (Cancelled()) return Stop();
     for (const auto& lane : lanes_) {
       const absl::Status status = lane->Watch();
-      if (!status.ok() && !finishing_) Fail(status);
+      // What becomes of one that never had a stream is its thread's matter.
+      const bool is_spare = lane != lanes_.back() && !lane->opened();
+      if (!status.ok() && !finishing_ && !is_spare) Fail(status);
     }
   }
 }
@@ -235,39 +249,46 @@ absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_c
   return std::make_unique<PackWriter>(std::move(options));
 }
 
+absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profile,
+                                                       const std::string& shard_name,
+                                                       PackWriter& writer) {
+  Lane::Options options;
+  client::ResumingUpload::Options& upload = options.upload;
+  upload.stream.open = OpenFrame(profile);
+  KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
+  options.profile = parsed.rule;
+  upload.stream.shard_key = client::ShardKey(upload.stream.open.repository(), shard_name);
+  upload.servers = options_.servers;
+  upload.retry = options_.retry;
+  upload.seed = RandomSeed();
+  upload.reached = reached_;
+  upload.on_lost = [this](const client::ResumingUpload::Lost& lost) { OnLost(lost); };
+  upload.on_resumed = [this] { ++resume_count_; };
+  upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
+    late_commits_.Add(std::move(entries));
+  };
+  options.answer_limit = options_.answer_limit;
+  options.digest_size_bytes = digest_size_bytes_;
+  options.on_pressure = [this] { return FlushPacks(); };
+  auto lane = std::make_unique<Lane>(std::move(options), keeper_);
+  keeper_.AddLane(*lane, writer);
+  return lane;
+}
+
 absl::Status Engine::OpenLanes() {
   unsigned count = options_.lane_count;
   if (count == 0) count = std::max(1u, std::thread::hardware_concurrency());
   count = std::min(count, kMaxLanes);
   queue_.SetLaneCount(count);
-  const auto reached = std::make_shared<std::atomic<bool>>(false);
-  for (unsigned index = 0; index <= count; ++index) {
-    const bool metadata = index == count;
-    const std::string& profile =
-        metadata ? store_.config().metadata_profile() : store_.config().profile();
-    Lane::Options lane;
-    client::ResumingUpload::Options& upload = lane.upload;
-    upload.stream.open = OpenFrame(profile);
-    KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
-    lane.profile = parsed.rule;
-    upload.stream.shard_key = client::ShardKey(
-        upload.stream.open.repository(), metadata ? std::string("metadata") : Cat("lane ", index));
-    upload.servers = options_.servers;
-    upload.retry = options_.retry;
-    upload.seed = RandomSeed();
-    upload.reached = reached;
-    upload.on_lost = [this](const client::ResumingUpload::Lost& lost) { OnLost(lost); };
-    upload.on_resumed = [this] { ++resume_count_; };
-    upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
-      late_commits_.Add(std::move(entries));
-    };
-    lane.answer_limit = options_.answer_limit;
-    lane.digest_size_bytes = digest_size_bytes_;
-    lane.on_pressure = [this] { return FlushPacks(); };
-    lanes_.push_back(std::make_unique<Lane>(std::move(lane), keeper_));
-    keeper_.AddLane(*lanes_.back(), metadata ? *metadata_writer_ : *data_writer_);
+  // First, for no backup can do without it: where places are few it is to have one.
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<Lane> metadata, OpenLane(store_.config().metadata_profile(),
+                                                                 "metadata", *metadata_writer_));
+  metadata_ = std::make_unique<MetadataUpload>(*metadata, digest_size_bytes_);
+  for (unsigned index = 0; index < count; ++index) {
+    KERF_ASSIGN_OR_RETURN(lanes_.emplace_back(),
+                          OpenLane(store_.config().profile(), Cat("lane ", index), *data_writer_));
   }
-  metadata_ = std::make_unique<MetadataUpload>(*lanes_.back(), digest_size_bytes_);
+  lanes_.push_back(std::move(metadata));
   return absl::OkStatus();
 }
 
@@ -414,8 +435,30 @@ absl::Status Engine::Scan() {
   return metadata_->Finish();
 }
 
+// False if the lane has no stream, and is not to have one any more.
+bool Engine::WaitForStream(Lane& lane) {
+  while (!queue_.drained()) {
+    const absl::StatusOr<bool> opened = lane.WaitOpened(kWatchInterval);
+    if (opened.ok() && *opened) return true;
+    if (opened.ok()) continue;
+    DoWithoutLane(opened.status());
+    break;
+  }
+  return false;
+}
+
+// A server that is full, say, has room for some of them.
+void Engine::DoWithoutLane(const absl::Status& status) {
+  const bool may_others_work = absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+                               absl::IsDeadlineExceeded(status);
+  const bool is_last = ++unused_lane_count_ == lanes_.size() - 1;
+  if (is_last || !may_others_work) Fail(status);
+}
+
 void Engine::RunLane(std::size_t index) {
   Lane& lane = *lanes_[index];
+  // It takes no file before, for others to send what it cannot.
+  if (!WaitForStream(lane)) return;
   while (true) {
     const FileQueue::Batch batch = queue_.Pop(index, [&lane] { lane.Flush(); });
     if (batch.empty()) break;
@@ -507,20 +550,8 @@ absl::Status Engine::FlushPacks() {
 }
 
 absl::Status Engine::Finish() {
+  // From here on everything is durable: the snapshot waits for no server.
   KERF_RETURN_IF_ERROR(FlushPacks());
-  // From here on everything is durable. A server that fails now only has to be told again.
-  for (const auto& lane : lanes_) {
-    const absl::Status status = lane->Finish();
-    if (status.ok()) continue;
-    if (index_warning_.ok()) index_warning_ = status;
-    // The others talk to the same server: they need not wait as long again.
-    if (absl::IsDeadlineExceeded(status)) Stop();
-  }
-  const absl::Status late = late_commits_.Finish();
-  if (index_warning_.ok()) index_warning_ = late;
-  if (!index_warning_.ok() && Cancelled()) {
-    index_warning_ = absl::CancelledError("the backup was interrupted");
-  }
   const ChunkCounts counts = keeper_.counts();
   store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
   stats.set_new_chunk_count(counts.new_chunks);
@@ -530,6 +561,24 @@ absl::Status Engine::Finish() {
   metadata_->Describe(snapshot_);
   snapshot_.set_finished_unix_ns(NowUnixNs());
   return Publish();
+}
+
+// A server that fails now only has to be told again.
+absl::Status Engine::HearLastWords() {
+  // All at once: a server that is silent costs the time that it is given, and not that of each.
+  std::vector<absl::Status> ends(lanes_.size());
+  std::vector<std::thread> waits;
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    // It was done without.
+    if (!lanes_[index]->opened()) continue;
+    waits.emplace_back([this, index, &ends] { ends[index] = lanes_[index]->Finish(); });
+  }
+  for (std::thread& wait : waits) wait.join();
+  ends.push_back(late_commits_.Finish());
+  const auto warning =
+      std::find_if(ends.begin(), ends.end(), [](const absl::Status& end) { return !end.ok(); });
+  if (warning == ends.end()) return absl::OkStatus();
+  return Cancelled() ? absl::CancelledError("the backup was interrupted") : *warning;
 }
 
 // Aborted if a collection of garbage has deleted, or will delete, something that the snapshot
@@ -561,7 +610,8 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(failure());
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
-  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning_, resume_count_};
+  const absl::Status index_warning = HearLastWords();
+  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning, resume_count_};
 }
 
 }  // namespace

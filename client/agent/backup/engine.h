@@ -16,6 +16,7 @@
 #include "client/agent/fs/exclude.h"
 #include "client/agent/store/store.h"
 #include "client/agent/store/tree_codec.h"
+#include "client/cpp/call_cancellation.h"
 #include "client/cpp/resuming_upload.h"
 #include "client/cpp/retry.h"
 
@@ -50,7 +51,10 @@ struct BackupOptions {
   // A stream was lost and will be tried again; from any thread, one at a time.
   std::function<void(const client::ResumingUpload::Lost& lost)> on_lost;
   // Tells the index, for a session of the epoch, of chunks that a stream was lost with.
-  std::function<absl::Status(std::uint64_t epoch, std::span<const StoredChunk> chunks)> commit_late;
+  // Ends soon once it is cancelled.
+  std::function<absl::Status(std::uint64_t epoch, std::span<const StoredChunk> chunks,
+                             client::CallCancellation& cancellation)>
+      commit_late;
   ExcludePatterns excludes;
   bool one_file_system = false;
   // Reads every file, even one that looks unchanged.
@@ -66,8 +70,8 @@ struct BackupOptions {
   std::string user;
   // An entry that could not be read, or changed while it was read; from any thread, one at a time.
   std::function<void(const std::string& path, const absl::Status& status)> on_warning;
-  // Ends the run with Cancelled when it becomes true. When all is durable and only the server's
-  // last word is missing, it ends just the waiting for that.
+  // Ends the run with Cancelled when it becomes true. When the snapshot is there and only the
+  // server's last word is missing, it ends just the waiting for that.
   const std::atomic<bool>* cancelled = nullptr;
   // A server that is silent for so long counts as lost.
   std::chrono::milliseconds answer_limit = kAnswerLimit;

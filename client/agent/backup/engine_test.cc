@@ -3,19 +3,24 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "client/agent/backup/late_commits.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/agent/store/file_hook.h"
 #include "client/agent/store/testing/test_store.h"
+#include "client/cpp/shard_key.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {
@@ -42,7 +47,7 @@ class EngineTest : public testing::Test {
     options.retry = retry_;
     options.commit_late = commit_late_;
     options.host = "host";
-    options.lane_count = 2;
+    options.lane_count = lane_count_;
     options.cancelled = &cancelled_;
     options.answer_limit = answer_limit_;
     options.target_pack_bytes = target_pack_bytes_;
@@ -59,7 +64,8 @@ class EngineTest : public testing::Test {
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
   client::RetryLimits retry_;
-  std::function<absl::Status(std::uint64_t, std::span<const StoredChunk>)> commit_late_;
+  decltype(BackupOptions::commit_late) commit_late_;
+  unsigned lane_count_ = 2;
   std::uint64_t target_pack_bytes_ = BackupOptions().target_pack_bytes;
   std::size_t max_kept_chunks_ = kMaxKeptChunks;
 };
@@ -106,7 +112,7 @@ CuttingServer ServerThatGoesAtCommit() {
 // Every file is in the snapshot: that the index was not told of it concerns later backups only.
 TEST_F(EngineTest, AServerThatFailsAtTheEndIsNoFaultOfTheSnapshot) {
   retry_.time = std::chrono::milliseconds(0);
-  commit_late_ = [](std::uint64_t, std::span<const StoredChunk>) {
+  commit_late_ = [](std::uint64_t, std::span<const StoredChunk>, client::CallCancellation&) {
     return absl::UnavailableError("all are gone");
   };
   const auto result = Backup(ServerThatGoesAtCommit());
@@ -122,7 +128,8 @@ TEST_F(EngineTest, CommitsThatAStreamWasLostWithReachTheIndex) {
   std::atomic<int> tries = 0;
   std::mutex mutex;
   std::set<std::string> told;
-  commit_late_ = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+  commit_late_ = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
+                     client::CallCancellation&) {
     EXPECT_EQ(epoch, *store_->ReadEpoch());
     // Nobody is there at first.
     if (++tries == 1) return absl::UnavailableError("all are gone");
@@ -153,6 +160,117 @@ TEST_F(EngineTest, AnInterruptWhileOnlyTheLastWordIsMissingLeavesTheSnapshot) {
   EXPECT_EQ(SnapshotCount(), 1u);
 }
 
+// It is durable by then: an agent that dies while it waits has it.
+TEST_F(EngineTest, TheSnapshotIsThereBeforeTheServersLastWord) {
+  std::atomic<std::size_t> early_count = 0;
+  CuttingServer server;
+  server.on_half_close = [&] {
+    early_count = SnapshotCount();
+    return true;
+  };
+  const auto result = Backup(server);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(early_count, 1u);
+}
+
+TEST_F(EngineTest, AllStreamsAreWaitedForAtOnce) {
+  lane_count_ = 1;
+  // That of the files and that of the metadata: neither is ended before both have said all.
+  std::atomic<int> half_closed_count = 0;
+  std::atomic<bool> were_together = true;
+  CuttingServer server;
+  server.on_half_close = [&] {
+    ++half_closed_count;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (half_closed_count < 2 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (half_closed_count < 2) were_together = false;
+    return true;
+  };
+  const auto result = Backup(server);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(half_closed_count, 2);
+  EXPECT_TRUE(were_together);
+}
+
+TEST_F(EngineTest, AnInterruptEndsACallForLateCommits) {
+  std::atomic<int> called_count = 0;
+  commit_late_ = [&](std::uint64_t, std::span<const StoredChunk>,
+                     client::CallCancellation& cancellation) {
+    ++called_count;
+    cancelled_ = true;
+    while (!cancellation.cancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return absl::CancelledError("so I was told");
+  };
+  const auto began = std::chrono::steady_clock::now();
+  const auto result = Backup(ServerThatGoesAtCommit());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GE(called_count, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, LateCommits::kFinishLimit);
+  EXPECT_TRUE(absl::IsCancelled(result->index_warning)) << result->index_warning;
+  EXPECT_EQ(SnapshotCount(), 1u);
+}
+
+// A server without room for the streams of some lanes.
+class FullServerTest : public EngineTest {
+ protected:
+  FullServerTest() {
+    retry_.first_wait = std::chrono::milliseconds(1);
+    retry_.longest_wait = std::chrono::milliseconds(10);
+  }
+
+  // Cuts, but refuses each stream of these names.
+  FakeServer::Script Refuses(std::set<std::string> names) {
+    std::set<std::string> keys;
+    for (const std::string& name : names) {
+      keys.insert(client::ShardKey(store_->config().id(), name));
+    }
+    return [this, keys](grpc::ServerContext& context, FakeServer::Stream& stream) {
+      const auto key = context.client_metadata().find("kerf-shard-key");
+      if (key == context.client_metadata().end()) return grpc::Status::CANCELLED;
+      if (!keys.contains({key->second.data(), key->second.size()})) {
+        return CuttingServer()(context, stream);
+      }
+      ++refused_count_;
+      return FakeServer::Refusal(grpc::StatusCode::RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS");
+    };
+  }
+
+  std::atomic<int> refused_count_ = 0;
+};
+
+TEST_F(FullServerTest, ALaneWithoutAStreamIsDoneWithout) {
+  // Both ends: tried for longer than the others work, and given up while they do.
+  for (const auto time : {std::chrono::milliseconds(3'600'000), std::chrono::milliseconds(0)}) {
+    SCOPED_TRACE(time.count());
+    retry_.time = time;
+    refused_count_ = 0;
+    WriteTestFile(files() + "/more", std::string(5000, static_cast<char>('a' + time.count() % 7)));
+    const auto result = Backup(Refuses({"lane 0"}));
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->warning_count, 0u);
+    EXPECT_TRUE(result->index_warning.ok()) << result->index_warning;
+    EXPECT_EQ(result->snapshot.stats().file_count(), 4u);
+  }
+  EXPECT_EQ(SnapshotCount(), 2u);
+}
+
+TEST_F(FullServerTest, WithoutAnyStreamForFilesTheRunEnds) {
+  retry_.time = std::chrono::milliseconds(100);
+  const auto result = Backup(Refuses({"lane 0", "lane 1"}));
+  EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
+  EXPECT_GT(refused_count_, 2);
+  EXPECT_EQ(SnapshotCount(), 0u);
+}
+
+TEST_F(FullServerTest, WithoutAStreamForMetadataTheRunEnds) {
+  retry_.time = std::chrono::milliseconds(100);
+  const auto result = Backup(Refuses({"metadata"}));
+  EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
+  EXPECT_EQ(SnapshotCount(), 0u);
+}
+
 TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
   // Files of two chunks.
   max_kept_chunks_ = 1;
@@ -172,19 +290,37 @@ TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
   FAIL() << "they are read again and again";
 }
 
-// A collection that the snapshot was published too late for.
+// Calls what it was given whenever a snapshot becomes pending, before.
+class BeforePending final : public FileHook {
+ public:
+  explicit BeforePending(std::function<void()> act) : act_(std::move(act)) {
+    SetFileHookForTest(this);
+  }
+  ~BeforePending() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    const bool publishes = operation.kind == FileOperation::Kind::kRename &&
+                           operation.to.find("/pending/") != std::string_view::npos;
+    if (publishes) act_();
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::function<void()> act_;
+};
+
+// A collection that the snapshot was published too late for, in each round.
 TEST_F(EngineTest, ASnapshotWhoseChunksACollectionTookIsWithdrawn) {
-  CuttingServer server;
-  server.on_half_close = [this] {
+  const auto collect = [this] {
     ChunkIndex packs(store_->packs_directory());
     EXPECT_TRUE(packs.Refresh().ok());
     const auto place = packs.Locate(RefOf(std::string(4096, 'n')).digest);
-    if (!place.has_value()) return true;
+    ASSERT_TRUE(place.has_value());
     std::filesystem::remove(packs.PackPath(place->pack->id));
     EXPECT_TRUE(store_->WriteEpoch(*store_->ReadEpoch() + 2).ok());
-    return true;
   };
-  const auto result = Backup(server);
+  const BeforePending hook(collect);
+  const auto result = Backup(CuttingServer());
   EXPECT_TRUE(absl::IsAborted(result.status())) << result.status();
   EXPECT_EQ(SnapshotCount(), 0u);
   EXPECT_TRUE(store_->ListPending()->snapshots.empty());

@@ -36,6 +36,11 @@ void FileQueue::Abort() {
   changed_.notify_all();
 }
 
+bool FileQueue::drained() {
+  const std::lock_guard lock(mutex_);
+  return aborted_ || (closed_ && file_count_ == 0);
+}
+
 FileQueue::Batch FileQueue::Pop(std::size_t lane, const std::function<void()>& idle) {
   std::unique_lock lock(mutex_);
   if (file_count_ == 0 && !closed_ && !aborted_) {

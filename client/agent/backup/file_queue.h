@@ -39,6 +39,8 @@ class FileQueue {
   bool Push(EntryWindow::Slot* slot);
   void Close();
   void Abort();
+  // Whether nothing is in it, and nothing will come.
+  bool drained();
 
   // The next files of the lane; if there are none, of the lane that has most. Calls `idle` before
   // it waits. Empty at the end.

@@ -26,6 +26,7 @@ constexpr std::uint64_t kMaxChunksInFlight = 32768;
 constexpr std::uint32_t kMinUncommittedChunks = 4096;
 constexpr std::uint32_t kMinUncommittedFiles = 256;
 
+constexpr char kOwedOpened[] = "the answer to Open";
 constexpr char kOwedAnswers[] = "the chunks of what was sent";
 
 }  // namespace
@@ -54,6 +55,21 @@ std::size_t Lane::MaxBlocks(const Profile& profile) {
 Lane::~Lane() {
   // Until the last answer has been worked off there must be a stream.
   Stop();
+}
+
+absl::StatusOr<bool> Lane::WaitOpened(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  // It is owed since the first call.
+  if (awaited_ == nullptr) Await(kOwedOpened);
+  changed_.wait_for(lock, patience, [this] { return ended_ || opened_; });
+  if (opened_) NothingAwaited();
+  if (ended_ && !failure_.ok()) return failure_;
+  return opened_;
+}
+
+bool Lane::opened() const {
+  std::lock_guard lock(mutex_);
+  return opened_;
 }
 
 absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
@@ -135,7 +151,7 @@ bool Lane::UnderPressure() const {
 
 absl::Status Lane::RelievePressure() {
   std::unique_lock lock(mutex_);
-  WaitUntil(lock, "the answer to Open", [this] { return opened_; });
+  WaitUntil(lock, kOwedOpened, [this] { return opened_; });
   while (!ended_ && UnderPressure()) {
     lock.unlock();
     // Everything that is collected must be answered for its files to become done.

@@ -38,9 +38,9 @@ inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(1
 // and one for every chunk or two would cost more than the chunks.
 inline constexpr std::uint64_t kMinCommitEntries = 16;
 
-// SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be called from any.
-// The server is not trusted: what it answers against the protocol ends the lane, and what it
-// answers too late its stream.
+// WaitOpened, SendFile, WaitAnswered, Flush and Finish belong to one thread; the others may be
+// called from any. The server is not trusted: what it answers against the protocol ends the lane,
+// and what it answers too late its stream.
 class Lane final : public client::AnswerHandler, public ChunkLane {
  public:
   // Fills the span with the next bytes; 0 is the end.
@@ -63,6 +63,12 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
 
   Lane(Options options, ChunkTaker& taker);
   ~Lane() override;
+
+  // Waits until a server has opened its stream, `patience` at most; whether one has. The lane's own
+  // failure, if it has failed.
+  absl::StatusOr<bool> WaitOpened(std::chrono::milliseconds patience);
+  // Whether a server has ever opened its stream.
+  bool opened() const;
 
   // Reads the content to its end and sends it. `on_complete` is called once all its chunks have
   // been answered and taken; never, if the lane fails first or the content cannot be read to its

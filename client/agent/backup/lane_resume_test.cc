@@ -20,8 +20,6 @@
 #include "base/test_seed.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/testing/losing_server.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 
 namespace kerf::agent {
 namespace {
@@ -381,12 +379,7 @@ TEST_F(LaneResumeTest, AStreamThatFallsSilentIsLost) {
 
 // As one that is full: what it says is kerf's own word, so that somebody was there.
 TEST_F(LaneResumeTest, AServerThatRefusesTheFirstStreamIsTriedAgain) {
-  google::rpc::Status details;
-  google::rpc::ErrorInfo info;
-  info.set_reason("NO_WORKER");
-  info.set_domain("kerf");
-  details.add_details()->PackFrom(info);
-  const grpc::Status refusal(grpc::StatusCode::UNAVAILABLE, "none", details.SerializeAsString());
+  const grpc::Status refusal = FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "NO_WORKER");
   std::atomic<int> count = 0;
   Start([&](Moment now) {
     return now == Moment::kBeforeOpened && ++count < 4 ? refusal : grpc::Status::OK;

@@ -53,8 +53,7 @@ absl::Status LateCommits::Finish() {
   const bool is_over = changed_.wait_for(
       lock, kFinishLimit, [this] { return stopped_ || (waiting_.empty() && !sending_); });
   if (!is_over) {
-    stopped_ = true;
-    changed_.notify_all();
+    StopLocked();
     return absl::UnavailableError(
         ToAbsl(Cat("commits whose stream was lost could not be sent again within ",
                    kFinishLimit.count(), " s: ", MessageOf(last_error_))));
@@ -67,7 +66,12 @@ absl::Status LateCommits::Finish() {
 
 void LateCommits::Stop() {
   std::lock_guard lock(mutex_);
+  StopLocked();
+}
+
+void LateCommits::StopLocked() {
   stopped_ = true;
+  cancellation_.Cancel();
   changed_.notify_all();
 }
 
@@ -96,7 +100,7 @@ void LateCommits::Run() {
 
 absl::Status LateCommits::SendBatch(std::span<const StoredChunk> batch) {
   while (true) {
-    const absl::Status status = send_(batch);
+    const absl::Status status = send_(batch, cancellation_);
     if (status.ok()) {
       plan_.Progress();
       return status;

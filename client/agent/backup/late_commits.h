@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "client/agent/store/chunk_index.h"
 #include "client/agent/store/chunk_ref.h"
+#include "client/cpp/call_cancellation.h"
 #include "client/cpp/retry.h"
 #include "kerf/v1/chunking.pb.h"
 
@@ -22,8 +23,8 @@ namespace kerf::agent {
 // backups that meet the chunks, and no snapshot. Thread-safe.
 class LateCommits {
  public:
-  // Writes entries of at most kMaxBatch chunks.
-  using Send = std::function<absl::Status(std::span<const StoredChunk>)>;
+  // Writes entries of at most kMaxBatch chunks; ends soon once it is cancelled.
+  using Send = std::function<absl::Status(std::span<const StoredChunk>, client::CallCancellation&)>;
 
   // `index`, which knows where the chunks are, must outlive it.
   LateCommits(const ChunkIndex& index, const client::RetryLimits& retry, std::uint64_t seed,
@@ -36,9 +37,9 @@ class LateCommits {
   // Of chunks that are durable. Returns at once.
   void Add(std::vector<v1::CommitEntry> entries);
   // Waits until all of them are written, have failed for good, or kFinishLimit is over: then ends
-  // all trying, and says why. The snapshot waits for it, and it for nothing that the store needs.
+  // all trying, and says why.
   absl::Status Finish();
-  // Ends all waiting; what is not written yet fails with Cancelled.
+  // Ends all waiting and calls; what is not written yet fails with Cancelled.
   void Stop();
 
   static constexpr std::chrono::seconds kFinishLimit{15};
@@ -47,11 +48,13 @@ class LateCommits {
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 20;
 
  private:
+  void StopLocked();
   void Run();
   absl::Status SendBatch(std::span<const StoredChunk> batch);
 
   const ChunkIndex& index_;
   const Send send_;
+  client::CallCancellation cancellation_;
   // Only Run.
   client::RetryPlan plan_;
 

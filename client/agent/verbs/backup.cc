@@ -234,11 +234,12 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     was_lost = true;
     PrintLost(reporter, lost);
   };
-  options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+  options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
+                             client::CallCancellation& cancellation) {
     // Of those that can be reached now.
-    const auto channel = client::OpenChannel(flags.server);
+    const auto channel = client::OpenChannel(flags.server, &cancellation);
     if (!channel.ok()) return channel.status();
-    return ServerIndex(*channel, **store).Commit(epoch, chunks);
+    return ServerIndex(*channel, **store, &cancellation).Commit(epoch, chunks);
   };
 
   BackupProgress progress;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "base/request_id.h"
 #include "base/status.h"
@@ -20,9 +21,11 @@ absl::Status BadAnswer() {
 
 }  // namespace
 
-ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store)
+ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store,
+                         client::CallCancellation* cancellation)
     : stub_(v1::IndexService::NewStub(channel)),
-      digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())) {
+      digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
+      cancellation_(cancellation) {
   repository_.set_repository(store.config().id());
   repository_.set_digest_algorithm(store.config().digest_algorithm());
 }
@@ -46,6 +49,8 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
   grpc::ClientContext call;
   call.AddMetadata(kRequestIdMetadata, NewRequestId());
   call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
+  std::optional<client::CallCancellation::Scope> scope;
+  if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
   return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
 }
 

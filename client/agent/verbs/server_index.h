@@ -13,6 +13,7 @@
 #include "client/agent/store/collection_index.h"
 #include "client/agent/store/index_check.h"
 #include "client/agent/store/store.h"
+#include "client/cpp/call_cancellation.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/index.grpc.pb.h"
@@ -30,7 +31,9 @@ struct ServerIndexStats {
 // is checked: DataLoss if it cannot be an answer to what was asked.
 class ServerIndex final : public CollectionIndex, public ReadableIndex {
  public:
-  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store);
+  // With a `cancellation`, which outlives it and ends its calls; null: nobody ends them.
+  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store,
+              client::CallCancellation* cancellation = nullptr);
 
   absl::StatusOr<ServerIndexStats> ReadStats();
 
@@ -56,6 +59,7 @@ class ServerIndex final : public CollectionIndex, public ReadableIndex {
 
   const std::unique_ptr<v1::IndexService::Stub> stub_;
   const std::size_t digest_size_bytes_;
+  client::CallCancellation* const cancellation_;
   v1::RepositoryRef repository_;
 };
 

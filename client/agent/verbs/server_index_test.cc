@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -93,6 +94,23 @@ TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
   EXPECT_EQ((*page)[1].digest, DigestOf('c'));
   EXPECT_EQ((*page)[1].length_bytes, 7u);
   EXPECT_EQ((*page)[1].locator, "at");
+}
+
+TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {
+  const auto cancellation = std::make_shared<client::CallCancellation>();
+  ServerIndex index(*client::OpenChannel(server_.address()), test_.store(), cancellation.get());
+  std::promise<void> over;
+  server_.on_lookup = [cancellation, is_over = over.get_future().share()](
+                          const v1::LookupChunksRequest&, v1::LookupChunksResponse&) {
+    cancellation->Cancel();
+    is_over.wait();
+  };
+  const std::vector<Digest> digests = {DigestOf('a')};
+  const absl::Status running = index.Lookup(5, digests).status();
+  over.set_value();
+  EXPECT_TRUE(absl::IsCancelled(running)) << running;
+  const absl::Status later = index.Lookup(5, digests).status();
+  EXPECT_TRUE(absl::IsCancelled(later)) << later;
 }
 
 TEST_F(ServerIndexTest, AScanThatWouldNotEndIsAnError) {

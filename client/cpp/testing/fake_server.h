@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -37,6 +39,16 @@ class FakeServer final : public v1::ChunkingService::Service {
 
   grpc::Status Upload(grpc::ServerContext* context, Stream* stream) override {
     return script_(*context, *stream);
+  }
+
+  // As kerfd ends a call, with a reason of docs/spec/protocol.md.
+  static grpc::Status Refusal(grpc::StatusCode code, const std::string& reason) {
+    google::rpc::Status details;
+    google::rpc::ErrorInfo info;
+    info.set_reason(reason);
+    info.set_domain("kerf");
+    details.add_details()->PackFrom(info);
+    return {code, Cat("no: ", reason), details.SerializeAsString()};
   }
 
   // Says nothing until the client gives up.
