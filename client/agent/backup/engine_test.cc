@@ -221,7 +221,7 @@ class FullServerTest : public EngineTest {
   }
 
   // Cuts, but refuses each stream of these names.
-  FakeServer::Script Refuses(std::set<std::string> names) {
+  FakeServer::Script Refuses(const std::set<std::string>& names) {
     std::set<std::string> keys;
     for (const std::string& name : names) {
       keys.insert(client::ShardKey(store_->config().id(), name));
