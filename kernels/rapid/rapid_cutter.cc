@@ -258,7 +258,9 @@ std::size_t RapidCutter::StepToShiftedEnd(const Rest& rest, Chunks* chunks) {
   const std::size_t cut = base_->NextCut(rest.bytes.subspan(begin, size));
   const std::size_t length = begin + cut;
   const NextSize found{static_cast<std::uint32_t>(length), predicted.marker};
-  if (cut == size || length == predicted.length_bytes ||
+  // At max_bytes every criterion holds, and the rule asks whether it passed a cut by tttd's small
+  // divisor, which lies in front of what was scanned.
+  if (cut == size || length == predicted.length_bytes || length >= profile_.max_bytes ||
       !AcceptsEnd(*settings_.criterion, *base_, profile_, rest.bytes, found)) {
     return 0;
   }

@@ -587,5 +587,46 @@ TEST_F(ShiftTest, AnEndThatMovedFarIsScannedFor) {
   }
 }
 
+// Data whose second chunk is cut by tttd's small divisor, where the large one holds at max_bytes.
+Bytes CutInFrontOfMax(Random& random, const Chunker& base, const Chunker& longer) {
+  const std::size_t max_bytes = base.max_chunk_bytes();
+  // One chunk in ten thousand or so.
+  for (int tries = 0; tries < 100; ++tries) {
+    const Bytes data = UniqueBytes(random, 4'000'000);
+    std::span<const std::uint8_t> last = data;
+    while (last.size() >= 10 * max_bytes) {
+      const std::span<const std::uint8_t> rest = last.subspan(base.NextCut(last));
+      const std::size_t cut = base.NextCut(rest);
+      if (cut < max_bytes && cut + RapidCutter::kMaxShiftBytes > max_bytes &&
+          longer.NextCut(rest) == max_bytes) {
+        return {last.begin(), last.begin() + static_cast<std::ptrdiff_t>(10 * max_bytes)};
+      }
+      last = rest;
+    }
+  }
+  ADD_FAILURE() << "no such chunk";
+  return {};
+}
+
+TEST(ShiftedEndTest, IsNeverAtMaxBytes) {
+  const Profile profile = *ParseProfile("tttd:min=64,avg=256,max=1000");
+  const std::unique_ptr<Chunker> base = MakeChunker(profile);
+  const std::unique_ptr<Chunker> longer =
+      MakeChunker(*ParseProfile("tttd:min=64,avg=256,max=2000"));
+  Random random(TestSeed());
+  const Bytes bytes = CutInFrontOfMax(random, *base, *longer);
+  const std::vector<RunChunk> plain = CutPlainly(*base, kDigest, bytes);
+  MemoryHints hints;
+  hints.Record(std::make_shared<const CutRun>(CutRun::OfExactCuts(profile, kDigest, plain, true)));
+  for (const std::optional<AcceptanceCriterion> criterion : kModes) {
+    RapidCutter cutter(base.get(), profile, {kDigest, criterion, {}}, &hints);
+    cutter.BeginFile();
+    // In one piece: behind the predicted end there must be bytes to look at.
+    std::vector<RapidChunk> chunks;
+    EXPECT_EQ(cutter.Cut(bytes, /*is_end=*/true, &chunks), bytes.size());
+    EXPECT_EQ(LengthsOf(chunks), LengthsOf(plain));
+  }
+}
+
 }  // namespace
 }  // namespace kerf
