@@ -180,7 +180,9 @@ TEST(RoundTrip, CutsAreThePlainOnesAndMostIsNotScanned) {
     EXPECT_EQ(without.counters.bytes_skipped, 0u);
     EXPECT_EQ(other_key->counters().held_segments, 0u);
     // Where nearly all chunks have max_bytes an edit may leave no old one, and nothing to ask for.
-    if (old_bytes > 0) EXPECT_GT(other_key->counters().fetches_refused, 0u);
+    if (old_bytes > 0) {
+      EXPECT_GT(other_key->counters().fetches_refused, 0u);
+    }
     const auto elsewhere =
         std::make_shared<const HintScope>(RepositoryId{"letters", kDigest}, scope->profile());
     EXPECT_EQ(CutWithHints(*base, cache, elsewhere, late, 3, index, second).counters.bytes_skipped,
