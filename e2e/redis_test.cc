@@ -87,7 +87,8 @@ TEST_F(RedisTest, TwoServersShareACluster) {
   const std::string key = world_ / "hint.key";
   WriteText(key, std::string(32, 'k'));
   chmod(key.c_str(), 0600);
-  flags.insert(flags.end(), {"--redis-password-file", password, "--hint-key-file", key});
+  flags.insert(flags.end(), {"--redis-user", "kerfd", "--redis-password-file", password,
+                             "--hint-key-file", key});
   chmod(password.c_str(), 0600);
   world_.StartServer(flags);
   ASSERT_FALSE(HasFatalFailure());

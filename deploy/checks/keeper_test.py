@@ -20,7 +20,7 @@ import time
 COMPONENT = pathlib.Path(__file__).resolve().parent.parent / "components/redis"
 COUNT = 6
 PATIENCE_S = 45
-PASSWORD = 'half "quoted" \\ and more'
+PASSWORDS = {"keeper": 'half "quoted" \\ and more', "kerfd": "of kerfd # alone", "operator": "of a person"}
 
 
 class Pod:
@@ -35,7 +35,7 @@ class Pod:
     def environment(self):
         scratch = self.cluster.folder / f"scratch-{self.number}"
         return {"PATH": os.environ["PATH"], "KERF_REDIS_SETTINGS": str(self.cluster.settings),
-                "KERF_REDIS_PASSWORD_FILE": str(self.cluster.password_file),
+                "KERF_REDIS_PASSWORDS_PATH": str(self.cluster.passwords),
                 "KERF_REDIS_DATA": str(self.disk), "KERF_REDIS_SCRATCH": str(scratch),
                 "KERF_REDIS_ADDRESS": self.cluster.addresses[self.number],
                 "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "0.3"}
@@ -57,9 +57,10 @@ class Pod:
             process.wait(PATIENCE_S)
         self.processes = []
 
-    def ask(self, *command):
+    def ask(self, *command, user="operator"):
         done = subprocess.run(["redis-cli", "-h", self.cluster.addresses[self.number], "-p", str(self.cluster.port),
-                               "-c", *command], env={**os.environ, "REDISCLI_AUTH": PASSWORD},
+                               "-c", "--user", user, "--no-auth-warning", *command],
+                              env={**os.environ, "REDISCLI_AUTH": PASSWORDS[user]},
                               capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         return done.stdout.strip()
 
@@ -78,8 +79,11 @@ class Cluster:
         settings = (COMPONENT / "redis.conf").read_text().replace("cluster-node-timeout 5000", "cluster-node-timeout 1500")
         # The same sooner: by default a master waits 5 s for more replicas to come before it sends anything.
         (self.settings / "redis.conf").write_text(settings + "repl-diskless-sync-delay 0\n")
-        self.password_file = folder / "password"
-        self.password_file.write_text(PASSWORD + "\n")
+        shutil.copy(COMPONENT / "users", self.settings)
+        self.passwords = folder / "passwords"
+        self.passwords.mkdir()
+        for name, password in PASSWORDS.items():
+            (self.passwords / name).write_text(password + "\n")
         # A network of its own, so that two runs do not meet; the bus is 10,000 above the port.
         self.network = f"127.{rng.randrange(16, 250)}"
         self.subnet = 0
@@ -136,6 +140,22 @@ def check_data(cluster, values):
         check(cluster.pods[0].ask("GET", key) == value, f"{key} is not {value}")
 
 
+def check_users(cluster):
+    """Each may do what is its own, and no other."""
+    pod = cluster.pods[0]
+    check("NOAUTH" in subprocess.run(["redis-cli", "-h", cluster.addresses[0], "-p", str(cluster.port), "PING"],
+                                     capture_output=True, text=True, check=False).stdout, "a user and a password are asked for")
+    for number in range(30):
+        check(pod.ask("SET", f"hs:{number}", "x", user="kerfd") == "OK", "kerfd cannot write its keys")
+    denied = {"kerfd": (["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["KEYS", "*"], ["SET", "key-1", "x"], ["CLUSTER", "RESET"],
+                        ["ACL", "LIST"], ["SHUTDOWN"]),
+              "keeper": (["GET", "hs:1"], ["SET", "hs:1", "x"], ["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["CLUSTER", "RESET"])}
+    for user, commands in denied.items():
+        for command in commands:
+            said = pod.ask(*command, user=user)
+            check(said.startswith("NOPERM"), f"{user} may {' '.join(command)}: {said}")
+
+
 def run(cluster, rng):
     for pod in cluster.pods:
         pod.start()
@@ -143,8 +163,7 @@ def run(cluster, rng):
     values = {f"key-{number}": str(rng.random()) for number in range(30)}
     for key, value in values.items():
         check(cluster.pods[0].ask("SET", key, value) == "OK", f"SET {key}")
-    check("NOAUTH" in subprocess.run(["redis-cli", "-h", cluster.addresses[0], "-p", str(cluster.port), "PING"],
-                                     capture_output=True, text=True, check=False).stdout, "a password is asked for")
+    check_users(cluster)
     first_ids = {pod.ask("CLUSTER", "MYID") for pod in cluster.pods}
 
     for pod in cluster.pods:

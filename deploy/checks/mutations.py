@@ -269,7 +269,7 @@ def a_secret_for_all(things):
 def a_secret_in_the_environment(things):
     _redis(things)["containers"][1]["env"] = [*_redis(things)["containers"][1]["env"], {
         "name": "REDISCLI_AUTH", "valueFrom": {"secretKeyRef": {
-            "name": _redis(things)["volumes"][1]["secret"]["secretName"], "key": "password"}}}]
+            "name": _redis(things)["volumes"][1]["secret"]["secretName"], "key": "keeper"}}}]
 
 
 # Programs.
@@ -378,6 +378,36 @@ def a_seventh_node(things):
 @breaks("dev", r"not 1\.5 times redis\.conf's maxmemory")
 def redis_with_more_memory_than_there_is(things):
     _replace(_settings(things, "kerf-redis"), "redis.conf", "maxmemory 1gb", "maxmemory 2gb")
+
+
+@breaks("dev", r"redis-user is '', which is no user for kerfd")
+def a_kerfd_without_a_name(things):
+    _replace(_settings(things, "kerf-worker"), "kerfd.toml", 'redis-user = "kerfd"', "")
+
+
+@breaks("dev", r"redis-user is 'operator', which is no user for kerfd")
+def a_kerfd_that_may_do_everything(things):
+    _replace(_settings(things, "kerf-worker"), "kerfd.toml", 'redis-user = "kerfd"', 'redis-user = "operator"')
+
+
+@breaks("dev", r"has the passwords of kerfd, operator mounted, and needs that of kerfd")
+def a_password_too_many(things):
+    _worker(things)["volumes"][1]["secret"]["items"].append({"key": "operator", "path": "operator"})
+
+
+@breaks("dev", r"the user probe has no password: no Secret is mounted as /etc/kerf/redis/probe")
+def a_user_without_a_password(things):
+    _settings(things, "kerf-redis")["users"] += "probe +info\n"
+
+
+@breaks("dev", r"the user kerfd may do everything: only operator may")
+def a_user_with_all_rights(things):
+    _replace(_settings(things, "kerf-redis"), "users", "+hmget", "+@all")
+
+
+@breaks("dev", r"there is no user keeper in the file users")
+def no_keeper(things):
+    _replace(_settings(things, "kerf-redis"), "users", "keeper +psync", "warden +psync")
 
 
 # The load test.

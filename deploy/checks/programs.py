@@ -127,6 +127,7 @@ def _check_settings(manifests, workload, container, effective, where):
             yield f"{where}: {name} is {path}, and no Secret is mounted there"
         if found and workload.volumes and found[2] is None:
             yield f"{where}: {name} is {path}, which the Secret {found[1]} does not have"
+    yield from _check_own_user(manifests, workload, container, effective, where)
     for address in effective.get("workers", []):
         group = address.removeprefix("dns:")
         service = _service_of(manifests, group)
@@ -190,11 +191,44 @@ def redis(manifests, facts):
             for name in sorted(names - set(re.findall(r"KERF_\w+", text))):
                 yield f"{where}: keeper.sh does not know {name}"
             yield from _check_peers(workload, data)
+            yield from _check_users(manifests, workload, container, data, where)
             maximum = re.search(r"^maxmemory (\d+)mb$|^maxmemory (\d+)gb$", data["redis.conf"], re.M)
             bytes_ = int(maximum[1]) << 20 if maximum[1] else int(maximum[2]) << 30
             limit = quantity(container["resources"]["limits"]["memory"])
             if container.get("args") == ["start"] and limit < REDIS_FACTOR * bytes_:
                 yield f"{where}: its memory limit is not {REDIS_FACTOR} times redis.conf's maxmemory: a rewrite of the log would kill it"
+
+
+def _users_of(data):
+    lines = [line.split() for line in data["users"].splitlines() if line and not line.startswith("#")]
+    return {words[0]: words[1:] for words in lines}
+
+
+def _check_users(manifests, workload, container, data, where):
+    folder = next((one["value"] for one in container.get("env", []) if one["name"] == "KERF_REDIS_PASSWORDS_PATH"), "")
+    for name, rules in _users_of(data).items():
+        found = manifests.file(workload, container, f"{folder}/{name}")
+        if not found or found[0] != "Secret" or found[2] is None:
+            yield f"{where}: the user {name} has no password: no Secret is mounted as {folder}/{name}"
+        if name != "operator" and any(rule in ("~*", "+@all", "allcommands", "allkeys", "nopass") for rule in rules):
+            yield f"{where}: the user {name} may do everything: only operator may"
+    for name in sorted({"keeper", "operator"} - set(_users_of(data))):
+        yield f"{where}: there is no user {name} in the file users"
+
+
+def _check_own_user(manifests, workload, container, effective, where):
+    """Where this Redis is deployed: kerfd comes as one of its users, and knows no other's password."""
+    data = next((thing["data"] for thing in manifests.of("ConfigMap") if "keeper.sh" in thing.get("data", {})), None)
+    if data is None or not effective.get("redis"):
+        return
+    user, path = effective.get("redis-user", ""), effective.get("redis-password-file", "")
+    if user not in _users_of(data) or user in ("keeper", "operator"):
+        yield f"{where}: redis-user is '{user}', which is no user for kerfd in components/redis/users"
+    found = manifests.file(workload, container, path)
+    keys = {item["key"] for volume in workload.volumes.values() if volume.get("secret", {}).get("secretName") == (found or [0, 0])[1]
+            for item in volume["secret"].get("items", [{"key": "all of them"}])}
+    if found and keys != {user}:
+        yield f"{where}: has the passwords of {', '.join(sorted(keys))} mounted, and needs that of {user}"
 
 
 def _check_peers(workload, data):

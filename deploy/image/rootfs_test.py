@@ -81,7 +81,7 @@ def check_root(root, image, version):
         check("v=7" in run(*inside(root, "/usr/bin/redis-server", "--version")), "redis-server says another version")
         run(*inside(root, "/usr/bin/redis-cli", "--version"))
         keeper = (ROOT / "deploy/components/redis/keeper.sh").read_text()
-        for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sleep", "sort", "timeout", "tr", "wc"):
+        for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sha256sum", "sleep", "sort", "timeout", "tr", "wc"):
             check(re.search(rf"\b{tool}\b", keeper), f"contents/kerf-redis has {tool}, which keeper.sh does not call")
         run(*inside(root, "/bin/sh", "-n"), input=keeper)
     elif image == "kerf-loadtest":

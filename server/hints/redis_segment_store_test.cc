@@ -36,7 +36,7 @@ TestRedis& ClusterRedis() {
 std::unique_ptr<SegmentStore> StoreOn(TestRedis& redis) {
   redis.Flush();
   RedisSegmentOptions options;
-  options.redis = redis.options();
+  options.redis = redis.options_of_kerfd();
   options.timeout = kTimeout;
   auto store = CreateRedisSegmentStore(std::move(options));
   KERF_CHECK(store.ok());

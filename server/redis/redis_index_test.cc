@@ -66,6 +66,45 @@ INSTANTIATE_TEST_SUITE_P(Cluster, IndexConformance,
 
 const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
 
+// All that the suite does it does as the user kerfd; here is what that user cannot do.
+TEST(RedisIndexTest, TheUserKerfdMayDoNothingElse) {
+  const TestRedis redis(TestRedis::Kind::kSingle, "open sesame");
+  const auto index = OpenRedisOn(redis, 0, kFewBaseBits);
+  ASSERT_TRUE(index->Stats(kRepository).ok());
+  const auto client = *RedisClient::Create(redis.options_of_kerfd());
+  const auto owner = *RedisClient::Create(redis.options());
+  const auto call = [&](RedisClient& as, const std::vector<std::string>& command) {
+    return WaitFor<absl::StatusOr<RedisReply>>(
+        [&](auto done) { as.Send({"", redis.addresses()[0], command}, std::move(done)); });
+  };
+  ASSERT_EQ(call(*owner, {"SET", "foreign", "value"})->text, "OK");
+  const std::vector<std::vector<std::string>> forbidden = {
+      {"FLUSHALL"},
+      {"CONFIG", "GET", "requirepass"},
+      {"CONFIG", "SET", "maxmemory", "1"},
+      {"KEYS", "*"},
+      {"SCAN", "0"},
+      {"ACL", "LIST"},
+      {"SHUTDOWN", "NOSAVE"},
+      {"REPLICAOF", "127.0.0.1", "1"},
+      {"CLUSTER", "RESET"},
+      {"SCRIPT", "FLUSH"},
+      {"GET", "foreign"},
+      {"SET", "foreign", "other"},
+      {"DEL", "foreign"},
+      {"EVAL", "return redis.call('FLUSHALL')", "0"},
+      {"EVAL", "return redis.call('DEL', KEYS[1])", "1", "foreign"}};
+  for (const std::vector<std::string>& command : forbidden) {
+    const auto reply = call(*client, command);
+    // Of a script Redis says in its own words what it may not call.
+    EXPECT_TRUE(absl::IsPermissionDenied(reply.status()) ||
+                (reply.ok() && reply->kind == RedisReply::Kind::kError &&
+                 reply->text.find("can't run this command") != std::string::npos))
+        << command.front() << ": " << (reply.ok() ? reply->text : reply.status().ToString());
+  }
+  EXPECT_EQ(call(*owner, {"GET", "foreign"})->text, "value");
+}
+
 // Digests that all begin with the same bits, so that they lie in one base bucket.
 std::vector<IndexEntry> CrowdedEntries(Random& random, std::size_t count) {
   std::vector<IndexEntry> entries(count);

@@ -119,7 +119,8 @@ class Troubled {
   }
   // For the same test.
   std::unique_ptr<Index> Open() {
-    RedisIndexOptions options{redis_.options(), kind_ == TestRedis::Kind::kCluster ? 1 : 0};
+    RedisIndexOptions options{redis_.options_of_kerfd(),
+                              kind_ == TestRedis::Kind::kCluster ? 1 : 0};
     // Less than a pause, so that it is carried out twice; and calls fail in the middle.
     options.base_bits = kBaseBits;
     options.redis.attempt_timeout = milliseconds(400);

@@ -12,7 +12,7 @@
 set -eu
 
 settings=$KERF_REDIS_SETTINGS
-password_file=$KERF_REDIS_PASSWORD_FILE
+passwords=$KERF_REDIS_PASSWORDS_PATH
 data=$KERF_REDIS_DATA
 scratch=$KERF_REDIS_SCRATCH
 address=$KERF_REDIS_ADDRESS
@@ -30,7 +30,7 @@ say() { echo "keeper: $*"; }
 ask() {
   host=$1
   shift
-  timeout "$call_s" redis-cli -h "$host" -p "$port" --no-auth-warning "$@" 2>/dev/null
+  timeout "$call_s" redis-cli -h "$host" -p "$port" --user keeper --no-auth-warning "$@" 2>/dev/null
 }
 
 # do_it HOST COMMAND...: says what it does, and what Redis says when it refuses.
@@ -63,11 +63,30 @@ await_successor() {
   done
 }
 
+# password_of NAME: the first line of its file.
+password_of() {
+  password=$(head -n 1 "$passwords/$1" | tr -d '\r')
+  [ -n "$password" ] || { say "the first line of $passwords/$1 is empty" >&2; return 1; }
+  printf '%s' "$password"
+}
+
+# The users of the file `users`, who are all that there are. redis-server gets to know their passwords by the sums alone.
+users() {
+  echo "user default off"
+  while read -r name rules; do
+    case $name in '' | '#'*) continue ;; esac
+    password=$(password_of "$name") || return 1
+    sum=$(printf '%s' "$password" | sha256sum | head -c 64)
+    echo "user $name on #$sum $rules"
+  done <"$settings/users"
+}
+
 start() {
   umask 077
   await_successor
-  escaped=$(head -n 1 "$password_file" | sed 's/[\\"]/\\&/g')
-  [ -n "$escaped" ] || { say "the first line of $password_file is empty" >&2; exit 1; }
+  # Not in the list below, which goes on after a failure.
+  acl=$(users)
+  escaped=$(password_of keeper | sed 's/[\\"]/\\&/g')
   {
     cat "$settings/redis.conf"
     echo "bind $address"
@@ -75,7 +94,7 @@ start() {
     echo "cluster-announce-ip $address"
     echo "dir $data"
     # Not echo, which may take backslashes for its own.
-    printf 'requirepass "%s"\nmasterauth "%s"\n' "$escaped" "$escaped"
+    printf '%s\nmasteruser keeper\nmasterauth "%s"\n' "$acl" "$escaped"
   } >"$scratch/redis.conf"
   unset REDISCLI_AUTH
   exec redis-server "$scratch/redis.conf"
@@ -217,7 +236,7 @@ leave() {
 }
 
 # redis-cli takes it from its environment; it stands in no argument, and in no manifest.
-REDISCLI_AUTH=$(head -n 1 "$password_file")
+REDISCLI_AUTH=$(password_of keeper)
 export REDISCLI_AUTH
 case ${1:-} in
   start) start ;;

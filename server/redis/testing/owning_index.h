@@ -25,7 +25,7 @@ class OwningRedisIndex final : public ForwardingIndex {
 // `redis` outlives it. Dies if there is no Redis.
 inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_count,
                                           int base_bits = kDefaultBaseBits) {
-  RedisIndexOptions options{redis.options(), replica_count};
+  RedisIndexOptions options{redis.options_of_kerfd(), replica_count};
   options.base_bits = base_bits;
   std::vector<std::string> warnings;
   auto leaf = RedisIndex::Open(std::move(options), &warnings);

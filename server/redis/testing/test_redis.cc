@@ -78,6 +78,14 @@ RedisOptions TestRedis::options() const {
   return options;
 }
 
+RedisOptions TestRedis::options_of_kerfd() const {
+  RedisOptions options = TestRedis::options();
+  options.username = "kerfd";
+  // Where there is none, each will do, but without one kerfd would not say who it is.
+  if (options.password.empty()) options.password = "any";
+  return options;
+}
+
 void TestRedis::Flush() {
   const auto client = RedisClient::Create(options());
   KERF_CHECK(client.ok());

@@ -28,8 +28,11 @@ class TestRedis {
   ~TestRedis();
 
   const std::vector<RedisAddress>& addresses() const { return addresses_; }
-  // With these addresses as seeds.
+  // With these addresses as seeds; who comes with them may do everything.
   RedisOptions options() const;
+  // The same as the user that kerfd is where it is deployed: what its rules
+  // (deploy/components/redis) do not allow is denied.
+  RedisOptions options_of_kerfd() const;
 
   // Removes all keys of all nodes.
   void Flush();
