@@ -41,6 +41,7 @@ const std::vector<std::vector<std::string>>& Verbs() {
       {"stats"},
       {"index", "stats"},
       {"ping"},
+      {"top", "--once"},
       {"profiles"},
       {"bench", "service"},
       {"analyze", "file"},
@@ -128,7 +129,9 @@ TEST_F(Cli, UsageErrors) {
            {"gc", "--server", "nonsense"},
            {"backup", ".", "--exclude", ""},
            {"backup", ".", "--exclude-from", "none"},
-           {"ping", "--server", "nonsense"}}) {
+           {"ping", "--server", "nonsense"},
+           {"top", "--server", ""},
+           {"top", "--interval", "never"}}) {
     const std::string shown = nlohmann::json(arguments).dump();
     const Completed text = world_.Kerf(arguments);
     EXPECT_EQ(text.exit_code, kUsage) << shown;
@@ -170,7 +173,7 @@ TEST_F(Cli, NoStoreAndNoServer) {
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
     if (verb == "chunk" || verb == "completion" || verb == "backup" || verb == "ping" ||
-        verb == "profiles" || verb == "bench") {
+        verb == "top" || verb == "profiles" || verb == "bench") {
       continue;
     }
     const JsonRun run = world_.KerfJson(arguments);
@@ -214,7 +217,7 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
     if (verb == "analyze" || verb == "chunk" || verb == "completion" || verb == "ping" ||
-        verb == "profiles" || verb == "bench") {
+        verb == "top" || verb == "profiles" || verb == "bench") {
       continue;
     }
     const JsonRun run = world_.KerfJson(arguments);
@@ -346,6 +349,9 @@ TEST_F(Cli, JsonIsDocumented) {
            {"index", "rebuild"},
            {"index", "export"},
            {"ping"},
+           {"top", "--once", "--interval", "100ms"},
+           {"top", "--once", "--interval", "100ms", "--server",
+            "unix:server/kerfd.sock,127.0.0.1:1"},
            {"chunk", "tree/a", "none"},
            {"analyze", "tree", "none", "--average", "4K", "--algorithm", "mincdc"},
            {"completion", "bash"},

@@ -96,6 +96,33 @@ TEST_F(ClusterTest, APingSaysWhichWorkerAnswers) {
   EXPECT_THAT(world_.Kerf({"ping"}).out, HasSubstr("is a front, which asked worker w"));
 }
 
+TEST_F(ClusterTest, TopShowsEveryWorkerAndWhoIsLost) {
+  world_.Backup({tree_});
+  const std::vector<std::string> top = {"top", "--once", "--interval", "100ms"};
+  const JsonRun all = world_.KerfJson(top);
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_EQ(all.Only("summary")["workers"], kWorkerCount);
+  std::uint64_t new_bytes = 0;
+  std::set<std::string> names;
+  for (const nlohmann::json& worker : all.Of("worker")) {
+    EXPECT_EQ(worker["state"], "serving");
+    EXPECT_TRUE(worker["ingest_bytes_per_second"].is_number()) << worker;
+    names.insert(worker["worker"]);
+    new_bytes += worker["new_bytes"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"w0", "w1", "w2"}));
+  EXPECT_GT(new_bytes, 20'000'000u);
+  ASSERT_TRUE(workers_[1]->Kill());
+  const JsonRun rest = world_.KerfJson(top);
+  EXPECT_EQ(rest.exit_code, 5);
+  EXPECT_EQ(rest.Only("summary")["lost_workers"], 1);
+  for (const nlohmann::json& worker : rest.Of("worker")) {
+    const bool is_lost = worker["address"] == World::AddressOf("w1");
+    EXPECT_EQ(worker["state"], is_lost ? "lost" : "serving") << worker;
+  }
+  EXPECT_THAT(world_.Kerf(top).out, HasSubstr("is lost: "));
+}
+
 TEST_F(ClusterTest, ALostWorkerLosesItsKeysOnly) {
   const auto channel = ConnectToFront(0);
   constexpr int kKeyCount = 60;

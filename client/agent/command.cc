@@ -28,6 +28,7 @@ void AddVerbs(Context& context) {
   AddChunkVerb(context);
   AddAnalyzeVerb(context);
   AddPingVerb(context);
+  AddTopVerb(context);
   AddBenchVerb(context);
   AddCompletionVerb(context);
 }

@@ -10,6 +10,8 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "base/units.h"
+#include "base/version.h"
+#include "kerf/v1/status.grpc.pb.h"
 #include "server/front/server.h"
 #include "server/front/testing/test_upload.h"
 #include "server/index/memory_index.h"
@@ -99,6 +101,47 @@ TEST_F(MetricsTest, CountsWhatStreamsDo) {
     EXPECT_LT(Value(Cat("kerf_stage_seconds_sum{stage=\"", stage, "\"}")), 600) << stage;
   }
   EXPECT_EQ(Value("kerf_stage_seconds_count{stage=\"gpu\"}"), 0);
+}
+
+TEST_F(MetricsTest, TheStatusServiceTellsTheSame) {
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    v1::GetStatusResponse response;
+    EXPECT_TRUE(v1::StatusService::NewStub(channel_)->GetStatus(&context, {}, &response).ok());
+    return response.counts();
+  };
+  EXPECT_EQ(ask().ingest_byte_count(), 0u);
+  std::string content(kMiB, '\0');
+  Random(TestSeed()).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("r")));
+  ASSERT_TRUE(upload.SendFile(content, 100'000));
+  ASSERT_TRUE(upload.WaitForChunks(1, content.size()));
+  ASSERT_TRUE(upload.CommitAnswered());
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_committed).has_value());
+  ASSERT_TRUE(upload.SendFile(content, 100'000));
+  ASSERT_TRUE(upload.WaitForChunks(2, content.size()));
+  const std::size_t chunk_count = PlainRecipe(content, OpenFor("r")).size();
+  const v1::WorkerCounts counts = ask();
+  EXPECT_EQ(counts.worker(), "kerfd");
+  EXPECT_EQ(counts.version(), kVersion);
+  EXPECT_LT(counts.uptime_ms(), 600'000u);
+  EXPECT_FALSE(counts.draining());
+  EXPECT_EQ(counts.stream_count(), 1u);
+  EXPECT_EQ(counts.max_stream_count(), 2u);
+  EXPECT_EQ(counts.stalled_stream_count(), 0u);
+  EXPECT_EQ(counts.ingest_byte_count(), Value("kerf_ingest_bytes_total"));
+  EXPECT_EQ(counts.new_chunk_count(), chunk_count);
+  EXPECT_EQ(counts.duplicate_chunk_count(), chunk_count);
+  EXPECT_EQ(counts.unverified_chunk_count(), 0u);
+  EXPECT_EQ(counts.new_byte_count(), content.size());
+  EXPECT_EQ(counts.duplicate_byte_count(), content.size());
+  EXPECT_EQ(counts.unverified_byte_count(), 0u);
+  EXPECT_EQ(counts.max_memory_byte_count(), kGiB / 2 + kGiB / 4);
+  EXPECT_LE(counts.pending_byte_count(), counts.memory_byte_count());
+  EXPECT_LE(counts.memory_byte_count(), counts.max_memory_byte_count());
+  server_->BeginDrain(std::chrono::milliseconds(1000));
+  EXPECT_TRUE(ask().draining());
 }
 
 TEST_F(MetricsTest, CountsWhyStreamsAreRefusedAndHowTheyEnd) {

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/version.h"
 #include "server/errors/errors.h"
 #include "server/front/chunking_service.h"
 #include "server/front/grpc_listener.h"
@@ -67,7 +68,7 @@ class GrpcServer final : public Server {
                    .registry = &registry_}),
         index_calls_(options.index_calls, &index_pool_, &options_.clock),
         index_service_(index, &index_calls_),
-        status_service_(options.gpus),
+        status_service_(options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); }),
         pool_(options.worker_threads),
         index_pool_(kIndexCallThreads) {}
 
@@ -100,6 +101,7 @@ class GrpcServer final : public Server {
 
  private:
   void Watch();
+  void Count(v1::WorkerCounts& counts) const;
   void SetGpuHealth(bool is_well) { listener_->SetServing(kGpuHealthService, is_well); }
 
   const ServerOptions options_;
@@ -107,6 +109,7 @@ class GrpcServer final : public Server {
   MemoryBudget input_budget_;
   BufferPool buffers_;
   StreamRegistry registry_;
+  const TimePoint started_at_ = std::chrono::steady_clock::now();
   InlineIndex inline_index_;
   RapidTotals rapid_totals_;
   StreamMetrics metrics_;
@@ -157,6 +160,32 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   AddRapid(page, rapid_totals_);
   if (options_.hints != nullptr) AddHintCache(page, options_.hints->counters());
   if (options_.gpus != nullptr) AddGpus(page, *options_.gpus);
+}
+
+void GrpcServer::Count(v1::WorkerCounts& counts) const {
+  counts.set_worker(options_.worker_name);
+  counts.set_version(std::string(kVersion));
+  const auto uptime = std::chrono::steady_clock::now() - started_at_;
+  counts.set_uptime_ms(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()));
+  counts.set_draining(registry_.is_draining());
+  counts.set_stream_count(registry_.stream_count());
+  counts.set_max_stream_count(registry_.max_streams());
+  counts.set_stalled_stream_count(registry_.stalls().stalled_count());
+  counts.set_ingest_byte_count(metrics_.ingest_bytes.value());
+  counts.set_new_chunk_count(metrics_.verdicts[0].chunks.value());
+  counts.set_duplicate_chunk_count(metrics_.verdicts[1].chunks.value());
+  counts.set_unverified_chunk_count(metrics_.verdicts[2].chunks.value());
+  counts.set_new_byte_count(metrics_.verdicts[0].bytes.value());
+  counts.set_duplicate_byte_count(metrics_.verdicts[1].bytes.value());
+  counts.set_unverified_byte_count(metrics_.verdicts[2].bytes.value());
+  counts.set_hints_accepted_count(rapid_totals_.hints_accepted.load());
+  counts.set_hints_rejected_count(rapid_totals_.hints_rejected.load());
+  counts.set_hints_absent_count(rapid_totals_.hints_absent.load());
+  counts.set_hints_late_count(rapid_totals_.hints_late.load());
+  counts.set_pending_byte_count(input_budget_.used_bytes());
+  counts.set_memory_byte_count(used_memory_bytes());
+  counts.set_max_memory_byte_count(input_budget_.limit_bytes() + work_budget_.limit_bytes());
 }
 
 void GrpcServer::Watch() {

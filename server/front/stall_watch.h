@@ -1,6 +1,7 @@
 // Notices when one stream waits for one thing for long, and when it goes on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -72,9 +73,18 @@ class StallCounters {
     return begun_[static_cast<std::size_t>(place)].value();
   }
   std::uint64_t stalled_count(WaitPlace place) const {
-    // In this order: what ends meanwhile has begun before.
+    // Nobody orders the two counters: an end may be seen before its beginning.
     const std::uint64_t ended_count = ended_[static_cast<std::size_t>(place)].value();
-    return begun_count(place) - ended_count;
+    const std::uint64_t begun = begun_count(place);
+    return begun - std::min(begun, ended_count);
+  }
+  // At any place.
+  std::uint64_t stalled_count() const {
+    std::uint64_t count = 0;
+    for (std::size_t index = 0; index < kWaitPlaceNames.size(); ++index) {
+      count += stalled_count(static_cast<WaitPlace>(index));
+    }
+    return count;
   }
 
  private:

@@ -32,6 +32,7 @@ void Show(const cuda::GpuState& state, v1::GetStatusResponse& response) {
 grpc::ServerUnaryReactor* StatusService::GetStatus(grpc::CallbackServerContext* context,
                                                    const v1::GetStatusRequest* /*request*/,
                                                    v1::GetStatusResponse* response) {
+  count_(*response->mutable_counts());
   if (gpus_ != nullptr) {
     for (const cuda::GpuState& state : gpus_->states()) Show(state, *response);
   }

@@ -3,6 +3,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
+#include <utility>
+
 #include "kerf/v1/status.grpc.pb.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 
@@ -10,8 +13,9 @@ namespace kerf {
 
 class StatusService final : public v1::StatusService::CallbackService {
  public:
-  // They outlive the service; null: the server has none.
-  explicit StatusService(const cuda::GpuSet* gpus) : gpus_(gpus) {}
+  // They outlive the service; null: the server has none. `count` says what else there is.
+  StatusService(const cuda::GpuSet* gpus, std::function<void(v1::WorkerCounts&)> count)
+      : gpus_(gpus), count_(std::move(count)) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -19,6 +23,7 @@ class StatusService final : public v1::StatusService::CallbackService {
 
  private:
   const cuda::GpuSet* const gpus_;
+  const std::function<void(v1::WorkerCounts&)> count_;
 };
 
 }  // namespace kerf

@@ -466,4 +466,9 @@ std::size_t StreamRegistry::stream_count() const {
   return entered_count_;
 }
 
+bool StreamRegistry::is_draining() const {
+  const std::lock_guard lock(mutex_);
+  return is_draining_;
+}
+
 }  // namespace kerf

@@ -172,6 +172,7 @@ class StreamRegistry {
 
   std::size_t stream_count() const;
   std::size_t max_streams() const { return max_streams_; }
+  bool is_draining() const;
 
   // Since the start: those that were taken, and why others were not.
   std::uint64_t started_count() const { return started_.value(); }

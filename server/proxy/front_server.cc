@@ -35,8 +35,8 @@ constexpr std::chrono::milliseconds kStopPoll{5};
 // Of a message, beside its data: one whose data is just a share is not larger than it.
 constexpr std::size_t kFramingBytes = 1024;
 
-std::string_view ShardKeyOf(const grpc::GenericCallbackServerContext& context) {
-  const auto found = context.client_metadata().find(kShardKeyMetadata);
+std::string_view MetadataOf(const grpc::GenericCallbackServerContext& context, const char* key) {
+  const auto found = context.client_metadata().find(key);
   if (found == context.client_metadata().end()) return {};
   return {found->second.data(), found->second.size()};
 }
@@ -152,7 +152,10 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
   }
   const TimePoint now = options_.clock();
   const CallKind kind = ForwardedCall::KindOf(*context);
-  absl::StatusOr<routing::Route> route = PickWorker(ShardKeyOf(*context), kind, now);
+  const std::string_view worker_name = MetadataOf(*context, routing::kWorkerMetadata);
+  absl::StatusOr<routing::Route> route =
+      worker_name.empty() ? PickWorker(MetadataOf(*context, kShardKeyMetadata), kind, now)
+                          : workers_.PickNamed(worker_name, kind);
   if (!route.ok()) return Refuse(*context, route.status());
   if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
     return Refuse(*context, status);

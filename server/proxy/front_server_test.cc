@@ -159,6 +159,36 @@ TEST_F(FrontServerTest, TwoFrontsSendAKeyToOneWorker) {
   EXPECT_EQ(met, (std::set<std::string>{"one", "two", "three"}));
 }
 
+TEST_F(FrontServerTest, WhoWatchesAWorkerMeetsItByItsName) {
+  TestWorker one(FreshSocketAddress(), "one");
+  TestWorker two(FreshSocketAddress(), "two");
+  const std::string nobody = FreshSocketAddress();
+  const auto channel = StartAndConnect(Options({one.address(), two.address(), nobody}));
+  v1::ListWorkersResponse listed;
+  grpc::ClientContext list_context;
+  ASSERT_TRUE(v1::RoutingService::NewStub(channel)->ListWorkers(&list_context, {}, &listed).ok());
+  ASSERT_EQ(listed.workers_size(), 3);
+  std::set<std::string> met;
+  for (const v1::WorkerState& worker : listed.workers()) {
+    EXPECT_EQ(worker.lost().empty(), worker.address() != nobody) << worker.lost();
+    grpc::ClientContext context;
+    context.AddMetadata("kerf-worker-bin", worker.worker());
+    // Which says where it would go otherwise.
+    context.AddMetadata("kerf-shard-key", "a-key");
+    v1::GetCapabilitiesResponse capabilities;
+    const grpc::Status status =
+        v1::ChunkingService::NewStub(channel)->GetCapabilities(&context, {}, &capabilities);
+    if (worker.address() == nobody) {
+      EXPECT_EQ(ReasonOf(status), "NO_WORKER");
+    } else {
+      EXPECT_TRUE(status.ok());
+      EXPECT_EQ(capabilities.worker(), worker.address() == one.address() ? "one" : "two");
+      met.insert(capabilities.worker());
+    }
+  }
+  EXPECT_EQ(met, (std::set<std::string>{"one", "two"}));
+}
+
 TEST_F(FrontServerTest, MetadataAndDeadlinePassThrough) {
   std::mutex mutex;
   std::multimap<std::string, std::string> seen;

@@ -1,5 +1,7 @@
 #include "server/proxy/routing_service.h"
 
+#include <utility>
+
 #include "server/front/grpc_status.h"
 
 namespace kerf {
@@ -15,6 +17,20 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(ToGrpcStatus(place.status()));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContext* context,
+                                                      const v1::ListWorkersRequest* /*request*/,
+                                                      v1::ListWorkersResponse* response) {
+  for (routing::WorkerState& state : workers_->States()) {
+    v1::WorkerState& worker = *response->add_workers();
+    worker.set_worker(std::move(state.place.name));
+    worker.set_address(std::move(state.place.address));
+    worker.set_lost(std::move(state.lost));
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 

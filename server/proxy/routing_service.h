@@ -18,6 +18,9 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   grpc::ServerUnaryReactor* Locate(grpc::CallbackServerContext* context,
                                    const v1::LocateRequest* request,
                                    v1::LocateResponse* response) override;
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
+                                        const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
 
  private:
   const routing::WorkerSet* const workers_;

@@ -23,6 +23,10 @@ inline constexpr std::size_t kConnectionsPerWorker = 4;
 // from front to front may go round for ever.
 inline constexpr char kFrontMetadata[] = "kerf-front";
 
+// Metadata of a call for the worker of this name, whatever its shard key; a name may have any
+// bytes.
+inline constexpr char kWorkerMetadata[] = "kerf-worker-bin";
+
 // Each has places of its own: what asks the index never waits for uploads to end, nor they for it.
 enum class CallKind : std::uint8_t { kUpload, kOther };
 inline constexpr std::size_t kCallKindCount = 2;

@@ -49,6 +49,20 @@ absl::Status CheckShardKey(std::string_view shard_key) {
       {{"field", "kerf-shard-key"}});
 }
 
+absl::StatusOr<Route> Enter(const std::string& name, const std::shared_ptr<Worker>& worker,
+                            CallKind kind) {
+  CallPermit permit = CallPermit::TryEnter(worker, kind);
+  if (!permit) {
+    const bool is_upload = kind == CallKind::kUpload;
+    return MakeError(is_upload ? Reason::kTooManyStreams : Reason::kTooManyCalls,
+                     Cat("worker ", name, " has ", worker->max_calls(kind),
+                         is_upload ? " uploads" : " calls that are no uploads",
+                         " of this front, as many as it may have"),
+                     {{"limit", Cat(worker->max_calls(kind))}, {"worker", name}});
+  }
+  return Route{name, std::move(permit)};
+}
+
 }  // namespace
 
 // Shared with the checks that are under way. One thread changes the members; whoever routes reads
@@ -110,6 +124,16 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     const std::lock_guard lock(mutex_);
     return live_;
   }
+  std::vector<WorkerState> States() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<WorkerState> states;
+    states.reserve(live_->names.size() + lost_.size());
+    for (std::size_t index = 0; index < live_->names.size(); ++index) {
+      states.push_back({{live_->names[index], live_->workers[index]->address()}, ""});
+    }
+    states.insert(states.end(), lost_.begin(), lost_.end());
+    return states;
+  }
   // Where in `live` the worker is that has the key.
   absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key,
                                    CallKind kind) const;
@@ -165,7 +189,10 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   void TakeDoubt(const std::string& address, TimePoint now);
   void StartChecks(TimePoint now);
   void Publish();
-  std::shared_ptr<const Live> FindLive();
+  // Also puts those into `lost` that have the name of a live one.
+  std::shared_ptr<const Live> FindLive(std::vector<WorkerState>& lost);
+  // What is known and is not alive.
+  void FindLost(std::vector<WorkerState>& lost) const;
   void WarnOfTwins(const std::string& name, const std::string& used_address);
   std::string DescribeTroubles() const;
 
@@ -189,6 +216,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   std::vector<Ended> ended_;
   std::set<std::string> doubted_;
   std::shared_ptr<const Live> live_;
+  std::vector<WorkerState> lost_;
   // Members, and groups without any, of which nothing has been heard.
   std::size_t unasked_count_ = 1;
   std::size_t known_count_ = 0;
@@ -337,7 +365,7 @@ void WorkerSet::State::WarnOfTwins(const std::string& name, const std::string& u
                               " is used; give each its own --worker-name"));
 }
 
-std::shared_ptr<const Live> WorkerSet::State::FindLive() {
+std::shared_ptr<const Live> WorkerSet::State::FindLive(std::vector<WorkerState>& lost) {
   std::vector<const Member*> live;
   for (const auto& [address, member] : members_) {
     if (member.schedule.is_live()) live.push_back(&member);
@@ -350,13 +378,25 @@ std::shared_ptr<const Live> WorkerSet::State::FindLive() {
   for (const Member* member : live) {
     // Of two with one name the first is used, whether calls have keys or not.
     if (!found->names.empty() && found->names.back() == member->name) {
-      WarnOfTwins(member->name, found->workers.back()->address());
+      const std::string& used_address = found->workers.back()->address();
+      WarnOfTwins(member->name, used_address);
+      lost.push_back({{member->name, member->worker->address()},
+                      Cat("the worker at ", used_address, " has the same name")});
       continue;
     }
     found->names.push_back(member->name);
     found->workers.push_back(member->worker);
   }
   return found;
+}
+
+void WorkerSet::State::FindLost(std::vector<WorkerState>& lost) const {
+  for (const auto& [address, member] : members_) {
+    if (!member.schedule.is_live()) lost.push_back({{member.name, address}, member.why});
+  }
+  for (const auto& [text, group] : groups_) {
+    if (!group.endpoints.has_value()) lost.push_back({{"", text}, group.why});
+  }
 }
 
 std::string WorkerSet::State::DescribeTroubles() const {
@@ -375,7 +415,9 @@ std::string WorkerSet::State::DescribeTroubles() const {
 }
 
 void WorkerSet::State::Publish() {
-  std::shared_ptr<const Live> now_live = FindLive();
+  std::vector<WorkerState> lost;
+  std::shared_ptr<const Live> now_live = FindLive(lost);
+  FindLost(lost);
   std::size_t unasked_count = 0;
   for (const auto& [address, member] : members_) unasked_count += member.was_asked ? 0 : 1;
   for (const auto& [address, group] : groups_) unasked_count += group.endpoints.has_value() ? 0 : 1;
@@ -384,6 +426,7 @@ void WorkerSet::State::Publish() {
   {
     const std::lock_guard lock(mutex_);
     live_ = std::move(now_live);
+    lost_ = std::move(lost);
     unasked_count_ = unasked_count;
     known_count_ = members_.size();
     troubles_ = std::move(troubles);
@@ -423,17 +466,16 @@ bool WorkerSet::WaitForFirstChecks(std::chrono::milliseconds patience) const {
 absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key, CallKind kind) const {
   const std::shared_ptr<const Live> live = state_->live();
   KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, kind));
-  const std::shared_ptr<Worker>& worker = live->workers[index];
-  CallPermit permit = CallPermit::TryEnter(worker, kind);
-  if (!permit) {
-    const bool is_upload = kind == CallKind::kUpload;
-    return MakeError(is_upload ? Reason::kTooManyStreams : Reason::kTooManyCalls,
-                     Cat("worker ", live->names[index], " has ", worker->max_calls(kind),
-                         is_upload ? " uploads" : " calls that are no uploads",
-                         " of this front, as many as it may have"),
-                     {{"limit", Cat(worker->max_calls(kind))}, {"worker", live->names[index]}});
+  return Enter(live->names[index], live->workers[index], kind);
+}
+
+absl::StatusOr<Route> WorkerSet::PickNamed(std::string_view name, CallKind kind) const {
+  const std::shared_ptr<const Live> live = state_->live();
+  const auto found = std::lower_bound(live->names.begin(), live->names.end(), name);
+  if (found == live->names.end() || *found != name) {
+    return MakeError(Reason::kNoWorker, "no live worker has the name that the call asks for");
   }
-  return Route{live->names[index], std::move(permit)};
+  return Enter(*found, live->workers[static_cast<std::size_t>(found - live->names.begin())], kind);
 }
 
 absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const {
@@ -443,6 +485,8 @@ absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const 
 }
 
 void WorkerSet::Doubt(const Worker& worker) { state_->Doubt(worker.address()); }
+
+std::vector<WorkerState> WorkerSet::States() const { return state_->States(); }
 
 std::size_t WorkerSet::live_count() const { return state_->live()->names.size(); }
 

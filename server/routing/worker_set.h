@@ -53,6 +53,14 @@ struct WorkerPlace {
   std::string address;
 };
 
+struct WorkerState {
+  // The name is empty if the worker is lost and its name not known; for a group of which nothing is
+  // known the address is the group's.
+  WorkerPlace place;
+  // Why it has no calls; empty: it is alive.
+  std::string lost;
+};
+
 // A worker's name is the address that the operator wrote, or, where he named a group, the name that
 // it gives itself. Thread-safe.
 class WorkerSet {
@@ -71,13 +79,18 @@ class WorkerSet {
   // the fewest calls of this kind. NO_WORKER if none is alive, TOO_MANY_STREAMS or TOO_MANY_CALLS
   // if the one that has the key has no place, BAD_FIELD for a key that is none.
   absl::StatusOr<Route> Pick(std::string_view shard_key, CallKind kind) const;
-  // The same without a place.
+  // The live worker of that name, with a place. NO_WORKER if there is none, TOO_MANY_STREAMS or
+  // TOO_MANY_CALLS.
+  absl::StatusOr<Route> PickNamed(std::string_view name, CallKind kind) const;
+  // As Pick, without a place.
   absl::StatusOr<WorkerPlace> Locate(std::string_view shard_key) const;
 
   // A call to the worker has failed on its way, or it says that it drains: asks for its health at
   // once.
   void Doubt(const Worker& worker);
 
+  // All that are known, for those who watch them: the live ones first, by name.
+  std::vector<WorkerState> States() const;
   // Of workers with one name one counts.
   std::size_t live_count() const;
   // Also those that are not alive.

@@ -219,6 +219,41 @@ TEST_F(WorkerSetTest, CallsWithoutAKeyGoWhereThereAreFewest) {
   EXPECT_EQ(counts[two.address()], 5);
 }
 
+// As whoever watches the workers sees them: alive or not, one line each.
+std::vector<std::string> StatesOf(const WorkerSet& workers) {
+  std::vector<std::string> states;
+  for (const WorkerState& state : workers.States()) {
+    states.push_back(Cat(state.place.name, " at ", state.place.address, " ",
+                         state.lost.empty() ? "lives" : state.lost));
+  }
+  return states;
+}
+
+TEST_F(WorkerSetTest, AWorkerIsFoundByItsName) {
+  TestWorker one(FreshSocketAddress());
+  auto two = std::make_unique<TestWorker>(FreshSocketAddress());
+  const std::string lost = two->address();
+  const WorkerSet workers(Options({one.address(), lost}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  for (const std::string& name : {one.address(), lost}) {
+    const auto route = workers.PickNamed(name, CallKind::kOther);
+    ASSERT_TRUE(route.ok());
+    EXPECT_EQ(route->name, name);
+    EXPECT_EQ(route->permit.worker()->address(), name);
+  }
+  EXPECT_EQ(ReasonNameOf(workers.PickNamed("nobody", CallKind::kOther).status()), "NO_WORKER");
+  EXPECT_EQ(ReasonNameOf(workers.PickNamed("", CallKind::kOther).status()), "NO_WORKER");
+  EXPECT_EQ(workers.States().size(), 2u);
+  two.reset();
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  EXPECT_EQ(ReasonNameOf(workers.PickNamed(lost, CallKind::kOther).status()), "NO_WORKER");
+  const std::vector<std::string> states = StatesOf(workers);
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0], Cat(one.address(), " at ", one.address(), " lives"));
+  EXPECT_THAT(states[1], testing::StartsWith(Cat(lost, " at ", lost, " ")));
+  EXPECT_THAT(states[1], testing::Not(HasSubstr("lives")));
+}
+
 TEST_F(WorkerSetTest, BadKeysAreRefused) {
   TestWorker one(FreshSocketAddress());
   const WorkerSet workers(Options({one.address()}));
@@ -241,6 +276,8 @@ TEST_F(WorkerSetTest, AGroupIsWhatItsNameSays) {
   EXPECT_FALSE(workers.WaitForFirstChecks(milliseconds(50)));
   EXPECT_THAT(std::string(workers.Pick("key", CallKind::kUpload).status().message()),
               testing::AnyOf(HasSubstr("no such name"), HasSubstr("being looked up")));
+  EXPECT_THAT(StatesOf(workers),
+              testing::ElementsAre(testing::StartsWith(" at dns:workers.test:")));
   names.Set(redis::HostAddresses{"127.0.0.1"});
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
   // Not its address, which is another one after the next restart.
@@ -275,6 +312,10 @@ TEST_F(WorkerSetTest, OfTwoWithOneNameOneIsUsed) {
     return place.ok() && place->address == Cat("127.0.0.1:", port);
   }));
   EXPECT_EQ(workers.live_count(), 1u);
+  EXPECT_TRUE(Eventually([&] { return workers.States().size() == 2; }));
+  EXPECT_THAT(StatesOf(workers).back(),
+              testing::AllOf(testing::StartsWith(Cat("twin at 127.0.0.2:", port)),
+                             HasSubstr("has the same name")));
   std::vector<Route> routes;
   for (int key = 0; key < 50; ++key) {
     EXPECT_EQ(workers.Locate(Cat("key-", key))->address, Cat("127.0.0.1:", port));

@@ -4,9 +4,7 @@
 #include "client/cpp/channel.h"
 
 namespace kerf::agent {
-namespace {
 
-// Why no connection came about, without the words of gRPC around it; empty if one did.
 std::string_view ConnectionFailure(const absl::Status& status) {
   if (!absl::IsUnavailable(status)) return "";
   const std::string_view message = MessageOf(status);
@@ -16,8 +14,6 @@ std::string_view ConnectionFailure(const absl::Status& status) {
   const std::size_t cause = message.find(kCause);
   return cause == std::string_view::npos ? message : message.substr(cause + kCause.size());
 }
-
-}  // namespace
 
 std::string RefuseEmpty(const std::string& value) {
   return value.empty() ? "it is empty: is a variable of your script unset?" : "";
@@ -31,11 +27,9 @@ void AddStoreOption(const Verb& verb, std::string& store) {
       .Required();
 }
 
-void AddServerOption(const Verb& verb, std::string& server) {
+void AddServerOption(const Verb& verb, std::string& server, const std::string& description) {
   server = std::string(client::kDefaultServer);
-  verb.AddOption("--server", server,
-                 "The kerfd or front to talk to: unix:PATH or HOST:PORT; several with commas "
-                 "between them, of which any will do")
+  verb.AddOption("--server", server, description)
       .Environment("KERF_SERVER")
       .Check(RefuseEmpty)
       .Type("ADDR")

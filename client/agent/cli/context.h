@@ -28,7 +28,11 @@ std::string RefuseEmpty(const std::string& value);
 
 // Flags that several verbs have.
 void AddStoreOption(const Verb& verb, std::string& store);
-void AddServerOption(const Verb& verb, std::string& server);
+inline constexpr char kAnyServer[] =
+    "The kerfd or front to talk to: unix:PATH or HOST:PORT; several with commas between them, of "
+    "which any will do";
+void AddServerOption(const Verb& verb, std::string& server,
+                     const std::string& description = kAnyServer);
 
 // Verb::AddVerb, of `kerf` itself.
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,
@@ -37,8 +41,12 @@ Verb AddVerb(Context& context, const std::string& name, const std::string& descr
 // Reports the failure and returns its exit code.
 ExitCode FailWith(Context& context, const absl::Status& status);
 
-// The same for a verb that talks to `server`: where nobody answers there, it says so and what to
-// do.
+// Why no connection to a server came about, without the words of gRPC around it; empty if `status`
+// is no such failure.
+std::string_view ConnectionFailure(const absl::Status& status);
+
+// As FailWith, for a verb that talks to `server`: where nobody answers there, it says so and what
+// to do.
 ExitCode FailWithServer(Context& context, const absl::Status& status, std::string_view server);
 
 // The same for what is wrong with the command line: always kUsage.

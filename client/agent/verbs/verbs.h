@@ -19,6 +19,7 @@ void AddProfilesVerb(Context& context);
 void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
+void AddTopVerb(Context& context);
 void AddVerifyVerb(Context& context);
 
 // Of `kerf index`.

@@ -416,6 +416,28 @@ TEST_F(VerbsTest, WithoutAPluginThereIsNoGpuToMeasure) {
   EXPECT_EQ(RunJson({"bench", "gpu", "--device", "x"}).exit_code, 2);
 }
 
+TEST_F(VerbsTest, TopWatchesNobodyWhereNobodyAnswers) {
+  const Outcome none = RunJson({"top", "--server", "127.0.0.1:1,unix:no/such.sock"});
+  EXPECT_EQ(none.exit_code, 5);
+  EXPECT_EQ(none.code(), "UNAVAILABLE");
+  EXPECT_THAT(none.message(), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("refused"),
+                                    HasSubstr("--server"), Not(HasSubstr("failed to connect"))));
+  EXPECT_THAT(Run({"top", "--server", "127.0.0.1:1"}).out, IsEmpty());
+  for (const Arguments& arguments : std::vector<Arguments>{{"--server", "nonsense"},
+                                                           {"--server", "127.0.0.1:1,"},
+                                                           {"--server", ""},
+                                                           {"--interval", "0"},
+                                                           {"--interval", "99ms"},
+                                                           {"--interval", "61m"},
+                                                           {"--interval", "soon"}}) {
+    Arguments all = {"top"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    EXPECT_EQ(RunJson(all).exit_code, 2) << arguments[1];
+  }
+  cancelled_ = true;
+  EXPECT_EQ(Run({"top", "--server", "127.0.0.1:1"}).exit_code, 130);
+}
+
 TEST_F(VerbsTest, ATargetThatIsNoFolder) {
   AddSnapshot(kFirst, "first");
   WriteTestFile(target(), "x");
