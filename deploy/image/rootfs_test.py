@@ -25,6 +25,8 @@ PATIENCE_S = 30
 # Wheels are fetched, the first time.
 INSTALL_S = 300
 ASSEMBLY_S = 120
+# Some seconds, and the start of two Pythons.
+LOAD_S = 120
 USER = "65532"
 
 
@@ -102,7 +104,8 @@ def check_load(root, address):
         port = listener.getsockname()[1]
     worker = subprocess.Popen([*program, f"--worker=127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        log = run(*program, "--master=1", "--reports-to-log", "--", "--master-bind-host=127.0.0.1", f"--master-bind-port={port}")
+        log = run(*program, "--master=1", "--reports-to-log", "--", "--master-bind-host=127.0.0.1", f"--master-bind-port={port}",
+                  timeout=LOAD_S)
     except BaseException:
         worker.terminate()
         print(worker.communicate(timeout=PATIENCE_S)[0], file=sys.stderr)
