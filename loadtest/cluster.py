@@ -3,11 +3,14 @@
 import contextlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
 import time
 
+# What tools/cluster roll says when a part is back.
+RESTARTED = re.compile(r"(\S+) at \S+ drained in .* and serves again after ([0-9.]+) s")
 TOOL = pathlib.Path(__file__).resolve().parent.parent / "tools" / "cluster"
 
 
@@ -25,6 +28,20 @@ class Cluster:
         if done.returncode != 0 and done.stderr:
             raise OSError(done.stderr.strip())
         return done.stdout
+
+    def roll(self):
+        """Restarts everything; [(name, begin, end) in seconds since the epoch, what was said of it]. Raises OSError
+        as do()."""
+        restarts = []
+        with subprocess.Popen([TOOL, "roll", "--dir", self.folder], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if told := RESTARTED.fullmatch(line.strip()):
+                    restarts.append((told[1], time.time() - float(told[2]), time.time(), line))
+            problem = process.stderr.read()
+        if process.returncode != 0:
+            raise OSError(problem.strip() or f"tools/cluster roll: exit code {process.returncode}")
+        return restarts
 
     def fronts(self):
         """Their addresses."""
@@ -54,6 +71,8 @@ class Roll:
 
     def __init__(self, cluster, at_s):
         self.cluster, self.said, self.problem = cluster, "", None
+        # [(name, begin, end)] in seconds since the epoch: who was restarted.
+        self.absences = []
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(at_s,))
         self._thread.start()
@@ -65,12 +84,14 @@ class Roll:
         began = time.monotonic()
         moment = time.strftime("%H:%M:%S")
         try:
-            said = self.cluster.do("roll")
+            restarts = self.cluster.roll()
         except OSError as error:
             self.problem = str(error)
             return
         if self._ending.is_set():
             self.problem = "the run ended before its end: give it more --time"
+        self.absences = [restart[:3] for restart in restarts]
+        said = "".join(restart[3] for restart in restarts)
         self.said = f"{said}all restarted in {time.monotonic() - began:.0f} s from {moment} on, under load"
 
     def end(self):

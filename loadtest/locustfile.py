@@ -15,9 +15,11 @@ import ledger
 import service_levels
 import settings
 import shapes
+import timeline
 import users
 
 SLO_KEY = "KERF_LOAD_SLO"
+TIMELINE_KEY = "KERF_LOAD_TIMELINE"
 REPORT_POINTS = 400
 
 _settings = settings.from_environment()
@@ -29,6 +31,7 @@ locust.runners.WORKER_REPORT_INTERVAL = 1.0
 locust.runners.HEARTBEAT_LIVENESS = 30
 # Of all processes.
 _totals = collections.Counter()
+_timeline = timeline.Timeline()
 
 for _name, _class in users.ALL.items():
     if _weight := getattr(_settings.users, _name):
@@ -60,11 +63,13 @@ def begin_run(environment, **_):
 def report_totals(client_id, data):
     data["kerf_totals"] = dict(users.Agent.totals)
     users.Agent.totals.clear()
+    data["kerf_timeline"] = users.Agent.timeline.take()
 
 
 @locust.events.worker_report.add_listener
 def take_totals(client_id, data):
     _totals.update(data.get("kerf_totals", {}))
+    _timeline.add(data.get("kerf_timeline", {}))
 
 
 @locust.events.quitting.add_listener
@@ -72,6 +77,8 @@ def judge(environment, **_):
     if isinstance(environment.runner, WorkerRunner):
         return
     _totals.update(users.Agent.totals)
+    _timeline.add(users.Agent.timeline.take())
+    _timeline.write(os.environ[TIMELINE_KEY])
     mistakes = environment.runner.exceptions.values()
     rows, code = service_levels.judge(service_levels.read(os.environ[SLO_KEY]), environment.stats,
                                       sum(mistake["count"] for mistake in mistakes))

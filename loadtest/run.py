@@ -27,10 +27,12 @@ import report_log
 import service_levels
 import settings
 import shapes
+import timeline
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 SLO_KEY = "KERF_LOAD_SLO"
+TIMELINE_KEY = "KERF_LOAD_TIMELINE"
 EXIT_UNAVAILABLE = 5
 CONNECT_TIMEOUT_S = 10
 LOOPBACK = "127.0.0.1"
@@ -171,7 +173,7 @@ def locust(options, effective, out):
     """Runs it; its exit code."""
     command = locust_command(options, effective, out)
     environment = os.environ | effective.to_environment() | {
-        SLO_KEY: os.path.realpath(options.slo), "GRPC_ENABLE_FORK_SUPPORT": "0"}
+        SLO_KEY: os.path.realpath(options.slo), TIMELINE_KEY: str(out / "timeline.csv"), "GRPC_ENABLE_FORK_SUPPORT": "0"}
     return subprocess.run(command, env=environment, check=False).returncode
 
 
@@ -192,6 +194,13 @@ def start(options, effective, out, stack):
         return own
     effective.target.addresses = [stack.enter_context(kerfd.Kerfd(options.kerfd, work))]
     return None
+
+
+def draw_timeline(out, absences):
+    """Where Locust ended before its end, there is none."""
+    path = out / "timeline.csv"
+    if path.is_file() and (rows := timeline.read(path)):
+        path.with_suffix(".html").write_text(timeline.draw(rows, absences), encoding="utf-8")
 
 
 def main():
@@ -227,6 +236,7 @@ def main():
         code = service_levels.EXIT_MISSED
     if options.worker is not None:
         return code
+    draw_timeline(out, roll.absences if roll else [])
     print(f"loadtest/run: the reports are in {out}")
     if options.reports_to_log:
         report_log.write(out, sys.stdout)

@@ -214,10 +214,12 @@ class Stream:
             self.agent.fire("first answer", milliseconds(judge.begun))
             if self.agent.lost_at is not None:
                 self.agent.fire("resume", milliseconds(self.agent.lost_at))
+                self.agent.timeline.count("streams resumed", 1)
                 self.agent.lost_at = None
         for chunk in chunks.chunks:
             length = judge.chunk(chunk)
             self.agent.count("chunks")
+            self.agent.timeline.count("answered bytes", length)
             if chunk.verdict != wire.DUPLICATE:
                 self._pending_count += 1
                 self._to_commit[chunk.digest] = length

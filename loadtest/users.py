@@ -13,6 +13,7 @@ import xxhash
 import checks
 import corpora
 import stream
+import timeline
 import wire
 
 FIRST_BACKOFF_S = 0.1
@@ -25,6 +26,7 @@ class Agent(locust.User):
     settings = None
     ledger = None
     totals = collections.Counter()
+    timeline = timeline.Timeline()
     kind = ""
     numbers = None
 
@@ -83,6 +85,7 @@ class Agent(locust.User):
                                       error=error)
                     return False
                 self.count("streams lost")
+                self.timeline.count("streams lost", 1)
                 self.lost_at = self.lost_at or time.perf_counter()
                 self.address_index += 1
                 self._back_off(fruitless)
