@@ -53,6 +53,7 @@ FrontOptions OptionsOf(const Settings& settings) {
   options.memory_bytes = settings.memory_bytes;
   options.max_message_bytes = settings.limits.max_message_bytes;
   options.write_stall = settings.write_stall_timeout;
+  options.stall_warn = settings.stall_warn;
   return options;
 }
 

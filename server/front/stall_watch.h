@@ -29,10 +29,22 @@ enum class WaitPlace : std::uint8_t {
   kLookup,
   kCommit,
   kForget,
+  // Of a front: the worker takes no more messages.
+  kWorkerReading,
+  // Of a front, which does not look into messages: nothing is on its way, and the client had the
+  // last word. The worker has not answered it, or waits for more.
+  kWorkerAnswer,
 };
-inline constexpr std::array<std::string_view, 9> kWaitPlaceNames = {
-    "none", "client_data", "client_reading", "thread", "memory",
-    "gpu",  "lookup",      "commit",         "forget"};
+inline constexpr std::array<std::string_view, 11> kWaitPlaceNames = {
+    "none",   "client_data", "client_reading", "thread",         "memory",       "gpu",
+    "lookup", "commit",      "forget",         "worker_reading", "worker_answer"};
+// Where streams of a worker can wait, and calls that a front passes on.
+inline constexpr std::array kWorkerWaitPlaces = {
+    WaitPlace::kClientData, WaitPlace::kClientReading, WaitPlace::kThread, WaitPlace::kMemory,
+    WaitPlace::kGpu,        WaitPlace::kLookup,        WaitPlace::kCommit, WaitPlace::kForget};
+inline constexpr std::array kFrontWaitPlaces = {WaitPlace::kClientData, WaitPlace::kClientReading,
+                                                WaitPlace::kWorkerReading,
+                                                WaitPlace::kWorkerAnswer};
 inline std::string_view NameOf(WaitPlace place) {
   return kWaitPlaceNames[static_cast<std::size_t>(place)];
 }
@@ -47,6 +59,8 @@ class StallWatch {
     bool has_begun = false;
     WaitPlace place = WaitPlace::kNone;
     std::chrono::nanoseconds waited{0};
+    // The stream has waited for long there before.
+    bool is_repeated = false;
   };
 
   // The stream waits there now, and has come so far: any number that changes with each step. Tells
@@ -61,6 +75,9 @@ class StallWatch {
   std::uint64_t progress_ = 0;
   TimePoint since_;
   bool is_told_ = false;
+  bool is_repeated_ = false;
+  // By place.
+  std::array<bool, kWaitPlaceNames.size()> was_told_{};
 };
 
 // Of all streams of a process, by place. Thread-safe.

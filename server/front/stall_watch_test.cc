@@ -46,6 +46,16 @@ TEST_F(StallWatchTest, NobodyStallsWhoDoesNotWait) {
   EXPECT_FALSE(Look(WaitPlace::kNone, 1, 100'000));
 }
 
+TEST_F(StallWatchTest, KnowsWhereTheStreamHasWaitedBefore) {
+  EXPECT_FALSE(Look(WaitPlace::kClientData, 1, 0));
+  EXPECT_FALSE(Look(WaitPlace::kClientData, 1, 100)->is_repeated);
+  EXPECT_FALSE(Look(WaitPlace::kClientData, 2, 200)->is_repeated);
+  EXPECT_TRUE(Look(WaitPlace::kClientData, 2, 300)->is_repeated);
+  EXPECT_TRUE(Look(WaitPlace::kLookup, 2, 400)->is_repeated);
+  // Another place is another thing.
+  EXPECT_FALSE(Look(WaitPlace::kLookup, 2, 500)->is_repeated);
+}
+
 TEST_F(StallWatchTest, TheEndOfAStreamEndsItsStall) {
   EXPECT_FALSE(Look(WaitPlace::kGpu, 1, 0));
   EXPECT_FALSE(watch_.End(start_ + milliseconds(50)));

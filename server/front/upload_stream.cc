@@ -8,6 +8,7 @@
 #include "server/errors/errors.h"
 #include "server/front/frame_parser.h"
 #include "server/front/grpc_status.h"
+#include "server/front/stall_log.h"
 #include "server/logging/logging.h"
 
 namespace kerf {
@@ -335,20 +336,9 @@ void UploadStream::LookForStallLocked(TimePoint now) {
       stall_watch_.Look(FindPlaceLocked(), progress, now, options_.timeouts->stall_warn);
   if (!news.has_value()) return;
   options_.registry->stalls().Count(*news);
-  TellLocked(*news);
-}
-
-void UploadStream::TellLocked(const StallWatch::News& news) const {
-  const bool is_client =
-      news.place == WaitPlace::kClientData || news.place == WaitPlace::kClientReading;
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(news.waited);
-  Log(news.has_begun && !is_client ? LogLevel::kWarning : LogLevel::kInfo,
-      news.has_begun ? "stream waits" : "stream goes on",
-      {{"place", std::string(NameOf(news.place))},
-       {"waited_ms", Cat(waited.count())},
-       {"session", session_id_},
-       {"request_id", request_id_},
-       {"peer", context_->peer()}});
+  const LogField fields[] = {
+      {"session", session_id_}, {"request_id", request_id_}, {"peer", context_->peer()}};
+  LogStall(*news, fields);
 }
 
 absl::Status StreamRegistry::Enter(TimePoint now) {

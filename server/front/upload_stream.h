@@ -105,7 +105,6 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   bool CheckWorkLocked(TimePoint now);
   void LookForStallLocked(TimePoint now);
   WaitPlace FindPlaceLocked() const;
-  void TellLocked(const StallWatch::News& news) const;
 
   const Options options_;
   grpc::CallbackServerContext* const context_;

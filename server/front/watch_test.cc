@@ -136,6 +136,27 @@ TEST_F(WatchTest, AClientThatSendsNothingInMidFileIsToldOf) {
   EXPECT_NE(log.find(" session="), std::string::npos) << log;
 }
 
+TEST_F(WatchTest, AClientThatDribblesFillsNoLog) {
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("r")));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  testing::internal::CaptureStderr();
+  upload.SendFrame([](v1::UploadFrame& frame) { frame.mutable_file_begin(); });
+  bool stalls = true;
+  for (int round = 0; round < 3; ++round) {
+    stalls = stalls && StallsAt("client_data");
+    upload.SendFrame([](v1::UploadFrame& frame) { frame.set_data("x"); });
+    stalls = stalls && LooksUntil("client_data", 0);
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(stalls);
+  EXPECT_EQ(Stalls("client_data"), 3);
+  for (const std::string text : {"stream waits", "stream goes on"}) {
+    EXPECT_NE(log.find(text), std::string::npos) << log;
+    EXPECT_EQ(log.find(text), log.rfind(text)) << log;
+  }
+}
+
 TEST_F(WatchTest, AnIndexThatDoesNotAnswerIsToldOfAndSoIsItsAnswer) {
   TestUpload upload(channel_);
   ASSERT_TRUE(upload.SendOpen(OpenFor("r")));

@@ -41,13 +41,11 @@ void AddStreams(metrics::Page& page, const StreamMetrics& streams) {
 }
 
 void AddStalls(metrics::Page& page, const StallCounters& stalls) {
-  for (std::size_t index = 1; index < kWaitPlaceNames.size(); ++index) {
-    page.Add(metrics::kStalls, stalls.begun_count(static_cast<WaitPlace>(index)),
-             {kWaitPlaceNames[index]});
+  for (const WaitPlace place : kWorkerWaitPlaces) {
+    page.Add(metrics::kStalls, stalls.begun_count(place), {NameOf(place)});
   }
-  for (std::size_t index = 1; index < kWaitPlaceNames.size(); ++index) {
-    page.Add(metrics::kStalledStreams, stalls.stalled_count(static_cast<WaitPlace>(index)),
-             {kWaitPlaceNames[index]});
+  for (const WaitPlace place : kWorkerWaitPlaces) {
+    page.Add(metrics::kStalledStreams, stalls.stalled_count(place), {NameOf(place)});
   }
 }
 

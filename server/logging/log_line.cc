@@ -17,6 +17,15 @@ bool IsPlain(std::string_view value) {
   });
 }
 
+void AppendQuoted(std::string& line, std::string_view text) {
+  line += '"';
+  for (const char character : text) {
+    if (character == '"' || character == '\\') line += '\\';
+    line += character;
+  }
+  line += '"';
+}
+
 std::string JsonOf(std::string_view text) {
   return nlohmann::json(std::string(text))
       .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
@@ -25,21 +34,21 @@ std::string JsonOf(std::string_view text) {
 }  // namespace
 
 std::string TextLineOf(std::string_view message, std::span<const LogField> fields) {
-  std::string line(message);
+  std::string line;
+  if (message.find_first_of("=\"") == std::string_view::npos) {
+    line += message;
+  } else {
+    AppendQuoted(line, message);
+  }
   for (const LogField& field : fields) {
     line += ' ';
     line += field.key;
     line += '=';
     if (IsPlain(field.value)) {
       line += field.value;
-      continue;
+    } else {
+      AppendQuoted(line, field.value);
     }
-    line += '"';
-    for (const char character : field.value) {
-      if (character == '"' || character == '\\') line += '\\';
-      line += character;
-    }
-    line += '"';
   }
   std::replace_if(line.begin(), line.end(), IsControl, '?');
   return line;

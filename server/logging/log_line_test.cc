@@ -23,6 +23,15 @@ TEST(LogLineTest, APeerCannotForgeALine) {
   EXPECT_EQ(line.find_first_of("\n\r\x1b\x7f"), std::string::npos) << line;
 }
 
+TEST(LogLineTest, APeerCannotForgeAField) {
+  const std::vector<LogField> fields = {{"peer", "ipv4:1"}};
+  EXPECT_EQ(TextLineOf("said hello reason=OK peer=me", fields),
+            "\"said hello reason=OK peer=me\" peer=ipv4:1");
+  EXPECT_EQ(TextLineOf("said \" \\", fields), "\"said \\\" \\\\\" peer=ipv4:1");
+  // What cannot be mistaken stays as it is.
+  EXPECT_EQ(TextLineOf("it's \\ fine", fields), "it's \\ fine peer=ipv4:1");
+}
+
 TEST(LogLineTest, JsonIsOneObjectWhateverComes) {
   std::string all;
   for (int code = 0; code < 256; ++code) all += static_cast<char>(code);

@@ -48,6 +48,10 @@ void SetLogFormat(LogFormat wanted) {
 bool IsLogged(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+  Log(level, message, std::span(fields.begin(), fields.size()));
+}
+
+void Log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   if (!IsLogged(level)) return;
   const std::string line =
       format == LogFormat::kJson ? JsonMembersOf(message, fields) : TextLineOf(message, fields);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,8 @@ namespace kerf {
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
 enum class LogFormat : std::uint8_t {
-  // TIME LEVEL MESSAGE KEY=VALUE...
+  // TIME LEVEL MESSAGE KEY=VALUE..., the message between quotation marks if it could be taken for
+  // fields.
   kText,
   // One object a line: time, level, message, and the fields.
   kJson,
@@ -32,6 +34,7 @@ bool IsLogged(LogLevel level);
 
 // One line. Parts of it come from peers: whatever they are, it stays one line, and as JSON one
 // object. Keys are ours: [a-z_], and none of time, level and message.
+void Log(LogLevel level, std::string_view message, std::span<const LogField> fields);
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 }  // namespace kerf

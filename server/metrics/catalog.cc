@@ -31,6 +31,12 @@ constexpr Label kPlaceLabels[] = {
     {"place",
      "client_data (in mid-file, or before Open), client_reading (its answers), thread, memory (to "
      "cut in), gpu, lookup, commit, forget"}};
+constexpr Label kFrontPlaceLabels[] = {
+    {"place",
+     "client_data (it has said nothing yet), client_reading (its answers), worker_reading (it "
+     "takes "
+     "no more), worker_answer (the client had the last word: the worker has not answered, or waits "
+     "for more of it). None for memory: a call without any only reads nothing ahead"}};
 constexpr Label kOperationLabels[] = {{"operation", "lookup, commit, forget"},
                                       {"result", "ok, failed"}};
 constexpr Label kHintLabels[] = {{"result", "accepted, rejected, absent, late"}};
@@ -182,6 +188,12 @@ const Metric kFrontWorkers{"kerf_front_workers", kGauge, kFronts, "Workers that 
 const Metric kFrontLocates{"kerf_front_locates_total", kCounter, kFronts,
                            "Clients that asked which worker has their key, to go there directly."};
 
+const Metric kFrontStalls{"kerf_front_stalls_total", kCounter, kFronts,
+                          "Waits of calls for one thing that lasted for --stall-warn-ms.",
+                          kFrontPlaceLabels};
+const Metric kFrontStalledCalls{"kerf_front_stalled_calls", kGauge, kFronts,
+                                "Calls that are in such a wait now.", kFrontPlaceLabels};
+
 std::span<const Metric* const> AllMetrics() {
   static constexpr std::array all = {&kBuildInfo,
                                      &kReady,
@@ -236,7 +248,9 @@ std::span<const Metric* const> AllMetrics() {
                                      &kFrontCallsEnded,
                                      &kFrontForwardedBytes,
                                      &kFrontWorkers,
-                                     &kFrontLocates};
+                                     &kFrontLocates,
+                                     &kFrontStalls,
+                                     &kFrontStalledCalls};
   return all;
 }
 

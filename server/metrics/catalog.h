@@ -88,6 +88,8 @@ extern const Metric kFrontCallsEnded;
 extern const Metric kFrontForwardedBytes;
 extern const Metric kFrontWorkers;
 extern const Metric kFrontLocates;
+extern const Metric kFrontStalls;
+extern const Metric kFrontStalledCalls;
 
 // All of them, in the order of the reference page.
 std::span<const Metric* const> AllMetrics();

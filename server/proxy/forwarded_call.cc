@@ -12,6 +12,7 @@
 #include "server/errors/errors.h"
 #include "server/front/grpc_status.h"
 #include "server/front/request_id_of.h"
+#include "server/front/stall_log.h"
 #include "server/logging/logging.h"
 #include "server/proxy/forwarded_calls.h"
 
@@ -206,6 +207,7 @@ bool ForwardedCall::TakeReadLocked(Direction& way, bool ok) {
   way.has_next = ok && !is_finished_;
   if (!ok) return true;
   way.last_bytes = way.next.Length();
+  step_count_ += way.last_bytes > 0 ? 1 : 0;
   if (!way.has_next) way.next.Clear();
   last_moved_ = (*options_.clock)();
   return way.Count();
@@ -218,6 +220,7 @@ void ForwardedCall::MakeRoom(const MessageMemory& memory) {
 void ForwardedCall::OnWorkerWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   to_worker_.is_writing = false;
+  ++step_count_;
   to_worker_.current.Clear();
   to_worker_.Count();
   // Why it failed comes as the worker's status.
@@ -252,6 +255,7 @@ void ForwardedCall::OnWorkerReadDone(bool ok) {
 void ForwardedCall::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   to_client_.is_writing = false;
+  ++step_count_;
   to_client_.current.Clear();
   to_client_.Count();
   if (!ok) worker_context_.TryCancel();
@@ -296,6 +300,9 @@ void ForwardedCall::FinishLocked(const grpc::Status& status, const absl::Status&
   if (std::exchange(is_finished_, true)) return;
   options_.metrics->ended.Count(counted_as);
   finished_at_ = (*options_.clock)();
+  if (const auto news = stall_watch_.End(finished_at_); news.has_value()) {
+    options_.metrics->stalls.Count(*news);
+  }
   if (!is_worker_done_) worker_context_.TryCancel();
   permit_ = {};
   for (Direction* const way : {&to_worker_, &to_client_}) {
@@ -380,6 +387,26 @@ void ForwardedCall::Drain(std::chrono::milliseconds drain) {
   PumpToWorkerLocked();
 }
 
+// Never for memory: what finds none for the next message still writes the last one.
+WaitPlace ForwardedCall::FindPlaceLocked() const {
+  if (to_client_.is_writing) return WaitPlace::kClientReading;
+  if (to_worker_.is_writing) return WaitPlace::kWorkerReading;
+  if (IsIdleLocked()) return WaitPlace::kNone;
+  const bool has_client_spoken = step_count_ > 0 || to_worker_.read_ended;
+  return has_client_spoken ? WaitPlace::kWorkerAnswer : WaitPlace::kClientData;
+}
+
+void ForwardedCall::LookForStallLocked(TimePoint now) {
+  const auto news = stall_watch_.Look(FindPlaceLocked(), step_count_, now, options_.stall_warn);
+  if (!news.has_value()) return;
+  options_.metrics->stalls.Count(*news);
+  const LogField fields[] = {{"method", context_->method()},
+                             {"request_id", request_id_},
+                             {"peer", context_->peer()},
+                             {"worker", worker_name_}};
+  LogStall(*news, fields);
+}
+
 bool ForwardedCall::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_client_done_) return false;
@@ -389,6 +416,7 @@ bool ForwardedCall::CheckTime(TimePoint now) {
     if (now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
+  LookForStallLocked(now);
   if (!to_client_.is_writing || now - to_client_.write_began < options_.write_stall) return false;
   const absl::Status stalled = MakeError(
       Reason::kReadStalled,

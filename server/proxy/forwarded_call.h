@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/front/stall_watch.h"
 #include "server/front/upload_stream.h"
 #include "server/proxy/front_metrics.h"
 #include "server/proxy/message_memory.h"
@@ -31,6 +33,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   struct Options {
     // Until the client has read a message.
     std::chrono::milliseconds write_stall{60'000};
+    // Of a wait for one and the same thing, after which the log tells of it.
+    std::chrono::milliseconds stall_warn{10'000};
     const Clock* clock = nullptr;
     ForwardedCalls* registry = nullptr;
     // Told of a worker that cannot be reached, or drains.
@@ -133,6 +137,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   // The same for the sake of others: whoever does not even take its status is not waited for.
   void EndForOthersLocked(const absl::Status& status);
   bool IsIdleLocked() const;
+  void LookForStallLocked(TimePoint now);
+  WaitPlace FindPlaceLocked() const;
   // A message has come for which there is no memory; called without the lock.
   void MakeRoom(const MessageMemory& memory);
   // What the client is told of the worker's status; `counted_as` as of FinishLocked.
@@ -162,6 +168,9 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   TimePoint last_moved_;
   // Whether the last one that was not empty was the worker's.
   bool worker_spoke_last_ = false;
+  // Grows with each message that is not empty, when it comes and when it is gone.
+  std::uint64_t step_count_ = 0;
+  StallWatch stall_watch_;
   std::optional<grpc::Status> worker_status_;
   absl::Status worker_counted_as_;
   bool is_finished_ = false;

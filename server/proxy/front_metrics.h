@@ -1,6 +1,7 @@
 // What a front has passed on, for whoever watches it.
 #pragma once
 
+#include "server/front/stall_watch.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
 
@@ -16,6 +17,7 @@ struct FrontMetrics {
   metrics::Counter to_worker_bytes;
   metrics::Counter to_client_bytes;
   metrics::Counter locates;
+  StallCounters stalls;
 };
 
 }  // namespace kerf

@@ -1,7 +1,10 @@
 // What a front counts, as its page of metrics shows it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +14,7 @@
 #include "server/front/testing/test_worker.h"
 #include "server/metrics/page.h"
 #include "server/proxy/front_server.h"
+#include "server/proxy/testing/front_test.h"
 
 namespace kerf {
 namespace {
@@ -73,6 +77,111 @@ TEST(FrontMetricsTest, CountWhatIsPassedOnAndWhatIsNot) {
         << metric->name;
   }
   (*front)->Stop();
+}
+
+class FrontStallTest : public FrontTest {
+ protected:
+  // A front that is looked after by the test, in the test's time.
+  std::shared_ptr<grpc::Channel> StartWatched(const std::string& worker) {
+    FrontOptions options = Options({worker});
+    options.watchdog_interval = milliseconds(0);
+    options.stall_warn = milliseconds(1000);
+    // Asked by threads of the front.
+    options.clock = [now_ms = now_ms_] { return TimePoint(milliseconds(now_ms->load())); };
+    return StartAndConnect(options);
+  }
+  double Stalled(const std::string& place) {
+    return ValueOf(front(), Cat("kerf_front_stalled_calls{place=\"", place, "\"}"));
+  }
+  double Stalls(const std::string& place) {
+    return ValueOf(front(), Cat("kerf_front_stalls_total{place=\"", place, "\"}"));
+  }
+  // Whether the only call comes to wait there, and nowhere else.
+  bool StallsAt(const std::string& place) {
+    return Eventually([&] {
+      front().CheckTimeouts();
+      *now_ms_ += 1000;
+      front().CheckTimeouts();
+      return Stalled(place) == 1;
+    });
+  }
+
+  const std::shared_ptr<std::atomic<std::int64_t>> now_ms_ =
+      std::make_shared<std::atomic<std::int64_t>>(1'000'000);
+};
+
+TEST_F(FrontStallTest, ACallIsToldOfWithTheSideThatItWaitsFor) {
+  std::promise<void> reads;
+  std::promise<void> reads_on;
+  ScriptedWorker worker(
+      [read = reads.get_future().share(), read_on = reads_on.get_future().share()](
+          grpc::ServerContext& /*context*/, ScriptedWorker::Stream& stream) {
+        v1::UploadRequest request;
+        read.wait();
+        stream.Read(&request);
+        read_on.wait();
+        while (stream.Read(&request)) {
+        }
+        // More than lies between a front and a client.
+        v1::UploadResponse response;
+        response.add_answers()->mutable_opened()->set_worker(std::string(1'000'000, 'x'));
+        for (int count = 0; count < 16; ++count) stream.Write(response);
+        return grpc::Status::OK;
+      });
+  const auto channel = StartWatched(worker.address());
+  testing::internal::CaptureStderr();
+  TestUpload upload(channel, /*read=*/false);
+  const bool waits_for_client = StallsAt("client_data");
+  upload.SendOpen(OpenFor("home"));
+  const bool waits_for_answer = StallsAt("worker_answer");
+  reads.set_value();
+  std::thread sender([&] {
+    const std::string content(1'000'000, 'x');
+    for (int count = 0; count < 4; ++count) {
+      upload.SendFrame([&](v1::UploadFrame& frame) { frame.set_data(content); });
+    }
+    upload.WritesDone();
+  });
+  const bool waits_for_worker = StallsAt("worker_reading");
+  reads_on.set_value();
+  sender.join();
+  const bool waits_for_reader = StallsAt("client_reading");
+  upload.StartReading();
+  const bool is_ok = upload.WaitForEnd().ok();
+  const bool goes_on = Eventually([&] {
+    front().CheckTimeouts();
+    return Stalled("client_reading") == 0;
+  });
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(waits_for_client && waits_for_answer && waits_for_worker && waits_for_reader)
+      << waits_for_client << waits_for_answer << waits_for_worker << waits_for_reader;
+  EXPECT_TRUE(is_ok && goes_on);
+  for (
+      const char* text :
+      {"info stream waits place=client_data waited_ms=1000 method=/kerf.v1.ChunkingService/Upload ",
+       "info stream waits place=worker_answer waited_ms=", "info stream goes on place=client_data ",
+       "warning stream waits place=worker_reading waited_ms=",
+       "info stream waits place=client_reading waited_ms=", " request_id=", " peer="}) {
+    EXPECT_NE(log.find(text), std::string::npos) << text << "\n" << log;
+  }
+  EXPECT_NE(log.find(Cat(" worker=", worker.address(), "\n")), std::string::npos) << log;
+}
+
+TEST_F(FrontStallTest, AnUploadThatIsIdleDoesNotStall) {
+  TestWorker worker(FreshSocketAddress(), "one");
+  TestUpload upload(StartWatched(worker.address()));
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  ASSERT_TRUE(Eventually([&] {
+    front().CheckTimeouts();
+    return Stalled("worker_answer") == 0;
+  }));
+  const double before = Stalls("worker_answer");
+  front().CheckTimeouts();
+  *now_ms_ += 20'000;
+  front().CheckTimeouts();
+  EXPECT_EQ(Stalls("worker_answer"), before);
+  EXPECT_EQ(Stalls("client_data"), 0);
 }
 
 }  // namespace

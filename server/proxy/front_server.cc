@@ -53,6 +53,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
         workers_(WithLiveness(options.workers)),
         routing_service_(&workers_, &metrics_),
         call_options_{.write_stall = options.write_stall,
+                      .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
                       .registry = &calls_,
                       .workers = &workers_,
@@ -195,6 +196,12 @@ void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
   page.Add(metrics::kFrontWorkers, std::max(workers_.known_count(), live_count) - live_count,
            {"lost"});
   page.Add(metrics::kFrontLocates, metrics_.locates.value());
+  for (const WaitPlace place : kFrontWaitPlaces) {
+    page.Add(metrics::kFrontStalls, metrics_.stalls.begun_count(place), {NameOf(place)});
+  }
+  for (const WaitPlace place : kFrontWaitPlaces) {
+    page.Add(metrics::kFrontStalledCalls, metrics_.stalls.stalled_count(place), {NameOf(place)});
+  }
 }
 
 void GrpcFrontServer::OnLiveness(bool has_live) {

@@ -34,6 +34,8 @@ struct FrontOptions {
   // Encoded; as the workers take them.
   std::uint32_t max_message_bytes = 4 * kMiB;
   std::chrono::milliseconds write_stall{60'000};
+  // Of a wait for one and the same thing, after which the log tells of it.
+  std::chrono::milliseconds stall_warn{10'000};
   // After which a silent upload may have to make room for others.
   std::chrono::milliseconds idle_evict{30'000};
   Clock clock = [] { return std::chrono::steady_clock::now(); };
