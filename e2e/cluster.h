@@ -66,8 +66,8 @@ class ClusterTest : public ::testing::Test {
   void StartFront(int number) {
     fronts_.resize(kFrontCount);
     // The test's own connections need a short address.
-    std::vector<std::string> flags = {"--role", "front",    "--worker-check-ms",
-                                      "200",    "--listen", "127.0.0.1:0"};
+    std::vector<std::string> flags = {"--role",   "front",       "--worker-check-ms", "200",
+                                      "--listen", "127.0.0.1:0", "--log-level",       "debug"};
     for (int worker = 0; worker < kWorkerCount; ++worker) {
       flags.insert(flags.end(), {"--workers", World::AddressOf(WorkerName(worker))});
     }

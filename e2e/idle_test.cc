@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -123,6 +124,13 @@ TEST_F(IdleTest, ABackupThatHasToMakeRoomSaysSo) {
   EXPECT_EQ(end.out, "");
   EXPECT_THAT(end.err, HasSubstr("had been idle for "));
   EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), testing::IsEmpty());
+  // Who has the agent's message finds the stream in the server's log.
+  constexpr std::string_view kBefore = "(request id ";
+  const std::size_t id = end.err.find(kBefore);
+  ASSERT_NE(id, std::string::npos) << end.err;
+  const std::size_t begin = id + kBefore.size();
+  EXPECT_THAT(world_.StopServer(),
+              HasSubstr(Cat("request_id=", end.err.substr(begin, end.err.find(')', id) - begin))));
 }
 
 }  // namespace

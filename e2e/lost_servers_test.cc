@@ -29,7 +29,6 @@ using std::chrono::steady_clock;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int kOk = 0;
 constexpr int kUnavailable = 5;
@@ -43,6 +42,13 @@ std::vector<nlohmann::json> MessagesOf(const Completed& end, const std::string& 
     if (message["message_type"] == message_type) found.push_back(message);
   }
   return found;
+}
+
+std::set<std::string> ValuesOf(const std::vector<nlohmann::json>& messages,
+                               const std::string& key) {
+  std::set<std::string> values;
+  for (const nlohmann::json& message : messages) values.insert(message[key]);
+  return values;
 }
 
 class LostServersTest : public ClusterTest {
@@ -65,21 +71,18 @@ class LostServersTest : public ClusterTest {
     ASSERT_FALSE(backup_->HasEnded());
   }
 
-  // The backup went on after a loss, and nothing is missing. Whom it has lost is what `key` of its
-  // messages says.
-  std::set<std::string> ExpectResumed(const std::string& key) {
+  // The backup went on after a loss, and nothing is missing. What it said of what it has lost.
+  std::vector<nlohmann::json> ExpectResumed() {
     const Completed end = backup_->Wait();
     EXPECT_EQ(end.exit_code, kOk) << end.out << end.err;
     const std::vector<nlohmann::json> summary = MessagesOf(end, "summary");
     EXPECT_EQ(summary.size(), 1u);
     for (const nlohmann::json& said : summary) EXPECT_GE(said["resumes"], 1) << end.out;
-    std::set<std::string> lost;
-    for (const nlohmann::json& said : MessagesOf(end, "retry")) lost.insert(said[key]);
     ExpectAllThere();
     // The chunks are those of a run that nobody disturbed, and the index knows them.
     const nlohmann::json again = world_.Backup({tree_, "--force"});
     EXPECT_LT(again["new_bytes"], 50'000) << again.dump();
-    return lost;
+    return MessagesOf(end, "retry");
   }
 
   // Until the fronts have seen that no worker is there.
@@ -100,7 +103,7 @@ TEST_F(LostServersTest, ABackupGoesOnOverTheOtherFront) {
   ASSERT_FALSE(HasFatalFailure());
   ASSERT_TRUE(fronts_[0]->Kill());
   UseFront(1);
-  EXPECT_THAT(ExpectResumed("server"), Contains(proxy_->address()));
+  EXPECT_THAT(ValuesOf(ExpectResumed(), "server"), Contains(proxy_->address()));
 }
 
 TEST_F(LostServersTest, WithoutWorkersForLongABackupEndsAndTheNextOneGoesOn) {
@@ -126,6 +129,7 @@ TEST_F(LostServersTest, WithoutWorkersForLongABackupEndsAndTheNextOneGoesOn) {
   EXPECT_THAT(std::string(errors[0]["message"]),
               AllOf(HasSubstr("gave up after"), HasSubstr("worker"),
                     HasSubstr("run the backup again"), HasSubstr("--retry-for")));
+  EXPECT_EQ(std::string(errors[0]["request_id"]).size(), 32u);
   EXPECT_TRUE(world_.KerfJson({"snapshots"}).Of("snapshot").empty());
 
   for (int number = 0; number < kWorkerCount; ++number) StartWorker(number);
@@ -149,7 +153,7 @@ TEST_F(LostServersTest, AStreamLeavesAWorkerThatIsPaused) {
   ASSERT_FALSE(HasFatalFailure());
   worker->Signal(SIGSTOP);
   proxy_->Release();
-  EXPECT_THAT(ExpectResumed("worker"), Contains(paused));
+  EXPECT_THAT(ValuesOf(ExpectResumed(), "worker"), Contains(paused));
   worker->Signal(SIGCONT);
 }
 
@@ -176,8 +180,16 @@ TEST_F(LostServersTest, KilledWorkersEndNoBackup) {
     StartWorker(number);
   }
   proxy_->Release();
-  EXPECT_THAT(ExpectResumed("worker"), Not(::testing::IsEmpty()));
+  const std::vector<nlohmann::json> lost = ExpectResumed();
+  EXPECT_FALSE(lost.empty());
   EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, kOk);
+  // Each stream that was lost is in the log of the front under the name that the agent gives it.
+  fronts_[0]->Signal(SIGTERM);
+  const std::string log = fronts_[0]->Wait().err;
+  for (const std::string& id : ValuesOf(lost, "request_id")) {
+    EXPECT_FALSE(id.empty());
+    EXPECT_THAT(log, HasSubstr(Cat("request_id=", id)));
+  }
 }
 
 }  // namespace

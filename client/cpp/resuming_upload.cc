@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::client {
 namespace {
@@ -96,6 +97,7 @@ absl::Status ResumingUpload::RunStream() {
     AnswerHandler& answers = *this;
     stream = std::make_shared<UploadStream>(*channel, options_.stream, answers);
     stream_ = stream;
+    request_id_ = stream->request_id();
   }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return opened_ || stream_ended_; });
@@ -107,7 +109,8 @@ absl::Status ResumingUpload::RunStream() {
   changed_.wait(lock, [this] { return stream_ended_; });
   stream_ = nullptr;
   live_ = false;
-  const absl::Status status = lost_.ok() ? stream_status_ : lost_;
+  fatal_ = WithRequestId(fatal_, request_id_);
+  const absl::Status status = WithRequestId(lost_.ok() ? stream_status_ : lost_, request_id_);
   lock.unlock();
   // Its thread says nothing more from here on.
   static_cast<void>(stream->Wait());
@@ -258,13 +261,9 @@ absl::Status ResumingUpload::GaveUp(const absl::Status& loss) const {
   const std::string text =
       Cat("gave up after ", plan_.tries(), " tries in ", Seconds(plan_.TriedFor(Clock::now())),
           " to go on at ", servers, "; the last one ended with: ", MessageOf(loss));
-  switch (loss.code()) {
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kDeadlineExceeded:
-      return {loss.code(), ToAbsl(text)};
-    default:
-      return absl::UnavailableError(text);
-  }
+  const bool is_kept = absl::IsResourceExhausted(loss) || absl::IsDeadlineExceeded(loss);
+  const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
+  return WithRequestId({code, ToAbsl(text)}, RequestIdOf(loss));
 }
 
 ResumingUpload::File* ResumingUpload::Find(std::uint64_t number) {
@@ -463,6 +462,11 @@ void ResumingUpload::Fail(const absl::Status& status) {
 std::optional<std::chrono::steady_clock::time_point> ResumingUpload::stream_since() const {
   std::lock_guard lock(mutex_);
   return stream_ == nullptr ? std::nullopt : std::optional(stream_since_);
+}
+
+std::string ResumingUpload::request_id() const {
+  std::lock_guard lock(mutex_);
+  return request_id_;
 }
 
 absl::Status ResumingUpload::Wait() {

@@ -94,6 +94,8 @@ class ResumingUpload final : private AnswerHandler {
   void Lose(const absl::Status& status);
   // Since when the present stream is open or being opened; nothing while there is none.
   std::optional<std::chrono::steady_clock::time_point> stream_since() const;
+  // Of the present stream, or of the last one (failed_call.h); empty: there was none.
+  std::string request_id() const;
   // Waits for OnEnd, and returns its status.
   absl::Status Wait();
 
@@ -173,6 +175,7 @@ class ResumingUpload final : private AnswerHandler {
   std::uint64_t stream_count_ = 0;
   Clock::time_point stream_since_;
   std::string worker_;
+  std::string request_id_;
   // A file's number is that in the stream and this.
   std::uint64_t number_shift_ = 0;
   std::deque<File> files_;

@@ -9,6 +9,7 @@
 #include "base/request_id.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -55,11 +56,12 @@ grpc::Slice SliceOf(BlockRef block) {
 class UploadStream::Reactor final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Reactor(const std::shared_ptr<grpc::Channel>& channel, const Options& options)
+  Reactor(const std::shared_ptr<grpc::Channel>& channel, const Options& options,
+          const std::string& request_id)
       : max_control_bytes_(options.max_control_bytes),
         keep_place_(options.keep_place),
         stub_(channel) {
-    context_.AddMetadata(kRequestIdMetadata, NewRequestId());
+    context_.AddMetadata(kRequestIdMetadata, request_id);
     if (!options.shard_key.empty()) context_.AddMetadata(kShardKeyMetadata, options.shard_key);
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.
@@ -219,8 +221,9 @@ class UploadStream::Reactor final
 UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const Options& options,
                            AnswerHandler& handler)
     : handler_(handler),
+      request_id_(NewRequestId()),
       pool_(options.block_bytes, options.max_blocks),
-      reactor_(std::make_unique<Reactor>(channel, options)) {
+      reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
   v1::UploadFrame frame;
   *frame.mutable_open() = options.open;
   SendFrame(frame);
@@ -253,7 +256,7 @@ void UploadStream::RunAnswers() {
     for (const v1::UploadAnswer& answer : response.answers()) handler_.OnAnswer(answer);
     handler_.OnMessageEnd();
   }
-  end_status_ = malformed.ok() ? reactor_->final_status() : malformed;
+  end_status_ = WithRequestId(malformed.ok() ? reactor_->final_status() : malformed, request_id_);
   pool_.Close();
   handler_.OnEnd(end_status_);
 }

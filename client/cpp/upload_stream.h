@@ -88,6 +88,8 @@ class UploadStream {
   void Cancel();
   // Waits for OnEnd, and returns its status.
   absl::Status Wait();
+  // By which the logs of servers know it (failed_call.h); its end's status knows it, too.
+  const std::string& request_id() const { return request_id_; }
 
   static constexpr std::size_t kMinSpanBytes = std::size_t{16} * 1024;
 
@@ -101,6 +103,7 @@ class UploadStream {
   void RunAnswers();
 
   AnswerHandler& handler_;
+  const std::string request_id_;
   BlockPool pool_;
   BlockRef block_;
   std::uint64_t file_count_ = 0;

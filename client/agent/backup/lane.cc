@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
@@ -367,9 +368,10 @@ void Lane::OnEnd(const absl::Status& status) {
 }
 
 void Lane::Fail(const absl::Status& status) {
+  const absl::Status failure = client::WithRequestId(status, stream_->request_id());
   {
     std::lock_guard lock(mutex_);
-    if (failure_.ok()) failure_ = status;
+    if (failure_.ok()) failure_ = failure;
   }
   stream_->Cancel();
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 
@@ -54,9 +55,11 @@ absl::Status LateCommits::Finish() {
       lock, kFinishLimit, [this] { return stopped_ || (waiting_.empty() && !sending_); });
   if (!is_over) {
     StopLocked();
-    return absl::UnavailableError(
-        ToAbsl(Cat("commits whose stream was lost could not be sent again within ",
-                   kFinishLimit.count(), " s: ", MessageOf(last_error_))));
+    return client::WithRequestId(
+        absl::UnavailableError(
+            ToAbsl(Cat("commits whose stream was lost could not be sent again within ",
+                       kFinishLimit.count(), " s: ", MessageOf(last_error_)))),
+        client::RequestIdOf(last_error_));
   }
   if (failure_.ok() && (sending_ || !waiting_.empty())) {
     return absl::CancelledError("the backup was interrupted");

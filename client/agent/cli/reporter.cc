@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
@@ -112,13 +113,14 @@ void Reporter::Warning(std::string_view path, const absl::Status& status) {
 
 void Reporter::Error(const absl::Status& status) {
   if (options_.json) {
-    Json("error",
-         {{"code", StatusCodeName(status.code())}, {"message", std::string(MessageOf(status))}});
+    Json("error", {{"code", StatusCodeName(status.code())},
+                   {"message", std::string(MessageOf(status))},
+                   {"request_id", client::RequestIdOf(status)}});
     return;
   }
   std::lock_guard lock(mutex_);
   EraseProgress();
-  Write(stderr, Cat("kerf: ", Printable(MessageOf(status))));
+  Write(stderr, Cat("kerf: ", Printable(DescribeFailure(status))));
 }
 
 void Reporter::Progress(std::string_view text) {
@@ -195,6 +197,12 @@ std::string Printable(std::string_view bytes) {
     }
   }
   return text;
+}
+
+std::string DescribeFailure(const absl::Status& status) {
+  const std::string request_id = client::RequestIdOf(status);
+  const std::string message(MessageOf(status));
+  return request_id.empty() ? message : Cat(message, " (request id ", request_id, ")");
 }
 
 std::string StatusCodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }

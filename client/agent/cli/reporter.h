@@ -74,6 +74,9 @@ bool IsUtf8(std::string_view text);
 // For terminals: control characters and what is not UTF-8 as \xNN.
 std::string Printable(std::string_view bytes);
 
+// The message, for people; of a call also the id by which the logs of its servers know it.
+std::string DescribeFailure(const absl::Status& status);
+
 // "INVALID_ARGUMENT", ...
 std::string StatusCodeName(absl::StatusCode code);
 

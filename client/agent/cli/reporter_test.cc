@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/agent/cli/progress_display.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
@@ -35,6 +36,15 @@ TEST(Reporter, PrintableTextCannotSteerATerminal) {
   EXPECT_EQ(Printable("a\nb\x1b[31m\x7f\xff"), "a\\x0ab\\x1b[31m\\x7f\\xff");
   // C1 controls do what ESC does.
   EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");
+}
+
+TEST(Reporter, AFailureOfACallNamesTheCall) {
+  const absl::Status failure = absl::UnavailableError("gone");
+  EXPECT_EQ(DescribeFailure(failure), "gone");
+  const absl::Status call = client::WithRequestId(failure, "first");
+  EXPECT_EQ(DescribeFailure(call), "gone (request id first)");
+  EXPECT_EQ(client::RequestIdOf(client::WithRequestId(call, "second")), "first");
+  EXPECT_EQ(client::RequestIdOf(client::WithRequestId(absl::OkStatus(), "first")), "");
 }
 
 TEST(ProgressDisplay, FormatsForPeople) {

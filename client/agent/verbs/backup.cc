@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
+#include "base/request_id.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -21,6 +22,7 @@
 #include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 
@@ -116,6 +118,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"stale_chunks", result.chunks.stale_chunks},
           {"warnings", result.warning_count},
           {"index_warning", std::string(MessageOf(result.index_warning))},
+          {"index_warning_request_id", client::RequestIdOf(result.index_warning)},
           {"resumes", result.resume_count},
           {"seconds", seconds}};
 }
@@ -127,23 +130,26 @@ void PrintLost(Reporter& reporter, const client::ResumingUpload::Lost& lost) {
                             {"worker", lost.worker},
                             {"code", StatusCodeName(lost.status.code())},
                             {"message", std::string(MessageOf(lost.status))},
+                            {"request_id", client::RequestIdOf(lost.status)},
                             {"tries", lost.tries},
                             {"wait_seconds", wait_seconds}});
     return;
   }
   const std::string whose =
       lost.worker.empty() ? Cat("server ", lost.server) : Cat("worker ", lost.worker);
-  reporter.Error(
+  const absl::Status annotated =
       Annotate(lost.status, Cat("connection lost, trying again in ",
-                                absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")")));
+                                absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")"));
+  reporter.Error(client::WithRequestId(annotated, client::RequestIdOf(lost.status)));
 }
 
 // What to do when a server was away for too long.
 absl::Status AdviseAfterRetries(const absl::Status& status) {
   if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
-  return {status.code(), ToAbsl(Cat(MessageOf(status),
-                                    "; what is stored is kept: run the backup again when a server ",
-                                    "can be reached, or give it longer with --retry-for"))};
+  const std::string text =
+      Cat(MessageOf(status), "; what is stored is kept: run the backup again when a server ",
+          "can be reached, or give it longer with --retry-for");
+  return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
 }
 
 void Print(Reporter& reporter, const BackupResult& result, double seconds) {
@@ -173,7 +179,8 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   if (!result.index_warning.ok()) {
     reporter.Line(
         "  index     does not know all of these chunks yet; a backup that meets them again");
-    reporter.Line(Cat("            tells it (", Printable(MessageOf(result.index_warning)), ")"));
+    reporter.Line(
+        Cat("            tells it (", Printable(DescribeFailure(result.index_warning)), ")"));
   }
 }
 
@@ -195,9 +202,12 @@ absl::Status CheckServerCuts(const std::string& server, const UploadProfile& pro
   KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
   grpc::ClientContext call;
   call.set_deadline(std::chrono::system_clock::now() + kCapabilitiesDeadline);
+  const std::string request_id = NewRequestId();
+  call.AddMetadata(kRequestIdMetadata, request_id);
   v1::GetCapabilitiesResponse capabilities;
-  KERF_RETURN_IF_ERROR(client::FromGrpc(
-      v1::ChunkingService::NewStub(channel)->GetCapabilities(&call, {}, &capabilities)));
+  const grpc::Status asked =
+      v1::ChunkingService::NewStub(channel)->GetCapabilities(&call, {}, &capabilities);
+  KERF_RETURN_IF_ERROR(client::WithRequestId(client::FromGrpc(asked), request_id));
   const std::string_view criterion = CriterionNames()[static_cast<std::size_t>(*profile.criterion)];
   for (const std::string& known : capabilities.criteria()) {
     if (known == criterion) return absl::OkStatus();

@@ -4,11 +4,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
+#include "base/request_id.h"
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/routing.grpc.pb.h"
@@ -26,9 +28,13 @@ constexpr int kRounds = 5;
 constexpr char kShardKeyMetadata[] = "kerf-shard-key";
 constexpr char kShardKey[] = "ping";
 
-void Prepare(grpc::ClientContext& call) {
+// Returns the call's id.
+std::string Prepare(grpc::ClientContext& call) {
   call.set_deadline(std::chrono::system_clock::now() + kDeadline);
   call.AddMetadata(kShardKeyMetadata, kShardKey);
+  const std::string request_id = NewRequestId();
+  call.AddMetadata(kRequestIdMetadata, request_id);
+  return request_id;
 }
 
 // Where a front has the worker that answers; empty: the server is no front.
@@ -37,10 +43,10 @@ absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& c
   request.set_shard_key(kShardKey);
   v1::LocateResponse place;
   grpc::ClientContext call;
-  Prepare(call);
+  const std::string request_id = Prepare(call);
   const grpc::Status status = v1::RoutingService::NewStub(channel)->Locate(&call, request, &place);
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return "";
-  if (!status.ok()) return client::FromGrpc(status);
+  if (!status.ok()) return client::WithRequestId(client::FromGrpc(status), request_id);
   return place.address();
 }
 
@@ -69,10 +75,13 @@ ExitCode Run(Context& context, const std::string& server) {
   // The first call connects; the shortest of the others is the latency.
   for (int round = 0; round <= kRounds; ++round) {
     grpc::ClientContext call;
-    Prepare(call);
+    const std::string request_id = Prepare(call);
     const auto start = std::chrono::steady_clock::now();
     const grpc::Status status = stub->GetCapabilities(&call, {}, &capabilities);
-    if (!status.ok()) return FailWithServer(context, client::FromGrpc(status), server);
+    if (!status.ok()) {
+      return FailWithServer(context, client::WithRequestId(client::FromGrpc(status), request_id),
+                            server);
+    }
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
@@ -81,11 +90,12 @@ ExitCode Run(Context& context, const std::string& server) {
   if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), server);
   v1::GetStatusResponse state;
   grpc::ClientContext call;
-  Prepare(call);
+  const std::string request_id = Prepare(call);
   const grpc::Status status = v1::StatusService::NewStub(*channel)->GetStatus(&call, {}, &state);
   // An older server has nothing to say of it.
   if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
-    return FailWithServer(context, client::FromGrpc(status), server);
+    return FailWithServer(context, client::WithRequestId(client::FromGrpc(status), request_id),
+                          server);
   }
   nlohmann::json object = {
       {"server", server},

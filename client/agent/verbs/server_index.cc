@@ -8,6 +8,7 @@
 #include "base/request_id.h"
 #include "base/status.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
@@ -47,11 +48,13 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
   grpc::ClientContext call;
-  call.AddMetadata(kRequestIdMetadata, NewRequestId());
+  const std::string request_id = NewRequestId();
+  call.AddMetadata(kRequestIdMetadata, request_id);
   call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
   std::optional<client::CallCancellation::Scope> scope;
   if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
-  return client::FromGrpc((stub_.get()->*method)(&call, request, &response));
+  return client::WithRequestId(client::FromGrpc((stub_.get()->*method)(&call, request, &response)),
+                               request_id);
 }
 
 absl::StatusOr<ServerIndexStats> ServerIndex::ReadStats() {
