@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "client/cpp/shard_key.h"
 #include "e2e/cluster.h"
 #include "e2e/slow_proxy.h"
 
@@ -138,23 +137,6 @@ TEST_F(LostServersTest, WithoutWorkersForLongABackupEndsAndTheNextOneGoesOn) {
   const std::int64_t total_bytes = again["total_bytes"];
   EXPECT_LT(again["new_bytes"], total_bytes - kPackBytes + 1'000'000) << again.dump();
   ExpectAllThere();
-}
-
-// By the pings on the connection that carries it, after 20 s.
-TEST_F(LostServersTest, AStreamLeavesAWorkerThatIsPaused) {
-  // So that there is a repository with a name.
-  std::filesystem::create_directory(world_ / "empty");
-  world_.Backup({world_ / "empty"});
-  const std::string repository = world_.KerfJson({"stats"}).Only("summary")["repository"];
-  const std::string paused = WorkerOf(ConnectToFront(0), client::ShardKey(repository, "lane 0"));
-  ASSERT_EQ(paused.size(), 2u);
-  const std::unique_ptr<Program>& worker = workers_[static_cast<std::size_t>(paused[1] - '0')];
-  StartBackup(6'000'000, {"--server", proxy_->address(), "--streams", "1"});
-  ASSERT_FALSE(HasFatalFailure());
-  worker->Signal(SIGSTOP);
-  proxy_->Release();
-  EXPECT_THAT(ValuesOf(ExpectResumed(), "worker"), Contains(paused));
-  worker->Signal(SIGCONT);
 }
 
 TEST_F(LostServersTest, ABackupWaitsForWorkersThatArePausedForAWhile) {
