@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "base/strings.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
@@ -23,6 +24,8 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxReconnectBackoffMs = 2'000;
 // Where there are others to be asked.
 constexpr std::chrono::seconds kConnectPatience{3};
+// By which a message that is a detail of an error is named.
+constexpr char kMessageTypePrefix[] = "type.googleapis.com/";
 // How soon a cancellation is noticed meanwhile.
 constexpr std::chrono::milliseconds kCancellationPoll{100};
 
@@ -114,6 +117,9 @@ absl::Status FromGrpc(const grpc::Status& status) {
   // What cannot be read says nothing.
   if (details.ParseFromString(status.error_details())) {
     for (const google::protobuf::Any& detail : details.details()) {
+      // Other names are those of this library (client/cpp/failed_call.h), for which nobody else
+      // speaks.
+      if (!absl::StartsWith(detail.type_url(), kMessageTypePrefix)) continue;
       result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
     }
   }

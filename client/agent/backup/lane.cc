@@ -30,6 +30,10 @@ constexpr std::uint32_t kMinUncommittedFiles = 256;
 constexpr char kOwedOpened[] = "the answer to Open";
 constexpr char kOwedAnswers[] = "the chunks of what was sent";
 
+absl::Status EndedTooEarly() {
+  return absl::InternalError("the server ended the stream too early");
+}
+
 }  // namespace
 
 Lane::Lane(Options options, ChunkTaker& taker)
@@ -65,6 +69,7 @@ absl::StatusOr<bool> Lane::WaitOpened(std::chrono::milliseconds patience) {
   changed_.wait_for(lock, patience, [this] { return ended_ || opened_; });
   if (opened_) NothingAwaited();
   if (ended_ && !failure_.ok()) return failure_;
+  if (ended_ && !opened_) return EndedTooEarly();
   return opened_;
 }
 
@@ -211,7 +216,7 @@ void Lane::WaitUntil(std::unique_lock<std::mutex>& lock, const char* what, Condi
 absl::Status Lane::Outcome() const {
   if (!ended_) return absl::OkStatus();
   if (failure_.ok() && !files_.empty()) {
-    return absl::InternalError("the server ended the stream too early");
+    return EndedTooEarly();
   }
   return failure_;
 }
@@ -243,7 +248,7 @@ absl::Status Lane::WaitEnd() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return ended_; });
   if (!failure_.ok()) return failure_;
-  return absl::InternalError("the server ended the stream too early");
+  return EndedTooEarly();
 }
 
 void Lane::Cancel() { stream_->Cancel(); }
