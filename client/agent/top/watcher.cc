@@ -26,13 +26,17 @@ constexpr milliseconds kPoll{50};
 constexpr std::size_t kMaxQuestions = 32;
 // As many as a front takes. Nobody is made to ask more by a server that says that it has them.
 constexpr std::size_t kMaxWorkers = 1024;
+// An honest one has some hundred bytes; those of two looks are kept.
+constexpr std::size_t kMaxStatusBytes = 64 << 10;
+// What a server says of why is cut there.
+constexpr std::size_t kMaxReasonBytes = 500;
 // docs/spec/routing.md, "A worker by its name".
 constexpr char kWorkerMetadata[] = "kerf-worker-bin";
 
 // Without the words of gRPC around it, the front's own gRPC included.
 std::string Explain(const absl::Status& error) {
   const std::string_view failure = ConnectionFailure(error);
-  return std::string(failure.empty() ? MessageOf(error) : failure);
+  return std::string((failure.empty() ? MessageOf(error) : failure).substr(0, kMaxReasonBytes));
 }
 
 std::string Explain(const grpc::Status& status) {
@@ -101,6 +105,11 @@ void Watcher::Ask(std::vector<std::unique_ptr<Question>>& questions,
 }
 
 void Watcher::TakeAnswer(Question& question, grpc::Status status) {
+  if (question.state.ByteSizeLong() > kMaxStatusBytes) {
+    question.state.Clear();
+    status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+              Cat("its answer has more than ", kMaxStatusBytes, " bytes")};
+  }
   const std::lock_guard lock(mutex_);
   question.status = std::move(status);
   ++ended_count_;
@@ -181,6 +190,7 @@ WorkerLooks Watcher::Look() {
     WorkerLook& kept = found.try_emplace(look.address, look).first->second;
     if (!kept.status.has_value()) kept = std::move(look);
   }
+  std::erase_if(names_, [&](const auto& named) { return !found.contains(named.first); });
   WorkerLooks looks;
   for (auto& [address, look] : found) {
     const auto name = names_.find(address);

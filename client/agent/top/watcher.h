@@ -52,7 +52,8 @@ class Watcher {
 
   const std::atomic<bool>& cancelled_;
   std::vector<Server> servers_;
-  // What workers have called themselves, by address: a lost one keeps its name and place.
+  // What the workers of the last look have called themselves, by address: a lost one keeps its name
+  // and place.
   std::map<std::string, std::string> names_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -49,6 +49,7 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
     worker.set_address(address);
     worker.set_lost(lost);
   }
+  void CallEveryWorker(const std::string& name) { name_ = name; }
   void RefuseWorker(const std::string& name) { refused_ = name; }
   void StaySilent() { is_silent_ = true; }
   // That workers were asked for, "" for the server itself.
@@ -78,12 +79,13 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (!refused_.empty() && name == refused_) return {grpc::StatusCode::UNAVAILABLE, "it is away"};
-    response->mutable_counts()->set_worker(Cat("I am ", name));
+    response->mutable_counts()->set_worker(name_.empty() ? Cat("I am ", name) : name_);
     return grpc::Status::OK;
   }
 
   v1::ListWorkersResponse list_;
   std::string refused_;
+  std::string name_;
   bool is_silent_ = false;
   int port_ = 0;
   std::mutex mutex_;
@@ -175,6 +177,18 @@ TEST_F(WatcherTest, AFrontCannotMakeItAskForEver) {
   for (int number = 0; number < 3000; ++number) front.Add(Cat(number), Cat("host:", number), "");
   EXPECT_EQ(LookAt({front.address()}).size(), 1024u);
   EXPECT_EQ(front.asked().size(), 1024u);
+}
+
+TEST_F(WatcherTest, WhatAServerSaysTakesLittleRoom) {
+  FakeServer front(/*is_front=*/true);
+  front.Add("a", "host:1", std::string(1'000'000, 'x'));
+  front.Add("b", "host:2", "");
+  front.CallEveryWorker(std::string(1'000'000, 'y'));
+  const WorkerLooks looks = LookAt({front.address()});
+  ASSERT_EQ(looks.size(), 2u);
+  EXPECT_EQ(looks[0].error, std::string(500, 'x'));
+  EXPECT_FALSE(looks[1].status.has_value());
+  EXPECT_EQ(looks[1].error, "its answer has more than 65536 bytes");
 }
 
 TEST_F(WatcherTest, AnInterruptEndsTheQuestions) {
