@@ -213,16 +213,20 @@ bool ForwardedCall::TakeReadLocked(Direction& way, bool ok) {
   return way.Count();
 }
 
+void ForwardedCall::EndWriteLocked(Direction& way) {
+  way.is_writing = false;
+  step_count_ += way.current.Length() > 0 ? 1 : 0;
+  way.current.Clear();
+  way.Count();
+}
+
 void ForwardedCall::MakeRoom(const MessageMemory& memory) {
   if (!options_.registry->EndStalled(memory, (*options_.clock)())) EndForMemory();
 }
 
 void ForwardedCall::OnWorkerWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
-  to_worker_.is_writing = false;
-  ++step_count_;
-  to_worker_.current.Clear();
-  to_worker_.Count();
+  EndWriteLocked(to_worker_);
   // Why it failed comes as the worker's status.
   if (!ok) to_worker_.write_ended = true;
   PumpToWorkerLocked();
@@ -254,10 +258,7 @@ void ForwardedCall::OnWorkerReadDone(bool ok) {
 
 void ForwardedCall::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
-  to_client_.is_writing = false;
-  ++step_count_;
-  to_client_.current.Clear();
-  to_client_.Count();
+  EndWriteLocked(to_client_);
   if (!ok) worker_context_.TryCancel();
   PumpToClientLocked();
 }

@@ -132,6 +132,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   void ReadFromWorkerLocked();
   // A read has ended, with a message or without. False: there is no memory for it.
   bool TakeReadLocked(Direction& way, bool ok);
+  // What was being written is gone.
+  void EndWriteLocked(Direction& way);
   // `counted_as` is OK for what the worker said, whatever that is.
   void FinishLocked(const grpc::Status& status, const absl::Status& counted_as);
   // The same for the sake of others: whoever does not even take its status is not waited for.
@@ -168,7 +170,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   TimePoint last_moved_;
   // Whether the last one that was not empty was the worker's.
   bool worker_spoke_last_ = false;
-  // Grows with each message that is not empty, when it comes and when it is gone.
+  // Grows with each message that is not empty, when it comes and when it is gone. Whoever only
+  // keeps its place has come no further, and has said nothing.
   std::uint64_t step_count_ = 0;
   StallWatch stall_watch_;
   std::optional<grpc::Status> worker_status_;

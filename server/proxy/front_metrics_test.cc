@@ -167,6 +167,42 @@ TEST_F(FrontStallTest, ACallIsToldOfWithTheSideThatItWaitsFor) {
   EXPECT_NE(log.find(Cat(" worker=", worker.address(), "\n")), std::string::npos) << log;
 }
 
+TEST_F(FrontStallTest, WhoeverOnlyKeepsItsPlaceHasComeNoFurther) {
+  // Counted by threads of the worker.
+  const auto read_count = std::make_shared<std::atomic<int>>(0);
+  ScriptedWorker worker(
+      [read_count](grpc::ServerContext& /*context*/, ScriptedWorker::Stream& stream) {
+        v1::UploadRequest request;
+        while (stream.Read(&request)) ++*read_count;
+        return grpc::Status::OK;
+      });
+  TestUpload upload(StartWatched(worker.address()));
+  int sent_count = 0;
+  const auto pass_on = [&](const v1::UploadRequest& request) {
+    upload.Send(request);
+    ++sent_count;
+    return Eventually([&] { return *read_count == sent_count; });
+  };
+  // Whether the call is told of although an empty message passes in each 900 of the 1000 ms. A look
+  // may see one that is still on its way.
+  const auto stalls_at = [&](const std::string& place) {
+    for (int round = 0; round < 40 && pass_on({}); ++round) {
+      front().CheckTimeouts();
+      if (Stalled(place) == 1) return true;
+      *now_ms_ += 900;
+    }
+    return false;
+  };
+  EXPECT_TRUE(stalls_at("client_data"));
+  // Or a worker would be blamed for its client.
+  EXPECT_EQ(Stalls("worker_answer"), 0);
+  v1::UploadRequest open;
+  *open.add_frames()->mutable_open() = OpenFor("home");
+  ASSERT_TRUE(pass_on(open));
+  EXPECT_TRUE(stalls_at("worker_answer"));
+  EXPECT_EQ(Stalls("client_data"), 1);
+}
+
 TEST_F(FrontStallTest, AnUploadThatIsIdleDoesNotStall) {
   TestWorker worker(FreshSocketAddress(), "one");
   TestUpload upload(StartWatched(worker.address()));
