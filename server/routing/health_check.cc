@@ -16,6 +16,14 @@ namespace {
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 constexpr char kCapabilitiesMethod[] = "/kerf.v1.ChunkingService/GetCapabilities";
 
+// Not empty, whatever the peer says: without a reason a worker passes for one that is alive.
+std::string WhyOf(const grpc::Status& status) {
+  return status.error_message().empty()
+             ? Cat("it answers with status ", static_cast<int>(status.error_code()),
+                   " and no message")
+             : status.error_message();
+}
+
 CheckOutcome OutcomeOf(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -25,9 +33,9 @@ CheckOutcome OutcomeOf(const grpc::Status& status) {
               "it is no kerfd: it does not know the calls by which one is asked for its health and "
               "its name"};
     case grpc::StatusCode::FAILED_PRECONDITION:
-      return {CheckResult::kNotServing, "", status.error_message()};
+      return {CheckResult::kNotServing, "", WhyOf(status)};
     default:
-      return {CheckResult::kUnreachable, "", status.error_message()};
+      return {CheckResult::kUnreachable, "", WhyOf(status)};
   }
 }
 

@@ -15,7 +15,7 @@ struct CheckOutcome {
   CheckResult result = CheckResult::kUnreachable;
   // The name that the worker gives itself (kerfd --worker-name). Only if it serves and was asked.
   std::string name;
-  // What is wrong, for a person. Empty if it serves.
+  // What is wrong, for a person. Empty if it serves, and only then.
   std::string why;
 };
 

@@ -2,6 +2,7 @@
 #include "server/routing/worker_set.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
@@ -347,6 +348,58 @@ TEST_F(WorkerSetTest, WhoIsNoKerfdIsNoWorker) {
   const std::string message(workers.Pick("key", CallKind::kUpload).status().message());
   EXPECT_THAT(message, HasSubstr(Cat("127.0.0.1:", port, ": it is no kerfd")));
   EXPECT_THAT(message, HasSubstr(Cat("127.0.0.1:", other_port, ": it is no kerfd")));
+}
+
+// Answers every call with this code, and with no word of why.
+class CurtServer {
+ public:
+  explicit CurtServer(grpc::StatusCode code) : service_(code) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(&service_);
+    server_ = builder.BuildAndStart();
+    KERF_CHECK(server_ != nullptr);
+  }
+  ~CurtServer() { server_->Shutdown(); }
+
+  std::string address() const { return Cat("127.0.0.1:", port_); }
+
+ private:
+  class Refusal final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Refusal(grpc::StatusCode code) { Finish(grpc::Status(code, "")); }
+    void OnDone() override { delete this; }
+  };
+  class Service final : public grpc::CallbackGenericService {
+   public:
+    explicit Service(grpc::StatusCode code) : code_(code) {}
+    grpc::ServerGenericBidiReactor* CreateReactor(
+        grpc::GenericCallbackServerContext* /*context*/) override {
+      return new Refusal(code_);
+    }
+
+   private:
+    const grpc::StatusCode code_;
+  };
+
+  Service service_;
+  int port_ = 0;
+  // Last: its calls use the service.
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Without one it would be listed as alive.
+TEST_F(WorkerSetTest, WhoIsLostWithoutAWordHasAReasonAllTheSame) {
+  const CurtServer drained(grpc::StatusCode::FAILED_PRECONDITION);
+  const CurtServer broken(grpc::StatusCode::UNAVAILABLE);
+  const WorkerSet workers(Options({drained.address(), broken.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  EXPECT_EQ(workers.live_count(), 0u);
+  EXPECT_THAT(StatesOf(workers),
+              testing::UnorderedElementsAre(Cat(drained.address(), " at ", drained.address(),
+                                                " it answers with status 9 and no message"),
+                                            Cat(broken.address(), " at ", broken.address(),
+                                                " it answers with status 14 and no message")));
 }
 
 TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
