@@ -10,14 +10,16 @@ namespace kerf {
 namespace {
 
 // A front cannot tell a worker that is slow from one that waits for its client.
-bool IsOfPeer(WaitPlace place) {
+bool IsOfClient(WaitPlace place) {
   return place == WaitPlace::kClientData || place == WaitPlace::kClientReading ||
          place == WaitPlace::kWorkerAnswer;
 }
 
+bool IsOfPeer(WaitPlace place) { return IsOfClient(place) || place == WaitPlace::kWorkerReading; }
+
 LogLevel LevelOf(const StallWatch::News& news) {
-  if (!IsOfPeer(news.place)) return news.has_begun ? LogLevel::kWarning : LogLevel::kInfo;
-  return news.is_repeated ? LogLevel::kDebug : LogLevel::kInfo;
+  if (news.is_repeated && IsOfPeer(news.place)) return LogLevel::kDebug;
+  return news.has_begun && !IsOfClient(news.place) ? LogLevel::kWarning : LogLevel::kInfo;
 }
 
 }  // namespace
