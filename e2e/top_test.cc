@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <string_view>
@@ -19,6 +20,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// A guard against a hang, not a measure: twice of it fits into the minute that Bazel gives the
+// test.
+constexpr std::chrono::seconds kPatience{20};
 
 class Top : public ::testing::Test {
  protected:
@@ -52,7 +57,10 @@ TEST_F(Top, DrawsAnewWhenTheWindowChangesAndGivesTheTerminalBack) {
       const std::vector<std::string> parts = drawings();
       return !parts.empty() && parts.back().find(text) != std::string::npos;
     };
-    while (!is_there() && !terminal->HasEnded()) usleep(10'000);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!is_there() && !terminal->HasEnded() && std::chrono::steady_clock::now() < deadline) {
+      usleep(10'000);
+    }
     return is_there();
   };
   ASSERT_TRUE(wait_for_drawing("... and 4 more lines")) << ReadText(seen);
