@@ -395,9 +395,20 @@ def a_password_too_many(things):
     _worker(things)["volumes"][1]["secret"]["items"].append({"key": "operator", "path": "operator"})
 
 
-@breaks("dev", r"the user probe has no password: no Secret is mounted as /etc/kerf/redis/probe")
+@breaks("dev", r"the user probe has no password: no Secret is mounted as /etc/kerf/redis/probe\.sums")
 def a_user_without_a_password(things):
     _settings(things, "kerf-redis")["users"] += "probe +info\n"
+
+
+@breaks("dev", r"container keeper: has the password of kerfd mounted, and needs its sums alone")
+def a_password_where_a_sum_will_do(things):
+    _redis(things)["volumes"][1]["secret"]["items"].append({"key": "kerfd", "path": "kerfd"})
+
+
+@breaks("dev", r"Secret kerf-redis-\w+: kerfd\.sums has not the sum of kerfd")
+def a_sum_of_another_password(things):
+    data = next(thing["data"] for thing in things.of("Secret") if "kerfd" in thing["data"])
+    data["kerfd"] = data["keeper"]
 
 
 @breaks("dev", r"the user kerfd may do everything: only operator may")

@@ -3,6 +3,8 @@
 The kerfd at hand is asked: it reads the flags, environment and settings file of each container, as it would there.
 """
 
+import base64
+import hashlib
 import pathlib
 import re
 import subprocess
@@ -207,13 +209,24 @@ def _users_of(data):
 def _check_users(manifests, workload, container, data, where):
     folder = next((one["value"] for one in container.get("env", []) if one["name"] == "KERF_REDIS_PASSWORDS_PATH"), "")
     for name, rules in _users_of(data).items():
-        found = manifests.file(workload, container, f"{folder}/{name}")
-        if not found or found[0] != "Secret" or found[2] is None:
-            yield f"{where}: the user {name} has no password: no Secret is mounted as {folder}/{name}"
+        for file in (f"{folder}/{name}.sums", *([f"{folder}/keeper"] if name == "keeper" else [])):
+            found = manifests.file(workload, container, file)
+            if not found or found[0] != "Secret" or found[2] is None:
+                yield f"{where}: the user {name} has no password: no Secret is mounted as {file}"
         if name != "operator" and any(rule in ("~*", "+@all", "allcommands", "allkeys", "nopass") for rule in rules):
             yield f"{where}: the user {name} may do everything: only operator may"
     for name in sorted({"keeper", "operator"} - set(_users_of(data))):
         yield f"{where}: there is no user {name} in the file users"
+    for key in sorted(_secret_keys(workload, manifests.file(workload, container, f"{folder}/keeper"))):
+        if key != "keeper" and not key.endswith(".sums"):
+            yield f"{where}: has the password of {key} mounted, and needs its sums alone"
+
+
+def _secret_keys(workload, found):
+    """What the pod has of the Secret in which `found` is."""
+    return {item["key"] for volume in workload.volumes.values()
+            if volume.get("secret", {}).get("secretName") == (found or [0, 0])[1]
+            for item in volume["secret"].get("items", [{"key": "all of them"}])}
 
 
 def _check_own_user(manifests, workload, container, effective, where):
@@ -225,8 +238,7 @@ def _check_own_user(manifests, workload, container, effective, where):
     if user not in _users_of(data) or user in ("keeper", "operator"):
         yield f"{where}: redis-user is '{user}', which is no user for kerfd in components/redis/users"
     found = manifests.file(workload, container, path)
-    keys = {item["key"] for volume in workload.volumes.values() if volume.get("secret", {}).get("secretName") == (found or [0, 0])[1]
-            for item in volume["secret"].get("items", [{"key": "all of them"}])}
+    keys = _secret_keys(workload, found)
     if found and keys != {user}:
         yield f"{where}: has the passwords of {', '.join(sorted(keys))} mounted, and needs that of {user}"
 
@@ -238,4 +250,13 @@ def _check_peers(workload, data):
         yield f"{name_of(workload.thing)}: the file peers is not the names of its {len(wanted)} pods"
 
 
-RULES = [images, settings, redis]
+def sums(manifests, _):
+    """Of Secrets that an overlay makes: NAME.sums is what Redis knows of the password NAME."""
+    for secret in manifests.of("Secret"):
+        values = {key: base64.b64decode(value).decode() for key, value in secret.get("data", {}).items()}
+        for key in sorted(values):
+            if f"{key}.sums" in values and hashlib.sha256(values[key].encode()).hexdigest() not in values[f"{key}.sums"].split():
+                yield f"{name_of(secret)}: {key}.sums has not the sum of {key}"
+
+
+RULES = [images, settings, redis, sums]

@@ -5,7 +5,7 @@ import re
 from manifests import matches, name_of
 
 # The operator makes these, and deploy/README.md says how, wherever an overlay does not generate them.
-OPERATORS_SECRETS = {"kerf-redis": {"kerfd", "keeper", "operator"}, "kerf-hints": {"hint.key"}}
+OPERATORS_SECRETS = {"kerf-redis": {"kerfd", "keeper", "kerfd.sums", "keeper.sums", "operator.sums"}, "kerf-hints": {"hint.key"}}
 _GENERATED = re.compile(r"-[a-z0-9]{10}$")
 
 

@@ -1,5 +1,6 @@
 """kerf in real pods: what deploy/ promises, held to by a Kubernetes that really runs it."""
 
+import base64
 import io
 import json
 import pathlib
@@ -22,6 +23,8 @@ FRONT_COUNT, WORKER_COUNT = 2, 3
 IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in ("0.1.0", "0.1.1", "broken"))
 ROLLOUT_TIMEOUT_S = 300
 BROKEN_DEADLINE_S = 40
+# Of deploy/overlays/dev, which has its sum alone.
+OPERATOR_PASSWORD = "known-to-whoever-reads-this"
 LOAD_IMAGE, LOAD_WORKERS = "localhost/kerf-loadtest:0.1.0", 2
 LOAD_TIMEOUT_S = 300
 # Of loadtest/scenarios/smoke.toml it lacks where the fronts are.
@@ -178,6 +181,31 @@ class Scenario:
             self.kubectl("delete", "pod", last)
             self.wait_rolled_out(WORKERS)
 
+    def change_passwords(self):
+        """Of Redis, and whoever knows an old one is not let in any more."""
+        volumes = self.get(REDIS)["spec"]["template"]["spec"]["volumes"]
+        secret = next(volume["secret"]["secretName"] for volume in volumes
+                      if volume["name"] == "passwords")
+        old = {user: base64.b64decode(value).decode()
+               for user, value in self.get("secret", secret)["data"].items()
+               if not user.endswith(".sums")}
+        with self.load("passwords"):
+            for user in ("kerfd", "keeper", "operator"):
+                run([self.root / "deploy/redis-password", user, "--kubectl",
+                     shlex.join(self.plane.kubectl_command())], 2 * ROLLOUT_TIMEOUT_S,
+                    stdin="of a person\n")
+        for user, password in {**old, "operator": OPERATOR_PASSWORD}.items():
+            if "NOAUTH" not in self.ask_redis(user, password):
+                raise KubeError(f"Redis still takes the old password of {user}")
+        if "used_memory" not in self.ask_redis("operator", "of a person"):
+            raise KubeError("Redis does not take the operator's new password")
+
+    def ask_redis(self, user, password):
+        command = ('REDISCLI_AUTH=$2 redis-cli -h "$KERF_REDIS_ADDRESS" --user "$1" INFO memory '
+                   '2>/dev/null')
+        return self.kubectl("exec", "kerf-redis-0", "--container=keeper", "--", "/bin/sh", "-c",
+                            command, "sh", user, password).stdout
+
     def put_load(self):
         """Locust as pods, every answer checked."""
         scenario = self.work / "scenario.toml"
@@ -215,6 +243,7 @@ STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready",
          ("eviction of a worker", Scenario.evict_worker),
          ("a broken image of the fronts", Scenario.break_fronts),
          ("a broken image of the workers", Scenario.break_workers),
+         ("new passwords of Redis", Scenario.change_passwords),
          ("a load test in pods", Scenario.put_load))
 
 

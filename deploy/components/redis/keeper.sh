@@ -5,6 +5,7 @@
 #   keeper.sh keep    looks every few seconds whether there is something to do, until SIGTERM
 #   keeper.sh ready   succeeds if the cluster is whole and this node has what it should have
 #   keeper.sh leave   hands a master's slots to its replica, before it is stopped
+#   keeper.sh passwords   says by which sums this node knows whom, and that of the password it comes to others with
 #
 # The nodes find each other by names that last (the file `peers`, one a line, the same everywhere and in the same order);
 # addresses change whenever a pod is made anew. Each node mends only itself, and the first one gives out the slots, so
@@ -31,6 +32,12 @@ ask() {
   host=$1
   shift
   timeout "$call_s" redis-cli -h "$host" -p "$port" --user keeper --no-auth-warning "$@" 2>/dev/null
+}
+
+# ask_own COMMAND...: this node, as the user that nobody else is.
+ask_own() {
+  REDISCLI_AUTH=$(cat "$scratch/self" 2>/dev/null) timeout "$call_s" redis-cli -e -h "$address" -p "$port" --user self \
+    --no-auth-warning "$@" 2>/dev/null
 }
 
 # do_it HOST COMMAND...: says what it does, and what Redis says when it refuses.
@@ -63,30 +70,59 @@ await_successor() {
   done
 }
 
-# password_of NAME: the first line of its file.
-password_of() {
-  password=$(head -n 1 "$passwords/$1" | tr -d '\r')
-  [ -n "$password" ] || { say "the first line of $passwords/$1 is empty" >&2; return 1; }
+# What this node comes to the others with: the first line of the file. The one password that must be here in clear, for
+# redis-server sends it to its master, and redis-cli to every node.
+own_password() {
+  password=$(head -n 1 "$passwords/keeper" | tr -d '\r')
+  [ -n "$password" ] || { say "the first line of $passwords/keeper is empty" >&2; return 1; }
   printf '%s' "$password"
 }
 
-# The users of the file `users`, who are all that there are. redis-server gets to know their passwords by the sums alone.
-users() {
-  echo "user default off"
+sum_of_input() { sha256sum | head -c 64; }
+
+# sums_of NAME: by what redis-server knows the user's passwords, sorted, a line for each: the first words of its file.
+sums_of() {
+  sums=$(awk '{ sub(/\r$/, "") } NF { if (length($1) != 64 || $1 ~ /[^0-9a-f]/) { is_bad = 1; exit } print $1; ++count }
+    END { exit is_bad || count == 0 }' "$passwords/$1.sums") || {
+    say "$passwords/$1.sums: want a line for each password of $1 that begins with its SHA-256" >&2
+    return 1
+  }
+  # What locks this node out of the others is a mistake.
+  [ "$1" != keeper ] || echo "$sums" | grep -qx "$(own_password | sum_of_input)" || {
+    say "$passwords/keeper.sums has not the sum of the password in $passwords/keeper: write it there" >&2
+    return 1
+  }
+  echo "$sums" | sort -u
+}
+
+# for_each_user COMMAND...: COMMAND... NAME RULES for each of the file `users`, until one fails.
+for_each_user() {
   while read -r name rules; do
     case $name in '' | '#'*) continue ;; esac
-    password=$(password_of "$name") || return 1
-    sum=$(printf '%s' "$password" | sha256sum | head -c 64)
-    echo "user $name on #$sum $rules"
+    "$@" "$name" "$rules" </dev/null || return 1
   done <"$settings/users"
+}
+
+user_line() {
+  sums=$(sums_of "$1") || return 1
+  echo "user $1 on $(echo "$sums" | sed 's/^/#/' | tr '\n' ' ')$2"
+}
+
+# The users of the file `users`, who are all that there are beside `self`: what changes the others' passwords here (renew),
+# with a password that is made anew at each start, in memory, and known in this pod alone.
+users() {
+  echo "user default off"
+  echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set"
+  for_each_user user_line
 }
 
 start() {
   umask 077
   await_successor
+  head -c 32 /dev/urandom | sum_of_input >"$scratch/self"
   # Not in the list below, which goes on after a failure.
   acl=$(users)
-  escaped=$(password_of keeper | sed 's/[\\"]/\\&/g')
+  escaped=$(own_password | sed 's/[\\"]/\\&/g')
   {
     cat "$settings/redis.conf"
     echo "bind $address"
@@ -194,7 +230,49 @@ forget() {
     while read -r id; do do_it "$address" CLUSTER FORGET "$id" </dev/null || true; done
 }
 
+known_sums_of() {
+  ask_own ACL GETUSER "$1" | awk '$0 == "commands" { exit } is_in { print } $0 == "passwords" { is_in = 1 }' | sort
+}
+
+# A password that goes takes the connections of its user with it, for whoever else knows it may have some. Of those who
+# come with a new one nothing is lost: they come again.
+renew_user() {
+  wanted=$(sums_of "$1") || return 1
+  known=$(known_sums_of "$1")
+  # Nothing is known of a redis-server that does not answer (yet).
+  [ -n "$known" ] && [ "$wanted" != "$known" ] || return 0
+  # shellcheck disable=SC2046 # A word for each.
+  ask_own ACL SETUSER "$1" resetpass $(echo "$wanted" | sed 's/^/#/') >/dev/null || return 1
+  say "$1 may come with $(echo "$wanted" | wc -l) passwords: they have changed"
+  for old in $known; do
+    case $wanted in *"$old"*) continue ;; esac
+    ask_own CLIENT KILL USER "$1" >/dev/null || say "the connections of $1 could not be ended"
+    return 0
+  done
+}
+
+known_password() { ask_own CONFIG GET masterauth | tail -n 1; }
+
+# Whatever the mounted Secret says by now. First what this node comes with: a sum that goes may be that of the old one.
+renew() {
+  REDISCLI_AUTH=$(own_password) || return 1
+  if [ "$(known_password)" != "$REDISCLI_AUTH" ]; then
+    # By standard input, for arguments can be listed.
+    printf '%s' "$REDISCLI_AUTH" | ask_own -x CONFIG SET masterauth >/dev/null || return 0
+    say "comes to the others with a new password"
+  fi
+  for_each_user renew_user
+}
+
+show_user() { echo "$1 $(known_sums_of "$1" | tr '\n' ' ')"; }
+
+passwords() {
+  for_each_user show_user
+  echo "own $(printf '%s' "$(known_password)" | sum_of_input)"
+}
+
 tend() {
+  renew
   nodes_of "$address" >"$scratch/mine" || return 0
   look_around
   greet
@@ -236,12 +314,13 @@ leave() {
 }
 
 # redis-cli takes it from its environment; it stands in no argument, and in no manifest.
-REDISCLI_AUTH=$(password_of keeper)
+REDISCLI_AUTH=$(own_password)
 export REDISCLI_AUTH
 case ${1:-} in
   start) start ;;
   keep) keep ;;
   ready) ready ;;
   leave) leave ;;
-  *) echo "usage: keeper.sh start|keep|ready|leave" >&2; exit 2 ;;
+  passwords) passwords ;;
+  *) echo "usage: keeper.sh start|keep|ready|leave|passwords" >&2; exit 2 ;;
 esac

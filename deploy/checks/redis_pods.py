@@ -1,0 +1,140 @@
+"""Six nodes of Redis under components/redis/keeper.sh on loopback, as the pods of the StatefulSet are."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+COMPONENT = pathlib.Path(__file__).resolve().parent.parent / "components/redis"
+COUNT = 6
+PATIENCE_S = 45
+PASSWORDS = {"keeper": 'half "quoted" \\ and more', "kerfd": "of kerfd # alone", "operator": "of a person"}
+
+
+def sum_of(password):
+    return hashlib.sha256(password.encode()).hexdigest()
+
+
+class Pod:
+    """What a pod is: two processes, an address for as long as they live, and a disk that outlives them."""
+
+    def __init__(self, cluster, number):
+        self.cluster, self.number = cluster, number
+        self.disk = cluster.folder / f"disk-{number}"
+        self.disk.mkdir()
+        # What the kubelet mounts of the Secret.
+        self.passwords = cluster.folder / f"passwords-{number}"
+        self.processes = []
+        self.mount({**PASSWORDS, **{f"{name}.sums": sum_of(password) for name, password in PASSWORDS.items()}})
+
+    def mount(self, secret):
+        """As the kubelet does it: all of it is there at once, and nothing that the manifest does not name."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.folder, prefix=f"secret-{self.number}-"))
+        for key in ("keeper", *(f"{name}.sums" for name in PASSWORDS)):
+            (folder / key).write_text(secret[key] + "\n")
+        link = folder / "link"
+        link.symlink_to(folder)
+        link.rename(self.passwords)
+
+    def environment(self):
+        scratch = self.cluster.folder / f"scratch-{self.number}"
+        return {"PATH": os.environ["PATH"], "KERF_REDIS_SETTINGS": str(self.cluster.settings),
+                "KERF_REDIS_PASSWORDS_PATH": str(self.passwords),
+                "KERF_REDIS_DATA": str(self.disk), "KERF_REDIS_SCRATCH": str(scratch),
+                "KERF_REDIS_ADDRESS": self.cluster.addresses[self.number],
+                "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "0.3"}
+
+    def run(self, verb, **options):
+        return subprocess.Popen(["sh", str(COMPONENT / "keeper.sh"), verb], env=self.environment(),
+                                stdin=subprocess.DEVNULL, **options)
+
+    def start(self):
+        (self.cluster.folder / f"scratch-{self.number}").mkdir(exist_ok=True)
+        for verb, name in (("start", "redis"), ("keep", "keeper")):
+            with open(self.cluster.folder / f"{name}-{self.number}.log", "ab") as log:
+                self.processes.append(self.run(verb, stdout=log, stderr=log, start_new_session=True))
+
+    def stop(self, how=signal.SIGTERM):
+        for process in self.processes:
+            os.killpg(process.pid, how)
+        for process in self.processes:
+            process.wait(PATIENCE_S)
+        self.processes = []
+
+    def ask(self, *command, user="operator", password=None):
+        done = subprocess.run(["redis-cli", "-h", self.cluster.addresses[self.number], "-p", str(self.cluster.port),
+                               "-c", "--user", user, "--no-auth-warning", *command],
+                              env={**os.environ, "REDISCLI_AUTH": password or PASSWORDS[user]},
+                              capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        return done.stdout.strip()
+
+    def is_ready(self):
+        return self.run("ready").wait(PATIENCE_S) == 0
+
+    def is_master(self):
+        return "role:master" in self.ask("INFO", "replication")
+
+
+class Cluster:
+    def __init__(self, folder, rng):
+        self.folder = folder
+        self.settings = folder / "settings"
+        self.settings.mkdir()
+        settings = (COMPONENT / "redis.conf").read_text().replace("cluster-node-timeout 5000", "cluster-node-timeout 1500")
+        # The same sooner: by default a master waits 5 s for more replicas to come before it sends anything.
+        (self.settings / "redis.conf").write_text(settings + "repl-diskless-sync-delay 0\n")
+        shutil.copy(COMPONENT / "users", self.settings)
+        # A network of its own, so that two runs do not meet; the bus is 10,000 above the port.
+        self.network = f"127.{rng.randrange(16, 250)}"
+        self.subnet = 0
+        with socket.socket() as probe:
+            probe.bind((f"{self.network}.0.1", 0))
+            self.port = 20_000 + probe.getsockname()[1] % 10_000
+        self.renumber()
+        self.pods = [Pod(self, number) for number in range(COUNT)]
+
+    def renumber(self):
+        """New addresses for all; to be called while no pod runs."""
+        self.subnet += 1
+        self.set_addresses([f"{self.network}.{self.subnet}.{number + 1}" for number in range(COUNT)])
+
+    def set_addresses(self, addresses):
+        """What the name server does: the same names in the same order have other addresses."""
+        self.addresses = addresses
+        changed = self.settings / "peers.new"
+        changed.write_text("".join(f"{address}\n" for address in addresses))
+        changed.rename(self.settings / "peers")
+
+    def why_not_whole(self):
+        ids = set()
+        for pod in self.pods:
+            if not pod.is_ready():
+                return f"node {pod.number} is not ready"
+            lines = [line.split() for line in pod.ask("CLUSTER", "NODES").splitlines()]
+            known = {line[0] for line in lines}
+            ids = ids or known
+            if len(known) != COUNT or known != ids:
+                return f"node {pod.number} knows {len(known)} nodes"
+            masters = [line[0] for line in lines if "master" in line[2]]
+            followed = sorted(line[3] for line in lines if "slave" in line[2])
+            if len(masters) != 3 or followed != sorted(masters):
+                return f"node {pod.number} sees {len(masters)} masters, and replicas of {followed}"
+        return ""
+
+    def wait_until_whole(self, step):
+        started = time.monotonic()
+        while why := self.why_not_whole():
+            if time.monotonic() - started > PATIENCE_S:
+                raise AssertionError(f"{step}: not whole after {PATIENCE_S} s: {why}")
+            time.sleep(0.2)
+        print(f"keeper_test: {step}: whole after {time.monotonic() - started:.1f} s")
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
