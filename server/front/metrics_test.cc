@@ -100,7 +100,9 @@ TEST_F(MetricsTest, CountsWhatStreamsDo) {
     EXPECT_GT(Value(Cat("kerf_stage_seconds_sum{stage=\"", stage, "\"}")), 0) << stage;
     EXPECT_LT(Value(Cat("kerf_stage_seconds_sum{stage=\"", stage, "\"}")), 600) << stage;
   }
-  EXPECT_EQ(Value("kerf_stage_seconds_count{stage=\"gpu\"}"), 0);
+  for (const char* stage : {"gpu", "h2d", "mark", "select", "gpu_hash", "d2h"}) {
+    EXPECT_EQ(Value(Cat("kerf_stage_seconds_count{stage=\"", stage, "\"}")), 0) << stage;
+  }
 }
 
 TEST_F(MetricsTest, TheStatusServiceTellsTheSame) {

@@ -26,7 +26,8 @@ constexpr Label kBudgetLabels[] = {
 constexpr Label kStageLabels[] = {
     {"stage",
      "queue (until a thread has time), cut (reading messages, copying, cutting, answering), hash, "
-     "gpu (copying, cutting and hashing there), lookup, commit, forget"}};
+     "gpu (from asking for a GPU to its answer), h2d, mark, select, gpu_hash, d2h, lookup, commit, "
+     "forget"}};
 constexpr Label kPlaceLabels[] = {
     {"place",
      "client_data (in mid-file, or before Open), client_reading (its answers), thread, memory (to "
@@ -48,6 +49,27 @@ constexpr Label kGpuStateLabels[] = {{"state", "used, lost"}};
 constexpr Label kFallbackLabels[] = {{"reason", "given_up, lost, busy"}};
 constexpr Label kDirectionLabels[] = {{"direction", "to_worker, to_client"}};
 constexpr Label kWorkerStateLabels[] = {{"state", "live, lost"}};
+
+constexpr std::string_view kStagesOfCutting =
+    "\n## Where the time of cutting goes\n\n"
+    "On a GPU a batch is copied in (`h2d`), marked (`mark`: each byte behind which a chunk might "
+    "end), its chunks are selected of the marks (`select`) and hashed (`gpu_hash`), and what was "
+    "found is copied back (`d2h`, with the host's look at how much that is). The GPU notes when "
+    "each part ends, by its own clock, and is asked for it when the batch is back: nothing waits "
+    "for that. A part begins where the one before it ends, so the time in which other batches "
+    "have the copy engine or the multiprocessors is in it: the sum of a part's seconds may grow by "
+    "more than one a second. `gpu` is what an upload sees of all this, for each piece: waiting for "
+    "the batch to fill and for the parts, the audit, and pieces that are handed back. A GPU that "
+    "cannot tell the time, or is lost, has no parts. With XXH3-128 there is no `gpu_hash`, and "
+    "`select` is finding the candidates alone: the CPU selects of these and hashes as it goes, in "
+    "`cut`.\n\n"
+    "Of the CPU there is no `mark` and no `select`: they are one loop there, part of `cut`. It "
+    "goes from chunk to chunk, skips what is too near the last cut to hold one, and stops at the "
+    "first place where the chunk may end; with `ram`, `ae-max`, `ae-min`, `maxp`, `seqcdc`, `tttd` "
+    "and `fixed` nothing is ever marked. To tell the two apart every byte would have to be marked "
+    "first, which is slower (kernels/twostage/README.md), or the clock be read twice for each "
+    "chunk, of which a core cuts one in about a microsecond. Fingerprints are made behind that, "
+    "in `hash`; but in `cut` where hints are followed.\n";
 
 std::string_view WhereText(Where where) {
   switch (where) {
@@ -110,7 +132,7 @@ const Metric kMemoryLimitBytes{"kerf_memory_limit_bytes", kGauge, kWorkers,
 const Metric kStageSeconds{
     "kerf_stage_seconds", kHistogram, kWorkers,
     "Time of one turn of an upload in a stage; of gpu, lookup, commit and forget one call, until "
-    "it is answered.",
+    "it is answered; from h2d to d2h one batch of many uploads on a GPU (below).",
     kStageLabels};
 const Metric kStalls{"kerf_stalls_total", kCounter, kWorkers,
                      "Waits of uploads for one thing that lasted for --stall-warn-ms.",
@@ -288,6 +310,7 @@ std::string ReferencePage() {
     page += Cat("| `", metric->name, "` | ", NameOf(metric->type), " | ", WhereText(metric->where),
                 " | ", metric->help, " | ", labels, " |\n");
   }
+  page += kStagesOfCutting;
   return page;
 }
 

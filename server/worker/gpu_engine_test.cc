@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -93,6 +94,7 @@ class World {
     context_.max_cut_buffer_bytes = kCutBufferBytes;
     context_.gpus = gpus_.get();
     context_.gpu_pause_bytes = kPauseBytes;
+    context_.metrics = &metrics_;
   }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -122,6 +124,7 @@ class World {
   cuda::GpuCounters counters() const {
     cuda::GpuCounters sum;
     for (const cuda::GpuState& state : gpus_->states()) {
+      sum.batch_count += state.counters.batch_count;
       sum.piece_count += state.counters.piece_count;
       sum.given_up_piece_count += state.counters.given_up_piece_count;
       sum.lost_piece_count += state.counters.lost_piece_count;
@@ -129,6 +132,11 @@ class World {
     return sum;
   }
   const cuda::GpuSet& gpus() const { return *gpus_; }
+  // How often a stage was observed.
+  std::uint64_t CountOf(Stage stage) const {
+    const auto counts = metrics_.stage_ns[static_cast<std::size_t>(stage)].counts();
+    return std::accumulate(counts.buckets.begin(), counts.buckets.end(), std::uint64_t{0});
+  }
   const EngineContext& context() const { return context_; }
 
   // The answers must be those of the files.
@@ -172,6 +180,8 @@ class World {
   }
 
   std::vector<std::uint64_t> first_calls_;
+  // GPUs' threads add to it.
+  StreamMetrics metrics_;
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   LateIndex late_index_{index_.get(), TestSeed()};
   InlineIndex inline_index_{index_.get()};
@@ -206,6 +216,26 @@ TEST(GpuEngineTest, AnswersAreThoseOfTheCpu) {
   const cuda::GpuCounters counters = world.counters();
   EXPECT_GT(counters.piece_count, counters.given_up_piece_count);
   EXPECT_EQ(world.gpus().lost_count(), 0u);
+}
+
+TEST(GpuEngineTest, TellsWhereTheTimeOfBatchesWent) {
+  World world(Well(2));
+  Random random(TestSeed());
+  // Until there was one whose digests a GPU makes and one that the CPU selects.
+  const auto has_both = [&] {
+    const std::uint64_t hashed_count = world.CountOf(Stage::kGpuHash);
+    return hashed_count > 0 && hashed_count < world.CountOf(Stage::kMark);
+  };
+  for (int round = 0; round < 100 && !has_both(); ++round) {
+    const char* const profile = kGpuProfiles[0];
+    world.RunFiles(random, profile, {MakeFile(RandomText(random, 100'000), profile)});
+  }
+  EXPECT_TRUE(has_both());
+  const cuda::GpuCounters counters = world.counters();
+  for (const Stage stage : {Stage::kCopyIn, Stage::kMark, Stage::kSelect, Stage::kCopyOut}) {
+    EXPECT_EQ(world.CountOf(stage), counters.batch_count);
+  }
+  EXPECT_EQ(world.CountOf(Stage::kGpu), counters.piece_count);
 }
 
 TEST(GpuEngineTest, ADeviceThatIsLostInMidFileChangesNothing) {

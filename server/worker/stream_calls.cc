@@ -60,6 +60,14 @@ class StreamEngine::GpuPiece final : public cuda::PieceTaker {
     }
     Answer(engine_, call_);
   }
+  void OnBatch(const cuda::BatchTimes& times) override {
+    if (metrics_ == nullptr) return;
+    metrics_->Observe(Stage::kCopyIn, times.copy_in);
+    metrics_->Observe(Stage::kMark, times.mark);
+    metrics_->Observe(Stage::kSelect, times.select);
+    if (times.digest.has_value()) metrics_->Observe(Stage::kGpuHash, *times.digest);
+    metrics_->Observe(Stage::kCopyOut, times.copy_out);
+  }
   cuda::PieceOutcome outcome() const { return outcome_; }
   // Of what was sent.
   std::size_t size_bytes() const { return size_bytes_; }

@@ -10,16 +10,32 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "server/index/index.h"
 #include "server/metrics/counters.h"
 
 namespace kerf {
 
-// Where the time of a stream goes.
-enum class Stage : std::uint8_t { kQueue, kCut, kHash, kGpu, kLookup, kCommit, kForget };
-inline constexpr std::array<std::string_view, 7> kStageNames = {"queue",  "cut",    "hash",  "gpu",
-                                                                "lookup", "commit", "forget"};
+// Where the time of a stream goes; from kCopyIn to kCopyOut that of a GPU's batch, which is of many
+// streams.
+enum class Stage : std::uint8_t {
+  kQueue,
+  kCut,
+  kHash,
+  kGpu,
+  kCopyIn,
+  kMark,
+  kSelect,
+  kGpuHash,
+  kCopyOut,
+  kLookup,
+  kCommit,
+  kForget
+};
+inline constexpr std::array<std::string_view, 12> kStageNames = {
+    "queue",  "cut",      "hash", "gpu",    "h2d",    "mark",
+    "select", "gpu_hash", "d2h",  "lookup", "commit", "forget"};
 
 inline constexpr std::array<std::uint64_t, 13> kChunkSizeBounds = {
     1u << 10,   2u << 10,   4u << 10,   8u << 10, 16u << 10, 32u << 10, 64u << 10,
@@ -58,9 +74,9 @@ struct StreamMetrics {
  private:
   static Stages MakeStages() {
     using metrics::Histogram;
-    const std::span<const std::uint64_t> bounds = kStageBoundsNs;
-    return {Histogram(bounds), Histogram(bounds), Histogram(bounds), Histogram(bounds),
-            Histogram(bounds), Histogram(bounds), Histogram(bounds)};
+    return []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+      return Stages{(static_cast<void>(kIndex), Histogram(kStageBoundsNs))...};
+    }(std::make_index_sequence<kStageNames.size()>());
   }
 };
 

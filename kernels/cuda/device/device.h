@@ -3,6 +3,7 @@
 // purpose.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,11 +23,13 @@ struct DeviceInfo {
 enum class QueueId : std::uint32_t {};
 // Commands that were recorded once, to be started again and again as one.
 enum class GraphId : std::uint32_t {};
+// A place among the commands of a queue, and when the device came there last.
+enum class MomentId : std::uint32_t {};
 
 // Every call may be the one that tells of what went wrong on the device before it. Unless a
 // function says otherwise an error is Internal and the device is lost: nothing but its destructor
-// is called after that. Memory and queues live until the device goes: kerf takes all that it needs
-// at start. Not thread-safe.
+// is called after that. Memory, queues and moments live until the device goes: kerf takes all that
+// it needs at start. Not thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
@@ -50,7 +53,15 @@ class Device {
   virtual absl::Status Launch(QueueId queue, std::size_t kernel,
                               std::span<const std::uint8_t> args) = 0;
 
-  // Launches between the two are recorded and not run; nothing else is put into the queue there.
+  virtual absl::StatusOr<MomentId> MakeMoment() = 0;
+  // Notes when all is done that was put into the queue before, in place of what was noted before.
+  virtual absl::Status Note(QueueId queue, MomentId moment) = 0;
+  // By the device's clock, between two that were noted one behind the other by commands that are
+  // done. Unavailable: it cannot tell, and is well.
+  virtual absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) = 0;
+
+  // Launches and moments between the two are recorded and not run; nothing else is put into the
+  // queue there.
   virtual absl::Status BeginGraph(QueueId queue) = 0;
   virtual absl::StatusOr<GraphId> EndGraph(QueueId queue) = 0;
   // `queue` may be another one than that of the recording.

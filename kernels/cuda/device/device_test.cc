@@ -1,6 +1,7 @@
 // The devices of the tests: commands of a queue run in order, late, and go wrong when told to.
 #include "kernels/cuda/device/device.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -134,6 +135,34 @@ TEST(EmulatedDeviceTest, AGraphRunsAgainAndAgainInAnyQueue) {
   }
 }
 
+TEST(EmulatedDeviceTest, MomentsTellHowLongCommandsTook) {
+  const auto device = MakeEmulated(TestSeed());
+  const Summing sum = *Summing::Make(*device);
+  sum.Fill(0);
+  const MomentId begun = *device->MakeMoment();
+  const MomentId copied = *device->MakeMoment();
+  const MomentId summed = *device->MakeMoment();
+  const auto between = [&](MomentId from, MomentId to) { return *device->Between(from, to); };
+  ASSERT_TRUE(device->BeginGraph(sum.queue).ok());
+  ASSERT_TRUE((LaunchOf<Kernels, Sum>(*device, sum.queue, sum.args())).ok());
+  ASSERT_TRUE(device->Note(sum.queue, summed).ok());
+  const GraphId graph = *device->EndGraph(sum.queue);
+  std::chrono::nanoseconds all{0};
+  for (int round = 0; round < 2; ++round) {
+    if (round == 0) {
+      ASSERT_TRUE(device->Note(sum.queue, begun).ok());
+    }
+    ASSERT_TRUE(device->CopyIn(sum.queue, sum.device_in, sum.in).ok());
+    ASSERT_TRUE(device->Note(sum.queue, copied).ok());
+    ASSERT_TRUE(device->RunGraph(sum.queue, graph).ok());
+    ASSERT_TRUE(WaitFor(*device, sum.queue).ok());
+    EXPECT_EQ(between(copied, summed), EmulatedDevice::kLaunchTime);
+    all += std::chrono::nanoseconds(sum.in.size()) + EmulatedDevice::kLaunchTime;
+    // Each run notes it anew.
+    EXPECT_EQ(between(begun, summed), all);
+  }
+}
+
 TEST(EmulatedDeviceTest, ADroppedGraphGivesItsNumberBack) {
   const auto device = MakeEmulated(TestSeed());
   const QueueId queue = *device->MakeQueue();
@@ -194,6 +223,15 @@ TEST(FaultyDeviceTest, BringsWrongBitsFromThenOn) {
     ASSERT_TRUE(WaitFor(device, sum.queue).ok());
     EXPECT_EQ(sum.Result() != kSumOfFirstTile, is_wrong);
   }
+}
+
+TEST(FaultyDeviceTest, HasNoClock) {
+  FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kNoClock, 0});
+  const QueueId queue = *device.MakeQueue();
+  const MomentId moment = *device.MakeMoment();
+  ASSERT_TRUE(device.Note(queue, moment).ok());
+  ASSERT_TRUE(WaitFor(device, queue).ok());
+  EXPECT_TRUE(absl::IsUnavailable(device.Between(moment, moment).status()));
 }
 
 TEST(FaultyDeviceTest, LacksMemoryOnce) {

@@ -72,14 +72,17 @@ EmulatedDevice::Commands& EmulatedDevice::At(QueueId queue) {
 }
 
 void EmulatedDevice::Put(QueueId queue, Command command) {
-  At(queue).push_back(std::move(command));
+  (recording_ == queue ? recorded_ : At(queue)).push_back(std::move(command));
 }
 
 absl::Status EmulatedDevice::CopyIn(QueueId queue, std::uint8_t* to,
                                     std::span<const std::uint8_t> pinned) {
   KERF_CHECK(recording_ != queue);
   KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {to, pinned.size()}));
-  Put(queue, [to, pinned] { std::copy(pinned.begin(), pinned.end(), to); });
+  Put(queue, [this, to, pinned] {
+    std::copy(pinned.begin(), pinned.end(), to);
+    clock_ += std::chrono::nanoseconds(pinned.size());
+  });
   return absl::OkStatus();
 }
 
@@ -87,7 +90,10 @@ absl::Status EmulatedDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinn
                                      const std::uint8_t* from) {
   KERF_CHECK(recording_ != queue);
   KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {from, pinned.size()}));
-  Put(queue, [pinned, from] { std::copy_n(from, pinned.size(), pinned.begin()); });
+  Put(queue, [this, pinned, from] {
+    std::copy_n(from, pinned.size(), pinned.begin());
+    clock_ += std::chrono::nanoseconds(pinned.size());
+  });
   return absl::OkStatus();
 }
 
@@ -98,13 +104,34 @@ absl::Status EmulatedDevice::Launch(QueueId queue, std::size_t kernel,
     EmulatorOptions options;
     if (random_.has_value()) options.order_seed = random_->Next();
     options_.kernels[kernel](copy, options);
+    clock_ += kLaunchTime;
   };
-  if (recording_ == queue) {
-    recorded_.push_back(std::move(command));
-  } else {
-    Put(queue, std::move(command));
-  }
+  Put(queue, std::move(command));
   return absl::OkStatus();
+}
+
+absl::StatusOr<MomentId> EmulatedDevice::MakeMoment() {
+  moments_.emplace_back();
+  return MomentId(static_cast<std::uint32_t>(moments_.size() - 1));
+}
+
+absl::Status EmulatedDevice::Note(QueueId queue, MomentId moment) {
+  const auto number = static_cast<std::size_t>(moment);
+  KERF_CHECK(number < moments_.size());
+  Put(queue, [this, number] { moments_[number] = clock_; });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::chrono::nanoseconds> EmulatedDevice::Between(MomentId from, MomentId to) {
+  const auto noted_at = [this](MomentId moment) {
+    const auto number = static_cast<std::size_t>(moment);
+    KERF_CHECK(number < moments_.size());
+    return moments_[number];
+  };
+  const auto begin = noted_at(from);
+  const auto end = noted_at(to);
+  KERF_CHECK(begin.has_value() && end.has_value() && *begin <= *end);
+  return *end - *begin;
 }
 
 absl::Status EmulatedDevice::BeginGraph(QueueId queue) {

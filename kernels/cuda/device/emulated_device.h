@@ -1,6 +1,7 @@
 // A device whose kernels run in the emulator, at the moments that are worst for whoever uses it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -50,6 +51,10 @@ class EmulatedDevice final : public Device {
   // That were made and not dropped.
   std::size_t graph_count() const;
   std::uint64_t made_graph_count() const { return made_graph_count_; }
+  // Of the device: it goes on by a nanosecond for each byte that is copied, by kLaunchTime for each
+  // launch, and otherwise not.
+  std::chrono::nanoseconds clock() const { return clock_; }
+  static constexpr std::chrono::microseconds kLaunchTime{7};
   absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
   absl::StatusOr<QueueId> MakeQueue() override;
@@ -59,6 +64,9 @@ class EmulatedDevice final : public Device {
                        const std::uint8_t* from) override;
   absl::Status Launch(QueueId queue, std::size_t kernel,
                       std::span<const std::uint8_t> args) override;
+  absl::StatusOr<MomentId> MakeMoment() override;
+  absl::Status Note(QueueId queue, MomentId moment) override;
+  absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) override;
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;
@@ -82,6 +90,7 @@ class EmulatedDevice final : public Device {
   static bool Holds(const Memory& memory, std::span<const std::uint8_t> bytes);
   Commands& At(QueueId queue);
   Commands& At(GraphId graph);
+  // Into the queue, or into what is recorded of it.
   void Put(QueueId queue, Command command);
   void RunFirst(Commands& commands);
 
@@ -97,6 +106,9 @@ class EmulatedDevice final : public Device {
   // Empty where one was dropped; a number is given anew as soon as it can be.
   std::vector<std::optional<Commands>> graphs_;
   std::uint64_t made_graph_count_ = 0;
+  std::chrono::nanoseconds clock_{0};
+  // By number; none: never noted.
+  std::vector<std::optional<std::chrono::nanoseconds>> moments_;
 };
 
 }  // namespace kerf::cuda

@@ -53,6 +53,22 @@ absl::Status FaultyDevice::Launch(QueueId queue, std::size_t kernel,
   return device_->Launch(queue, kernel, args);
 }
 
+absl::StatusOr<MomentId> FaultyDevice::MakeMoment() {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->MakeMoment();
+}
+
+absl::Status FaultyDevice::Note(QueueId queue, MomentId moment) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->Note(queue, moment);
+}
+
+absl::StatusOr<std::chrono::nanoseconds> FaultyDevice::Between(MomentId from, MomentId to) {
+  KERF_RETURN_IF_ERROR(Call());
+  if (IsTime(Fault::Kind::kNoClock)) return absl::UnavailableError("the test has no clock");
+  return device_->Between(from, to);
+}
+
 absl::Status FaultyDevice::BeginGraph(QueueId queue) {
   KERF_RETURN_IF_ERROR(Call());
   return device_->BeginGraph(queue);

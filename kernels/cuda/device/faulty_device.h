@@ -1,6 +1,7 @@
 // A device that goes wrong at a call that the test chooses.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,8 @@ struct Fault {
     kWrongBits,
     // The next allocation fails.
     kNoMemory,
+    // It cannot tell what time it was.
+    kNoClock,
   };
   Kind kind = Kind::kNone;
   // From this call on, counted from 0.
@@ -50,6 +53,9 @@ class FaultyDevice final : public Device {
                        const std::uint8_t* from) override;
   absl::Status Launch(QueueId queue, std::size_t kernel,
                       std::span<const std::uint8_t> args) override;
+  absl::StatusOr<MomentId> MakeMoment() override;
+  absl::Status Note(QueueId queue, MomentId moment) override;
+  absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) override;
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;

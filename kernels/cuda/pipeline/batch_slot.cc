@@ -127,6 +127,9 @@ absl::Status BatchSlot::TakeMemory() {
   bytes_ = in_.subspan(BytesOffset(limits_));
   out_ = pinned.subspan(out_offset);
   KERF_ASSIGN_OR_RETURN(queue_, device_.MakeQueue());
+  for (MomentId& moment : moments_) {
+    KERF_ASSIGN_OR_RETURN(moment, device_.MakeMoment());
+  }
   return absl::OkStatus();
 }
 
@@ -148,8 +151,10 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
         const RuleArgs<Rule> args{selection, rule};
         QueueMarks<Rule> queue_marks(launcher, args, memory_.marks, strip_bytes);
         if (steps.marks) std::visit(queue_marks, plan.marks);
+        if (steps.are_noted) launcher.Note(moments_[kMarked]);
         if (steps.candidates) LaunchCandidates(args, launcher);
         if (steps.cuts) LaunchCuts(args, launcher);
+        if (steps.are_noted) launcher.Note(moments_[kSelected]);
       },
       plan.cut_rule);
 
@@ -168,6 +173,7 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
                   memory_.digests},
                  launcher);
   }
+  if (steps.are_noted) launcher.Note(moments_[kDigested]);
   return launcher.status();
 }
 
@@ -186,7 +192,9 @@ absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
       KERF_RETURN_IF_ERROR(device_.DropGraph(recorded_.back().graph));
       recorded_.pop_back();
     }
-    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, StepsOf(*plan), kDefaultStripBytes));
+    BatchSteps steps = StepsOf(*plan);
+    steps.are_noted = true;
+    KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan, steps, kDefaultStripBytes));
     recorded_.push_back({plan, graph});
     found = recorded_.end() - 1;
   }
@@ -223,8 +231,11 @@ absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
                            static_cast<std::uint32_t>(pieces.size())};
   std::memcpy(in_.data(), &header, sizeof header);
   std::copy(plan->gear_table.begin(), plan->gear_table.end(), in_.begin() + kTableOffset);
+  is_noted_ = true;
+  KERF_RETURN_IF_ERROR(Note(kBegun));
   KERF_RETURN_IF_ERROR(
       device_.CopyIn(queue_, memory_.in, in_.first(BytesOffset(limits_) + size_bytes)));
+  KERF_RETURN_IF_ERROR(Note(kCopiedIn));
   KERF_RETURN_IF_ERROR(RunPlan(plan));
   return Fetch();
 }
@@ -240,6 +251,7 @@ absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_byte
     KERF_ASSIGN_OR_RETURN(const GraphId graph, Record(*plan_, steps, strip_bytes));
     repeated_ = Repeated{plan_, steps, strip_bytes, graph};
   }
+  is_noted_ = false;
   for (; count > 0; --count) KERF_RETURN_IF_ERROR(device_.RunGraph(queue_, repeated_->graph));
   return absl::OkStatus();
 }
@@ -295,14 +307,42 @@ absl::StatusOr<bool> BatchSlot::IsDone() {
   if (!is_done) return false;
   if (stage_ == Stage::kSelecting) {
     KERF_RETURN_IF_ERROR(FetchRest());
+    KERF_RETURN_IF_ERROR(Note(kCopiedOut));
     stage_ = Stage::kFetching;
     return false;
   }
   if (stage_ == Stage::kFetching) {
     KERF_RETURN_IF_ERROR(plan_->selection == Selection::kHost ? CheckCandidates() : CheckCuts());
+    KERF_RETURN_IF_ERROR(TakeTimes());
     stage_ = Stage::kDone;
   }
   return true;
+}
+
+absl::Status BatchSlot::TakeTimes() {
+  times_.reset();
+  if (!is_noted_) return absl::OkStatus();
+  const absl::StatusOr<BatchTimes> times = TimesOfBatch();
+  if (absl::IsUnavailable(times.status())) return absl::OkStatus();
+  if (times.ok()) times_ = *times;
+  return times.status();
+}
+
+absl::StatusOr<BatchTimes> BatchSlot::TimesOfBatch() {
+  const auto between = [this](Moment from, Moment to) {
+    return device_.Between(moments_[from], moments_[to]);
+  };
+  BatchTimes times;
+  Moment last = kSelected;
+  KERF_ASSIGN_OR_RETURN(times.copy_in, between(kBegun, kCopiedIn));
+  KERF_ASSIGN_OR_RETURN(times.mark, between(kCopiedIn, kMarked));
+  KERF_ASSIGN_OR_RETURN(times.select, between(kMarked, kSelected));
+  if (plan_->selection == Selection::kDevice) {
+    last = kDigested;
+    KERF_ASSIGN_OR_RETURN(times.digest, between(kSelected, kDigested));
+  }
+  KERF_ASSIGN_OR_RETURN(times.copy_out, between(last, kCopiedOut));
+  return times;
 }
 
 std::uint32_t BatchSlot::FirstNodeOf(std::size_t piece) const {

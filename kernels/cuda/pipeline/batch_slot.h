@@ -1,6 +1,7 @@
 // The memory of one batch, on both sides, and its way through the device.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "kernels/cuda/kernel/digest_words.h"
 #include "kernels/cuda/kernel/selection.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/batch_times.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/cuda/pipeline/queue_marks.h"
 
@@ -54,11 +56,13 @@ struct BatchSteps {
   bool candidates = false;
   bool cuts = false;
   bool digests = false;
+  // The moment behind each is noted.
+  bool are_noted = false;
 
   friend bool operator==(const BatchSteps&, const BatchSteps&) = default;
 };
 
-// All that a batch of the plan needs.
+// All that a batch of the plan needs, without moments.
 BatchSteps StepsOf(const BatchPlan& plan);
 
 // A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
@@ -82,6 +86,9 @@ class BatchSlot {
   // Whether it has come back. Internal also if what came back makes no sense.
   absl::StatusOr<bool> IsDone();
 
+  // After IsDone, of the last Start; none: behind a Repeat, or the device cannot tell.
+  const std::optional<BatchTimes>& times() const { return times_; }
+
   // What came back, until the next Start, in place of what is in `cuts`; with Selection::kHost the
   // caller's thread selects and fingerprints. False: the device gives the piece to the CPU.
   bool TakeCuts(std::size_t piece, PieceCuts& cuts) const;
@@ -101,6 +108,9 @@ class BatchSlot {
 
  private:
   enum class Stage : std::uint8_t { kIdle, kSelecting, kFetching, kDone };
+  // In the order in which they come.
+  enum Moment : std::uint8_t { kBegun, kCopiedIn, kMarked, kSelected, kDigested, kCopiedOut };
+  static constexpr std::size_t kMomentCount = kCopiedOut + 1;
   struct Recorded {
     std::shared_ptr<const BatchPlan> plan;
     GraphId graph{};
@@ -120,6 +130,9 @@ class BatchSlot {
                                  std::uint32_t strip_bytes);
   absl::Status RunPlan(const std::shared_ptr<const BatchPlan>& plan);
   absl::Status FetchRest();
+  absl::Status Note(Moment moment) { return device_.Note(queue_, moments_[moment]); }
+  absl::Status TakeTimes();
+  absl::StatusOr<BatchTimes> TimesOfBatch();
   std::uint32_t FirstNodeOf(std::size_t piece) const;
   std::span<const std::uint32_t> CandidatesOf(std::size_t piece) const;
   absl::Status CheckCuts() const;
@@ -128,6 +141,7 @@ class BatchSlot {
   Device& device_;
   const SlotLimits limits_;
   QueueId queue_{};
+  std::array<MomentId, kMomentCount> moments_{};
   // As in SlotMemory.
   std::span<std::uint8_t> in_;
   std::span<std::uint8_t> bytes_;
@@ -140,6 +154,9 @@ class BatchSlot {
   Stage stage_ = Stage::kIdle;
   std::shared_ptr<const BatchPlan> plan_;
   std::vector<SlotPiece> pieces_;
+  // What is on its way has noted its moments.
+  bool is_noted_ = false;
+  std::optional<BatchTimes> times_;
 };
 
 }  // namespace kerf::cuda

@@ -310,6 +310,7 @@ void GpuCutter::Judge(Batch* batch) {
 
 void GpuCutter::Answer(Batch* batch) {
   GpuCounters added{.batch_count = 1};
+  if (const auto& times = batch->slot->times()) batch->takers.front()->OnBatch(*times);
   for (std::size_t index = 0; index < batch->pieces.size(); ++index) {
     std::shared_ptr<PieceTaker>& taker = batch->takers[index];
     const PieceOutcome outcome = TakePiece(*batch, index, *taker);

@@ -84,6 +84,12 @@ class Recorder final : public PieceTaker {
     last_outcome_ = outcome;
     ++answer_count_;
   }
+  void OnBatch(const BatchTimes& times) override {
+    EXPECT_GT(times.mark, std::chrono::nanoseconds(0));
+    ++batch_count_;
+  }
+  // Whose times it was told.
+  std::uint64_t batch_count() const { return batch_count_; }
   int answer_count() const { return answer_count_; }
   PieceOutcome last_outcome() const { return last_outcome_; }
   void WaitFor(int answer_count) const {
@@ -93,6 +99,7 @@ class Recorder final : public PieceTaker {
  private:
   std::atomic<PieceOutcome> last_outcome_{PieceOutcome::kLost};
   std::atomic<int> answer_count_{0};
+  std::atomic<std::uint64_t> batch_count_{0};
 };
 
 // A chunker of a plan that says when it is asked, and waits until it may answer.
@@ -215,11 +222,15 @@ TEST(GpuCutterTest, PiecesOfManyStreamsShareABatch) {
     taker = std::make_shared<Recorder>();
     while (!(*cutter)->TryCut(plan, bytes, true, taker)) std::this_thread::yield();
   }
+  std::uint64_t told_count = 0;
   for (const auto& taker : takers) {
     taker->WaitFor(1);
     EXPECT_EQ(taker->cuts.size_bytes(), bytes.size());
+    told_count += taker->batch_count();
   }
   EXPECT_LT((*cutter)->counters().batch_count, takers.size());
+  // One of each batch.
+  EXPECT_EQ(told_count, (*cutter)->counters().batch_count);
 }
 
 // Of zeros every position is a mark: more than there is room for. Their sender alone cuts them,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/chunker.h"
+#include "kernels/cuda/pipeline/batch_times.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf::cuda {
@@ -52,6 +53,8 @@ class PieceTaker {
   // With kCut the chunks are in `cuts`, with kMarked what SelectOnHost asks for is in `candidates`;
   // nobody else has anything of them any more.
   virtual void OnPiece(PieceOutcome outcome) = 0;
+  // Before that, of one piece of each batch whose times are known: those of them all. As OnPiece.
+  virtual void OnBatch(const BatchTimes&) {}
 
   PieceCuts cuts;
   std::vector<std::uint32_t> candidates;

@@ -16,7 +16,7 @@
 
 namespace kerf::cuda {
 
-// Queues kernels until one cannot be queued; status() says why.
+// Queues kernels, and moments between them, until one cannot be queued; status() says why.
 class QueueLauncher {
  public:
   QueueLauncher(Device& device, QueueId queue) : device_(device), queue_(queue) {}
@@ -24,6 +24,10 @@ class QueueLauncher {
   template <class Kernel>
   void Launch(const typename Kernel::Args& args) {
     if (status_.ok()) status_ = LaunchOf<KernelList, Kernel>(device_, queue_, args);
+  }
+
+  void Note(MomentId moment) {
+    if (status_.ok()) status_ = device_.Note(queue_, moment);
   }
 
   const absl::Status& status() const { return status_; }

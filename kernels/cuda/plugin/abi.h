@@ -9,7 +9,7 @@
 namespace kerf::cuda {
 
 // Another one: another layout of what is below.
-inline constexpr std::uint32_t kPluginAbiVersion = 2;
+inline constexpr std::uint32_t kPluginAbiVersion = 3;
 // The one symbol that the plug-in exports: a PluginEntry.
 inline constexpr char kPluginEntryName[] = "kerf_cuda_plugin";
 
@@ -17,6 +17,8 @@ enum class PluginResult : std::int32_t {
   kOk = 0,
   kNoMemory = 1,
   kFailed = 2,
+  // Of `between` alone: Unavailable.
+  kNoTime = 3,
 };
 
 // Text of the last failure, ended by 0.
@@ -61,6 +63,11 @@ struct PluginApi {
                            const std::uint8_t* from, std::size_t size_bytes, PluginError* error);
   PluginResult (*launch)(PluginDevice* device, std::uint32_t queue, std::uint32_t kernel,
                          const std::uint8_t* args, std::size_t args_bytes, PluginError* error);
+  PluginResult (*make_moment)(PluginDevice* device, std::uint32_t* moment, PluginError* error);
+  PluginResult (*note)(PluginDevice* device, std::uint32_t queue, std::uint32_t moment,
+                       PluginError* error);
+  PluginResult (*between)(PluginDevice* device, std::uint32_t from, std::uint32_t to,
+                          std::uint64_t* nanoseconds, PluginError* error);
   PluginResult (*begin_graph)(PluginDevice* device, std::uint32_t queue, PluginError* error);
   PluginResult (*end_graph)(PluginDevice* device, std::uint32_t queue, std::uint32_t* graph,
                             PluginError* error);

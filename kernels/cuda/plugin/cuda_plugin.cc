@@ -21,6 +21,7 @@ struct PluginDevice {
   std::vector<void*> memory;
   std::vector<void*> pinned_memory;
   std::vector<cudaStream_t> queues;
+  std::vector<cudaEvent_t> moments;
   // Null where one was dropped.
   std::vector<cudaGraphExec_t> graphs;
 };
@@ -71,6 +72,7 @@ void Close(PluginDevice* device) {
   for (cudaGraphExec_t graph : closed->graphs) {
     if (graph != nullptr) cudaGraphExecDestroy(graph);
   }
+  for (cudaEvent_t moment : closed->moments) cudaEventDestroy(moment);
   for (cudaStream_t queue : closed->queues) cudaStreamDestroy(queue);
   for (void* bytes : closed->pinned_memory) cudaFreeHost(bytes);
   for (void* bytes : closed->memory) cudaFree(bytes);
@@ -150,6 +152,49 @@ PluginResult LaunchKernel(PluginDevice* device, std::uint32_t queue, std::uint32
   return ResultOf("launching a kernel", code, error);
 }
 
+PluginResult MakeMoment(PluginDevice* device, std::uint32_t* moment, PluginError* error) {
+  cudaEvent_t event = nullptr;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaEventCreate(&event);
+  if (code != cudaSuccess) return ResultOf("making an event", code, error);
+  *moment = static_cast<std::uint32_t>(device->moments.size());
+  device->moments.push_back(event);
+  return PluginResult::kOk;
+}
+
+PluginResult Note(PluginDevice* device, std::uint32_t queue, std::uint32_t moment,
+                  PluginError* error) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaStreamIsCapturing(device->queues[queue], &capture);
+  if (code == cudaSuccess) {
+    // An event without the flag would only order what is recorded, and have no time; the flag is
+    // not allowed elsewhere.
+    const bool is_recorded = capture == cudaStreamCaptureStatusActive;
+    code = cudaEventRecordWithFlags(device->moments[moment], device->queues[queue],
+                                    is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault);
+  }
+  return ResultOf("recording an event", code, error);
+}
+
+PluginResult Between(PluginDevice* device, std::uint32_t from, std::uint32_t to,
+                     std::uint64_t* nanoseconds, PluginError* error) {
+  float milliseconds = 0;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) {
+    code = cudaEventElapsedTime(&milliseconds, device->moments[from], device->moments[to]);
+  }
+  *nanoseconds = static_cast<std::uint64_t>(std::max(milliseconds, 0.0f) * 1e6);
+  const PluginResult result = ResultOf("asking for a time", code, error);
+  // These are about the events alone: batches need no clock.
+  if (code != cudaErrorInvalidResourceHandle && code != cudaErrorInvalidValue &&
+      code != cudaErrorNotReady) {
+    return result;
+  }
+  cudaGetLastError();
+  return PluginResult::kNoTime;
+}
+
 PluginResult BeginGraph(PluginDevice* device, std::uint32_t queue, PluginError* error) {
   cudaError_t code = Use(*device);
   if (code == cudaSuccess) {
@@ -215,6 +260,9 @@ PluginApi MakeApi() {
       CopyIn,
       CopyOut,
       LaunchKernel,
+      MakeMoment,
+      Note,
+      Between,
       BeginGraph,
       EndGraph,
       RunGraph,

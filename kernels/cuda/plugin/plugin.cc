@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -22,6 +23,8 @@ absl::Status StatusOf(PluginResult result, const PluginError& error) {
       return absl::OkStatus();
     case PluginResult::kNoMemory:
       return absl::ResourceExhaustedError(error.text);
+    case PluginResult::kNoTime:
+      return absl::UnavailableError(error.text);
     case PluginResult::kFailed:
       break;
   }
@@ -79,6 +82,24 @@ class DeviceOfPlugin final : public Device {
                       std::span<const std::uint8_t> args) override {
     return Call(api_.launch, device_, static_cast<std::uint32_t>(queue),
                 static_cast<std::uint32_t>(kernel), args.data(), args.size());
+  }
+
+  absl::StatusOr<MomentId> MakeMoment() override {
+    std::uint32_t moment = 0;
+    KERF_RETURN_IF_ERROR(Call(api_.make_moment, device_, &moment));
+    return MomentId(moment);
+  }
+
+  absl::Status Note(QueueId queue, MomentId moment) override {
+    return Call(api_.note, device_, static_cast<std::uint32_t>(queue),
+                static_cast<std::uint32_t>(moment));
+  }
+
+  absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) override {
+    std::uint64_t nanoseconds = 0;
+    KERF_RETURN_IF_ERROR(Call(api_.between, device_, static_cast<std::uint32_t>(from),
+                              static_cast<std::uint32_t>(to), &nanoseconds));
+    return std::chrono::nanoseconds(nanoseconds);
   }
 
   absl::Status BeginGraph(QueueId queue) override {

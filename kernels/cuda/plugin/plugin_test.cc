@@ -3,6 +3,7 @@
 #include "kernels/cuda/plugin/plugin.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -94,12 +95,19 @@ void CopiesBothWays(Device& device) {
     std::uint8_t* const place = *device.Allocate(1 << 20);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(place) % 256, 0u);
     std::fill(from.begin(), from.end(), value);
+    const MomentId begun = *device.MakeMoment();
+    const MomentId copied = *device.MakeMoment();
+    ASSERT_TRUE(device.Note(queue, begun).ok());
     ASSERT_TRUE(device.CopyIn(queue, place, from).ok());
+    ASSERT_TRUE(device.Note(queue, copied).ok());
     ASSERT_TRUE(device.CopyOut(queue, to, place).ok());
     absl::StatusOr<bool> is_done = false;
     while (is_done.ok() && !*is_done) is_done = device.IsDone(queue);
     ASSERT_TRUE(is_done.ok()) << is_done.status();
     EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
+    const auto time = device.Between(begun, copied);
+    ASSERT_TRUE(time.ok()) << time.status();
+    EXPECT_GT(*time, std::chrono::microseconds(1));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(device.Allocate(std::size_t{1} << 60).status()));
   EXPECT_TRUE(device.Allocate(1 << 20).ok());

@@ -1,0 +1,131 @@
+// Where the time of a batch went, by the clock of an emulated device.
+#include "kernels/cuda/pipeline/batch_slot.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/test_seed.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/device/emulated_device.h"
+#include "kernels/cuda/device/faulty_device.h"
+#include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/digest_words.h"
+#include "kernels/cuda/pipeline/batch_plan.h"
+#include "kernels/cuda/pipeline/piece_cuts.h"
+#include "kernels/cuda/plugin/emulated_kernels.h"
+#include "kernels/profile.h"
+#include "kernels/testing/inputs.h"
+
+namespace kerf::cuda {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr SlotLimits kLimits{.batch_bytes = 64 << 10, .segment_count = 4};
+
+std::shared_ptr<const BatchPlan> PlanOf(std::string_view profile,
+                                        DigestAlgorithm algorithm = DigestAlgorithm::kBlake3) {
+  return MakeBatchPlan(*ParseProfile(profile), algorithm);
+}
+
+constexpr std::string_view kGear = "gear:min=256,avg=512,max=2048";
+
+void WaitFor(BatchSlot& slot) {
+  absl::StatusOr<bool> is_done = false;
+  while (is_done.ok() && !*is_done) is_done = slot.IsDone();
+  ASSERT_TRUE(is_done.ok()) << is_done.status();
+}
+
+nanoseconds SumOf(const BatchTimes& times) {
+  return times.copy_in + times.mark + times.select + times.digest.value_or(nanoseconds(0)) +
+         times.copy_out;
+}
+
+class BatchTimesTest : public testing::Test {
+ protected:
+  // One piece of so many random bytes, on its way and back.
+  void Run(const std::shared_ptr<const BatchPlan>& plan, std::uint32_t size_bytes) {
+    const auto bytes = MakeInput("random", TestSeed(), size_bytes);
+    std::copy(bytes.begin(), bytes.end(), slot_->bytes().begin());
+    const SlotPiece piece{0, size_bytes, true};
+    ASSERT_TRUE(slot_->Start(plan, {&piece, 1}).ok());
+    WaitFor(*slot_);
+  }
+  BatchTimes TimesOf(const std::shared_ptr<const BatchPlan>& plan, std::uint32_t size_bytes) {
+    Run(plan, size_bytes);
+    EXPECT_TRUE(slot_->times().has_value());
+    return slot_->times().value_or(BatchTimes());
+  }
+
+  EmulatedDevice device_{{.kernels = EmulatedKernelList(), .seed = TestSeed()}};
+  const std::unique_ptr<BatchSlot> slot_ = *BatchSlot::Make(device_, kLimits);
+};
+
+TEST_F(BatchTimesTest, EachPartHasTheTimeOfItsCommands) {
+  const nanoseconds before = device_.clock();
+  const BatchTimes small = TimesOf(PlanOf(kGear), 16 << 10);
+  EXPECT_EQ(SumOf(small), device_.clock() - before);
+  PieceCuts cuts;
+  ASSERT_TRUE(slot_->TakeCuts(0, cuts));
+  const std::size_t out_bytes = sizeof(SegmentCuts) + sizeof(std::uint32_t) +
+                                cuts.chunks.size() * (sizeof(Chunk) + sizeof(DigestWords));
+  EXPECT_EQ(small.copy_out, nanoseconds(out_bytes));
+  EXPECT_EQ(small.mark, EmulatedDevice::kLaunchTime);
+  EXPECT_GT(small.select, EmulatedDevice::kLaunchTime);
+  EXPECT_GT(small.digest, EmulatedDevice::kLaunchTime);
+
+  // The same graph once more: the times are those of the last batch.
+  const BatchTimes large = TimesOf(PlanOf(kGear), 48 << 10);
+  EXPECT_EQ(large.copy_in - small.copy_in, nanoseconds(32 << 10));
+  EXPECT_GT(large.copy_out, small.copy_out);
+  EXPECT_EQ(large.mark, small.mark);
+}
+
+TEST_F(BatchTimesTest, MarksTakeWhatTheirKernelsTake) {
+  const BatchTimes gear = TimesOf(PlanOf(kGear), 16 << 10);
+  const BatchTimes peaks = TimesOf(PlanOf("maxp-local:window=300,max=5000"), 16 << 10);
+  EXPECT_EQ(peaks.mark, 2 * gear.mark);
+  const BatchTimes sha = TimesOf(PlanOf(kGear, DigestAlgorithm::kSha256), 16 << 10);
+  EXPECT_EQ(sha.mark, gear.mark);
+  EXPECT_EQ(sha.select, gear.select);
+  EXPECT_NE(sha.digest, gear.digest);
+}
+
+TEST_F(BatchTimesTest, WhatTheHostSelectsHasNoDigests) {
+  const nanoseconds before = device_.clock();
+  const BatchTimes times = TimesOf(PlanOf(kGear, DigestAlgorithm::kXxh3_128), 16 << 10);
+  EXPECT_FALSE(times.digest.has_value());
+  EXPECT_GT(times.select, nanoseconds(0));
+  EXPECT_EQ(SumOf(times), device_.clock() - before);
+}
+
+TEST_F(BatchTimesTest, WhoMeasuresHasNoneInBetween) {
+  const auto plan = PlanOf(kGear);
+  const BatchTimes times = TimesOf(plan, 16 << 10);
+  const nanoseconds before = device_.clock();
+  ASSERT_TRUE(slot_->Repeat(StepsOf(*plan), kDefaultStripBytes, 2).ok());
+  ASSERT_TRUE(slot_->Fetch().ok());
+  WaitFor(*slot_);
+  EXPECT_FALSE(slot_->times().has_value());
+  EXPECT_EQ(device_.clock() - before,
+            2 * (times.mark + times.select + *times.digest) + times.copy_out);
+}
+
+TEST(BatchTimesOfFaultyTest, WithoutAClockABatchIsWell) {
+  FaultyDevice device(
+      std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{.kernels = EmulatedKernelList()}),
+      {Fault::Kind::kNoClock, 0});
+  const auto slot = *BatchSlot::Make(device, kLimits);
+  const SlotPiece piece{0, 4096, true};
+  ASSERT_TRUE(slot->Start(PlanOf(kGear), {&piece, 1}).ok());
+  WaitFor(*slot);
+  EXPECT_FALSE(slot->times().has_value());
+  PieceCuts cuts;
+  EXPECT_TRUE(slot->TakeCuts(0, cuts));
+}
+
+}  // namespace
+}  // namespace kerf::cuda
