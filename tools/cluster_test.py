@@ -2,7 +2,9 @@
 """Tests of tools/cluster with real programs: tools/cluster_test.py [FOLDER OF kerf AND kerfd]."""
 
 import json
+import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -60,6 +62,11 @@ class ClusterTest(unittest.TestCase):
         found = json.loads(self.run_verb("status", "--json").stdout)
         return found["healthy"], {row["name"]: row for row in found["fronts"] + found["workers"] + found["redis"]}
 
+    def ask_redis(self, row, password, *command):
+        host, port = row["address"].split(":")
+        return subprocess.run(["redis-cli", "-h", host, "-p", port, *command], capture_output=True, text=True, check=False,
+                              timeout=TIMEOUT_S, env=dict(os.environ, REDISCLI_AUTH=password)).stdout
+
     def test_from_up_to_down(self):
         self.do("up", "--workers", "2", "--fronts", "1")
         is_well, before = self.status()
@@ -72,6 +79,13 @@ class ClusterTest(unittest.TestCase):
             self.do("up", "--workers", "2", "--fronts", "1")
             self.assertEqual(self.status()[1], before)
             self.assertIn("2 workers", self.refuse("up", "--workers", "3", "--fronts", "1"))
+
+        with self.subTest("Redis lets in whom it knows"):
+            self.assertIn("NOAUTH", self.ask_redis(before["redis-1"], "", "PING"))
+            password = (self.folder / "redis.password").read_text()
+            users = set(re.findall(r" user=(\w+)", self.ask_redis(before["redis-1"], password, "CLIENT", "LIST", "TYPE",
+                                                                  "normal")))
+            self.assertEqual(users, {"default", "kerfd"}, "this test, and the workers")
 
         with self.subTest("it is a cluster"):
             front = self.do("front").strip()

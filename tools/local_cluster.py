@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ REDIS_CLUSTER = ROOT / "tools" / "redis-cluster"
 STATE = "cluster.json"
 LOCK = "lock"
 HINT_KEY_BYTES = 32
+PASSWORD_BYTES = 24
 START_TIMEOUT_S = 30
 # A worker that stops ends what is left once its drain is over; this is for the rest of its end.
 STOP_MARGIN_S = 15
@@ -213,12 +215,13 @@ class Cluster:
     def start(self, workers, fronts):
         """Everything, or nothing: what was started ends if the rest does not start."""
         try:
-            seeds = self.redis("up").split(",")
-            key = self.folder / "hint.key"
-            key.touch(mode=0o600)
-            key.write_bytes(os.urandom(HINT_KEY_BYTES))
+            # As on Kubernetes: nobody gets in without a password, and workers may do there what they must.
+            password = self.write_secret("redis.password", secrets.token_hex(PASSWORD_BYTES).encode())
+            seeds = self.redis("up", "--password-file", password).split(",")
+            key = self.write_secret("hint.key", os.urandom(HINT_KEY_BYTES))
             common = [self.options["kerfd"], "--drain-ms", str(self.options["drain_ms"])]
-            command = [*common, "--role", "worker", "--hint-key-file", str(key)]
+            command = [*common, "--role", "worker", "--hint-key-file", str(key), "--redis-user", "kerfd",
+                       "--redis-password-file", str(password)]
             for seed in seeds:
                 command += ["--redis", seed]
             self.start_part("worker", workers, lambda name: [*command, "--worker-name", name])
@@ -229,6 +232,12 @@ class Cluster:
         except BaseException:
             self.end(at_once=True)
             raise
+
+    def write_secret(self, name, data):
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(data)
+        return path
 
     def start_part(self, part, count, command_of):
         started = []
