@@ -47,6 +47,30 @@ TEST_F(ClusterTest, ABackupThroughAFrontIsABackup) {
   }
 }
 
+TEST_F(ClusterTest, ABackupCanGoPastTheFront) {
+  const nlohmann::json first = world_.Backup({tree_, "--direct"});
+  EXPECT_GT(first["streams"], 1);
+  EXPECT_EQ(first["direct_streams"], first["streams"]);
+  ExpectAllThere();
+  // The front may name it for a while.
+  ASSERT_TRUE(workers_[2]->Kill());
+  const nlohmann::json second = world_.Backup({tree_, "--direct", "--force"});
+  EXPECT_EQ(second["index_warning"], "") << second.dump();
+  ExpectAllThere();
+  const nlohmann::json through = world_.Backup({tree_});
+  EXPECT_GT(through["streams"], 0);
+  EXPECT_EQ(through["direct_streams"], 0);
+}
+
+// Workers have sockets, and the front is met by TCP: it might be another machine's.
+TEST_F(ClusterTest, ABackupThatCannotGoPastTheFrontGoesThroughIt) {
+  world_.SetEnvironment("KERF_SERVER", world_.LastAddressOf(FrontName(0)));
+  const Completed run = world_.Kerf({"backup", tree_, "--direct"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("direct    0 of "));
+  ExpectAllThere();
+}
+
 TEST_F(ClusterTest, RecipesAreThoseOfOneProcess) {
   // With an index of its own.
   world_.StartServer({"--listen", "127.0.0.1:0"});

@@ -68,20 +68,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// Whether somebody answers; nobody at the address is known at once.
-bool Connects(grpc::Channel& channel, const CallCancellation* cancellation) {
-  const auto deadline = std::chrono::system_clock::now() + kConnectPatience;
-  while (cancellation == nullptr || !cancellation->cancelled()) {
-    const auto now = std::chrono::system_clock::now();
-    if (now >= deadline) return false;
-    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
-    if (state == GRPC_CHANNEL_READY) return true;
-    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) return false;
-    channel.WaitForStateChange(state, std::min(deadline, now + kCancellationPoll));
-  }
-  return false;
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text) {
@@ -94,6 +80,19 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text) {
     begin = end + 1;
   }
   return servers;
+}
+
+bool Connects(grpc::Channel& channel, const CallCancellation* cancellation) {
+  const auto deadline = std::chrono::system_clock::now() + kConnectPatience;
+  while (cancellation == nullptr || !cancellation->cancelled()) {
+    const auto now = std::chrono::system_clock::now();
+    if (now >= deadline) return false;
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) return false;
+    channel.WaitForStateChange(state, std::min(deadline, now + kCancellationPoll));
+  }
+  return false;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server,

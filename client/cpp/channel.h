@@ -28,6 +28,9 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     std::string_view server, const CallCancellation* cancellation = nullptr);
 
+// Whether somebody answers within some seconds; that nobody is at the address is known at once.
+bool Connects(grpc::Channel& channel, const CallCancellation* cancellation);
+
 // The only place where a gRPC status becomes an absl::Status. The code stays the same,
 // and the details that the server sent are its payloads.
 absl::Status FromGrpc(const grpc::Status& status);

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/locate.h"
 
 namespace kerf::client {
 namespace {
@@ -76,10 +77,29 @@ absl::Status ResumingUpload::RunStreams() {
   }
 }
 
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
+  const std::string& server = options_.servers[server_index_ % options_.servers.size()];
+  bool tries_direct = options_.direct;
+  {
+    std::lock_guard lock(mutex_);
+    // A worker that answers others, but not this client.
+    if (is_direct_ && !opened_) tries_direct = false;
+    address_ = server;
+    is_direct_ = false;
+  }
+  const auto channel = OpenChannel(server);
+  if (!channel.ok() || !tries_direct) return channel;
+  auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, asking_);
+  if (!worker.has_value()) return channel;
+  std::lock_guard lock(mutex_);
+  address_ = std::move(worker->address);
+  is_direct_ = true;
+  return std::move(worker->channel);
+}
+
 // From Open to the end; returns how it ended.
 absl::Status ResumingUpload::RunStream() {
-  const std::string& server = options_.servers[server_index_ % options_.servers.size()];
-  const auto channel = OpenChannel(server);
+  const auto channel = Connect();
   if (!channel.ok()) return channel.status();
   std::shared_ptr<UploadStream> stream;
   {
@@ -218,7 +238,6 @@ void ResumingUpload::Settle() {
 
 absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   const Clock::time_point now = Clock::now();
-  const std::string server = options_.servers[server_index_ % options_.servers.size()];
   std::unique_lock lock(mutex_);
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
@@ -238,7 +257,7 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
     return !ever_opened_ || !files_.empty() || finishing_ || cancelled_;
   };
   if (is_wanted() && options_.on_lost) {
-    const Lost lost{server, worker_, loss, plan_.tries(), *wait};
+    const Lost lost{address_, worker_, loss, plan_.tries(), *wait};
     lock.unlock();
     options_.on_lost(lost);
     lock.lock();
@@ -442,6 +461,7 @@ void ResumingUpload::KeepPlace() {
 void ResumingUpload::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
+  asking_.Cancel();
   if (stream_ != nullptr) stream_->Cancel();
   changed_.notify_all();
 }
@@ -509,6 +529,7 @@ void ResumingUpload::OnEnd(const absl::Status& status) {
 
 void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
   bool is_resumed = false;
+  bool is_direct = false;
   {
     std::lock_guard lock(mutex_);
     if (opened_) {
@@ -519,8 +540,10 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
     worker_ = answer.opened().worker();
     ever_opened_ = true;
     is_resumed = stream_count_ > 1;
+    is_direct = is_direct_;
   }
   handler_.OnAnswer(answer);
+  if (options_.on_opened) options_.on_opened(is_direct);
   if (is_resumed && options_.on_resumed) options_.on_resumed();
   std::lock_guard lock(mutex_);
   opened_ = true;

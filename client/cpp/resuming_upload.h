@@ -19,8 +19,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/call_cancellation.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/upload_stream.h"
+#include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
@@ -52,6 +55,9 @@ class ResumingUpload final : private AnswerHandler {
     // At least one; each try goes to the next one.
     std::vector<std::string> servers = {};
     std::size_t first_server = 0;
+    // Sends each stream past the server, if that is a front, to the worker that it names; through
+    // it where that worker cannot be reached, or has not opened the stream before.
+    bool direct = false;
     RetryLimits retry = {};
     // Of the waits' random part.
     std::uint64_t seed = 0;
@@ -61,6 +67,8 @@ class ResumingUpload final : private AnswerHandler {
     // Called by the upload's own threads.
     std::function<void(const Lost&)> on_lost = {};
     std::function<void()> on_resumed = {};
+    // Of each stream that is opened: whether it goes past a front.
+    std::function<void(bool is_direct)> on_opened = {};
     // Entries whose stream was lost before it answered their commit: no other stream takes them,
     // the Index service does. Must not call back.
     std::function<void(std::vector<v1::CommitEntry>)> on_late_commits = {};
@@ -139,6 +147,8 @@ class ResumingUpload final : private AnswerHandler {
   void Run();
   absl::Status RunStreams();
   absl::Status RunStream();
+  // To the next server, or past it; sets address_ and is_direct_.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect();
   void SendAgain(const std::shared_ptr<UploadStream>& stream);
   bool SendFileAgain(UploadStream& stream, std::uint64_t number);
   static bool SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes);
@@ -197,6 +207,11 @@ class ResumingUpload final : private AnswerHandler {
   absl::Status lost_;
   RetryPlan plan_;
   std::size_t server_index_ = 0;
+  // Of the present stream, or of the last one; written by the upload's own thread.
+  std::string address_;
+  bool is_direct_ = false;
+  // Of what is asked before there is a stream.
+  CallCancellation asking_;
   std::size_t first_tries_ = 0;
 
   // Last: uses all of the above.

@@ -147,6 +147,8 @@ class Engine {
   absl::Status failure_;
   std::uint64_t warning_count_ = 0;
   std::atomic<std::uint64_t> resume_count_{0};
+  std::atomic<std::uint64_t> stream_count_{0};
+  std::atomic<std::uint64_t> direct_stream_count_{0};
   // Everything is durable: what the lanes still say fails nothing.
   std::atomic<bool> finishing_{false};
   std::condition_variable_any watch_changed_;
@@ -264,6 +266,11 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   upload.reached = reached_;
   upload.on_lost = [this](const client::ResumingUpload::Lost& lost) { OnLost(lost); };
   upload.on_resumed = [this] { ++resume_count_; };
+  upload.direct = options_.direct;
+  upload.on_opened = [this](bool is_direct) {
+    ++stream_count_;
+    if (is_direct) ++direct_stream_count_;
+  };
   upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
     late_commits_.Add(std::move(entries));
   };
@@ -611,7 +618,8 @@ absl::StatusOr<BackupResult> Engine::Run() {
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
-  return BackupResult{snapshot_, keeper_.counts(), warning_count_, index_warning, resume_count_};
+  return BackupResult{snapshot_,     keeper_.counts(), warning_count_,      index_warning,
+                      resume_count_, stream_count_,    direct_stream_count_};
 }
 
 }  // namespace

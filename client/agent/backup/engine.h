@@ -46,6 +46,8 @@ struct BackupOptions {
   std::vector<std::string> paths;
   // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
   std::vector<std::string> servers;
+  // Sends streams past a front, to the workers that it names, where those can be reached.
+  bool direct = false;
   // What is tried without progress before the run fails.
   client::RetryLimits retry = {};
   // A stream was lost and will be tried again; from any thread, one at a time.
@@ -89,6 +91,10 @@ struct BackupResult {
   absl::Status index_warning;
   // Streams that were lost and went on.
   std::uint64_t resume_count = 0;
+  // Streams that a server opened, the first ones and those after a loss, and how many of them went
+  // past a front.
+  std::uint64_t stream_count = 0;
+  std::uint64_t direct_stream_count = 0;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

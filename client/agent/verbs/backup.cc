@@ -32,6 +32,7 @@ namespace {
 constexpr char kExamples[] =
     "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
+    "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
     "  kerf backup /srv --store /backup --json | jq .";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
@@ -49,6 +50,7 @@ struct BackupFlags {
   unsigned streams = 0;
   int level = 3;
   std::string retry_for = "5m";
+  bool direct = false;
 };
 
 std::string HostName() {
@@ -94,6 +96,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   }
   options.one_file_system = flags.one_file_system;
   options.force = flags.force;
+  options.direct = flags.direct;
   options.lane_count = flags.streams;
   options.zstd_level = flags.level;
   options.host = flags.host.empty() ? HostName() : flags.host;
@@ -120,6 +123,8 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"index_warning", std::string(MessageOf(result.index_warning))},
           {"index_warning_request_id", client::RequestIdOf(result.index_warning)},
           {"resumes", result.resume_count},
+          {"streams", result.stream_count},
+          {"direct_streams", result.direct_stream_count},
           {"seconds", seconds}};
 }
 
@@ -152,7 +157,7 @@ absl::Status AdviseAfterRetries(const absl::Status& status) {
   return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
 }
 
-void Print(Reporter& reporter, const BackupResult& result, double seconds) {
+void Print(Reporter& reporter, const BackupResult& result, bool direct, double seconds) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
   const double rate = static_cast<double>(stats.total_bytes()) / std::max(seconds, 1e-3);
   reporter.Line(Cat("snapshot ", result.snapshot.id(), " is complete"));
@@ -167,6 +172,12 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   if (result.resume_count > 0) {
     reporter.Line(Cat("  streams   ", FormatCounted(result.resume_count, "resume"),
                       " after a lost connection"));
+  }
+  if (direct && result.direct_stream_count < result.stream_count) {
+    reporter.Line(Cat("  direct    ", FormatCount(result.direct_stream_count), " of ",
+                      FormatCounted(result.stream_count, "stream"),
+                      "; for the others the server is no front, or its worker could not be "
+                      "reached from here"));
   }
   if (result.chunks.healed_chunks > 0) {
     reporter.Line(Cat("  index     was told again of ",
@@ -275,7 +286,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", Summary(*result, seconds));
-  Print(reporter, *result, seconds);
+  Print(reporter, *result, flags.direct, seconds);
   return result->warning_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 
@@ -320,6 +331,9 @@ void AddBackupVerb(Context& context) {
       .Check(RefuseNoDuration)
       .Type("TIME")
       .ShowDefault();
+  verb.AddFlag("--direct", flags->direct,
+               "If the server is a front: send the data past it, straight to the workers that it "
+               "names; through it where a worker cannot be reached from here");
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 

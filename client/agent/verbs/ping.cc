@@ -11,9 +11,9 @@
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/locate.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
-#include "kerf/v1/routing.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
 
 namespace kerf::agent {
@@ -35,19 +35,6 @@ std::string Prepare(grpc::ClientContext& call) {
   const std::string request_id = NewRequestId();
   call.AddMetadata(kRequestIdMetadata, request_id);
   return request_id;
-}
-
-// Where a front has the worker that answers; empty: the server is no front.
-absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel) {
-  v1::LocateRequest request;
-  request.set_shard_key(kShardKey);
-  v1::LocateResponse place;
-  grpc::ClientContext call;
-  const std::string request_id = Prepare(call);
-  const grpc::Status status = v1::RoutingService::NewStub(channel)->Locate(&call, request, &place);
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return "";
-  if (!status.ok()) return client::WithRequestId(client::FromGrpc(status), request_id);
-  return place.address();
 }
 
 nlohmann::json JsonOf(const v1::GpuState& gpu) {
@@ -86,7 +73,9 @@ ExitCode Run(Context& context, const std::string& server) {
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
   }
-  const absl::StatusOr<std::string> worker_address = LocateWorker(*channel);
+  client::CallCancellation nobody;
+  const absl::StatusOr<std::string> worker_address =
+      client::LocateWorker(*channel, kShardKey, nobody);
   if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), server);
   v1::GetStatusResponse state;
   grpc::ClientContext call;

@@ -26,10 +26,12 @@ class FakeServer final : public v1::ChunkingService::Service {
   // Has one Upload call; on the call's own thread, of several calls at once.
   using Script = std::function<grpc::Status(grpc::ServerContext&, Stream&)>;
 
-  explicit FakeServer(Script script) : script_(std::move(script)) {
+  // `more` is another service of the same server, which must outlive it; null: there is none.
+  explicit FakeServer(Script script, grpc::Service* more = nullptr) : script_(std::move(script)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
+    if (more != nullptr) builder.RegisterService(more);
     server_ = builder.BuildAndStart();
     KERF_CHECK(server_ != nullptr);
   }

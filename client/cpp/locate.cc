@@ -1,0 +1,77 @@
+#include "client/cpp/locate.h"
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "base/request_id.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
+#include "grpcpp/client_context.h"
+#include "kerf/v1/routing.grpc.pb.h"
+
+namespace kerf::client {
+namespace {
+
+constexpr std::chrono::seconds kLocateDeadline{5};
+// Of the text that a server gives as an address.
+constexpr std::size_t kMaxAddressBytes = 512;
+
+enum class Reach : std::uint8_t { kNone, kSocket, kLoopback, kNetwork };
+
+Reach ReachOf(std::string_view address) {
+  const auto parsed = ParseServers(address);
+  if (address.size() > kMaxAddressBytes || !parsed.ok() || parsed->size() != 1) return Reach::kNone;
+  if (address.starts_with("unix:")) return Reach::kSocket;
+  // Whoever connects to no address in particular meets his own machine.
+  for (const std::string_view loopback : {"127.", "localhost:", "[::1]:", "0.", "[::]:"}) {
+    if (address.starts_with(loopback)) return Reach::kLoopback;
+  }
+  return Reach::kNetwork;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
+                                         const std::string& shard_key,
+                                         CallCancellation& cancellation) {
+  v1::LocateRequest request;
+  request.set_shard_key(shard_key);
+  v1::LocateResponse place;
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + kLocateDeadline);
+  const std::string request_id = NewRequestId();
+  call.AddMetadata(kRequestIdMetadata, request_id);
+  const CallCancellation::Scope scope(cancellation, call);
+  const grpc::Status status = v1::RoutingService::NewStub(channel)->Locate(&call, request, &place);
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return "";
+  if (!status.ok()) return WithRequestId(FromGrpc(status), request_id);
+  return place.address();
+}
+
+bool IsReachableAs(const std::string& server, const std::string& worker) {
+  switch (ReachOf(worker)) {
+    case Reach::kNone:
+      return false;
+    case Reach::kSocket:
+      return ReachOf(server) == Reach::kSocket;
+    case Reach::kLoopback:
+      return ReachOf(server) == Reach::kSocket || ReachOf(server) == Reach::kLoopback;
+    case Reach::kNetwork:
+      return true;
+  }
+  return false;
+}
+
+std::optional<WorkerChannel> ConnectToWorker(const std::string& server,
+                                             const std::shared_ptr<grpc::Channel>& channel,
+                                             const std::string& shard_key,
+                                             CallCancellation& cancellation) {
+  const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, cancellation);
+  if (!address.ok() || !IsReachableAs(server, *address)) return std::nullopt;
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> worker = OpenChannel(*address);
+  if (!worker.ok() || !Connects(**worker, &cancellation)) return std::nullopt;
+  return WorkerChannel{*address, *std::move(worker)};
+}
+
+}  // namespace kerf::client

@@ -1,0 +1,39 @@
+// Past a front, straight to the worker that it would send a stream to (docs/spec/routing.md,
+// "Straight to a worker").
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cpp/call_cancellation.h"
+#include "grpcpp/channel.h"
+
+namespace kerf::client {
+
+// Where the front at the other end of `channel` reaches the worker that has `shard_key`, in the
+// front's own words; empty: that server is no front. Ends within seconds, sooner with Cancelled.
+absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
+                                         const std::string& shard_key,
+                                         CallCancellation& cancellation);
+
+// Whether a client of `server` may believe that `worker`, which a front there named, is the same
+// machine for both: a socket of the system or a loopback address is, if `server` is one of the same
+// kind. Not if it has no form of an address.
+bool IsReachableAs(const std::string& server, const std::string& worker);
+
+struct WorkerChannel {
+  std::string address;
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+// To the worker of `shard_key`, connected. Nothing if `server`, to which `channel` leads, is no
+// front or knows of none, or the worker cannot be reached from here within some seconds: then the
+// server itself is the way.
+std::optional<WorkerChannel> ConnectToWorker(const std::string& server,
+                                             const std::shared_ptr<grpc::Channel>& channel,
+                                             const std::string& shard_key,
+                                             CallCancellation& cancellation);
+
+}  // namespace kerf::client
