@@ -1,5 +1,4 @@
 // A lane that goes past a front to the worker that it names, and through it where it cannot.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +17,6 @@ namespace kerf::agent {
 namespace {
 
 using client::FakeServer;
-using ::testing::IsEmpty;
 
 // Says what a test wants of where the worker is.
 class FakeRouting final : public v1::RoutingService::Service {
