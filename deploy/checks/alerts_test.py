@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The alerts of components/monitoring, held to series of values by promtool (Debian's package prometheus): each fires when it
+"""The alerts of components/monitoring and redis-metrics, held to series of values by promtool (Debian's package prometheus): each fires when it
 should, with these labels and words, not a moment before, and not on what is well.
 
 usage: alerts_test.py   with the Python of deploy/check
@@ -15,7 +15,7 @@ import tempfile
 
 import yaml
 
-ALERTS = pathlib.Path(__file__).resolve().parent.parent / "components/monitoring/alerts.yaml"
+COMPONENTS = pathlib.Path(__file__).resolve().parent.parent / "components"
 TIMEOUT_S = 60
 # Longer than any alert waits; the series of silent ones last longer.
 SILENT_MIN = 40
@@ -42,6 +42,8 @@ class Silent:
 
 
 _OF_POD = {"namespace": "kerf", "pod": "kerf-0"}
+REDIS = f'{POD},job="kerf-redis"'
+_OF_REDIS = {**_OF_POD, "job": "kerf-redis"}
 CASES = [
     Fires("KerfNoWorkers", {'kerf_build_info{role="front"}': "1x20", 'kerf_build_info{role="worker"}': "1 1 1 _x20"},
           # Its last value, how long Prometheus looks back for one, and five minutes.
@@ -89,6 +91,18 @@ CASES = [
     Fires("KerfRestarts", {f"process_start_time_seconds{{{POD}}}": "100 200 300 400 500x40", BUILD: "1x40"}, 4, _OF_POD,
           "kerf-0 was started more than three times in half an hour"),
     Silent("KerfRestarts", {f"process_start_time_seconds{{{POD}}}": "100 200x10 300x40", BUILD: "1x60"}, "two rolling updates"),
+    Fires("KerfRedisDown", {f"redis_up{{{REDIS}}}": "1 0x20"}, 6, _OF_REDIS, "Redis has not answered in kerf-0 for 5 minutes"),
+    Silent("KerfRedisDown", {f"redis_up{{{REDIS}}}": "1 0x4 1x40", f'redis_up{{{POD},job="other"}}': "0x40"},
+           "it was restarted, and another one is none of kerf's"),
+    Fires("KerfRedisMemoryFull", {f"redis_memory_used_bytes{{{REDIS}}}": "10 92x40", f"redis_memory_max_bytes{{{REDIS}}}": "100x40"}, 16,
+          _OF_REDIS, "kerf-0 has used 92% of its memory for the index"),
+    Silent("KerfRedisMemoryFull", {f"redis_memory_used_bytes{{{REDIS}}}": "88x40", f"redis_memory_max_bytes{{{REDIS}}}": "100x40"},
+           "there is room"),
+    Fires("KerfRedisReplicaCutOff", {f'redis_master_link_up{{{REDIS},master_host="10.0.0.1",master_port="6379"}}': "1 0x20"}, 6,
+          {**_OF_REDIS, "master_host": "10.0.0.1", "master_port": "6379"},
+          "The replica kerf-0 has not reached its master for 5 minutes"),
+    Silent("KerfRedisReplicaCutOff", {f'redis_master_link_up{{{REDIS},master_host="10.0.0.1",master_port="6379"}}': "1 0x3 1x40"},
+           "it was restarted"),
 ]
 
 
@@ -160,7 +174,8 @@ def check_that_it_can_fail(groups, folder):
 
 
 def main():
-    groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["spec"]["groups"]
+    groups = [group for file in sorted(COMPONENTS.glob("*/alerts.yaml"))
+              for group in yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]["groups"]]
     with tempfile.TemporaryDirectory(prefix="kerf-alerts-") as name:
         found = list(findings(groups, pathlib.Path(name), CASES))
         found += check_that_it_can_fail(groups, pathlib.Path(name)) if not found else []

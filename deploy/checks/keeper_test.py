@@ -8,14 +8,20 @@ usage: keeper_test.py [--seed N]
 import argparse
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
+import redis_metrics
 import rotation
-from redis_pods import COUNT, PATIENCE_S, Cluster, check
+from redis_pods import COMPONENT, COUNT, PATIENCE_S, Cluster, check
+
+EXPORTER = COMPONENT.parent / "redis-metrics/exporter.sh"
 
 
 def check_data(cluster, values):
@@ -39,6 +45,34 @@ def check_users(cluster):
             check(said.startswith("NOPERM"), f"{user} may {' '.join(command)}: {said}")
 
 
+def check_exporter(pod):
+    """What alerts ask for, from the exporter that runs beside the node; and it may do no more."""
+    address = f"{pod.cluster.addresses[pod.number]}:{pod.cluster.port + 1}"
+    process = subprocess.Popen(["sh", str(EXPORTER)], env={**pod.environment(), "KERF_REDIS_METRICS_LISTEN": address},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        shown = ""
+        while "\nredis_up 1\n" not in shown:
+            check(process.poll() is None and time.monotonic() < deadline, f"the exporter shows no node: {shown[-500:]}")
+            time.sleep(0.05)
+            try:
+                shown = urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read().decode()
+            except OSError:
+                continue
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=PATIENCE_S)[1]
+    names = set(re.findall(r"^(redis_\w+)[ {]", shown, re.M))
+    missing = set(redis_metrics.SHOWN) - names - ({"redis_master_link_up"} if pod.is_master() else set())
+    check(not missing, f"the exporter of node {pod.number} does not show {missing}")
+    check("level=error" not in said, f"the exporter lacks a right: {said}")
+    password = (pod.exporter / "password").read_text()
+    for command in (["GET", "hs:1"], ["CONFIG", "GET", "masterauth"], ["ACL", "LIST"], ["CLIENT", "LIST"], ["SLOWLOG", "GET"]):
+        said = pod.ask(*command, user="exporter", password=password)
+        check(said.startswith("NOPERM"), f"the exporter may {' '.join(command)}: {said}")
+
+
 def run(cluster, rng):
     for pod in cluster.pods:
         pod.start()
@@ -47,6 +81,8 @@ def run(cluster, rng):
     for key, value in values.items():
         check(cluster.pods[0].ask("SET", key, value) == "OK", f"SET {key}")
     check_users(cluster)
+    for role in (True, False):
+        check_exporter(next(pod for pod in cluster.pods if pod.is_master() == role))
     first_ids = {pod.ask("CLUSTER", "MYID") for pod in cluster.pods}
 
     for pod in cluster.pods:

@@ -1,14 +1,17 @@
-"""Dashboards, alerts and the autoscaler ask for metrics that kerfd shows (kerfd --print-metrics), by labels that these have."""
+"""Dashboards, alerts and the autoscaler ask for metrics that kerfd (kerfd --print-metrics) or the exporter beside Redis shows,
+by labels that these have.
+"""
 
 import json
 import re
 
 import promql_parser
 
+import redis_metrics
 from manifests import name_of
 
-_METRIC = re.compile(r"\b(?:kerf|process)_[a-z0-9_]+")
-_SELECTION = re.compile(r"\b((?:kerf|process)_[a-z0-9_]+)\{([^}]*)\}")
+_METRIC = re.compile(r"\b(?:kerf|process|redis)_[a-z0-9_]+")
+_SELECTION = re.compile(r"\b((?:kerf|process|redis)_[a-z0-9_]+)\{([^}]*)\}")
 _LABEL = re.compile(r"(\w+)\s*(?:=~|!=|!~|=)")
 _PARTS_OF_HISTOGRAM = ("_bucket", "_sum", "_count")
 # Prometheus puts these on whatever it scrapes.
@@ -63,14 +66,16 @@ def names(manifests, facts):
     for where, expression in _expressions(manifests):
         if mistake := _mistake(expression):
             yield f"{where}: Prometheus cannot read '{expression}': {mistake}"
-        used = _METRIC.findall(expression)
+        shown = {**facts.metrics, **redis_metrics.SHOWN}
+        # What is in quotes is a label's value.
+        used = _METRIC.findall(re.sub(r'"[^"]*"', '""', expression))
         if not used:
             yield f"{where}: asks for no metric of kerfd: {expression}"
         for name in used:
-            if _find(name, facts.metrics) is None:
+            if _find(name, shown) is None:
                 yield f"{where}: kerfd shows no metric {name} (docs/metrics.md)"
         for name, selection in _SELECTION.findall(expression):
-            known = (_find(name, facts.metrics) or ("", set()))[1] | _FROM_PROMETHEUS
+            known = (_find(name, shown) or ("", set()))[1] | _FROM_PROMETHEUS
             for label in _LABEL.findall(selection):
                 if label not in known:
                     yield f"{where}: {name} has no label {label} (docs/metrics.md)"

@@ -574,6 +574,36 @@ def a_monitor_of_no_port(things):
     things.get("ServiceMonitor", "kerf-front")["spec"]["endpoints"][0]["port"] = "http"
 
 
+def _exporter(things):
+    return next(container for container in _redis(things)["containers"] if container["name"] == "exporter")
+
+
+@breaks("prod", r"container exporter: exporter\.sh needs KERF_REDIS_EXPORTER")
+def an_exporter_without_a_password(things):
+    _exporter(things)["env"].pop()
+
+
+@breaks("prod", r"container exporter: exporter\.sh listens at 0\.0\.0\.0:9121, and its port metrics is 9122")
+def an_exporter_at_another_port(things):
+    _exporter(things)["ports"][0]["containerPort"] = 9122
+
+
+@breaks("prod", r"container exporter: nothing is mounted as /etc/kerf/exporter/exporter\.sh")
+def an_exporter_without_its_script(things):
+    _exporter(things)["volumeMounts"][0]["mountPath"] = "/etc/exporter"
+
+
+@breaks("prod", r"kerfd shows no metric redis_memory_bytes")
+def a_metric_that_redis_does_not_have(things):
+    rules = things.get("PrometheusRule", "kerf-redis")["spec"]["groups"][0]["rules"]
+    rules[1]["expr"] = rules[1]["expr"].replace("redis_memory_used_bytes", "redis_memory_bytes")
+
+
+@breaks("prod", r"Prometheus cannot reach redis at \('TCP', 9121\)")
+def prometheus_shut_out_of_redis(things):
+    _drop(things, "NetworkPolicy", "kerf-redis-metrics")
+
+
 @breaks("prod", r"Prometheus cannot reach worker at \('TCP', 9461\)")
 def prometheus_shut_out(things):
     _drop(things, "NetworkPolicy", "kerf-worker-metrics")

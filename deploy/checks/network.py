@@ -43,6 +43,7 @@ EXPECTED = {
     ("load-master", "a front in kerf's namespace, seen from another"): {"grpc"},
     ("Prometheus", "front"): {"metrics"},
     ("Prometheus", "worker"): {"metrics"},
+    ("Prometheus", "redis"): {"metrics"},
 }
 
 

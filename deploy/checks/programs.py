@@ -168,17 +168,41 @@ def _check_drain(workload, container, effective, where):
                f"are {wanted_s:g}: change them with deploy/drain")
 
 
+def _beside(manifests, workload, container, path):
+    """The ConfigMap that the file is from, as a dict."""
+    found = manifests.file(workload, container, path)
+    return (manifests.get(found[0], found[1]) or {}).get("data", {}) if found else {}
+
+
+def scripts(manifests, _):
+    for workload in manifests.workloads:
+        for container in workload.containers:
+            if container.get("command", [""])[0] != "/bin/sh":
+                continue
+            where, script = f"{workload.name}, container {container['name']}", container["command"][1]
+            data, name = _beside(manifests, workload, container, script), script.rsplit("/", 1)[-1]
+            if name not in data:
+                yield f"{where}: nothing is mounted as {script}"
+                continue
+            environment = {variable["name"]: variable.get("value") for variable in container.get("env", [])}
+            for variable in sorted(set(re.findall(r"\$(KERF_\w+)", data[name])) - set(environment)):
+                yield f"{where}: {name} needs {variable}"
+            for variable in sorted(set(environment) - set(re.findall(r"KERF_\w+", data[name]))):
+                yield f"{where}: {name} does not know {variable}"
+            own = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+            listen = environment.get("KERF_REDIS_METRICS_LISTEN")
+            if listen and listen != f"0.0.0.0:{own.get('metrics')}":
+                yield f"{where}: {name} listens at {listen}, and its port metrics is {own.get('metrics')}"
+
+
 def redis(manifests, facts):
     for workload in manifests.workloads:
         for container in workload.containers:
             if "keeper.sh" not in " ".join(container.get("command", [])):
                 continue
             where = f"{workload.name}, container {container['name']}"
-            script = container["command"][1]
-            found = manifests.file(workload, container, script)
-            data = (manifests.get(found[0], found[1]) or {}).get("data", {}) if found else {}
-            if script.rsplit("/", 1)[-1] not in data:
-                yield f"{where}: nothing is mounted as {script}"
+            data = _beside(manifests, workload, container, container["command"][1])
+            if "keeper.sh" not in data:
                 continue
             text = data["keeper.sh"]
             hooks = [container.get("lifecycle", {}).get("preStop", {}), container.get("readinessProbe", {})]
@@ -187,11 +211,6 @@ def redis(manifests, facts):
             for verb in verbs:
                 if verb not in known:
                     yield f"{where}: keeper.sh has no '{verb}', only {', '.join(known)}"
-            names = {variable["name"] for variable in container.get("env", [])}
-            for name in sorted(set(re.findall(r"\$(KERF_\w+)", text)) - names):
-                yield f"{where}: keeper.sh needs {name}"
-            for name in sorted(names - set(re.findall(r"KERF_\w+", text))):
-                yield f"{where}: keeper.sh does not know {name}"
             yield from _check_peers(workload, data)
             yield from _check_users(manifests, workload, container, data, where)
             maximum = re.search(r"^maxmemory (\d+)mb$|^maxmemory (\d+)gb$", data["redis.conf"], re.M)
@@ -259,4 +278,4 @@ def sums(manifests, _):
                 yield f"{name_of(secret)}: {key}.sums has not the sum of {key}"
 
 
-RULES = [images, settings, redis, sums]
+RULES = [images, settings, scripts, redis, sums]

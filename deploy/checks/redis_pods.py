@@ -29,6 +29,8 @@ class Pod:
         self.disk.mkdir()
         # What the kubelet mounts of the Secret.
         self.passwords = cluster.folder / f"passwords-{number}"
+        self.exporter = cluster.folder / f"exporter-{number}"
+        self.exporter.mkdir()
         self.processes = []
         self.mount({**PASSWORDS, **{f"{name}.sums": sum_of(password) for name, password in PASSWORDS.items()}})
 
@@ -47,7 +49,8 @@ class Pod:
                 "KERF_REDIS_PASSWORDS_PATH": str(self.passwords),
                 "KERF_REDIS_DATA": str(self.disk), "KERF_REDIS_SCRATCH": str(scratch),
                 "KERF_REDIS_ADDRESS": self.cluster.addresses[self.number],
-                "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "0.3"}
+                "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "0.3",
+                "KERF_REDIS_EXPORTER": str(self.exporter)}
 
     def run(self, verb, **options):
         return subprocess.Popen(["sh", str(COMPONENT / "keeper.sh"), verb], env=self.environment(),

@@ -82,10 +82,12 @@ def check_root(root, image, version):
     if image == "kerf-redis":
         check("v=7" in run(*inside(root, "/usr/bin/redis-server", "--version")), "redis-server says another version")
         run(*inside(root, "/usr/bin/redis-cli", "--version"))
+        run(*inside(root, "/usr/bin/prometheus-redis-exporter", "-version"))
         keeper = (ROOT / "deploy/components/redis/keeper.sh").read_text()
         for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sha256sum", "sleep", "sort", "timeout", "tr", "wc"):
             check(re.search(rf"\b{tool}\b", keeper), f"contents/kerf-redis has {tool}, which keeper.sh does not call")
-        run(*inside(root, "/bin/sh", "-n"), input=keeper)
+        for script in (keeper, (ROOT / "deploy/components/redis-metrics/exporter.sh").read_text()):
+            run(*inside(root, "/bin/sh", "-n"), input=script)
     elif image == "kerf-loadtest":
         check("locust" in run(*inside(root, "/usr/bin/python3", "-m", "locust", "--version")), "Locust says nothing of itself")
     else:

@@ -19,6 +19,8 @@ scratch=$KERF_REDIS_SCRATCH
 address=$KERF_REDIS_ADDRESS
 port=$KERF_REDIS_PORT
 pause_s=${KERF_REDIS_PAUSE_S:-5}
+# Where components/redis-metrics wants its password, if it is there.
+exporter=${KERF_REDIS_EXPORTER:-}
 
 master_count=3
 slot_count=16384
@@ -80,6 +82,8 @@ own_password() {
 
 sum_of_input() { sha256sum | head -c 64; }
 
+new_password() { head -c 32 /dev/urandom | sum_of_input; }
+
 # sums_of NAME: by what redis-server knows the user's passwords, sorted, a line for each: the first words of its file.
 sums_of() {
   sums=$(awk '{ sub(/\r$/, "") } NF { if (length($1) != 64 || $1 ~ /[^0-9a-f]/) { is_bad = 1; exit } print $1; ++count }
@@ -108,10 +112,11 @@ user_line() {
   echo "user $1 on $(echo "$sums" | sed 's/^/#/' | tr '\n' ' ')$2"
 }
 
-# The users of the file `users`, who are all that there are beside `self`: what changes the others' passwords here (renew),
-# with a password that is made anew at each start, in memory, and known in this pod alone.
+# The users of the file `users`, who are all that there are beside two of this pod alone, whose passwords are made here and
+# are in its memory: `self`, which changes the others' passwords (renew), and the exporter.
 users() {
   echo "user default off"
+  [ -z "$exporter" ] || echo "user exporter on #$(printf '%s' "$(cat "$exporter/password")" | sum_of_input) +info +cluster|info +latency|latest"
   echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set"
   for_each_user user_line
 }
@@ -119,7 +124,9 @@ users() {
 start() {
   umask 077
   await_successor
-  head -c 32 /dev/urandom | sum_of_input >"$scratch/self"
+  new_password >"$scratch/self"
+  # The exporter goes on with the one that it has.
+  [ -z "$exporter" ] || [ -s "$exporter/password" ] || new_password >"$exporter/password"
   # Not in the list below, which goes on after a failure.
   acl=$(users)
   escaped=$(own_password | sed 's/[\\"]/\\&/g')
