@@ -31,6 +31,7 @@ using ::testing::HasSubstr;
 
 constexpr int kOk = 0;
 constexpr int kUnavailable = 5;
+constexpr int kInterrupted = 130;
 
 // What a run with --json has said, by type.
 std::vector<nlohmann::json> MessagesOf(const Completed& end, const std::string& message_type) {
@@ -151,6 +152,28 @@ TEST_F(LostServersTest, ABackupWaitsForWorkersThatArePausedForAWhile) {
   const Completed end = backup_->Wait();
   EXPECT_EQ(end.exit_code, kOk) << end.out << end.err;
   ExpectAllThere();
+}
+
+// The server may be silent, or away and waited for.
+TEST_F(LostServersTest, CtrlCEndsABackupThatWaits) {
+  for (const bool is_away : {false, true}) {
+    SCOPED_TRACE(is_away);
+    StartBackup(6'000'000, {"--server", proxy_->address(), "--retry-for", "1h"});
+    ASSERT_FALSE(HasFatalFailure());
+    if (is_away) {
+      for (const auto& worker : workers_) ASSERT_TRUE(worker->Kill());
+      proxy_->Release();
+      WaitUntilNobodyWorks();
+      ASSERT_FALSE(HasFatalFailure());
+    }
+    const auto began = steady_clock::now();
+    backup_->Signal(SIGINT);
+    const Completed end = backup_->Wait();
+    EXPECT_LT(steady_clock::now() - began, seconds(10));
+    EXPECT_EQ(end.exit_code, kInterrupted) << end.out << end.err;
+    proxy_->Release();
+  }
+  EXPECT_TRUE(world_.KerfJson({"snapshots"}).Of("snapshot").empty());
 }
 
 // Whichever workers the agent's streams are at.

@@ -33,7 +33,7 @@ def manifest(tree):
 
 
 class Agent:
-    """`fronts()` are the addresses to choose from; `may_be_full()`: whether its disk has been full since the call
+    """Every other backup goes past the fronts. `fronts()` are the addresses to choose from; `may_be_full()`: whether its disk has been full since the call
     before."""
 
     def __init__(self, name, kerf, store, work, seed, fronts, big_bytes, may_be_full=lambda: False):
@@ -45,6 +45,9 @@ class Agent:
         self.committed = {}
         self.exit_codes = {}
         self.longest_s = 0.0
+        # Of backups that ended well: streams past a front, and all.
+        self.direct_streams = self.streams = 0
+        self._backups = 0
         self.problems = []
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name)
@@ -109,15 +112,21 @@ class Agent:
         held = manifest(self.tree)
         self.may_be_full()
         began = time.monotonic()
+        self._backups += 1
+        direct = ["--direct"] if self._backups % 2 else []
         # It gives up by itself well before the deadline.
         code, messages = self.run("backup", str(self.tree), "--server", self.random.choice(self.fronts()),
-                                  "--retry-for", "60s", deadline_s=BACKUP_DEADLINE_S)
+                                  "--retry-for", "60s", *direct, deadline_s=BACKUP_DEADLINE_S)
         self.longest_s = max(self.longest_s, time.monotonic() - began)
         self.exit_codes[code] = self.exit_codes.get(code, 0) + 1
         if code == 0:
             summary = [message for message in messages if message["message_type"] == "summary"]
             if len(summary) == 1 and summary[0].get("snapshot"):
                 self.committed[summary[0]["snapshot"]] = held
+                self.streams += summary[0]["streams"]
+                self.direct_streams += summary[0]["direct_streams"]
+                if summary[0]["direct_streams"] and not direct:
+                    self.problem("a stream went past the front that was to go through it")
             else:
                 self.problem(f"exit code 0 without a snapshot: {messages[-1:]}")
             return code
