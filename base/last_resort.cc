@@ -3,9 +3,12 @@
 #include <cstdio>
 #include <exception>
 
+#include "absl/synchronization/mutex.h"
+
 namespace kerf {
 
 int CatchAll(std::string_view program, const std::function<int()>& run) {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const char* message = "something was thrown that says nothing of itself";
   const auto report = [&] {
     // No allocation: this may be for want of memory.

@@ -1,4 +1,5 @@
-// The outermost frame of a program: what a library throws ends it with a message, not with abort.
+// The outermost frame of a program: what a library throws ends it with a message, not with abort,
+// and what a library only suspects does not end it.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,9 @@ inline constexpr int kThrownExitCode = 1;
 
 // Runs `run` and returns what it returns. If it throws: writes "PROGRAM: what went wrong" as one
 // line to standard error and returns kThrownExitCode.
+// Debian builds absl as for debugging: its mutexes, which are gRPC's, look for deadlocks at each
+// lock (4 % of the time of a front) and abort when two are ever taken in both orders. That is off
+// from here on, for the whole process.
 int CatchAll(std::string_view program, const std::function<int()>& run);
 
 }  // namespace kerf

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
+
 namespace kerf {
 namespace {
 
@@ -24,6 +26,23 @@ TEST(CatchAll, ReportsWhatIsThrown) {
                      }),
             kThrownExitCode);
   EXPECT_NE(testing::internal::GetCapturedStderr(), "");
+}
+
+void LockBoth(absl::Mutex& first, absl::Mutex& second) {
+  const absl::MutexLock outer(&first);
+  const absl::MutexLock inner(&second);
+}
+
+TEST(CatchAll, LetsMutexesBeTakenInBothOrders) {
+  absl::Mutex first;
+  absl::Mutex second;
+  EXPECT_EQ(CatchAll("kerf",
+                     [&] {
+                       LockBoth(first, second);
+                       LockBoth(second, first);
+                       return 7;
+                     }),
+            7);
 }
 
 }  // namespace
