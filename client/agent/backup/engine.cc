@@ -291,11 +291,13 @@ absl::Status Engine::OpenLanes() {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<Lane> metadata, OpenLane(store_.config().metadata_profile(),
                                                                  "metadata", *metadata_writer_));
   metadata_ = std::make_unique<MetadataUpload>(*metadata, digest_size_bytes_);
-  for (unsigned index = 0; index < count; ++index) {
-    KERF_ASSIGN_OR_RETURN(lanes_.emplace_back(),
-                          OpenLane(store_.config().profile(), Cat("lane ", index), *data_writer_));
-  }
+  // At once: others know it from here on, whatever becomes of the other lanes.
   lanes_.push_back(std::move(metadata));
+  for (unsigned index = 0; index < count; ++index) {
+    KERF_ASSIGN_OR_RETURN(std::unique_ptr<Lane> lane,
+                          OpenLane(store_.config().profile(), Cat("lane ", index), *data_writer_));
+    lanes_.insert(lanes_.end() - 1, std::move(lane));
+  }
   return absl::OkStatus();
 }
 
@@ -449,9 +451,10 @@ bool Engine::WaitForStream(Lane& lane) {
     if (opened.ok() && *opened) return true;
     if (opened.ok()) continue;
     DoWithoutLane(opened.status());
-    break;
+    return false;
   }
-  return false;
+  // Others have sent all there was: it is not to take the place of somebody who has something.
+  return !lane.GiveUpUnopened();
 }
 
 // A server that is full, say, has room for some of them.

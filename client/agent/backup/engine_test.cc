@@ -239,17 +239,20 @@ class FullServerTest : public EngineTest {
     retry_.longest_wait = std::chrono::milliseconds(10);
   }
 
-  // Cuts, but refuses each stream of these names.
-  FakeServer::Script Refuses(const std::set<std::string>& names) {
+  // Cuts, but refuses each stream of these names. `on_half_close` as of CuttingServer.
+  FakeServer::Script Refuses(const std::set<std::string>& names,
+                             const std::function<bool()>& on_half_close = {}) {
     std::set<std::string> keys;
     for (const std::string& name : names) {
       keys.insert(client::ShardKey(store_->config().id(), name));
     }
-    return [this, keys](grpc::ServerContext& context, FakeServer::Stream& stream) {
+    return [this, keys, on_half_close](grpc::ServerContext& context, FakeServer::Stream& stream) {
       const auto key = context.client_metadata().find("kerf-shard-key");
       if (key == context.client_metadata().end()) return grpc::Status::CANCELLED;
       if (!keys.contains({key->second.data(), key->second.size()})) {
-        return CuttingServer()(context, stream);
+        CuttingServer server;
+        if (on_half_close) server.on_half_close = on_half_close;
+        return server(context, stream);
       }
       ++refused_count_;
       return FakeServer::Refusal(grpc::StatusCode::RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS");
@@ -273,6 +276,26 @@ TEST_F(FullServerTest, ALaneWithoutAStreamIsDoneWithout) {
     EXPECT_EQ(result->snapshot.stats().file_count(), 4u);
   }
   EXPECT_EQ(SnapshotCount(), 2u);
+}
+
+TEST_F(FullServerTest, ALaneWithoutAStreamIsTriedNoMoreWhenAllFilesAreThere) {
+  retry_.time = std::chrono::hours(1);
+  // While the server owes its last words: otherwise it would be tried every 10 ms.
+  std::atomic<bool> is_quiet = false;
+  const auto script = Refuses({"lane 0"}, [&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!is_quiet && std::chrono::steady_clock::now() < deadline) {
+      const int count = refused_count_;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      is_quiet = refused_count_ == count;
+    }
+    return true;
+  });
+  const auto result = Backup(script);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->index_warning.ok()) << result->index_warning;
+  EXPECT_GT(refused_count_, 0);
+  EXPECT_TRUE(is_quiet);
 }
 
 TEST_F(FullServerTest, WithoutAnyStreamForFilesTheRunEnds) {

@@ -78,6 +78,16 @@ bool Lane::opened() const {
   return opened_;
 }
 
+bool Lane::GiveUpUnopened() {
+  {
+    std::lock_guard lock(mutex_);
+    if (opened_) return false;
+    is_given_up_ = true;
+  }
+  Cancel();
+  return true;
+}
+
 absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_bytes,
                             const Reader& reader, OnComplete on_complete,
                             absl::Status& read_status) {
@@ -327,6 +337,7 @@ absl::Status Lane::HandleAnswer(const v1::UploadAnswer& answer) {
 
 absl::Status Lane::OnOpened(const v1::Opened& opened) {
   std::lock_guard lock(mutex_);
+  if (is_given_up_) return absl::CancelledError("the lane was given up");
   max_pending_chunks_ = opened.limits().max_uncommitted_chunks();
   max_pending_files_ = opened.limits().max_uncommitted_files();
   if (max_pending_chunks_ < kMinUncommittedChunks || max_pending_files_ < kMinUncommittedFiles) {

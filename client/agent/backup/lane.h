@@ -69,6 +69,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   absl::StatusOr<bool> WaitOpened(std::chrono::milliseconds patience);
   // Whether a server has ever opened its stream.
   bool opened() const;
+  // If none has, none will: true, and the lane ends with Cancelled. From any thread.
+  bool GiveUpUnopened();
 
   // Reads the content to its end and sends it. `on_complete` is called once all its chunks have
   // been answered and taken; never, if the lane fails first or the content cannot be read to its
@@ -164,6 +166,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   std::uint64_t max_pending_files_ = 0;
   std::uint64_t max_commit_entries_ = kMinCommitEntries;
   bool opened_ = false;
+  bool is_given_up_ = false;
   bool ended_ = false;
   absl::Status failure_;
   // What the server owes; null: nothing.

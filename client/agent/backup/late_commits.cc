@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -13,8 +14,12 @@
 namespace kerf::agent {
 
 LateCommits::LateCommits(const ChunkIndex& index, const client::RetryLimits& retry,
-                         std::uint64_t seed, Send send)
-    : index_(index), send_(std::move(send)), plan_(retry, seed), thread_([this] { Run(); }) {}
+                         std::uint64_t seed, Send send, std::chrono::milliseconds finish_limit)
+    : index_(index),
+      send_(std::move(send)),
+      finish_limit_(finish_limit),
+      plan_(retry, seed),
+      thread_([this] { Run(); }) {}
 
 LateCommits::~LateCommits() {
   Stop();
@@ -52,13 +57,16 @@ void LateCommits::Add(std::vector<v1::CommitEntry> entries) {
 absl::Status LateCommits::Finish() {
   std::unique_lock lock(mutex_);
   const bool is_over = changed_.wait_for(
-      lock, kFinishLimit, [this] { return stopped_ || (waiting_.empty() && !sending_); });
+      lock, finish_limit_, [this] { return stopped_ || (waiting_.empty() && !sending_); });
   if (!is_over) {
     StopLocked();
+    const double seconds = std::chrono::duration<double>(finish_limit_).count();
+    const std::string_view why =
+        last_error_.ok() ? "the server does not answer" : MessageOf(last_error_);
     return client::WithRequestId(
         absl::UnavailableError(
-            ToAbsl(Cat("commits whose stream was lost could not be sent again within ",
-                       kFinishLimit.count(), " s: ", MessageOf(last_error_)))),
+            ToAbsl(Cat("commits whose stream was lost could not be sent again within ", seconds,
+                       " s: ", why))),
         client::RequestIdOf(last_error_));
   }
   if (failure_.ok() && (sending_ || !waiting_.empty())) {

@@ -28,7 +28,7 @@ class LateCommits {
 
   // `index`, which knows where the chunks are, must outlive it.
   LateCommits(const ChunkIndex& index, const client::RetryLimits& retry, std::uint64_t seed,
-              Send send);
+              Send send, std::chrono::milliseconds finish_limit = kFinishLimit);
   // Ends all trying.
   ~LateCommits();
   LateCommits(const LateCommits&) = delete;
@@ -36,8 +36,8 @@ class LateCommits {
 
   // Of chunks that are durable. Returns at once.
   void Add(std::vector<v1::CommitEntry> entries);
-  // Waits until all of them are written, have failed for good, or kFinishLimit is over: then ends
-  // all trying, and says why.
+  // Waits until all of them are written, have failed for good, or `finish_limit` is over: then
+  // ends all trying, and says why.
   absl::Status Finish();
   // Ends all waiting and calls; what is not written yet fails with Cancelled.
   void Stop();
@@ -54,6 +54,7 @@ class LateCommits {
 
   const ChunkIndex& index_;
   const Send send_;
+  const std::chrono::milliseconds finish_limit_;
   client::CallCancellation cancellation_;
   // Only Run.
   client::RetryPlan plan_;
