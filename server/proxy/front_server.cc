@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -35,10 +36,11 @@ constexpr std::chrono::milliseconds kStopPoll{5};
 // Of a message, beside its data: one whose data is just a share is not larger than it.
 constexpr std::size_t kFramingBytes = 1024;
 
-std::string_view MetadataOf(const grpc::GenericCallbackServerContext& context, const char* key) {
+std::optional<std::string_view> MetadataOf(const grpc::GenericCallbackServerContext& context,
+                                           const char* key) {
   const auto found = context.client_metadata().find(key);
-  if (found == context.client_metadata().end()) return {};
-  return {found->second.data(), found->second.size()};
+  if (found == context.client_metadata().end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
 }
 
 class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericService {
@@ -51,7 +53,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
         calls_({.max_calls = {options.max_streams, options.max_calls},
                 .idle_evict = options.idle_evict}),
         workers_(WithLiveness(options.workers)),
-        routing_service_(&workers_, &metrics_),
+        routing_service_(&workers_, &metrics_, &options_.clock),
         call_options_{.write_stall = options.write_stall,
                       .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
@@ -81,7 +83,10 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   }
   std::size_t live_worker_count() const override { return workers_.live_count(); }
   void AddMetrics(metrics::Page& page) const override;
-  std::size_t CheckTimeouts() override { return calls_.CheckTime(options_.clock()); }
+  std::size_t CheckTimeouts() override {
+    const TimePoint now = options_.clock();
+    return calls_.CheckTime(now) + routing_service_.CheckTime(now);
+  }
 
  private:
   routing::WorkerSetOptions WithLiveness(routing::WorkerSetOptions options) {
@@ -153,10 +158,12 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
   }
   const TimePoint now = options_.clock();
   const CallKind kind = ForwardedCall::KindOf(*context);
-  const std::string_view worker_name = MetadataOf(*context, routing::kWorkerMetadata);
+  // Nobody has an empty name: who asks for it is not to meet just any worker.
+  const auto worker_name = MetadataOf(*context, routing::kWorkerMetadata);
   absl::StatusOr<routing::Route> route =
-      worker_name.empty() ? PickWorker(MetadataOf(*context, kShardKeyMetadata), kind, now)
-                          : workers_.PickNamed(worker_name, kind);
+      worker_name.has_value()
+          ? workers_.PickNamed(*worker_name, kind)
+          : PickWorker(MetadataOf(*context, kShardKeyMetadata).value_or(""), kind, now);
   if (!route.ok()) return Refuse(*context, route.status());
   if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
     return Refuse(*context, status);

@@ -187,6 +187,13 @@ TEST_F(FrontServerTest, WhoWatchesAWorkerMeetsItByItsName) {
     }
   }
   EXPECT_EQ(met, (std::set<std::string>{"one", "two"}));
+  // Whom it asks for is not known: nobody answers in his place.
+  grpc::ClientContext context;
+  context.AddMetadata("kerf-worker-bin", "");
+  v1::GetCapabilitiesResponse capabilities;
+  EXPECT_EQ(
+      ReasonOf(v1::ChunkingService::NewStub(channel)->GetCapabilities(&context, {}, &capabilities)),
+      "NO_WORKER");
 }
 
 TEST_F(FrontServerTest, MetadataAndDeadlinePassThrough) {

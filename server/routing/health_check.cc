@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -16,12 +17,18 @@ namespace {
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 constexpr char kCapabilitiesMethod[] = "/kerf.v1.ChunkingService/GetCapabilities";
 
-// Not empty, whatever the peer says: without a reason a worker passes for one that is alive.
+// Of a peer's words: those of each worker are kept, and listed to whoever asks.
+constexpr std::size_t kMaxWhyBytes = 200;
+
+// Not empty, whatever the peer says: without a reason a worker passes for one that is alive. ASCII:
+// bytes that are no UTF-8 would make a list of workers that no client can read.
 std::string WhyOf(const grpc::Status& status) {
-  return status.error_message().empty()
-             ? Cat("it answers with status ", static_cast<int>(status.error_code()),
-                   " and no message")
-             : status.error_message();
+  std::string why = status.error_message().substr(0, kMaxWhyBytes);
+  if (why.empty()) {
+    return Cat("it answers with status ", static_cast<int>(status.error_code()), " and no message");
+  }
+  std::replace_if(why.begin(), why.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  return why;
 }
 
 CheckOutcome OutcomeOf(const grpc::Status& status) {

@@ -353,7 +353,8 @@ TEST_F(WorkerSetTest, WhoIsNoKerfdIsNoWorker) {
 // Answers every call with this code, and with no word of why.
 class CurtServer {
  public:
-  explicit CurtServer(grpc::StatusCode code) : service_(code) {
+  explicit CurtServer(grpc::StatusCode code, const std::string& message = "")
+      : service_({code, message}) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterCallbackGenericService(&service_);
@@ -367,19 +368,19 @@ class CurtServer {
  private:
   class Refusal final : public grpc::ServerGenericBidiReactor {
    public:
-    explicit Refusal(grpc::StatusCode code) { Finish(grpc::Status(code, "")); }
+    explicit Refusal(const grpc::Status& status) { Finish(status); }
     void OnDone() override { delete this; }
   };
   class Service final : public grpc::CallbackGenericService {
    public:
-    explicit Service(grpc::StatusCode code) : code_(code) {}
+    explicit Service(grpc::Status status) : status_(std::move(status)) {}
     grpc::ServerGenericBidiReactor* CreateReactor(
         grpc::GenericCallbackServerContext* /*context*/) override {
-      return new Refusal(code_);
+      return new Refusal(status_);
     }
 
    private:
-    const grpc::StatusCode code_;
+    const grpc::Status status_;
   };
 
   Service service_;
@@ -400,6 +401,16 @@ TEST_F(WorkerSetTest, WhoIsLostWithoutAWordHasAReasonAllTheSame) {
                                                 " it answers with status 9 and no message"),
                                             Cat(broken.address(), " at ", broken.address(),
                                                 " it answers with status 14 and no message")));
+}
+
+// All clients of the front are told of it.
+TEST_F(WorkerSetTest, OfWhatALostWorkerSaysLittleIsKept) {
+  const CurtServer wordy(grpc::StatusCode::UNAVAILABLE,
+                         "so\xff\n\x1b[2J" + std::string(5'000, 'x'));
+  const WorkerSet workers(Options({wordy.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  EXPECT_THAT(StatesOf(workers), testing::ElementsAre(Cat(wordy.address(), " at ", wordy.address(),
+                                                          " so???[2J", std::string(192, 'x'))));
 }
 
 TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
