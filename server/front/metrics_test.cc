@@ -127,6 +127,8 @@ TEST_F(MetricsTest, TheStatusServiceTellsTheSame) {
   const v1::WorkerCounts counts = ask();
   EXPECT_EQ(counts.worker(), "kerfd");
   EXPECT_EQ(counts.version(), kVersion);
+  EXPECT_NE(counts.process(), 0u);
+  EXPECT_EQ(counts.process(), ask().process());
   EXPECT_LT(counts.uptime_ms(), 600'000u);
   EXPECT_FALSE(counts.draining());
   EXPECT_EQ(counts.stream_count(), 1u);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -37,6 +39,12 @@ constexpr std::chrono::milliseconds kStopPoll{5};
 // Of the health service: whether all GPUs are well that kerfd was started with. There is no such
 // service where it was started with none. The server itself serves without them.
 constexpr const char* kGpuHealthService = "kerf.gpu";
+
+// Not 0, which says nothing.
+std::uint64_t DrawProcess() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device() | 1;
+}
 
 class GrpcServer final : public Server {
  public:
@@ -110,6 +118,7 @@ class GrpcServer final : public Server {
   BufferPool buffers_;
   StreamRegistry registry_;
   const TimePoint started_at_ = std::chrono::steady_clock::now();
+  const std::uint64_t process_ = DrawProcess();
   InlineIndex inline_index_;
   RapidTotals rapid_totals_;
   StreamMetrics metrics_;
@@ -165,6 +174,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
 void GrpcServer::Count(v1::WorkerCounts& counts) const {
   counts.set_worker(options_.worker_name);
   counts.set_version(std::string(kVersion));
+  counts.set_process(process_);
   const auto uptime = std::chrono::steady_clock::now() - started_at_;
   counts.set_uptime_ms(static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()));

@@ -25,10 +25,18 @@ bool Screen::IsPossible() {
   return isatty(STDOUT_FILENO) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
-Screen::~Screen() {
-  if (!is_entered_) return;
+Screen::~Screen() { Leave(); }
+
+void Screen::Leave() {
+  if (!std::exchange(is_entered_, false)) return;
   std::fputs(kLeave, stdout);
   std::fflush(stdout);
+}
+
+bool Screen::IsForeground() {
+  const pid_t group = tcgetpgrp(STDOUT_FILENO);
+  // Not the terminal that controls this process: no shell shares it with it.
+  return group == -1 || group == getpgrp();
 }
 
 ScreenSize Screen::Size() {

@@ -30,6 +30,8 @@ constexpr std::size_t kMaxWorkers = 1024;
 constexpr std::size_t kMaxStatusBytes = 64 << 10;
 // What a server says of why is cut there.
 constexpr std::size_t kMaxReasonBytes = 500;
+// Of workers that were met, also those that nobody names any more: fronts that lie cost no more.
+constexpr std::size_t kMaxKnown = 2 * kMaxWorkers;
 // docs/spec/routing.md, "A worker by its name".
 constexpr char kWorkerMetadata[] = "kerf-worker-bin";
 
@@ -50,6 +52,17 @@ const std::string& LabelOf(const WorkerLook& look) {
   return look.name.empty() ? look.address : look.name;
 }
 
+// 0: it is lost, or does not tell.
+std::uint64_t ProcessOf(const WorkerLook& look) {
+  return look.status.has_value() ? look.status->counts().process() : 0;
+}
+
+bool HasLive(const std::map<std::string, WorkerLook>& looks, const std::string& name) {
+  return std::any_of(looks.begin(), looks.end(), [&](const auto& entry) {
+    return entry.second.status.has_value() && entry.second.name == name;
+  });
+}
+
 }  // namespace
 
 struct Watcher::Question {
@@ -57,18 +70,23 @@ struct Watcher::Question {
   // Of an answer's worker; by name if it is behind a front.
   WorkerLook look;
   bool is_behind_front = false;
+  // A front that knows no lists.
+  bool is_old_front = false;
 
   grpc::ClientContext context;
   v1::ListWorkersRequest list_request;
   v1::ListWorkersResponse listed;
+  v1::LocateRequest locate_request;
+  v1::LocateResponse located;
   v1::GetStatusRequest status_request;
   v1::GetStatusResponse state;
   grpc::Status status;
 };
 
 absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Create(const std::vector<std::string>& servers,
-                                                         const std::atomic<bool>& cancelled) {
-  std::unique_ptr<Watcher> watcher(new Watcher(cancelled));
+                                                         const std::atomic<bool>& cancelled,
+                                                         Clock clock) {
+  std::unique_ptr<Watcher> watcher(new Watcher(cancelled, std::move(clock)));
   for (const std::string& server : servers) {
     KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
     watcher->servers_.push_back({server, std::move(channel)});
@@ -76,8 +94,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Create(const std::vector<std::
   return watcher;
 }
 
-void Watcher::Ask(std::vector<std::unique_ptr<Question>>& questions,
-                  const std::function<void(Question&)>& start) {
+void Watcher::Ask(Questions& questions, const std::function<void(Question&)>& start) {
   std::size_t started_count = 0;
   const auto can_start = [&] {
     return started_count < questions.size() && started_count - ended_count_ < kMaxQuestions;
@@ -94,9 +111,13 @@ void Watcher::Ask(std::vector<std::unique_ptr<Question>>& questions,
       lock.lock();
     }
     changed_.wait_for(lock, kPoll, [&] { return ended_count_ == questions.size() || can_start(); });
-    if (!cancelled_) continue;
     // An answer may come at once, in this thread.
     lock.unlock();
+    (*poll_)();
+    if (!cancelled_) {
+      lock.lock();
+      continue;
+    }
     for (std::size_t index = 0; index < started_count; ++index) {
       questions[index]->context.TryCancel();
     }
@@ -116,8 +137,7 @@ void Watcher::TakeAnswer(Question& question, grpc::Status status) {
   changed_.notify_all();
 }
 
-void Watcher::Understand(const Question& list, std::vector<std::unique_ptr<Question>>& questions,
-                         WorkerLooks& lost) {
+void Watcher::Understand(const Question& list, Questions& questions, WorkerLooks& lost) {
   const auto ask = [&](WorkerLook look, bool is_behind_front) {
     questions.push_back(std::make_unique<Question>());
     questions.back()->server = list.server;
@@ -126,6 +146,11 @@ void Watcher::Understand(const Question& list, std::vector<std::unique_ptr<Quest
   };
   WorkerLook self;
   self.address = list.server->address;
+  if (list.is_old_front) {
+    self.error = "a front that is older than this kerf, and does not list its workers";
+    lost.push_back(std::move(self));
+    return;
+  }
   if (list.status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     ask(std::move(self), /*is_behind_front=*/false);
     return;
@@ -140,17 +165,18 @@ void Watcher::Understand(const Question& list, std::vector<std::unique_ptr<Quest
     WorkerLook look;
     look.address = worker.address();
     look.name = worker.worker();
-    look.error = Explain(absl::UnavailableError(worker.lost()));
-    if (worker.lost().empty()) {
+    if (worker.lost().empty() && !look.name.empty()) {
       ask(std::move(look), /*is_behind_front=*/true);
-    } else {
-      lost.push_back(std::move(look));
+      continue;
     }
+    look.error = Explain(absl::UnavailableError(
+        worker.lost().empty() ? "its front does not know its name" : worker.lost()));
+    lost.push_back(std::move(look));
   }
 }
 
-WorkerLooks Watcher::Look() {
-  std::vector<std::unique_ptr<Question>> lists;
+Watcher::Questions Watcher::AskForLists() {
+  Questions lists;
   for (const Server& server : servers_) {
     lists.push_back(std::make_unique<Question>());
     lists.back()->server = &server;
@@ -161,10 +187,29 @@ WorkerLooks Watcher::Look() {
         &question.context, &question.list_request, &question.listed,
         [this, &question](grpc::Status status) { TakeAnswer(question, std::move(status)); });
   });
+  // A front from before there were lists passes the question on to just any worker, which does not
+  // know it either. What each front answers itself shows it.
+  Questions places;
+  std::vector<Question*> asked;
+  for (const auto& list : lists) {
+    if (list->status.error_code() != grpc::StatusCode::UNIMPLEMENTED) continue;
+    places.push_back(std::make_unique<Question>());
+    places.back()->server = list->server;
+    asked.push_back(list.get());
+  }
+  Ask(places, [this](Question& question) {
+    const auto stub = v1::RoutingService::NewStub(question.server->channel);
+    stub->async()->Locate(
+        &question.context, &question.locate_request, &question.located,
+        [this, &question](grpc::Status status) { TakeAnswer(question, std::move(status)); });
+  });
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    asked[index]->is_old_front = places[index]->status.ok();
+  }
+  return lists;
+}
 
-  std::vector<std::unique_ptr<Question>> questions;
-  WorkerLooks lost;
-  for (const auto& list : lists) Understand(*list, questions, lost);
+void Watcher::AskForStates(Questions& questions) {
   Ask(questions, [this](Question& question) {
     if (question.is_behind_front) {
       question.context.AddMetadata(kWorkerMetadata, question.look.name);
@@ -174,33 +219,126 @@ WorkerLooks Watcher::Look() {
         &question.context, &question.status_request, &question.state,
         [this, &question](grpc::Status status) { TakeAnswer(question, std::move(status)); });
   });
+}
+
+WorkerLooks Watcher::Look(const std::function<void()>& poll) {
+  poll_ = &poll;
+  const Questions lists = AskForLists();
+  Questions questions;
+  WorkerLooks lost;
+  for (const auto& list : lists) Understand(*list, questions, lost);
+  AskForStates(questions);
 
   // Several fronts have the same workers; one that reaches a worker is right.
-  std::map<std::string, WorkerLook> found;
+  LooksByAddress found;
   for (WorkerLook& look : lost) found.try_emplace(look.address, std::move(look));
   for (const auto& question : questions) {
     WorkerLook& look = question->look;
     if (question->status.ok()) {
       look.status = std::move(question->state);
       if (!look.status->counts().worker().empty()) look.name = look.status->counts().worker();
-      names_[look.address] = look.name;
     } else {
       look.error = Explain(question->status);
     }
     WorkerLook& kept = found.try_emplace(look.address, look).first->second;
     if (!kept.status.has_value()) kept = std::move(look);
   }
-  std::erase_if(names_, [&](const auto& named) { return !found.contains(named.first); });
+  MergeWays(found);
+  Remember(found);
   WorkerLooks looks;
-  for (auto& [address, look] : found) {
-    const auto name = names_.find(address);
-    if (name != names_.end()) look.name = name->second;
-    looks.push_back(std::move(look));
-  }
+  for (auto& [address, look] : found) looks.push_back(std::move(look));
   std::stable_sort(looks.begin(), looks.end(), [](const WorkerLook& left, const WorkerLook& right) {
     return LabelOf(left) < LabelOf(right);
   });
   return looks;
+}
+
+bool Watcher::IsNamedByUser(const std::string& address) const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [&](const Server& server) { return server.address == address; });
+}
+
+// Where the process that has answered at `address` was shown before, if it may still be there.
+std::string Watcher::LastPlaceOf(const std::string& address, std::uint64_t process,
+                                 const LooksByAddress& found) const {
+  const auto alias = aliases_.find(address);
+  if (alias == aliases_.end() || alias->second.process != process) return address;
+  const auto place = found.find(alias->second.address);
+  if (place == found.end()) return address;
+  const bool is_another = place->second.status.has_value() && ProcessOf(place->second) != process;
+  return is_another ? address : place->first;
+}
+
+// A process is shown where the user named it, or else at the first of its addresses.
+void Watcher::FindAliases(const LooksByAddress& found) {
+  std::map<std::uint64_t, std::string> places;
+  for (const auto& [address, look] : found) {
+    const std::uint64_t process = ProcessOf(look);
+    if (process == 0) continue;
+    const std::string last = LastPlaceOf(address, process, found);
+    const auto [place, is_first] = places.try_emplace(process, last);
+    if (!is_first && IsNamedByUser(last) && !IsNamedByUser(place->second)) place->second = last;
+  }
+  for (const auto& [address, look] : found) {
+    const auto place = places.find(ProcessOf(look));
+    if (place != places.end()) aliases_[address] = {place->second, place->first};
+  }
+  // Where one is shown none is hidden.
+  for (const auto& [process, place] : places) aliases_.erase(place);
+}
+
+// Who is lost at one of his addresses, or at both, is the one that he was: others are not.
+bool Watcher::IsVoid(const std::string& address, const Alias& alias,
+                     const LooksByAddress& found) const {
+  const auto look = found.find(address);
+  if (look == found.end() || !found.contains(alias.address)) return true;
+  // Where it was shown is another address of another one now.
+  if (aliases_.contains(alias.address)) return true;
+  const std::uint64_t process = ProcessOf(look->second);
+  return look->second.status.has_value() && process != alias.process;
+}
+
+void Watcher::MergeWays(LooksByAddress& found) {
+  FindAliases(found);
+  std::erase_if(aliases_,
+                [&](const auto& entry) { return IsVoid(entry.first, entry.second, found); });
+  for (const auto& [address, alias] : aliases_) {
+    const auto merged = found.find(address);
+    WorkerLook& kept = found.at(alias.address);
+    if (!kept.status.has_value() && merged->second.status.has_value()) {
+      merged->second.address = alias.address;
+      kept = std::move(merged->second);
+    }
+    found.erase(merged);
+    known_.erase(address);
+  }
+}
+
+void Watcher::Remember(LooksByAddress& found) {
+  const auto now = clock_();
+  for (auto& [address, look] : found) {
+    const auto known = known_.find(address);
+    if (known != known_.end()) {
+      if (look.status.has_value()) known->second.name = look.name;
+      look.name = known->second.name;
+      known->second.named_at = now;
+    } else if (look.status.has_value() && known_.size() < kMaxKnown) {
+      known_[address] = {look.name, now};
+    }
+  }
+  std::erase_if(known_, [&](const auto& entry) {
+    const auto& [address, known] = entry;
+    return !found.contains(address) &&
+           (now - known.named_at >= kGoneTime || HasLive(found, known.name));
+  });
+  for (const auto& [address, known] : known_) {
+    if (found.contains(address)) continue;
+    WorkerLook look;
+    look.address = address;
+    look.name = known.name;
+    look.error = "no front that answers names it any more";
+    found.emplace(address, std::move(look));
+  }
 }
 
 }  // namespace kerf::agent

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,17 +24,26 @@ namespace kerf::agent {
 // Not thread-safe. Keeps its connections.
 class Watcher {
  public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  // How long a worker is shown as lost that no front names any more.
+  static constexpr std::chrono::seconds kGoneTime{60};
+
   // Questions end at once when `cancelled` becomes true; it outlives the watcher. InvalidArgument
   // for what is no address.
-  static absl::StatusOr<std::unique_ptr<Watcher>> Create(const std::vector<std::string>& servers,
-                                                         const std::atomic<bool>& cancelled);
+  static absl::StatusOr<std::unique_ptr<Watcher>> Create(
+      const std::vector<std::string>& servers, const std::atomic<bool>& cancelled,
+      Clock clock = [] { return std::chrono::steady_clock::now(); });
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
   // A look at each worker, in the order of their names. A server that does not answer is a lost
-  // worker; so is a worker that its front cannot reach. All questions go through the front that
-  // knows the worker: nobody else need reach it, and no address that a front tells is believed.
-  WorkerLooks Look();
+  // worker; so is a worker that its front cannot reach, and for a while one that was there and that
+  // no front names any more, unless another one has its name now. All questions go through the
+  // front that knows the worker: nobody else need reach it, and no address that a front tells is
+  // believed. A process that is met in several ways is shown once. `poll` is called now and then
+  // while answers are waited for.
+  WorkerLooks Look(const std::function<void()>& poll = [] {});
 
  private:
   struct Server {
@@ -41,20 +52,48 @@ class Watcher {
   };
   struct Question;
 
-  explicit Watcher(const std::atomic<bool>& cancelled) : cancelled_(cancelled) {}
+  using Questions = std::vector<std::unique_ptr<Question>>;
+  using LooksByAddress = std::map<std::string, WorkerLook>;
+  // Another address of a worker.
+  struct Alias {
+    // Where it is shown.
+    std::string address;
+    std::uint64_t process = 0;
+  };
+  // Of a worker that has answered.
+  struct Known {
+    std::string name;
+    // By a front, or by the user.
+    std::chrono::steady_clock::time_point named_at;
+  };
+
+  Watcher(const std::atomic<bool>& cancelled, Clock clock)
+      : cancelled_(cancelled), clock_(std::move(clock)) {}
   // Asks all, some at a time, and waits for all answers.
-  void Ask(std::vector<std::unique_ptr<Question>>& questions,
-           const std::function<void(Question&)>& start);
+  void Ask(Questions& questions, const std::function<void(Question&)>& start);
+  Questions AskForLists();
+  void AskForStates(Questions& questions);
   void TakeAnswer(Question& question, grpc::Status status);
   // What a server's answer about its workers asks for next, and whom it has lost.
-  static void Understand(const Question& list, std::vector<std::unique_ptr<Question>>& questions,
-                         WorkerLooks& lost);
+  static void Understand(const Question& list, Questions& questions, WorkerLooks& lost);
+  bool IsNamedByUser(const std::string& address) const;
+  // Leaves one look at each process.
+  void MergeWays(LooksByAddress& found);
+  void FindAliases(const LooksByAddress& found);
+  std::string LastPlaceOf(const std::string& address, std::uint64_t process,
+                          const LooksByAddress& found) const;
+  bool IsVoid(const std::string& address, const Alias& alias, const LooksByAddress& found) const;
+  // Gives those that are lost the names that they had, and adds those that nobody names any more.
+  void Remember(LooksByAddress& found);
 
   const std::atomic<bool>& cancelled_;
+  const Clock clock_;
   std::vector<Server> servers_;
-  // What the workers of the last look have called themselves, by address: a lost one keeps its name
-  // and place.
-  std::map<std::string, std::string> names_;
+  // Of the look that is being taken.
+  const std::function<void()>* poll_ = nullptr;
+  // By address.
+  std::map<std::string, Alias> aliases_;
+  std::map<std::string, Known> known_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t ended_count_ = 0;

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -25,6 +28,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 // A front if it has a list, else a worker. Listens on a free port until it is destroyed.
 class FakeServer final : public v1::RoutingService::Service, public v1::StatusService::Service {
@@ -42,14 +46,35 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
   std::string address() const { return Cat("127.0.0.1:", port_); }
   void Stop() { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  // Before the first question.
   void Add(const std::string& name, const std::string& address, const std::string& lost) {
+    const std::lock_guard lock(mutex_);
     v1::WorkerState& worker = *list_.add_workers();
     worker.set_worker(name);
     worker.set_address(address);
     worker.set_lost(lost);
   }
+  void Forget(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    v1::ListWorkersResponse left;
+    for (const v1::WorkerState& worker : list_.workers()) {
+      if (worker.address() != address) *left.add_workers() = worker;
+    }
+    list_ = std::move(left);
+  }
+  void SetLost(const std::string& address, const std::string& lost) {
+    const std::lock_guard lock(mutex_);
+    for (v1::WorkerState& worker : *list_.mutable_workers()) {
+      if (worker.address() == address) worker.set_lost(lost);
+    }
+  }
   void CallEveryWorker(const std::string& name) { name_ = name; }
+  // Of the worker that is asked for by this name.
+  void SetProcess(const std::string& name, std::uint64_t process) {
+    const std::lock_guard lock(mutex_);
+    processes_[name] = process;
+  }
+  // As fronts from before there were lists.
+  void KnowNoLists() { knows_lists_ = false; }
   void RefuseWorker(const std::string& name) { refused_ = name; }
   void StaySilent() { is_silent_ = true; }
   // That workers were asked for, "" for the server itself.
@@ -62,7 +87,13 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
   grpc::Status ListWorkers(grpc::ServerContext* /*context*/,
                            const v1::ListWorkersRequest* /*request*/,
                            v1::ListWorkersResponse* response) override {
+    if (!knows_lists_) return {grpc::StatusCode::UNIMPLEMENTED, "says the worker behind it"};
+    const std::lock_guard lock(mutex_);
     *response = list_;
+    return grpc::Status::OK;
+  }
+  grpc::Status Locate(grpc::ServerContext* /*context*/, const v1::LocateRequest* /*request*/,
+                      v1::LocateResponse* /*response*/) override {
     return grpc::Status::OK;
   }
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* /*request*/,
@@ -74,6 +105,7 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
     {
       const std::lock_guard lock(mutex_);
       asked_.insert(name);
+      response->mutable_counts()->set_process(processes_[name]);
     }
     while (is_silent_ && !context->IsCancelled()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -83,12 +115,14 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
     return grpc::Status::OK;
   }
 
-  v1::ListWorkersResponse list_;
+  bool knows_lists_ = true;
   std::string refused_;
   std::string name_;
   bool is_silent_ = false;
   int port_ = 0;
   std::mutex mutex_;
+  v1::ListWorkersResponse list_;
+  std::map<std::string, std::uint64_t> processes_;
   std::multiset<std::string> asked_;
   // Last: its calls use all of the above.
   std::unique_ptr<grpc::Server> server_;
@@ -111,6 +145,7 @@ class WatcherTest : public testing::Test {
   }
 
   std::atomic<bool> cancelled_ = false;
+  std::chrono::steady_clock::time_point now_;
 };
 
 TEST_F(WatcherTest, AWorkerIsAskedItself) {
@@ -170,6 +205,112 @@ TEST_F(WatcherTest, WhoIsLostKeepsItsName) {
   EXPECT_THAT(StatesOf(watcher->Look()), ElementsAre("I am  serving"));
   worker.Stop();
   EXPECT_THAT(StatesOf(watcher->Look()), ElementsAre(::testing::StartsWith("I am  lost: ")));
+}
+
+// It would meet just any worker.
+TEST_F(WatcherTest, AWorkerWithoutANameIsNotAsked) {
+  FakeServer front(/*is_front=*/true);
+  front.Add("", "host:1", "");
+  EXPECT_THAT(StatesOf(LookAt({front.address()})),
+              ElementsAre(" lost: its front does not know its name"));
+  EXPECT_THAT(front.asked(), ElementsAre());
+}
+
+TEST_F(WatcherTest, AFrontThatKnowsNoListsIsToldFromAWorker) {
+  FakeServer front(/*is_front=*/true);
+  front.KnowNoLists();
+  EXPECT_THAT(StatesOf(LookAt({front.address()})),
+              ElementsAre(" lost: a front that is older than this kerf, and does not list its "
+                          "workers"));
+  EXPECT_THAT(front.asked(), ElementsAre());
+}
+
+TEST_F(WatcherTest, WhomNobodyNamesAnyMoreIsShownForAWhile) {
+  FakeServer front(/*is_front=*/true);
+  front.Add("a", "host:1", "");
+  front.Add("b", "host:2", "");
+  front.Add("c", "host:3", "it was never there");
+  const auto watcher = *Watcher::Create({front.address()}, cancelled_, [this] { return now_; });
+  EXPECT_EQ(LostCountOf(watcher->Look()), 1u);
+  // As when its machine dies: lost at first, and then its name server forgets it.
+  front.SetLost("host:1", "it does not answer");
+  now_ += std::chrono::seconds(50);
+  EXPECT_THAT(StatesOf(watcher->Look()),
+              ElementsAre("I am a lost: it does not answer", "I am b serving",
+                          "c lost: it was never there"));
+  front.Forget("host:1");
+  front.Forget("host:3");
+  now_ += Watcher::kGoneTime - std::chrono::seconds(1);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(
+        StatesOf(watcher->Look()),
+        ElementsAre("I am a lost: no front that answers names it any more", "I am b serving"));
+  }
+  now_ += std::chrono::seconds(1);
+  EXPECT_THAT(StatesOf(watcher->Look()), ElementsAre("I am b serving"));
+}
+
+TEST_F(WatcherTest, WhoComesBackElsewhereIsNotMissed) {
+  FakeServer front(/*is_front=*/true);
+  front.Add("a", "host:1", "");
+  front.Add("b", "host:2", "");
+  const auto watcher = *Watcher::Create({front.address()}, cancelled_, [this] { return now_; });
+  EXPECT_EQ(LostCountOf(watcher->Look()), 0u);
+  front.Forget("host:1");
+  EXPECT_EQ(LostCountOf(watcher->Look()), 1u);
+  front.Add("a", "host:9", "");
+  EXPECT_THAT(StatesOf(watcher->Look()), ElementsAre("I am a serving", "I am b serving"));
+}
+
+class WaysTest : public WatcherTest {
+ protected:
+  WaysTest() {
+    worker_.SetProcess("", 7);
+    front_.Add("one", "0.0.0.1:1", "");
+    front_.SetProcess("one", 7);
+    front_.Add("two", "0.0.0.2:1", "");
+    front_.SetProcess("two", 8);
+  }
+  // What is shown, and where.
+  std::vector<std::string> Shown() {
+    std::vector<std::string> shown;
+    for (const WorkerLook& look : watcher_->Look()) {
+      shown.push_back(
+          Cat(look.address == worker_.address() ? "worker" : look.address, " ", StateOf(look)));
+    }
+    return shown;
+  }
+
+  FakeServer worker_{/*is_front=*/false};
+  FakeServer front_{/*is_front=*/true};
+  const std::unique_ptr<Watcher> watcher_ =
+      *Watcher::Create({front_.address(), worker_.address()}, cancelled_);
+};
+
+TEST_F(WaysTest, AProcessIsShownOnceWhereTheUserNamedIt) {
+  EXPECT_THAT(Shown(), UnorderedElementsAre("worker serving", "0.0.0.2:1 serving"));
+  // Lost in one way, and then in both.
+  front_.SetLost("0.0.0.1:1", "it does not answer");
+  EXPECT_THAT(Shown(), UnorderedElementsAre("worker serving", "0.0.0.2:1 serving"));
+  worker_.Stop();
+  EXPECT_THAT(Shown(), UnorderedElementsAre("worker lost", "0.0.0.2:1 serving"));
+  // The front still reaches it.
+  front_.SetLost("0.0.0.1:1", "");
+  EXPECT_THAT(Shown(), UnorderedElementsAre("worker serving", "0.0.0.2:1 serving"));
+  // It has gone from the front, and is hidden no more, nor missed.
+  front_.Forget("0.0.0.1:1");
+  EXPECT_THAT(Shown(), UnorderedElementsAre("worker lost", "0.0.0.2:1 serving"));
+}
+
+TEST_F(WaysTest, AnotherProcessAtItsAddressIsShown) {
+  EXPECT_EQ(Shown().size(), 2u);
+  front_.SetProcess("one", 9);
+  EXPECT_THAT(Shown(),
+              UnorderedElementsAre("worker serving", "0.0.0.1:1 serving", "0.0.0.2:1 serving"));
+  // Those that do not tell who they are are as many as their addresses.
+  worker_.SetProcess("", 0);
+  front_.SetProcess("one", 0);
+  EXPECT_EQ(Shown().size(), 3u);
 }
 
 TEST_F(WatcherTest, AFrontCannotMakeItAskForEver) {

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "client/agent/cli/duration.h"
 #include "client/agent/top/screen.h"
+#include "client/agent/top/stop_signal.h"
 #include "client/agent/top/table.h"
 #include "client/agent/top/watcher.h"
 #include "client/agent/verbs/verbs.h"
@@ -58,7 +59,9 @@ class Display {
   Display(Context& context, const Flags& flags)
       : context_(context),
         flags_(flags),
-        has_screen_(!flags.once && !context.reporter.json() && Screen::IsPossible()) {}
+        has_screen_(!flags.once && !context.reporter.json() && Screen::IsPossible()) {
+    if (has_screen_) stop_signal_.emplace();
+  }
 
   // False: nobody sees it any more.
   bool Show(const WorkerLooks& now, const WorkerLooks& before) {
@@ -78,10 +81,30 @@ class Display {
     while (!context_.cancelled && steady_clock::now() < time) {
       std::this_thread::sleep_for(
           std::min<steady_clock::duration>(kPoll, time - steady_clock::now()));
-      if (has_screen_ && !(Screen::Size() == drawn_size_) && !Redraw()) return false;
+      StopIfWanted();
+      if (!has_screen_) continue;
+      must_redraw_ = must_redraw_ || !(Screen::Size() == drawn_size_);
+      if (must_redraw_ && !Redraw()) return false;
     }
     return !context_.cancelled;
   }
+
+  // If somebody has typed Ctrl-Z: gives the terminal back and stops, until it is let go on. To be
+  // called soon and often.
+  void StopIfWanted() {
+    if (!stop_signal_.has_value()) return;
+    if (StopSignal::TakeStop()) {
+      screen_.Leave();
+      StopSignal::Stop();
+    }
+    if (!StopSignal::TakeContinue()) return;
+    // Whoever had the terminal meanwhile may have left it in any state.
+    screen_.Leave();
+    must_redraw_ = true;
+    was_stopped_ = true;
+  }
+  // Whether it was stopped since this was asked last.
+  bool TakeWasStopped() { return std::exchange(was_stopped_, false); }
 
  private:
   std::string TitleOf(const WorkerLooks& now) const {
@@ -91,6 +114,8 @@ class Display {
                lost_count > 0 ? Cat(", ", lost_count, " lost") : "");
   }
   bool Redraw() {
+    must_redraw_ = !Screen::IsForeground();
+    if (must_redraw_) return true;
     drawn_size_ = Screen::Size();
     return screen_.Draw(lines_);
   }
@@ -98,8 +123,11 @@ class Display {
   Context& context_;
   const Flags& flags_;
   const bool has_screen_;
+  std::optional<StopSignal> stop_signal_;
   Screen screen_;
   ScreenSize drawn_size_;
+  bool must_redraw_ = false;
+  bool was_stopped_ = false;
   std::vector<std::string> lines_;
 };
 
@@ -118,11 +146,20 @@ ExitCode FailWithoutAnswer(Context& context, const Flags& flags, const WorkerLoo
                                              ": start one, or say with --server where it is")));
 }
 
+// A look during which the process was stopped says only that nobody answered in time.
+WorkerLooks LookThrough(Display& display, Watcher& watcher) {
+  while (true) {
+    static_cast<void>(display.TakeWasStopped());
+    WorkerLooks looks = watcher.Look([&display] { display.StopIfWanted(); });
+    if (!display.TakeWasStopped()) return looks;
+  }
+}
+
 // The first look of a run has no rates yet: `--once` takes a second one.
 ExitCode Watch(Context& context, const Flags& flags, Watcher& watcher, milliseconds interval) {
   Display display(context, flags);
   auto due = steady_clock::now();
-  WorkerLooks before = watcher.Look();
+  WorkerLooks before = LookThrough(display, watcher);
   if (context.cancelled) return ExitCode::kInterrupted;
   if (!HasAnswer(before)) return FailWithoutAnswer(context, flags, before);
   if (!flags.once && !display.Show(before, {})) return ExitCode::kFailure;
@@ -130,7 +167,7 @@ ExitCode Watch(Context& context, const Flags& flags, Watcher& watcher, milliseco
     // A look that took longer than the interval does not make the next one come sooner.
     due = std::max(due + interval, steady_clock::now());
     if (!display.WaitUntil(due)) return ExitCode::kFailure;
-    WorkerLooks now = watcher.Look();
+    WorkerLooks now = LookThrough(display, watcher);
     if (context.cancelled) return ExitCode::kInterrupted;
     if (!display.Show(now, before)) return ExitCode::kFailure;
     before = std::move(now);
