@@ -14,7 +14,7 @@ TOOL = pathlib.Path(__file__).resolve().parent.parent / "redis-password"
 # A Secret reaches pods one after another.
 MAX_LAG_S = 0.4
 # Between two writes.
-PAUSE_S = 0.05
+PAUSE_S = 0.1
 KUBECTL = """#!/usr/bin/env python3
 import json, os, pathlib, subprocess, sys, time
 words, here = sys.argv[2:], pathlib.Path(__file__).parent

@@ -247,7 +247,8 @@ renew_user() {
   wanted=$(sums_of "$1") || return 1
   known=$(known_sums_of "$1")
   # Nothing is known of a redis-server that does not answer (yet).
-  [ -n "$known" ] && [ "$wanted" != "$known" ] || return 0
+  [ -n "$known" ] || return 1
+  [ "$wanted" != "$known" ] || return 0
   # shellcheck disable=SC2046 # A word for each.
   ask_own ACL SETUSER "$1" resetpass $(echo "$wanted" | sed 's/^/#/') >/dev/null || return 1
   say "$1 may come with $(echo "$wanted" | wc -l) passwords: they have changed"
@@ -260,15 +261,20 @@ renew_user() {
 
 known_password() { ask_own CONFIG GET masterauth | tail -n 1; }
 
-# Whatever the mounted Secret says by now. First what this node comes with: a sum that goes may be that of the old one.
+# Whatever the mounted Secret says by now, once: a redis-server that starts later has read it, too.
+# First what this node comes with: a sum that goes may be that of the old one.
+renewed=
 renew() {
+  mounted=$(cat "$passwords/keeper" "$passwords"/*.sums) || return 1
+  [ "$mounted" != "$renewed" ] || return 0
   REDISCLI_AUTH=$(own_password) || return 1
   if [ "$(known_password)" != "$REDISCLI_AUTH" ]; then
     # By standard input, for arguments can be listed.
-    printf '%s' "$REDISCLI_AUTH" | ask_own -x CONFIG SET masterauth >/dev/null || return 0
+    printf '%s' "$REDISCLI_AUTH" | ask_own -x CONFIG SET masterauth >/dev/null || return 1
     say "comes to the others with a new password"
   fi
-  for_each_user renew_user
+  for_each_user renew_user || return 1
+  renewed=$mounted
 }
 
 show_user() { echo "$1 $(known_sums_of "$1" | tr '\n' ' ')"; }
@@ -279,7 +285,8 @@ passwords() {
 }
 
 tend() {
-  renew
+  # What it could not do it does the next time.
+  renew || true
   nodes_of "$address" >"$scratch/mine" || return 0
   look_around
   greet
