@@ -22,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST_F(ClusterTest, ABackupThroughAFrontIsABackup) {
@@ -67,7 +68,7 @@ TEST_F(ClusterTest, ABackupThatCannotGoPastTheFrontGoesThroughIt) {
   world_.SetEnvironment("KERF_SERVER", world_.LastAddressOf(FrontName(0)));
   const Completed run = world_.Kerf({"backup", tree_, "--direct"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("direct    0 of "));
+  EXPECT_THAT(run.out, AllOf(HasSubstr("direct    0 of "), HasSubstr("unix:server/w")));
   ExpectAllThere();
 }
 

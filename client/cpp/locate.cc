@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/request_id.h"
+#include "base/status.h"
+#include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 #include "grpcpp/client_context.h"
@@ -20,8 +22,9 @@ constexpr std::size_t kMaxAddressBytes = 512;
 enum class Reach : std::uint8_t { kNone, kSocket, kLoopback, kNetwork };
 
 Reach ReachOf(std::string_view address) {
+  if (address.size() > kMaxAddressBytes) return Reach::kNone;
   const auto parsed = ParseServers(address);
-  if (address.size() > kMaxAddressBytes || !parsed.ok() || parsed->size() != 1) return Reach::kNone;
+  if (!parsed.ok() || parsed->size() != 1) return Reach::kNone;
   if (address.starts_with("unix:")) return Reach::kSocket;
   // Whoever connects to no address in particular meets his own machine.
   for (const std::string_view loopback : {"127.", "localhost:", "[::1]:", "0.", "[::]:"}) {
@@ -63,15 +66,25 @@ bool IsReachableAs(const std::string& server, const std::string& worker) {
   return false;
 }
 
-std::optional<WorkerChannel> ConnectToWorker(const std::string& server,
-                                             const std::shared_ptr<grpc::Channel>& channel,
-                                             const std::string& shard_key,
-                                             CallCancellation& cancellation) {
+absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
+                                              const std::shared_ptr<grpc::Channel>& channel,
+                                              const std::string& shard_key,
+                                              CallCancellation& cancellation) {
   const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, cancellation);
-  if (!address.ok() || !IsReachableAs(server, *address)) return std::nullopt;
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> worker = OpenChannel(*address);
-  if (!worker.ok() || !Connects(**worker, &cancellation)) return std::nullopt;
-  return WorkerChannel{*address, *std::move(worker)};
+  if (!address.ok()) return address.status();
+  if (address->empty()) return absl::NotFoundError(Cat(server, " is no front"));
+  if (!IsReachableAs(server, *address)) {
+    return absl::FailedPreconditionError(
+        Cat("the front names ", std::string_view(*address).substr(0, kMaxAddressBytes),
+            ", which is no address, or another machine's here than there"));
+  }
+  KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> worker, OpenChannel(*address));
+  if (!Connects(*worker, &cancellation)) {
+    return absl::UnavailableError(Cat("nobody answers at ", *address,
+                                      ", where the front has the worker (a NetworkPolicy or a "
+                                      "firewall may be between)"));
+  }
+  return WorkerChannel{*address, std::move(worker)};
 }
 
 }  // namespace kerf::client

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -28,12 +27,12 @@ struct WorkerChannel {
   std::shared_ptr<grpc::Channel> channel;
 };
 
-// To the worker of `shard_key`, connected. Nothing if `server`, to which `channel` leads, is no
-// front or knows of none, or the worker cannot be reached from here within some seconds: then the
-// server itself is the way.
-std::optional<WorkerChannel> ConnectToWorker(const std::string& server,
-                                             const std::shared_ptr<grpc::Channel>& channel,
-                                             const std::string& shard_key,
-                                             CallCancellation& cancellation);
+// To the worker of `shard_key`, connected. Else the server itself is the way, and the status says
+// why: `server`, to which `channel` leads, is no front or knows of no worker, or the worker cannot
+// be reached from here within some seconds.
+absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
+                                              const std::shared_ptr<grpc::Channel>& channel,
+                                              const std::string& shard_key,
+                                              CallCancellation& cancellation);
 
 }  // namespace kerf::client

@@ -79,22 +79,33 @@ absl::Status ResumingUpload::RunStreams() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
   const std::string& server = options_.servers[server_index_ % options_.servers.size()];
-  bool tries_direct = options_.direct;
+  absl::Status why;
   {
     std::lock_guard lock(mutex_);
     // A worker that answers others, but not this client.
-    if (is_direct_ && !opened_) tries_direct = false;
+    if (is_direct_ && !opened_) {
+      why = absl::UnavailableError(
+          ToAbsl(Cat("the worker at ", address_, " opened no stream: ", MessageOf(last_loss_))));
+    }
     address_ = server;
     is_direct_ = false;
   }
-  const auto channel = OpenChannel(server);
-  if (!channel.ok() || !tries_direct) return channel;
-  auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, asking_);
-  if (!worker.has_value()) return channel;
-  std::lock_guard lock(mutex_);
-  address_ = std::move(worker->address);
-  is_direct_ = true;
-  return std::move(worker->channel);
+  auto channel = OpenChannel(server);
+  if (!channel.ok() || !options_.direct) return channel;
+  if (why.ok()) {
+    auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, asking_);
+    if (worker.ok()) {
+      std::lock_guard lock(mutex_);
+      // The front has answered.
+      *options_.reached = true;
+      address_ = std::move(worker->address);
+      is_direct_ = true;
+      return std::move(worker->channel);
+    }
+    why = worker.status();
+  }
+  if (options_.on_detour) options_.on_detour(why);
+  return channel;
 }
 
 // From Open to the end; returns how it ended.
@@ -239,10 +250,13 @@ void ResumingUpload::Settle() {
 absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   const Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
+  last_loss_ = loss;
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
-  // What this side gave up it would try again.
-  const Loss kind = lost_.ok() ? LossOf(loss) : Loss::kRetry;
+  // What this side gave up it would try again. Where a worker has opened nothing, and what was said
+  // are not kerf's own words, the front may know another way.
+  const bool is_astray = is_direct_ && !opened_ && ReasonOfLoss(loss).empty();
+  const Loss kind = lost_.ok() && !is_astray ? LossOf(loss) : Loss::kRetry;
   if (!*options_.reached && kind == Loss::kRetry) {
     ++server_index_;
     return ++first_tries_ < options_.servers.size() ? absl::OkStatus() : loss;

@@ -69,6 +69,8 @@ class ResumingUpload final : private AnswerHandler {
     std::function<void()> on_resumed = {};
     // Of each stream that is opened: whether it goes past a front.
     std::function<void(bool is_direct)> on_opened = {};
+    // Of each stream that was to go past a front and does not: why.
+    std::function<void(const absl::Status& why)> on_detour = {};
     // Entries whose stream was lost before it answered their commit: no other stream takes them,
     // the Index service does. Must not call back.
     std::function<void(std::vector<v1::CommitEntry>)> on_late_commits = {};
@@ -210,6 +212,7 @@ class ResumingUpload final : private AnswerHandler {
   // Of the present stream, or of the last one; written by the upload's own thread.
   std::string address_;
   bool is_direct_ = false;
+  absl::Status last_loss_;
   // Of what is asked before there is a stream.
   CallCancellation asking_;
   std::size_t first_tries_ = 0;

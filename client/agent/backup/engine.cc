@@ -149,6 +149,8 @@ class Engine {
   std::atomic<std::uint64_t> resume_count_{0};
   std::atomic<std::uint64_t> stream_count_{0};
   std::atomic<std::uint64_t> direct_stream_count_{0};
+  std::mutex detour_mutex_;
+  absl::Status detour_;
   // Everything is durable: what the lanes still say fails nothing.
   std::atomic<bool> finishing_{false};
   std::condition_variable_any watch_changed_;
@@ -270,6 +272,10 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   upload.on_opened = [this](bool is_direct) {
     ++stream_count_;
     if (is_direct) ++direct_stream_count_;
+  };
+  upload.on_detour = [this](const absl::Status& why) {
+    const std::lock_guard lock(detour_mutex_);
+    detour_ = why;
   };
   upload.on_late_commits = [this](std::vector<v1::CommitEntry> entries) {
     late_commits_.Add(std::move(entries));
@@ -621,8 +627,9 @@ absl::StatusOr<BackupResult> Engine::Run() {
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
-  return BackupResult{snapshot_,     keeper_.counts(), warning_count_,      index_warning,
-                      resume_count_, stream_count_,    direct_stream_count_};
+  const std::lock_guard lock(detour_mutex_);
+  return BackupResult{snapshot_,     keeper_.counts(), warning_count_,       index_warning,
+                      resume_count_, stream_count_,    direct_stream_count_, detour_};
 }
 
 }  // namespace

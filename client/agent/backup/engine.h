@@ -95,6 +95,8 @@ struct BackupResult {
   // past a front.
   std::uint64_t stream_count = 0;
   std::uint64_t direct_stream_count = 0;
+  // Why the last stream that was to go past a front did not; OK: all did, or none was to.
+  absl::Status detour;
 };
 
 // OK means that the snapshot is durable and whole but for the entries that were warned of. On

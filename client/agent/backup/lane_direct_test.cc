@@ -1,4 +1,5 @@
 // A lane that goes past a front to the worker that it names, and through it where it cannot.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
@@ -17,6 +19,8 @@ namespace kerf::agent {
 namespace {
 
 using client::FakeServer;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Says what a test wants of where the worker is.
 class FakeRouting final : public v1::RoutingService::Service {
@@ -63,6 +67,10 @@ class LaneDirectTest : public ResumingLaneTest {
       upload.direct = true;
       upload.stream.shard_key = "a key";
       upload.on_opened = [this](bool is_direct) { (is_direct ? direct_count_ : other_count_)++; };
+      upload.on_detour = [this](const absl::Status& why) {
+        std::lock_guard lock(mutex_);
+        detours_.emplace_back(why.message());
+      };
       if (adjust_routing_) adjust_routing_();
     };
     Start(straight);
@@ -73,6 +81,7 @@ class LaneDirectTest : public ResumingLaneTest {
   std::function<void()> adjust_routing_;
   std::unique_ptr<LosingServer> front_script_;
   std::unique_ptr<FakeServer> front_;
+  std::vector<std::string> detours_;
   std::atomic<int> direct_count_ = 0;
   std::atomic<int> other_count_ = 0;
 };
@@ -96,6 +105,7 @@ TEST_F(LaneDirectTest, TheFrontIsAskedAgainWhenAStreamWasLost) {
         return now == Moment::kChunksSent && ++answers <= 3 ? kLost : grpc::Status::OK;
       },
       Ok);
+  const std::string worker = server_->address();
   const std::vector<std::string> files = {RandomContent(3'000'000)};
   EXPECT_TRUE(Upload(files).ok());
   ExpectWhole(files);
@@ -103,20 +113,26 @@ TEST_F(LaneDirectTest, TheFrontIsAskedAgainWhenAStreamWasLost) {
   EXPECT_EQ(direct_count_, 4);
   EXPECT_EQ(front_script_->stream_count(), 0);
   ASSERT_EQ(lost_.size(), 3u);
-  EXPECT_NE(lost_[0].server, front_->address()) << "it was the worker's stream";
+  EXPECT_EQ(lost_[0].server, worker) << "it was the worker's stream";
 }
 
 TEST_F(LaneDirectTest, AWorkerThatCannotBeReachedIsMetThroughTheFront) {
-  for (const std::string& address : {std::string("127.0.0.1:1"), std::string("unix:/nowhere"),
-                                     std::string("no address"), std::string()}) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"127.0.0.1:1", "nobody answers at 127.0.0.1:1"},
+      {"unix:/nowhere", "unix:/nowhere, which is no address, or another machine's"},
+      {"no address", "no address, which is no address"},
+      {"", "NO_WORKER"}};
+  for (const auto& [address, why] : cases) {
     SCOPED_TRACE(address);
     Reset();
     direct_count_ = other_count_ = 0;
-    adjust_routing_ = [this, address] { routing_.SetAddress(address); };
+    detours_.clear();
+    adjust_routing_ = [this, address = address] { routing_.SetAddress(address); };
     StartDirect(Ok, Ok);
     const absl::Status status = Upload({RandomContent(100'000)});
     EXPECT_TRUE(status.ok()) << status;
     End();
+    EXPECT_THAT(detours_, ElementsAre(HasSubstr(why)));
     EXPECT_EQ(losing_->stream_count(), 0);
     EXPECT_EQ(front_script_->stream_count(), 1);
     EXPECT_EQ(direct_count_, 0);
@@ -126,16 +142,35 @@ TEST_F(LaneDirectTest, AWorkerThatCannotBeReachedIsMetThroughTheFront) {
 
 // Whatever stands between, the front may know a way.
 TEST_F(LaneDirectTest, AWorkerThatOpensNoStreamIsMetThroughTheFront) {
-  const grpc::Status refusal = FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "DRAINING");
-  StartDirect(
-      [refusal](Moment now) { return now == Moment::kBeforeOpened ? refusal : grpc::Status::OK; },
-      Ok);
-  EXPECT_TRUE(Upload({RandomContent(100'000)}).ok());
+  for (const grpc::Status& refusal :
+       {FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "DRAINING"), kLost,
+        grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "RBAC: access denied"),
+        grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")}) {
+    SCOPED_TRACE(Cat(static_cast<int>(refusal.error_code()), " ", refusal.error_message()));
+    Reset();
+    direct_count_ = other_count_ = 0;
+    StartDirect(
+        [refusal](Moment now) { return now == Moment::kBeforeOpened ? refusal : grpc::Status::OK; },
+        Ok);
+    const absl::Status status = Upload({RandomContent(100'000)});
+    EXPECT_TRUE(status.ok()) << status;
+    End();
+    EXPECT_EQ(losing_->stream_count(), 1);
+    EXPECT_EQ(front_script_->stream_count(), 1);
+    EXPECT_EQ(direct_count_, 0);
+    EXPECT_EQ(other_count_, 1);
+  }
+}
+
+// Where the front says so, too.
+TEST_F(LaneDirectTest, WhatIsFinalThroughTheFrontIsFinal) {
+  const grpc::Status refusal(grpc::StatusCode::PERMISSION_DENIED, "no");
+  const auto refuse = [refusal](Moment /*now*/) { return refusal; };
+  StartDirect(refuse, refuse);
+  EXPECT_TRUE(absl::IsPermissionDenied(Upload({RandomContent(100'000)})));
   End();
   EXPECT_EQ(losing_->stream_count(), 1);
   EXPECT_EQ(front_script_->stream_count(), 1);
-  EXPECT_EQ(direct_count_, 0);
-  EXPECT_EQ(other_count_, 1);
 }
 
 // And the one after that tries the worker again.

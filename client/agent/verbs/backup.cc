@@ -125,6 +125,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"resumes", result.resume_count},
           {"streams", result.stream_count},
           {"direct_streams", result.direct_stream_count},
+          {"detour", std::string(MessageOf(result.detour))},
           {"seconds", seconds}};
 }
 
@@ -157,7 +158,7 @@ absl::Status AdviseAfterRetries(const absl::Status& status) {
   return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
 }
 
-void Print(Reporter& reporter, const BackupResult& result, bool direct, double seconds) {
+void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
   const double rate = static_cast<double>(stats.total_bytes()) / std::max(seconds, 1e-3);
   reporter.Line(Cat("snapshot ", result.snapshot.id(), " is complete"));
@@ -173,11 +174,10 @@ void Print(Reporter& reporter, const BackupResult& result, bool direct, double s
     reporter.Line(Cat("  streams   ", FormatCounted(result.resume_count, "resume"),
                       " after a lost connection"));
   }
-  if (direct && result.direct_stream_count < result.stream_count) {
+  if (!result.detour.ok()) {
     reporter.Line(Cat("  direct    ", FormatCount(result.direct_stream_count), " of ",
                       FormatCounted(result.stream_count, "stream"),
-                      "; for the others the server is no front, or its worker could not be "
-                      "reached from here"));
+                      " went straight to a worker: ", MessageOf(result.detour)));
   }
   if (result.chunks.healed_chunks > 0) {
     reporter.Line(Cat("  index     was told again of ",
@@ -286,7 +286,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", Summary(*result, seconds));
-  Print(reporter, *result, flags.direct, seconds);
+  Print(reporter, *result, seconds);
   return result->warning_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 
