@@ -127,7 +127,7 @@ TEST_F(LaneDirectTest, AWorkerThatCannotBeReachedIsMetThroughTheFront) {
     Reset();
     direct_count_ = other_count_ = 0;
     detours_.clear();
-    adjust_routing_ = [this, address = address] { routing_.SetAddress(address); };
+    adjust_routing_ = [this, named = address] { routing_.SetAddress(named); };
     StartDirect(Ok, Ok);
     const absl::Status status = Upload({RandomContent(100'000)});
     EXPECT_TRUE(status.ok()) << status;
