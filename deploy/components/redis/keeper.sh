@@ -242,21 +242,25 @@ known_sums_of() {
 }
 
 # A password that goes takes the connections of its user with it, for whoever else knows it may have some. Of those who
-# come with a new one nothing is lost: they come again.
+# come with a new one nothing is lost: they come again. The file `ending` is there from before the password goes until they
+# have ended, whatever fails or stops in between.
 renew_user() {
+  ending=$scratch/ending-$1
   wanted=$(sums_of "$1") || return 1
   known=$(known_sums_of "$1")
   # Nothing is known of a redis-server that does not answer (yet).
   [ -n "$known" ] || return 1
-  [ "$wanted" != "$known" ] || return 0
-  # shellcheck disable=SC2046 # A word for each.
-  ask_own ACL SETUSER "$1" resetpass $(echo "$wanted" | sed 's/^/#/') >/dev/null || return 1
-  say "$1 may come with $(echo "$wanted" | wc -l) passwords: they have changed"
-  for old in $known; do
-    case $wanted in *"$old"*) continue ;; esac
-    ask_own CLIENT KILL USER "$1" >/dev/null || say "the connections of $1 could not be ended"
-    return 0
-  done
+  if [ "$wanted" != "$known" ]; then
+    for old in $known; do
+      case $wanted in *"$old"*) ;; *) touch "$ending" || return 1 ;; esac
+    done
+    # shellcheck disable=SC2046 # A word for each.
+    ask_own ACL SETUSER "$1" resetpass $(echo "$wanted" | sed 's/^/#/') >/dev/null || return 1
+    say "$1 may come with $(echo "$wanted" | wc -l) passwords: they have changed"
+  fi
+  [ -e "$ending" ] || return 0
+  ask_own CLIENT KILL USER "$1" >/dev/null || { say "the connections of $1 could not be ended"; return 1; }
+  rm "$ending"
 }
 
 known_password() { ask_own CONFIG GET masterauth | tail -n 1; }
@@ -277,7 +281,12 @@ renew() {
   renewed=$mounted
 }
 
-show_user() { echo "$1 $(known_sums_of "$1" | tr '\n' ' ')"; }
+# Nothing of a user who may still have connections with a password that went. Redis is asked first: renew_user makes the
+# file before it changes what Redis says.
+show_user() {
+  shown=$(known_sums_of "$1" | tr '\n' ' ')
+  [ -e "$scratch/ending-$1" ] || echo "$1 $shown"
+}
 
 passwords() {
   for_each_user show_user
