@@ -183,6 +183,21 @@ def hold_on(pod, user, link):
     check(pod.ask("ACL", "SETUSER", "self", "+client|kill") == "OK", "the right to end connections is not given back")
 
 
+def go_on_without(cluster, rng, secret):
+    """A Secret that has lost the keeper's password: a node goes on with the one that it knows, and introduces who is missing."""
+    pod = rng.choice([pod for pod in cluster.pods if pod.is_master()])
+    log = cluster.folder / f"keeper-{pod.number}.log"
+    pod.mount({**secret, "keeper": ""})
+    wait_until(lambda: "keeper is empty" in log.read_text(), f"node {pod.number} sees that the password is missing")
+    lines = [line.split() for line in pod.ask("CLUSTER", "NODES").splitlines()]
+    own = next(line[0] for line in lines if "myself" in line[2])
+    stranger = rng.choice([line[0] for line in lines if "slave" in line[2] and line[3] != own])
+    # For a minute it hears nothing of a node that it was told to forget; only keeper.sh can introduce it.
+    check(pod.ask("CLUSTER", "FORGET", stranger) == "OK", "CLUSTER FORGET")
+    cluster.wait_until_whole(f"{pod.number} without the keeper's password")
+    pod.mount(secret)
+
+
 def run(cluster, rng):
     began = time.monotonic()
     old = dict(PASSWORDS)
@@ -206,6 +221,7 @@ def run(cluster, rng):
         one.stop()
         one.start()
         cluster.wait_until_whole(f"{one.number} started again with new passwords")
+        go_on_without(cluster, rng, kubernetes.mounted)
         count = len(worker.written)
         wait_until(lambda: worker.failure or len(worker.written) > count, "a write")
     worker.check()

@@ -271,7 +271,9 @@ renewed=
 renew() {
   mounted=$(cat "$passwords/keeper" "$passwords"/*.sums) || return 1
   [ "$mounted" != "$renewed" ] || return 0
-  REDISCLI_AUTH=$(own_password) || return 1
+  # Mending goes on with the password of before if there is none.
+  come_with=$(own_password) || return 1
+  REDISCLI_AUTH=$come_with
   if [ "$(known_password)" != "$REDISCLI_AUTH" ]; then
     # By standard input, for arguments can be listed.
     printf '%s' "$REDISCLI_AUTH" | ask_own -x CONFIG SET masterauth >/dev/null || return 1
@@ -336,8 +338,13 @@ leave() {
   done
 }
 
-# redis-cli takes it from its environment; it stands in no argument, and in no manifest.
-REDISCLI_AUTH=$(own_password)
+# redis-cli takes it from its environment; it stands in no argument, and in no manifest. A node that runs goes on with the
+# password that it knows if the Secret has none any more.
+REDISCLI_AUTH=$(own_password) || {
+  [ "${1:-}" != start ] || exit 1
+  REDISCLI_AUTH=$(known_password)
+  [ -n "$REDISCLI_AUTH" ] || exit 1
+}
 export REDISCLI_AUTH
 case ${1:-} in
   start) start ;;
