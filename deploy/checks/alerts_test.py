@@ -44,6 +44,8 @@ class Silent:
 _OF_POD = {"namespace": "kerf", "pod": "kerf-0"}
 REDIS = f'{POD},job="kerf-redis"'
 _OF_REDIS = {**_OF_POD, "job": "kerf-redis"}
+# All but one, who is each case's own.
+_FIVE_NODES = {f'redis_up{{namespace="kerf",pod="kerf-{number}",job="kerf-redis"}}': "1x60" for number in range(1, 6)}
 CASES = [
     Fires("KerfNoWorkers", {'kerf_build_info{role="front"}': "1x20", 'kerf_build_info{role="worker"}': "1 1 1 _x20"},
           # Its last value, how long Prometheus looks back for one, and five minutes.
@@ -92,6 +94,8 @@ CASES = [
           "kerf-0 was started more than three times in half an hour"),
     Silent("KerfRestarts", {f"process_start_time_seconds{{{POD}}}": "100 200x10 300x40", BUILD: "1x60"}, "two rolling updates"),
     Fires("KerfRedisDown", {f"redis_up{{{REDIS}}}": "1 0x20"}, 6, _OF_REDIS, "Redis has not answered in kerf-0 for 5 minutes"),
+    Fires("KerfRedisDown", {f"redis_up{{{REDIS}}}": "1 _x20", f"up{{{REDIS}}}": "1 0x20"}, 6, _OF_REDIS,
+          "Redis has not answered in kerf-0 for 5 minutes"),
     Silent("KerfRedisDown", {f"redis_up{{{REDIS}}}": "1 0x4 1x40", f'redis_up{{{POD},job="other"}}': "0x40"},
            "it was restarted, and another one is none of kerf's"),
     Fires("KerfRedisMemoryFull", {f"redis_memory_used_bytes{{{REDIS}}}": "10 92x40", f"redis_memory_max_bytes{{{REDIS}}}": "100x40"}, 16,
@@ -103,6 +107,12 @@ CASES = [
           "The replica kerf-0 has not reached its master for 5 minutes"),
     Silent("KerfRedisReplicaCutOff", {f'redis_master_link_up{{{REDIS},master_host="10.0.0.1",master_port="6379"}}': "1 0x3 1x40"},
            "it was restarted"),
+    # As KerfNoWorkers.
+    Fires("KerfRedisMissing", {**_FIVE_NODES, f"redis_up{{{REDIS}}}": "1 1 1 _x20"}, 2 + 6 + 5, {"namespace": "kerf"},
+          "Not all six nodes of Redis have been there for 5 minutes"),
+    Fires("KerfRedisMissing", {f"redis_up{{{REDIS}}}": "_x20"}, 5, {"job": "kerf-redis"},
+          "Not all six nodes of Redis have been there for 5 minutes"),
+    Silent("KerfRedisMissing", {**_FIVE_NODES, f"redis_up{{{REDIS}}}": "1 0x5 _x5 1x50"}, "it was restarted elsewhere"),
 ]
 
 
