@@ -47,10 +47,10 @@ elif words[0] != "annotate":
 """
 
 
-def wait_until(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until(condition, what, patience_s=PATIENCE_S):
+    deadline = time.monotonic() + patience_s
     while not condition():
-        check(time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s")
+        check(time.monotonic() < deadline, f"{what}: not within {patience_s} s")
         time.sleep(0.02)
 
 
@@ -173,7 +173,9 @@ def hold_on(pod, user, link):
     """For some turns keeper.sh has no right to end connections at this node: nobody says that the old password is gone."""
     old = sum_of(PASSWORDS[user])
     check(pod.ask("ACL", "SETUSER", "self", "-client|kill") == "OK", "the right to end connections is not taken away")
-    wait_until(lambda: old not in pod.ask("ACL", "GETUSER", user), f"node {pod.number} takes the new password of {user} alone")
+    # The last of three steps, each of which has its time.
+    wait_until(lambda: old not in pod.ask("ACL", "GETUSER", user), f"node {pod.number} takes the new password of {user} alone",
+               3 * PATIENCE_S)
     refused = f"the connections of {user} could not be ended"
     log = pod.cluster.folder / f"keeper-{pod.number}.log"
     wait_until(lambda: log.read_text().count(refused) > 2, f"{refused} three times")
