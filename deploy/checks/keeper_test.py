@@ -129,6 +129,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     seed = parser.parse_args().seed
+    # As Ctrl-C: what was started ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kerf-keeper-"))
     rng = random.Random(seed)
     cluster = Cluster(folder, rng)

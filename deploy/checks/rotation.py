@@ -24,6 +24,8 @@ def put(name, text):
 if words[:2] == ["get", "statefulset/kerf-redis"]:
     volume = {"name": "passwords", "secret": {"secretName": "kerf-redis-1"}}
     print(json.dumps({"spec": {"replicas": 6, "template": {"spec": {"volumes": [volume]}}}}))
+elif words[:2] == ["get", "statefulset/kerf-worker"]:
+    print(json.dumps({"spec": {"replicas": 3}}))
 elif words[:2] == ["get", "secret/kerf-redis-1"]:
     print((here / "secret").read_text())
 elif words[0] == "replace":
@@ -38,6 +40,13 @@ elif words[0] == "exec":
 elif words[:2] == ["rollout", "restart"]:
     put("restart", "")
 elif words[:2] == ["rollout", "status"]:
+    (here / "patience").write_text(words[-1])
+    if (here / "stranger").exists():
+        secret = json.loads((here / "secret").read_text())
+        secret["data"]["kerfd.sums"] = (here / "stranger").read_text()
+        put("secret", json.dumps(secret))
+        # No worker is there to be renewed.
+        (here / "restart").unlink()
     deadline = time.monotonic() + 20
     while (here / "restart").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -200,6 +209,17 @@ def go_on_without(cluster, rng, secret):
     pod.mount(secret)
 
 
+def meet_another(kubernetes, old):
+    """Somebody else changes the password while workers are renewed: nobody's is taken away."""
+    sums = "".join(f"{sum_of(password)}\n" for password in (old, "of somebody else"))
+    (kubernetes.folder / "stranger").write_text(base64.b64encode(sums.encode()).decode())
+    failure = change("kerfd", kubernetes, lambda: None)
+    (kubernetes.folder / "stranger").unlink()
+    check("somebody else changes the password of kerfd, too" in failure, f"of somebody else it says {failure}")
+    check(kubernetes.secret()["kerfd.sums"] == sums, "it has taken away what somebody else has written")
+    check((kubernetes.folder / "patience").read_text() == f"--timeout={3 * PATIENCE_S}s", "each of 3 workers has its time")
+
+
 def run(cluster, rng):
     began = time.monotonic()
     old = dict(PASSWORDS)
@@ -226,7 +246,8 @@ def run(cluster, rng):
         go_on_without(cluster, rng, kubernetes.mounted)
         count = len(worker.written)
         wait_until(lambda: worker.failure or len(worker.written) > count, "a write")
-    worker.check()
+        worker.check()
+        meet_another(kubernetes, kubernetes.secret()["kerfd"].strip())
     for key, value in worker.written.items():
         check(cluster.pods[0].ask("GET", key) == value, f"{key} is lost")
     print(f"keeper_test: new passwords for kerfd and keeper within {time.monotonic() - began:.1f} s, {len(worker.written)} "
