@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/cluster with real programs: tools/cluster_test.py [FOLDER OF kerf AND kerfd]."""
+"""Tests of tools/cluster with real programs: tools/local_cluster/cluster_test.py [FOLDER OF kerf AND kerfd]."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "tools" / "cluster"
 PROGRAMS = ROOT / "out"
 # Longer than any verb may take.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/sass.py on machine code written by hand."""
+"""Tests of tools/gpu/sass.py on machine code written by hand."""
 
 import unittest
 

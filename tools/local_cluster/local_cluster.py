@@ -18,7 +18,7 @@ import signal
 import subprocess
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 REDIS_CLUSTER = ROOT / "tools" / "redis-cluster"
 STATE = "cluster.json"
 LOCK = "lock"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the machine code of the CUDA kernels to kernels/cuda/sass_limits.txt.
 
-tools/sass.py LIMITS OBJECT...: cuobjdump and nvdisasm are on PATH. Prints what each kernel has, then
+tools/gpu/sass.py LIMITS OBJECT...: cuobjdump and nvdisasm are on PATH. Prints what each kernel has, then
 what is wrong, and fails if anything is.
 """
 

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERF = str(ROOT / "out" / "kerf")
 KERFD = str(ROOT / "out" / "kerfd")
 REDIS_CLUSTER = str(ROOT / "tools" / "redis-cluster")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 30
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
