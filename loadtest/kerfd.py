@@ -2,7 +2,8 @@
 
 import pathlib
 import subprocess
-import time
+
+import processes
 
 START_TIMEOUT_S = 30
 
@@ -18,18 +19,12 @@ class Kerfd:
         self.process = subprocess.Popen(
             [self.program, "--listen", "127.0.0.1:0", "--data-dir", self.folder / "data", "--ready-file", ready,
              "--log-level", "warning"])
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not ready.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                raise OSError(f"{self.program} did not start")
-            time.sleep(0.02)
+        try:
+            processes.wait_until(ready.exists, START_TIMEOUT_S, f"the start of {self.program}", processes=[self.process])
+        except processes.Failed as error:
+            self.process.kill()
+            raise OSError(str(error)) from error
         return ready.read_text().split()[0]
 
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(timeout=START_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        processes.stop(self.process, START_TIMEOUT_S)

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools/python"))
+
 import grpc.experimental.gevent
 import locust.env
 

@@ -20,22 +20,24 @@ import tempfile
 import time
 import tomllib
 
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "tools/python"))
+
 import cluster
 import corpora
 import kerfd
+import processes
 import report_log
 import service_levels
 import settings
 import shapes
 import timeline
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
 SLO_KEY = "KERF_LOAD_SLO"
 TIMELINE_KEY = "KERF_LOAD_TIMELINE"
 EXIT_UNAVAILABLE = 5
 CONNECT_TIMEOUT_S = 10
-LOOPBACK = "127.0.0.1"
 MASTER_PORT = 5557
 # For the workers that a master waits for: their images may have to be fetched.
 WORKERS_WAIT_S = 600
@@ -145,12 +147,6 @@ def connect(address):
     return socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S)
 
 
-def free_port():
-    """Of loopback, now: Locust cannot be told to choose one."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def locust_command(options, effective, out):
     command = [sys.executable, "-m", "locust", "--locustfile", str(HERE / "locustfile.py"), "--headless",
                "--host", ",".join(effective.target.addresses), "--kerf-run", effective.target.run]
@@ -163,9 +159,9 @@ def locust_command(options, effective, out):
                     "--expect-workers-max-wait", str(WORKERS_WAIT_S)]
     if effective.load.processes > 1:
         # Its own processes talk to each other here, and nobody else to them.
-        port = str(free_port())
-        command += ["--processes", str(effective.load.processes), "--master-bind-host", LOOPBACK,
-                    "--master-bind-port", port, "--master-host", LOOPBACK, "--master-port", port]
+        port = str(processes.free_port())
+        command += ["--processes", str(effective.load.processes), "--master-bind-host", processes.HOST,
+                    "--master-bind-port", port, "--master-host", processes.HOST, "--master-port", port]
     return [*command, *options.locust]
 
 

@@ -8,19 +8,20 @@ Then: which shard keys move when one of N workers is lost, and when one comes, a
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools/python"))
 
 import cluster
 import settings
 import wire
+from processes import cpu_seconds, wait_until
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"fronts": "front", "workers": "workers", "redis": "Redis"}
 ONE_MIB = 1 << 20
 LOCATE_TIMEOUT_S = 5
@@ -28,18 +29,10 @@ SETTLE_TIMEOUT_S = 30
 POLL_S = 0.2
 
 
-def cpu_seconds(rows):
-    """So far, of these processes."""
-    total = 0
-    for row in rows:
-        fields = pathlib.Path(f"/proc/{row['pid']}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
 def parts_cpu(own):
+    """Seconds so far."""
     found = json.loads(own.do("status", "--json"))
-    return {name: cpu_seconds(found[part]) for part, name in PARTS.items()}
+    return {name: sum(cpu_seconds(row["pid"]) for row in found[part]) for part, name in PARTS.items()}
 
 
 def measure(own, options):
@@ -65,14 +58,15 @@ def owners(front, keys):
 
 def settled(front, keys, count):
     """The owners, once the front knows of `count` workers, and did all the while that it was asked."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
     last = None
-    while len(set(found := owners(front, keys))) != count or found != last:
-        if time.monotonic() > deadline:
-            sys.exit(f"loadtest/scaling: the front does not see {count} workers within {SETTLE_TIMEOUT_S} s")
-        last = found
-        time.sleep(POLL_S)
-    return found
+
+    def settle():
+        nonlocal last
+        before, last = last, owners(front, keys)
+        return last if len(set(last)) == count and last == before else None
+
+    return wait_until(settle, SETTLE_TIMEOUT_S, f"loadtest/scaling: the front to see {count} workers", poll_s=POLL_S,
+                      error=SystemExit)
 
 
 def moves(own, options):

@@ -9,6 +9,7 @@ import threading
 import time
 
 import cluster
+from processes import wait_until
 
 REDIS_TOOL = cluster.TOOL.with_name("redis-cluster")
 # Beyond three missed checks of a front, and beyond the keepalive of a stream (20 s).
@@ -83,11 +84,7 @@ class ProcessMaker(Maker):
             self.cluster.do("kill", name, "--signal", "CONT")
             return f"{name} was paused for {silent_s:.1f} s"
         self.cluster.do("kill", name, "--signal", "KILL" if fault == "kill" else "TERM")
-        deadline = time.monotonic() + WHOLE_TIMEOUT_S
-        while state_of(self.cluster, name) != "down":
-            if time.monotonic() > deadline:
-                raise OSError(f"{name} has not ended {WHOLE_TIMEOUT_S} s after SIGTERM")
-            time.sleep(POLL_S)
+        wait_until(lambda: state_of(self.cluster, name) == "down", WHOLE_TIMEOUT_S, f"the end of {name}", poll_s=POLL_S)
         down_s = between(DOWN_S, how_long)
         time.sleep(down_s)
         self.cluster.do("start", name)
@@ -147,11 +144,7 @@ class RedisMaker(Maker):
         return found["whole"] and sorted(row["role"] for row in found["nodes"]) == ["master"] * 3 + ["replica"] * 3
 
     def wait(self, condition, what):
-        deadline = time.monotonic() + WHOLE_TIMEOUT_S
-        while not condition():
-            if time.monotonic() > deadline:
-                raise OSError(f"Redis is not {what} within {WHOLE_TIMEOUT_S} s")
-            time.sleep(POLL_S)
+        wait_until(condition, WHOLE_TIMEOUT_S, f"Redis to be {what}", poll_s=POLL_S)
 
 
 class DiskMaker(Maker):

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,10 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
+from processes import free_port, running, wait_until
+
 MONITORING = HERE.parent / "components/monitoring"
 PATIENCE_S = 30
 POLL_S = 0.2
@@ -35,38 +38,12 @@ def fail(message):
     sys.exit(f"dashboard_test: {message}")
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-@contextlib.contextmanager
 def started(folder, name, *words):
-    """A process that is ended at the end; its log is shown if something fails meanwhile."""
-    log = folder / f"{name}.log"
-    with open(log, "wb") as output:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    except BaseException:
-        print(f"-- {name}\n{log.read_text(errors='replace')[-2000:]}", file=sys.stderr)
-        raise
-    finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    return running(words, folder / f"{name}.log", PATIENCE_S)
 
 
-def wait(condition, what, *processes):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
-            fail(f"{what}: not within {PATIENCE_S} s, or it has ended")
-        time.sleep(POLL_S)
-    return found
+def wait(condition, what, process):
+    return wait_until(condition, PATIENCE_S, f"dashboard_test: {what}", poll_s=POLL_S, processes=[process], error=SystemExit)
 
 
 def first_line(path):

@@ -9,16 +9,15 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "deploy/image"
-sys.path.insert(0, str(ROOT / "loadtest"))
+sys.path[:0] = [str(ROOT / "loadtest"), str(ROOT / "tools/python")]
 
+import processes
 import report_log
 
 PATIENCE_S = 30
@@ -102,8 +101,7 @@ def check_load(root, address):
     options = ["/usr/lib/kerf/loadtest/scenarios/smoke.toml", "--slo=/usr/lib/kerf/loadtest/smoke_slo.toml", "--out=/tmp/reports",
                f"--address={address}", "--time=3"]
     program = inside(root, "/usr/bin/python3", "/usr/lib/kerf/loadtest/run.py", *options)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = processes.free_port()
     worker = subprocess.Popen([*program, f"--worker=127.0.0.1:{port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         log = run(*program, "--master=1", "--reports-to-log", "--", "--master-bind-host=127.0.0.1", f"--master-bind-port={port}",
@@ -129,10 +127,8 @@ def check_backup(root, folder, loadtest):
     server = subprocess.Popen(inside(root, "/usr/bin/kerfd", "--listen=127.0.0.1:0", "--data-dir=/data/index",
                                      "--ready-file=/data/ready", "--gpu=off", data=data))
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (data / "ready").exists():
-            check(server.poll() is None and time.monotonic() < deadline, "kerfd does not start in its root")
-            time.sleep(0.05)
+        processes.wait_until((data / "ready").exists, PATIENCE_S, "rootfs_test: the start of kerfd in its root",
+                             processes=[server], error=SystemExit)
         check(os.stat(f"/proc/{server.pid}/root").st_ino == root.stat().st_ino, "kerfd is not in its root")
         check(os.stat(f"/proc/{server.pid}").st_uid == int(USER), f"kerfd does not run as {USER}")
         address = (data / "ready").read_text().strip()

@@ -2,7 +2,7 @@
 
 import json
 
-from processes import KubeError
+from processes import Failed
 
 
 def apply(plane, source, is_dry_run=False):
@@ -31,7 +31,7 @@ def parse(plane, text, source):
     done = plane.kubectl("create", "--dry-run=client", "--validate=false", "--output=json",
                          "--filename=-", stdin=text, check=False)
     if done.returncode != 0:
-        raise KubeError(f"{source}: {done.stderr.strip()}")
+        raise Failed(f"{source}: {done.stderr.strip()}")
     return split_json(done.stdout)
 
 
@@ -54,4 +54,4 @@ def strictly(plane, objects, source, *options):
     # kubectl itself fails after warnings only when asked; then it says no more than their count.
     warnings = [line for line in done.stderr.splitlines() if line.startswith("Warning:")]
     if done.returncode != 0 or warnings:
-        raise KubeError(f"{source}: refused{' (dry run)' if options else ''}\n{done.stderr.strip()}")
+        raise Failed(f"{source}: refused{' (dry run)' if options else ''}\n{done.stderr.strip()}")

@@ -12,7 +12,10 @@ import signal
 import subprocess
 import sys
 
-from processes import KubeError, end, is_own, log_tail, start, wait_until
+# It is a program, too: the box's first process.
+sys.path.insert(0, str(pathlib.Path(__file__).absolute().parents[1] / "python"))
+
+from processes import Failed, end, is_own, log_tail, start, wait_until
 
 START_TIMEOUT_S = 20
 CGROUPS_TIMEOUT_S = 20
@@ -38,8 +41,8 @@ class Box:
     def start(self, node_count):
         """Its pid, which alone must be remembered."""
         if os.geteuid() != 0:
-            raise KubeError("a cluster with nodes needs root: it makes namespaces and containers; "
-                            "`up --control-plane` does not")
+            raise Failed("a cluster with nodes needs root: it makes namespaces and containers; "
+                         "`up --control-plane` does not")
         self._make_cgroups(node_count)
         (self.folder / "box").mkdir(parents=True, exist_ok=True)
         ready = self.folder / "box/ready"
@@ -50,7 +53,7 @@ class Box:
         wait_until(lambda: ready.exists() or not is_own(self.pid, self.folder), START_TIMEOUT_S,
                    "the box", lambda: log_tail(self.folder / "box.log"))
         if not ready.exists():
-            raise KubeError("the box cannot be made\n" + log_tail(self.folder / "box.log"))
+            raise Failed("the box cannot be made\n" + log_tail(self.folder / "box.log"))
         return self.pid
 
     def enter(self):
@@ -59,7 +62,7 @@ class Box:
         try:
             first = children.read_text(encoding="ascii").split()[0]
         except (OSError, IndexError):
-            raise KubeError(f"the box of {self.folder} is gone: `down`, then `up` again") from None
+            raise Failed(f"the box of {self.folder} is gone: `down`, then `up` again") from None
         return ["nsenter", "--target", first, "--net", "--mount", "--pid", f"--wdns={os.getcwd()}",
                 "--"]
 

@@ -4,7 +4,7 @@ import json
 import secrets
 import shutil
 
-from processes import (HOST, KubeError, end, free_ports, is_own, log_tail, run, start, wait_until)
+from processes import (HOST, Failed, end, free_ports, is_own, log_tail, run, start, wait_until)
 
 START_TIMEOUT_S = 90
 # A port that was free may be taken before its server has it.
@@ -82,10 +82,10 @@ class ControlPlane:
             if all(is_own(pid, self.folder) for pid in pids):
                 return
             if "address already in use" not in self.logs():
-                raise KubeError(f"the control plane ended\n{self.logs()}")
+                raise Failed(f"the control plane ended\n{self.logs()}")
             end(pids, self.folder)
             self._forget()
-        raise KubeError(f"the control plane finds no free ports\n{self.logs()}")
+        raise Failed(f"the control plane finds no free ports\n{self.logs()}")
 
     def _start_once(self, client_port, peer_port, port):
         control = self.program("control")

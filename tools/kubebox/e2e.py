@@ -13,7 +13,7 @@ import apply
 import nodes
 from image import write_image
 from load import Load, restore_and_compare
-from processes import KubeError, run, wait_until
+from processes import Failed, run, wait_until
 
 NAMESPACE = "kerf"
 SERVER = "kerf.kerf.svc.cluster.local:7461"
@@ -112,7 +112,7 @@ class Scenario:
             back_up("--force")
         again = back_up("--force")
         if again["new_chunks"] != 0:
-            raise KubeError(f"the same files again, and {again['new_chunks']} chunks are new")
+            raise Failed(f"the same files again, and {again['new_chunks']} chunks are new")
 
     def roll(self):
         for name in (WORKERS, FRONTS):
@@ -121,7 +121,7 @@ class Scenario:
                 self.wait_rolled_out(name)
             stale = [pod for pod, image in self.images_of(name).items() if image != NEXT_IMAGE]
             if stale:
-                raise KubeError(f"not updated: {', '.join(stale)}")
+                raise Failed(f"not updated: {', '.join(stale)}")
 
     def pods(self, name):
         component = name.rsplit("-", 1)[1]
@@ -140,8 +140,8 @@ class Scenario:
             self.evict("kerf-worker-0")
             second = self.evict("kerf-worker-1", check=False)
             if second.returncode == 0 or "disruption budget" not in second.stderr:
-                raise KubeError("a second worker was evicted while the first was away, in spite of "
-                                f"its disruption budget: {second.stderr.strip()}")
+                raise Failed("a second worker was evicted while the first was away, in spite of "
+                             f"its disruption budget: {second.stderr.strip()}")
             wait_until(lambda: self.is_renewed("kerf-worker-0", before), ROLLOUT_TIMEOUT_S,
                        "the evicted worker to be back")
             self.wait_rolled_out(WORKERS)
@@ -157,7 +157,7 @@ class Scenario:
                        "the rollout of a broken image to be given up")
             available = self.get(FRONTS)["status"].get("availableReplicas", 0)
             if available < FRONT_COUNT:
-                raise KubeError(f"a broken image has left {available} fronts of {FRONT_COUNT}")
+                raise Failed(f"a broken image has left {available} fronts of {FRONT_COUNT}")
             self.kubectl("rollout", "undo", FRONTS)
             self.wait_rolled_out(FRONTS)
 
@@ -175,7 +175,7 @@ class Scenario:
             time.sleep(BROKEN_DEADLINE_S)
             broken = [pod for pod, image in self.images_of(WORKERS).items() if image == BROKEN_IMAGE]
             if broken != [last]:
-                raise KubeError(f"a broken image has reached {', '.join(broken)}, not {last} alone")
+                raise Failed(f"a broken image has reached {', '.join(broken)}, not {last} alone")
             self.kubectl("rollout", "undo", WORKERS)
             # As Kubernetes documents it: a pod that never became ready is not replaced by itself.
             self.kubectl("delete", "pod", last)
@@ -196,9 +196,9 @@ class Scenario:
                     stdin="of a person\n")
         for user, password in {**old, "operator": OPERATOR_PASSWORD}.items():
             if "NOAUTH" not in self.ask_redis(user, password):
-                raise KubeError(f"Redis still takes the old password of {user}")
+                raise Failed(f"Redis still takes the old password of {user}")
         if "used_memory" not in self.ask_redis("operator", "of a person"):
-            raise KubeError("Redis does not take the operator's new password")
+            raise Failed("Redis does not take the operator's new password")
 
     def ask_redis(self, user, password):
         command = ('REDISCLI_AUTH=$2 redis-cli -h "$KERF_REDIS_ADDRESS" --user "$1" INFO memory '
@@ -217,7 +217,7 @@ class Scenario:
                     self.root / "loadtest/smoke_slo.toml", "--out", out, "--kubectl",
                     shlex.join(self.plane.kubectl_command())], LOAD_TIMEOUT_S)
         if not (out / "report.html").exists():
-            raise KubeError(f"the load test has left no report\n{done.stdout}{done.stderr}")
+            raise Failed(f"the load test has left no report\n{done.stdout}{done.stderr}")
         print("  " + next(line for line in done.stdout.splitlines() if "each checked" in line))
 
     def images_of(self, name):
@@ -248,7 +248,7 @@ STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready",
 
 
 def run_all(cluster, root, seed):
-    """Every step, or KubeError."""
+    """Every step, or Failed."""
     with tempfile.TemporaryDirectory(prefix="kerf-kube-") as work:
         scenario = Scenario(cluster, root, pathlib.Path(work), seed)
         for title, step in STEPS:
@@ -256,7 +256,7 @@ def run_all(cluster, root, seed):
             began = time.monotonic()
             try:
                 step(scenario)
-            except KubeError:
+            except Failed:
                 scenario.tell()
                 raise
             print(f"  {title}: passed in {time.monotonic() - began:.0f} s", flush=True)

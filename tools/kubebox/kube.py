@@ -29,16 +29,18 @@ import subprocess
 import sys
 import time
 
+ROOT = pathlib.Path(__file__).absolute().parents[2]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
 import apply
 import e2e
 import nodes
 from box import Box
 from control_plane import ControlPlane
 from image import write_image
-from processes import KubeError, end, is_own
+from processes import Failed, end, is_own
 
 STATE = "kube.json"
-ROOT = pathlib.Path(__file__).absolute().parent.parent.parent
 
 
 class Cluster:
@@ -53,7 +55,7 @@ class Cluster:
         try:
             return Cluster(folder, json.loads((folder / STATE).read_text(encoding="utf-8")))
         except FileNotFoundError:
-            raise KubeError(f"there is no cluster in {folder}; start one with `up`") from None
+            raise Failed(f"there is no cluster in {folder}; start one with `up`") from None
 
     def save(self):
         (self.folder / STATE).write_text(json.dumps(self.state), encoding="utf-8")
@@ -107,18 +109,18 @@ def built(node_count):
         done = subprocess.run([ROOT / command[0], command[1]], stdout=subprocess.PIPE, text=True,
                               check=False)
         if done.returncode != 0:
-            raise KubeError(f"{' '.join(command)} failed")
+            raise Failed(f"{' '.join(command)} failed")
     return done.stdout.strip()
 
 
 def new_cluster(folder, node_count):
     """A cluster that is up, or nothing at all."""
     if (folder / STATE).exists():
-        raise KubeError(f"{folder} holds a cluster: `status` tells of it, `down` ends it")
+        raise Failed(f"{folder} holds a cluster: `status` tells of it, `down` ends it")
     # `down` removes the folder with all that is in it.
     if folder.exists() and any(folder.iterdir()):
-        raise KubeError(f"{folder} is not empty and holds no cluster: name a folder that is new or "
-                        "empty")
+        raise Failed(f"{folder} is not empty and holds no cluster: name a folder that is new or "
+                     "empty")
     programs = built(node_count)
     folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(folder, {"programs": programs, "nodes": node_count, "box": None, "pids": [],
@@ -133,7 +135,7 @@ def new_cluster(folder, node_count):
 
 def up(arguments):
     if not arguments.control_plane and not 1 <= arguments.nodes <= 9:
-        raise KubeError("--nodes: 1 to 9")
+        raise Failed("--nodes: 1 to 9")
     cluster = new_cluster(arguments.dir, 0 if arguments.control_plane else arguments.nodes)
     print(cluster.plane().kubeconfig())
 
@@ -190,7 +192,7 @@ def run_e2e(arguments):
     for command in (["tools/build"], ["tools/deps", "image"]):
         if not arguments.no_build and subprocess.run(
                 [ROOT / command[0], *command[1:]], check=False).returncode != 0:
-            raise KubeError(f"{' '.join(command)} failed")
+            raise Failed(f"{' '.join(command)} failed")
     began = time.monotonic()
     cluster = new_cluster(arguments.dir, arguments.nodes)
     print(f"{arguments.nodes} nodes are up after {time.monotonic() - began:.0f} s", flush=True)
@@ -240,7 +242,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         arguments.action(arguments)
-    except KubeError as error:
+    except Failed as error:
         sys.exit(f"tools/kube: {error}")
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import threading
 
-from processes import KubeError, run
+from processes import Failed, run
 
 FILES_PER_RUN = 24
 SMALL_BYTES = 200_000
@@ -96,11 +96,11 @@ class Load:
             return
         failures = [agent.failure for agent in self.agents if agent.failure]
         if failures:
-            raise KubeError(f"{self.what}: " + "\n".join(failures))
+            raise Failed(f"{self.what}: " + "\n".join(failures))
         count = sum(agent.backups for agent in self.agents)
         for agent in self.agents:
             if agent.backups == 0:
-                raise KubeError(f"{self.what}: an agent has not done one backup, so it shows nothing")
+                raise Failed(f"{self.what}: an agent has not done one backup, so it shows nothing")
             agent.check()
         print(f"  under load: {count} backups of {1 + FILES_PER_RUN} files, none failed; stores "
               "verified, last trees restored", flush=True)

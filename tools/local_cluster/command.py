@@ -31,8 +31,12 @@ import pathlib
 import signal
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
 import local_cluster
-from local_cluster import Cluster, ClusterError, ROOT
+from local_cluster import Cluster
+from processes import Failed
 
 SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP, "CONT": signal.SIGCONT, "TERM": signal.SIGTERM}
 # Of the folder, while nothing of a cluster is in it.
@@ -43,7 +47,7 @@ def up(options):
     folder = options.dir
     for program in (options.kerfd, options.kerf):
         if not os.access(program, os.X_OK):
-            raise ClusterError(f"no {program}: run tools/build, or name one with --kerfd and --kerf")
+            raise Failed(f"no {program}: run tools/build, or name one with --kerfd and --kerf")
     folder.mkdir(parents=True, exist_ok=True)
     with local_cluster.locked(folder):
         if (folder / local_cluster.STATE).exists():
@@ -51,8 +55,8 @@ def up(options):
             expect_same(cluster, options)
         else:
             if strange := {entry.name for entry in folder.iterdir()} - OWN_FILES:
-                raise ClusterError(f"{folder} is no cluster's, and not empty ({sorted(strange)[0]}): name a folder that "
-                                   "is new or empty")
+                raise Failed(f"{folder} is no cluster's, and not empty ({sorted(strange)[0]}): name a folder that "
+                             "is new or empty")
             settings = {"host": local_cluster.own_host(), "drain_ms": options.drain_ms, "kerfd": str(options.kerfd),
                         "kerf": str(options.kerf)}
             cluster = Cluster(folder, settings, [])
@@ -65,11 +69,11 @@ def expect_same(cluster, options):
     wanted = {"worker": options.workers, "front": options.fronts}
     for part, count in wanted.items():
         if len(cluster.of(part)) != count:
-            raise ClusterError(f"{cluster.folder} has a cluster of {len(cluster.of(part))} {part}s: take it `down` first, "
-                               "or name another folder with --dir")
+            raise Failed(f"{cluster.folder} has a cluster of {len(cluster.of(part))} {part}s: take it `down` first, "
+                         "or name another folder with --dir")
     if down := [process.name for process in cluster.processes if not process.is_alive()]:
-        raise ClusterError(f"{cluster.folder} has a cluster of which {', '.join(down)} is down: `start` it, or take the "
-                           "cluster `down`")
+        raise Failed(f"{cluster.folder} has a cluster of which {', '.join(down)} is down: `start` it, or take the "
+                     "cluster `down`")
 
 
 def down(options):
@@ -103,7 +107,7 @@ def front(options):
         if process.is_alive():
             print(process.address)
             return
-    raise ClusterError("no front is alive; `start` one")
+    raise Failed("no front is alive; `start` one")
 
 
 def kill(options):
@@ -174,7 +178,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         return options.action(options) or 0
-    except ClusterError as error:
+    except Failed as error:
         print(f"tools/cluster: {error}", file=sys.stderr)
         return 1
 

@@ -18,6 +18,9 @@ import signal
 import subprocess
 import time
 
+import processes
+from processes import Failed, wait_until
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REDIS_CLUSTER = ROOT / "tools" / "redis-cluster"
 STATE = "cluster.json"
@@ -33,13 +36,8 @@ LOCK_TIMEOUT_S = 40
 SEEN_TIMEOUT_S = 20
 CHECK_S = 1.0
 PING_TIMEOUT_S = 10
-POLL_S = 0.05
 LOG_TAIL_LINES = 5
 PARTS = ("front", "worker", "redis")
-
-
-class ClusterError(Exception):
-    """What went wrong, and how to mend it."""
 
 
 @contextlib.contextmanager
@@ -56,16 +54,6 @@ def uninterrupted():
             signal.signal(number, handler)
         for number in came[:1]:
             signal.raise_signal(number)
-
-
-def process_stat(pid):
-    """(state letter, start time) of a process; None if there is none."""
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1]
-    except (OSError, IndexError):
-        return None
-    fields = fields.split()
-    return fields[0], int(fields[19])
 
 
 class Process:
@@ -93,7 +81,7 @@ class Process:
 
     def letter(self):
         """The state letter of /proc; None if it has ended."""
-        stat = process_stat(self.pid) if self.pid else None
+        stat = processes.state(self.pid) if self.pid else None
         return stat[0] if stat and stat[1] == self.start_time and stat[0] not in "ZX" else None
 
     def is_alive(self):
@@ -109,26 +97,18 @@ class Process:
                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                                      env=environment, start_new_session=True)
             self.pid = child.pid
-            stat = process_stat(child.pid)
+            stat = processes.state(child.pid)
             self.start_time = stat[1] if stat else 0
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.ready_file.exists():
-            if not self.is_alive():
-                raise ClusterError(f"{self.name} did not start; the end of {self.log_file}:\n{self.log_tail()}")
-            if time.monotonic() > deadline:
-                raise ClusterError(f"{self.name} is not ready within {START_TIMEOUT_S} s; the end of {self.log_file}:\n"
-                                   f"{self.log_tail()}")
-            time.sleep(POLL_S)
+        wait_until(lambda: self.ready_file.exists() or not self.is_alive(), START_TIMEOUT_S, f"{self.name} to be ready",
+                   self.log_tail)
+        if not self.ready_file.exists():
+            raise Failed(f"{self.name} did not start; {self.log_tail()}")
         self.address = self.ready_file.read_text(encoding="ascii").split()[0]
 
     def log_tail(self):
-        try:
-            lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(lines[-LOG_TAIL_LINES:])
+        return processes.log_tail(self.log_file, LOG_TAIL_LINES)
 
     def signal(self, number):
         """Whether it was there to get it."""
@@ -139,11 +119,10 @@ class Process:
 
     def wait_until_ended(self, timeout_s):
         """Whether it has."""
-        deadline = time.monotonic() + timeout_s
-        while self.is_alive():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(POLL_S)
+        try:
+            wait_until(lambda: not self.is_alive(), timeout_s, f"the end of {self.name}")
+        except Failed:
+            return False
         return True
 
     def state(self, kerf):
@@ -174,10 +153,10 @@ class Cluster:
             processes = [Process(folder, **fields) for fields in state["processes"]]
             return Cluster(folder, state["options"], processes)
         except FileNotFoundError:
-            raise ClusterError(f"there is no cluster in {folder}; start one with `up`, or name its folder with "
-                               "--dir") from None
+            raise Failed(f"there is no cluster in {folder}; start one with `up`, or name its folder with "
+                         "--dir") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ClusterError(f"{folder / STATE}: {error}; remove {folder} if nothing runs in it") from error
+            raise Failed(f"{folder / STATE}: {error}; remove {folder} if nothing runs in it") from error
 
     def save(self):
         text = json.dumps({"options": self.options, "processes": [process.to_json() for process in self.processes]},
@@ -194,7 +173,7 @@ class Cluster:
             if process.name == name:
                 return process
         names = [process.name for process in self.processes] + [f"redis-{row['node']}" for row in self.redis_rows()]
-        raise ClusterError(f"there is no {name}: there are {', '.join(names)}")
+        raise Failed(f"there is no {name}: there are {', '.join(names)}")
 
     # Redis, by tools/redis-cluster.
 
@@ -204,7 +183,7 @@ class Cluster:
             done = subprocess.run([REDIS_CLUSTER, "--dir", self.folder / "redis", *verb], stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ClusterError((done.stderr or done.stdout).strip())
+            raise Failed((done.stderr or done.stdout).strip())
         return done.stdout.strip()
 
     def redis_rows(self):
@@ -303,12 +282,12 @@ class Cluster:
             for row in self.redis_rows():
                 if name == f"redis-{row['node']}":
                     if row["pid"] is None:
-                        raise ClusterError(f"{name} is down")
+                        raise Failed(f"{name} is down")
                     os.kill(row["pid"], number)
                     return
         process = self.find(name)
         if not process.signal(number):
-            raise ClusterError(f"{name} is down")
+            raise Failed(f"{name} is down")
         if number == signal.SIGKILL:
             process.wait_until_ended(STOP_MARGIN_S)
 
@@ -318,7 +297,7 @@ class Cluster:
             return
         process = self.find(name)
         if process.is_alive():
-            raise ClusterError(f"{name} runs already, as process {process.pid}")
+            raise Failed(f"{name} runs already, as process {process.pid}")
         self.restart(process)
 
     def roll(self, parts, say):
@@ -328,10 +307,10 @@ class Cluster:
             began = time.monotonic()
             words_before = {front.name: words_on_worker(front, process) for front in self.of("front")}
             if not process.signal(signal.SIGTERM):
-                raise ClusterError(f"{process.name} is down; `start` it first")
+                raise Failed(f"{process.name} is down; `start` it first")
             if not process.wait_until_ended(self.stop_timeout_s()):
-                raise ClusterError(f"{process.name} has not ended {self.stop_timeout_s():.0f} s after SIGTERM: see "
-                                   f"{process.log_file}; nothing else was restarted")
+                raise Failed(f"{process.name} has not ended {self.stop_timeout_s():.0f} s after SIGTERM: see "
+                             f"{process.log_file}; nothing else was restarted")
             drained_s = time.monotonic() - began
             self.restart(process)
             self.wait_until_serving([process])
@@ -340,27 +319,27 @@ class Cluster:
             say(f"{process.name} at {process.address} drained in {drained_s:.1f} s and serves again after "
                 f"{time.monotonic() - began:.1f} s")
 
-    def wait_until_serving(self, processes):
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while waiting := [process for process in processes if process.state(self.options["kerf"]) != "serving"]:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"{', '.join(process.name for process in waiting)}: not serving; nothing else was "
-                                   "restarted")
-            time.sleep(POLL_S)
+    def wait_until_serving(self, who):
+        waiting = []
+
+        def are_serving():
+            waiting[:] = [process.name for process in who if process.state(self.options["kerf"]) != "serving"]
+            return not waiting
+
+        wait_until(are_serving, START_TIMEOUT_S, "all to be serving",
+                   lambda: f"{', '.join(waiting)}: not serving; nothing else was restarted")
 
     def wait_until_fronts_see(self, worker, words_before):
         """Fronts say in their logs whom they have lost and found. One that checks rarely enough to have missed the
         restart says nothing, which is as well: it is given a check's time to say so."""
+        def sees_it(front):
+            words = words_on_worker(front, worker)
+            return words == words_before[front.name] or words[-1] == "alive"
+
         time.sleep(CHECK_S)
-        deadline = time.monotonic() + SEEN_TIMEOUT_S
         for front in self.of("front"):
-            while True:
-                words = words_on_worker(front, worker)
-                if words == words_before[front.name] or words[-1] == "alive":
-                    break
-                if time.monotonic() > deadline:
-                    raise ClusterError(f"{front.name} does not see {worker.name} again: see {front.log_file}")
-                time.sleep(POLL_S)
+            wait_until(lambda front=front: sees_it(front), SEEN_TIMEOUT_S, f"{front.name} to see {worker.name} again",
+                       lambda front=front: f"see {front.log_file}")
 
 
 def words_on_worker(front, worker):
@@ -372,7 +351,7 @@ def words_on_worker(front, worker):
 def redis_state(row):
     if row["pid"] is None:
         return "down"
-    stat = process_stat(row["pid"])
+    stat = processes.state(row["pid"])
     if stat and stat[0] in "Tt":
         return "paused"
     return "failed" if row["role"].startswith("failed") else "serving"
@@ -382,18 +361,17 @@ def redis_state(row):
 def locked(folder):
     """One at a time changes a cluster."""
     if not folder.is_dir():
-        raise ClusterError(f"there is no cluster in {folder}; start one with `up`, or name its folder with --dir")
+        raise Failed(f"there is no cluster in {folder}; start one with `up`, or name its folder with --dir")
     with open(folder / LOCK, "a", encoding="ascii") as lock:
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while True:
+        def is_ours():
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
             except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ClusterError(f"another tools/cluster has been at work in {folder} for {LOCK_TIMEOUT_S} s; wait "
-                                       "for it") from None
-                time.sleep(POLL_S)
+                return False
+            return True
+
+        wait_until(is_ours, LOCK_TIMEOUT_S, f"the end of another tools/cluster that is at work in {folder}",
+                   lambda: "wait for it")
         yield
 
 

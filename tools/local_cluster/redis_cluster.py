@@ -26,22 +26,24 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 
-HOST = "127.0.0.1"
-STATE = "cluster.json"
-# Not resolved: a test has this file and that one at the same places, as links.
+# Not resolved: a test has this file and others at the same places, as links.
 ROOT = pathlib.Path(__file__).absolute().parents[2]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
+import processes
+from processes import HOST, Failed, free_ports, wait_until
+
+STATE = "cluster.json"
 USERS = ROOT / "deploy/components/redis/users"
 START_TIMEOUT_S = 20
 CLUSTER_TIMEOUT_S = 60
 FAILOVER_TIMEOUT_S = 30
 FAILOVER_AGAIN_S = 6
 COMMAND_TIMEOUT_S = 10
-POLL_S = 0.05
 SLOT_COUNT = 16384
 MIGRATE_TIMEOUT_MS = 5000
 # A port that was free may be taken before Redis has it.
@@ -51,19 +53,6 @@ START_AGAIN_S = 1
 
 def fail(message):
     sys.exit(f"tools/redis-cluster: {message}")
-
-
-def free_ports(count):
-    """Ports that nobody has now, all different."""
-    sockets = []
-    for _ in range(count):
-        held = socket.socket()
-        held.bind((HOST, 0))
-        sockets.append(held)
-    ports = [held.getsockname()[1] for held in sockets]
-    for held in sockets:
-        held.close()
-    return ports
 
 
 def environment(password):
@@ -89,14 +78,6 @@ def read_password(path):
     if not password or any(letter in password for letter in '"\\\n'):
         fail(f"--password-file {path}: want one line without quotes and backslashes")
     return password
-
-
-def wait_until(condition, timeout_s, what):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            fail(f"{what}: not within {timeout_s} s")
-        time.sleep(POLL_S)
 
 
 class Node:
@@ -130,19 +111,16 @@ class Node:
         """None unless it is this node's process and it lives."""
         try:
             pid = int((self.folder / "pid").read_text(encoding="ascii"))
-            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-            state = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1]
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError):
             return None
+        command, state = processes.command_line(pid), processes.state(pid)
         is_own = "redis-server" in command and f":{self.port}" in command
-        return pid if is_own and state.split()[0] != "Z" else None
+        return pid if is_own and state and state[0] != "Z" else None
 
     def is_paused(self):
         """By SIGSTOP: it would be waited for in vain."""
-        try:
-            return "\nState:\tT" in pathlib.Path(f"/proc/{self.pid()}/status").read_text(encoding="ascii")
-        except OSError:
-            return False
+        state = processes.state(self.pid())
+        return state is not None and state[0] == "T"
 
     def start(self):
         """Whether it answers."""
@@ -153,14 +131,17 @@ class Node:
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
             return False
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
+
+        def outcome():
             if self.call("PING") == "PONG":
-                return True
-            if self.pid() is None and "Could not create server TCP" in self.log()[logged:]:
-                return False
-            time.sleep(POLL_S)
-        return False
+                return "it answers"
+            has_no_port = self.pid() is None and "Could not create server TCP" in self.log()[logged:]
+            return "it has no port" if has_no_port else None
+
+        try:
+            return wait_until(outcome, START_TIMEOUT_S, "the start") == "it answers"
+        except Failed:
+            return False
 
     def log(self):
         try:
@@ -548,7 +529,10 @@ def main():
     arguments = parser.parse_args()
     # As Ctrl-C: what is begun is taken back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    arguments.action(arguments)
+    try:
+        arguments.action(arguments)
+    except Failed as error:
+        fail(error)
 
 
 if __name__ == "__main__":

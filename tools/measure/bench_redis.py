@@ -17,7 +17,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
 import quickstart
+from processes import cpu_seconds
 
 STEPS = ["first", "edited", "unchanged"]
 MAX_INSERT_BYTES = 64
@@ -53,7 +56,7 @@ def insert(source, target, count, seed):
         out.write(content[last:])
 
 
-def measure(work, versions, profile, address, cpu_seconds):
+def measure(work, versions, profile, address, server_pid):
     """A backup of each version at one path into a new store; what each said, and kerfd's CPU seconds."""
     store, file, target = work / "store", work / "source" / "file.tar", work / "restored"
     file.parent.mkdir(exist_ok=True)
@@ -65,10 +68,10 @@ def measure(work, versions, profile, address, cpu_seconds):
             # Or the store's fsync waits for this copy, too, where a file system orders its journal.
             os.sync()
         last = version
-        before = cpu_seconds()
+        before = cpu_seconds(server_pid)
         summary = quickstart.kerf_json(["backup", "--force", str(file), "--store", str(store), "--server", address,
                                         "--profile", profile])
-        cpu = cpu_seconds() - before
+        cpu = cpu_seconds(server_pid) - before
         quickstart.kerf_json(["restore", "latest", "--store", str(store), "--target", str(target)])
         if not filecmp.cmp(target / str(file).lstrip("/"), version, shallow=False):
             sys.exit(f"bench_redis: what was restored is not what was backed up: {version}")
@@ -79,14 +82,6 @@ def measure(work, versions, profile, address, cpu_seconds):
     if results[-1]["new_bytes"] > MAX_METADATA_BYTES:
         sys.exit(f"bench_redis: the unchanged version has new chunks: {results[-1]}")
     return results
-
-
-def cpu_clock(server):
-    """A function that gives the CPU seconds of the process so far."""
-    def read():
-        fields = pathlib.Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return read
 
 
 def run(work, arguments):
@@ -105,7 +100,7 @@ def run(work, arguments):
         for _ in range(arguments.rounds):
             for profile in arguments.profile:
                 for name, server, address in servers:
-                    results = measure(work, [first, edited, edited], profile, address, cpu_clock(server))
+                    results = measure(work, [first, edited, edited], profile, address, server.pid)
                     seen.setdefault((profile, name), []).append(results)
         rows = []
         for (profile, name), rounds in seen.items():

@@ -21,8 +21,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
 import compare_data
 import compare_tools
+from processes import Failed
 
 BACKUPS = ["first backup", "unchanged backup", "edited backup"]
 STEPS = [*BACKUPS, "restore"]
@@ -100,7 +103,7 @@ def measure_all(kinds, data_sets, runs, work):
                 try:
                     with open(log_path, "wb") as log:
                         steps, stored = run_once(kind, place, data, log)
-                except (subprocess.CalledProcessError, RuntimeError) as error:
+                except (subprocess.CalledProcessError, Failed) as error:
                     sys.stderr.write(log_path.read_text(errors="replace")[-4000:])
                     raise SystemExit(f"compare: {kind.name}: {error}") from error
                 if data.has_many_files:

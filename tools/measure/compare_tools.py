@@ -2,13 +2,13 @@
 
 import os
 import pathlib
-import signal
 import subprocess
 import time
 
+import processes
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 30
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Measurement:
@@ -134,39 +134,22 @@ class Kerf(Tool):
         self.server = subprocess.Popen(
             [self.KERFD, "--listen", self.address, "--data-dir", self.work / "kerfd", "--ready-file", ready,
              "--log-level", "warning"], env=self.environment, stdout=self.log, stderr=self.log)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not ready.exists():
-            if self.server.poll() is not None:
-                raise RuntimeError(f"kerfd ended with {self.server.returncode}")
-            if time.monotonic() > deadline:
-                raise RuntimeError("kerfd did not start in time")
-            time.sleep(0.02)
+        processes.wait_until(ready.exists, START_TIMEOUT_S, "the start of kerfd", processes=[self.server])
 
     def stop(self):
         if self.server is not None:
-            self.server.send_signal(signal.SIGTERM)
-            try:
-                self.server.wait(timeout=START_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.server.kill()
-                self.server.wait()
+            processes.stop(self.server, START_TIMEOUT_S)
 
     def run(self, command, cwd=None):
         process = pathlib.Path(f"/proc/{self.server.pid}")
         (process / "clear_refs").write_text("5")  # restarts the count of the largest resident set
-        before = self._server_cpu_s(process)
+        before = processes.cpu_seconds(self.server.pid)
         measurement = super().run(command, cwd)
-        measurement.server_cpu_s = self._server_cpu_s(process) - before
+        measurement.server_cpu_s = processes.cpu_seconds(self.server.pid) - before
         for line in (process / "status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 measurement.server_peak_rss_bytes = int(line.split()[1]) * 1024
         return measurement
-
-    @staticmethod
-    def _server_cpu_s(process):
-        # Behind the name, which is in parentheses and may hold anything.
-        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
     def backup(self, folder):
         return self.run([self.KERF, "backup", folder, "--store", self.repository, "--server", self.address])

@@ -17,9 +17,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/python"))
+
+import processes
+
 KERF = str(ROOT / "out" / "kerf")
 KERFD = str(ROOT / "out" / "kerfd")
 REDIS_CLUSTER = str(ROOT / "tools" / "redis-cluster")
@@ -44,24 +47,16 @@ def start_server(work, name, index):
     ready = work / f"{name}.ready"
     server = subprocess.Popen(
         [KERFD, "--listen", f"unix:{work}/{name}.sock", *index, "--ready-file", str(ready), "--log-level", "warning"])
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not ready.exists():
-        if server.poll() is not None:
-            sys.exit(f"quickstart: kerfd ended with {server.returncode}")
-        if time.monotonic() > deadline:
-            server.kill()
-            sys.exit("quickstart: kerfd did not start in time")
-        time.sleep(0.02)
+    try:
+        processes.wait_until(ready.exists, START_TIMEOUT_S, "the start of kerfd", processes=[server])
+    except processes.Failed as error:
+        server.kill()
+        sys.exit(f"quickstart: {error}")
     return server, f"unix:{work}/{name}.sock"
 
 
 def stop_server(server):
-    server.terminate()
-    try:
-        server.wait(timeout=START_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    if not processes.stop(server, START_TIMEOUT_S):
         say("kerfd did not stop in time and was killed")
 
 
