@@ -17,6 +17,8 @@ import tempfile
 import time
 import urllib.request
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "checks"))
+
 import redis_metrics
 import rotation
 from redis_pods import COMPONENT, COUNT, PATIENCE_S, Cluster, check

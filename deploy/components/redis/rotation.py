@@ -10,7 +10,7 @@ import time
 
 from redis_pods import COMPONENT, PASSWORDS, PATIENCE_S, check, sum_of
 
-TOOL = pathlib.Path(__file__).resolve().parent.parent / "redis-password"
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "redis-password"
 # A Secret reaches pods one after another.
 MAX_LAG_S = 0.4
 # Between two writes.

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-COMPONENT = pathlib.Path(__file__).resolve().parent.parent / "components/redis"
+COMPONENT = pathlib.Path(__file__).resolve().parent
 COUNT = 6
 PATIENCE_S = 45
 PASSWORDS = {"keeper": 'half "quoted" \\ and more', "kerfd": "of kerfd # alone", "operator": "of a person"}
