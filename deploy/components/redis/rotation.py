@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from redis_pods import COMPONENT, PASSWORDS, PATIENCE_S, check, sum_of
+from redis_pods import COMPONENT, PASSWORDS, PATIENCE_S, check, sum_of, wait_until
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "redis-password"
 # A Secret reaches pods one after another.
@@ -47,20 +47,13 @@ elif words[:2] == ["rollout", "status"]:
         put("secret", json.dumps(secret))
         # No worker is there to be renewed.
         (here / "restart").unlink()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (here / "restart").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     sys.exit((here / "restart").exists())
 elif words[0] != "annotate":
     sys.exit(f"kubectl: what is {words}?")
 """
-
-
-def wait_until(condition, what, patience_s=PATIENCE_S):
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        check(time.monotonic() < deadline, f"{what}: not within {patience_s} s")
-        time.sleep(0.02)
 
 
 class Background(threading.Thread):
