@@ -117,7 +117,7 @@ user_line() {
 users() {
   echo "user default off"
   [ -z "$exporter" ] || echo "user exporter on #$(printf '%s' "$(cat "$exporter/password")" | sum_of_input) +info +cluster|info +latency|latest"
-  echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set"
+  echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set +cluster|set-config-epoch"
   for_each_user user_line
 }
 
@@ -144,7 +144,7 @@ start() {
 }
 
 # Asks all peers: $scratch/views has a file for each one that answers, by its line in `peers`, and $scratch/met its
-# NUMBER ID ADDRESS.
+# NUMBER ID ADDRESS, and `fresh` behind these if it has no epoch yet and can take one, for it knows nobody else.
 look_around() {
   rm -rf "$scratch/views"
   mkdir -p "$scratch/views"
@@ -153,8 +153,9 @@ look_around() {
   while read -r peer; do
     if nodes_of "$peer" </dev/null >"$scratch/view"; then
       mv "$scratch/view" "$scratch/views/$number"
-      awk -v number="$number" '$3 ~ /myself/ { split($2, parts, /[:@]/); print number, $1, parts[1] }' \
-        "$scratch/views/$number" >>"$scratch/met"
+      awk -v number="$number" '
+        $3 ~ /myself/ { split($2, parts, /[:@]/); met = number " " $1 " " parts[1]; epoch = $7 }
+        END { print met (NR == 1 && epoch == 0 ? " fresh" : "") }' "$scratch/views/$number" >>"$scratch/met"
     fi
     number=$((number + 1))
   done <"$settings/peers"
@@ -163,9 +164,25 @@ look_around() {
   my_number=$(awk -v id="$my_id" '$2 == id { print $1 }' "$scratch/met")
 }
 
-# Whoever is not known under its present address is told of this node, and tells the others.
+# Of two masters that meet with the same epoch one takes a later one, and if it dies before its replica has heard of that,
+# the others deny the replica their votes. So a node takes an epoch before it meets anybody, when alone Redis lets it: the
+# first that no node is known to have of those that are its line's, every peer_count-th. Nodes that choose at the same
+# time choose differently, and so does one that lost its disk and comes to those who know the epoch that it had.
+take_epoch() {
+  awk 'END { exit !(NR == 1 && $7 == 0) }' "$scratch/mine" || return 0
+  # Its own name may not lead here yet, or somebody else's still does.
+  case $my_number in '' | *[!0-9]*) return 1 ;; esac
+  epoch=$(cat "$scratch/views"/* | awk -v epoch="$((my_number + 1))" -v step="$peer_count" '
+    { is_taken[$7] = 1 } END { while (epoch in is_taken) epoch += step; print epoch }')
+  answer=$(ask_own CLUSTER SET-CONFIG-EPOCH "$epoch" || echo "no answer")
+  say "CLUSTER SET-CONFIG-EPOCH $epoch: $answer"
+  [ "$answer" = OK ]
+}
+
+# Whoever is not known under its present address is told of this node, and tells the others; not before it has its epoch.
 greet() {
-  while read -r _ id ip; do
+  while read -r _ id ip is_fresh; do
+    [ -z "$is_fresh" ] || continue
     if ! awk -v id="$id" -v at="$ip:$port@" '
         $1 == id && index($2, at) == 1 && $3 !~ /noaddr|handshake/ { found = 1 } END { exit !found }' "$scratch/mine"; then
       do_it "$address" CLUSTER MEET "$ip" "$port" </dev/null || true
@@ -300,6 +317,7 @@ tend() {
   renew || true
   nodes_of "$address" >"$scratch/mine" || return 0
   look_around
+  take_epoch || return 0
   greet
   form
   follow

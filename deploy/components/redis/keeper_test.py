@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Six real nodes of Redis under components/redis/keeper.sh on loopback: they form a cluster, and mend it when pods come
-back with new addresses, with each other's, or without their disks; and their passwords change under load.
+back with new addresses, with each other's, or without their disks, and where it would never mend itself (stalemates.py);
+and their passwords change under load.
 
 usage: keeper_test.py [--seed N]
 """
@@ -21,6 +22,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "checks"))
 
 import redis_metrics
 import rotation
+import stalemates
 from redis_pods import COMPONENT, COUNT, PATIENCE_S, Cluster, check
 
 EXPORTER = COMPONENT.parent / "redis-metrics/exporter.sh"
@@ -40,7 +42,8 @@ def check_users(cluster):
         check(pod.ask("SET", f"hs:{number}", "x", user="kerfd") == "OK", "kerfd cannot write its keys")
     denied = {"kerfd": (["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["KEYS", "*"], ["SET", "key-1", "x"], ["CLUSTER", "RESET"],
                         ["ACL", "LIST"], ["SHUTDOWN"]),
-              "keeper": (["GET", "hs:1"], ["SET", "hs:1", "x"], ["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["CLUSTER", "RESET"])}
+              "keeper": (["GET", "hs:1"], ["SET", "hs:1", "x"], ["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["CLUSTER", "RESET"],
+                         ["CLUSTER", "SET-CONFIG-EPOCH", "9"], ["CLUSTER", "BUMPEPOCH"])}
     for user, commands in denied.items():
         for command in commands:
             said = pod.ask(*command, user=user)
@@ -79,6 +82,7 @@ def run(cluster, rng):
     for pod in cluster.pods:
         pod.start()
     cluster.wait_until_whole("six new nodes")
+    stalemates.check_epochs(cluster)
     values = {f"key-{number}": str(rng.random()) for number in range(30)}
     for key, value in values.items():
         check(cluster.pods[0].ask("SET", key, value) == "OK", f"SET {key}")
