@@ -1,6 +1,8 @@
 """States that a Redis Cluster never leaves by itself: keeper.sh does not let it come there, and gets it out."""
 
-from redis_pods import COUNT, Pod, check
+import signal
+
+from redis_pods import COUNT, Pod, check, wait_until
 
 
 def nodes(pod):
@@ -18,3 +20,31 @@ def check_epochs(cluster):
     for pod in filter(Pod.is_master, cluster.pods):
         epoch = epoch_of(pod, pod.ask("CLUSTER", "MYID"))
         check(epoch == pod.number + 1 or epoch > COUNT, f"{pod.number}, a new master, has the epoch {epoch}")
+
+
+def be_denied(cluster):
+    """A master takes a later epoch, and dies before its replica hears of it. The other masters deny the replica."""
+    ids = {pod.ask("CLUSTER", "MYID"): pod for pod in cluster.pods}
+    view = nodes(cluster.pods[0])
+    # Not the one that has the latest epoch already.
+    lost = min((words[0] for words in view.values() if "master" in words[2]), key=lambda node: int(view[node][6]))
+    heirs_id = next(node for node, words in view.items() if words[3] == lost)
+    master, heir = ids[lost], ids[heirs_id]
+    others = [pod for node, pod in ids.items() if "master" in view[node][2] and node != lost]
+    # It hears nothing, and its master tells it nothing that it could hear later.
+    heir.signal(signal.SIGSTOP)
+    check(master.ask("CLUSTER", "FORGET", heirs_id) == "OK", "CLUSTER FORGET")
+    said = master.ask("CLUSTER", "BUMPEPOCH").split()
+    check(said[0] == "BUMPED", f"CLUSTER BUMPEPOCH: {said}")
+    wait_until(lambda: all(epoch_of(pod, lost) == int(said[1]) for pod in others), "the other masters hear of the epoch")
+    master.stop(signal.SIGKILL)
+    heir.processes[0].send_signal(signal.SIGCONT)
+    denied = f"denied to {heirs_id}: slot"
+    wait_until(lambda: any(denied in pod.log("redis") for pod in others), "the replica is denied a vote")
+    check(epoch_of(heir, lost) < int(said[1]), "the replica knows the epoch before keeper.sh has done anything")
+    heir.signal(signal.SIGCONT)
+    wait_until(heir.is_master, f"{heir.number}, which was denied, takes over from {master.number}")
+    check(epoch_of(heir, heirs_id) > int(said[1]), "it has no later epoch than its master had: nobody voted")
+    check("Failover auth granted" in "".join(pod.log("redis") for pod in others), "nobody voted for it")
+    master.start()
+    cluster.wait_until_whole(f"{heir.number} has taken over from {master.number}, of whose last epoch it had not heard")

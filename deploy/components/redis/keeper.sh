@@ -117,7 +117,7 @@ user_line() {
 users() {
   echo "user default off"
   [ -z "$exporter" ] || echo "user exporter on #$(printf '%s' "$(cat "$exporter/password")" | sum_of_input) +info +cluster|info +latency|latest"
-  echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set +cluster|set-config-epoch"
+  echo "user self on #$(printf '%s' "$(cat "$scratch/self")" | sum_of_input) +acl|getuser +acl|setuser +client|kill +config|get +config|set +cluster|set-config-epoch +cluster|delslots"
   for_each_user user_line
 }
 
@@ -254,6 +254,29 @@ forget() {
     while read -r id; do do_it "$address" CLUSTER FORGET "$id" </dev/null || true; done
 }
 
+# A replica asks for votes with what it knows: the slots of its master, and their epoch. Whoever knows a later epoch of the
+# same slots denies it, and tells it nothing, so that it is denied for ever: its master died before it heard of that epoch.
+# To a replica that knows of other slots than he does, a node tells slots and epoch. So this one forgets a slot, and is told;
+# and a majority votes, as always. It forgets none before one of the masters would deny it, for with a vote of each it would
+# take over without that slot; nor a second one, nor when it follows nobody any more.
+learn() {
+  nodes_of "$address" >"$scratch/mine" || return 0
+  slot=$(awk '
+    FNR == 1 { ++file }
+    { slots = ""; for (i = 9; i <= NF; ++i) slots = slots " " $i }
+    file == 1 && $3 ~ /myself/ && $3 ~ /slave/ { master = $4 }
+    file == 1 { flags[$1] = $3; epoch[$1] = $7; has[$1] = slots; first[$1] = $9; next }
+    $3 ~ /myself/ && $3 ~ /master/ && NF > 8 { can_vote[file] = 1 }
+    $1 == master && NF > 8 && $7 + 0 > epoch[$1] + 0 && slots == has[$1] { knows_better[file] = 1 }
+    END {
+      if (master == "" || flags[master] !~ /fail(,|$)|noaddr/) exit
+      split(first[master], range, "-")
+      for (file in knows_better) if (file in can_vote) { print range[1]; exit }
+    }' "$scratch/mine" "$scratch/views"/*)
+  [ -n "$slot" ] || return 0
+  say "masters know a later epoch of its failed master: CLUSTER DELSLOTS $slot: $(ask_own CLUSTER DELSLOTS "$slot")"
+}
+
 known_sums_of() {
   ask_own ACL GETUSER "$1" | awk '$0 == "commands" { exit } is_in { print } $0 == "passwords" { is_in = 1 }' | sort
 }
@@ -321,6 +344,7 @@ tend() {
   greet
   form
   follow
+  learn
   forget
 }
 

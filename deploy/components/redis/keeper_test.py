@@ -43,7 +43,7 @@ def check_users(cluster):
     denied = {"kerfd": (["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["KEYS", "*"], ["SET", "key-1", "x"], ["CLUSTER", "RESET"],
                         ["ACL", "LIST"], ["SHUTDOWN"]),
               "keeper": (["GET", "hs:1"], ["SET", "hs:1", "x"], ["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["CLUSTER", "RESET"],
-                         ["CLUSTER", "SET-CONFIG-EPOCH", "9"], ["CLUSTER", "BUMPEPOCH"])}
+                         ["CLUSTER", "DELSLOTS", "1"], ["CLUSTER", "SET-CONFIG-EPOCH", "9"], ["CLUSTER", "BUMPEPOCH"])}
     for user, commands in denied.items():
         for command in commands:
             said = pod.ask(*command, user=user)
@@ -125,6 +125,9 @@ def run(cluster, rng):
     loser.start()
     cluster.wait_until_whole(f"{loser.number}, a master, without its disk")
     check(loser.ask("CLUSTER", "MYID") != lost_id, "it is another node")
+    check_data(cluster, values)
+
+    stalemates.be_denied(cluster)
     check_data(cluster, values)
 
     rotation.run(cluster, rng)

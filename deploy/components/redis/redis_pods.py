@@ -70,6 +70,14 @@ class Pod:
             process.wait(PATIENCE_S)
         self.processes = []
 
+    def signal(self, number):
+        """To both, redis-server and keeper.sh: SIGSTOP and SIGCONT."""
+        for process in self.processes:
+            os.killpg(process.pid, number)
+
+    def log(self, name):
+        return (self.cluster.folder / f"{name}-{self.number}.log").read_text(errors="replace")
+
     def ask(self, *command, user="operator", password=None):
         done = subprocess.run(["redis-cli", "-h", self.cluster.addresses[self.number], "-p", str(self.cluster.port),
                                "-c", "--user", user, "--no-auth-warning", *command],
@@ -90,6 +98,8 @@ class Cluster:
         self.settings = folder / "settings"
         self.settings.mkdir()
         settings = (COMPONENT / "redis.conf").read_text().replace("cluster-node-timeout 5000", "cluster-node-timeout 1500")
+        # A replica may be without its master as long as where it is deployed: no shorter for a busy machine.
+        settings += "cluster-replica-validity-factor 33\n"
         # The same sooner: by default a master waits 5 s for more replicas to come before it sends anything.
         (self.settings / "redis.conf").write_text(settings + "repl-diskless-sync-delay 0\n")
         shutil.copy(COMPONENT / "users", self.settings)
