@@ -1,5 +1,6 @@
 """States that a Redis Cluster never leaves by itself: keeper.sh does not let it come there, and gets it out."""
 
+import shutil
 import signal
 
 from redis_pods import COUNT, Pod, check, wait_until
@@ -48,3 +49,28 @@ def be_denied(cluster):
     check("Failover auth granted" in "".join(pod.log("redis") for pod in others), "nobody voted for it")
     master.start()
     cluster.wait_until_whole(f"{heir.number} has taken over from {master.number}, of whose last epoch it had not heard")
+
+
+def lose_disk(cluster, rng, is_renumbered, is_last):
+    """All are stopped, and one that was a master comes back without its disk. Its replica has not followed it since."""
+    lost = rng.choice([pod for pod in cluster.pods if pod.is_master()])
+    lost_id = lost.ask("CLUSTER", "MYID")
+    for pod in cluster.pods:
+        pod.stop()
+    shutil.rmtree(lost.disk)
+    lost.disk.mkdir()
+    if is_renumbered:
+        cluster.renumber()
+    others = [pod for pod in cluster.pods if pod != lost]
+    lost.successor_s = 3
+    for pod in others if is_last else [lost]:
+        pod.start()
+    if is_last:
+        wait_until(lambda: nodes(others[0]).get(lost_id, [""] * 3)[2].endswith("fail"), f"{lost.number} is missed")
+    else:
+        # Nobody can tell it that somebody looks for its data.
+        wait_until(lambda: lost.ask("PING") == "PONG", f"{lost.number}, whose disk is empty, answers")
+    for pod in [lost] if is_last else others:
+        pod.start()
+    cluster.wait_until_whole(f"all at once, {lost.number}, a master, {'last' if is_last else 'first'} and without its disk, "
+                             f"{'all' if is_renumbered else 'none'} with a new address")

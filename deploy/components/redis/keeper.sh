@@ -26,6 +26,8 @@ master_count=3
 slot_count=16384
 call_s=3
 leave_s=15
+# A failed master is replaced within some 10 s, or within 30 s if its replica must learn something first.
+successor_s=${KERF_REDIS_SUCCESSOR_S:-60}
 
 say() { echo "keeper: $*"; }
 
@@ -57,10 +59,14 @@ nodes_of() {
 }
 
 # Of a node that has lost its disk, its replica would take over nothing: it would find an empty master at the address that
-# it knows, and empty itself. So nothing listens there before the replica has taken over.
+# it knows, and empty itself. So nothing listens there before the replica has taken over, and whoever has an empty disk
+# is copied by nobody before it is known to be safe (open_up): peers that do not answer yet may be such replicas.
+# A replica that does not take over by itself waits until this node answers (inherit).
 await_successor() {
   [ ! -s "$data/nodes.conf" ] || return 0
-  while true; do
+  : >"$scratch/closed"
+  waited=0
+  while [ "$waited" -lt "$successor_s" ]; do
     heir=
     while read -r peer; do
       nodes_of "$peer" </dev/null | awk -v at="$address:$port@" '
@@ -69,6 +75,7 @@ await_successor() {
     [ -n "$heir" ] || return 0
     say "this disk is empty, and $heir knows a master at $address: waiting until its replica has taken over"
     sleep 1
+    waited=$((waited + 1))
   done
 }
 
@@ -109,7 +116,9 @@ for_each_user() {
 
 user_line() {
   sums=$(sums_of "$1") || return 1
-  echo "user $1 on $(echo "$sums" | sed 's/^/#/' | tr '\n' ' ')$2"
+  less=
+  [ "$1" != keeper ] || [ ! -e "$scratch/closed" ] || less=' -psync'
+  echo "user $1 on $(echo "$sums" | sed 's/^/#/' | tr '\n' ' ')$2$less"
 }
 
 # The users of the file `users`, who are all that there are beside two of this pod alone, whose passwords are made here and
@@ -190,6 +199,19 @@ greet() {
   done <"$scratch/met"
 }
 
+# Whether each slot is somebody's, as this node knows.
+is_covered() { ask "$address" CLUSTER INFO | tr -d '\r' | grep -q "^cluster_slots_assigned:$slot_count\$"; }
+
+# Whoever came with an empty disk may be copied from once each slot is somebody's who is there: then nobody waits for what
+# was on that disk. Of slots of the node that it was this one has not heard, for only their owner tells of them.
+open_up() {
+  [ -e "$scratch/closed" ] && is_covered || return 0
+  ! awk '$3 ~ /fail|noaddr/ && NF > 8 { found = 1 } END { exit !found }' "$scratch/mine" || return 0
+  [ "$(ask_own ACL SETUSER keeper +psync)" = OK ] || return 0
+  rm "$scratch/closed"
+  say "may be copied from"
+}
+
 # Whether all peers answer, and each knows just these, and none of them failed: nobody else ever was in this cluster, or
 # what he had was handed over. So slots that nobody has never held anything.
 is_complete() {
@@ -228,7 +250,7 @@ form() {
 # A node without slots becomes the replica of the master that has the fewest, and one of two replicas goes over to a
 # master that has none. Nodes that choose at the same time choose differently.
 follow() {
-  ask "$address" CLUSTER INFO | tr -d '\r' | grep -q "^cluster_slots_assigned:$slot_count\$" || return 0
+  is_covered || return 0
   chosen=$(sort "$scratch/mine" | awk -v me="$my_id" -v number="${my_number:-0}" '
     $3 ~ /fail|handshake|noaddr/ { next }
     $1 == me { mine = ($3 ~ /slave/) ? $4 : ""; has_slots = NF > 8; next }
@@ -275,6 +297,24 @@ learn() {
     }' "$scratch/mine" "$scratch/views"/*)
   [ -n "$slot" ] || return 0
   say "masters know a later epoch of its failed master: CLUSTER DELSLOTS $slot: $(ask_own CLUSTER DELSLOTS "$slot")"
+}
+
+# A replica that has started anew, or was without its master for a minute, asks for no votes: its master may come back with
+# more than it has. If all peers answer, each another one, and none of them is its master, that one's disk is gone, and
+# nobody has more. A majority votes all the same. Which of two replicas has more nobody knows but a person.
+inherit() {
+  heirs=$(awk -v expected="$peer_count" '
+    FILENAME == ARGV[1] { if (!($2 in is_met)) ++count; is_met[$2] = 1; next }
+    { flags[$1] = $3; has_slots[$1] = NF > 8 }
+    $3 ~ /slave/ { ++replicas[$4]; if ($3 ~ /myself/) master = $4 }
+    END {
+      if (count != expected || !has_slots[master] || master in is_met || flags[master] !~ /fail(,|$)|noaddr/) exit
+      print replicas[master] }' "$scratch/met" "$scratch/mine")
+  case $heirs in
+    '') ;;
+    1) do_it "$address" CLUSTER FAILOVER FORCE || true ;;
+    *) say "the disk of its master is lost, which has $heirs replicas: choose the one that takes over" ;;
+  esac
 }
 
 known_sums_of() {
@@ -343,8 +383,10 @@ tend() {
   take_epoch || return 0
   greet
   form
+  open_up
   follow
   learn
+  inherit
   forget
 }
 

@@ -129,6 +129,9 @@ def run(cluster, rng):
 
     stalemates.be_denied(cluster)
     check_data(cluster, values)
+    for is_renumbered, is_last in ((False, False), (False, True), (True, False)):
+        stalemates.lose_disk(cluster, rng, is_renumbered, is_last)
+        check_data(cluster, values)
 
     rotation.run(cluster, rng)
     cluster.wait_until_whole("with other passwords")

@@ -33,6 +33,8 @@ class Pod:
         self.exporter = cluster.folder / f"exporter-{number}"
         self.exporter.mkdir()
         self.processes = []
+        # How long it leaves its address to a replica that has not taken over from it yet.
+        self.successor_s = PATIENCE_S
         self.mount({**PASSWORDS, **{f"{name}.sums": sum_of(password) for name, password in PASSWORDS.items()}})
 
     def mount(self, secret):
@@ -51,6 +53,7 @@ class Pod:
                 "KERF_REDIS_DATA": str(self.disk), "KERF_REDIS_SCRATCH": str(scratch),
                 "KERF_REDIS_ADDRESS": self.cluster.addresses[self.number],
                 "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "1",
+                "KERF_REDIS_SUCCESSOR_S": str(self.successor_s),
                 "KERF_REDIS_EXPORTER": str(self.exporter)}
 
     def run(self, verb, **options):
