@@ -158,16 +158,17 @@ look_around() {
   rm -rf "$scratch/views"
   mkdir -p "$scratch/views"
   number=0
-  : >"$scratch/met"
   while read -r peer; do
-    if nodes_of "$peer" </dev/null >"$scratch/view"; then
-      mv "$scratch/view" "$scratch/views/$number"
-      awk -v number="$number" '
-        $3 ~ /myself/ { split($2, parts, /[:@]/); met = number " " $1 " " parts[1]; epoch = $7 }
-        END { print met (NR == 1 && epoch == 0 ? " fresh" : "") }' "$scratch/views/$number" >>"$scratch/met"
-    fi
+    nodes_of "$peer" </dev/null >"$scratch/views/$number" || rm "$scratch/views/$number"
     number=$((number + 1))
   done <"$settings/peers"
+  awk '
+    { count[FILENAME] = FNR }
+    $3 ~ /myself/ { split($2, parts, /[:@]/); met[FILENAME] = $1 " " parts[1]; epoch[FILENAME] = $7 }
+    END { for (file in met) {
+      parts_count = split(file, parts, "/")
+      print parts[parts_count], met[file] (count[file] == 1 && epoch[file] == 0 ? " fresh" : "") } }' \
+    "$scratch/views"/* >"$scratch/met" 2>/dev/null || true
   peer_count=$number
   my_id=$(awk '$3 ~ /myself/ { print $1 }' "$scratch/mine")
   my_number=$(awk -v id="$my_id" '$2 == id { print $1 }' "$scratch/met")
@@ -190,13 +191,10 @@ take_epoch() {
 
 # Whoever is not known under its present address is told of this node, and tells the others; not before it has its epoch.
 greet() {
-  while read -r _ id ip is_fresh; do
-    [ -z "$is_fresh" ] || continue
-    if ! awk -v id="$id" -v at="$ip:$port@" '
-        $1 == id && index($2, at) == 1 && $3 !~ /noaddr|handshake/ { found = 1 } END { exit !found }' "$scratch/mine"; then
-      do_it "$address" CLUSTER MEET "$ip" "$port" </dev/null || true
-    fi
-  done <"$scratch/met"
+  awk -v port="$port" '
+    FILENAME == ARGV[1] { if ($3 !~ /noaddr|handshake/) { sub(/@.*/, "", $2); at[$1] = $2 }; next }
+    $4 == "" && at[$2] != $3 ":" port { print $3 }' "$scratch/mine" "$scratch/met" |
+    while read -r ip; do do_it "$address" CLUSTER MEET "$ip" "$port" </dev/null || true; done
 }
 
 # Whether each slot is somebody's, as this node knows.
