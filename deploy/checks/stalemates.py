@@ -74,3 +74,36 @@ def lose_disk(cluster, rng, is_renumbered, is_last):
         pod.start()
     cluster.wait_until_whole(f"all at once, {lost.number}, a master, {'last' if is_last else 'first'} and without its disk, "
                              f"{'all' if is_renumbered else 'none'} with a new address")
+
+
+def hear_of_address(cluster, rng):
+    """All get new addresses, and a replica hears of its master's from others before its master finds it."""
+    ids = {pod.ask("CLUSTER", "MYID"): pod for pod in cluster.pods}
+    view = nodes(cluster.pods[0])
+    replica_id = rng.choice([node for node in ids if "slave" in view[node][2]])
+    replica, master_id = ids[replica_id], view[replica_id][3]
+    master = ids[master_id]
+    others = [pod for pod in cluster.pods if pod not in (replica, master)]
+    for pod in cluster.pods:
+        pod.stop()
+    old = cluster.addresses[master.number]
+    cluster.renumber()
+    new = f"{cluster.addresses[master.number]}:{cluster.port}@"
+
+    def is_known_by(pod):
+        words = nodes(pod).get(master_id, [""] * 8)
+        return words[1].startswith(new) and "fail" not in words[2] and words[7] == "connected"
+
+    for pod in [master, *others]:
+        pod.start()
+    wait_until(lambda: all(map(is_known_by, others)), f"{master.number} is known at its new address")
+    # For a minute it does not hear of its replica, nor does its keeper.sh introduce them.
+    master.processes[1].send_signal(signal.SIGSTOP)
+    check(master.ask("CLUSTER", "FORGET", replica_id) == "OK", "CLUSTER FORGET")
+    replica.start()
+    replica.processes[1].send_signal(signal.SIGSTOP)
+    wait_until(lambda: is_known_by(replica), f"{replica.number} hears of its master's new address")
+    check(f"master_host:{old}" in replica.ask("INFO", "replication"), "Redis itself connects to a new address of which it heard")
+    for pod in (master, replica):
+        pod.signal(signal.SIGCONT)
+    cluster.wait_until_whole(f"all with new addresses at once, {replica.number} has heard of its master's from others")

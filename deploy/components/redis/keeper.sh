@@ -266,6 +266,22 @@ follow() {
   [ -z "$chosen" ] || do_it "$address" CLUSTER REPLICATE "$chosen" || true
 }
 
+# Of its master's new address a replica may hear from another node before its master greets it, and then Redis goes on to
+# connect to the old one, for ever.
+reconnect() {
+  known=$(awk '
+    { at[$1] = $2; flags[$1] = $3 }
+    $3 ~ /myself/ && $3 ~ /slave/ { master = $4 }
+    END { if (master in at && flags[master] !~ /fail|handshake|noaddr/) { sub(/@.*/, "", at[master]); print master, at[master] } }
+    ' "$scratch/mine")
+  [ -n "$known" ] || return 0
+  if ask "$address" INFO replication | tr -d '\r' | awk -F: -v known="${known#* }" '
+      { value[$1] = $2 }
+      END { exit !(value["master_link_status"] == "down" && value["master_host"] ":" value["master_port"] != known) }'; then
+    do_it "$address" CLUSTER REPLICATE "${known% *}" || true
+  fi
+}
+
 # With all peers there, a node that failed and has no slots is one that came back without its disk, under a new id.
 forget() {
   [ "$(wc -l <"$scratch/met")" -eq "$peer_count" ] || return 0
@@ -383,6 +399,7 @@ tend() {
   form
   open_up
   follow
+  reconnect
   learn
   inherit
   forget

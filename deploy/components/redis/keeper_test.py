@@ -132,6 +132,8 @@ def run(cluster, rng):
     for is_renumbered, is_last in ((False, False), (False, True), (True, False)):
         stalemates.lose_disk(cluster, rng, is_renumbered, is_last)
         check_data(cluster, values)
+    stalemates.hear_of_address(cluster, rng)
+    check_data(cluster, values)
 
     rotation.run(cluster, rng)
     cluster.wait_until_whole("with other passwords")
