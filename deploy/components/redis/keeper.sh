@@ -9,7 +9,8 @@
 #
 # The nodes find each other by names that last (the file `peers`, one a line, the same everywhere and in the same order);
 # addresses change whenever a pod is made anew. Each node mends only itself, and the first one gives out the slots, so
-# nothing here needs a lock. Whatever is done may fail half-way or be done twice.
+# nothing here needs a lock. Whatever is done may fail half-way or be done twice. Where Redis gives a shard up for ever
+# (deploy/README.md has the table), a node asks for votes or learns what it lacks for them: a majority of masters votes.
 set -eu
 
 settings=$KERF_REDIS_SETTINGS
