@@ -156,6 +156,8 @@ def main():
             print(f"-- {log.name}\n{log.read_text(errors='replace')[-2500:]}", file=sys.stderr)
         return 1
     finally:
+        # Whoever ends a group sends it twice, by `timeout` for one: the second must not leave nodes behind.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for pod in cluster.pods:
             pod.stop(signal.SIGKILL)
         shutil.rmtree(folder)
