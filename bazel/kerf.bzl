@@ -11,37 +11,61 @@ KERF_COPTS = [
     "-Wvla",
 ]
 
-def kerf_cc_library(name, copts = [], **kwargs):
+# With --define=kerf_unoptimized=1, which wants clang: no optimizer, and the headers of the system parsed already
+# (precompiled.bzl).
+UNOPTIMIZED_COPTS = select({
+    "//bazel:is_unoptimized": ["-O0", "-include", "$(BINDIR)/bazel/unoptimized.h", "-Winvalid-pch"],
+    "//conditions:default": [],
+})
+UNOPTIMIZED_DEPS = select({
+    "//bazel:is_unoptimized": ["//bazel:unoptimized"],
+    "//conditions:default": [],
+})
+
+# Kernels cut and fingerprint megabytes in each test.
+def _library_copts():
+    return [] if native.package_name().startswith("kernels") else UNOPTIMIZED_COPTS
+
+def _library_deps():
+    return [] if native.package_name().startswith("kernels") else UNOPTIMIZED_DEPS
+
+def kerf_cc_library(name, deps = [], copts = [], **kwargs):
     """A library with kerf's warnings.
 
     Args:
       name: of the target.
+      deps: libraries whose headers it includes.
       copts: further compiler flags.
       **kwargs: passed to cc_library.
     """
     native.cc_library(
         name = name,
-        copts = KERF_COPTS + copts,
+        copts = KERF_COPTS + _library_copts() + copts,
         linkstatic = True,
+        deps = deps + _library_deps(),
         **kwargs
     )
 
-def kerf_cc_binary(name, copts = [], **kwargs):
+def kerf_cc_binary(name, deps = [], copts = [], **kwargs):
     """A program with kerf's warnings.
 
     Args:
       name: of the target.
+      deps: libraries that it is linked from.
       copts: further compiler flags.
       **kwargs: passed to cc_binary.
     """
     native.cc_binary(
         name = name,
-        copts = KERF_COPTS + copts,
+        copts = KERF_COPTS + _library_copts() + copts,
+        deps = deps + _library_deps(),
         **kwargs
     )
 
 def kerf_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
     """A gtest test; main comes from //base:test_main, which prints the seed.
+
+    Half the time to compile a test went into making it fast, which nobody needs.
 
     Args:
       name: of the target.
@@ -52,10 +76,10 @@ def kerf_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
     """
     native.cc_test(
         name = name,
-        copts = KERF_COPTS + copts,
+        copts = KERF_COPTS + ["-O0"] + UNOPTIMIZED_COPTS + copts,
         linkstatic = True,
         size = size,
-        deps = deps + ["//base:test_main"],
+        deps = deps + ["//base:test_main"] + UNOPTIMIZED_DEPS,
         **kwargs
     )
 
@@ -77,7 +101,7 @@ def kerf_cc_fuzz_test(name, srcs, deps = [], corpus = [], **kwargs):
         name = name,
         srcs = srcs,
         args = ["$(locations %s)" % label for label in corpus],
-        copts = KERF_COPTS,
+        copts = KERF_COPTS + _library_copts(),
         data = corpus,
         linkopts = select({
             "//base:fuzz_build": ["-fsanitize=fuzzer"],
@@ -86,7 +110,7 @@ def kerf_cc_fuzz_test(name, srcs, deps = [], corpus = [], **kwargs):
         linkstatic = True,
         size = "small",
         tags = ["fuzz"],
-        deps = deps + select({
+        deps = deps + _library_deps() + select({
             "//base:fuzz_build": [],
             "//conditions:default": ["//base:fuzz_main"],
         }),

@@ -4,6 +4,8 @@ All protos belong to the package //proto and import each other relative to it (s
 "/proto"); C++ includes them the same way: "kerf/v1/chunking.pb.h".
 """
 
+load("//bazel:kerf.bzl", "UNOPTIMIZED_COPTS", "UNOPTIMIZED_DEPS")
+
 def _cc_proto_sources_impl(ctx):
     info = ctx.attr.proto[ProtoInfo]
     sources, headers = [], []
@@ -86,10 +88,10 @@ def kerf_cc_proto_library(name, proto, grpc = False, deps = [], visibility = Non
         name = name,
         srcs = [name + "_srcs"],
         hdrs = [name + "_hdrs"],
-        copts = ["-w"],
+        copts = ["-w"] + UNOPTIMIZED_COPTS,
         includes = ["."],
         linkstatic = True,
         tags = ["no-tidy"],
         visibility = visibility,
-        deps = deps + (["@grpc"] if grpc else ["@protobuf"]),
+        deps = deps + (["@grpc"] if grpc else ["@protobuf"]) + UNOPTIMIZED_DEPS,
     )
