@@ -11,23 +11,47 @@ KERF_COPTS = [
     "-Wvla",
 ]
 
-# With --define=kerf_unoptimized=1, which wants clang: no optimizer, and the headers of the system parsed already
-# (precompiled.bzl).
-UNOPTIMIZED_COPTS = select({
-    "//bazel:is_unoptimized": ["-O0", "-include", "$(BINDIR)/bazel/unoptimized.h", "-Winvalid-pch"],
+# The headers of the system are parsed already (precompiled.bzl). With --define=kerf_unoptimized=1, which wants clang, what
+# is not a kernel is not optimized: kernels cut and fingerprint megabytes in each test.
+_UNOPTIMIZED_COPTS = ["-O0", "-include", "$(BINDIR)/bazel/unoptimized.h", "-Winvalid-pch"]
+_UNOPTIMIZED_DEPS = ["//bazel:unoptimized"]
+_LIBRARY_COPTS = select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_COPTS,
+    "//conditions:default": ["-include", "$(BINDIR)/bazel/optimized.h", "-Winvalid-pch"],
+})
+_LIBRARY_DEPS = select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_DEPS,
+    "//conditions:default": ["//bazel:optimized"],
+})
+
+# Of generated code.
+PROTO_COPTS = ["-w"] + select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_COPTS,
     "//conditions:default": [],
 })
-UNOPTIMIZED_DEPS = select({
-    "//bazel:is_unoptimized": ["//bazel:unoptimized"],
+PROTO_DEPS = select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_DEPS,
     "//conditions:default": [],
 })
 
-# Kernels cut and fingerprint megabytes in each test.
+# Half the time to compile a test went into making it fast, which nobody needs.
+_TEST_COPTS = select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_COPTS,
+    "//conditions:default": ["-O0"],
+})
+_TEST_DEPS = select({
+    "//bazel:is_unoptimized": _UNOPTIMIZED_DEPS,
+    "//conditions:default": [],
+})
+
+def _is_kernel():
+    return native.package_name().split("/")[0] == "kernels"
+
 def _library_copts():
-    return [] if native.package_name().startswith("kernels") else UNOPTIMIZED_COPTS
+    return [] if _is_kernel() else _LIBRARY_COPTS
 
 def _library_deps():
-    return [] if native.package_name().startswith("kernels") else UNOPTIMIZED_DEPS
+    return [] if _is_kernel() else _LIBRARY_DEPS
 
 def kerf_cc_library(name, deps = [], copts = [], **kwargs):
     """A library with kerf's warnings.
@@ -65,8 +89,6 @@ def kerf_cc_binary(name, deps = [], copts = [], **kwargs):
 def kerf_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
     """A gtest test; main comes from //base:test_main, which prints the seed.
 
-    Half the time to compile a test went into making it fast, which nobody needs.
-
     Args:
       name: of the target.
       deps: what it tests.
@@ -76,10 +98,10 @@ def kerf_cc_test(name, deps = [], copts = [], size = "small", **kwargs):
     """
     native.cc_test(
         name = name,
-        copts = KERF_COPTS + ["-O0"] + UNOPTIMIZED_COPTS + copts,
+        copts = KERF_COPTS + _TEST_COPTS + copts,
         linkstatic = True,
         size = size,
-        deps = deps + ["//base:test_main"] + UNOPTIMIZED_DEPS,
+        deps = deps + ["//base:test_main"] + _TEST_DEPS,
         **kwargs
     )
 

@@ -4,7 +4,7 @@ All protos belong to the package //proto and import each other relative to it (s
 "/proto"); C++ includes them the same way: "kerf/v1/chunking.pb.h".
 """
 
-load("//bazel:kerf.bzl", "UNOPTIMIZED_COPTS", "UNOPTIMIZED_DEPS")
+load("//bazel:kerf.bzl", "PROTO_COPTS", "PROTO_DEPS")
 
 def _cc_proto_sources_impl(ctx):
     info = ctx.attr.proto[ProtoInfo]
@@ -88,10 +88,10 @@ def kerf_cc_proto_library(name, proto, grpc = False, deps = [], visibility = Non
         name = name,
         srcs = [name + "_srcs"],
         hdrs = [name + "_hdrs"],
-        copts = ["-w"] + UNOPTIMIZED_COPTS,
+        copts = PROTO_COPTS,
         includes = ["."],
         linkstatic = True,
         tags = ["no-tidy"],
         visibility = visibility,
-        deps = deps + (["@grpc"] if grpc else ["@protobuf"]) + UNOPTIMIZED_DEPS,
+        deps = deps + (["@grpc"] if grpc else ["@protobuf"]) + PROTO_DEPS,
     )

@@ -2,12 +2,6 @@
 // is here is rebuilt for nobody's change. A file includes what it uses all the same, which clang-tidy sees to: it reads
 // no precompiled header.
 
-#include <gmock/gmock.h>
-#include <google/protobuf/map.h>
-#include <google/protobuf/message.h>
-#include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -21,15 +15,12 @@
 #include <fstream>
 #include <functional>
 #include <future>
-#include <iostream>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <set>
 #include <shared_mutex>
 #include <span>
