@@ -66,8 +66,8 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "copts": attr.string_list(),
-        "header": attr.label(allow_single_file = [".h"], mandatory = True),
-        "includes": attr.label_list(allow_files = [".h"], doc = "what the header includes of kerf"),
+        "header": attr.label(allow_single_file = [".inc"], mandatory = True),
+        "includes": attr.label_list(allow_files = [".inc"], doc = "what the header includes of kerf"),
         "unoptimized": attr.bool(doc = "for -O0, by clang alone"),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
