@@ -41,12 +41,17 @@ def _precompiled_header_impl(ctx):
         ),
     )
     precompiled = ctx.actions.declare_file(ctx.label.name + (".h.pch" if is_clang else ".h.gch"))
-    ctx.actions.expand_template(template = ctx.file.header, output = header, substitutions = {})
+    ctx.actions.run_shell(
+        arguments = [header.path] + [part.path for part in ctx.files.headers],
+        # One after another: a precompiled header remembers where it found what is included of kerf.
+        command = 'out=$1; shift; cat "$@" > "$out"',
+        inputs = ctx.files.headers,
+        outputs = [header],
+    )
     arguments = ctx.actions.args()
     arguments.add(precompiled)
     arguments.add(toolchain.compiler_executable)
     arguments.add_all(flags)
-    arguments.add("-I.")
     if is_clang:
         # What templates the headers use is instantiated here, and not once more in each file.
         arguments.add("-fpch-instantiate-templates")
@@ -55,10 +60,10 @@ def _precompiled_header_impl(ctx):
         # Clang gets it by standard input, for it writes down where it was, and that is another place for each action.
         command = 'out=$1; shift; exec "$@" -x c++-header %s -o "$out" < %s' % ("-" if is_clang else header.path, header.path),
         env = {"PATH": "/usr/bin:/bin"},
-        inputs = depset([header] + ctx.files.includes, transitive = [toolchain.all_files]),
+        inputs = depset([header], transitive = [toolchain.all_files]),
         mnemonic = "CppPrecompile",
         outputs = [precompiled],
-        progress_message = "Precompiling %s" % ctx.file.header.short_path,
+        progress_message = "Precompiling %s" % ctx.label.name,
     )
     return _headers([header, precompiled])
 
@@ -66,8 +71,7 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "copts": attr.string_list(),
-        "header": attr.label(allow_single_file = [".inc"], mandatory = True),
-        "includes": attr.label_list(allow_files = [".inc"], doc = "what the header includes of kerf"),
+        "headers": attr.label_list(allow_files = [".inc"], mandatory = True),
         "unoptimized": attr.bool(doc = "for -O0, by clang alone"),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the test cases of one `bazel test` call: tools/count_tests.py BEP_JSON RC.
+"""Counts the test cases of one `bazel test` call: tools/ci/count_tests.py BEP_JSON RC.
 
 Reads the build event file, opens every test.xml that the call names, and prints
 "PASSED FAILED". A target that failed without a report (it did not build, timed out or crashed)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The rules of the house that a program can check; each finding is a failure.
 
-Run from anywhere inside the repository: tools/house_rules.py
+Run from anywhere: tools/ci/house_rules.py
 """
 
 import pathlib
@@ -58,7 +58,7 @@ def findings(root):
 
 
 def main():
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
     found = list(findings(root))
     for finding in found:
         print(finding)
