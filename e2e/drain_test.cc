@@ -50,6 +50,33 @@ class DrainTest : public testing::Test {
     EXPECT_EQ(ReasonOf(status), "DRAINING");
   }
 
+  // A server that begins now takes the rest of the file; with `recipe`, what the one before
+  // answered, it is whole.
+  void ExpectRestAt(std::uint64_t resume_bytes, const std::string& content,
+                    std::vector<RecipeChunk> recipe) {
+    const std::vector<RecipeChunk> whole = PlainRecipe(content, open_);
+    TestUpload resumed(channel_);
+    Begin(resumed);
+    ASSERT_TRUE(
+        resumed.SendFile(std::string_view(content).substr(resume_bytes), 100'000, resume_bytes));
+    // The first half is in the index, and what was not committed is not.
+    ASSERT_TRUE(resumed.SendFile(content, 100'000));
+    resumed.WritesDone();
+    EXPECT_TRUE(resumed.WaitForEnd().ok());
+    // What was answered after the last commit was looked at is not durable.
+    std::erase_if(recipe,
+                  [&](const RecipeChunk& chunk) { return chunk.end_offset > resume_bytes; });
+    const std::vector<RecipeChunk> rest = resumed.RecipeOf(1);
+    recipe.insert(recipe.end(), rest.begin(), rest.end());
+    EXPECT_EQ(recipe, whole);
+    EXPECT_EQ(resumed.RecipeOf(2), whole);
+    for (const v1::Chunk& chunk : resumed.ChunksOf(2)) {
+      EXPECT_EQ(chunk.verdict(),
+                chunk.end_offset() <= resume_bytes ? v1::VERDICT_DUPLICATE : v1::VERDICT_NEW)
+          << chunk.end_offset();
+    }
+  }
+
   World world_;
   const v1::Open open_ = OpenFor("home");
   std::shared_ptr<grpc::Channel> channel_;
@@ -60,7 +87,6 @@ TEST_F(DrainTest, StreamsGoOnAtTheNextServer) {
   ASSERT_FALSE(HasFatalFailure());
   std::string content(3'000'000, '\0');
   Random(2).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
-  const std::vector<RecipeChunk> whole = PlainRecipe(content, open_);
 
   // One between files, one in mid-file, and one in mid-file of which some is committed.
   TestUpload idle(channel_);
@@ -118,26 +144,7 @@ TEST_F(DrainTest, StreamsGoOnAtTheNextServer) {
 
   Start(kNever);
   ASSERT_FALSE(HasFatalFailure());
-  TestUpload resumed(channel_);
-  Begin(resumed);
-  ASSERT_TRUE(
-      resumed.SendFile(std::string_view(content).substr(resume_bytes), 100'000, resume_bytes));
-  // The first half is in the index, and what was not committed is not.
-  ASSERT_TRUE(resumed.SendFile(content, 100'000));
-  resumed.WritesDone();
-  EXPECT_TRUE(resumed.WaitForEnd().ok());
-  // What was answered after the last commit was looked at is not durable.
-  std::vector<RecipeChunk> recipe = upload.RecipeOf(1);
-  std::erase_if(recipe, [&](const RecipeChunk& chunk) { return chunk.end_offset > resume_bytes; });
-  const std::vector<RecipeChunk> rest = resumed.RecipeOf(1);
-  recipe.insert(recipe.end(), rest.begin(), rest.end());
-  EXPECT_EQ(recipe, whole);
-  EXPECT_EQ(resumed.RecipeOf(2), whole);
-  for (const v1::Chunk& chunk : resumed.ChunksOf(2)) {
-    EXPECT_EQ(chunk.verdict(),
-              chunk.end_offset() <= resume_bytes ? v1::VERDICT_DUPLICATE : v1::VERDICT_NEW)
-        << chunk.end_offset();
-  }
+  ExpectRestAt(resume_bytes, content, upload.RecipeOf(1));
 }
 
 TEST_F(DrainTest, SecondSignalEndsAtOnce) {

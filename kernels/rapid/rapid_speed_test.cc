@@ -45,6 +45,18 @@ double SecondsOf(const std::function<void()>& work) {
   return best;
 }
 
+// The chunks of a file as the runs that a worker makes of them.
+void Record(const Profile& profile, const std::vector<RunChunk>& chunks, MemoryHints* hints) {
+  for (std::size_t begin = 0; begin < chunks.size(); begin += 1024) {
+    const std::size_t end = std::min(begin + 1024, chunks.size());
+    hints->Record(std::make_shared<const CutRun>(
+        CutRun::OfExactCuts(profile, kDigest,
+                            {chunks.begin() + static_cast<std::ptrdiff_t>(begin),
+                             chunks.begin() + static_cast<std::ptrdiff_t>(end)},
+                            end == chunks.size())));
+  }
+}
+
 class RapidSpeedTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(RapidSpeedTest, CuttingCostsWhatHasChanged) {
@@ -55,16 +67,8 @@ TEST_P(RapidSpeedTest, CuttingCostsWhatHasChanged) {
   random.Fill(old);
   const Bytes bytes = Edited(random, old, kEdits, 100);
 
-  const std::vector<RunChunk> old_chunks = CutPlainly(*base, kDigest, old);
   MemoryHints hints;
-  for (std::size_t begin = 0; begin < old_chunks.size(); begin += 1024) {
-    const std::size_t end = std::min(begin + 1024, old_chunks.size());
-    hints.Record(std::make_shared<const CutRun>(
-        CutRun::OfExactCuts(profile, kDigest,
-                            {old_chunks.begin() + static_cast<std::ptrdiff_t>(begin),
-                             old_chunks.begin() + static_cast<std::ptrdiff_t>(end)},
-                            end == old_chunks.size())));
-  }
+  Record(profile, CutPlainly(*base, kDigest, old), &hints);
 
   std::vector<std::size_t> ends;
   const double plain_seconds = SecondsOf([&] {

@@ -350,6 +350,42 @@ void AddWatchOptions(Builder& builder, Settings& settings, Texts& texts, Millise
                 "The log tells of a stream that waits for one thing for this long, and for what");
 }
 
+void AddLimitOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
+  builder
+      .Add("max-streams", settings.max_streams,
+           "Uploads of this process at the same time; more are refused")
+      ->check(CLI::Range(1u, 1'000'000u));
+  builder.AddSize("memory", texts.memory,
+                  "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "
+                  "that wait. gRPC's buffers may take as much once more. Of a front: for all "
+                  "messages; half is for those on their way to workers, an equal share for each of "
+                  "--max-streams");
+  builder.AddSize("stream-memory", texts.stream_memory,
+                  "Of one stream: half for its cut buffer, a quarter for messages that wait");
+  builder
+      .Add("max-uncommitted-chunks", settings.limits.max_uncommitted_chunks,
+           "Of one stream; about 150 bytes of memory each")
+      ->check(CLI::Range(1u, 16'777'216u));
+  builder
+      .Add("max-uncommitted-files", settings.limits.max_uncommitted_files,
+           "Of one stream; about 120 bytes of memory each")
+      ->check(CLI::Range(1u, 16'777'216u));
+  builder.AddMs("open-timeout-ms", times.open, "A stream without Open ends after this");
+  builder.AddMs("idle-timeout-ms", times.idle,
+                "A stream that says nothing in mid-file ends after this");
+  builder.AddMs("idle-evict-ms", times.idle_evict,
+                "When places or memory run out, a stream that was silent between files for this "
+                "long is ended for others");
+  builder.AddMs("write-stall-timeout-ms", times.write_stall,
+                "A stream whose client does not read its answers ends after this");
+  builder.AddMs("index-timeout-ms", times.index,
+                "What waits for the index for longer is answered INDEX_UNAVAILABLE");
+  builder
+      .Add("max-index-calls", settings.max_index_calls,
+           "Calls of the Index service at the same time; more are refused")
+      ->check(CLI::Range(1u, 100'000u));
+}
+
 void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds& times) {
   builder
       .Add("role", texts.role,
@@ -384,39 +420,7 @@ void AddOptions(Builder& builder, Settings& settings, Texts& texts, Milliseconds
               "Kernels that cut, where they know the algorithm: plain, scalar, sse4, avx2, avx512, "
               "avx512vbmi, neon; auto measures which is the fastest here");
   AddGpuOptions(builder, settings, texts);
-  builder
-      .Add("max-streams", settings.max_streams,
-           "Uploads of this process at the same time; more are refused")
-      ->check(CLI::Range(1u, 1'000'000u));
-  builder.AddSize("memory", texts.memory,
-                  "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "
-                  "that wait. gRPC's buffers may take as much once more. Of a front: for all "
-                  "messages; half is for those on their way to workers, an equal share for each of "
-                  "--max-streams");
-  builder.AddSize("stream-memory", texts.stream_memory,
-                  "Of one stream: half for its cut buffer, a quarter for messages that wait");
-  builder
-      .Add("max-uncommitted-chunks", settings.limits.max_uncommitted_chunks,
-           "Of one stream; about 150 bytes of memory each")
-      ->check(CLI::Range(1u, 16'777'216u));
-  builder
-      .Add("max-uncommitted-files", settings.limits.max_uncommitted_files,
-           "Of one stream; about 120 bytes of memory each")
-      ->check(CLI::Range(1u, 16'777'216u));
-  builder.AddMs("open-timeout-ms", times.open, "A stream without Open ends after this");
-  builder.AddMs("idle-timeout-ms", times.idle,
-                "A stream that says nothing in mid-file ends after this");
-  builder.AddMs("idle-evict-ms", times.idle_evict,
-                "When places or memory run out, a stream that was silent between files for this "
-                "long is ended for others");
-  builder.AddMs("write-stall-timeout-ms", times.write_stall,
-                "A stream whose client does not read its answers ends after this");
-  builder.AddMs("index-timeout-ms", times.index,
-                "What waits for the index for longer is answered INDEX_UNAVAILABLE");
-  builder
-      .Add("max-index-calls", settings.max_index_calls,
-           "Calls of the Index service at the same time; more are refused")
-      ->check(CLI::Range(1u, 100'000u));
+  AddLimitOptions(builder, settings, texts, times);
   builder.AddMs("drain-ms", times.drain, "How long a stopping kerfd still takes commits");
   builder.Add(
       "sync-commits", settings.sync_commits,

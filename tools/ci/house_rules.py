@@ -4,14 +4,22 @@
 Run from anywhere: tools/ci/house_rules.py
 """
 
+import ast
 import pathlib
 import re
 import subprocess
 import sys
 
+import cpp_functions
+
 # A folder reads the types of those before it and never includes from those after it.
 LAYERS = ["base", "proto", "kernels", "server", "client", "e2e"]
 WALL_LINES = 700
+FUNCTION_LINES = 70
+SUBJECT_CHARACTERS = 72
+# The rule for subjects came after it.
+SUBJECTS_AFTER = "49a072a6"
+CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py"}
 MAX_TRACKED_BYTES = 1_000_000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
@@ -45,7 +53,35 @@ def check_source(path, relative, text):
             yield f"{relative}:{number}: unfinished: do it or write an issue"
 
 
+def python_functions(text):
+    """(name, line, lines) of each."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, node.lineno, node.end_lineno - node.lineno + 1
+
+
+def check_functions(path, relative, text):
+    functions = cpp_functions.functions if path.suffix in CPP_SUFFIXES else python_functions
+    for name, line, lines in functions(text):
+        if lines > FUNCTION_LINES:
+            yield f"{relative}:{line}: {name} has {lines} lines; a function has at most {FUNCTION_LINES}"
+
+
+def check_subjects(root):
+    """Of the commits since the rule is one; of the last one alone where the history is not here."""
+    for revisions in ([f"{SUBJECTS_AFTER}..HEAD"], ["-1"]):
+        log = subprocess.run(["git", "log", "--no-merges", "--format=%h %s", *revisions], cwd=root, check=False,
+                             capture_output=True, text=True)
+        if log.returncode == 0:
+            break
+    for line in log.stdout.splitlines():
+        commit, _, subject = line.partition(" ")
+        if len(subject) > SUBJECT_CHARACTERS:
+            yield f"commit {commit}: a subject of {len(subject)} characters; at most {SUBJECT_CHARACTERS}: {subject}"
+
+
 def findings(root):
+    yield from check_subjects(root)
     for path in tracked_files(root):
         if not path.is_file() or path.is_symlink():
             continue
@@ -54,7 +90,9 @@ def findings(root):
         if size > MAX_TRACKED_BYTES:
             yield f"{relative}: {size} bytes; nothing over {MAX_TRACKED_BYTES} is tracked"
         if path.suffix in SOURCE_SUFFIXES:
-            yield from check_source(path, relative, path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            yield from check_source(path, relative, text)
+            yield from check_functions(path, relative, text)
 
 
 def main():

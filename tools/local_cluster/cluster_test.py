@@ -81,11 +81,7 @@ class ClusterTest(unittest.TestCase):
             self.assertIn("2 workers", self.refuse("up", "--workers", "3", "--fronts", "1"))
 
         with self.subTest("Redis lets in whom it knows"):
-            self.assertIn("NOAUTH", self.ask_redis(before["redis-1"], "", "PING"))
-            password = (self.folder / "redis.password").read_text()
-            users = set(re.findall(r" user=(\w+)", self.ask_redis(before["redis-1"], password, "CLIENT", "LIST", "TYPE",
-                                                                  "normal")))
-            self.assertEqual(users, {"default", "kerfd"}, "this test, and the workers")
+            self.redis_lets_in_whom_it_knows(before)
 
         with self.subTest("it is a cluster"):
             front = self.do("front").strip()
@@ -97,22 +93,7 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
 
         with self.subTest("signals"):
-            self.do("kill", "worker-1", "--signal", "STOP")
-            is_well, rows = self.status()
-            self.assertEqual((is_well, rows["worker-1"]["state"]), (False, "paused"))
-            self.do("kill", "worker-1", "--signal", "CONT")
-            self.do("kill", "worker-2")
-            is_well, rows = self.status()
-            self.assertEqual((is_well, rows["worker-2"]["state"], rows["worker-2"]["pid"]), (False, "down", None))
-            self.assertEqual(self.run_verb("status").returncode, 1)
-            self.assertIn("start", self.refuse("up", "--workers", "2", "--fronts", "1"))
-            self.assertIn("is down", self.refuse("kill", "worker-2"))
-            self.assertIn("worker-1", self.refuse("kill", "worker-9"))
-            self.assertIn("runs already", self.refuse("start", "worker-1"))
-            self.do("start", "worker-2")
-            self.do("kill", "redis-6")
-            self.assertEqual(self.status()[1]["redis-6"]["state"], "down")
-            self.do("start", "redis-6")
+            self.signals()
 
         with self.subTest("roll"):
             self.do("roll", "--workers")
@@ -130,21 +111,49 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(self.status()[1]["worker-1"]["pid"], after["worker-1"]["pid"])
 
         with self.subTest("down spares whom it has not started"):
-            bystander = subprocess.Popen(["sleep", "1000"])
-            self.addCleanup(bystander.wait)
-            self.addCleanup(bystander.kill)
-            state_file = self.folder / "cluster.json"
-            state = json.loads(state_file.read_text())
-            worker = next(process for process in state["processes"] if process["name"] == "worker-1")
-            self.do("kill", "worker-1")
-            worker["pid"] = bystander.pid
-            state_file.write_text(json.dumps(state))
-            self.assertEqual(self.status()[1]["worker-1"]["state"], "down")
-            self.do("down")
-            self.assertIsNone(bystander.poll())
+            self.down_spares_whom_it_has_not_started()
         self.assertEqual(commands_with(str(self.folder)), [])
         self.assertFalse(self.folder.exists())
         self.do("down")
+
+    def redis_lets_in_whom_it_knows(self, before):
+        self.assertIn("NOAUTH", self.ask_redis(before["redis-1"], "", "PING"))
+        password = (self.folder / "redis.password").read_text()
+        users = set(re.findall(r" user=(\w+)", self.ask_redis(before["redis-1"], password, "CLIENT", "LIST", "TYPE",
+                                                              "normal")))
+        self.assertEqual(users, {"default", "kerfd"}, "this test, and the workers")
+
+    def signals(self):
+        self.do("kill", "worker-1", "--signal", "STOP")
+        is_well, rows = self.status()
+        self.assertEqual((is_well, rows["worker-1"]["state"]), (False, "paused"))
+        self.do("kill", "worker-1", "--signal", "CONT")
+        self.do("kill", "worker-2")
+        is_well, rows = self.status()
+        self.assertEqual((is_well, rows["worker-2"]["state"], rows["worker-2"]["pid"]), (False, "down", None))
+        self.assertEqual(self.run_verb("status").returncode, 1)
+        self.assertIn("start", self.refuse("up", "--workers", "2", "--fronts", "1"))
+        self.assertIn("is down", self.refuse("kill", "worker-2"))
+        self.assertIn("worker-1", self.refuse("kill", "worker-9"))
+        self.assertIn("runs already", self.refuse("start", "worker-1"))
+        self.do("start", "worker-2")
+        self.do("kill", "redis-6")
+        self.assertEqual(self.status()[1]["redis-6"]["state"], "down")
+        self.do("start", "redis-6")
+
+    def down_spares_whom_it_has_not_started(self):
+        bystander = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(bystander.wait)
+        self.addCleanup(bystander.kill)
+        state_file = self.folder / "cluster.json"
+        state = json.loads(state_file.read_text())
+        worker = next(process for process in state["processes"] if process["name"] == "worker-1")
+        self.do("kill", "worker-1")
+        worker["pid"] = bystander.pid
+        state_file.write_text(json.dumps(state))
+        self.assertEqual(self.status()[1]["worker-1"]["state"], "down")
+        self.do("down")
+        self.assertIsNone(bystander.poll())
 
     def up_fails_half_way(self):
         other = self.work / "other"

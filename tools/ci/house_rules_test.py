@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The rules of the house find what breaks them: functions of each shape one line too long, and others that are not."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cpp_functions
+import house_rules
+
+
+def lengths(text):
+    return {name: lines for name, _, lines in cpp_functions.functions(text)}
+
+
+def body(lines):
+    """Of a function that is as many lines long, its first one not counted."""
+    return "{\n" + "  Call({1, 2});  // }\n" * (lines - 2) + "}\n"
+
+
+class CppFunctions(unittest.TestCase):
+    def test_each_shape_is_seen(self):
+        for head, name in (
+            ("void Free(int a) ", "Free"),
+            ("static absl::StatusOr<std::vector<int>> Free(std::span<const int> a) noexcept ", "Free"),
+            ("int Thing::Method() const ", "Thing::Method"),
+            ("Thing::Thing(int a) : a_(a), b_{a}, c_({1}) ", "Thing::Thing"),
+            ("Thing::~Thing() ", "Thing::~Thing"),
+            ("bool operator==(const Thing& a, const Thing& b) ", "operator=="),
+            ("template <typename T, class U = int>\nauto Free(T a) -> decltype(a) ", "Free"),
+            ("TEST(Suite, Name) ", "TEST"),
+            ("__global__ void Kernel(const unsigned char* data) ", "Kernel"),
+        ):
+            for before, after in (("", ""), ("namespace kerf {\nnamespace {\n", "}\n}\n"),
+                                  ("class Outer : public Base<int> {\n public:\n", "};\n"),
+                                  ("struct S {\n  int a = 0;\n  enum class E { kOne, kTwo };\n", "};\n")):
+                with self.subTest(head=head, before=before):
+                    found = list(cpp_functions.functions(before + head + body(30) + after))
+                    self.assertEqual(len(found), 1, found)
+                    self.assertEqual(found[0], (name, before.count("\n") + 1, 30 + head.count("\n")))
+
+    def test_functions_behind_each_other_are_all_seen(self):
+        text = ("constexpr int kTable[] = {\n  1,\n  2,\n};\n\nclass A {\n  void One() {}\n  void Two() { if (x) { y(); } }\n};\n"
+                "const auto kCall = [](int a) {\n  return a;\n};\n"
+                "const char* kText = R\"x(void No() {\n{{{\n)x\";\nconst char kBrace = '{';\nint n = 1'000'000;\n#define M(x) { x\n"
+                "void Three() {\n}\n")
+        self.assertEqual(list(lengths(text)), ["One", "Two", "Three"])
+
+    def test_a_lambda_belongs_to_its_function(self):
+        self.assertEqual(lengths("void Outer() {\n  Run([&] {\n    Call();\n  });\n}\n"), {"Outer": 5})
+
+
+class Rules(unittest.TestCase):
+    def findings(self, files, subject="Add"):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com"]
+            subprocess.run([*git, "init", "-q"], cwd=root, check=True)
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            subprocess.run([*git, "add", "-A"], cwd=root, check=True)
+            subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], cwd=root, check=True)
+            return list(house_rules.findings(root))
+
+    def test_what_is_right_is_not_found(self):
+        self.assertEqual(self.findings({"base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
+                                        "base/b.cc": "int a;\n" * 699}, "S" * 72), [])
+
+    def test_what_is_not_is(self):
+        for files, said in (
+            ({"base/a.cc": "void Free() " + body(71)}, "base/a.cc:1: Free has 71 lines"),
+            ({"tools/a.py": "def f():\n" + "    g()\n" * 70}, "tools/a.py:1: f has 71 lines"),
+            ({"base/b.cc": "int a;\n" * 700}, "the wall"),
+            ({"base/a.h": "int a;\n"}, "#pragma once"),
+            ({"base/a.cc": '#include "server/b.h"\n'}, "later on the data path"),
+            ({"server/a.cc": '#include "client/b.h"\n'}, "share only"),
+            ({"base/a.cc": "// TO" "DO: later\n"}, "unfinished"),
+        ):
+            with self.subTest(said=said):
+                found = self.findings(files)
+                self.assertTrue(any(said in finding for finding in found), found)
+
+    def test_a_long_subject_is_found(self):
+        self.assertIn("a subject of 73 characters", self.findings({}, "S" * 73)[0])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
