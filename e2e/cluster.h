@@ -16,7 +16,7 @@
 #include "base/test_seed.h"
 #include "client/agent/fs/testing/compare_trees.h"
 #include "e2e/world.h"
-#include "server/front/testing/test_upload.h"
+#include "server/edge/testing/test_upload.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf::e2e {

@@ -20,7 +20,7 @@
 #include "base/strings.h"
 #include "e2e/world.h"
 #include "kerf/v1/chunking.grpc.pb.h"
-#include "server/front/testing/test_upload.h"
+#include "server/edge/testing/test_upload.h"
 
 namespace kerf::e2e {
 namespace {

@@ -17,7 +17,7 @@
 #include "e2e/file_lease.h"
 #include "e2e/world.h"
 #include "gmock/gmock.h"
-#include "server/front/testing/test_upload.h"
+#include "server/edge/testing/test_upload.h"
 
 namespace kerf::e2e {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "kernels/registry.h"
-#include "server/front/server.h"
+#include "server/edge/server.h"
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"

@@ -10,10 +10,10 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "server/front/front_server.h"
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
 #include "server/open_metrics.h"
-#include "server/proxy/front_server.h"
 
 namespace kerf {
 namespace {

@@ -17,7 +17,7 @@
 namespace kerf::bench {
 namespace {
 
-// kerfd's own, for 1,024 streams and 1 GiB (server/front/server.cc).
+// kerfd's own, for 1,024 streams and 1 GiB (server/edge/server.cc).
 constexpr int kWindowBytes = 512 * 1024;
 constexpr std::size_t kQuotaBytes = std::size_t{1} << 30;
 constexpr int kMaxMessageBytes = (4 << 20) + (64 << 10);

@@ -22,9 +22,9 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "server/edge/testing/test_upload.h"
+#include "server/edge/testing/test_worker.h"
 #include "server/errors/errors.h"
-#include "server/front/testing/test_upload.h"
-#include "server/front/testing/test_worker.h"
 
 namespace kerf::routing {
 namespace {

@@ -19,7 +19,7 @@
 #include "base/units.h"
 #include "base/version.h"
 #include "kernels/registry.h"
-#include "server/front/listen_address.h"
+#include "server/edge/listen_address.h"
 #include "server/metrics/catalog.h"
 #include "server/redis/address.h"
 #include "server/routing/worker_address.h"

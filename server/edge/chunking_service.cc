@@ -1,0 +1,81 @@
+#include "server/edge/chunking_service.h"
+
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/version.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+#include "kernels/rapid/upload_profile.h"
+#include "kernels/registry.h"
+#include "server/edge/refused_call.h"
+#include "server/edge/request_id_of.h"
+
+namespace kerf {
+namespace {
+
+std::uint64_t RandomId() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+ChunkingService::ChunkingService(const UploadStream::Options& options)
+    : options_(options), process_id_(RandomId()) {}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
+    grpc::CallbackServerContext* context) {
+  if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
+    return new RefusedCall(status, RequestIdOf(*context));
+  }
+  return UploadStream::Start(options_, context,
+                             absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
+                             RequestIdOf(*context));
+}
+
+grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
+    grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
+    v1::GetCapabilitiesResponse* response) {
+  response->set_version(std::string(kVersion));
+  for (const NamedProfile& named : NamedProfiles()) {
+    v1::ProfileInfo* info = response->add_profiles();
+    info->set_name(std::string(named.name));
+    info->set_parameters(std::string(named.parameters));
+  }
+  for (const std::string_view name : AlgorithmNames()) {
+    response->add_algorithms(std::string(name));
+  }
+  if (options_.engine->hints != nullptr) {
+    for (const std::string_view name : CriterionNames()) response->add_criteria(std::string(name));
+  }
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_BLAKE3);
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_SHA256);
+  response->add_digest_algorithms(v1::DIGEST_ALGORITHM_XXH3_128);
+  const SessionLimits& limits = options_.engine->limits;
+  response->mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
+  response->mutable_limits()->set_max_uncommitted_chunks(limits.max_uncommitted_chunks);
+  response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
+  response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
+  response->set_worker(options_.engine->worker_name);
+  const Profile default_profile = *ParseProfile(kDefaultProfileName);
+  cuda::GpuSet* const gpus = options_.engine->gpus;
+  if (gpus != nullptr && gpus->PlanOf(default_profile, DigestAlgorithm::kBlake3) != nullptr) {
+    response->add_backends(std::string(kGpuBackend));
+  }
+  const std::string_view chosen = ChosenBackend(default_profile);
+  response->add_backends(std::string(chosen));
+  for (const Backend& backend : Backends()) {
+    if (backend.name != chosen && backend.runs_here()) {
+      response->add_backends(std::string(backend.name));
+    }
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kerf

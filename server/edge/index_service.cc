@@ -1,0 +1,311 @@
+#include "server/edge/index_service.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/profile.h"
+#include "server/edge/grpc_status.h"
+#include "server/errors/errors.h"
+
+namespace kerf {
+namespace {
+
+// Of a request beside its entries; the protocol has two.
+constexpr int kOtherFields = 16;
+
+constexpr std::size_t kMaxDigestBytes = sizeof(Digest::bytes);
+// Of one entry in an answer: digest, length and locator, each with its tag and length, inside a
+// field with its own.
+constexpr std::size_t kMaxEncodedEntryBytes =
+    2 + (2 + kMaxDigestBytes) + (1 + 5) + (2 + kMaxLocatorBytes);
+// What an agent takes is twice that.
+constexpr std::size_t kMaxScanAnswerBytes = std::size_t{2} << 20;
+static_assert(kMaxScannedEntries * kMaxEncodedEntryBytes + 2 + kMaxDigestBytes <=
+              kMaxScanAnswerBytes);
+
+absl::Status BadField(std::string_view field, std::string_view what) {
+  return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
+}
+
+absl::StatusOr<RepositoryId> ReadRepository(const v1::RepositoryRef& ref) {
+  if (absl::Status status = ValidateRepositoryName(ref.repository()); !status.ok()) {
+    return BadField("repository.repository", MessageOf(status));
+  }
+  switch (ref.digest_algorithm()) {
+    case v1::DIGEST_ALGORITHM_BLAKE3:
+    case v1::DIGEST_ALGORITHM_SHA256:
+    case v1::DIGEST_ALGORITHM_XXH3_128:
+      return RepositoryId{ref.repository(), static_cast<DigestAlgorithm>(ref.digest_algorithm())};
+    default:
+      return BadField("repository.digest_algorithm", "unknown algorithm");
+  }
+}
+
+absl::Status CheckCount(int count) {
+  if (count <= kMaxIndexRequestEntries) return absl::OkStatus();
+  return MakeError(Reason::kBadField, Cat(count, " entries in one request; at most ",
+                                          kMaxIndexRequestEntries, " are taken"));
+}
+
+absl::Status CheckEpoch(std::uint64_t store_epoch) {
+  if (store_epoch > 0) return absl::OkStatus();
+  return BadField("store_epoch", "a store's first epoch is 1, not 0");
+}
+
+absl::StatusOr<Digest> ReadDigest(const RepositoryId& repository, const std::string& bytes) {
+  const std::size_t size_bytes = DigestSizeBytes(repository.digest_algorithm);
+  if (bytes.size() != size_bytes) {
+    return BadField("digest",
+                    Cat("has ", bytes.size(), " bytes; one of this repository has ", size_bytes));
+  }
+  Digest digest;
+  std::memcpy(digest.bytes.data(), bytes.data(), size_bytes);
+  return digest;
+}
+
+// Where a page begins.
+absl::StatusOr<std::optional<Digest>> ReadAfter(const RepositoryId& repository,
+                                                const std::string& after) {
+  if (after.empty()) return std::optional<Digest>();
+  return ReadDigest(repository, after);
+}
+
+std::string WireDigest(const RepositoryId& repository, const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.bytes.data()),
+          DigestSizeBytes(repository.digest_algorithm)};
+}
+
+template <typename Entries>
+absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& repository,
+                                                    const Entries& entries,
+                                                    std::size_t min_locator_bytes) {
+  KERF_RETURN_IF_ERROR(CheckCount(entries.size()));
+  std::vector<IndexEntry> result;
+  result.reserve(static_cast<std::size_t>(entries.size()));
+  for (const v1::IndexEntry& entry : entries) {
+    if (entry.locator().size() < min_locator_bytes || entry.locator().size() > kMaxLocatorBytes) {
+      return BadField("entries.locator",
+                      Cat("has ", entry.locator().size(), " bytes; a locator has ",
+                          min_locator_bytes, " to ", kMaxLocatorBytes));
+    }
+    KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, entry.digest()));
+    result.push_back({digest, entry.length_bytes(), entry.locator()});
+  }
+  return result;
+}
+
+absl::Status Stats(Index& index, const v1::GetIndexStatsRequest& request,
+                   v1::GetIndexStatsResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_ASSIGN_OR_RETURN(const IndexStats stats, index.Stats(repository));
+  response.set_entry_count(stats.entry_count);
+  response.set_epoch(stats.epoch);
+  response.set_backend(std::string(index.backend_name()));
+  return absl::OkStatus();
+}
+
+absl::Status Lookup(Index& index, const v1::LookupChunksRequest& request,
+                    v1::LookupChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_RETURN_IF_ERROR(CheckCount(request.digests_size()));
+  std::vector<Digest> digests;
+  digests.reserve(static_cast<std::size_t>(request.digests_size()));
+  for (const std::string& bytes : request.digests()) {
+    KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, bytes));
+    digests.push_back(digest);
+  }
+  std::vector<LookupResult> results(digests.size());
+  KERF_RETURN_IF_ERROR(index.Lookup(repository, request.store_epoch(), digests, results));
+  for (std::size_t position = 0; position < results.size(); ++position) {
+    v1::LookupAnswer* const answer = response.add_answers();
+    answer->set_verdict(static_cast<v1::Verdict>(results[position].verdict));
+    if (results[position].verdict == Verdict::kNew) continue;
+    answer->mutable_entry()->set_digest(request.digests(static_cast<int>(position)));
+    answer->mutable_entry()->set_length_bytes(results[position].length_bytes);
+    answer->mutable_entry()->set_locator(std::move(results[position].locator));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Commit(Index& index, const v1::CommitChunksRequest& request,
+                    v1::CommitChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                        ReadEntries(repository, request.entries(), 1));
+  for (const IndexEntry& entry : entries) {
+    if (entry.length_bytes == 0 || entry.length_bytes > kMaxMaxBytes) {
+      return BadField("entries.length_bytes", Cat("is ", entry.length_bytes, "; a chunk has 1 to ",
+                                                  kMaxMaxBytes, " bytes"));
+    }
+  }
+  KERF_RETURN_IF_ERROR(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true));
+  response.set_entry_count(entries.size());
+  return absl::OkStatus();
+}
+
+absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
+                    v1::ForgetChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                        ReadEntries(repository, request.entries(), 0));
+  KERF_ASSIGN_OR_RETURN(const ForgetResult result, index.Forget(repository, entries));
+  response.set_forgotten_count(result.forgotten_count);
+  response.set_epoch(result.epoch);
+  response.set_removed_count(result.removed_count);
+  return absl::OkStatus();
+}
+
+absl::Status ForgetOlder(Index& index, const v1::ForgetOlderChunksRequest& request,
+                         v1::ForgetOlderChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.before_epoch()));
+  if (request.limit() == 0 || request.limit() > kMaxIndexRequestEntries) {
+    return BadField("limit", Cat("is ", request.limit(), "; 1 to ", kMaxIndexRequestEntries,
+                                 " entries are looked at by one call"));
+  }
+  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
+  KERF_ASSIGN_OR_RETURN(
+      const ForgetOlderResult result,
+      index.ForgetOlder(repository, request.before_epoch(), after, request.limit()));
+  response.set_forgotten_count(result.forgotten.forgotten_count);
+  response.set_epoch(result.forgotten.epoch);
+  response.set_removed_count(result.forgotten.removed_count);
+  if (result.last.has_value()) response.set_last(WireDigest(repository, *result.last));
+  return absl::OkStatus();
+}
+
+absl::Status Scan(Index& index, const v1::ScanChunksRequest& request,
+                  v1::ScanChunksResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  if (request.limit() == 0 || request.limit() > kMaxScannedEntries) {
+    return BadField("limit", Cat("is ", request.limit(), "; one answer has 1 to ",
+                                 kMaxScannedEntries, " entries"));
+  }
+  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
+  KERF_ASSIGN_OR_RETURN(std::vector<IndexEntry> page,
+                        index.Scan(repository, after, request.limit()));
+  for (IndexEntry& entry : page) {
+    v1::IndexEntry& added = *response.add_entries();
+    added.set_digest(WireDigest(repository, entry.digest));
+    added.set_length_bytes(entry.length_bytes);
+    added.set_locator(std::move(entry.locator));
+  }
+  if (!page.empty()) response.set_last(WireDigest(repository, page.back().digest));
+  return absl::OkStatus();
+}
+
+absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
+                     v1::AdvanceEpochResponse& response) {
+  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
+  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
+  KERF_ASSIGN_OR_RETURN(
+      const std::uint64_t previous_epoch,
+      index.AdvanceEpoch(repository, request.store_epoch(), request.min_previous_epoch()));
+  response.set_previous_epoch(previous_epoch);
+  return absl::OkStatus();
+}
+
+// Whether the message has no more fields than a request of kMaxIndexRequestEntries entries.
+bool HasFewFields(const std::string& bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  for (int count = 0; count <= kMaxIndexRequestEntries + kOtherFields; ++count) {
+    const std::uint32_t tag = input.ReadTag();
+    // The end, or what the parser will refuse.
+    if (tag == 0 || !google::protobuf::internal::WireFormatLite::SkipField(&input, tag)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+template <typename Request>
+absl::Status ParseRequest(const grpc::ByteBuffer& buffer, Request* request) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) {
+    return MakeError(Reason::kInternal, "a request whose bytes cannot be read");
+  }
+  std::string bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  if (!HasFewFields(bytes)) return CheckCount(kMaxIndexRequestEntries + 1);
+  if (request->ParseFromString(bytes)) return absl::OkStatus();
+  return MakeError(Reason::kMalformedMessage,
+                   Cat("the bytes are no ", request->GetDescriptor()->full_name()));
+}
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, Index& index,
+                                grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+                                absl::Status (*handler)(Index&, const Request&, Response&)) {
+  // A copy of the buffer has the same bytes, not a copy of them.
+  return calls.Run(context, response, [&index, request = *request, handler](grpc::ByteBuffer* out) {
+    Request parsed;
+    KERF_RETURN_IF_ERROR(ParseRequest(request, &parsed));
+    Response answer;
+    KERF_RETURN_IF_ERROR(handler(index, parsed, answer));
+    const grpc::Slice slice(answer.SerializeAsString());
+    *out = grpc::ByteBuffer(&slice, 1);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request,
+                                                      grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Stats);
+}
+
+grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Lookup);
+}
+
+grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Commit);
+}
+
+grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Forget);
+}
+
+grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer* request,
+                                                          grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &ForgetOlder);
+}
+
+grpc::ServerUnaryReactor* IndexService::ScanChunks(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Scan);
+}
+
+grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return RunOn(*calls_, *index_, context, request, response, &Advance);
+}
+
+}  // namespace kerf

@@ -1,0 +1,263 @@
+#include "server/edge/server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/version.h"
+#include "server/edge/chunking_service.h"
+#include "server/edge/grpc_listener.h"
+#include "server/edge/index_service.h"
+#include "server/edge/status_service.h"
+#include "server/edge/worker_page.h"
+#include "server/errors/errors.h"
+#include "server/worker/memory_budget.h"
+#include "server/worker/thread_pool.h"
+
+namespace kerf {
+namespace {
+
+// Half of a second-level cache: what is cut there is fingerprinted and checked there.
+constexpr std::size_t kCutBufferBytes = 512 * 1024;
+// Answers that wait for a client: those of about 20 MiB of data.
+constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
+constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
+constexpr std::size_t kIndexCallThreads = 4;
+// For streams to take their last status; after it they are cancelled.
+constexpr std::chrono::seconds kStopGrace{2};
+constexpr std::chrono::milliseconds kStopPoll{5};
+// Of the health service: whether all GPUs are well that kerfd was started with. There is no such
+// service where it was started with none. The server itself serves without them.
+constexpr const char* kGpuHealthService = "kerf.gpu";
+
+// Not 0, which says nothing.
+std::uint64_t DrawProcess() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device() | 1;
+}
+
+class GrpcServer final : public Server {
+ public:
+  GrpcServer(const ServerOptions& options, Index* index, AsyncIndex* stream_index)
+      : options_(options),
+        work_budget_(options.memory_bytes / 2),
+        input_budget_(options.memory_bytes / 4),
+        buffers_(kCutBufferBytes, options.worker_threads + 2),
+        registry_(options.max_streams, options.timeouts.idle_evict),
+        inline_index_(index),
+        engine_{.index = stream_index != nullptr ? stream_index : &inline_index_,
+                .pool = &pool_,
+                .input_budget = &input_budget_,
+                .work_budget = &work_budget_,
+                .buffers = &buffers_,
+                .limits = options.limits,
+                .input_budget_bytes = options.stream_memory_bytes / 4,
+                .answer_budget_bytes = kAnswerBudgetBytes,
+                .max_cut_buffer_bytes = options.stream_memory_bytes / 2,
+                .worker_name = options.worker_name,
+                .hints = options.hints,
+                .gpus = options.gpus,
+                .asks_ahead = stream_index != nullptr,
+                .rapid_totals = &rapid_totals_,
+                .metrics = &metrics_},
+        chunking_({.engine = &engine_,
+                   .timeouts = &options_.timeouts,
+                   .clock = &options_.clock,
+                   .registry = &registry_}),
+        index_calls_(options.index_calls, &index_pool_, &options_.clock),
+        index_service_(index, &index_calls_),
+        status_service_(options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); }),
+        pool_(options.worker_threads),
+        index_pool_(kIndexCallThreads) {}
+
+  ~GrpcServer() override { Stop(); }
+
+  absl::Status Listen();
+  const std::vector<std::string>& addresses() const override { return listener_->addresses(); }
+  void BeginDrain(std::chrono::milliseconds drain) override;
+  void Stop() override;
+  std::size_t stream_count() const override { return registry_.stream_count(); }
+  std::size_t used_memory_bytes() const override {
+    return work_budget_.used_bytes() + input_budget_.used_bytes();
+  }
+  std::size_t peak_memory_bytes() const override {
+    return work_budget_.peak_bytes() + input_budget_.peak_bytes();
+  }
+  const RapidTotals& rapid_totals() const override { return rapid_totals_; }
+  void AddMetrics(metrics::Page& page) const override;
+  std::size_t CheckTimeouts() override {
+    const bool has_lost_gpu = options_.gpus != nullptr && options_.gpus->lost_count() > 0;
+    // Who watches it is told each time.
+    if (has_lost_gpu && !is_gpu_loss_told_.exchange(true)) SetGpuHealth(false);
+    const TimePoint now = options_.clock();
+    std::size_t ended_count = registry_.CheckTime(now) + index_calls_.CheckTime(now);
+    if (work_budget_.TakeShortage()) {
+      ended_count += registry_.FreeMemory(now, work_budget_.limit_bytes());
+    }
+    return ended_count;
+  }
+
+ private:
+  void Watch();
+  void Count(v1::WorkerCounts& counts) const;
+  void SetGpuHealth(bool is_well) { listener_->SetServing(kGpuHealthService, is_well); }
+
+  const ServerOptions options_;
+  MemoryBudget work_budget_;
+  MemoryBudget input_budget_;
+  BufferPool buffers_;
+  StreamRegistry registry_;
+  const TimePoint started_at_ = std::chrono::steady_clock::now();
+  const std::uint64_t process_ = DrawProcess();
+  InlineIndex inline_index_;
+  RapidTotals rapid_totals_;
+  StreamMetrics metrics_;
+  const EngineContext engine_;
+  ChunkingService chunking_;
+  IndexCalls index_calls_;
+  IndexService index_service_;
+  StatusService status_service_;
+  // Behind what its last tasks use: the ends of streams.
+  ThreadPool pool_;
+  // Calls of the Index service may wait for the index: not in the threads that cut.
+  ThreadPool index_pool_;
+  std::unique_ptr<GrpcListener> listener_;
+  std::atomic<bool> is_gpu_loss_told_{false};
+
+  std::mutex watch_mutex_;
+  std::condition_variable watch_wakeup_;
+  bool stopping_ = false;
+  std::thread watchdog_;
+};
+
+absl::Status GrpcServer::Listen() {
+  const TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
+                               .memory_bytes = options_.memory_bytes,
+                               .window_bytes = options_.memory_bytes / 2,
+                               .max_streams = options_.max_streams};
+  KERF_ASSIGN_OR_RETURN(
+      listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
+        builder.RegisterService(&chunking_);
+        builder.RegisterService(&index_service_);
+        builder.RegisterService(&status_service_);
+      }));
+  if (options_.gpus != nullptr) SetGpuHealth(true);
+  if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
+  return absl::OkStatus();
+}
+
+void GrpcServer::AddMetrics(metrics::Page& page) const {
+  page.Add(metrics::kStreams, registry_.stream_count());
+  page.Add(metrics::kMaxStreams, registry_.max_streams());
+  page.Add(metrics::kStreamsStarted, registry_.started_count());
+  registry_.refused().AddTo(page, metrics::kStreamsRefused);
+  registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
+  AddStreams(page, metrics_);
+  AddStalls(page, registry_.stalls());
+  AddBudgets(page, input_budget_, work_budget_);
+  page.Add(metrics::kIndexCalls, index_calls_.waiting_count());
+  AddRapid(page, rapid_totals_);
+  if (options_.hints != nullptr) AddHintCache(page, options_.hints->counters());
+  if (options_.gpus != nullptr) AddGpus(page, *options_.gpus);
+}
+
+void GrpcServer::Count(v1::WorkerCounts& counts) const {
+  counts.set_worker(options_.worker_name);
+  counts.set_version(std::string(kVersion));
+  counts.set_process(process_);
+  const auto uptime = std::chrono::steady_clock::now() - started_at_;
+  counts.set_uptime_ms(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()));
+  counts.set_draining(registry_.is_draining());
+  counts.set_stream_count(registry_.stream_count());
+  counts.set_max_stream_count(registry_.max_streams());
+  counts.set_stalled_stream_count(registry_.stalls().stalled_count());
+  counts.set_ingest_byte_count(metrics_.ingest_bytes.value());
+  counts.set_new_chunk_count(metrics_.verdicts[0].chunks.value());
+  counts.set_duplicate_chunk_count(metrics_.verdicts[1].chunks.value());
+  counts.set_unverified_chunk_count(metrics_.verdicts[2].chunks.value());
+  counts.set_new_byte_count(metrics_.verdicts[0].bytes.value());
+  counts.set_duplicate_byte_count(metrics_.verdicts[1].bytes.value());
+  counts.set_unverified_byte_count(metrics_.verdicts[2].bytes.value());
+  counts.set_hints_accepted_count(rapid_totals_.hints_accepted.load());
+  counts.set_hints_rejected_count(rapid_totals_.hints_rejected.load());
+  counts.set_hints_absent_count(rapid_totals_.hints_absent.load());
+  counts.set_hints_late_count(rapid_totals_.hints_late.load());
+  counts.set_pending_byte_count(input_budget_.used_bytes());
+  counts.set_memory_byte_count(used_memory_bytes());
+  counts.set_max_memory_byte_count(input_budget_.limit_bytes() + work_budget_.limit_bytes());
+}
+
+void GrpcServer::Watch() {
+  std::unique_lock lock(watch_mutex_);
+  while (!watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return stopping_; })) {
+    lock.unlock();
+    CheckTimeouts();
+    lock.lock();
+  }
+}
+
+void GrpcServer::BeginDrain(std::chrono::milliseconds drain) {
+  listener_->SetServing(false);
+  registry_.Drain(drain);
+}
+
+void GrpcServer::Stop() {
+  {
+    const std::lock_guard lock(watch_mutex_);
+    if (std::exchange(stopping_, true)) return;
+  }
+  watch_wakeup_.notify_all();
+  if (watchdog_.joinable()) watchdog_.join();
+  if (listener_ == nullptr) return;
+  BeginDrain(std::chrono::milliseconds(0));
+  registry_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
+  const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
+  while (registry_.stream_count() + index_calls_.waiting_count() > 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  index_calls_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
+  listener_->Stop();
+}
+
+}  // namespace
+
+absl::Status Server::CheckOptions(const ServerOptions& options) {
+  if (options.listen.empty()) return absl::InvalidArgumentError("no address to listen on");
+  if (options.stream_memory_bytes < kMinStreamMemoryBytes) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("a stream needs at least ", FormatByteSize(kMinStreamMemoryBytes), ", not ",
+                   FormatByteSize(options.stream_memory_bytes))));
+  }
+  if (options.memory_bytes / 2 < options.stream_memory_bytes) {
+    return absl::InvalidArgumentError(ToAbsl(Cat(
+        "the memory of all streams, ", FormatByteSize(options.memory_bytes),
+        ", must be at least twice that of one, ", FormatByteSize(options.stream_memory_bytes))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index,
+                                                      AsyncIndex* stream_index) {
+  KERF_RETURN_IF_ERROR(CheckOptions(options));
+  ServerOptions effective = options;
+  if (effective.worker_threads == 0) {
+    effective.worker_threads = std::max(1u, std::thread::hardware_concurrency());
+  }
+  auto server = std::make_unique<GrpcServer>(effective, index, stream_index);
+  KERF_RETURN_IF_ERROR(server->Listen());
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace kerf

@@ -1,0 +1,464 @@
+#include "server/edge/upload_stream.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "server/edge/frame_parser.h"
+#include "server/edge/grpc_status.h"
+#include "server/edge/stall_log.h"
+#include "server/errors/errors.h"
+#include "server/logging/logging.h"
+
+namespace kerf {
+namespace {
+
+// Of one write: small enough that a slow reader still finishes one within the stall timeout.
+constexpr std::size_t kMaxWriteBytes = 256 * 1024;
+// For a stream that was ended for the sake of others to take its status: they hold its place.
+constexpr std::chrono::milliseconds kEvictedGrace{1000};
+// Streams that were ended so and are not gone yet: this many may be open beyond the limit.
+constexpr std::size_t kMaxEvicted = 64;
+// If nobody is idle for long enough, that holds for a moment: looking costs a lock of each stream.
+constexpr std::chrono::milliseconds kEvictPause{100};
+// When memory is short, idle streams are ended until they have given back this part of it.
+constexpr std::size_t kFreedPart = 16;
+
+// A received message with its slices.
+class ByteBufferMessage : public FrameSource {
+ public:
+  // False: gRPC could not give the bytes.
+  bool Take(grpc::ByteBuffer* buffer) {
+    size_bytes_ = buffer->Length();
+    if (!buffer->Dump(&slices_).ok()) return false;
+    std::vector<Bytes> pieces;
+    pieces.reserve(slices_.size());
+    for (const grpc::Slice& slice : slices_) pieces.emplace_back(slice.begin(), slice.size());
+    parser_.Reset(pieces);
+    return true;
+  }
+
+  absl::StatusOr<const Frame*> Next() override { return parser_.Next(); }
+  std::size_t size_bytes() const override { return size_bytes_; }
+
+ private:
+  std::vector<grpc::Slice> slices_;
+  std::size_t size_bytes_ = 0;
+  FrameParser parser_;
+};
+
+}  // namespace
+
+UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerContext* context,
+                                  std::string session_id, std::string request_id) {
+  std::shared_ptr<UploadStream> stream(
+      new UploadStream(options, context, std::move(session_id), std::move(request_id)));
+  stream->self_ = stream;
+  stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
+  if (IsLogged(LogLevel::kDebug)) {
+    Log(LogLevel::kDebug, "stream begins",
+        {{"session", stream->session_id_},
+         {"request_id", stream->request_id_},
+         {"peer", context->peer()}});
+  }
+  options.registry->Add(stream);
+  const std::lock_guard lock(stream->mutex_);
+  stream->StartReadLocked();
+  return stream.get();
+}
+
+UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* context,
+                           std::string session_id, std::string request_id)
+    : options_(options),
+      context_(context),
+      session_id_(std::move(session_id)),
+      request_id_(std::move(request_id)),
+      started_at_((*options.clock)()),
+      last_moved_(started_at_),
+      seen_since_(started_at_),
+      seen_turn_since_(seen_since_) {}
+
+void UploadStream::StartReadLocked() {
+  if (is_reading_ || read_ended_ || is_finished_ || final_status_.has_value()) return;
+  is_reading_ = true;
+  StartRead(&read_buffer_);
+}
+
+void UploadStream::OnReadDone(bool ok) {
+  if (!ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_reading_ = false;
+      read_ended_ = true;
+    }
+    engine_->HalfClose();
+    return;
+  }
+  auto message = std::make_unique<ByteBufferMessage>();
+  const bool taken = message->Take(&read_buffer_);
+  read_buffer_.Clear();
+  {
+    // Before the engine can be done with it.
+    const std::lock_guard lock(mutex_);
+    last_moved_ = (*options_.clock)();
+    read_count_ += message->size_bytes() > 0 ? 1 : 0;
+  }
+  const std::size_t limit = options_.engine->limits.max_message_bytes;
+  if (!taken) {
+    engine_->Fail(MakeError(Reason::kInternal, "a message whose bytes cannot be read"));
+  } else if (message->size_bytes() > limit) {
+    engine_->Fail(MakeError(
+        Reason::kMessageTooLarge,
+        Cat("a message of ", message->size_bytes(), " bytes; at most ", limit, " are taken"),
+        {{"limit", Cat(limit)}}));
+  } else if (message->size_bytes() > 0) {
+    engine_->Push(std::move(message));
+  }
+  const std::lock_guard lock(mutex_);
+  is_reading_ = false;
+  // Else the engine calls ResumeInput.
+  if (engine_->wants_input()) StartReadLocked();
+}
+
+void UploadStream::ResumeInput() {
+  const std::lock_guard lock(mutex_);
+  StartReadLocked();
+}
+
+void UploadStream::Send(std::string encoded_answers) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) return;
+  unsent_bytes_ += encoded_answers.size();
+  unsent_.push_back(std::move(encoded_answers));
+  if (!is_writing_) StartWriteLocked();
+}
+
+std::size_t UploadStream::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return unsent_bytes_;
+}
+
+void UploadStream::StartWriteLocked() {
+  std::vector<grpc::Slice> slices;
+  std::size_t size_bytes = 0;
+  while (!unsent_.empty() &&
+         (slices.empty() || size_bytes + unsent_.front().size() <= kMaxWriteBytes)) {
+    size_bytes += unsent_.front().size();
+    slices.emplace_back(unsent_.front());
+    unsent_.pop_front();
+  }
+  unsent_bytes_ -= size_bytes;
+  write_buffer_ = grpc::ByteBuffer(slices.data(), slices.size());
+  is_writing_ = true;
+  last_moved_ = write_began_ = (*options_.clock)();
+  StartWrite(&write_buffer_);
+}
+
+void UploadStream::OnWriteDone(bool ok) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_writing_ = false;
+    ++write_count_;
+    write_buffer_.Clear();
+    if (is_finished_) return;
+    if (!ok) {
+      FinishLocked(absl::CancelledError("the client is gone"));
+    } else if (!unsent_.empty()) {
+      StartWriteLocked();
+    } else if (final_status_.has_value()) {
+      FinishLocked(*final_status_);
+    }
+  }
+  engine_->AnswersTaken();
+}
+
+void UploadStream::Finish(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_ || final_status_.has_value()) return;
+  final_status_ = status;
+  if (!is_writing_ && unsent_.empty()) FinishLocked(status);
+}
+
+void UploadStream::FinishLocked(const absl::Status& status) {
+  if (std::exchange(is_finished_, true)) return;
+  finished_at_ = (*options_.clock)();
+  options_.registry->ended().Count(status);
+  unsent_.clear();
+  unsent_bytes_ = 0;
+  if (!status.ok()) {
+    const LogLevel level = status.code() == absl::StatusCode::kInternal    ? LogLevel::kError
+                           : status.code() == absl::StatusCode::kCancelled ? LogLevel::kDebug
+                                                                           : LogLevel::kInfo;
+    Log(level, Cat("stream ended: ", MessageOf(status)),
+        {{"session", session_id_},
+         {"request_id", request_id_},
+         {"peer", context_->peer()},
+         {"reason", ReasonNameOf(status)}});
+  }
+  if (const auto news = stall_watch_.End(finished_at_); news.has_value()) {
+    options_.registry->stalls().Count(*news);
+  }
+  engine_->Cancel();
+  ServerBidiReactor::Finish(ToGrpcStatus(WithRequestId(status, request_id_)));
+}
+
+void UploadStream::OnCancel() {
+  const std::lock_guard lock(mutex_);
+  if (!is_finished_) FinishLocked(absl::CancelledError("the client has cancelled"));
+}
+
+void UploadStream::OnDone() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_done_ = true;
+  }
+  engine_->Cancel();
+  options_.registry->Leave(this);
+  const std::shared_ptr<UploadStream> last = std::move(self_);
+}
+
+bool UploadStream::CheckTime(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (is_finished_) {
+    // The status waits behind a write that the client still does not read.
+    const std::chrono::nanoseconds patience =
+        is_evicted_ ? kEvictedGrace : options_.timeouts->write_stall;
+    if (!is_done_ && now - finished_at_ >= patience) context_->TryCancel();
+    return false;
+  }
+  LookForStallLocked(now);
+  return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
+}
+
+bool UploadStream::IsBetweenFilesLocked() const {
+  return !is_finished_ && !final_status_.has_value() && !is_writing_ && unsent_.empty() &&
+         engine_->expecting() == StreamEngine::Expecting::kAnything;
+}
+
+std::chrono::nanoseconds UploadStream::IdleTime(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return IdleTimeLocked(now);
+}
+
+std::chrono::nanoseconds UploadStream::IdleTimeLocked(TimePoint now) const {
+  if (!IsBetweenFilesLocked()) return std::chrono::nanoseconds(0);
+  return now - last_moved_;
+}
+
+bool UploadStream::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time) {
+  const std::lock_guard lock(mutex_);
+  // A message may have come since somebody chose this stream.
+  if (!IsBetweenFilesLocked() || IdleTimeLocked(now) < idle_time) return false;
+  is_evicted_ = true;
+  const auto idle_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(IdleTimeLocked(now)).count();
+  FinishLocked(MakeError(Reason::kIdleEvicted,
+                         Cat("the server is full, and this stream had been idle for ", idle_ms,
+                             " ms; what it has committed is kept: open another one")));
+  return true;
+}
+
+bool UploadStream::CheckWriteLocked(TimePoint now) {
+  if (!is_writing_ || now - write_began_ < options_.timeouts->write_stall) return false;
+  FinishLocked(MakeError(Reason::kReadStalled, Cat("the client has not read its answers for ",
+                                                   options_.timeouts->write_stall.count(), " ms")));
+  return true;
+}
+
+bool UploadStream::CheckInputLocked(TimePoint now) {
+  using Expecting = StreamEngine::Expecting;
+  const Expecting expecting = engine_->expecting();
+  if (expecting != seen_expecting_ || read_count_ != seen_read_count_) {
+    seen_expecting_ = expecting;
+    seen_read_count_ = read_count_;
+    seen_since_ = now;
+    return false;
+  }
+  const std::chrono::nanoseconds waited = now - seen_since_;
+  const StreamTimeouts& timeouts = *options_.timeouts;
+  if (is_timed_out_) return false;
+  // Counted from the start: messages without a frame may come for ever.
+  if (expecting == Expecting::kOpen && now - started_at_ >= timeouts.open) {
+    is_timed_out_ = true;
+    engine_->Fail(MakeError(Reason::kOpenTimeout,
+                            Cat("no Open frame within ", timeouts.open.count(), " ms")));
+  } else if (expecting == Expecting::kFile && waited >= timeouts.idle) {
+    is_timed_out_ = true;
+    engine_->Fail(MakeError(Reason::kIdleTimeout,
+                            Cat("no data in mid-file for ", timeouts.idle.count(), " ms")));
+  }
+  return is_timed_out_;
+}
+
+bool UploadStream::CheckWorkLocked(TimePoint now) {
+  const std::uint64_t turn_count = engine_->turn_count();
+  if (!engine_->is_busy() || turn_count != seen_turn_count_) {
+    seen_turn_count_ = turn_count;
+    seen_turn_since_ = now;
+    return false;
+  }
+  const std::chrono::milliseconds limit = options_.timeouts->index;
+  if (now - seen_turn_since_ < limit) return false;
+  // Its strand may never come back: it cannot be asked to end the stream.
+  FinishLocked(MakeError(Reason::kIndexUnavailable,
+                         Cat("the index has not answered for ", limit.count(), " ms")));
+  return true;
+}
+
+WaitPlace UploadStream::FindPlaceLocked() const {
+  switch (engine_->waiting()) {
+    case StreamEngine::Waiting::kThread:
+      return WaitPlace::kThread;
+    case StreamEngine::Waiting::kMemory:
+      return WaitPlace::kMemory;
+    case StreamEngine::Waiting::kGpu:
+      return WaitPlace::kGpu;
+    case StreamEngine::Waiting::kLookup:
+      return WaitPlace::kLookup;
+    case StreamEngine::Waiting::kCommit:
+      return WaitPlace::kCommit;
+    case StreamEngine::Waiting::kForget:
+      return WaitPlace::kForget;
+    case StreamEngine::Waiting::kNothing:
+      break;
+  }
+  if (is_writing_) return WaitPlace::kClientReading;
+  using Expecting = StreamEngine::Expecting;
+  const Expecting expecting = engine_->expecting();
+  const bool wants_data = expecting == Expecting::kOpen || expecting == Expecting::kFile;
+  return wants_data ? WaitPlace::kClientData : WaitPlace::kNone;
+}
+
+void UploadStream::LookForStallLocked(TimePoint now) {
+  const std::uint64_t progress = engine_->turn_count() + read_count_ + write_count_;
+  const auto news =
+      stall_watch_.Look(FindPlaceLocked(), progress, now, options_.timeouts->stall_warn);
+  if (!news.has_value()) return;
+  options_.registry->stalls().Count(*news);
+  const LogField fields[] = {
+      {"session", session_id_}, {"request_id", request_id_}, {"peer", context_->peer()}};
+  LogStall(*news, fields);
+}
+
+absl::Status StreamRegistry::Enter(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  absl::Status status = EnterLocked(now);
+  if (status.ok()) {
+    started_.Add();
+  } else {
+    refused_.Count(status);
+  }
+  return status;
+}
+
+absl::Status StreamRegistry::EnterLocked(TimePoint now) {
+  if (is_draining_) return MakeError(Reason::kDraining, "the server is stopping");
+  // Those that were evicted are as good as gone.
+  if (entered_count_ - evicted_.size() >= max_streams_ && !EvictOneLocked(now)) {
+    return MakeError(Reason::kTooManyStreams,
+                     Cat("the server serves at most ", max_streams_, " streams"),
+                     {{"limit", Cat(max_streams_)}});
+  }
+  ++entered_count_;
+  return absl::OkStatus();
+}
+
+void StreamRegistry::Add(std::shared_ptr<UploadStream> stream) {
+  std::optional<std::chrono::milliseconds> drain;
+  UploadStream& added = *stream;
+  {
+    const std::lock_guard lock(mutex_);
+    // A drain may have come between Enter and here.
+    if (is_draining_) drain = drain_;
+    streams_[&added] = std::move(stream);
+  }
+  if (drain.has_value()) added.Drain(*drain);
+}
+
+void StreamRegistry::Leave(const UploadStream* stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  evicted_.erase(stream);
+  --entered_count_;
+}
+
+bool StreamRegistry::EvictOneLocked(TimePoint now) {
+  if (evicted_.size() >= kMaxEvicted || now < next_look_) return false;
+  UploadStream* idlest = nullptr;
+  std::chrono::nanoseconds idlest_time = idle_evict_;
+  for (const auto& [key, stream] : streams_) {
+    const std::chrono::nanoseconds idle_time = stream->IdleTime(now);
+    if (idle_time < idlest_time) continue;
+    idlest = stream.get();
+    idlest_time = idle_time;
+  }
+  if (idlest == nullptr) {
+    next_look_ = now + kEvictPause;
+    return false;
+  }
+  if (!idlest->EvictIfIdle(now, idle_evict_)) return false;
+  evicted_.insert(idlest);
+  return true;
+}
+
+std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
+  // If idle streams have all the memory, one of them has at least its share.
+  const std::size_t share_bytes = limit_bytes / max_streams_;
+  std::vector<std::shared_ptr<UploadStream>> streams = Snapshot();
+  std::erase_if(streams, [&](const auto& stream) {
+    return stream->session_bytes() < share_bytes || stream->IdleTime(now) < idle_evict_;
+  });
+  std::sort(streams.begin(), streams.end(), [](const auto& left, const auto& right) {
+    return left->session_bytes() > right->session_bytes();
+  });
+  std::size_t freed_bytes = 0;
+  std::size_t evicted_count = 0;
+  for (const auto& stream : streams) {
+    if (freed_bytes >= limit_bytes / kFreedPart) break;
+    const std::size_t session_bytes = stream->session_bytes();
+    if (!stream->EvictIfIdle(now, idle_evict_)) continue;
+    freed_bytes += session_bytes;
+    ++evicted_count;
+  }
+  return evicted_count;
+}
+
+std::vector<std::shared_ptr<UploadStream>> StreamRegistry::Snapshot() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<UploadStream>> streams;
+  streams.reserve(streams_.size());
+  for (const auto& [key, stream] : streams_) streams.push_back(stream);
+  return streams;
+}
+
+std::size_t StreamRegistry::CheckTime(TimePoint now) {
+  std::size_t ended_count = 0;
+  for (const auto& stream : Snapshot()) ended_count += stream->CheckTime(now) ? 1 : 0;
+  return ended_count;
+}
+
+void StreamRegistry::Drain(std::chrono::milliseconds drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_draining_, true)) return;
+    drain_ = drain;
+  }
+  for (const auto& stream : Snapshot()) stream->Drain(drain);
+}
+
+void StreamRegistry::FailAll(const absl::Status& status) {
+  for (const auto& stream : Snapshot()) stream->Fail(status);
+}
+
+std::size_t StreamRegistry::stream_count() const {
+  const std::lock_guard lock(mutex_);
+  return entered_count_;
+}
+
+bool StreamRegistry::is_draining() const {
+  const std::lock_guard lock(mutex_);
+  return is_draining_;
+}
+
+}  // namespace kerf

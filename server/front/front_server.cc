@@ -1,0 +1,275 @@
+#include "server/front/front_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "server/edge/grpc_listener.h"
+#include "server/edge/refused_call.h"
+#include "server/edge/request_id_of.h"
+#include "server/errors/errors.h"
+#include "server/front/forwarded_call.h"
+#include "server/front/forwarded_calls.h"
+#include "server/front/routing_service.h"
+
+namespace kerf {
+namespace {
+
+using routing::CallKind;
+
+constexpr char kShardKeyMetadata[] = "kerf-shard-key";
+// For workers that do not answer: the front then serves without having heard of them.
+constexpr std::chrono::seconds kFirstChecksPatience{3};
+// For calls to take their last status; after it they are cancelled.
+constexpr std::chrono::seconds kStopGrace{2};
+constexpr std::chrono::milliseconds kStopPoll{5};
+// Of a message, beside its data: one whose data is just a share is not larger than it.
+constexpr std::size_t kFramingBytes = 1024;
+
+std::optional<std::string_view> MetadataOf(const grpc::GenericCallbackServerContext& context,
+                                           const char* key) {
+  const auto found = context.client_metadata().find(key);
+  if (found == context.client_metadata().end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericService {
+ public:
+  explicit GrpcFrontServer(const FrontOptions& options)
+      : options_(options),
+        requests_(options.memory_bytes / 2 / options.max_streams + kFramingBytes,
+                  options.memory_bytes / 8),
+        answers_(options.memory_bytes / 16 / options.max_streams, options.memory_bytes / 16),
+        calls_({.max_calls = {options.max_streams, options.max_calls},
+                .idle_evict = options.idle_evict}),
+        workers_(WithLiveness(options.workers)),
+        routing_service_(&workers_, &metrics_, &options_.clock),
+        call_options_{.write_stall = options.write_stall,
+                      .stall_warn = options.stall_warn,
+                      .clock = &options_.clock,
+                      .registry = &calls_,
+                      .workers = &workers_,
+                      .metrics = &metrics_,
+                      .requests = &requests_,
+                      .answers = &answers_} {}
+
+  ~GrpcFrontServer() override { Stop(); }
+
+  absl::Status Listen();
+  const std::vector<std::string>& addresses() const override { return listener_->addresses(); }
+  void BeginDrain(std::chrono::milliseconds drain) override;
+  void Stop() override;
+  std::size_t stream_count() const override { return calls_.count(CallKind::kUpload); }
+  std::size_t call_count() const override { return calls_.count(CallKind::kOther); }
+  std::size_t used_memory_bytes() const override {
+    return requests_.used_bytes() + answers_.used_bytes();
+  }
+  std::size_t peak_memory_bytes() const override {
+    return requests_.peak_bytes() + answers_.peak_bytes();
+  }
+  std::uint64_t idle_evicted_count() const override { return calls_.counters().idle_evicted; }
+  std::uint64_t ended_for_memory_count() const override {
+    return calls_.counters().ended_for_memory;
+  }
+  std::size_t live_worker_count() const override { return workers_.live_count(); }
+  void AddMetrics(metrics::Page& page) const override;
+  std::size_t CheckTimeouts() override {
+    const TimePoint now = options_.clock();
+    return calls_.CheckTime(now) + routing_service_.CheckTime(now);
+  }
+
+ private:
+  routing::WorkerSetOptions WithLiveness(routing::WorkerSetOptions options) {
+    options.on_liveness = [this](bool has_live) { OnLiveness(has_live); };
+    return options;
+  }
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* Refuse(const grpc::GenericCallbackServerContext& context,
+                                         const absl::Status& status);
+  // If the worker that has the key is full, an idle upload makes room.
+  absl::StatusOr<routing::Route> PickWorker(std::string_view shard_key, CallKind kind,
+                                            TimePoint now);
+  void OnLiveness(bool has_live);
+  void SetHealthLocked();
+  void Watch();
+
+  const FrontOptions options_;
+  FrontMetrics metrics_;
+  MessageMemory requests_;
+  MessageMemory answers_;
+  ForwardedCalls calls_;
+
+  std::mutex mutex_;
+  std::condition_variable watch_wakeup_;
+  bool has_live_ = false;
+  bool is_draining_ = false;
+  bool is_stopping_ = false;
+  std::unique_ptr<GrpcListener> listener_;
+
+  // Behind what its thread tells.
+  routing::WorkerSet workers_;
+  RoutingService routing_service_;
+  const ForwardedCall::Options call_options_;
+  std::thread watchdog_;
+};
+
+absl::Status GrpcFrontServer::Listen() {
+  const TransportLimits limits{.max_message_bytes = options_.max_message_bytes,
+                               // What surrounds messages in gRPC's buffers counts there, too.
+                               .memory_bytes = 2 * options_.memory_bytes,
+                               .window_bytes = options_.memory_bytes / 4,
+                               .max_streams = options_.max_streams};
+  workers_.WaitForFirstChecks(kFirstChecksPatience);
+  KERF_ASSIGN_OR_RETURN(
+      std::unique_ptr<GrpcListener> listener,
+      GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
+        builder.RegisterService(&routing_service_);
+        builder.RegisterCallbackGenericService(this);
+      }));
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = std::move(listener);
+    SetHealthLocked();
+  }
+  if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
+  return absl::OkStatus();
+}
+
+grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
+    grpc::GenericCallbackServerContext* context) {
+  if (context->client_metadata().count(routing::kFrontMetadata) > 0) {
+    return Refuse(
+        *context,
+        MakeError(
+            Reason::kFrontBehindFront,
+            "this is a front, and the call comes from one: --workers of a front names workers "
+            "(kerfd --role worker or all), and no front, nor the front itself"));
+  }
+  const TimePoint now = options_.clock();
+  const CallKind kind = ForwardedCall::KindOf(*context);
+  // Nobody has an empty name: who asks for it is not to meet just any worker.
+  const auto worker_name = MetadataOf(*context, routing::kWorkerMetadata);
+  absl::StatusOr<routing::Route> route =
+      worker_name.has_value()
+          ? workers_.PickNamed(*worker_name, kind)
+          : PickWorker(MetadataOf(*context, kShardKeyMetadata).value_or(""), kind, now);
+  if (!route.ok()) return Refuse(*context, route.status());
+  if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
+    return Refuse(*context, status);
+  }
+  metrics_.started.Add();
+  return ForwardedCall::Start(call_options_, context, *std::move(route));
+}
+
+grpc::ServerGenericBidiReactor* GrpcFrontServer::Refuse(
+    const grpc::GenericCallbackServerContext& context, const absl::Status& status) {
+  metrics_.refused.Count(status);
+  return new RefusedCall(status, RequestIdOf(context));
+}
+
+absl::StatusOr<routing::Route> GrpcFrontServer::PickWorker(std::string_view shard_key,
+                                                           CallKind kind, TimePoint now) {
+  absl::StatusOr<routing::Route> route = workers_.Pick(shard_key, kind);
+  if (route.ok() || kind != CallKind::kUpload || !absl::IsResourceExhausted(route.status())) {
+    return route;
+  }
+  // One of its uploads may be idle.
+  const absl::StatusOr<routing::WorkerPlace> full = workers_.Locate(shard_key);
+  if (full.ok() && calls_.EvictIdle(full->name, now)) return workers_.Pick(shard_key, kind);
+  return route;
+}
+
+void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
+  page.Add(metrics::kFrontCalls, stream_count() + call_count());
+  page.Add(metrics::kFrontMaxCalls, options_.max_streams + options_.max_calls);
+  page.Add(metrics::kFrontCallsStarted, metrics_.started.value());
+  metrics_.refused.AddTo(page, metrics::kFrontCallsRefused);
+  metrics_.ended.AddTo(page, metrics::kFrontCallsEnded, "PASSED_ON");
+  page.Add(metrics::kFrontForwardedBytes, metrics_.to_worker_bytes.value(), {"to_worker"});
+  page.Add(metrics::kFrontForwardedBytes, metrics_.to_client_bytes.value(), {"to_client"});
+  const std::size_t live_count = workers_.live_count();
+  page.Add(metrics::kFrontWorkers, live_count, {"live"});
+  page.Add(metrics::kFrontWorkers, std::max(workers_.known_count(), live_count) - live_count,
+           {"lost"});
+  page.Add(metrics::kFrontLocates, metrics_.locates.value());
+  for (const WaitPlace place : kFrontWaitPlaces) {
+    page.Add(metrics::kFrontStalls, metrics_.stalls.begun_count(place), {NameOf(place)});
+  }
+  for (const WaitPlace place : kFrontWaitPlaces) {
+    page.Add(metrics::kFrontStalledCalls, metrics_.stalls.stalled_count(place), {NameOf(place)});
+  }
+}
+
+void GrpcFrontServer::OnLiveness(bool has_live) {
+  const std::lock_guard lock(mutex_);
+  has_live_ = has_live;
+  SetHealthLocked();
+}
+
+void GrpcFrontServer::SetHealthLocked() {
+  if (listener_ != nullptr && !is_stopping_) listener_->SetServing(has_live_ && !is_draining_);
+}
+
+void GrpcFrontServer::Watch() {
+  std::unique_lock lock(mutex_);
+  while (
+      !watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return is_stopping_; })) {
+    lock.unlock();
+    CheckTimeouts();
+    lock.lock();
+  }
+}
+
+void GrpcFrontServer::BeginDrain(std::chrono::milliseconds drain) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_draining_ = true;
+    SetHealthLocked();
+  }
+  calls_.Drain(drain);
+}
+
+void GrpcFrontServer::Stop() {
+  if (listener_ == nullptr) return;
+  BeginDrain(std::chrono::milliseconds(0));
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(is_stopping_, true)) return;
+  }
+  watch_wakeup_.notify_all();
+  if (watchdog_.joinable()) watchdog_.join();
+  calls_.FailAll(MakeError(Reason::kDraining, "the front has stopped"));
+  const auto deadline = std::chrono::steady_clock::now() + kStopGrace;
+  while (stream_count() + call_count() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  listener_->Stop();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FrontServer>> FrontServer::Start(const FrontOptions& options) {
+  if (options.listen.empty()) return absl::InvalidArgumentError("no address to listen on");
+  if (options.workers.workers.empty()) return absl::InvalidArgumentError("a front without workers");
+  if (options.memory_bytes < kMinMemoryBytes) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("a front needs at least ", FormatByteSize(kMinMemoryBytes), " of memory, not ",
+                   FormatByteSize(options.memory_bytes))));
+  }
+  auto front = std::make_unique<GrpcFrontServer>(options);
+  KERF_RETURN_IF_ERROR(front->Listen());
+  return std::unique_ptr<FrontServer>(std::move(front));
+}
+
+}  // namespace kerf

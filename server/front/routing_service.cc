@@ -1,0 +1,93 @@
+#include "server/front/routing_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/edge/grpc_status.h"
+#include "server/edge/request_id_of.h"
+#include "server/errors/errors.h"
+
+namespace kerf {
+
+// Deletes itself, when the client has taken the list or is gone: gRPC holds it until then.
+class RoutingService::List final : public grpc::ServerUnaryReactor {
+ public:
+  List(RoutingService* service, grpc::CallbackServerContext* context, TimePoint since)
+      : service_(service), context_(context), since_(since) {}
+
+  TimePoint since() const { return since_; }
+  void Cancel() { context_->TryCancel(); }
+  void OnDone() override {
+    service_->LeaveList(this);
+    delete this;
+  }
+
+ private:
+  RoutingService* const service_;
+  grpc::CallbackServerContext* const context_;
+  const TimePoint since_;
+};
+
+grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* context,
+                                                 const v1::LocateRequest* request,
+                                                 v1::LocateResponse* response) {
+  const absl::StatusOr<routing::WorkerPlace> place = workers_->Locate(request->shard_key());
+  metrics_->locates.Add();
+  if (place.ok()) {
+    response->set_worker(place->name);
+    response->set_address(place->address);
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(place.status()));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContext* context,
+                                                      const v1::ListWorkersRequest* /*request*/,
+                                                      v1::ListWorkersResponse* response) {
+  List* const list = EnterList(context);
+  if (list == nullptr) {
+    const absl::Status status =
+        MakeError(Reason::kTooManyCalls,
+                  Cat("the front lists its workers to at most ", kMaxLists, " clients at once"),
+                  {{"limit", Cat(kMaxLists)}});
+    metrics_->refused.Count(status);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(ToGrpcStatus(WithRequestId(status, RequestIdOf(*context))));
+    return reactor;
+  }
+  for (routing::WorkerState& state : workers_->States()) {
+    v1::WorkerState& worker = *response->add_workers();
+    worker.set_worker(std::move(state.place.name));
+    worker.set_address(std::move(state.place.address));
+    worker.set_lost(std::move(state.lost));
+  }
+  list->Finish(grpc::Status::OK);
+  return list;
+}
+
+RoutingService::List* RoutingService::EnterList(grpc::CallbackServerContext* context) {
+  const std::lock_guard lock(mutex_);
+  if (lists_.size() >= kMaxLists) return nullptr;
+  return lists_.emplace_back(new List(this, context, (*clock_)()));
+}
+
+void RoutingService::LeaveList(const List* list) {
+  const std::lock_guard lock(mutex_);
+  lists_.erase(std::find(lists_.begin(), lists_.end(), list));
+}
+
+std::size_t RoutingService::CheckTime(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  std::size_t ended_count = 0;
+  for (List* const list : lists_) {
+    if (now - list->since() < kMaxListTime) continue;
+    // It leaves from another thread.
+    list->Cancel();
+    ++ended_count;
+  }
+  return ended_count;
+}
+
+}  // namespace kerf
