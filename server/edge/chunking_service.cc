@@ -11,8 +11,8 @@
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
-#include "server/edge/refused_call.h"
-#include "server/edge/request_id_of.h"
+#include "server/net/refused_call.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 namespace {

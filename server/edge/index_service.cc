@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "kernels/profile.h"
-#include "server/edge/grpc_status.h"
 #include "server/errors/errors.h"
+#include "server/net/grpc_status.h"
 
 namespace kerf {
 namespace {

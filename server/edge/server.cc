@@ -16,11 +16,11 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "server/edge/chunking_service.h"
-#include "server/edge/grpc_listener.h"
 #include "server/edge/index_service.h"
 #include "server/edge/status_service.h"
 #include "server/edge/worker_page.h"
 #include "server/errors/errors.h"
+#include "server/net/grpc_listener.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/thread_pool.h"
 

@@ -25,10 +25,10 @@
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/profile.h"
-#include "server/edge/listen_address.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
+#include "server/net/listen_address.h"
 
 namespace kerf {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/strings.h"
 #include "server/edge/frame_parser.h"
-#include "server/edge/grpc_status.h"
-#include "server/edge/stall_log.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
+#include "server/net/grpc_status.h"
+#include "server/net/stall_log.h"
 
 namespace kerf {
 namespace {

@@ -18,9 +18,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "server/edge/stall_watch.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
+#include "server/net/stall_watch.h"
 #include "server/worker/stream_engine.h"
 
 namespace kerf {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels/cuda/pipeline/gpu_set.h"
-#include "server/edge/stall_watch.h"
 #include "server/hints/hint_cache.h"
 #include "server/metrics/page.h"
+#include "server/net/stall_watch.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/stream_metrics.h"

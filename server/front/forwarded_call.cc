@@ -9,12 +9,12 @@
 
 #include "base/strings.h"
 #include "kerf/v1/chunking.pb.h"
-#include "server/edge/grpc_status.h"
-#include "server/edge/request_id_of.h"
-#include "server/edge/stall_log.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_calls.h"
 #include "server/logging/logging.h"
+#include "server/net/grpc_status.h"
+#include "server/net/request_id_of.h"
+#include "server/net/stall_log.h"
 
 namespace kerf {
 namespace {

@@ -1,9 +1,9 @@
 // What a front has passed on, for whoever watches it.
 #pragma once
 
-#include "server/edge/stall_watch.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
+#include "server/net/stall_watch.h"
 
 namespace kerf {
 

@@ -14,13 +14,13 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "server/edge/grpc_listener.h"
-#include "server/edge/refused_call.h"
-#include "server/edge/request_id_of.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_call.h"
 #include "server/front/forwarded_calls.h"
 #include "server/front/routing_service.h"
+#include "server/net/grpc_listener.h"
+#include "server/net/refused_call.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 namespace {

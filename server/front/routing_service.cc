@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "server/edge/grpc_status.h"
-#include "server/edge/request_id_of.h"
 #include "server/errors/errors.h"
+#include "server/net/grpc_status.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 

@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
-#include "server/edge/listen_address.h"
+#include "server/net/listen_address.h"
 
 namespace kerf::metrics {
 namespace {

@@ -18,8 +18,8 @@
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "server/net/name_resolver.h"
 #include "server/redis/connection.h"
-#include "server/redis/name_resolver.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
 #include "server/redis/topology.h"
@@ -62,7 +62,7 @@ class Client final : public RedisClient {
  public:
   explicit Client(RedisOptions options)
       : options_(std::move(options)),
-        names_(options_.look_up_host ? options_.look_up_host : redis::LookUpHostInSystem),
+        names_(options_.look_up_host ? options_.look_up_host : LookUpHostInSystem),
         topology_(options_.seeds) {
     base_ = event_base_new();
     wakeup_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -637,7 +637,7 @@ class Client final : public RedisClient {
   std::map<RedisAddress, Node> nodes_;
   // Waiting for their time.
   std::vector<RequestPtr> parked_;
-  redis::NameResolver names_;
+  NameResolver names_;
   redis::Topology topology_;
   bool wants_topology_ = false;
   TimePoint topology_not_before_;

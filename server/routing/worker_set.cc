@@ -197,7 +197,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   std::string DescribeTroubles() const;
 
   const WorkerSetOptions options_;
-  redis::NameResolver names_;
+  NameResolver names_;
   Random random_;
   std::vector<Endpoint> singles_;
   std::map<std::string, Group> groups_;

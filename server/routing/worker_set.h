@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/redis/name_resolver.h"
+#include "server/net/name_resolver.h"
 #include "server/routing/check_schedule.h"
 #include "server/routing/worker.h"
 #include "server/routing/worker_address.h"
@@ -35,7 +35,7 @@ struct WorkerSetOptions {
   std::chrono::milliseconds check_timeout{1000};
   // How often the names of groups are looked up. A lookup that fails changes nothing.
   std::chrono::milliseconds refresh{5000};
-  redis::LookUpHost look_up = redis::LookUpHostInSystem;
+  LookUpHost look_up = LookUpHostInSystem;
   // Of the jitter.
   std::uint64_t seed = 1;
   // Told whenever there is a live worker where there was none, or the other way; by one thread.

@@ -70,13 +70,13 @@ class SilentListener {
 // What a name server says, as the test goes on. Lookups may outlive the test.
 class TestNames {
  public:
-  using Answer = absl::StatusOr<redis::HostAddresses>;
+  using Answer = absl::StatusOr<HostAddresses>;
 
   void Set(Answer answer) {
     const std::lock_guard lock(shared_->mutex);
     shared_->answer = std::move(answer);
   }
-  redis::LookUpHost look_up() const {
+  LookUpHost look_up() const {
     return [shared = shared_](const std::string&) {
       const std::lock_guard lock(shared->mutex);
       return shared->answer;
@@ -279,21 +279,21 @@ TEST_F(WorkerSetTest, AGroupIsWhatItsNameSays) {
               testing::AnyOf(HasSubstr("no such name"), HasSubstr("being looked up")));
   EXPECT_THAT(StatesOf(workers),
               testing::ElementsAre(testing::StartsWith(" at dns:workers.test:")));
-  names.Set(redis::HostAddresses{"127.0.0.1"});
+  names.Set(HostAddresses{"127.0.0.1"});
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
   // Not its address, which is another one after the next restart.
   EXPECT_EQ(NameOf(workers, "key"), "pod-0");
   EXPECT_EQ(workers.Locate("key")->address, Cat("127.0.0.1:", port));
 
   TestWorker two(Cat("127.0.0.2:", port), "pod-1");
-  names.Set(redis::HostAddresses{"127.0.0.2", "127.0.0.1"});
+  names.Set(HostAddresses{"127.0.0.2", "127.0.0.1"});
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
   EXPECT_EQ(NamesOf(workers), (std::set<std::string>{"pod-0", "pod-1"}));
   // Nobody is lost with the name server.
   names.Set(absl::UnavailableError("the name server is away"));
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(workers.live_count(), 2u);
-  names.Set(redis::HostAddresses{"127.0.0.2"});
+  names.Set(HostAddresses{"127.0.0.2"});
   ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
   EXPECT_EQ(NameOf(workers, "key"), "pod-1");
 }
@@ -303,7 +303,7 @@ TEST_F(WorkerSetTest, OfTwoWithOneNameOneIsUsed) {
   const std::string port = one.address().substr(one.address().rfind(':') + 1);
   TestWorker two(Cat("127.0.0.2:", port), "twin");
   TestNames names;
-  names.Set(redis::HostAddresses{"127.0.0.2", "127.0.0.1"});
+  names.Set(HostAddresses{"127.0.0.2", "127.0.0.1"});
   WorkerSetOptions options = Options({Cat("dns:workers.test:", port)});
   options.look_up = names.look_up();
   const WorkerSet workers(options);

@@ -19,8 +19,8 @@
 #include "base/units.h"
 #include "base/version.h"
 #include "kernels/registry.h"
-#include "server/edge/listen_address.h"
 #include "server/metrics/catalog.h"
+#include "server/net/listen_address.h"
 #include "server/redis/address.h"
 #include "server/routing/worker_address.h"
 

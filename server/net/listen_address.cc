@@ -1,4 +1,4 @@
-#include "server/edge/listen_address.h"
+#include "server/net/listen_address.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "server/edge/stall_log.h"
+#include "server/net/stall_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

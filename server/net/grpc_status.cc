@@ -1,4 +1,4 @@
-#include "server/edge/grpc_status.h"
+#include "server/net/grpc_status.h"
 
 #include <string>
 

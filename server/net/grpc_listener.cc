@@ -1,4 +1,4 @@
-#include "server/edge/grpc_listener.h"
+#include "server/net/grpc_listener.h"
 
 #include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "server/edge/listen_address.h"
+#include "server/net/listen_address.h"
 
 namespace kerf {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/redis/name_resolver.h"
+#include "server/net/name_resolver.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,7 +13,7 @@
 
 #include "base/strings.h"
 
-namespace kerf::redis {
+namespace kerf {
 namespace {
 
 using std::chrono::steady_clock;
@@ -105,4 +105,4 @@ std::optional<absl::StatusOr<HostAddresses>> NameResolver::Find(const std::strin
   return std::nullopt;
 }
 
-}  // namespace kerf::redis
+}  // namespace kerf

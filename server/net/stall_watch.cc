@@ -1,4 +1,4 @@
-#include "server/edge/stall_watch.h"
+#include "server/net/stall_watch.h"
 
 #include <utility>
 

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "server/edge/stall_watch.h"
 #include "server/logging/logging.h"
+#include "server/net/stall_watch.h"
 
 namespace kerf {
 

@@ -1,4 +1,4 @@
-#include "server/redis/name_resolver.h"
+#include "server/net/name_resolver.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-namespace kerf::redis {
+namespace kerf {
 namespace {
 
 using std::chrono::milliseconds;
@@ -87,4 +87,4 @@ TEST(NameResolverTest, TheSystemKnowsItself) {
 }
 
 }  // namespace
-}  // namespace kerf::redis
+}  // namespace kerf

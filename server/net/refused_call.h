@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "base/strings.h"
-#include "server/edge/grpc_status.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
+#include "server/net/grpc_status.h"
 
 namespace kerf {
 

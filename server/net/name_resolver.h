@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace kerf::redis {
+namespace kerf {
 
 // One of: numbers, as connect wants them.
 using HostAddresses = std::vector<std::string>;
@@ -37,4 +37,4 @@ class NameResolver {
   const std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace kerf::redis
+}  // namespace kerf
