@@ -11,6 +11,7 @@
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
+#include "server/edge/stream_registry.h"
 #include "server/net/refused_call.h"
 #include "server/net/request_id_of.h"
 

@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "server/edge/upload_stream.h"
+#include "server/net/clock.h"
 #include "server/worker/thread_pool.h"
 
 namespace kerf {

@@ -18,6 +18,7 @@
 #include "server/edge/chunking_service.h"
 #include "server/edge/index_service.h"
 #include "server/edge/status_service.h"
+#include "server/edge/stream_registry.h"
 #include "server/edge/worker_page.h"
 #include "server/errors/errors.h"
 #include "server/net/grpc_listener.h"

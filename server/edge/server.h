@@ -16,6 +16,7 @@
 #include "server/index/async_index.h"
 #include "server/index/index.h"
 #include "server/metrics/page.h"
+#include "server/net/clock.h"
 #include "server/session/session.h"
 #include "server/worker/rapid_totals.h"
 

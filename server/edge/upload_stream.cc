@@ -1,11 +1,11 @@
 #include "server/edge/upload_stream.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "server/edge/frame_parser.h"
+#include "server/edge/stream_registry.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
 #include "server/net/grpc_status.h"
@@ -18,12 +18,6 @@ namespace {
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
 // For a stream that was ended for the sake of others to take its status: they hold its place.
 constexpr std::chrono::milliseconds kEvictedGrace{1000};
-// Streams that were ended so and are not gone yet: this many may be open beyond the limit.
-constexpr std::size_t kMaxEvicted = 64;
-// If nobody is idle for long enough, that holds for a moment: looking costs a lock of each stream.
-constexpr std::chrono::milliseconds kEvictPause{100};
-// When memory is short, idle streams are ended until they have given back this part of it.
-constexpr std::size_t kFreedPart = 16;
 
 // A received message with its slices.
 class ByteBufferMessage : public FrameSource {
@@ -339,126 +333,6 @@ void UploadStream::LookForStallLocked(TimePoint now) {
   const LogField fields[] = {
       {"session", session_id_}, {"request_id", request_id_}, {"peer", context_->peer()}};
   LogStall(*news, fields);
-}
-
-absl::Status StreamRegistry::Enter(TimePoint now) {
-  const std::lock_guard lock(mutex_);
-  absl::Status status = EnterLocked(now);
-  if (status.ok()) {
-    started_.Add();
-  } else {
-    refused_.Count(status);
-  }
-  return status;
-}
-
-absl::Status StreamRegistry::EnterLocked(TimePoint now) {
-  if (is_draining_) return MakeError(Reason::kDraining, "the server is stopping");
-  // Those that were evicted are as good as gone.
-  if (entered_count_ - evicted_.size() >= max_streams_ && !EvictOneLocked(now)) {
-    return MakeError(Reason::kTooManyStreams,
-                     Cat("the server serves at most ", max_streams_, " streams"),
-                     {{"limit", Cat(max_streams_)}});
-  }
-  ++entered_count_;
-  return absl::OkStatus();
-}
-
-void StreamRegistry::Add(std::shared_ptr<UploadStream> stream) {
-  std::optional<std::chrono::milliseconds> drain;
-  UploadStream& added = *stream;
-  {
-    const std::lock_guard lock(mutex_);
-    // A drain may have come between Enter and here.
-    if (is_draining_) drain = drain_;
-    streams_[&added] = std::move(stream);
-  }
-  if (drain.has_value()) added.Drain(*drain);
-}
-
-void StreamRegistry::Leave(const UploadStream* stream) {
-  const std::lock_guard lock(mutex_);
-  streams_.erase(stream);
-  evicted_.erase(stream);
-  --entered_count_;
-}
-
-bool StreamRegistry::EvictOneLocked(TimePoint now) {
-  if (evicted_.size() >= kMaxEvicted || now < next_look_) return false;
-  UploadStream* idlest = nullptr;
-  std::chrono::nanoseconds idlest_time = idle_evict_;
-  for (const auto& [key, stream] : streams_) {
-    const std::chrono::nanoseconds idle_time = stream->IdleTime(now);
-    if (idle_time < idlest_time) continue;
-    idlest = stream.get();
-    idlest_time = idle_time;
-  }
-  if (idlest == nullptr) {
-    next_look_ = now + kEvictPause;
-    return false;
-  }
-  if (!idlest->EvictIfIdle(now, idle_evict_)) return false;
-  evicted_.insert(idlest);
-  return true;
-}
-
-std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
-  // If idle streams have all the memory, one of them has at least its share.
-  const std::size_t share_bytes = limit_bytes / max_streams_;
-  std::vector<std::shared_ptr<UploadStream>> streams = Snapshot();
-  std::erase_if(streams, [&](const auto& stream) {
-    return stream->session_bytes() < share_bytes || stream->IdleTime(now) < idle_evict_;
-  });
-  std::sort(streams.begin(), streams.end(), [](const auto& left, const auto& right) {
-    return left->session_bytes() > right->session_bytes();
-  });
-  std::size_t freed_bytes = 0;
-  std::size_t evicted_count = 0;
-  for (const auto& stream : streams) {
-    if (freed_bytes >= limit_bytes / kFreedPart) break;
-    const std::size_t session_bytes = stream->session_bytes();
-    if (!stream->EvictIfIdle(now, idle_evict_)) continue;
-    freed_bytes += session_bytes;
-    ++evicted_count;
-  }
-  return evicted_count;
-}
-
-std::vector<std::shared_ptr<UploadStream>> StreamRegistry::Snapshot() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<UploadStream>> streams;
-  streams.reserve(streams_.size());
-  for (const auto& [key, stream] : streams_) streams.push_back(stream);
-  return streams;
-}
-
-std::size_t StreamRegistry::CheckTime(TimePoint now) {
-  std::size_t ended_count = 0;
-  for (const auto& stream : Snapshot()) ended_count += stream->CheckTime(now) ? 1 : 0;
-  return ended_count;
-}
-
-void StreamRegistry::Drain(std::chrono::milliseconds drain) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(is_draining_, true)) return;
-    drain_ = drain;
-  }
-  for (const auto& stream : Snapshot()) stream->Drain(drain);
-}
-
-void StreamRegistry::FailAll(const absl::Status& status) {
-  for (const auto& stream : Snapshot()) stream->Fail(status);
-}
-
-std::size_t StreamRegistry::stream_count() const {
-  const std::lock_guard lock(mutex_);
-  return entered_count_;
-}
-
-bool StreamRegistry::is_draining() const {
-  const std::lock_guard lock(mutex_);
-  return is_draining_;
 }
 
 }  // namespace kerf

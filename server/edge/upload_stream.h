@@ -8,26 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "server/metrics/counters.h"
-#include "server/metrics/reason_counters.h"
+#include "server/net/clock.h"
 #include "server/net/stall_watch.h"
 #include "server/worker/stream_engine.h"
 
 namespace kerf {
-
-// Injected, so that tests decide how late it is.
-using TimePoint = std::chrono::steady_clock::time_point;
-using Clock = std::function<TimePoint()>;
 
 struct StreamTimeouts {
   // Until the Open frame has come.
@@ -144,64 +135,6 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // CheckTime has told the engine to end.
   bool is_timed_out_ = false;
   StallWatch stall_watch_;
-};
-
-// Every stream of the process. Thread-safe.
-class StreamRegistry {
- public:
-  // At most max_streams at once; one that is idle for idle_evict ends when it is in the way.
-  StreamRegistry(std::size_t max_streams, std::chrono::milliseconds idle_evict)
-      : max_streams_(max_streams), idle_evict_(idle_evict) {}
-
-  // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave. If the server is full, the
-  // stream that is idle for longest is ended and the new one has its place.
-  absl::Status Enter(TimePoint now);
-  void Add(std::shared_ptr<UploadStream> stream);
-  void Leave(const UploadStream* stream);
-
-  // How many streams it ended.
-  std::size_t CheckTime(TimePoint now);
-  // When the memory for sessions, of limit_bytes, has run short: ends idle streams, first those
-  // that hold most of it. How many.
-  std::size_t FreeMemory(TimePoint now, std::size_t limit_bytes);
-  // New streams are refused from here on; open ones are told.
-  void Drain(std::chrono::milliseconds drain);
-  // Ends all open streams.
-  void FailAll(const absl::Status& status);
-
-  std::size_t stream_count() const;
-  std::size_t max_streams() const { return max_streams_; }
-  bool is_draining() const;
-
-  // Since the start: those that were taken, and why others were not.
-  std::uint64_t started_count() const { return started_.value(); }
-  const metrics::ReasonCounters& refused() const { return refused_; }
-  // How those ended that were taken.
-  metrics::ReasonCounters& ended() { return ended_; }
-  const metrics::ReasonCounters& ended() const { return ended_; }
-  StallCounters& stalls() { return stalls_; }
-  const StallCounters& stalls() const { return stalls_; }
-
- private:
-  absl::Status EnterLocked(TimePoint now);
-  std::vector<std::shared_ptr<UploadStream>> Snapshot() const;
-  // Whether it found one. A stream's lock is taken inside the registry's, never the other way.
-  bool EvictOneLocked(TimePoint now);
-
-  const std::size_t max_streams_;
-  const std::chrono::milliseconds idle_evict_;
-  metrics::Counter started_;
-  metrics::ReasonCounters refused_;
-  metrics::ReasonCounters ended_;
-  StallCounters stalls_;
-  mutable std::mutex mutex_;
-  std::size_t entered_count_ = 0;
-  bool is_draining_ = false;
-  std::chrono::milliseconds drain_{0};
-  absl::flat_hash_map<const UploadStream*, std::shared_ptr<UploadStream>> streams_;
-  // Ended by EvictOneLocked and not gone yet.
-  absl::flat_hash_set<const UploadStream*> evicted_;
-  TimePoint next_look_;
 };
 
 }  // namespace kerf

@@ -40,7 +40,7 @@ void AddStreams(metrics::Page& page, const StreamMetrics& streams) {
   }
 }
 
-void AddStalls(metrics::Page& page, const StallCounters& stalls) {
+void AddStalls(metrics::Page& page, const metrics::StallCounters& stalls) {
   for (const WaitPlace place : kWorkerWaitPlaces) {
     page.Add(metrics::kStalls, stalls.begun_count(place), {NameOf(place)});
   }

@@ -5,7 +5,7 @@
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/hints/hint_cache.h"
 #include "server/metrics/page.h"
-#include "server/net/stall_watch.h"
+#include "server/metrics/stall_counters.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/stream_metrics.h"
@@ -13,7 +13,7 @@
 namespace kerf {
 
 void AddStreams(metrics::Page& page, const StreamMetrics& streams);
-void AddStalls(metrics::Page& page, const StallCounters& stalls);
+void AddStalls(metrics::Page& page, const metrics::StallCounters& stalls);
 void AddBudgets(metrics::Page& page, const MemoryBudget& input, const MemoryBudget& work);
 void AddRapid(metrics::Page& page, const RapidTotals& totals);
 void AddHintCache(metrics::Page& page, const HintCounters& counters);

@@ -362,7 +362,7 @@ std::chrono::nanoseconds ForwardedCall::StalledTime(const MessageMemory& memory,
 bool ForwardedCall::EndForMemory() {
   const std::lock_guard lock(mutex_);
   if (is_finished_) return false;
-  ++options_.registry->counters().ended_for_memory;
+  options_.registry->CountEndForMemory();
   EndForOthersLocked(
       MakeError(Reason::kMemoryExhausted,
                 Cat("the front has no memory for messages that ",

@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "server/edge/upload_stream.h"
 #include "server/front/front_metrics.h"
 #include "server/front/message_memory.h"
+#include "server/net/clock.h"
 #include "server/net/stall_watch.h"
 #include "server/routing/worker_set.h"
 

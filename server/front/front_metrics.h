@@ -3,7 +3,7 @@
 
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
-#include "server/net/stall_watch.h"
+#include "server/metrics/stall_counters.h"
 
 namespace kerf {
 
@@ -17,7 +17,7 @@ struct FrontMetrics {
   metrics::Counter to_worker_bytes;
   metrics::Counter to_client_bytes;
   metrics::Counter locates;
-  StallCounters stalls;
+  metrics::StallCounters stalls;
 };
 
 }  // namespace kerf

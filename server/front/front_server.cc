@@ -77,10 +77,8 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   std::size_t peak_memory_bytes() const override {
     return requests_.peak_bytes() + answers_.peak_bytes();
   }
-  std::uint64_t idle_evicted_count() const override { return calls_.counters().idle_evicted; }
-  std::uint64_t ended_for_memory_count() const override {
-    return calls_.counters().ended_for_memory;
-  }
+  std::uint64_t idle_evicted_count() const override { return calls_.idle_evicted_count(); }
+  std::uint64_t ended_for_memory_count() const override { return calls_.ended_for_memory_count(); }
   std::size_t live_worker_count() const override { return workers_.live_count(); }
   void AddMetrics(metrics::Page& page) const override;
   std::size_t CheckTimeouts() override {

@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
-#include "server/edge/upload_stream.h"
 #include "server/metrics/page.h"
+#include "server/net/clock.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kerf/v1/routing.grpc.pb.h"
-#include "server/edge/upload_stream.h"
 #include "server/front/front_metrics.h"
+#include "server/net/clock.h"
 #include "server/routing/worker_set.h"
 
 namespace kerf {
