@@ -10,10 +10,10 @@
 
 #include "base/check.h"
 #include "kernels/chunker.h"
+#include "kernels/parallel_cut.h"
 #include "kernels/profile.h"
 #include "kernels/registry.h"
 #include "kernels/testing/inputs.h"
-#include "kernels/twostage/parallel_cut.h"
 
 namespace kerf {
 namespace {

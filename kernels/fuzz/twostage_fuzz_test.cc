@@ -8,10 +8,10 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "kernels/parallel_cut.h"
 #include "kernels/profile.h"
 #include "kernels/reference/reference.h"
 #include "kernels/twostage/mark.h"
-#include "kernels/twostage/parallel_cut.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/threads.h"
-#include "kernels/twostage/parallel_cut.h"
+#include "kernels/parallel_cut.h"
 
 namespace kerf::agent {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/cuda/check/open_device.h"
+#include "kernels/cuda/device/open_device.h"
 
 namespace kerf::cuda {
 

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/bench/gpu_report.h"
-#include "kernels/cuda/check/emulated_source.h"
+#include "kernels/cuda/plugin/emulated_source.h"
 
 namespace kerf::cuda {
 namespace {

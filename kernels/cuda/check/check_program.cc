@@ -24,8 +24,8 @@
 #include "kernels/cuda/check/device_fuzz.h"
 #include "kernels/cuda/check/device_vectors.h"
 #include "kernels/cuda/check/golden_vectors.h"
-#include "kernels/cuda/check/open_device.h"
 #include "kernels/cuda/check/time_limit.h"
+#include "kernels/cuda/device/open_device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 
 namespace kerf::cuda {

@@ -14,8 +14,8 @@
 #include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/check/emulated_source.h"
 #include "kernels/cuda/check/time_limit.h"
+#include "kernels/cuda/plugin/emulated_source.h"
 
 namespace kerf::cuda {
 namespace {

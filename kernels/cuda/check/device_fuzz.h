@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/cuda/check/open_device.h"
+#include "kernels/cuda/device/open_device.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 
 namespace kerf::cuda {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "kernels/cuda/check/open_device.h"
+#include "kernels/cuda/device/open_device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 
 namespace kerf::cuda {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 #include "kernels/fingerprint/blake3_constants.h"
 
 namespace kerf::cuda {

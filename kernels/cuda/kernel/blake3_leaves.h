@@ -9,8 +9,8 @@
 #include "kernels/cuda/kernel/blake3_tree.h"
 #include "kernels/cuda/kernel/block_reader.h"
 #include "kernels/cuda/kernel/digest_words.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/kernel/blake3_compress.h"
 #include "kernels/cuda/kernel/blake3_tree.h"
 #include "kernels/cuda/kernel/digest_words.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
+#include "kernels/cuda/launch/portable.h"
 #include "kernels/fingerprint/blake3_constants.h"
 
 namespace kerf::cuda {

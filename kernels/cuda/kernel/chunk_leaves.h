@@ -6,8 +6,8 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/blake3_tree.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
 #include "kernels/cuda/kernel/walks.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

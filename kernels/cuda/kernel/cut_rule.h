@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/cut.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -17,7 +17,7 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/extreme_hash.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -7,8 +7,8 @@
 
 #include "kernels/cuda/kernel/cut.h"
 #include "kernels/cuda/kernel/extreme_hash.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/selection_args.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/lane_table.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/strip_marks.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

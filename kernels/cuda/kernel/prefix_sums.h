@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/block_scan.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/cuda/kernel/selection_args.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -6,10 +6,10 @@
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/block_reader.h"
 #include "kernels/cuda/kernel/digest_words.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/sha256_compress.h"
 #include "kernels/cuda/kernel/sha256_order.h"
 #include "kernels/cuda/kernel/sha256_padding.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -8,8 +8,8 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/block_scan.h"
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/kernel/sha256_padding.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

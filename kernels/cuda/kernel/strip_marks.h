@@ -29,7 +29,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

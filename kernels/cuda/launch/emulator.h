@@ -1,4 +1,4 @@
-// Runs a kernel (the contract is in kernels/cuda/kernel/portable.h) on the CPU, for tests and under
+// Runs a kernel (the contract is in kernels/cuda/launch/portable.h) on the CPU, for tests and under
 // the sanitizers: slow, and the same answer as a GPU's, or the kernel depends on an order that
 // nobody promises.
 #pragma once
@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/kernel/portable.h"
+#include "kernels/cuda/launch/portable.h"
 #include "kernels/cuda/launch/tile_sum.h"
 
 namespace kerf::cuda {

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstddef>
 
-#include "kernels/cuda/kernel/portable.h"
 #include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 namespace launch_internal {

@@ -1,4 +1,4 @@
-// Starts a kernel (the contract is in kernels/cuda/kernel/portable.h) on a GPU.
+// Starts a kernel (the contract is in kernels/cuda/launch/portable.h) on a GPU.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/check/open_device.h"
 #include "kernels/cuda/device/faulty_device.h"
+#include "kernels/cuda/device/open_device.h"
 
 namespace kerf::cuda {
 

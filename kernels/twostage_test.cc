@@ -9,12 +9,12 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "kernels/parallel_cut.h"
 #include "kernels/reference/reference.h"
 #include "kernels/registry.h"
 #include "kernels/testing/guarded_bytes.h"
 #include "kernels/testing/inputs.h"
 #include "kernels/twostage/mark.h"
-#include "kernels/twostage/parallel_cut.h"
 #include "kernels/vector/vector_backends.h"
 
 namespace kerf {

@@ -1,4 +1,4 @@
-#include "kernels/twostage/parallel_cut.h"
+#include "kernels/parallel_cut.h"
 
 #include <algorithm>
 #include <atomic>

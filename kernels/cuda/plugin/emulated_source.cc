@@ -1,4 +1,4 @@
-#include "kernels/cuda/check/emulated_source.h"
+#include "kernels/cuda/plugin/emulated_source.h"
 
 #include <memory>
 #include <utility>
