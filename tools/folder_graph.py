@@ -61,12 +61,19 @@ def strings_in(node):
             if isinstance(child, ast.Constant) and isinstance(child.value, str)]
 
 
+def is_true(node):
+    return isinstance(node, ast.Constant) and bool(node.value)
+
+
 def targets_of(package, text):
     """The rules of a BUILD file, which is Python as far as its syntax goes."""
+    are_tests = False
     for call in ast.walk(ast.parse(text)):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
         attributes = {keyword.arg: keyword.value for keyword in call.keywords}
+        if call.func.id == "package":
+            are_tests = is_true(attributes.get("default_testonly"))
         if "name" not in attributes or not {"srcs", "hdrs", "deps"} & attributes.keys():
             continue
         kind = call.func.id
@@ -74,9 +81,7 @@ def targets_of(package, text):
         sources = [source for key in ("srcs", "hdrs") if key in attributes
                    for source in strings_in(attributes[key])]
         deps = strings_in(attributes["deps"]) if "deps" in attributes else []
-        testonly = attributes.get("testonly")
-        is_test = kind.endswith("_test") or (
-            isinstance(testonly, ast.Constant) and bool(testonly.value))
+        is_test = are_tests or kind.endswith("_test") or is_true(attributes.get("testonly"))
         yield Target(package, kind, name, sources, deps, is_test)
 
 

@@ -85,6 +85,13 @@ class FolderGraphTest(unittest.TestCase):
         self.write("server/edge/BUILD", LIBRARY.format("a", "a", '"//server/net:b"'))
         self.assertEqual(self.circles(), [])
 
+    def test_a_whole_package_may_be_for_tests(self):
+        self.include("server/edge/a.h", "server/worlds/b.h")
+        self.include("server/worlds/b.h", "server/edge/a.h")
+        self.write("server/worlds/BUILD",
+                   "package(default_testonly = True)\n" + LIBRARY.format("b", "b", '"//server/edge:a"'))
+        self.assertEqual(self.circles(), [])
+
     def test_what_a_library_has_is_no_test_whatever_its_name(self):
         self.include("server/edge/a.h", "server/net/testing/c.h")
         self.include("server/net/testing/c.h", "server/edge/a.h")
