@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Which folder needs which, from the code: no circles, and a drawing that is current.
 
-tools/folder_graph.py --check       fails on a circle, and where the drawing in docs/architecture.md is old
-tools/folder_graph.py --draw        writes the drawing there anew (or into --draw FILE)
-tools/folder_graph.py --arrows      prints every arrow with an example
+tools/ci/folder_graph.py --check       fails on a circle, and where the drawing in docs/architecture.md is old
+tools/ci/folder_graph.py --draw        writes the drawing there anew (or into --draw FILE)
+tools/ci/folder_graph.py --arrows      prints every arrow with an example
 
 Folder A has an arrow to folder B if a source of A includes a header of B, and target A has one to
 target B if it names it in its deps. Tests do not count: what Bazel calls a test, what is testonly, and
@@ -27,8 +27,8 @@ TEST_NAME = re.compile(r"(^|_)(test|testing|fuzz)\.\w+$")
 # What protoc writes is in no folder of its own.
 GENERATED = re.compile(r"^kerf/v1/.*\.pb\.h$|^google/.*\.pb\.h$")
 DRAWING_FILE = "docs/architecture.md"
-BEGIN = "<!-- Written by tools/folder_graph.py --draw -->"
-END = "<!-- End of what tools/folder_graph.py writes -->"
+BEGIN = "<!-- Written by tools/ci/folder_graph.py --draw -->"
+END = "<!-- End of what tools/ci/folder_graph.py writes -->"
 
 
 class Target:
@@ -308,7 +308,7 @@ def drawing_findings(root, tree):
     if new is None:
         yield f"{DRAWING_FILE}: no place for the drawing of the folders: {BEGIN} ... {END}"
     elif new != text:
-        yield f"{DRAWING_FILE}: the drawing of the folders is old: tools/folder_graph.py --draw"
+        yield f"{DRAWING_FILE}: the drawing of the folders is old: tools/ci/folder_graph.py --draw"
 
 
 def findings(root):
