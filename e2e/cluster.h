@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
-#include "client/agent/fs/testing/compare_trees.h"
+#include "client/fs/testing/compare_trees.h"
 #include "e2e/world.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/redis/testing/test_redis.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/agent/fs/testing/compare_trees.h"
+#include "client/fs/testing/compare_trees.h"
 #include "e2e/world.h"
 
 namespace kerf::e2e {

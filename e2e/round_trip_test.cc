@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
-#include "client/agent/fs/testing/compare_trees.h"
-#include "client/agent/fs/testing/nasty_tree.h"
+#include "client/fs/testing/compare_trees.h"
+#include "client/fs/testing/nasty_tree.h"
 
 namespace kerf::e2e {
 namespace {

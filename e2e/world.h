@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/agent/fs/testing/temporary_directory.h"
+#include "client/fs/testing/temporary_directory.h"
 #include "e2e/program.h"
 
 namespace kerf::e2e {

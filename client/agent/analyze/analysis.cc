@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/parallel.h"
 #include "client/agent/analyze/calibrate.h"
 #include "client/agent/analyze/ladder.h"
-#include "client/agent/store/parallel.h"
 #include "kernels/chunker.h"
 #include "kernels/registry.h"
 

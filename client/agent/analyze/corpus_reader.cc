@@ -14,10 +14,10 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/analyze/sample.h"
-#include "client/agent/fs/file_source.h"
-#include "client/agent/fs/os_error.h"
-#include "client/agent/fs/path.h"
-#include "client/agent/fs/scanner.h"
+#include "client/fs/file_source.h"
+#include "client/fs/os_error.h"
+#include "client/fs/path.h"
+#include "client/fs/scanner.h"
 
 namespace kerf::agent::analyze {
 namespace {

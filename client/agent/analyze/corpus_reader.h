@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/agent/analyze/corpus.h"
-#include "client/agent/fs/exclude.h"
+#include "client/fs/exclude.h"
 
 namespace kerf::agent::analyze {
 

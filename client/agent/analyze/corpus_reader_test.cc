@@ -12,7 +12,7 @@
 
 #include "base/strings.h"
 #include "client/agent/analyze/sample.h"
-#include "client/agent/fs/testing/temporary_directory.h"
+#include "client/fs/testing/temporary_directory.h"
 
 namespace kerf::agent::analyze {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "client/agent/backup/chunk_taker.h"
-#include "client/agent/store/chunk_index.h"
-#include "client/agent/store/pack_writer.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/packs/pack_writer.h"
 
 namespace kerf::agent {
 

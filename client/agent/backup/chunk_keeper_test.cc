@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
-#include "client/agent/store/testing/disk_hook.h"
-#include "client/agent/store/testing/test_store.h"
+#include "client/store/testing/disk_hook.h"
+#include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
 namespace {

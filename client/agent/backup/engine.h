@@ -13,12 +13,12 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_keeper.h"
 #include "client/agent/backup/lane.h"
-#include "client/agent/fs/exclude.h"
-#include "client/agent/store/store.h"
-#include "client/agent/store/tree_codec.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/resuming_upload.h"
 #include "client/cpp/retry.h"
+#include "client/fs/exclude.h"
+#include "client/store/format/tree_codec.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 

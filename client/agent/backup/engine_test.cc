@@ -19,9 +19,9 @@
 #include "base/test_seed.h"
 #include "client/agent/backup/late_commits.h"
 #include "client/agent/backup/testing/cutting_server.h"
-#include "client/agent/store/file_hook.h"
-#include "client/agent/store/testing/test_store.h"
 #include "client/cpp/shard_key.h"
+#include "client/store/format/file_hook.h"
+#include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "client/agent/fs/node.h"
-#include "client/agent/store/tree_codec.h"
+#include "client/fs/node.h"
+#include "client/store/format/tree_codec.h"
 
 namespace kerf::agent {
 

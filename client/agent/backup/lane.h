@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_taker.h"
-#include "client/agent/store/chunk_ref.h"
 #include "client/cpp/resuming_upload.h"
+#include "client/store/format/chunk_ref.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {

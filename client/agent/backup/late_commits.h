@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/agent/store/chunk_index.h"
-#include "client/agent/store/chunk_ref.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/retry.h"
+#include "client/store/format/chunk_ref.h"
+#include "client/store/packs/chunk_index.h"
 #include "kerf/v1/chunking.pb.h"
 
 namespace kerf::agent {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "client/agent/store/testing/test_store.h"
 #include "client/cpp/failed_call.h"
+#include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/status.h"
-#include "client/agent/store/recipe_stream.h"
+#include "client/store/snapshots/recipe_stream.h"
 
 namespace kerf::agent {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/agent/backup/lane.h"
-#include "client/agent/store/tree_codec.h"
+#include "client/store/format/tree_codec.h"
 #include "kerf/store/v1/store.pb.h"
 
 namespace kerf::agent {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "client/agent/fs/path.h"
+#include "client/fs/path.h"
 
 namespace kerf::agent {
 

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "client/agent/backup/entry_window.h"
-#include "client/agent/store/chunk_reader.h"
-#include "client/agent/store/recipe_stream.h"
-#include "client/agent/store/store.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/snapshots/recipe_stream.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 

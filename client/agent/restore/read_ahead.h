@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/agent/store/chunk_reader.h"
+#include "client/store/packs/chunk_reader.h"
 
 namespace kerf::agent {
 

@@ -10,10 +10,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/fs/path.h"
 #include "client/agent/restore/read_ahead.h"
-#include "client/agent/store/chunk_reader.h"
-#include "client/agent/store/recipe_stream.h"
+#include "client/fs/path.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/snapshots/recipe_stream.h"
 
 namespace kerf::agent {
 namespace {

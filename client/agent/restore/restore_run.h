@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/agent/fs/restorer.h"
-#include "client/agent/store/store.h"
-#include "client/agent/store/tree_codec.h"
+#include "client/fs/restorer.h"
+#include "client/store/format/tree_codec.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 

@@ -13,8 +13,8 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/agent/restore/read_ahead.h"
-#include "client/agent/store/recipe_stream.h"
-#include "client/agent/store/testing/test_store.h"
+#include "client/store/snapshots/recipe_stream.h"
+#include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
 namespace {

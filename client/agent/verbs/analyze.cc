@@ -17,9 +17,9 @@
 #include "client/agent/analyze/plot.h"
 #include "client/agent/analyze/report.h"
 #include "client/agent/cli/progress_display.h"
-#include "client/agent/store/durable_file.h"
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/store/format/durable_file.h"
 #include "kernels/profile.h"
 #include "kernels/registry.h"
 

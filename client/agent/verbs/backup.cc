@@ -17,12 +17,12 @@
 #include "client/agent/backup/engine.h"
 #include "client/agent/cli/duration.h"
 #include "client/agent/cli/progress_display.h"
-#include "client/agent/fs/scanner.h"
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/fs/scanner.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 

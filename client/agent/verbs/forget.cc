@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/store/store.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 namespace {

@@ -8,10 +8,10 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/cli/progress_display.h"
-#include "client/agent/store/collection.h"
 #include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cpp/channel.h"
+#include "client/store/collect/collection.h"
 
 namespace kerf::agent {
 namespace {

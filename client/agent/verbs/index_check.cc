@@ -1,4 +1,4 @@
-#include "client/agent/store/index_check.h"
+#include "client/store/check/index_check.h"
 
 #include <chrono>
 #include <memory>

@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/agent/cli/progress_display.h"
-#include "client/agent/store/durable_file.h"
 #include "client/agent/verbs/index_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/store/format/durable_file.h"
 
 namespace kerf::agent {
 namespace {

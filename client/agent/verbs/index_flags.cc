@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
-#include "client/agent/store/pack_format.h"
 #include "client/cpp/channel.h"
+#include "client/store/format/pack_format.h"
 
 namespace kerf::agent {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "client/agent/cli/context.h"
-#include "client/agent/store/chunk_ref.h"
-#include "client/agent/store/store.h"
 #include "client/agent/verbs/server_index.h"
+#include "client/store/format/chunk_ref.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 

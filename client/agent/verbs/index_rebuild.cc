@@ -1,4 +1,4 @@
-#include "client/agent/store/index_rebuild.h"
+#include "client/store/collect/index_rebuild.h"
 
 #include <chrono>
 #include <memory>

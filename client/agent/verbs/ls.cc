@@ -5,12 +5,12 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/fs/path.h"
-#include "client/agent/store/chunk_reader.h"
-#include "client/agent/store/recipe_stream.h"
-#include "client/agent/store/store.h"
 #include "client/agent/verbs/snapshot_name.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/fs/path.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/snapshots/recipe_stream.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 namespace {

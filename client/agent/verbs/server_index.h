@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/agent/store/collection_index.h"
-#include "client/agent/store/index_check.h"
-#include "client/agent/store/store.h"
 #include "client/cpp/call_cancellation.h"
+#include "client/store/check/index_check.h"
+#include "client/store/collect/collection_index.h"
+#include "client/store/snapshots/store.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/index.grpc.pb.h"

@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "client/agent/store/testing/test_store.h"
 #include "client/cpp/channel.h"
+#include "client/store/testing/test_store.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"

@@ -5,8 +5,8 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/cli/progress_display.h"
-#include "client/agent/store/store.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 namespace {

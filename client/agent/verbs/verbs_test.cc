@@ -16,8 +16,8 @@
 
 #include "base/strings.h"
 #include "client/agent/command.h"
-#include "client/agent/store/chunk_index.h"
-#include "client/agent/store/testing/test_store.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {

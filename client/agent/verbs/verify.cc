@@ -1,4 +1,4 @@
-#include "client/agent/store/verify.h"
+#include "client/store/check/verify.h"
 
 #include <chrono>
 #include <memory>

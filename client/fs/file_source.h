@@ -1,0 +1,70 @@
+// The content of one regular file, read once from front to back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "client/fs/node.h"
+
+namespace kerf::agent {
+
+// Holds one descriptor. Movable; one thread at a time.
+class FileSource {
+ public:
+  // Opens the node's file without following symlinks and without touching its access time (where
+  // the kernel permits), and looks for holes if it takes less space than its size. Waits where
+  // someone else must give back a lease on it first (fcntl(2), F_SETLEASE). Fails with
+  //   NotFound            it vanished
+  //   FailedPrecondition  another file or another kind of node stands there now
+  //   PermissionDenied, ... as from open(2)
+  static absl::StatusOr<FileSource> Open(const std::string& node_path,
+                                         const NodeIdentity& expected);
+
+  // Fills the front of `buffer` with the next bytes of the content: of the extents one after the
+  // other, holes left out. Less than the whole buffer only at the end; 0 is the end. A file that
+  // grows is read up to the size that it had in the beginning; one that shrinks ends early.
+  absl::StatusOr<std::size_t> Read(std::span<std::uint8_t> buffer);
+
+  // After the last Read: looks at the file again. True if it changed while it was read (size,
+  // mtime or ctime, or fewer bytes than expected).
+  absl::StatusOr<bool> Finish();
+
+  // Size on opening, holes included.
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  // Of the content: what Read will give if the file does not change.
+  std::uint64_t content_bytes() const { return content_bytes_; }
+
+  // After Finish: sets what belongs to the bytes that were read: size, sparse, extents, mtime and
+  // ctime as they were on opening. If the file changed within the last moments, so that a further
+  // change might not move its ctime, `identity.changed` is zero, which no file has: the next backup
+  // reads it again.
+  void Describe(Node& node, NodeIdentity& identity) const;
+
+ private:
+  FileSource() = default;
+
+  absl::Status FindExtents();
+  void EndEarly();
+
+  UniqueFd fd_;
+  std::string path_;
+  std::uint64_t size_bytes_ = 0;
+  std::uint64_t content_bytes_ = 0;
+  Timestamp modified_;
+  NodeIdentity identity_;
+  bool sparse_ = false;
+  bool shrunk_ = false;
+  bool fresh_ = false;
+  std::vector<Extent> extents_;
+  // Where reading stands: in which extent, and how far in it.
+  std::size_t extent_index_ = 0;
+  std::uint64_t extent_position_ = 0;
+};
+
+}  // namespace kerf::agent

@@ -1,0 +1,192 @@
+#include "client/fs/file_source.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "client/fs/testing/memory_snapshot.h"
+#include "client/fs/testing/temporary_directory.h"
+
+namespace kerf::agent {
+namespace {
+
+using testing::TemporaryDirectory;
+
+class FileSourceTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, std::size_t size) {
+    std::ofstream(directory_ / name) << std::string(size, 'a');
+  }
+
+  // Sets the mtime into the past, so that a later write moves it for certain.
+  void Age(const std::string& name) {
+    const timespec times[2] = {{0, UTIME_OMIT}, {1'000'000'000, 5}};
+    ASSERT_EQ(utimensat(AT_FDCWD, (directory_ / name).c_str(), times, 0), 0);
+  }
+
+  NodeIdentity Identity(const std::string& name) {
+    struct stat status{};
+    EXPECT_EQ(lstat((directory_ / name).c_str(), &status), 0);
+    return {status.st_dev, status.st_ino, {}};
+  }
+
+  absl::StatusOr<FileSource> Open(const std::string& name) {
+    return FileSource::Open(directory_.NodePath(name), Identity(name));
+  }
+
+  static std::size_t ReadAll(FileSource& source) {
+    std::vector<std::uint8_t> buffer(1000);
+    std::size_t total = 0;
+    while (true) {
+      const auto count = source.Read(buffer);
+      EXPECT_TRUE(count.ok()) << count.status();
+      if (!count.ok() || *count == 0) return total;
+      total += *count;
+    }
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(FileSourceTest, ReadsAWholeFile) {
+  Write("file", 12'345);
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(source->size_bytes(), 12'345u);
+  EXPECT_EQ(source->content_bytes(), 12'345u);
+  EXPECT_EQ(ReadAll(*source), 12'345u);
+  const auto changed = source->Finish();
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
+  Node node;
+  NodeIdentity identity;
+  source->Describe(node, identity);
+  EXPECT_EQ(node.size_bytes, 12'345u);
+  EXPECT_FALSE(node.sparse);
+  EXPECT_TRUE(node.extents.empty());
+  EXPECT_EQ(identity.inode, Identity("file").inode);
+  // It was written just now.
+  EXPECT_EQ(identity.changed, Timestamp());
+}
+
+TEST_F(FileSourceTest, AnEmptyFileHasNoContent) {
+  Write("file", 0);
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(ReadAll(*source), 0u);
+  EXPECT_FALSE(*source->Finish());
+}
+
+TEST_F(FileSourceTest, AFileThatGrowsIsReadUpToItsFirstSizeAndChanged) {
+  Write("file", 5000);
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok());
+  std::ofstream(directory_ / "file", std::ios::app) << std::string(5000, 'b');
+  EXPECT_EQ(ReadAll(*source), 5000u);
+  EXPECT_TRUE(*source->Finish());
+  Node node;
+  NodeIdentity identity;
+  source->Describe(node, identity);
+  EXPECT_EQ(node.size_bytes, 5000u);
+}
+
+TEST_F(FileSourceTest, AFileThatShrinksEndsEarlyAndIsChanged) {
+  Write("file", 5000);
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok());
+  std::vector<std::uint8_t> buffer(1000);
+  EXPECT_EQ(*source->Read(buffer), 1000u);
+  std::filesystem::resize_file(directory_ / "file", 3210);
+  EXPECT_EQ(ReadAll(*source), 2210u);
+  EXPECT_EQ(*source->Read(buffer), 0u);
+  EXPECT_TRUE(*source->Finish());
+  Node node;
+  NodeIdentity identity;
+  source->Describe(node, identity);
+  EXPECT_EQ(node.size_bytes, 3210u);
+  EXPECT_FALSE(node.sparse);
+}
+
+TEST_F(FileSourceTest, AFileRewrittenInPlaceIsChanged) {
+  Write("file", 5000);
+  Age("file");
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok());
+  ReadAll(*source);
+  Write("file", 5000);
+  EXPECT_TRUE(*source->Finish());
+}
+
+TEST_F(FileSourceTest, AnotherFileIsRefused) {
+  Write("file", 10);
+  NodeIdentity other = Identity("file");
+  ++other.inode;
+  EXPECT_EQ(FileSource::Open(directory_.NodePath("file"), other).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  std::filesystem::create_symlink("file", directory_ / "link");
+  EXPECT_EQ(FileSource::Open(directory_.NodePath("link"), Identity("file")).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  // A fifo must not make it wait.
+  ASSERT_EQ(mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(Open("fifo").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FileSource::Open(directory_.NodePath("none"), other).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileSourceTest, ALeaseIsWaitedFor) {
+  Write("file", 10);
+  sigset_t lease_break;
+  sigset_t before;
+  sigemptyset(&lease_break);
+  sigaddset(&lease_break, SIGIO);
+  // Blocked in the other thread too, so that the signal waits for sigtimedwait.
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &lease_break, &before), 0);
+  const UniqueFd holder(open((directory_ / "file").c_str(), O_RDWR));
+  if (fcntl(holder.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases here";
+  absl::Status status = absl::UnknownError("not opened");
+  std::thread reader([&] {
+    auto source = Open("file");
+    status = source.status();
+    if (!source.ok()) return;
+    EXPECT_EQ(ReadAll(*source), 10u);
+  });
+  constexpr timespec kPatience = {30, 0};
+  EXPECT_EQ(sigtimedwait(&lease_break, nullptr, &kPatience), SIGIO);
+  EXPECT_EQ(fcntl(holder.get(), F_SETLEASE, F_UNLCK), 0);
+  reader.join();
+  EXPECT_TRUE(status.ok()) << status;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_F(FileSourceTest, FindsHoles) {
+  {
+    const UniqueFd fd(open((directory_ / "file").c_str(), O_WRONLY | O_CREAT, 0600));
+    const std::string data(8192, 'd');
+    ASSERT_EQ(pwrite(fd.get(), data.data(), data.size(), 1 << 20), 8192);
+    ASSERT_EQ(ftruncate(fd.get(), 4 << 20), 0);
+  }
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok());
+  const std::size_t content = ReadAll(*source);
+  EXPECT_EQ(content, source->content_bytes());
+  ASSERT_TRUE(source->Finish().ok());
+  Node node;
+  NodeIdentity identity;
+  source->Describe(node, identity);
+  EXPECT_EQ(node.size_bytes, std::uint64_t{4} << 20);
+  if (!node.sparse) GTEST_SKIP() << "this file system shows no holes";
+  ASSERT_EQ(node.extents.size(), 1u);
+  EXPECT_LE(node.extents[0].offset, 1u << 20);
+  EXPECT_GE(node.extents[0].offset + node.extents[0].length_bytes, (1u << 20) + 8192u);
+  EXPECT_EQ(node.extents[0].length_bytes, content);
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,70 @@
+// The walk over the trees that a backup is about: what scanner.h runs ahead in a thread of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/fs/exclude.h"
+#include "client/fs/node.h"
+
+namespace kerf::agent {
+
+struct ScannedNode {
+  // Everything but `sparse` and `extents`, which only reading tells (file_source.h).
+  Node node;
+  NodeIdentity identity;
+  // A regular file with several names, of which this is one.
+  bool has_other_names = false;
+};
+
+struct ScanOptions {
+  // The given roots themselves are never excluded.
+  ExcludePatterns excludes;
+  // Stays on the file systems of the roots: other mount points are emitted, but not what is in
+  // them.
+  bool one_file_system = false;
+  // Directories that are left out with all that is in them, however they are reached: the store
+  // itself. One that does not exist does not count.
+  std::vector<std::string> skip_directories;
+  // false leaves Node::xattrs empty: for a caller who reads them only where the ctime has changed
+  // (ReadXattrs; setting an attribute changes the ctime).
+  bool read_xattrs = true;
+  // Called by Next(), in its thread, for every entry that could not be read, with its absolute
+  // path: PermissionDenied, NotFound (it vanished), ... The walk goes on. A directory that cannot
+  // be listed is emitted and then reported.
+  std::function<void(const std::string& path, const absl::Status& status)> on_error;
+};
+
+// Emits nodes in the order and by the rules of Scanner, each name of a regular file as if it were
+// the only one. Not thread-safe.
+class TreeWalk {
+ public:
+  virtual ~TreeWalk() = default;
+
+  // False at the end. Reuses the memory of `scanned`.
+  virtual bool Next(ScannedNode& scanned) = 0;
+};
+
+// As MakeScanner.
+absl::StatusOr<std::unique_ptr<TreeWalk>> OpenTreeWalk(const std::vector<std::string>& roots,
+                                                       ScanOptions options);
+
+// Where a root lies: absolute, all its parents directories (symlinks among them resolved, as the
+// kernel does), without "." and ".."; "/" for the root of the file system. NotFound, ... as from
+// realpath(3) and lstat(2); InvalidArgument if it is empty.
+absl::StatusOr<std::string> ResolveRoot(const std::string& root);
+
+// Looks again at a file that was replaced after the scan: all of `scanned` but its path becomes
+// that of what is there now. FailedPrecondition if that is no regular file or has several names;
+// NotFound,
+// ... as from open(2) and stat(2).
+absl::Status RescanFile(ScannedNode& scanned);
+
+// The path of a node as the scanned machine knows it: with '/' in front.
+std::string AbsolutePath(const std::string& node_path);
+
+}  // namespace kerf::agent

@@ -1,0 +1,83 @@
+#include "client/fs/xattrs.h"
+
+#include <sys/types.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "client/fs/os_error.h"
+
+namespace kerf::agent {
+namespace {
+
+// Most files have no attribute and most values are short: one system call then.
+constexpr std::size_t kFirstTryBytes = 1024;
+// The limit of the kernel (XATTR_SIZE_MAX, XATTR_LIST_MAX), so a larger answer is not possible.
+constexpr std::size_t kMaxBytes = 64 * 1024;
+
+// Calls `get(data, size)` until the answer fits, and leaves it in `buffer`. Returns an errno.
+template <typename Get>
+int Fetch(Get get, std::string& buffer) {
+  std::array<char, kFirstTryBytes> first;
+  ssize_t size = get(first.data(), first.size());
+  if (size >= 0) {
+    buffer.assign(first.data(), static_cast<std::size_t>(size));
+    return 0;
+  }
+  if (errno != ERANGE) return errno;
+  buffer.resize(kMaxBytes);
+  size = get(buffer.data(), buffer.size());
+  if (size < 0) return errno;
+  buffer.resize(static_cast<std::size_t>(size));
+  return 0;
+}
+
+template <typename List, typename Get>
+absl::Status Read(const std::string& path, std::vector<Xattr>& xattrs, List list, Get get) {
+  xattrs.clear();
+  std::string names;
+  if (const int error = Fetch(list, names); error != 0) {
+    if (error == ENOTSUP || error == ENOSYS) return absl::OkStatus();
+    return OsError(error, "cannot list the extended attributes of", path);
+  }
+  for (std::size_t begin = 0; begin < names.size();) {
+    Xattr xattr;
+    xattr.name = names.c_str() + begin;
+    begin += xattr.name.size() + 1;
+    const int error =
+        Fetch([&](char* data, std::size_t size) { return get(xattr.name.c_str(), data, size); },
+              xattr.value);
+    if (error == ENODATA) continue;
+    if (error != 0) {
+      return OsError(error, Cat("cannot read the extended attribute ", xattr.name, " of"), path);
+    }
+    xattrs.push_back(std::move(xattr));
+  }
+  std::sort(xattrs.begin(), xattrs.end(),
+            [](const Xattr& left, const Xattr& right) { return left.name < right.name; });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadXattrs(const std::string& path, std::vector<Xattr>& xattrs) {
+  return Read(
+      path, xattrs,
+      [&](char* data, std::size_t size) { return llistxattr(path.c_str(), data, size); },
+      [&](const char* name, char* data, std::size_t size) {
+        return lgetxattr(path.c_str(), name, data, size);
+      });
+}
+
+absl::Status ReadXattrs(int fd, const std::string& path, std::vector<Xattr>& xattrs) {
+  return Read(
+      path, xattrs, [&](char* data, std::size_t size) { return flistxattr(fd, data, size); },
+      [&](const char* name, char* data, std::size_t size) {
+        return fgetxattr(fd, name, data, size);
+      });
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,72 @@
+// Is everything there that the snapshots reference, and is it what it was?
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/snapshots/store.h"
+
+namespace kerf::agent {
+
+struct VerifyProgress {
+  std::uint64_t packs_done = 0;
+  std::uint64_t packs_total = 0;
+  // Raw bytes that were read and hashed.
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;
+  std::uint64_t snapshots_done = 0;
+  std::uint64_t snapshots_total = 0;
+};
+
+struct VerifyOptions {
+  // Also reads, decompresses and hashes every chunk of every pack; without it only the metadata is
+  // read.
+  bool read_data = false;
+  // 0: as many as there are cores.
+  unsigned thread_count = 0;
+  // Called from any thread, one call at a time.
+  std::function<void(const VerifyProgress&)> on_progress;
+};
+
+// One thing that is wrong.
+struct VerifyFinding {
+  // Empty if it is about the store as a whole or a pack.
+  std::string snapshot_id;
+  // Of the tree's entry, empty if it is about none.
+  std::string path;
+  // What is wrong; names the file of the store that is concerned.
+  absl::Status status;
+};
+
+inline constexpr std::size_t kMaxFindings = 10'000;
+
+// What to do about VerifyReport::damaged_packs.
+inline constexpr std::string_view kMendDamagedPacks =
+    "move these packs out of the store, run `kerf backup --force` over the same paths, and verify "
+    "again; if snapshots then miss chunks, move the packs back: what is sound in them is still of "
+    "use";
+
+struct VerifyReport {
+  VerifyProgress done;
+  std::uint64_t entry_count = 0;
+  // Checks of a chunk against the packs, each time that it is referenced.
+  std::uint64_t reference_count = 0;
+  std::uint64_t finding_count = 0;
+  // The first kMaxFindings of them.
+  std::vector<VerifyFinding> findings;
+  // Files that are no whole packs, and, if the data was read, those with damaged chunks. A backup
+  // heals none of them by itself: kMendDamagedPacks.
+  std::set<std::string> damaged_packs;
+};
+
+// Goes on behind every finding. An error only if the store's folders cannot be listed. Beside
+// backups and collections: snapshots that are removed meanwhile do not count.
+absl::StatusOr<VerifyReport> VerifyStore(const Store& store, const VerifyOptions& options);
+
+}  // namespace kerf::agent

@@ -1,0 +1,81 @@
+// Garbage collection: deletes what no snapshot references, while agents go on. The protocol and why
+// it is safe: docs/adr/0005-publish-then-check.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/collect/collection_index.h"
+#include "client/store/collect/epoch_round.h"
+#include "client/store/snapshots/store.h"
+
+namespace kerf::agent {
+
+// A quarter of what seals a pack (PackWriterOptions): what is merged is no longer small.
+inline constexpr std::uint64_t kSmallPackBytes = std::uint64_t{16} << 20;
+inline constexpr std::size_t kSmallPackChunks = std::size_t{1} << 16;
+// Four backups of files and metadata.
+inline constexpr std::size_t kMinMergedPacks = 8;
+
+struct CollectionOptions {
+  // A pack is rewritten if more than this share of its stored bytes is dead. At 0 any waste is
+  // removed.
+  double max_waste_ratio = 0.2;
+  // Every backup seals packs of its own, however small: one whose file is smaller than this and
+  // that lists fewer chunks than this is small. As soon as there are so many small packs they are
+  // rewritten, all together, into large ones. So a chunk is copied again only while the packs that
+  // it lies in are small, and a store that is collected now and then keeps fewer small packs than
+  // that.
+  std::uint64_t small_pack_bytes = kSmallPackBytes;
+  std::size_t small_pack_chunks = kSmallPackChunks;
+  // At least 2: one pack alone would be rewritten for ever.
+  std::size_t min_merged_packs = kMinMergedPacks;
+  // Says what would be done and does nothing.
+  bool dry_run = false;
+  // Of the packs that hold what is moved.
+  int zstd_level = 3;
+  std::uint64_t target_pack_bytes = std::uint64_t{64} << 20;
+  // 0: as many as there are cores.
+  unsigned thread_count = 0;
+  // Temporary files and unchecked snapshots that are older go. An agent that comes back later than
+  // that finds its own gone and says so; nothing else depends on it.
+  std::int64_t max_temporary_age_s = std::int64_t{24} * 3600;
+  std::int64_t max_pending_age_s = std::int64_t{7} * 24 * 3600;
+  // Called behind each step; a status that is not OK ends the collection there, as a crash would.
+  std::function<absl::Status(CollectionStep)> on_step;
+};
+
+struct CollectionReport {
+  std::uint64_t epoch = 0;
+  std::uint64_t snapshot_count = 0;
+  std::uint64_t pending_count = 0;
+  std::uint64_t chunk_count = 0;
+  std::uint64_t live_chunk_count = 0;
+  std::uint64_t condemned_chunk_count = 0;
+  std::uint64_t deleted_pack_count = 0;
+  // Of them, those that had live chunks.
+  std::uint64_t rewritten_pack_count = 0;
+  // Of those, the ones that were small and nothing else.
+  std::uint64_t merged_pack_count = 0;
+  std::uint64_t moved_bytes = 0;
+  // Pack files before and after.
+  std::uint64_t stored_bytes_before = 0;
+  std::uint64_t stored_bytes_after = 0;
+  std::uint64_t removed_temporary_count = 0;
+  // Chunks that checked snapshots reference and no pack holds: run `kerf verify`.
+  std::uint64_t missing_chunk_count = 0;
+  // Damage that was met and left as it is, one line each.
+  std::vector<std::string> findings;
+};
+
+// FailedPrecondition if another collection runs, if a checked snapshot cannot be read (then nobody
+// knows what it references), or if the index's epoch is past kMaxFollowedEpoch or the store's past
+// kMaxStoreEpoch. The index's errors come back as they are; run it again.
+absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
+                                                const CollectionOptions& options);
+
+}  // namespace kerf::agent

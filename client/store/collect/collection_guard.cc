@@ -1,0 +1,76 @@
+#include "client/store/collect/collection_guard.h"
+
+#include <utility>
+
+#include "base/status.h"
+
+namespace kerf::agent {
+namespace {
+
+// Takes out of `suspects` what has a place that `plan` does not condemn.
+void RemoveSafe(const ChunkIndex& index, const CollectionPlan& plan, DigestSet& suspects) {
+  if (suspects.empty()) return;
+  for (const auto& pack : index.packs()) {
+    const PlannedPack* planned = plan.Find(pack->id);
+    const std::vector<PackChunk>& chunks = pack->footer.chunks;
+    for (std::uint32_t chunk_index = 0; chunk_index < chunks.size(); ++chunk_index) {
+      if (planned != nullptr && plan.Condemns(pack->id, chunk_index)) continue;
+      suspects.erase(chunks[chunk_index].digest);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<CollectionGuard> CollectionGuard::Begin(const Store& store) {
+  CollectionGuard guard;
+  KERF_ASSIGN_OR_RETURN(guard.epoch_, store.ReadEpoch());
+  KERF_ASSIGN_OR_RETURN(guard.plan_, ReadCollectionPlan(store.plan_path()));
+  return guard;
+}
+
+DigestSet CollectionGuard::Condemned(const ChunkIndex& index) const {
+  DigestSet condemned;
+  if (!plan_.has_value()) return condemned;
+  for (const auto& pack : index.packs()) {
+    if (plan_->Find(pack->id) == nullptr) continue;
+    const std::vector<PackChunk>& chunks = pack->footer.chunks;
+    for (std::uint32_t chunk_index = 0; chunk_index < chunks.size(); ++chunk_index) {
+      if (plan_->Condemns(pack->id, chunk_index)) condemned.insert(chunks[chunk_index].digest);
+    }
+  }
+  RemoveSafe(index, *plan_, condemned);
+  return condemned;
+}
+
+absl::StatusOr<FinishCheck> CollectionGuard::Check(
+    const Store& store, ChunkIndex& index,
+    const std::function<absl::Status(const ChunkVisitor&)>& visit) const {
+  FinishCheck check;
+  KERF_ASSIGN_OR_RETURN(check.next, Begin(store));
+  const CollectionGuard& now = check.next;
+  if (now.epoch_ == epoch_ && !plan_present() && !now.plan_present()) return check;
+
+  // Only what is there after the plan was read counts.
+  KERF_RETURN_IF_ERROR(index.Refresh());
+  DigestSet seen;
+  DigestSet condemned;
+  std::vector<ChunkRef> suspects;
+  KERF_RETURN_IF_ERROR(visit([&](const ChunkRef& chunk) {
+    if (!seen.insert(chunk.digest).second) return;
+    const std::optional<ChunkPlace> place = index.Locate(chunk.digest);
+    if (!place.has_value()) {
+      check.lost.push_back(chunk);
+    } else if (now.plan_present() && now.plan_->Condemns(*place)) {
+      condemned.insert(chunk.digest);
+      suspects.push_back(chunk);
+    }
+  }));
+  if (now.plan_present()) RemoveSafe(index, *now.plan_, condemned);
+  for (const ChunkRef& chunk : suspects) {
+    if (condemned.contains(chunk.digest)) check.lost.push_back(chunk);
+  }
+  return check;
+}
+
+}  // namespace kerf::agent

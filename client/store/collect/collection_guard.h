@@ -1,0 +1,64 @@
+// The agent's side of collections that run beside a backup (docs/adr/0005-publish-then-check.md):
+//
+//   guard = CollectionGuard::Begin(store)      sessions are opened with guard.epoch()
+//   ... upload; chunks in guard.Condemned(index) are stored anew, whatever the server says ...
+//   loop: PublishPending(store, snapshot)
+//         check = guard.Check(store, index, what the snapshot references)
+//         if check.lost is empty: ConfirmPending and done
+//         WithdrawPending; guard = check.next; store and commit check.lost again in sessions of
+//         the new epoch
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/collect/collection_plan.h"
+#include "client/store/format/chunk_ref.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/snapshots/roots.h"
+#include "client/store/snapshots/store.h"
+
+namespace kerf::agent {
+
+using DigestSet = absl::flat_hash_set<Digest, DigestHash>;
+
+struct FinishCheck;
+
+// What an agent has seen of collections at one moment. A plain value.
+class CollectionGuard {
+ public:
+  // Reads the epoch, then the plan.
+  static absl::StatusOr<CollectionGuard> Begin(const Store& store);
+
+  // For the sessions that the agent opens from now on.
+  std::uint64_t epoch() const { return epoch_; }
+  bool plan_present() const { return plan_.has_value(); }
+
+  // Chunks that the store holds in places only that will be deleted. `index` must have been
+  // refreshed after Begin.
+  DigestSet Condemned(const ChunkIndex& index) const;
+
+  // After the snapshot is pending. `visit` calls its argument with every chunk that the snapshot
+  // references; it is not called if no collection has come near. Refreshes the index.
+  absl::StatusOr<FinishCheck> Check(
+      const Store& store, ChunkIndex& index,
+      const std::function<absl::Status(const ChunkVisitor&)>& visit) const;
+
+ private:
+  std::uint64_t epoch_ = 0;
+  std::optional<CollectionPlan> plan_;
+};
+
+struct FinishCheck {
+  // Each once: chunks that no pack holds or that will be deleted. Empty: confirm the snapshot.
+  std::vector<ChunkRef> lost;
+  // What the next round begins with.
+  CollectionGuard next;
+};
+
+}  // namespace kerf::agent

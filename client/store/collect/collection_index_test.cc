@@ -1,0 +1,454 @@
+// What a collection believes of an index that goes back in time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/store/collect/collection.h"
+#include "client/store/collect/collection_plan.h"
+#include "client/store/collect/index_rebuild.h"
+#include "client/store/testing/disk_hook.h"
+#include "client/store/testing/plain_index.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+std::string Big(char letter) { return std::string(1, letter) + std::string(300, letter); }
+
+class CollectionIndexTest : public testing::Test {
+ protected:
+  absl::StatusOr<CollectionReport> Collect() {
+    options_.max_waste_ratio = 0;
+    options_.min_merged_packs = 1000;
+    options_.thread_count = 1;
+    return CollectGarbage(test_.store(), index_, options_);
+  }
+
+  // The index holds what these files reference, and nothing of which there is no pack.
+  void ExpectIndexIs(const std::vector<std::string>& files) {
+    ChunkIndex packs(test_.store().packs_directory());
+    ASSERT_TRUE(packs.Refresh().ok());
+    for (const auto& [digest, locator] : index_.locators) EXPECT_TRUE(packs.Contains(digest));
+    for (const std::string& file : files) {
+      EXPECT_TRUE(index_.locators.contains(RefOf(Big(file.front())).digest)) << file;
+    }
+  }
+
+  const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
+  DiskHook hook_{folder_.path()};
+  TestStore test_{folder_.path()};
+  PlainIndex index_;
+  CollectionOptions options_;
+};
+
+TEST_F(CollectionIndexTest, AStoreThatWasSetBackGoesOnFromItsIndex) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+  index_.epoch = 5;
+  auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->epoch, 8u);
+  EXPECT_EQ(*test_.store().ReadEpoch(), 8u);
+  // What it had of the lost time is gone from it.
+  EXPECT_EQ(index_.epoch, 8u);
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+  EXPECT_EQ(report->findings.size(), 2u);
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+  EXPECT_TRUE(test_.RestoreAll().ok());
+  report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->epoch, 10u);
+  EXPECT_TRUE(report->findings.empty());
+}
+
+TEST_F(CollectionIndexTest, AStoreThatWasSetBackGoesOnAfterACrashToo) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.epoch = 5;
+  index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+  for (const CollectionStep last : {CollectionStep::kPlanned, CollectionStep::kEpochRaised,
+                                    CollectionStep::kFenced, CollectionStep::kEpochRaisedAgain}) {
+    options_.on_step = [last](CollectionStep step) {
+      return step == last ? absl::CancelledError("crash") : absl::OkStatus();
+    };
+    EXPECT_TRUE(absl::IsCancelled(Collect().status()));
+  }
+  options_.on_step = nullptr;
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+  EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+// A failover to a copy that misses the last writes, but not the fence before them.
+TEST_F(CollectionIndexTest, AnIndexThatLosesWhatItWasToldToForgetIsToldAgain) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  for (const CollectionStep failover : {CollectionStep::kForgotten, CollectionStep::kMovesCommitted,
+                                        CollectionStep::kEpochRaisedAgain}) {
+    const PlainIndex before = index_;
+    options_.on_step = [&](CollectionStep step) {
+      if (step == failover) index_.locators = before.locators;
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(Collect().ok());
+    EXPECT_TRUE(index_.locators.empty());
+    test_.WritePack({Big('a')});
+    index_.CommitAll(test_.store());
+  }
+}
+
+// It names a chunk that an earlier collection has deleted. Raised to the fence it would look like
+// one that has lost nothing, so a collection that dies there must have written down that it is not.
+TEST_F(CollectionIndexTest, AnIndexThatWentBackBeforeTheFenceIsNotTrustedAfterACrash) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(Collect().ok());
+  options_.on_step = [this](CollectionStep step) {
+    if (step != CollectionStep::kEpochRaised) return absl::OkStatus();
+    index_.epoch = 1;
+    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(Collect().status()));
+  options_.on_step = nullptr;
+  hook_.RefuseWith(nullptr);
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+}
+
+TEST_F(CollectionIndexTest, AnIndexThatWentBackBehindTheFenceIsNotTrustedAfterACrash) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(Collect().ok());
+  options_.on_step = [this](CollectionStep step) {
+    if (step != CollectionStep::kEpochRaisedAgain) return absl::OkStatus();
+    index_.epoch = 1;
+    index_.locators[RefOf(Big('z')).digest] = EncodeLocator(PackId(), 0);
+    hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kCreate, "", absl::UnavailableError("cut")));
+    return absl::OkStatus();
+  };
+  // Whether it comes to its end does not matter.
+  Collect().IgnoreError();
+  options_.on_step = nullptr;
+  hook_.RefuseWith(nullptr);
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+}
+
+// Two failovers: a copy that has forgotten the chunk but does not know the last epoch answers, and
+// one that knows the epoch and the chunk comes back.
+TEST_F(CollectionIndexTest, OnlyAnIndexThatKnowsTheLastEpochIsBelievedToHaveForgotten) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  const std::map<Digest, std::string> all = index_.locators;
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  options_.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kEpochRaisedAgain) {
+      index_.locators = all;
+      index_.before_forget = [this] {
+        index_.epoch = 2;
+        index_.locators.clear();
+      };
+    }
+    if (step == CollectionStep::kDeleted) {
+      index_.epoch = 3;
+      index_.locators = all;
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_TRUE(test_.PackFiles().empty());
+  EXPECT_LT(index_.epoch, *test_.store().ReadEpoch());
+}
+
+// A failover within the last epoch that nobody sees: what it brings back is removed by an agent's
+// report, and what removed it is lost by another one.
+TEST_F(CollectionIndexTest, AnIndexFromWhichAnotherHasRemovedIsNotBelieved) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  const PlainIndex before = index_;
+  PlainIndex with_it;
+  bool is_back = false;
+  options_.on_step = [&](CollectionStep step) {
+    if (step != CollectionStep::kEpochRaisedAgain) return absl::OkStatus();
+    index_.locators = before.locators;
+    index_.before_forget = [&] {
+      if (std::exchange(is_back, true)) return;
+      with_it = index_;
+      for (const auto& [digest, locator] : before.locators) index_.Remove(digest);
+    };
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  ASSERT_TRUE(is_back);
+  EXPECT_TRUE(test_.PackFiles().empty());
+  EXPECT_FALSE(with_it.locators.empty());
+  EXPECT_LT(with_it.epoch, *test_.store().ReadEpoch());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+}
+
+TEST_F(CollectionIndexTest, AnIndexThatWentBackBecomesWholeAgain) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(Collect().ok());
+  index_.epoch = 1;
+  index_.Put(RefOf(Big('z')).digest, EncodeLocator(PackId(), 0), 2);
+  auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->findings.size(), 1u);
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  ExpectIndexIs({"a"});
+  // It is believed again.
+  index_.commit_count = 0;
+  report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->findings.empty());
+  EXPECT_EQ(index_.commit_count, 0u);
+}
+
+// Whoever has read the plan has committed no place that goes.
+TEST_F(CollectionIndexTest, WhatAgentsCommitWhileTheIndexIsMadeWholeStays) {
+  ASSERT_TRUE(Collect().ok());
+  index_.epoch = 1;
+  options_.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kMarkedAgain) {
+      test_.WriteSnapshot({{"b", {Big('b')}}});
+      index_.Put(RefOf(Big('b')).digest, "somewhere", *test_.store().ReadEpoch());
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('b')).digest));
+}
+
+// A chunk that is gone, and an index that has once named it.
+class SetBackIndexTest : public CollectionIndexTest {
+ protected:
+  struct Plan {
+    // The index is rebuilt, instead of a collection.
+    bool rebuilds = false;
+    bool begins_behind = false;
+    // Before this call the index becomes what it was ...
+    std::size_t setback_call = 0;
+    // ... before that one; 0: what it was before it forgot the chunk.
+    std::size_t back_to = 0;
+    // The collection dies so many calls later; 0: never.
+    std::size_t crash_calls = 0;
+    // Before this call the index is set back a second time; 0: never.
+    std::size_t second_call = 0;
+    std::size_t second_back_to = 0;
+  };
+
+  // False if the collection made fewer calls.
+  bool Run(const Plan& plan) {
+    const SealedPack condemned = test_.WritePack({Big('y')});
+    condemned_path_ = ChunkIndex(test_.store().packs_directory()).PackPath(condemned.id);
+    PlainIndex old;
+    old.epoch = 2;
+    old.Put(gone_, EncodeLocator(PackId(), 0), 1);
+    old.Put(condemned_, EncodeLocator(condemned.id, 0), 3);
+    index_ = PlainIndex();
+    index_.epoch = 3;
+    if (plan.begins_behind) index_ = old;
+    EXPECT_TRUE(test_.store().WriteEpoch(3).ok());
+    std::vector<PlainIndex> past = {old};
+    index_.before_change = [&]() -> absl::Status {
+      past.push_back(index_);
+      if (past.size() == plan.setback_call + 1) index_.SetBack(past[plan.back_to]);
+      if (plan.second_call != 0 && past.size() == plan.second_call + 1) {
+        index_.SetBack(past[plan.second_back_to]);
+      }
+      if (plan.crash_calls != 0 && past.size() == plan.setback_call + plan.crash_calls + 1) {
+        return absl::CancelledError("crash");
+      }
+      ExpectNotBelieved(past);
+      return absl::OkStatus();
+    };
+    const absl::Status status =
+        plan.rebuilds ? RebuildIndex(test_.store(), index_, {}).status() : Collect().status();
+    const bool was_set_back = past.size() > plan.setback_call;
+    // To rebuild it is to be told so, where a collection leaves it to the next one.
+    const bool gave_up = plan.rebuilds && absl::IsUnavailable(status);
+    EXPECT_TRUE(status.ok() || absl::IsCancelled(status) || gave_up) << status;
+    index_.before_change = [&]() -> absl::Status {
+      past.push_back(index_);
+      ExpectNotBelieved(past);
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(Collect().ok());
+    EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+    EXPECT_FALSE(index_.locators.contains(gone_));
+    EXPECT_FALSE(index_.locators.contains(condemned_));
+    past.push_back(index_);
+    ExpectNotBelieved(past);
+    index_.before_change = nullptr;
+    return was_set_back;
+  }
+
+  // Whatever the index is set back to: a session that is opened now is not told of the chunk.
+  void ExpectNotBelieved(const std::vector<PlainIndex>& past) {
+    const std::uint64_t epoch = *test_.store().ReadEpoch();
+    const bool is_deleted = !std::filesystem::exists(condemned_path_);
+    for (const PlainIndex& state : past) {
+      if (state.locators.contains(gone_)) {
+        EXPECT_LT(state.epoch, epoch);
+      }
+      if (is_deleted && state.locators.contains(condemned_)) {
+        EXPECT_LT(std::max(state.epoch, state.epochs.at(condemned_)), epoch);
+      }
+    }
+  }
+
+  const Digest gone_ = RefOf(Big('z')).digest;
+  // Of a pack that the collection deletes.
+  const Digest condemned_ = RefOf(Big('y')).digest;
+  std::string condemned_path_;
+};
+
+// At any moment of a collection the index may become what it was at any earlier one, and the
+// collection may die soon after.
+TEST_F(SetBackIndexTest, WhatIsGoneIsNeverBelieved) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  std::size_t setback_count = 0;
+  for (const auto& [rebuilds, begins_behind] :
+       {std::pair(false, false), std::pair(false, true), std::pair(true, true)}) {
+    bool was_set_back = true;
+    for (std::size_t call = 1; was_set_back && !HasFailure(); ++call) {
+      was_set_back = false;
+      for (std::size_t back_to = 0; back_to < call; ++back_to) {
+        for (const std::size_t crash_calls : {0, 1, 3}) {
+          SCOPED_TRACE(Cat(rebuilds ? "rebuild, " : "", begins_behind ? "behind, " : "",
+                           "before call ", call, " back to ", back_to, ", crash after ",
+                           crash_calls));
+          if (Run({rebuilds, begins_behind, call, back_to, crash_calls})) was_set_back = true;
+          ++setback_count;
+        }
+      }
+    }
+  }
+  EXPECT_GT(setback_count, 50u);
+}
+
+TEST_F(SetBackIndexTest, NorAfterTwoSetBacks) {
+  constexpr int kRuns = 700;
+  constexpr std::size_t kMaxCalls = 16;
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  Random random(TestSeed());
+  for (int run = 0; run < kRuns && !HasFailure(); ++run) {
+    Plan plan;
+    plan.rebuilds = random.OneIn(4);
+    plan.begins_behind = random.OneIn(2);
+    plan.setback_call = random.Between(1, kMaxCalls);
+    plan.back_to = random.Below(plan.setback_call);
+    plan.second_call = plan.setback_call + random.Between(1, 4);
+    plan.second_back_to =
+        plan.second_call - random.Between(1, std::min<std::size_t>(plan.second_call, 8));
+    if (random.OneIn(3)) plan.crash_calls = random.Between(1, 6);
+    SCOPED_TRACE(Cat(plan.rebuilds ? "rebuild, " : "", plan.begins_behind ? "behind, " : "",
+                     "before call ", plan.setback_call, " back to ", plan.back_to, ", before call ",
+                     plan.second_call, " back to ", plan.second_back_to, ", crash after ",
+                     plan.crash_calls));
+    Run(plan);
+  }
+}
+
+// A collection died between the store's last epoch and the index's, with nothing deleted; and two
+// died in a row before the fence.
+TEST_F(CollectionIndexTest, AnIndexThatWasNotToldBecauseACollectionDiedIsBelieved) {
+  for (const auto& deaths : std::vector<std::vector<CollectionStep>>{
+           {CollectionStep::kEpochRaisedAgain},
+           {CollectionStep::kEpochRaised},
+           {CollectionStep::kFenced, CollectionStep::kPlanned},
+           {CollectionStep::kEpochRaised, CollectionStep::kEpochRaised},
+           {CollectionStep::kEpochRaisedAgain, CollectionStep::kEpochRaisedAgain},
+           {CollectionStep::kAdvanced, CollectionStep::kEpochRaised},
+           {CollectionStep::kDeleted},
+           {CollectionStep::kDeadDeleted, CollectionStep::kEpochRaisedAgain},
+           {CollectionStep::kPlanRemoved}}) {
+    const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+    index_.CommitAll(test_.store());
+    ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+    for (const CollectionStep last : deaths) {
+      options_.on_step = [last](CollectionStep step) {
+        return step == last ? absl::CancelledError("crash") : absl::OkStatus();
+      };
+      ASSERT_TRUE(absl::IsCancelled(Collect().status()));
+    }
+    options_.on_step = nullptr;
+    const auto report = Collect();
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->findings.empty()) << static_cast<int>(deaths.front());
+    EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+    EXPECT_TRUE(index_.locators.empty());
+  }
+}
+
+// Once chunks have been deleted, only the epoch that the index was told last will do.
+TEST_F(CollectionIndexTest, AnIndexThatWentBackBeforeACollectionThatDeletedIsNotBelieved) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  const PlainIndex before = index_;
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  PlainIndex fenced;
+  options_.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kFenced) fenced = index_;
+    return step == CollectionStep::kDeleted ? absl::CancelledError("crash") : absl::OkStatus();
+  };
+  ASSERT_TRUE(absl::IsCancelled(Collect().status()));
+  options_.on_step = nullptr;
+  EXPECT_TRUE(test_.PackFiles().empty());
+  EXPECT_FALSE(fenced.locators.empty());
+  index_ = fenced;
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->findings.size(), 1u);
+  EXPECT_TRUE(index_.locators.empty());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+}
+
+TEST_F(CollectionIndexTest, APlanOfAnEarlierKerfIsUnderstood) {
+  CollectionPlan plan;
+  plan.target_epoch = 7;
+  plan.index_is_behind = true;
+  const auto old_one = DecodeCollectionPlan(EncodeCollectionPlan(plan));
+  ASSERT_TRUE(old_one.ok()) << old_one.status();
+  EXPECT_FALSE(old_one->min_index_epoch.has_value());
+  EXPECT_TRUE(old_one->index_is_behind);
+  plan.min_index_epoch = 300;
+  const auto new_one = DecodeCollectionPlan(EncodeCollectionPlan(plan));
+  ASSERT_TRUE(new_one.ok()) << new_one.status();
+  EXPECT_EQ(new_one->min_index_epoch, 300u);
+  EXPECT_EQ(new_one->target_epoch, 7u);
+  // It says nothing of what the index must know but its own last epoch.
+  plan.min_index_epoch.reset();
+  plan.index_is_behind = false;
+  plan.target_epoch = 3;
+  for (const std::uint64_t index_epoch : {2, 3}) {
+    ASSERT_TRUE(
+        WriteCollectionPlan(test_.store().plan_path(), test_.store().temporary_directory(), plan)
+            .ok());
+    ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
+    index_.epoch = index_epoch;
+    EXPECT_EQ(Collect()->findings.size(), index_epoch == 3 ? 0u : 1u);
+  }
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,201 @@
+#include "client/store/packs/chunk_index.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "base/parallel.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/format/durable_file.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::string_view kPackSuffix = ".pack";
+// Fewer footers are read before a thread has started.
+constexpr std::size_t kMinPacksForThreads = 32;
+
+absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListDirectory(packs_directory));
+  std::vector<PackId> ids;
+  for (const std::string& prefix : prefixes) {
+    if (prefix.size() != 2) continue;
+    KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          ListDirectory(Cat(packs_directory, "/", prefix)));
+    for (const std::string_view name : names) {
+      if (!name.ends_with(kPackSuffix)) continue;
+      if (const auto id = ParsePackId(name.substr(0, name.size() - kPackSuffix.size()))) {
+        ids.push_back(*id);
+      }
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
+  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
+  struct stat info{};
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
+  const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
+  if (file_bytes < kPackHeaderBytes + kPackTrailerBytes) {
+    return absl::DataLossError(Cat(path, ": it is too short for a pack: it was cut short"));
+  }
+  std::array<std::uint8_t, kPackHeaderBytes> header;
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), header, 0, path));
+  if (const absl::Status status = CheckPackHeader(header, id); !status.ok()) {
+    return Annotate(status, path);
+  }
+  std::array<std::uint8_t, kPackTrailerBytes> end;
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), end, file_bytes - kPackTrailerBytes, path));
+  const absl::StatusOr<PackTrailer> trailer = DecodePackTrailer(end, file_bytes);
+  if (!trailer.ok()) return Annotate(trailer.status(), path);
+  std::vector<std::uint8_t> bytes(trailer->footer_bytes);
+  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), bytes, trailer->footer_offset, path));
+  absl::StatusOr<PackFooter> footer = DecodePackFooter(bytes, *trailer);
+  if (!footer.ok()) return Annotate(footer.status(), path);
+  return KnownPack{id, *std::move(footer), file_bytes};
+}
+
+std::uint64_t MaxIndexedChunks() {
+  const auto memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                            static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return memory_bytes / 4 * 3 / kIndexBytesPerChunk;
+}
+
+ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_t max_chunk_count)
+    : packs_directory_(std::move(packs_directory)),
+      seen_(seen),
+      max_chunk_count_(max_chunk_count),
+      rows_(0, RowHash{this}, RowEqual{this}) {}
+
+std::string ChunkIndex::PackPath(const PackId& id) const {
+  const std::string name = PackIdToHex(id);
+  return Cat(packs_directory_, "/", name.substr(0, 2), "/", name, kPackSuffix);
+}
+
+absl::Status ChunkIndex::Refresh() {
+  // Known before the directory is listed: what AddPack brings meanwhile is not missed in the list.
+  absl::flat_hash_set<std::string> gone;
+  for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
+  KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory_));
+  std::vector<PackId> unknown;
+  for (const PackId& id : ids) {
+    if (gone.erase(PackIdToHex(id)) == 0) unknown.push_back(id);
+  }
+  if (seen_ == SeenPacks::kAreDurable) KERF_RETURN_IF_ERROR(MakeNamesDurable(unknown));
+  std::vector<absl::StatusOr<KnownPack>> read(unknown.size(), absl::UnknownError(""));
+  const unsigned thread_count = unknown.size() < kMinPacksForThreads ? 1 : 0;
+  std::atomic<std::uint64_t> chunk_count = 0;
+  for (const auto& pack : packs()) chunk_count += pack->footer.chunks.size();
+  ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
+    if (chunk_count > max_chunk_count_) return;
+    read[index] = ReadPackFooter(PackPath(unknown[index]), unknown[index]);
+    if (read[index].ok()) chunk_count += read[index]->footer.chunks.size();
+  });
+  if (chunk_count > max_chunk_count_) {
+    return absl::ResourceExhaustedError(
+        Cat(packs_directory_, ": it holds more than the ", max_chunk_count_,
+            " chunks that three quarters of this machine's memory can list (", kIndexBytesPerChunk,
+            " bytes each): use a machine with more memory, and for what is "
+            "to come a second store, or one with larger chunks"));
+  }
+  std::vector<std::shared_ptr<const KnownPack>> added;
+  std::vector<DamagedPack> damaged;
+  for (std::size_t index = 0; index < read.size(); ++index) {
+    if (read[index].ok()) {
+      added.push_back(std::make_shared<const KnownPack>(*std::move(read[index])));
+    } else if (!absl::IsNotFound(read[index].status())) {
+      damaged.push_back({PackPath(unknown[index]), read[index].status()});
+    }
+  }
+  std::unique_lock lock(mutex_);
+  damaged_ = std::move(damaged);
+  if (!gone.empty()) Remove(gone);
+  for (auto& pack : added) Insert(std::move(pack));
+  return absl::OkStatus();
+}
+
+absl::Status ChunkIndex::MakeNamesDurable(const std::vector<PackId>& ids) const {
+  std::string synced;
+  // Their order is that of the directories.
+  for (const PackId& id : ids) {
+    std::string directory = DirectoryOf(PackPath(id));
+    if (directory == synced) continue;
+    KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+    synced = std::move(directory);
+  }
+  return ids.empty() ? absl::OkStatus() : SyncDirectory(packs_directory_);
+}
+
+void ChunkIndex::Remove(const absl::flat_hash_set<std::string>& names) {
+  const std::vector<std::shared_ptr<const KnownPack>> packs = std::move(slots_);
+  rows_.clear();
+  earlier_.clear();
+  slots_.clear();
+  slot_of_.clear();
+  for (const auto& pack : packs) {
+    if (!names.contains(PackIdToHex(pack->id))) Insert(pack);
+  }
+}
+
+void ChunkIndex::Insert(std::shared_ptr<const KnownPack> pack) {
+  const auto slot = static_cast<std::uint32_t>(slots_.size());
+  if (!slot_of_.emplace(PackIdToHex(pack->id), slot).second) return;
+  const auto count = static_cast<std::uint32_t>(pack->footer.chunks.size());
+  slots_.push_back(std::move(pack));
+  rows_.reserve(rows_.size() + count);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const auto [row, inserted] = rows_.insert({slot, index});
+    if (inserted) continue;
+    earlier_.emplace(KeyOf({slot, index}), *row);
+    rows_.erase(row);
+    rows_.insert({slot, index});
+  }
+}
+
+void ChunkIndex::AddPack(SealedPack sealed) {
+  auto pack = std::make_shared<const KnownPack>(
+      KnownPack{sealed.id, std::move(sealed.footer), sealed.file_bytes});
+  std::unique_lock lock(mutex_);
+  Insert(std::move(pack));
+}
+
+std::optional<ChunkPlace> ChunkIndex::Locate(const Digest& digest) const {
+  std::shared_lock lock(mutex_);
+  const auto row = rows_.find(digest);
+  if (row == rows_.end()) return std::nullopt;
+  return PlaceOf(*row);
+}
+
+std::vector<ChunkPlace> ChunkIndex::LocateAll(const Digest& digest) const {
+  std::shared_lock lock(mutex_);
+  std::vector<ChunkPlace> places;
+  const auto last = rows_.find(digest);
+  if (last == rows_.end()) return places;
+  places.push_back(PlaceOf(*last));
+  for (auto row = earlier_.find(KeyOf(*last)); row != earlier_.end();
+       row = earlier_.find(KeyOf(row->second))) {
+    places.push_back(PlaceOf(row->second));
+  }
+  return places;
+}
+
+std::vector<std::shared_ptr<const KnownPack>> ChunkIndex::packs() const {
+  std::shared_lock lock(mutex_);
+  return slots_;
+}
+
+std::vector<DamagedPack> ChunkIndex::damaged() const {
+  std::shared_lock lock(mutex_);
+  return damaged_;
+}
+
+}  // namespace kerf::agent

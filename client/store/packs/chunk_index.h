@@ -1,0 +1,136 @@
+// What the store holds, by the footers of its packs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/format/pack_format.h"
+#include "client/store/packs/pack_writer.h"
+
+namespace kerf::agent {
+
+// A pack that the index knows. Immutable.
+struct KnownPack {
+  PackId id;
+  PackFooter footer;
+  std::uint64_t file_bytes = 0;
+};
+
+// Where a chunk lies.
+struct ChunkPlace {
+  std::shared_ptr<const KnownPack> pack;
+  std::uint32_t chunk_index = 0;
+
+  const PackChunk& chunk() const { return pack->footer.chunks[chunk_index]; }
+  const PackBlock& block() const { return pack->footer.blocks[chunk().block_index]; }
+  std::string locator() const { return EncodeLocator(pack->id, chunk_index); }
+};
+
+// A pack whose footer cannot be read.
+struct DamagedPack {
+  std::string path;
+  absl::Status status;
+};
+
+// How much is known of a pack that another process has put into the store.
+enum class SeenPacks {
+  // It is there now. For readers.
+  kAreThere,
+  // It also survives the machine: it may have been renamed into place a moment ago, and its writer
+  // may die before its name is durable. For all who write or delete something because a pack is
+  // there.
+  kAreDurable,
+};
+
+// Memory that an index takes for each chunk.
+inline constexpr std::uint64_t kIndexBytesPerChunk = 64;
+// Three quarters of the machine's memory, in chunks.
+std::uint64_t MaxIndexedChunks();
+
+// Thread-safe. Takes kIndexBytesPerChunk.
+class ChunkIndex {
+ public:
+  explicit ChunkIndex(std::string packs_directory, SeenPacks seen = SeenPacks::kAreThere,
+                      std::uint64_t max_chunk_count = MaxIndexedChunks());
+
+  // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
+  // pack is left out and listed in damaged(). An error only for a directory that cannot be listed,
+  // or ResourceExhausted for more chunks than max_chunk_count.
+  absl::Status Refresh();
+
+  // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
+  // too, Locate gives this copy from now on.
+  void AddPack(SealedPack sealed);
+
+  bool Contains(const Digest& digest) const { return Locate(digest).has_value(); }
+  // One of the places, if there are several.
+  std::optional<ChunkPlace> Locate(const Digest& digest) const;
+
+  // All of them, the one that Locate gives first.
+  std::vector<ChunkPlace> LocateAll(const Digest& digest) const;
+
+  std::vector<std::shared_ptr<const KnownPack>> packs() const;
+  std::vector<DamagedPack> damaged() const;
+
+  const std::string& packs_directory() const { return packs_directory_; }
+  std::string PackPath(const PackId& id) const;
+
+ private:
+  // Position of a pack in slots_, and of the chunk in its footer.
+  struct Row {
+    std::uint32_t slot = 0;
+    std::uint32_t chunk_index = 0;
+  };
+  struct RowHash {
+    using is_transparent = void;
+    const ChunkIndex* index;
+    std::size_t operator()(const Row& row) const { return DigestHash()(index->DigestOf(row)); }
+    std::size_t operator()(const Digest& digest) const { return DigestHash()(digest); }
+  };
+  struct RowEqual {
+    using is_transparent = void;
+    const ChunkIndex* index;
+    bool operator()(const Row& a, const Row& b) const {
+      return index->DigestOf(a) == index->DigestOf(b);
+    }
+    bool operator()(const Row& a, const Digest& b) const { return index->DigestOf(a) == b; }
+    bool operator()(const Digest& a, const Row& b) const { return a == index->DigestOf(b); }
+  };
+
+  const Digest& DigestOf(const Row& row) const {
+    return slots_[row.slot]->footer.chunks[row.chunk_index].digest;
+  }
+  absl::Status MakeNamesDurable(const std::vector<PackId>& ids) const;
+  void Insert(std::shared_ptr<const KnownPack> pack);
+  void Remove(const absl::flat_hash_set<std::string>& names);
+  ChunkPlace PlaceOf(const Row& row) const { return {slots_[row.slot], row.chunk_index}; }
+  static std::uint64_t KeyOf(const Row& row) {
+    return std::uint64_t{row.slot} << 32 | row.chunk_index;
+  }
+
+  const std::string packs_directory_;
+  const SeenPacks seen_;
+  const std::uint64_t max_chunk_count_;
+  mutable std::shared_mutex mutex_;
+  std::vector<std::shared_ptr<const KnownPack>> slots_;
+  absl::flat_hash_map<std::string, std::uint32_t> slot_of_;
+  // Of each chunk the copy that came last.
+  absl::flat_hash_set<Row, RowHash, RowEqual> rows_;
+  // By the KeyOf a copy: the one that came before it. Chunks with one copy take nothing here.
+  absl::flat_hash_map<std::uint64_t, Row> earlier_;
+  std::vector<DamagedPack> damaged_;
+};
+
+// Reads and checks the footer of one pack file.
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id);
+
+}  // namespace kerf::agent

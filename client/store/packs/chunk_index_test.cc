@@ -1,0 +1,168 @@
+#include "client/store/packs/chunk_index.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+class ChunkIndexTest : public testing::Test {
+ protected:
+  bool Contains(const std::string& chunk) { return index_.Contains(RefOf(chunk).digest); }
+
+  TestStore store_;
+  ChunkIndex index_{store_.store().packs_directory()};
+};
+
+TEST_F(ChunkIndexTest, LearnsPacksThatComeAndForgetsThoseThatGo) {
+  const SealedPack first = store_.WritePack({"one", "both"});
+  store_.WritePack({"two", "both"});
+  EXPECT_FALSE(Contains("one"));
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_TRUE(Contains("one") && Contains("two") && Contains("both"));
+  EXPECT_EQ(index_.LocateAll(RefOf("both").digest).size(), 2u);
+  std::filesystem::remove(index_.PackPath(first.id));
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_FALSE(Contains("one"));
+  EXPECT_TRUE(Contains("two") && Contains("both"));
+  EXPECT_EQ(index_.packs().size(), 1u);
+}
+
+TEST_F(ChunkIndexTest, OfTwoCopiesTheOneThatCameLastIsGiven) {
+  const SealedPack first = store_.WritePack({"chunk"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  const SealedPack second = store_.WritePack({"other", "chunk"});
+  index_.AddPack(second);
+  const std::optional<ChunkPlace> place = index_.Locate(RefOf("chunk").digest);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->pack->id, second.id);
+  EXPECT_EQ(place->locator(), EncodeLocator(second.id, 1));
+  // It is the same pack when it is found in the directory.
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_EQ(index_.packs().size(), 2u);
+}
+
+TEST_F(ChunkIndexTest, FindsAllCopiesWhateverComesAndGoes) {
+  Random random(TestSeed());
+  std::map<PackId, std::vector<std::string>> packs;
+  for (int round = 0; round < 200; ++round) {
+    if (!packs.empty() && random.OneIn(3)) {
+      auto gone = packs.begin();
+      std::advance(gone, static_cast<std::ptrdiff_t>(random.Below(packs.size())));
+      std::filesystem::remove(index_.PackPath(gone->first));
+      packs.erase(gone);
+      ASSERT_TRUE(index_.Refresh().ok());
+    } else {
+      std::vector<std::string> chunks;
+      for (std::uint64_t count = random.Between(1, 6); count > 0; --count) {
+        // At times twice in one pack.
+        chunks.push_back(Cat("chunk ", random.Below(8)));
+      }
+      SealedPack pack = store_.WritePack(chunks);
+      packs[pack.id] = chunks;
+      index_.AddPack(std::move(pack));
+    }
+    for (int number = 0; number < 8; ++number) {
+      const std::string chunk = Cat("chunk ", number);
+      std::multiset<std::string> expected;
+      for (const auto& [id, chunks] : packs) {
+        for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+          if (chunks[index] == chunk) expected.insert(EncodeLocator(id, index));
+        }
+      }
+      std::multiset<std::string> found;
+      for (const ChunkPlace& place : index_.LocateAll(RefOf(chunk).digest)) {
+        found.insert(place.locator());
+      }
+      ASSERT_EQ(found, expected) << "round " << round;
+      const std::optional<ChunkPlace> first = index_.Locate(RefOf(chunk).digest);
+      ASSERT_EQ(first.has_value(), !expected.empty());
+      if (first.has_value()) {
+        EXPECT_EQ(first->locator(), index_.LocateAll(RefOf(chunk).digest).front().locator());
+      }
+    }
+  }
+}
+
+TEST_F(ChunkIndexTest, ADamagedPackIsListedAndTheOthersAreRead) {
+  const SealedPack bad = store_.WritePack({"bad"});
+  store_.WritePack({"good"});
+  const std::string path = index_.PackPath(bad.id);
+  const std::string whole = ReadTestFile(path);
+  WriteTestFile(path, whole.substr(0, whole.size() - 1));
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_FALSE(Contains("bad"));
+  EXPECT_TRUE(Contains("good"));
+  ASSERT_EQ(index_.damaged().size(), 1u);
+  EXPECT_EQ(index_.damaged().front().path, path);
+  EXPECT_TRUE(absl::IsDataLoss(index_.damaged().front().status));
+  WriteTestFile(path, whole);
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_TRUE(Contains("bad"));
+  EXPECT_TRUE(index_.damaged().empty());
+}
+
+TEST_F(ChunkIndexTest, APackUnderAnotherNameIsDamaged) {
+  const SealedPack pack = store_.WritePack({"chunk"});
+  const std::string other = index_.PackPath(*ParsePackId(std::string(32, 'a')));
+  std::filesystem::create_directories(std::filesystem::path(other).parent_path());
+  std::filesystem::copy_file(index_.PackPath(pack.id), other);
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_EQ(index_.damaged().size(), 1u);
+}
+
+TEST_F(ChunkIndexTest, APackThatIsAFifoIsDamaged) {
+  store_.WritePack({"chunk"});
+  const std::string path = index_.PackPath(*ParsePackId(std::string(32, 'a')));
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ASSERT_TRUE(index_.Refresh().ok());
+  EXPECT_EQ(index_.damaged().size(), 1u);
+  EXPECT_TRUE(Contains("chunk"));
+}
+
+TEST_F(ChunkIndexTest, MoreChunksThanMemoryHasRoomForAreAnErrorThatSaysSo) {
+  store_.WritePack({"one", "two"});
+  store_.WritePack({"three", "four"});
+  ChunkIndex fits(store_.store().packs_directory(), SeenPacks::kAreThere, 4);
+  EXPECT_TRUE(fits.Refresh().ok());
+  ChunkIndex small(store_.store().packs_directory(), SeenPacks::kAreThere, 3);
+  const absl::Status status = small.Refresh();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_NE(MessageOf(status).find("more than the 3 chunks"), std::string_view::npos) << status;
+}
+
+TEST_F(ChunkIndexTest, IsReadWhileItIsRefreshed) {
+  store_.WritePack({"always"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  std::atomic<bool> done = false;
+  std::atomic<int> missing_count = 0;
+  std::jthread reader([&] {
+    while (!done) missing_count += Contains("always") ? 0 : 1;
+  });
+  for (int round = 0; round < 20; ++round) {
+    const SealedPack pack = store_.WritePack({Cat("round ", round)});
+    ASSERT_TRUE(index_.Refresh().ok());
+    std::filesystem::remove(index_.PackPath(pack.id));
+    ASSERT_TRUE(index_.Refresh().ok());
+  }
+  done = true;
+  reader.join();
+  EXPECT_EQ(missing_count, 0);
+}
+
+}  // namespace
+}  // namespace kerf::agent

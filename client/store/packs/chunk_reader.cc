@@ -1,0 +1,125 @@
+#include "client/store/packs/chunk_reader.h"
+
+#include <cstring>
+#include <functional>
+#include <new>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/packs/block.h"
+
+namespace kerf::agent {
+namespace {
+
+// Damaged blocks that a shard remembers; those beyond are read again for each chunk.
+constexpr std::size_t kMaxDamagedBlocks = 4096;
+
+}  // namespace
+
+ChunkReader::ChunkReader(ChunkIndex& index, const Options& options)
+    : index_(index), options_(options) {}
+
+absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
+  std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
+  if (place.has_value()) {
+    absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
+    if (absl::IsDataLoss(bytes.status())) return ReadOther(*place, bytes.status(), chunk);
+    // A collection may have moved the chunk to another pack.
+    if (!absl::IsNotFound(bytes.status())) return bytes;
+  }
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  place = index_.Locate(chunk.digest);
+  if (!place.has_value()) {
+    return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
+  }
+  absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
+  return absl::IsDataLoss(bytes.status()) ? ReadOther(*place, bytes.status(), chunk) : bytes;
+}
+
+// Several packs may hold the chunk, and one of them may be sound.
+absl::StatusOr<ChunkBytes> ChunkReader::ReadOther(const ChunkPlace& tried,
+                                                  const absl::Status& damage,
+                                                  const ChunkRef& chunk) {
+  for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
+    if (place.pack == tried.pack && place.chunk_index == tried.chunk_index) continue;
+    absl::StatusOr<ChunkBytes> bytes = ReadAt(place, chunk);
+    if (bytes.ok()) return bytes;
+  }
+  return damage;
+}
+
+absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {
+  const PackChunk& row = place.chunk();
+  if (row.length_bytes != chunk.length_bytes) {
+    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": it holds a chunk of ",
+                                   row.length_bytes, " bytes where the recipe has ",
+                                   chunk.length_bytes));
+  }
+  KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place));
+  const std::span<const std::uint8_t> bytes(block->data() + row.offset_in_block, row.length_bytes);
+  if (options_.verify && Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
+    return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": chunk ",
+                                   DigestToHex(chunk.digest, 32), " is damaged"));
+  }
+  return ChunkBytes(std::move(block), bytes);
+}
+
+absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place) {
+  std::string key(place.pack->id.bytes.begin(), place.pack->id.bytes.end());
+  const std::uint32_t block_index = place.chunk().block_index;
+  key.append(reinterpret_cast<const char*>(&block_index), sizeof block_index);
+  Shard& shard = shards_[std::hash<std::string>()(key) % shards_.size()];
+  std::unique_lock lock(shard.mutex);
+  while (true) {
+    if (const auto found = shard.by_key.find(key); found != shard.by_key.end()) {
+      shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
+      return found->second->block;
+    }
+    if (const auto found = shard.damaged.find(key); found != shard.damaged.end()) {
+      return found->second;
+    }
+    if (shard.loading.insert(key).second) break;
+    shard.loaded.wait(lock);
+  }
+  lock.unlock();
+  absl::StatusOr<Block> block = LoadBlock(place);
+  lock.lock();
+  shard.loading.erase(key);
+  if (block.ok()) Keep(shard, key, *block);
+  if (absl::IsDataLoss(block.status()) && shard.damaged.size() < kMaxDamagedBlocks) {
+    shard.damaged.emplace(key, block.status());
+  }
+  shard.loaded.notify_all();
+  return block;
+}
+
+// Under the shard's lock.
+void ChunkReader::Keep(Shard& shard, const std::string& key, const Block& block) const {
+  shard.size_bytes += block->size();
+  shard.recent.push_front({key, block});
+  shard.by_key.emplace(key, shard.recent.begin());
+  while (shard.size_bytes > options_.cache_bytes / shards_.size() && shard.recent.size() > 1) {
+    shard.size_bytes -= shard.recent.back().block->size();
+    shard.by_key.erase(shard.recent.back().key);
+    shard.recent.pop_back();
+  }
+}
+
+absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) {
+  ++loaded_block_count_;
+  const std::string path = index_.PackPath(place.pack->id);
+  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
+  // An exception would leave those waiting who want the same block.
+  try {
+    KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
+    return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(Cat(path,
+                                            ": there is not enough memory to read a block of ",
+                                            place.block().raw_bytes, " bytes"));
+  }
+}
+
+}  // namespace kerf::agent

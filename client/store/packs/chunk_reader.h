@@ -1,0 +1,92 @@
+// Gets chunks back out of packs.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/format/chunk_ref.h"
+#include "client/store/packs/chunk_index.h"
+
+namespace kerf::agent {
+
+// The bytes of a chunk; keeps the block that they lie in alive.
+class ChunkBytes {
+ public:
+  ChunkBytes() = default;
+  ChunkBytes(std::shared_ptr<const std::vector<std::uint8_t>> block,
+             std::span<const std::uint8_t> bytes)
+      : block_(std::move(block)), bytes_(bytes) {}
+  std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const std::vector<std::uint8_t>> block_;
+  std::span<const std::uint8_t> bytes_;
+};
+
+// Thread-safe. Keeps the blocks that were used last in memory, so that reading in the order of
+// writing decompresses each block once.
+class ChunkReader {
+ public:
+  struct Options {
+    std::uint64_t cache_bytes = std::uint64_t{64} << 20;
+    // Hashes every chunk that is read.
+    bool verify = true;
+  };
+
+  // `index` outlives the reader.
+  ChunkReader(ChunkIndex& index, const Options& options);
+
+  // NotFound if no pack holds the chunk (the index is refreshed once before that is said);
+  // DataLoss, with the pack's path, if every pack that should hold it holds something else.
+  absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
+
+  // The same for one copy.
+  absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk);
+
+  // Blocks that were read from packs and not from memory.
+  std::uint64_t loaded_block_count() const { return loaded_block_count_; }
+
+ private:
+  using Block = std::shared_ptr<const std::vector<std::uint8_t>>;
+  struct Cached {
+    std::string key;
+    Block block;
+  };
+  // One lock for each; a block belongs to one by its key.
+  struct Shard {
+    std::mutex mutex;
+    std::condition_variable loaded;
+    // Blocks that a thread is reading: others wait for it.
+    absl::flat_hash_set<std::string> loading;
+    // Blocks that cannot be decompressed: each is read once, not once for each chunk in it.
+    absl::flat_hash_map<std::string, absl::Status> damaged;
+    std::list<Cached> recent;
+    absl::flat_hash_map<std::string, std::list<Cached>::iterator> by_key;
+    std::uint64_t size_bytes = 0;
+  };
+
+  absl::StatusOr<ChunkBytes> ReadOther(const ChunkPlace& tried, const absl::Status& damage,
+                                       const ChunkRef& chunk);
+  absl::StatusOr<Block> GetBlock(const ChunkPlace& place);
+  absl::StatusOr<Block> LoadBlock(const ChunkPlace& place);
+  void Keep(Shard& shard, const std::string& key, const Block& block) const;
+
+  ChunkIndex& index_;
+  const Options options_;
+  std::array<Shard, 8> shards_;
+  std::atomic<std::uint64_t> loaded_block_count_ = 0;
+};
+
+}  // namespace kerf::agent

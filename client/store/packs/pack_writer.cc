@@ -1,0 +1,242 @@
+#include "client/store/packs/pack_writer.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr unsigned kDefaultThreadCount = 2;
+// Blocks that wait for a thread, for each thread.
+constexpr std::size_t kQueuedBlocksPerThread = 2;
+
+struct ContextDeleter {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+};
+
+}  // namespace
+
+struct PackWriter::OpenPack {
+  ~OpenPack() {
+    if (!temporary_path.empty()) RemoveFile(temporary_path).IgnoreError();
+  }
+
+  PackId id;
+  std::string temporary_path;
+  UniqueFd fd;
+  // Guarded by the writer's mutex.
+  std::uint64_t size_bytes = kPackHeaderBytes;
+  PackFooter footer;
+  // Of the blocks in it.
+  std::set<std::uint64_t> tickets;
+  std::size_t writes_running = 0;
+  bool closed = false;
+};
+
+PackWriter::PackWriter(PackWriterOptions options) : options_(std::move(options)) {
+  unsigned thread_count = options_.thread_count;
+  if (thread_count == 0) thread_count = std::thread::hardware_concurrency();
+  if (thread_count == 0) thread_count = kDefaultThreadCount;
+  max_queued_blocks_ = thread_count * kQueuedBlocksPerThread;
+  for (unsigned index = 0; index < thread_count; ++index) {
+    threads_.emplace_back([this] { Run(); });
+  }
+}
+
+PackWriter::~PackWriter() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    queue_.clear();
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+absl::Status PackWriter::Add(const Digest& digest, std::span<const std::uint8_t> bytes) {
+  KERF_CHECK(!bytes.empty() && bytes.size() <= kMaxBlockRawBytes);
+  std::unique_lock lock(mutex_);
+  if (!current_.raw.empty() && current_.raw.size() + bytes.size() > options_.block_bytes) {
+    Enqueue(lock);
+  }
+  if (!failure_.ok()) return failure_;
+  if (current_.raw.capacity() == 0) current_.raw.reserve(options_.block_bytes);
+  current_.chunks.push_back({digest, 0, static_cast<std::uint32_t>(current_.raw.size()),
+                             static_cast<std::uint32_t>(bytes.size())});
+  current_.raw.insert(current_.raw.end(), bytes.begin(), bytes.end());
+  return absl::OkStatus();
+}
+
+// Gives the lock away while the threads are behind.
+void PackWriter::Enqueue(std::unique_lock<std::mutex>& lock) {
+  Block block = std::exchange(current_, Block());
+  block.ticket = ++last_ticket_;
+  unplaced_.insert(block.ticket);
+  unsealed_.insert(block.ticket);
+  changed_.wait(
+      lock, [this] { return queue_.size() < max_queued_blocks_ || !failure_.ok() || stopping_; });
+  queue_.push_back(std::move(block));
+  changed_.notify_all();
+}
+
+absl::Status PackWriter::Flush() {
+  std::unique_lock lock(mutex_);
+  if (!current_.raw.empty()) Enqueue(lock);
+  const std::uint64_t ticket = last_ticket_;
+  changed_.wait(lock, [&] { return !AnyUpTo(unplaced_, ticket) || !failure_.ok(); });
+  if (failure_.ok() && pack_ != nullptr && AnyUpTo(pack_->tickets, ticket)) {
+    const std::shared_ptr<OpenPack> pack = std::exchange(pack_, nullptr);
+    pack->closed = true;
+    // Else the last thread that writes into it seals it.
+    if (pack->writes_running == 0) {
+      lock.unlock();
+      const absl::Status status = Seal(pack);
+      lock.lock();
+      if (!status.ok() && failure_.ok()) failure_ = status;
+      changed_.notify_all();
+    }
+  }
+  changed_.wait(lock, [&] { return !AnyUpTo(unsealed_, ticket) || !failure_.ok(); });
+  return failure_;
+}
+
+std::uint64_t PackWriter::stored_bytes() const {
+  std::lock_guard lock(mutex_);
+  return stored_bytes_;
+}
+
+void PackWriter::Run() {
+  const std::unique_ptr<ZSTD_CCtx, ContextDeleter> context(ZSTD_createCCtx());
+  KERF_CHECK(context != nullptr);
+  std::vector<std::uint8_t> scratch;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+    if (stopping_) return;
+    Block block = std::move(queue_.front());
+    queue_.pop_front();
+    changed_.notify_all();
+    // What comes after a failure is never called durable.
+    if (!failure_.ok()) continue;
+    lock.unlock();
+    const absl::Status status = WriteBlock(std::move(block), scratch, context.get());
+    lock.lock();
+    if (!status.ok() && failure_.ok()) failure_ = status;
+    changed_.notify_all();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<PackWriter::OpenPack>> PackWriter::CreatePack() {
+  auto pack = std::make_shared<OpenPack>();
+  const std::string name = RandomHex();
+  pack->id = *ParsePackId(name);
+  const std::string path = Cat(options_.temporary_directory, "/", name, ".pack");
+  KERF_ASSIGN_OR_RETURN(pack->fd, CreateNewFile(path));
+  pack->temporary_path = path;
+  pack->footer.digest_algorithm = options_.digest_algorithm;
+  KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), EncodePackHeader(pack->id), 0, path));
+  return pack;
+}
+
+// A fingerprint that is wrong, whether by a fault of memory or by a lying server, would only be
+// noticed at restore, when the file is gone.
+absl::Status PackWriter::CheckFingerprints(const Block& block) const {
+  std::vector<std::span<const std::uint8_t>> chunks;
+  chunks.reserve(block.chunks.size());
+  for (const PackChunk& chunk : block.chunks) {
+    chunks.push_back(std::span(block.raw).subspan(chunk.offset_in_block, chunk.length_bytes));
+  }
+  std::vector<Digest> digests(chunks.size());
+  FingerprintMany(options_.digest_algorithm, chunks, digests);
+  for (std::size_t index = 0; index < digests.size(); ++index) {
+    if (digests[index] == block.chunks[index].digest) continue;
+    const std::size_t size_bytes = DigestSizeBytes(options_.digest_algorithm);
+    return absl::DataLossError(
+        Cat("a chunk of ", block.chunks[index].length_bytes, " bytes was named ",
+            DigestToHex(block.chunks[index].digest, size_bytes), " but has the fingerprint ",
+            DigestToHex(digests[index], size_bytes),
+            ": the server or the memory of a machine is faulty; nothing of it was stored"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scratch,
+                                    void* zstd_context) {
+  KERF_RETURN_IF_ERROR(CheckFingerprints(block));
+  scratch.resize(ZSTD_compressBound(block.raw.size()));
+  const std::size_t compressed_bytes =
+      ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(zstd_context), scratch.data(), scratch.size(),
+                        block.raw.data(), block.raw.size(), options_.zstd_level);
+  if (ZSTD_isError(compressed_bytes) != 0) {
+    return absl::InternalError(Cat("zstd: ", ZSTD_getErrorName(compressed_bytes)));
+  }
+  const bool compressed = compressed_bytes < block.raw.size();
+  const std::span<const std::uint8_t> stored =
+      compressed ? std::span<const std::uint8_t>(scratch.data(), compressed_bytes)
+                 : std::span<const std::uint8_t>(block.raw);
+
+  std::unique_lock lock(mutex_);
+  if (pack_ == nullptr) {
+    KERF_ASSIGN_OR_RETURN(pack_, CreatePack());
+  }
+  const std::shared_ptr<OpenPack> pack = pack_;
+  const std::uint64_t offset = pack->size_bytes;
+  pack->size_bytes += stored.size();
+  const auto block_index = static_cast<std::uint32_t>(pack->footer.blocks.size());
+  pack->footer.blocks.push_back({offset, static_cast<std::uint32_t>(stored.size()),
+                                 static_cast<std::uint32_t>(block.raw.size()), compressed});
+  for (PackChunk& chunk : block.chunks) {
+    chunk.block_index = block_index;
+    pack->footer.chunks.push_back(chunk);
+  }
+  ++pack->writes_running;
+  pack->tickets.insert(block.ticket);
+  unplaced_.erase(block.ticket);
+  changed_.notify_all();
+  if (pack->size_bytes >= options_.target_pack_bytes ||
+      pack->footer.chunks.size() >= options_.max_pack_chunks) {
+    pack->closed = true;
+    pack_ = nullptr;
+  }
+  lock.unlock();
+
+  KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), stored, offset, pack->temporary_path));
+  StartWriteback(pack->fd.get(), offset, stored.size());
+  lock.lock();
+  const bool last = --pack->writes_running == 0 && pack->closed;
+  lock.unlock();
+  return last ? Seal(pack) : absl::OkStatus();
+}
+
+absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
+  const std::vector<std::uint8_t> end = EncodePackEnd(pack->footer, pack->size_bytes);
+  const int fd = pack->fd.get();
+  KERF_RETURN_IF_ERROR(PWriteExactly(fd, end, pack->size_bytes, pack->temporary_path));
+  KERF_RETURN_IF_ERROR(SyncFile(fd, pack->temporary_path));
+  const std::string name = PackIdToHex(pack->id);
+  const std::string directory = Cat(options_.packs_directory, "/", name.substr(0, 2));
+  KERF_RETURN_IF_ERROR(MakeDirectory(directory));
+  // Also if it was there: whoever made it may not have come to this yet.
+  KERF_RETURN_IF_ERROR(SyncDirectory(options_.packs_directory));
+  KERF_RETURN_IF_ERROR(PublishFile(pack->temporary_path, Cat(directory, "/", name, ".pack")));
+  pack->temporary_path.clear();
+  const std::uint64_t file_bytes = pack->size_bytes + end.size();
+  {
+    std::lock_guard lock(mutex_);
+    stored_bytes_ += file_bytes;
+  }
+  options_.on_sealed({pack->id, std::move(pack->footer), file_bytes});
+  const std::lock_guard lock(mutex_);
+  for (const std::uint64_t ticket : pack->tickets) unsealed_.erase(ticket);
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,52 @@
+// Agents and collections in a seeded order, crashed and paused anywhere: docs/adr/0005.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "base/test_seed.h"
+#include "client/store/sim/sim_world.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr int kWorldCount = 8;
+constexpr int kStepsPerWorld = 60;
+
+TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
+  Random seeds(TestSeed());
+  std::size_t confirmed_count = 0;
+  int repaired_count = 0;
+  int refused_count = 0;
+  int crashed_collection_count = 0;
+  int rebuild_count = 0;
+  int check_count = 0;
+  std::uint64_t merged_pack_count = 0;
+  for (int number = 0; number < kWorldCount; ++number) {
+    SimWorld world(seeds.Next());
+    const absl::Status status = world.Run(kStepsPerWorld);
+    ASSERT_TRUE(status.ok()) << "world " << number << ": " << status;
+    const absl::Status mended = world.CheckDamageIsFoundAndMended();
+    ASSERT_TRUE(mended.ok()) << "world " << number << ": " << mended;
+    confirmed_count += world.confirmed.size();
+    repaired_count += world.repaired_count;
+    refused_count += world.refused_count;
+    crashed_collection_count += world.crashed_collection_count;
+    rebuild_count += world.rebuild_count;
+    check_count += world.check_count;
+    merged_pack_count += world.merged_pack_count;
+  }
+  std::printf(
+      "%zu snapshots checked, %d repaired, %d commits refused, %d collections crashed, %zu packs "
+      "merged, %d rebuilds, %d checks of the index\n",
+      confirmed_count, repaired_count, refused_count, crashed_collection_count,
+      static_cast<std::size_t>(merged_pack_count), rebuild_count, check_count);
+  // The seeds have led somewhere.
+  EXPECT_GT(confirmed_count, 0u);
+  EXPECT_GT(merged_pack_count, 0u);
+  // More than the one of each world that has come to its end.
+  EXPECT_GT(rebuild_count, 2 * kWorldCount);
+  EXPECT_GT(check_count, 0);
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,209 @@
+// A seeded world of agents, collections and an index that share one real store. One thread: agents
+// take one step at a time, between any two steps of a collection and within its calls to the index.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "client/store/collect/collection.h"
+#include "client/store/collect/collection_guard.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+
+class SimWorld;
+
+enum class SimVerdict { kNew, kDuplicate, kUnverified };
+
+// The server's index by its contract (server/index/index.h), commits of an epoch gone by refused.
+class SimIndex final : public CollectionIndex {
+ public:
+  struct Entry {
+    std::string locator;
+    std::uint64_t epoch = 0;
+    // Until it is committed anew.
+    bool has_wrong_length = false;
+  };
+  struct State {
+    std::map<Digest, Entry> entries;
+    std::uint64_t epoch = 0;
+    // Since the epoch was raised.
+    std::uint64_t removed_count = 0;
+  };
+
+  explicit SimIndex(SimWorld& world) : world_(world) {}
+
+  absl::StatusOr<std::uint64_t> ReadEpoch() override;
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
+                                             std::uint64_t min_before) override;
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
+  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override;
+
+  SimVerdict Lookup(std::uint64_t session_epoch, const Digest& digest) const;
+  // False if it is refused.
+  bool CommitOne(std::uint64_t session_epoch, const Digest& digest, const std::string& locator,
+                 bool replace);
+
+  // True if it was there. An agent's report of a stale answer, too.
+  bool Remove(const Digest& digest, const std::string& locator);
+
+  State state;
+  // From now on an answer may be lost: what was asked is done, and the asker sees Unavailable.
+  bool may_lose_answers = false;
+  bool lost_answer = false;
+
+ private:
+  absl::Status Answer();
+
+  SimWorld& world_;
+};
+
+// Backs up made-up chunks, one step at a time.
+class SimAgent {
+ public:
+  SimAgent(SimWorld& world, std::size_t number) : world_(world), number_(number) {}
+
+  void Step();
+  // Forgets everything that it knew. What it has sent may still arrive.
+  void Crash();
+  // The answer to a commit that came too late.
+  void OnRefused(const Digest& digest);
+
+ private:
+  enum class Phase { kIdle, kUpload, kPublish, kCheck, kConfirm };
+
+  void Begin();
+  void UploadOne();
+  void Keep(const std::string& content);
+  void Publish();
+  void Check();
+  void Confirm();
+
+  SimWorld& world_;
+  const std::size_t number_;
+  Phase phase_ = Phase::kIdle;
+  // Believes DUPLICATE without looking into the store.
+  bool trusting_ = false;
+  CollectionGuard guard_;
+  std::uint64_t session_epoch_ = 0;
+  std::unique_ptr<ChunkIndex> index_;
+  DigestSet distrusted_;
+  std::vector<std::string> to_upload_;
+  FileChunks files_;
+  store::v1::Snapshot snapshot_;
+};
+
+class SimWorld {
+ public:
+  struct Message {
+    std::size_t agent = 0;
+    // Of the agent's life: it changes when it crashes.
+    std::uint64_t life = 0;
+    std::uint64_t session_epoch = 0;
+    Digest digest;
+    std::string locator;
+    bool replace = false;
+  };
+  // What a machine finds when it comes up again.
+  struct Past {
+    // The store lies, or will lie, in it; empty: in one of its own.
+    std::string folder;
+    SimIndex::State index;
+    std::deque<Message> network;
+    std::map<Digest, std::string> contents;
+    std::map<std::string, FileChunks> files_of;
+  };
+
+  explicit SimWorld(std::uint64_t seed) : SimWorld(seed, Past()) {}
+  SimWorld(std::uint64_t seed, Past past);
+
+  // Runs `step_count` steps, then lets everything come to an end. OK, or what was lost.
+  absl::Status Run(int step_count);
+  // Behind a run: a comparison finds what is wrong, and a rebuilt index has nothing of it.
+  absl::Status CheckDamageIsFoundAndMended();
+  // Lets one agent back up until its snapshot is checked.
+  absl::Status BackUp();
+  // The index may be set back to what it is now.
+  void KeepBackup();
+  // The run fails if the index is believed in what is not so.
+  void NoteIndex();
+  // Some steps of agents and of the network; called from within a collection.
+  void Interleave();
+  // The same, and now and then a collection.
+  absl::Status InterleaveAll();
+
+  Random random;
+  const TemporaryFolder own_folder{TemporaryFolder::Place::kMemory};
+  TestStore test;
+  SimIndex index;
+  std::deque<Message> network;
+  std::map<Digest, std::string> contents;
+  std::map<std::string, FileChunks> files_of;
+  std::vector<std::uint64_t> lives;
+  // Snapshots of which an agent was told that they are there, and that somebody began to remove.
+  std::vector<std::string> confirmed;
+  std::vector<std::string> forgotten;
+  int collection_count = 0;
+  int rebuild_count = 0;
+  int check_count = 0;
+  int set_back_count = 0;
+  int crashed_collection_count = 0;
+  std::uint64_t merged_pack_count = 0;
+  int repaired_count = 0;
+  int refused_count = 0;
+  int distrusted_count = 0;
+  int reported_count = 0;
+
+  std::string RandomContent();
+
+ private:
+  void Step(bool collections);
+  void Deliver();
+  void ForgetSnapshot();
+  // One agent, while all others stand still.
+  void BackUpSwiftly();
+  absl::Status Collect(bool may_crash);
+  // Makes the index again from the store, as `kerf index rebuild` does.
+  absl::Status Rebuild(bool may_crash);
+  // Compares the index with the store, as `kerf index check` does, while all others go on. Nothing
+  // that is sound may be called damaged.
+  absl::Status CompareIndex();
+  // For a run that holds the collector's lock: what others do between its steps, and where it
+  // crashes.
+  std::function<absl::Status(CollectionStep)> StepsOf(bool may_crash, bool& crashed);
+  // What such a run may end with, and what must be true then.
+  absl::Status CheckRun(const absl::Status& status, bool crashed, std::string_view what);
+  // Everything that the index, or anything that it may be set back to, would call DUPLICATE to a
+  // session that is opened now is there.
+  absl::Status CheckIndex();
+  // Without crashes and set-backs a collection leaves an index that is believed, and names nothing
+  // that is gone.
+  absl::Status CheckCalmCollection();
+  // Nor does a rebuilt one lack anything.
+  absl::Status CheckCalmRebuild();
+
+  std::vector<std::unique_ptr<SimAgent>> agents_;
+  std::vector<SimIndex::State> backups_;
+  // Of each, the last epoch whose sessions believe anything in it.
+  std::vector<std::uint64_t> last_epochs_;
+  std::unique_ptr<ChunkIndex> packs_;
+  // Nobody else does anything while a collection runs.
+  bool is_calm_ = false;
+  // The index is believed in what is not so, until it is rebuilt.
+  bool is_damaged_ = false;
+  // The index comes from a world before this one, and was perhaps set back there.
+  bool has_past_ = false;
+  absl::Status failure_;
+};
+
+}  // namespace kerf::agent

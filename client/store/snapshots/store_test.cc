@@ -1,0 +1,148 @@
+#include "client/store/snapshots/store.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/strings.h"
+#include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/store_stats.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+TEST(StoreTest, IsPrivateToItsOwner) {
+  TestStore test;
+  test.WriteSnapshot({{"a", {"content"}}});
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test.directory())) {
+    struct stat info{};
+    ASSERT_EQ(lstat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0077, 0u) << entry.path();
+  }
+}
+
+TEST(StoreTest, OpensOnlyWhatIsAStore) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(absl::IsNotFound(Store::Open(folder.path()).status()));
+  WriteTestFile(folder.path() + "/letter", "dear");
+  const auto refused =
+      Store::OpenOrCreate(folder.path(), "fastcdc2020-8k", DigestAlgorithm::kBlake3);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+}
+
+TEST(StoreTest, AgentsThatMakeOneAtOnceAgree) {
+  TemporaryFolder folder;
+  const std::string directory = folder.path() + "/a/b";
+  std::vector<std::string> ids(4);
+  {
+    std::vector<std::jthread> agents(ids.size());
+    for (std::size_t index = 0; index < ids.size(); ++index) {
+      agents[index] = std::jthread([&directory, &id = ids[index]] {
+        const auto store =
+            Store::OpenOrCreate(directory, "fastcdc2020-8k", DigestAlgorithm::kSha256);
+        if (store.ok()) id = (*store)->config().id();
+      });
+    }
+  }
+  EXPECT_EQ(ids[0].size(), 32u);
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 1u);
+}
+
+TEST(StoreTest, EveryDamagedByteOfASmallFileIsNoticed) {
+  TestStore test;
+  const store::v1::Snapshot snapshot = test.WriteSnapshot({{"a", {"content"}}});
+  for (const std::string& path :
+       {test.directory() + "/config", test.directory() + "/epoch",
+        Store::SnapshotPath(test.store().snapshots_directory(), snapshot.id())}) {
+    const std::string good = ReadTestFile(path);
+    for (std::size_t index = 0; index < good.size(); ++index) {
+      std::string bad = good;
+      bad[index] = static_cast<char>(bad[index] ^ 0x10);
+      WriteTestFile(path, bad);
+      const auto opened = Store::Open(test.directory());
+      const auto list = test.store().ListSnapshots();
+      ASSERT_TRUE(list.ok());
+      const bool noticed = !opened.ok() || !(*opened)->ReadEpoch().ok() || !list->damaged.empty();
+      // The four bytes behind the version are not used.
+      EXPECT_TRUE(noticed) << path << " at " << index;
+    }
+    WriteTestFile(path, good);
+  }
+  EXPECT_TRUE(test.store().FindSnapshot("latest").ok());
+}
+
+TEST(StoreTest, FindsSnapshotsByIdAndPrefix) {
+  TestStore test;
+  for (const std::string_view id : {"aaaa000000000000", "aabb000000000000", "cccc000000000000"}) {
+    store::v1::Snapshot snapshot;
+    snapshot.set_id(std::string(id));
+    snapshot.set_started_unix_ns(id[0]);
+    ASSERT_TRUE(test.store().WriteSnapshot(snapshot).ok());
+  }
+  EXPECT_EQ(test.store().FindSnapshot("cc")->id(), "cccc000000000000");
+  EXPECT_EQ(test.store().FindSnapshot("aab")->id(), "aabb000000000000");
+  EXPECT_EQ(test.store().FindSnapshot("latest")->id(), "cccc000000000000");
+  EXPECT_EQ(test.store().FindSnapshot("aaaa000000000000")->id(), "aaaa000000000000");
+  EXPECT_TRUE(absl::IsInvalidArgument(test.store().FindSnapshot("aa").status()));
+  EXPECT_TRUE(absl::IsNotFound(test.store().FindSnapshot("dd").status()));
+  EXPECT_TRUE(absl::IsNotFound(test.store().FindSnapshot("").status()));
+  EXPECT_TRUE(absl::IsNotFound(test.store().FindSnapshot("aaaa000000000001").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(test.store().RemoveSnapshot("../config")));
+  EXPECT_TRUE(test.store().RemoveSnapshot("cccc000000000000").ok());
+  EXPECT_EQ(test.store().ListSnapshots()->snapshots.size(), 2u);
+}
+
+TEST(StoreTest, AFileUnderAnotherNameIsNotTheSnapshot) {
+  TestStore test;
+  const store::v1::Snapshot snapshot = test.WriteSnapshot({{"a", {"content"}}});
+  const std::string& folder = test.store().snapshots_directory();
+  std::filesystem::rename(Store::SnapshotPath(folder, snapshot.id()),
+                          Store::SnapshotPath(folder, "0123456789abcdef"));
+  EXPECT_TRUE(absl::IsDataLoss(test.store().FindSnapshot("0123456789abcdef").status()));
+  EXPECT_EQ(test.store().ListSnapshots()->damaged.size(), 1u);
+}
+
+TEST(PendingTest, IsARootAndNoSnapshot) {
+  TestStore test;
+  store::v1::Snapshot snapshot;
+  ASSERT_TRUE(PublishPending(test.store(), snapshot).ok());
+  EXPECT_TRUE(test.store().ListSnapshots()->snapshots.empty());
+  EXPECT_EQ(ListRoots(test.store())->pending.snapshots.size(), 1u);
+  ASSERT_TRUE(ConfirmPending(test.store(), snapshot.id()).ok());
+  EXPECT_EQ(test.store().FindSnapshot("latest")->id(), snapshot.id());
+  EXPECT_TRUE(ListRoots(test.store())->pending.snapshots.empty());
+}
+
+TEST(PendingTest, OneThatIsGoneIsNotConfirmed) {
+  TestStore test;
+  store::v1::Snapshot snapshot;
+  ASSERT_TRUE(PublishPending(test.store(), snapshot).ok());
+  EXPECT_TRUE(WithdrawPending(test.store(), snapshot.id()).ok());
+  EXPECT_TRUE(WithdrawPending(test.store(), snapshot.id()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(ConfirmPending(test.store(), snapshot.id())));
+}
+
+TEST(StoreStatsTest, CountsEachChunkOnce) {
+  TestStore test;
+  test.WriteSnapshot({{"a", {std::string(1000, 'a')}}, {"b", {std::string(1000, 'a'), "bb"}}});
+  test.WriteSnapshot({{"a", {std::string(1000, 'a')}}});
+  const auto stats = ReadStoreStats(test.store());
+  ASSERT_TRUE(stats.ok());
+  EXPECT_EQ(stats->snapshot_count, 2u);
+  EXPECT_EQ(stats->file_count, 3u);
+  EXPECT_EQ(stats->logical_bytes, 3002u);
+  EXPECT_EQ(stats->pack_count, 2u);
+  EXPECT_GE(stats->unique_bytes, 1002u);
+  EXPECT_LT(stats->unique_bytes, 2000u);
+  EXPECT_GE(stats->redundant_bytes, 2000u);
+  EXPECT_GT(stats->compression_ratio(), 1.0);
+}
+
+}  // namespace
+}  // namespace kerf::agent
