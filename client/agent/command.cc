@@ -7,9 +7,9 @@
 
 #include "base/strings.h"
 #include "base/version.h"
-#include "client/agent/cli/config_file.h"
-#include "client/agent/cli/context.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/config_file.h"
+#include "client/cli/context.h"
 
 namespace kerf::agent {
 namespace {

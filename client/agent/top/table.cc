@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/cli/reporter.h"
 #include "client/agent/top/activity.h"
+#include "client/cli/reporter.h"
 
 namespace kerf::agent {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/request_id.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/cli/context.h"
+#include "client/cli/context.h"
 #include "client/cpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/routing.grpc.pb.h"

@@ -7,12 +7,12 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/analyze/corpus_reader.h"
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/verbs.h"
-#include "client/bench/process_costs.h"
-#include "client/bench/rapid/rapid_bench.h"
-#include "client/bench/rapid/rapid_report.h"
+#include "client/lab/analyze/corpus_reader.h"
+#include "client/lab/bench/process_costs.h"
+#include "client/lab/bench/rapid/rapid_bench.h"
+#include "client/lab/bench/rapid/rapid_report.h"
 
 namespace kerf::agent {
 namespace {

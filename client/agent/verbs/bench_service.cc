@@ -7,10 +7,10 @@
 #include "client/agent/verbs/cut_flags.h"
 #include "client/agent/verbs/program_folder.h"
 #include "client/agent/verbs/verbs.h"
-#include "client/bench/raw_peer.h"
-#include "client/bench/report.h"
-#include "client/bench/service_bench.h"
-#include "client/bench/service_options.h"
+#include "client/lab/bench/raw_peer.h"
+#include "client/lab/bench/report.h"
+#include "client/lab/bench/service_bench.h"
+#include "client/lab/bench/service_options.h"
 
 namespace kerf::agent {
 namespace {

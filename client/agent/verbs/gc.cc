@@ -7,9 +7,9 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/store/collect/collection.h"
 

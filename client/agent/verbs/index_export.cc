@@ -12,9 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/index_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 #include "client/store/format/durable_file.h"
 
 namespace kerf::agent {

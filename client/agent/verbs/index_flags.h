@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/agent/cli/context.h"
 #include "client/agent/verbs/server_index.h"
+#include "client/cli/context.h"
 #include "client/store/format/chunk_ref.h"
 #include "client/store/snapshots/store.h"
 

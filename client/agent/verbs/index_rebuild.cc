@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/index_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 
 namespace kerf::agent {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/index_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 #include "client/store/collect/collection_guard.h"
 
 namespace kerf::agent {

@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/restore/restore_run.h"
 #include "client/agent/verbs/snapshot_name.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 
 namespace kerf::agent {
 namespace {

@@ -4,8 +4,8 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/cli/progress_display.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/progress_display.h"
 #include "client/store/snapshots/store_stats.h"
 
 namespace kerf::agent {

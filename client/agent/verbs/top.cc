@@ -10,12 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/agent/cli/duration.h"
 #include "client/agent/top/screen.h"
 #include "client/agent/top/stop_signal.h"
 #include "client/agent/top/table.h"
 #include "client/agent/top/watcher.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/duration.h"
 #include "client/cpp/channel.h"
 
 namespace kerf::agent {

@@ -1,7 +1,7 @@
 // The verbs of `kerf`: each declares its flags and says how it runs.
 #pragma once
 
-#include "client/agent/cli/context.h"
+#include "client/cli/context.h"
 
 namespace kerf::agent {
 

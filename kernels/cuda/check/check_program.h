@@ -11,7 +11,7 @@
 
 namespace kerf::cuda {
 
-// How gpu_check ends; those that `kerf` has too are its (client/agent/cli/exit_code.h).
+// How gpu_check ends; those that `kerf` has too are its (client/cli/exit_code.h).
 enum class CheckExit : int {
   kOk = 0,
   kFailed = 1,

@@ -1,0 +1,22 @@
+// The analysis as a picture: savings over the average chunk, and savings over speed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/lab/analyze/analysis.h"
+#include "client/lab/analyze/canvas.h"
+
+namespace kerf::agent::analyze {
+
+enum class PlotFormat : std::uint8_t { kSvg, kPng };
+
+// By the end of the file's name. InvalidArgument says which there are.
+absl::StatusOr<PlotFormat> PlotFormatOf(std::string_view file);
+
+// The file's bytes. Errors as Canvas::Finish.
+absl::StatusOr<std::string> Plot(const Corpus& corpus, const AnalysisOptions& options,
+                                 const Analysis& analysis, PlotFormat format);
+
+}  // namespace kerf::agent::analyze
