@@ -16,12 +16,12 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/verbs/cut_flags.h"
-#include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/duration.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/server_index.h"
 #include "client/fs/scanner.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/chunking.grpc.pb.h"
@@ -260,7 +260,9 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     // Of those that can be reached now.
     const auto channel = client::OpenChannel(flags.server, &cancellation);
     if (!channel.ok()) return channel.status();
-    return ServerIndex(*channel, **store, &cancellation).Commit(epoch, chunks);
+    client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+                              &cancellation);
+    return index.Commit(epoch, chunks);
   };
 
   BackupProgress progress;

@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/verbs/server_index.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/server_index.h"
 #include "client/store/collect/collection.h"
 
 namespace kerf::agent {
@@ -67,7 +67,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto store = Store::Open(flags.store);
   if (!store.ok()) return FailWith(context, store.status());
-  ServerIndex index(*channel, **store);
+  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
   options.dry_run = flags.dry_run;

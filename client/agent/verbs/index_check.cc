@@ -57,9 +57,9 @@ struct Shared {
 };
 
 absl::StatusOr<IndexCheckReport> CheckWithProgress(Context& context, const Store& store,
-                                                   ServerIndex& index) {
+                                                   client::ServerIndex& index) {
   // For the display only; the check reads to the end.
-  const absl::StatusOr<ServerIndexStats> stats = index.ReadStats();
+  const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
   if (!stats.ok()) return stats.status();
   Shared shared;
   const ProgressDisplay display(
@@ -142,7 +142,8 @@ void ReportFindings(Reporter& reporter, const Store& store, const IndexCheckRepo
   }
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, ServerIndex& index) {
+ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
+             client::ServerIndex& index) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
   const absl::StatusOr<IndexCheckReport> report = CheckWithProgress(context, store, index);
@@ -195,7 +196,7 @@ void AddIndexCheck(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(
       index_verb, "check", "Compare the index with what the store holds", kExamples, *flags);
   verb.OnRun([&context, flags] {
-    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
       return Run(context, *flags, store, index);
     });
   });

@@ -104,7 +104,7 @@ std::string EntryLine(const StoredChunk& entry, std::size_t digest_size_bytes) {
 // Reads the index to its end; how many entries it has.
 class Export {
  public:
-  Export(Context& context, ServerIndex& index, std::size_t digest_size_bytes,
+  Export(Context& context, client::ServerIndex& index, std::size_t digest_size_bytes,
          std::optional<OutputFile>& file)
       : context_(context), index_(index), digest_size_bytes_(digest_size_bytes), file_(file) {}
 
@@ -158,15 +158,16 @@ class Export {
   }
 
   Context& context_;
-  ServerIndex& index_;
+  client::ServerIndex& index_;
   const std::size_t digest_size_bytes_;
   std::optional<OutputFile>& file_;
   std::mutex mutex_;
   std::uint64_t count_ = 0;
 };
 
-ExitCode Run(Context& context, const ExportFlags& flags, const Store& store, ServerIndex& index) {
-  const absl::StatusOr<ServerIndexStats> stats = index.ReadStats();
+ExitCode Run(Context& context, const ExportFlags& flags, const Store& store,
+             client::ServerIndex& index) {
+  const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
   if (!stats.ok()) return FailWithServer(context, stats.status(), flags.index.server);
   std::optional<OutputFile> file;
   if (!flags.output.empty()) {
@@ -204,7 +205,7 @@ void AddIndexExport(Context& context, const Verb& index_verb) {
       .Check(RefuseEmpty)
       .Type("FILE");
   verb.OnRun([&context, flags] {
-    return WithIndex(context, flags->index, [&](const Store& store, ServerIndex& index) {
+    return WithIndex(context, flags->index, [&](const Store& store, client::ServerIndex& index) {
       return Run(context, *flags, store, index);
     });
   });

@@ -43,12 +43,12 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
 }
 
 ExitCode WithIndex(Context& context, const IndexFlags& flags,
-                   const std::function<ExitCode(const Store&, ServerIndex&)>& run) {
+                   const std::function<ExitCode(const Store&, client::ServerIndex&)>& run) {
   const auto channel = client::OpenChannel(flags.server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto store = Store::Open(flags.store);
   if (!store.ok()) return FailWith(context, store.status());
-  ServerIndex index(*channel, **store);
+  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
   return run(**store, index);
 }
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/agent/verbs/server_index.h"
 #include "client/cli/context.h"
+#include "client/cpp/server_index.h"
 #include "client/store/format/chunk_ref.h"
 #include "client/store/snapshots/store.h"
 
@@ -24,7 +24,7 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
 
 // Opens both and calls `run`, or says what is wrong.
 ExitCode WithIndex(Context& context, const IndexFlags& flags,
-                   const std::function<ExitCode(const Store&, ServerIndex&)>& run);
+                   const std::function<ExitCode(const Store&, client::ServerIndex&)>& run);
 
 // What to type to mend the index.
 std::string RebuildCommand(const IndexFlags& flags);

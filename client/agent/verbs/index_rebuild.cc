@@ -28,7 +28,7 @@ struct Shared {
 };
 
 absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store& store,
-                                                  ServerIndex& index) {
+                                                  client::ServerIndex& index) {
   Shared shared;
   const ProgressDisplay display(context.reporter, "index rebuild", [&shared] {
     const std::lock_guard lock(shared.mutex);
@@ -56,7 +56,8 @@ absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store&
   return RebuildIndex(store, index, options);
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, ServerIndex& index) {
+ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
+             client::ServerIndex& index) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
   const absl::StatusOr<RebuildReport> report = RebuildWithProgress(context, store, index);
@@ -88,7 +89,7 @@ void AddIndexRebuild(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(index_verb, "rebuild", "Make the index again from the store",
                                     kExamples, *flags);
   verb.OnRun([&context, flags] {
-    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
       return Run(context, *flags, store, index);
     });
   });

@@ -43,8 +43,9 @@ EpochRelation Compare(std::uint64_t index_epoch, std::uint64_t store_epoch) {
       true};
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store, ServerIndex& index) {
-  const absl::StatusOr<ServerIndexStats> stats = index.ReadStats();
+ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
+             client::ServerIndex& index) {
+  const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
   if (!stats.ok()) return FailWithServer(context, stats.status(), flags.server);
   const absl::StatusOr<CollectionGuard> guard = CollectionGuard::Begin(store);
   if (!guard.ok()) return FailWith(context, guard.status());
@@ -82,7 +83,7 @@ void AddIndexStats(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(
       index_verb, "stats", "Show how large the index is, and its epoch", kExamples, *flags);
   verb.OnRun([&context, flags] {
-    return WithIndex(context, *flags, [&](const Store& store, ServerIndex& index) {
+    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
       return Run(context, *flags, store, index);
     });
   });

@@ -5,7 +5,6 @@
 
 #include "base/status.h"
 #include "client/store/collect/collection_guard.h"
-#include "client/store/collect/collection_index.h"
 #include "client/store/packs/chunk_index.h"
 
 namespace kerf::agent {

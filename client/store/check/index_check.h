@@ -10,34 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/store/format/chunk_ref.h"
+#include "client/store/index/readable_index.h"
 #include "client/store/snapshots/store.h"
-#include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
-
-// The values are those of kerf.v1.Verdict.
-enum class IndexVerdict { kNew = 1, kDuplicate = 2, kUnverified = 3 };
-
-// What the index says of one digest.
-struct IndexAnswer {
-  IndexVerdict verdict = IndexVerdict::kNew;
-  // Unless verdict is kNew.
-  std::uint32_t length_bytes = 0;
-  std::string locator;
-};
-
-// The server's index to read. The calls come from one thread.
-class ReadableIndex {
- public:
-  virtual ~ReadableIndex() = default;
-  // The repository's epoch, 0 if it was never told any.
-  virtual absl::StatusOr<std::uint64_t> ReadEpoch() = 0;
-  // One answer for each of at most kMaxIndexBatch digests, as a session of `epoch` gets it.
-  virtual absl::StatusOr<std::vector<IndexAnswer>> Lookup(std::uint64_t epoch,
-                                                          std::span<const Digest> digests) = 0;
-  // The next entries behind `after` in digest order, kMaxIndexBatch at most; none: that was all.
-  virtual absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) = 0;
-};
 
 struct IndexCheckProgress {
   // Entries of the index are read behind the chunks of the store.

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/collect/collection_plan.h"
+#include "client/store/collect/index_batch.h"
 #include "client/store/collect/marks.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/packs/chunk_index.h"

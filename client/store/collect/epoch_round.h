@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
-#include "client/store/collect/collection_index.h"
 #include "client/store/collect/collection_plan.h"
+#include "client/store/index/collection_index.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/store/collect/index_batch.h"
 #include "client/store/packs/chunk_index.h"
 
 namespace kerf::agent {

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/store/collect/collection_index.h"
 #include "client/store/collect/epoch_round.h"
+#include "client/store/index/collection_index.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {

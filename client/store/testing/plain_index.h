@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "client/store/collect/collection_index.h"
 #include "client/store/collect/epoch_round.h"
+#include "client/store/index/collection_index.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/snapshots/store.h"
 

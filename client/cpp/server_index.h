@@ -11,14 +11,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
-#include "client/store/check/index_check.h"
-#include "client/store/collect/collection_index.h"
-#include "client/store/snapshots/store.h"
+#include "client/store/format/chunk_ref.h"
+#include "client/store/index/collection_index.h"
+#include "client/store/index/readable_index.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/index.grpc.pb.h"
+#include "kernels/fingerprint/digest.h"
 
-namespace kerf::agent {
+namespace kerf::client {
 
 struct ServerIndexStats {
   // An estimate where the index cannot count cheaply.
@@ -29,11 +30,12 @@ struct ServerIndexStats {
 
 // Each call has a deadline of a minute, and ends with the server's error. What the server answers
 // is checked: DataLoss if it cannot be an answer to what was asked.
-class ServerIndex final : public CollectionIndex, public ReadableIndex {
+class ServerIndex final : public agent::CollectionIndex, public agent::ReadableIndex {
  public:
-  // With a `cancellation`, which outlives it and ends its calls; null: nobody ends them.
-  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store,
-              client::CallCancellation* cancellation = nullptr);
+  // Of the repository, that is the store's id. With a `cancellation`, which outlives it and ends
+  // its calls; null: nobody ends them.
+  ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
+              DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr);
 
   absl::StatusOr<ServerIndexStats> ReadStats();
 
@@ -41,17 +43,19 @@ class ServerIndex final : public CollectionIndex, public ReadableIndex {
 
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
                                              std::uint64_t min_before) override;
-  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk> chunks) override;
-  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
-  absl::Status Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) override;
+  absl::StatusOr<agent::ForgottenChunks> Forget(
+      std::span<const agent::StoredChunk> chunks) override;
+  absl::StatusOr<agent::ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
+  absl::Status Commit(std::uint64_t epoch, std::span<const agent::StoredChunk> chunks) override;
 
-  absl::StatusOr<std::vector<IndexAnswer>> Lookup(std::uint64_t epoch,
-                                                  std::span<const Digest> digests) override;
-  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>& after) override;
+  absl::StatusOr<std::vector<agent::IndexAnswer>> Lookup(std::uint64_t epoch,
+                                                         std::span<const Digest> digests) override;
+  absl::StatusOr<std::vector<agent::StoredChunk>> ScanPage(
+      const std::optional<Digest>& after) override;
 
  private:
   template <typename Request>
-  void AddEntries(std::span<const StoredChunk> chunks, Request& request) const;
+  void AddEntries(std::span<const agent::StoredChunk> chunks, Request& request) const;
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (v1::IndexService::Stub::*method)(grpc::ClientContext*,
                                                                    const Request&, Response*),
@@ -59,8 +63,8 @@ class ServerIndex final : public CollectionIndex, public ReadableIndex {
 
   const std::unique_ptr<v1::IndexService::Stub> stub_;
   const std::size_t digest_size_bytes_;
-  client::CallCancellation* const cancellation_;
+  CallCancellation* const cancellation_;
   v1::RepositoryRef repository_;
 };
 
-}  // namespace kerf::agent
+}  // namespace kerf::client

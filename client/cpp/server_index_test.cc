@@ -1,5 +1,5 @@
 // What is made of the answers of a server that is broken, or of another version.
-#include "client/agent/verbs/server_index.h"
+#include "client/cpp/server_index.h"
 
 #include <gtest/gtest.h>
 
@@ -14,13 +14,14 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
-#include "client/store/testing/test_store.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
-namespace kerf::agent {
+namespace kerf::client {
 namespace {
+
+constexpr char kRepository[] = "a-store";
 
 // Says what a test tells it to say.
 class LyingIndex final : public v1::IndexService::Service {
@@ -71,16 +72,15 @@ class ServerIndexTest : public testing::Test {
     return digest;
   }
 
-  TestStore test_;
   LyingIndex server_;
-  ServerIndex index_{*client::OpenChannel(server_.address()), test_.store()};
+  ServerIndex index_{*OpenChannel(server_.address()), kRepository, DigestAlgorithm::kBlake3};
 };
 
 TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
   server_.on_scan = [&](const v1::ScanChunksRequest& request, v1::ScanChunksResponse& response) {
-    EXPECT_EQ(request.repository().repository(), test_.store().config().id());
+    EXPECT_EQ(request.repository().repository(), kRepository);
     EXPECT_EQ(request.after(), std::string(32, 'a'));
-    EXPECT_EQ(request.limit(), kMaxIndexBatch);
+    EXPECT_EQ(request.limit(), agent::kMaxIndexBatch);
     for (const char letter : {'b', 'c'}) {
       v1::IndexEntry& entry = *response.add_entries();
       entry.set_digest(std::string(32, letter));
@@ -97,8 +97,9 @@ TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
 }
 
 TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {
-  const auto cancellation = std::make_shared<client::CallCancellation>();
-  ServerIndex index(*client::OpenChannel(server_.address()), test_.store(), cancellation.get());
+  const auto cancellation = std::make_shared<CallCancellation>();
+  ServerIndex index(*OpenChannel(server_.address()), kRepository, DigestAlgorithm::kBlake3,
+                    cancellation.get());
   std::promise<void> over;
   server_.on_lookup = [cancellation, is_over = over.get_future().share()](
                           const v1::LookupChunksRequest&, v1::LookupChunksResponse&) {
@@ -119,7 +120,7 @@ TEST_F(ServerIndexTest, AScanThatWouldNotEndIsAnError) {
        {Digests{std::string(32, 'a')}, Digests{std::string(32, 'A')},
         Digests{std::string(32, 'c'), std::string(32, 'b')},
         Digests{std::string(32, 'c'), std::string(32, 'c')}, Digests{"short"}, Digests{""},
-        Digests{std::string(33, 'c')}, Digests(kMaxIndexBatch + 1, std::string(32, 'c'))}) {
+        Digests{std::string(33, 'c')}, Digests(agent::kMaxIndexBatch + 1, std::string(32, 'c'))}) {
     server_.on_scan = [&](const v1::ScanChunksRequest&, v1::ScanChunksResponse& response) {
       for (const std::string& digest : digests) response.add_entries()->set_digest(digest);
     };
@@ -176,4 +177,4 @@ TEST_F(ServerIndexTest, OlderEntriesAreForgottenPageAfterPage) {
 }
 
 }  // namespace
-}  // namespace kerf::agent
+}  // namespace kerf::client

@@ -1,4 +1,4 @@
-#include "client/agent/verbs/server_index.h"
+#include "client/cpp/server_index.h"
 
 #include <chrono>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 
-namespace kerf::agent {
+namespace kerf::client {
 namespace {
 
 constexpr std::chrono::seconds kCallDeadline{60};
@@ -22,18 +22,19 @@ absl::Status BadAnswer() {
 
 }  // namespace
 
-ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const Store& store,
-                         client::CallCancellation* cancellation)
+ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel,
+                         const std::string& repository, DigestAlgorithm digest_algorithm,
+                         CallCancellation* cancellation)
     : stub_(v1::IndexService::NewStub(channel)),
-      digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
+      digest_size_bytes_(DigestSizeBytes(digest_algorithm)),
       cancellation_(cancellation) {
-  repository_.set_repository(store.config().id());
-  repository_.set_digest_algorithm(store.config().digest_algorithm());
+  repository_.set_repository(repository);
+  repository_.set_digest_algorithm(static_cast<v1::DigestAlgorithm>(digest_algorithm));
 }
 
 template <typename Request>
-void ServerIndex::AddEntries(std::span<const StoredChunk> chunks, Request& request) const {
-  for (const StoredChunk& chunk : chunks) {
+void ServerIndex::AddEntries(std::span<const agent::StoredChunk> chunks, Request& request) const {
+  for (const agent::StoredChunk& chunk : chunks) {
     v1::IndexEntry& entry = *request.add_entries();
     entry.set_digest(chunk.digest.bytes.data(), digest_size_bytes_);
     entry.set_length_bytes(chunk.length_bytes);
@@ -51,10 +52,9 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
   const std::string request_id = NewRequestId();
   call.AddMetadata(kRequestIdMetadata, request_id);
   call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
-  std::optional<client::CallCancellation::Scope> scope;
+  std::optional<CallCancellation::Scope> scope;
   if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
-  return client::WithRequestId(client::FromGrpc((stub_.get()->*method)(&call, request, &response)),
-                               request_id);
+  return WithRequestId(FromGrpc((stub_.get()->*method)(&call, request, &response)), request_id);
 }
 
 absl::StatusOr<ServerIndexStats> ServerIndex::ReadStats() {
@@ -79,19 +79,21 @@ absl::StatusOr<std::uint64_t> ServerIndex::AdvanceEpoch(std::uint64_t epoch,
   return response.previous_epoch();
 }
 
-absl::StatusOr<ForgottenChunks> ServerIndex::Forget(std::span<const StoredChunk> chunks) {
+absl::StatusOr<agent::ForgottenChunks> ServerIndex::Forget(
+    std::span<const agent::StoredChunk> chunks) {
   v1::ForgetChunksRequest request;
   AddEntries(chunks, request);
   v1::ForgetChunksResponse response;
   KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetChunks, request, response));
-  return ForgottenChunks{response.forgotten_count(), response.epoch(), response.removed_count()};
+  return agent::ForgottenChunks{response.forgotten_count(), response.epoch(),
+                                response.removed_count()};
 }
 
-absl::StatusOr<ForgottenChunks> ServerIndex::ForgetOlder(std::uint64_t epoch) {
-  ForgottenChunks all{0, std::numeric_limits<std::uint64_t>::max(), 0};
+absl::StatusOr<agent::ForgottenChunks> ServerIndex::ForgetOlder(std::uint64_t epoch) {
+  agent::ForgottenChunks all{0, std::numeric_limits<std::uint64_t>::max(), 0};
   v1::ForgetOlderChunksRequest request;
   request.set_before_epoch(epoch);
-  request.set_limit(kMaxIndexBatch);
+  request.set_limit(agent::kMaxIndexBatch);
   while (true) {
     v1::ForgetOlderChunksResponse response;
     KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ForgetOlderChunks, request, response));
@@ -104,7 +106,7 @@ absl::StatusOr<ForgottenChunks> ServerIndex::ForgetOlder(std::uint64_t epoch) {
   }
 }
 
-absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const StoredChunk> chunks) {
+absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const agent::StoredChunk> chunks) {
   v1::CommitChunksRequest request;
   request.set_store_epoch(epoch);
   AddEntries(chunks, request);
@@ -112,9 +114,9 @@ absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const StoredChun
   return Call(&v1::IndexService::Stub::CommitChunks, request, response);
 }
 
-absl::StatusOr<std::vector<IndexAnswer>> ServerIndex::Lookup(std::uint64_t epoch,
-                                                             std::span<const Digest> digests) {
-  std::vector<IndexAnswer> answers;
+absl::StatusOr<std::vector<agent::IndexAnswer>> ServerIndex::Lookup(
+    std::uint64_t epoch, std::span<const Digest> digests) {
+  std::vector<agent::IndexAnswer> answers;
   if (digests.empty()) return answers;
   v1::LookupChunksRequest request;
   request.set_store_epoch(epoch);
@@ -130,7 +132,7 @@ absl::StatusOr<std::vector<IndexAnswer>> ServerIndex::Lookup(std::uint64_t epoch
       case v1::VERDICT_NEW:
       case v1::VERDICT_DUPLICATE:
       case v1::VERDICT_UNVERIFIED:
-        answers.push_back({static_cast<IndexVerdict>(answer.verdict()),
+        answers.push_back({static_cast<agent::IndexVerdict>(answer.verdict()),
                            answer.entry().length_bytes(),
                            std::move(*answer.mutable_entry()->mutable_locator())});
         break;
@@ -141,14 +143,15 @@ absl::StatusOr<std::vector<IndexAnswer>> ServerIndex::Lookup(std::uint64_t epoch
   return answers;
 }
 
-absl::StatusOr<std::vector<StoredChunk>> ServerIndex::ScanPage(const std::optional<Digest>& after) {
+absl::StatusOr<std::vector<agent::StoredChunk>> ServerIndex::ScanPage(
+    const std::optional<Digest>& after) {
   v1::ScanChunksRequest request;
   if (after.has_value()) request.set_after(after->bytes.data(), digest_size_bytes_);
-  request.set_limit(kMaxIndexBatch);
+  request.set_limit(agent::kMaxIndexBatch);
   v1::ScanChunksResponse response;
   KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::ScanChunks, request, response));
-  if (static_cast<std::size_t>(response.entries_size()) > kMaxIndexBatch) return BadAnswer();
-  std::vector<StoredChunk> page;
+  if (static_cast<std::size_t>(response.entries_size()) > agent::kMaxIndexBatch) return BadAnswer();
+  std::vector<agent::StoredChunk> page;
   page.reserve(static_cast<std::size_t>(response.entries_size()));
   std::optional<Digest> before = after;
   for (v1::IndexEntry& entry : *response.mutable_entries()) {
@@ -163,4 +166,4 @@ absl::StatusOr<std::vector<StoredChunk>> ServerIndex::ScanPage(const std::option
   return page;
 }
 
-}  // namespace kerf::agent
+}  // namespace kerf::client
