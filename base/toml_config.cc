@@ -31,7 +31,7 @@ const CLI::Option* FindFlag(const CLI::App& app, const std::string& name) {
 
 class TomlConfig : public CLI::ConfigTOML {
  public:
-  explicit TomlConfig(const CLI::App& app) : app_(app) {}
+  TomlConfig(const CLI::App& app, UnknownSettings unknown) : app_(app), unknown_(unknown) {}
 
   // CLI11 speaks exceptions; the caller of its parse catches them.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
@@ -60,7 +60,8 @@ class TomlConfig : public CLI::ConfigTOML {
     throw CLI::ConfigError(Cat(app_.get_config_ptr()->as<std::string>(), ", ", what));
   }
 
-  [[noreturn]] void RefuseUnknown(const TomlEntry& entry) const {
+  void MeetUnknown(const TomlEntry& entry) const {
+    if (unknown_ == UnknownSettings::kSkip) return;
     std::string name;
     for (const std::string& table : entry.table) name += table + ".";
     Refuse(Cat("line ", entry.line, ": there is no setting '", name, entry.key, "'"));
@@ -81,7 +82,7 @@ class TomlConfig : public CLI::ConfigTOML {
     for (const CLI::App* verb : app_.get_subcommands([](const CLI::App*) { return true; })) {
       if (entry.table == std::vector{verb->get_name()}) option = FindFlag(*verb, entry.key);
     }
-    if (option == nullptr) RefuseUnknown(entry);
+    if (option == nullptr) return MeetUnknown(entry);
     AddItem(entry, *option, entry.table, settings);
   }
 
@@ -96,16 +97,17 @@ class TomlConfig : public CLI::ConfigTOML {
       known = true;
       AddItem(entry, *option, {verb->get_name()}, settings);
     }
-    if (!known) RefuseUnknown(entry);
+    if (!known) MeetUnknown(entry);
   }
 
   const CLI::App& app_;
+  const UnknownSettings unknown_;
 };
 
 }  // namespace
 
-std::shared_ptr<CLI::Config> MakeTomlConfig(const CLI::App& app) {
-  return std::make_shared<TomlConfig>(app);
+std::shared_ptr<CLI::Config> MakeTomlConfig(const CLI::App& app, UnknownSettings unknown) {
+  return std::make_shared<TomlConfig>(app, unknown);
 }
 
 }  // namespace kerf

@@ -12,6 +12,9 @@ namespace kerf {
 // verb and goes before the former. A key that nobody has, or that cannot be read, is a
 // CLI::ConfigError that names file and line; so is a file of more than 1 MiB. What is set in the
 // environment (Option::envname) is left out, because CLI11 itself would let the file go first.
-std::shared_ptr<CLI::Config> MakeTomlConfig(const CLI::App& app);
+// With kSkip, keys that nobody has are left out: the file is another program's, too.
+enum class UnknownSettings { kRefuse, kSkip };
+std::shared_ptr<CLI::Config> MakeTomlConfig(const CLI::App& app,
+                                            UnknownSettings unknown = UnknownSettings::kRefuse);
 
 }  // namespace kerf

@@ -3,7 +3,6 @@
 tools/deps installs these packages; docs/adr/0002 says why each was chosen.
 """
 
-load("//bazel:embedded_file.bzl", "embedded_file_repository")
 load("//bazel:pkg_config.bzl", "pkg_config_repository")
 load("//bazel:protoc.bzl", "protoc_repository")
 
@@ -102,25 +101,6 @@ def system_libraries():
         modules = ["libhwy"],
     )
 
-    # The pictures of `kerf analyze`.
-    pkg_config_repository(
-        name = "freetype",
-        apt = "libfreetype-dev",
-        modules = ["freetype2"],
-        static = True,
-    )
-    pkg_config_repository(
-        name = "png",
-        apt = "libpng-dev",
-        modules = ["libpng"],
-        static = True,
-    )
-    embedded_file_repository(
-        name = "dejavu_sans",
-        apt = "fonts-dejavu-core",
-        path = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
-        symbol = "kerf_dejavu_sans",
-    )
     pkg_config_repository(
         name = "hiredis",
         apt = "libhiredis-dev",

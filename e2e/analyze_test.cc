@@ -56,7 +56,7 @@ class Analyze : public ::testing::Test {
 
 TEST_F(Analyze, FindsWhatChunkingSaves) {
   MakeVersions();
-  const JsonRun run = world_.KerfJson(Small({"--average", "8K,16K", "--plot", "out.png", "tree"}));
+  const JsonRun run = world_.KerfJson(Small({"--average", "8K,16K", "--plot", "out.html", "tree"}));
   ASSERT_EQ(run.exit_code, kOk);
   std::map<std::string, int> figure_counts;
   for (const json& figure : run.Of("figure")) {
@@ -91,7 +91,7 @@ TEST_F(Analyze, FindsWhatChunkingSaves) {
   EXPECT_EQ(summary["figures"], 6);
   EXPECT_EQ(summary["files"], 4);
   EXPECT_EQ(summary["sample"], false);
-  EXPECT_EQ(ReadText(world_ / "out.png").substr(1, 3), "PNG");
+  EXPECT_THAT(ReadText(world_ / "out.html"), AllOf(HasSubstr("<svg "), HasSubstr(profile)));
 }
 
 TEST_F(Analyze, TheTableIsForPeople) {
@@ -152,7 +152,8 @@ TEST_F(Analyze, WhatIsWrongIsSaid) {
       {"analyze", "tree", "--digest", "md5"},
       {"analyze", "tree", "--backend", "none"},
       {"analyze", "tree", "--max-bytes", "0"},
-      {"analyze", "tree", "--plot", "out.pdf"}};
+      {"analyze", "tree", "--plot", "out.pdf"},
+      {"analyze", "tree", "--plot", "out.png"}};
   for (const std::vector<std::string>& arguments : wrong) {
     const Completed run = world_.Kerf(arguments);
     EXPECT_EQ(run.exit_code, kUsage) << arguments.back() << ": " << run.err;

@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/strings.h"
-#include "base/toml_config.h"
 #include "client/cli/context.h"
 
 namespace kerf::agent {
@@ -38,28 +37,23 @@ std::string RefuseUnreadableConfig(const std::string& path) {
   return S_ISDIR(info.st_mode) ? Cat(path, " is a folder: name the file in it") : "";
 }
 
-void AddConfigFile(CLI::App& app) {
-  app.config_formatter(MakeTomlConfig(app));
-  app.allow_config_extras(CLI::config_extras_mode::error);
+void AddConfigFile(CommandLine& line, bool skips_unknown) {
   const char* variable = std::getenv(kConfigVariable);
   const bool given = variable != nullptr && *variable != '\0';
-  const std::string path = given ? variable : DefaultConfigPath();
+  ConfigFile file;
+  file.path = given ? variable : DefaultConfigPath();
+  file.variable = kConfigVariable;
   // CLI11 goes on without a file that it cannot read unless the file is required.
   struct stat info{};
-  const bool required =
-      given ||
-      (!path.empty() && (stat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR)));
-  app.set_config("--config", path,
-                 "Settings as TOML: flags by their long names, those of one verb in its table",
-                 required)
-      ->envname(kConfigVariable)
-      // CLI11 itself says if it cannot read the default, once it has seen that no help is wanted.
-      ->check(
-          [path](const std::string& value) {
-            return !value.empty() && value == path ? "" : RefuseUnreadableConfig(value);
-          },
-          "")
-      ->type_name("FILE");
+  file.required = given || (!file.path.empty() && (stat(file.path.c_str(), &info) == 0 ||
+                                                   (errno != ENOENT && errno != ENOTDIR)));
+  file.description = "Settings as TOML: flags by their long names, those of one verb in its table";
+  // CLI11 itself says if it cannot read the default, once it has seen that no help is wanted.
+  file.check = [path = file.path](const std::string& value) {
+    return !value.empty() && value == path ? "" : RefuseUnreadableConfig(value);
+  };
+  file.skips_unknown = skips_unknown;
+  line.AddConfigFile(file);
 }
 
 }  // namespace kerf::agent

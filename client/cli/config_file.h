@@ -1,8 +1,9 @@
 // The configuration file: TOML, the keys are the long names of flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "base/cli/command_line.h"
 
 namespace kerf::agent {
 
@@ -12,8 +13,9 @@ std::string DefaultConfigPath();
 // Why `path` cannot be read as a configuration file; empty if it can.
 std::string RefuseUnreadableConfig(const std::string& path);
 
-// Adds --config (KERF_CONFIG), as base/toml_config.h reads it, to `app`, once all verbs are there.
-// A file that is named must be there; the default one need not, but if it is there it counts.
-void AddConfigFile(CLI::App& app);
+// Adds --config (KERF_CONFIG), as base/toml_config.h reads it, to `line`, once all verbs are there.
+// A file that is named must be there; the default one need not, but if it is there it counts. With
+// `skips_unknown`, settings that the program does not have are let pass.
+void AddConfigFile(CommandLine& line, bool skips_unknown);
 
 }  // namespace kerf::agent

@@ -38,7 +38,7 @@ void AddServerOption(const Verb& verb, std::string& server, const std::string& d
 
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,
              const std::string& examples) {
-  return Verb(context.app, context.run).AddVerb(name, description, examples);
+  return context.line.program().AddVerb(name, description, examples);
 }
 
 ExitCode FailWith(Context& context, const absl::Status& status) {

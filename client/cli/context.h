@@ -2,24 +2,24 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/cli/command_line.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/reporter.h"
-#include "client/cli/verb.h"
 
 namespace kerf::agent {
 
 // Lives as long as the process. A verb's Add function declares its flags, and what it does.
 struct Context {
-  CLI::App& app;
+  CommandLine& line;
   Reporter& reporter;
   // Becomes true on SIGINT and SIGTERM.
   const std::atomic<bool>& cancelled;
-  // What the parsed command line asks for.
-  std::function<ExitCode()> run;
+  // What the process was started with, behind its own name.
+  const std::vector<std::string> arguments;
 };
 
 // For the check of an argument that names something: "" is what a script's unset variable gives,

@@ -2,7 +2,7 @@
 """The images' roots: their programs run in them and nothing else of this machine, as 65532, read-only, and a backup
 through a kerfd in such a root comes back. And the Dockerfile makes the same roots.
 
-usage: rootfs_test.py [FOLDER WITH kerf AND kerfd]   (as root, or where unshare --user is allowed)
+usage: rootfs_test.py [FOLDER WITH kerf, kerf-lab AND kerfd]   (as root, or where unshare --user is allowed)
 """
 
 import os
@@ -90,7 +90,7 @@ def check_root(root, image, version):
     elif image == "kerf-loadtest":
         check("locust" in run(*inside(root, "/usr/bin/python3", "-m", "locust", "--version")), "Locust says nothing of itself")
     else:
-        for program in ("kerf", "kerfd"):
+        for program in ("kerf", "kerf-lab", "kerfd"):
             check(run(*inside(root, f"/usr/bin/{program}", "--version")).strip() == f"{program} {version}",
                   f"{image}: {program} is another version")
         check((root / "usr/bin/sh").exists() is False, f"{image}: has a shell")

@@ -11,23 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/bench/kernel_options.h"
 
 namespace kerf::bench {
-
-struct KernelOptions {
-  // Profiles; digest algorithms, "DIGEST/N" for calls of N chunks; "PROFILE+DIGEST" for both in one
-  // pass over memory (backend "fused") and one after the other ("apart"). Empty: each algorithm
-  // once, at about 8 KiB a chunk, and the default of both.
-  std::vector<std::string> algorithms;
-  // Empty: every one that runs here.
-  std::string backend;
-  // What is read from memory: several times the last-level cache.
-  std::uint64_t size_bytes = std::uint64_t{256} << 20;
-  // "random", "text", "zeros".
-  std::vector<std::string> data = {"random"};
-  // Each figure is the best of so many.
-  std::uint32_t rounds = 5;
-};
 
 // One figure. Bytes a second are those of the input, also where a rule skips most of it.
 struct KernelFigure {

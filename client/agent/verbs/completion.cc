@@ -1,11 +1,10 @@
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/cli/command_line.h"
 #include "base/strings.h"
 #include "client/agent/verbs/verbs.h"
 
@@ -17,23 +16,18 @@ constexpr char kExamples[] =
     "  kerf completion zsh > ~/.zfunc/_kerf\n"
     "  kerf completion fish > ~/.config/fish/completions/kerf.fish";
 
-std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
-  // Those of no group are hidden.
-  return app.get_subcommands([](const CLI::App* verb) { return !verb->get_group().empty(); });
-}
-
-// Of `app` and of all verbs below it.
-std::vector<const CLI::Option*> AllOptions(const CLI::App& app) {
-  std::vector<const CLI::Option*> options = app.get_options();
-  for (const CLI::App* below : VerbsOf(app)) {
-    const std::vector<const CLI::Option*> more = AllOptions(*below);
-    options.insert(options.end(), more.begin(), more.end());
+// Of `verb` and of all verbs below it.
+std::vector<FlagDescription> AllFlags(const VerbDescription& verb) {
+  std::vector<FlagDescription> flags = verb.flags;
+  for (const VerbDescription& below : verb.verbs) {
+    const std::vector<FlagDescription> more = AllFlags(below);
+    flags.insert(flags.end(), more.begin(), more.end());
   }
-  return options;
+  return flags;
 }
 
 // "--store -l", each once: verbs below a verb may have the same flag.
-std::string FlagNames(const std::vector<const CLI::Option*>& options) {
+std::string FlagNames(const std::vector<FlagDescription>& flags) {
   std::string names;
   std::set<std::string> seen;
   const auto add = [&](std::string_view dashes, const std::vector<std::string>& some) {
@@ -43,9 +37,9 @@ std::string FlagNames(const std::vector<const CLI::Option*>& options) {
       }
     }
   };
-  for (const CLI::Option* option : options) {
-    add("--", option->get_lnames());
-    add("-", option->get_snames());
+  for (const FlagDescription& flag : flags) {
+    add("--", flag.long_names);
+    add("-", flag.short_names);
   }
   return names;
 }
@@ -63,60 +57,53 @@ std::string Quoted(const std::string& text) {
   return result;
 }
 
-bool TakesValue(const CLI::Option& option) {
-  return option.get_type_size() != 0 && option.get_expected_max() != 0;
-}
-
 // Flags that are followed by a value, as alternatives of a shell pattern.
-std::string ValueFlags(const CLI::App& app) {
+std::string ValueFlags(const VerbDescription& program) {
   std::string names;
-  for (const CLI::Option* option : AllOptions(app)) {
-    if (!TakesValue(*option)) continue;
-    for (const std::string& name : option->get_lnames()) {
+  for (const FlagDescription& flag : AllFlags(program)) {
+    if (!flag.takes_value) continue;
+    for (const std::string& name : flag.long_names) {
       names += Cat(names.empty() ? "" : "|", "--", name);
     }
   }
   return names;
 }
 
-// What an option may be, "a b c"; empty if it may be anything. Its type says "TEXT:{a,b,c}".
-std::string Choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{');
-  if (begin == std::string::npos) return "";
-  std::string choices = type.substr(begin + 1, type.find('}') - begin - 1);
-  std::replace(choices.begin(), choices.end(), ',', ' ');
+// What a flag may be, "a b c"; empty if it may be anything.
+std::string Choices(const FlagDescription& flag) {
+  std::string choices;
+  for (const std::string& choice : flag.choices) choices += Cat(choices.empty() ? "" : " ", choice);
   return choices;
 }
 
 // What may stand behind a verb without a flag: the verbs below it, or the choices of its argument.
-std::string Words(const CLI::App& verb) {
+std::string Words(const VerbDescription& verb) {
   std::string words;
-  for (const CLI::App* below : VerbsOf(verb)) {
-    words += Cat(words.empty() ? "" : " ", below->get_name());
+  for (const VerbDescription& below : verb.verbs) {
+    words += Cat(words.empty() ? "" : " ", below.name);
   }
-  for (const CLI::Option* option : verb.get_options()) {
-    if (words.empty() && option->get_positional()) words = Choices(*option);
+  for (const FlagDescription& flag : verb.flags) {
+    if (words.empty() && flag.is_argument()) words = Choices(flag);
   }
   return words;
 }
 
 // Lines "FLAG) `before`CHOICES`after`" of a case over the word in front.
-std::string FlagCases(const CLI::App& app, std::string_view before, std::string_view after) {
+std::string FlagCases(const VerbDescription& program, std::string_view before,
+                      std::string_view after) {
   std::string cases;
-  for (const CLI::Option* option : AllOptions(app)) {
-    const std::string choices = Choices(*option);
-    if (choices.empty() || option->get_lnames().empty()) continue;
-    cases += Cat("    --", option->get_lnames()[0], ") ", before, choices, after, " ;;\n");
+  for (const FlagDescription& flag : AllFlags(program)) {
+    if (flag.choices.empty() || flag.long_names.empty()) continue;
+    cases += Cat("    --", flag.long_names[0], ") ", before, Choices(flag), after, " ;;\n");
   }
   return cases;
 }
 
-std::string Bash(const CLI::App& app) {
+std::string Bash(const VerbDescription& program) {
   std::string cases;
-  for (const CLI::App* verb : VerbsOf(app)) {
-    cases += Cat("    ", verb->get_name(), ") words='", FlagNames(AllOptions(*verb)), "' values='",
-                 Words(*verb), "' ;;\n");
+  for (const VerbDescription& verb : program.verbs) {
+    cases += Cat("    ", verb.name, ") words='", FlagNames(AllFlags(verb)), "' values='",
+                 Words(verb), "' ;;\n");
   }
   return Cat(
       "_kerf() {\n"
@@ -125,19 +112,19 @@ std::string Bash(const CLI::App& app) {
       "    if [ -n \"$skip\" ]; then skip=; continue; fi\n"
       "    case $word in\n"
       "      ",
-      ValueFlags(app),
+      ValueFlags(program),
       ") skip=1 ;;\n"
       "      -*) ;;\n"
       "      *) verb=${verb:-$word} ;;\n"
       "    esac\n"
       "  done\n"
       "  case $verb in\n",
-      cases, "    *) values='", Words(app), "' ;;\n  esac\n  words+=' ",
-      FlagNames(app.get_options()),
+      cases, "    *) values='", Words(program), "' ;;\n  esac\n  words+=' ",
+      FlagNames(program.flags),
       "'\n"
       "  [ -z \"$skip\" ] || values=\n"
       "  case $word in\n",
-      FlagCases(app, "values='", "'"),
+      FlagCases(program, "values='", "'"),
       "  esac\n"
       "  case $current in\n"
       "    -*) values=$words ;;\n"
@@ -148,13 +135,13 @@ std::string Bash(const CLI::App& app) {
       "complete -o filenames -F _kerf kerf");
 }
 
-std::string Zsh(const CLI::App& app) {
+std::string Zsh(const VerbDescription& program) {
   std::string verbs;
   std::string cases;
-  for (const CLI::App* verb : VerbsOf(app)) {
-    verbs += Cat("    '", verb->get_name(), ":", Quoted(verb->get_description()), "'\n");
-    cases += Cat("    ", verb->get_name(), ") flags=(", FlagNames(AllOptions(*verb)), ") values=(",
-                 Words(*verb), ") ;;\n");
+  for (const VerbDescription& verb : program.verbs) {
+    verbs += Cat("    '", verb.name, ":", Quoted(verb.description), "'\n");
+    cases += Cat("    ", verb.name, ") flags=(", FlagNames(AllFlags(verb)), ") values=(",
+                 Words(verb), ") ;;\n");
   }
   return Cat(
       "#compdef kerf\n"
@@ -168,18 +155,18 @@ std::string Zsh(const CLI::App& app) {
       "    if [[ -n $skip ]]; then skip=; continue; fi\n"
       "    case $word in\n"
       "      (",
-      ValueFlags(app),
+      ValueFlags(program),
       ") skip=1 ;;\n"
       "      (-*) ;;\n"
       "      (*) verb=${verb:-$word} ;;\n"
       "    esac\n"
       "  done\n"
       "  case $verb in\n",
-      cases, "  esac\n  flags+=(", FlagNames(app.get_options()),
+      cases, "  esac\n  flags+=(", FlagNames(program.flags),
       ")\n"
       "  [[ -z $skip ]] || values=()\n"
       "  case $word in\n",
-      FlagCases(app, "values=(", ")"),
+      FlagCases(program, "values=(", ")"),
       "  esac\n"
       "  if [[ -z $skip && $PREFIX == -* ]]; then compadd -- $flags\n"
       "  elif [[ -z $verb$skip ]]; then _describe 'verb' verbs\n"
@@ -189,31 +176,31 @@ std::string Zsh(const CLI::App& app) {
       "_kerf \"$@\"");
 }
 
-std::string Fish(const CLI::App& app) {
+std::string Fish(const VerbDescription& program) {
   std::string text;
-  const auto add = [&text](const CLI::App& owner, const std::string& condition) {
-    for (const CLI::Option* option : owner.get_options()) {
+  const auto add = [&text](const VerbDescription& owner, const std::string& condition) {
+    for (const FlagDescription& flag : owner.flags) {
       std::string names;
-      for (const std::string& name : option->get_lnames()) names += Cat(" -l ", name);
-      for (const std::string& name : option->get_snames()) names += Cat(" -s ", name);
-      const std::string choices = Choices(*option);
+      for (const std::string& name : flag.long_names) names += Cat(" -l ", name);
+      for (const std::string& name : flag.short_names) names += Cat(" -s ", name);
+      const std::string choices = Choices(flag);
       if (names.empty() && choices.empty()) continue;
       text += Cat("complete -c kerf", condition, names);
-      if (!names.empty() && TakesValue(*option)) text += " -r";
+      if (!names.empty() && flag.takes_value) text += " -r";
       if (!choices.empty()) text += Cat(" -f -a '", choices, "'");
-      text += Cat(" -d '", Quoted(option->get_description()), "'\n");
+      text += Cat(" -d '", Quoted(flag.description), "'\n");
     }
   };
-  add(app, "");
-  for (const CLI::App* verb : VerbsOf(app)) {
-    text += Cat("complete -c kerf -f -n __fish_use_subcommand -a ", verb->get_name(), " -d '",
-                Quoted(verb->get_description()), "'\n");
-    const std::string seen = Cat(" -n '__fish_seen_subcommand_from ", verb->get_name(), "'");
-    add(*verb, seen);
-    for (const CLI::App* below : VerbsOf(*verb)) {
-      text += Cat("complete -c kerf -f", seen, " -a ", below->get_name(), " -d '",
-                  Quoted(below->get_description()), "'\n");
-      add(*below, seen);
+  add(program, "");
+  for (const VerbDescription& verb : program.verbs) {
+    text += Cat("complete -c kerf -f -n __fish_use_subcommand -a ", verb.name, " -d '",
+                Quoted(verb.description), "'\n");
+    const std::string seen = Cat(" -n '__fish_seen_subcommand_from ", verb.name, "'");
+    add(verb, seen);
+    for (const VerbDescription& below : verb.verbs) {
+      text += Cat("complete -c kerf -f", seen, " -a ", below.name, " -d '",
+                  Quoted(below.description), "'\n");
+      add(below, seen);
     }
   }
   text.pop_back();
@@ -227,9 +214,10 @@ void AddCompletionVerb(Context& context) {
   auto shell = std::make_shared<std::string>();
   verb.AddOption("shell", *shell, "bash, zsh or fish").Required().Choices({"bash", "zsh", "fish"});
   verb.OnRun([&context, shell] {
-    const std::string script = *shell == "bash"  ? Bash(context.app)
-                               : *shell == "zsh" ? Zsh(context.app)
-                                                 : Fish(context.app);
+    const VerbDescription program = context.line.Describe();
+    const std::string script = *shell == "bash"  ? Bash(program)
+                               : *shell == "zsh" ? Zsh(program)
+                                                 : Fish(program);
     context.reporter.Json("summary", {{"shell", *shell}, {"script", script}});
     context.reporter.Result(script);
     return ExitCode::kOk;

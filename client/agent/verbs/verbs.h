@@ -5,9 +5,7 @@
 
 namespace kerf::agent {
 
-void AddAnalyzeVerb(Context& context);
 void AddBackupVerb(Context& context);
-void AddBenchVerb(Context& context);
 void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);
 void AddForgetVerb(Context& context);
@@ -27,11 +25,5 @@ void AddIndexStats(Context& context, const Verb& index_verb);
 void AddIndexCheck(Context& context, const Verb& index_verb);
 void AddIndexRebuild(Context& context, const Verb& index_verb);
 void AddIndexExport(Context& context, const Verb& index_verb);
-
-// Of `kerf bench`.
-void AddBenchKernels(Context& context, const Verb& bench_verb);
-void AddBenchService(Context& context, const Verb& bench_verb);
-void AddBenchRapid(Context& context, const Verb& bench_verb);
-void AddBenchGpu(Context& context, const Verb& bench_verb);
 
 }  // namespace kerf::agent

@@ -16,6 +16,7 @@
 
 #include "base/strings.h"
 #include "client/agent/command.h"
+#include "client/cli/testing/outcome.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
@@ -30,27 +31,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-using Arguments = std::vector<std::string>;
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-  // With --json.
-  std::vector<nlohmann::json> messages;
-
-  // Of the only message, which is an error.
-  std::string code() const { return Only("code"); }
-  std::string message() const { return Only("message"); }
-
- private:
-  std::string Only(const char* key) const {
-    if (messages.size() == 1 && messages[0]["message_type"] == "error") return messages[0][key];
-    ADD_FAILURE() << "not one error: " << out;
-    return "";
-  }
-};
-
 class VerbsTest : public testing::Test {
  protected:
   VerbsTest() {
@@ -60,31 +40,9 @@ class VerbsTest : public testing::Test {
     setenv("HOME", folder_.path().c_str(), 1);
   }
 
-  Outcome Run(Arguments arguments) {
-    arguments.insert(arguments.begin(), "kerf");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.exit_code = RunCommand(static_cast<int>(argv.size()) - 1, argv.data(), cancelled_);
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.err = testing::internal::GetCapturedStderr();
-    return outcome;
-  }
-
+  Outcome Run(Arguments arguments) { return RunHere(RunCommand, std::move(arguments), cancelled_); }
   Outcome RunJson(Arguments arguments) {
-    arguments.push_back("--json");
-    Outcome outcome = Run(std::move(arguments));
-    EXPECT_EQ(outcome.err, "");
-    std::istringstream lines(outcome.out);
-    for (std::string line; std::getline(lines, line);) {
-      nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
-      EXPECT_TRUE(message.is_object() && message["message_type"].is_string()) << line;
-      if (message.is_object()) outcome.messages.push_back(std::move(message));
-    }
-    return outcome;
+    return RunJsonHere(RunCommand, std::move(arguments), cancelled_);
   }
 
   // With --store.
@@ -382,38 +340,45 @@ TEST_F(VerbsTest, AFlagWithNothingBehindItsSignIsAMistake) {
   EXPECT_FALSE(std::filesystem::exists("a"));
 }
 
-TEST_F(VerbsTest, BenchRefusesSizesBeforeItStartsAnything) {
-  for (const Arguments& arguments : std::vector<Arguments>{{"--size", "0"},
-                                                           {"--size", "17G"},
-                                                           {"--size", "much"},
-                                                           {"--message", "1"},
-                                                           {"--message", "1G"},
-                                                           {"--busy-size", ""},
-                                                           {"--streams", "0"},
-                                                           {"--streams", "1,2,x"},
-                                                           {"--rounds", "0"},
-                                                           {"--duplicate", "101"},
-                                                           {"--profile", "none"},
-                                                           {"--digest", "md5"}}) {
-    Arguments all = {"bench", "service"};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    const Outcome outcome = RunJson(all);
-    EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << " " << arguments[1];
-    EXPECT_EQ(outcome.code(), "INVALID_ARGUMENT");
+TEST_F(VerbsTest, WithoutKerfLabItIsSaidWhatIsMissing) {
+  setenv("PATH", folder_.path().c_str(), 1);
+  for (const Arguments& arguments : std::vector<Arguments>{{"analyze", "file"},
+                                                           {"bench", "kernels"},
+                                                           {"bench", "service"},
+                                                           {"bench", "rapid"},
+                                                           {"bench", "gpu"}}) {
+    const Outcome outcome = RunJson(arguments);
+    EXPECT_EQ(outcome.exit_code, 5);
+    EXPECT_EQ(outcome.code(), "UNAVAILABLE");
+    EXPECT_THAT(outcome.message(),
+                AllOf(HasSubstr("kerf-lab"), HasSubstr("beside kerf"), HasSubstr("PATH")));
   }
-  EXPECT_EQ(RunJson({"bench"}).exit_code, 2);
-  EXPECT_EQ(RunJson({"bench", "none"}).exit_code, 2);
 }
 
-TEST_F(VerbsTest, WithoutAPluginThereIsNoGpuToMeasure) {
-  const Outcome none = RunJson({"bench", "gpu", "--plugin", "no/such/plugin.so"});
-  EXPECT_EQ(none.exit_code, 5);
-  EXPECT_EQ(none.code(), "UNAVAILABLE");
-  EXPECT_THAT(none.err + none.out, HasSubstr("no/such/plugin.so"));
-  EXPECT_EQ(RunJson({"bench", "gpu", "--plugin", "/etc/passwd"}).exit_code, 1);
-  EXPECT_EQ(RunJson({"bench", "gpu", "--plugin", ""}).exit_code, 2);
-  EXPECT_EQ(RunJson({"bench", "gpu", "--rounds", "0"}).exit_code, 2);
-  EXPECT_EQ(RunJson({"bench", "gpu", "--device", "x"}).exit_code, 2);
+TEST_F(VerbsTest, WhatIsWrongWithFlagsOfKerfLabIsSaidWithoutIt) {
+  setenv("PATH", folder_.path().c_str(), 1);
+  for (const Arguments& arguments : std::vector<Arguments>{{"analyze"},
+                                                           {"analyze", ""},
+                                                           {"analyze", "file", "--seed", "x"},
+                                                           {"analyze", "file", "--min-share", "2"},
+                                                           {"bench"},
+                                                           {"bench", "none"},
+                                                           {"bench", "service", "--streams", "0"},
+                                                           {"bench", "kernels", "--rounds", "0"},
+                                                           {"bench", "rapid", "--kinds", "other"},
+                                                           {"bench", "gpu", "--device", "x"}}) {
+    const Outcome outcome = RunJson(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.message(), HasSubstr(Cat("kerf ", arguments[0])));
+  }
+}
+
+TEST_F(VerbsTest, AnInterruptedProcessDoesNotStartKerfLab) {
+  WriteTestFile(folder_.path() + "/kerf-lab", "#!/bin/sh\nexit 0\n");
+  std::filesystem::permissions(folder_.path() + "/kerf-lab", std::filesystem::perms::owner_all);
+  setenv("PATH", folder_.path().c_str(), 1);
+  cancelled_ = true;
+  EXPECT_EQ(Run({"bench", "kernels"}).exit_code, 130);
 }
 
 TEST_F(VerbsTest, TopWatchesNobodyWhereNobodyAnswers) {

@@ -11,6 +11,8 @@
 #include "base/units.h"
 #include "client/cli/progress_display.h"
 #include "client/lab/analyze/axis.h"
+#include "client/lab/analyze/plot_page.h"
+#include "client/lab/analyze/svg_canvas.h"
 
 namespace kerf::agent::analyze {
 namespace {
@@ -70,7 +72,7 @@ struct Panel {
 
 class Picture {
  public:
-  Picture(Canvas& canvas, const Corpus& corpus, const AnalysisOptions& options,
+  Picture(SvgCanvas& canvas, const Corpus& corpus, const AnalysisOptions& options,
           const Analysis& analysis)
       : canvas_(canvas), corpus_(corpus), options_(options), analysis_(analysis) {}
 
@@ -329,7 +331,7 @@ class Picture {
 
   static constexpr Style kNamedStyle = {kInk, 4, 0};
 
-  Canvas& canvas_;
+  SvgCanvas& canvas_;
   const Corpus& corpus_;
   const AnalysisOptions& options_;
   const Analysis& analysis_;
@@ -340,17 +342,23 @@ class Picture {
 
 absl::StatusOr<PlotFormat> PlotFormatOf(std::string_view file) {
   if (file.ends_with(".svg")) return PlotFormat::kSvg;
-  if (file.ends_with(".png")) return PlotFormat::kPng;
+  if (file.ends_with(".html")) return PlotFormat::kHtml;
+  if (file.ends_with(".png")) {
+    return absl::InvalidArgumentError(
+        Cat("'", file,
+            "': pictures are drawn as .svg, or as .html with their figures, and no more "
+            "as .png; browsers and rsvg-convert make one of an .svg"));
+  }
   return absl::InvalidArgumentError(
-      Cat("'", file, "' ends neither in .svg nor in .png, which says what is drawn"));
+      Cat("'", file, "' ends neither in .svg nor in .html, which says what is drawn"));
 }
 
-absl::StatusOr<std::string> Plot(const Corpus& corpus, const AnalysisOptions& options,
-                                 const Analysis& analysis, PlotFormat format) {
-  const std::unique_ptr<Canvas> canvas =
-      format == PlotFormat::kSvg ? MakeSvgCanvas(kWidth, kHeight) : MakePngCanvas(kWidth, kHeight);
-  Picture(*canvas, corpus, options, analysis).Draw();
-  return canvas->Finish();
+std::string Plot(const Corpus& corpus, const AnalysisOptions& options, const Analysis& analysis,
+                 PlotFormat format) {
+  SvgCanvas canvas(kWidth, kHeight);
+  Picture(canvas, corpus, options, analysis).Draw();
+  if (format == PlotFormat::kHtml) return PlotPage(analysis, canvas.Finish());
+  return Cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", canvas.Finish());
 }
 
 }  // namespace kerf::agent::analyze

@@ -1,6 +1,7 @@
+#include "client/lab/analyze/svg_canvas.h"
+
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
-#include "client/lab/analyze/canvas.h"
 
 namespace kerf::agent::analyze {
 namespace {
@@ -17,7 +18,9 @@ std::string Points(std::span<const Point> points) {
   return text;
 }
 
-std::string Escape(std::string_view text) {
+}  // namespace
+
+std::string EscapeMarkup(std::string_view text) {
   std::string escaped;
   for (const char character : text) {
     if (character == '&') {
@@ -33,49 +36,34 @@ std::string Escape(std::string_view text) {
   return escaped;
 }
 
-class SvgCanvas : public Canvas {
- public:
-  SvgCanvas(int width, int height) {
-    text_ = absl::StrFormat(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d "
-        "%d\" font-family=\"DejaVu Sans, Verdana, Helvetica, sans-serif\">\n"
-        "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
-        width, height, width, height, width, height);
-  }
+SvgCanvas::SvgCanvas(int width, int height) {
+  text_ = absl::StrFormat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d "
+      "%d\" font-family=\"DejaVu Sans, Verdana, Helvetica, sans-serif\">\n"
+      "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
+      width, height, width, height, width, height);
+}
 
-  void Line(std::span<const Point> points, double width, Color color) override {
-    absl::StrAppendFormat(&text_,
-                          "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" "
-                          "stroke-width=\"%.1f\" stroke-linejoin=\"round\"/>\n",
-                          Points(points), Hex(color), width);
-  }
+void SvgCanvas::Line(std::span<const Point> points, double width, Color color) {
+  absl::StrAppendFormat(&text_,
+                        "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" "
+                        "stroke-width=\"%.1f\" stroke-linejoin=\"round\"/>\n",
+                        Points(points), Hex(color), width);
+}
 
-  void Polygon(std::span<const Point> corners, Color color) override {
-    absl::StrAppendFormat(&text_, "<polygon points=\"%s\" fill=\"%s\"/>\n", Points(corners),
-                          Hex(color));
-  }
+void SvgCanvas::Polygon(std::span<const Point> corners, Color color) {
+  absl::StrAppendFormat(&text_, "<polygon points=\"%s\" fill=\"%s\"/>\n", Points(corners),
+                        Hex(color));
+}
 
-  void Text(Point where, Anchor anchor, double size, std::string_view text, Color color) override {
-    const char* const name = anchor == Anchor::kStart    ? "start"
-                             : anchor == Anchor::kMiddle ? "middle"
-                                                         : "end";
-    absl::StrAppendFormat(&text_,
-                          "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%.0f\" "
-                          "fill=\"%s\">%s</text>\n",
-                          where.x, where.y, name, size, Hex(color), Escape(text));
-  }
-
-  absl::StatusOr<std::string> Finish() override { return text_ + "</svg>\n"; }
-
- private:
-  std::string text_;
-};
-
-}  // namespace
-
-std::unique_ptr<Canvas> MakeSvgCanvas(int width, int height) {
-  return std::make_unique<SvgCanvas>(width, height);
+void SvgCanvas::Text(Point where, Anchor anchor, double size, std::string_view text, Color color) {
+  const char* const name = anchor == Anchor::kStart    ? "start"
+                           : anchor == Anchor::kMiddle ? "middle"
+                                                       : "end";
+  absl::StrAppendFormat(&text_,
+                        "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%.0f\" "
+                        "fill=\"%s\">%s</text>\n",
+                        where.x, where.y, name, size, Hex(color), EscapeMarkup(text));
 }
 
 }  // namespace kerf::agent::analyze

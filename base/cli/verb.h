@@ -1,26 +1,26 @@
 // A verb of the command line and its flags, without CLI11: that takes a compiler seconds to read,
-// and there are dozens of verbs. What is said here goes to CLI11 at once (verb.cc), in this order.
+// and there are dozens of verbs. What is said here goes to CLI11 at once (command_line.cc), in this
+// order.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "client/cli/exit_code.h"
 
 namespace CLI {
 class App;
 class Option;
 }  // namespace CLI
 
-namespace kerf::agent {
+namespace kerf {
 
 template <typename T, typename... Types>
 concept OneOf = (std::same_as<T, Types> || ...);
 
-// What flags can be: verb.cc has the code for each.
+// What flags can be: command_line.cc has the code for each.
 template <typename T>
 concept FlagNumber = OneOf<T, int, unsigned, std::uint64_t, double>;
 template <typename T>
@@ -56,14 +56,11 @@ class Flag {
 // Copies are the same verb.
 class Verb {
  public:
-  // `run` is set once the command line has named the verb.
-  Verb(CLI::App& app, std::function<ExitCode()>& run) : app_(app), run_(run) {}
-
-  // A verb below this one, with kerf's manners: global flags may stand behind it, and its help ends
-  // with `examples`.
+  // A verb below this one: flags of the program may stand behind it, and its help ends with
+  // `examples`.
   Verb AddVerb(const std::string& name, const std::string& description,
                const std::string& examples) const;
-  // One that kerf itself calls: no help shows it.
+  // One that the program itself calls: no help shows it.
   Verb AddHiddenVerb(const std::string& name) const;
   // One of the verbs below must be named.
   void RequireVerb() const;
@@ -75,12 +72,21 @@ class Verb {
   // One without a value: "--name" or "-n,--name".
   Flag AddFlag(const std::string& names, bool& value, const std::string& description) const;
 
-  // What the verb does.
-  void OnRun(std::function<ExitCode()> run) const;
+  // What the verb does; it returns the exit code, as a number or as an enumeration of such.
+  template <typename Run>
+  void OnRun(Run run) const {
+    SetRun([run = std::move(run)] { return static_cast<int>(run()); });
+  }
 
  private:
+  friend class CommandLine;
+  // `run` is set once the command line has named the verb.
+  Verb(CLI::App& app, std::function<int()>& run) : app_(app), run_(run) {}
+
+  void SetRun(std::function<int()> run) const;
+
   CLI::App& app_;
-  std::function<ExitCode()>& run_;
+  std::function<int()>& run_;
 };
 
-}  // namespace kerf::agent
+}  // namespace kerf

@@ -1,4 +1,4 @@
-#include "client/agent/verbs/verbs.h"
+#include "client/lab/flags/lab_verbs.h"
 
 namespace kerf::agent {
 namespace {
@@ -12,13 +12,14 @@ constexpr char kExamples[] =
 
 }  // namespace
 
-void AddBenchVerb(Context& context) {
+void AddBenchVerb(Context& context, const BenchRuns& runs) {
   const Verb verb = AddVerb(context, "bench", "Measure how fast kerf is here", kExamples);
   verb.RequireVerb();
-  AddBenchKernels(context, verb);
-  AddBenchService(context, verb);
-  AddBenchRapid(context, verb);
-  AddBenchGpu(context, verb);
+  AddBenchKernels(context, verb, runs.bench_kernels);
+  AddBenchService(context, verb, runs.bench_service);
+  AddRawPeer(context, verb, runs.raw_peer);
+  AddBenchRapid(context, verb, runs.bench_rapid);
+  AddBenchGpu(context, verb, runs.bench_gpu);
 }
 
 }  // namespace kerf::agent

@@ -1,4 +1,4 @@
-#include "client/agent/verbs/program_folder.h"
+#include "client/cli/program_folder.h"
 
 #include <unistd.h>
 

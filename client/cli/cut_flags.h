@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "client/cli/verb.h"
+#include "base/cli/verb.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"

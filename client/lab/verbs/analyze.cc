@@ -11,14 +11,14 @@
 #include "base/strings.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
-#include "client/agent/verbs/cut_flags.h"
-#include "client/agent/verbs/verbs.h"
+#include "client/cli/cut_flags.h"
 #include "client/cli/progress_display.h"
 #include "client/lab/analyze/analysis.h"
 #include "client/lab/analyze/corpus_reader.h"
 #include "client/lab/analyze/ladder.h"
 #include "client/lab/analyze/plot.h"
 #include "client/lab/analyze/report.h"
+#include "client/lab/verbs/lab_runs.h"
 #include "client/store/format/durable_file.h"
 #include "kernels/profile.h"
 #include "kernels/registry.h"
@@ -30,44 +30,8 @@ using analyze::Analysis;
 using analyze::AnalysisOptions;
 using analyze::Corpus;
 
-constexpr char kExamples[] =
-    "  kerf analyze ~/documents\n"
-    "  kerf analyze backup-monday backup-tuesday --plot savings.svg\n"
-    "  kerf analyze versions --average 8K,16K --algorithm mincdc,maxcdc,fastcdc2020\n"
-    "  kerf analyze versions --profile mincdc:min=2048,max=14336 --json > figures.json\n\n"
-    "Each PATH, or each folder or file in one PATH, may be a version: what it adds to those "
-    "before\n"
-    "it is shown. Everything is read once and held in memory; of more than --max-bytes a sample "
-    "is\n"
-    "taken. Nothing is sent, nothing is stored.\n\n"
-    "For each algorithm and average, parameters are looked for with which the data, taken as one\n"
-    "stream, gives chunks of that average. Then files are cut one by one. Columns:\n"
-    "  saved %    of all bytes, if equal chunks are stored once\n"
-    "  equal      the same at one average for all: only these can be compared\n"
-    "  stream     the average that was aimed at and found, in the data as one stream\n"
-    "  average    of the chunks, ends of files included; 5%, 50%, 95%: their sizes\n"
-    "  GB/s       cutting alone on one core; share: of what the same core reads in the same run\n"
-    "  +blake3    cutting and fingerprinting on one core, GB/s\n"
-    "  index/TiB  memory for the index of a TiB of such data, in the agent and in kerfd\n"
-    "  resent     what a change of one byte makes new, in average chunks";
-
 constexpr std::uint64_t kMinMaxBytes = 64 * kKiB;
 constexpr std::uint64_t kMaxMaxBytes = kTiB;
-
-struct AnalyzeFlags {
-  std::vector<std::string> paths;
-  std::vector<std::string> excludes;
-  std::vector<std::string> algorithms;
-  std::vector<std::string> averages = {"4K", "8K", "16K", "32K", "64K"};
-  std::vector<std::string> profiles;
-  std::string digest = "blake3";
-  std::string backend = std::string(kAutomaticBackend);
-  std::string max_bytes = "1G";
-  std::string index_memory = "12G";
-  std::string plot;
-  std::uint64_t seed = 1;
-  double min_share = 0.35;
-};
 
 absl::StatusOr<std::vector<std::string>> ReadVariants(const AnalyzeFlags& flags) {
   std::vector<std::string> variants;
@@ -135,8 +99,7 @@ class PlotFile {
 
   absl::Status Write(const Corpus& corpus, const AnalysisOptions& options,
                      const Analysis& analysis) {
-    KERF_ASSIGN_OR_RETURN(const std::string picture,
-                          analyze::Plot(corpus, options, analysis, format_));
+    const std::string picture = analyze::Plot(corpus, options, analysis, format_);
     if (ftruncate(fd_.get(), 0) != 0 && errno != EINVAL) return ErrnoStatus(errno, path_);
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size());
     KERF_RETURN_IF_ERROR(PWriteExactly(fd_.get(), bytes, 0, path_));
@@ -205,7 +168,9 @@ void Print(Reporter& reporter, const Corpus& corpus, const AnalysisOptions& opti
   }
 }
 
-ExitCode Run(Context& context, const AnalyzeFlags& flags) {
+}  // namespace
+
+ExitCode RunAnalyze(Context& context, const AnalyzeFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const absl::StatusOr<AnalysisOptions> options = ReadOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
@@ -246,59 +211,6 @@ ExitCode Run(Context& context, const AnalyzeFlags& flags) {
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   Print(context.reporter, *corpus, *options, *analysis, flags.plot, time.count());
   return failed ? ExitCode::kPartial : ExitCode::kOk;
-}
-
-}  // namespace
-
-void AddAnalyzeVerb(Context& context) {
-  const Verb verb =
-      AddVerb(context, "analyze",
-              "Find out what chunking saves on your data, and the best profile for it", kExamples);
-  auto flags = std::make_shared<AnalyzeFlags>();
-  verb.AddOption("paths", flags->paths, "Files and folders")
-      .Required()
-      .Check(RefuseEmpty)
-      .Type("PATH");
-  verb.AddOption("--average", flags->averages, "Wanted averages of chunks")
-      .Delimiter(',')
-      .Repeat()
-      .Type("SIZE")
-      .ShowDefault();
-  verb.AddOption("--algorithm", flags->algorithms, "Only these; else all")
-      .Delimiter(',')
-      .Repeat()
-      .Check(RefuseEmpty)
-      .Type("NAME");
-  verb.AddOption("--profile", flags->profiles,
-                 "A profile to measure beside them, as it is (repeatable)")
-      .Repeat()
-      .Check(RefuseEmpty);
-  verb.AddOption("--max-bytes", flags->max_bytes, "Content to hold in memory; else a sample")
-      .Type("SIZE")
-      .ShowDefault();
-  verb.AddOption("--seed", flags->seed, "Of the sample and of the changes that are tried")
-      .ShowDefault();
-  verb.AddOption("--min-share", flags->min_share,
-                 "Recommend nothing that cuts slower than this share of reading alone")
-      .Range(0.0, 1.0)
-      .ShowDefault();
-  verb.AddOption("--index-memory", flags->index_memory,
-                 "Recommend nothing whose index of a TiB needs more")
-      .Type("SIZE")
-      .ShowDefault();
-  verb.AddOption("--digest", flags->digest, "blake3, sha256 or xxh3-128: for the speed with it")
-      .ShowDefault();
-  verb.AddOption("--backend", flags->backend,
-                 "Kernels that cut: auto, plain, scalar, sse4, avx2, avx512, avx512vbmi, neon")
-      .Environment(kBackendVariable)
-      .ShowDefault();
-  verb.AddOption("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
-      .Repeat()
-      .Type("GLOB");
-  verb.AddOption("--plot", flags->plot, "Also draw a picture: FILE.svg or FILE.png")
-      .Check(RefuseEmpty)
-      .Type("FILE");
-  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

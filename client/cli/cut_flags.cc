@@ -1,4 +1,4 @@
-#include "client/agent/verbs/cut_flags.h"
+#include "client/cli/cut_flags.h"
 
 #include "base/status.h"
 #include "base/strings.h"

@@ -7,12 +7,12 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
-#include "client/agent/verbs/cut_flags.h"
-#include "client/agent/verbs/verbs.h"
+#include "client/cli/cut_flags.h"
 #include "client/lab/analyze/corpus_reader.h"
 #include "client/lab/bench/process_costs.h"
 #include "client/lab/bench/rapid/rapid_bench.h"
 #include "client/lab/bench/rapid/rapid_report.h"
+#include "client/lab/verbs/lab_runs.h"
 
 namespace kerf::agent {
 namespace {
@@ -20,48 +20,10 @@ namespace {
 using bench::RapidOptions;
 using bench::Series;
 
-constexpr char kExamples[] =
-    "  kerf bench rapid\n"
-    "  kerf bench rapid backup-monday backup-tuesday backup-wednesday\n"
-    "  kerf bench rapid --profile rabin-8k --size 500M --edits 1000,2000,5000,10000,20000\n"
-    "  kerf bench rapid --kinds overwrite --cluster 0 --rounds 9 --json > rapid.json\n\n"
-    "Each VERSION, or each folder or file in the only one, is a version; without any, versions of\n"
-    "a file of random bytes are made by seeded edits. One thread, everything in memory. A table\n"
-    "for each series of versions and each profile:\n"
-    "  mode      regular: the base algorithm alone; exact: the same cuts with hints; else what\n"
-    "            makes a predicted cut be accepted. \"all fail\": hints about as good, none right\n"
-    "  hints     runs: lists of chunks, to which the index points; sizes: of the chunks that\n"
-    "            followed, in each entry of the index, so many\n"
-    "  GB/s      of the versions behind the first one; times: regular cutting's time over this\n"
-    "            one's, medians of rounds; series: the same with the first version\n"
-    "  ratio     all bytes over those of chunks that are there once\n"
-    "  scanned   share of the later versions in chunks whose end was scanned for\n"
-    "  hits      accepted sizes by their place in the list\n"
-    "Cutting alone leaves fingerprints and look-ups out of both sides. The index is one in "
-    "memory.\n"
-    "Times are CPU times. Cuts and fingerprints are checked before anything is measured.";
-
 constexpr std::uint64_t kMinSizeBytes = 64 * kKiB;
 constexpr std::uint64_t kMaxSizeBytes = 4 * kGiB;
 constexpr std::uint64_t kMaxMaxBytes = kTiB;
 constexpr std::uint64_t kMaxEdits = 1'000'000;
-
-struct RapidFlags {
-  std::vector<std::string> versions;
-  std::vector<std::string> profiles = {"rabin-8k", "gear-8k", "fastcdc-8k", "ram-8k"};
-  std::string digest = "blake3";
-  std::string size = "16M";
-  std::uint32_t version_count = 3;
-  // What 600, 5,000 and 20,000 are in the 500 MB of the paper: of later versions 98, 85 and 55 %
-  // are duplicates.
-  std::vector<std::uint64_t> edits = {20, 160, 640};
-  std::uint64_t edit_bytes = 100;
-  std::string kinds = "mixed";
-  std::uint32_t cluster_percent = 10;
-  std::string max_bytes = "4G";
-  std::uint64_t seed = 1;
-  std::uint32_t rounds = 3;
-};
 
 struct NamedProfile {
   std::string name;
@@ -206,7 +168,9 @@ class RapidRun {
   std::uint64_t series_count_ = 0;
 };
 
-ExitCode Run(Context& context, const RapidFlags& flags) {
+}  // namespace
+
+ExitCode RunBenchRapid(Context& context, const RapidFlags& flags) {
   const absl::StatusOr<RapidInput> input = ReadInput(flags);
   if (!input.ok()) return FailUsage(context, input.status());
   Reporter& reporter = context.reporter;
@@ -227,54 +191,6 @@ ExitCode Run(Context& context, const RapidFlags& flags) {
                          {"seed", flags.seed}};
   reporter.Json("summary", std::move(summary));
   return run.has_warnings() ? ExitCode::kPartial : ExitCode::kOk;
-}
-
-void AddMadeOptions(const Verb& verb, RapidFlags& flags) {
-  verb.AddOption("--size", flags.size, "Of the file whose versions are made")
-      .Type("SIZE")
-      .ShowDefault();
-  verb.AddOption("--versions", flags.version_count, "How many are made, the first included")
-      .Range(2u, 1000u)
-      .ShowDefault();
-  verb.AddOption("--edits", flags.edits, "From one version to the next; each is a series")
-      .Delimiter(',')
-      .Repeat()
-      .ShowDefault();
-  verb.AddOption("--edit-size", flags.edit_bytes, "Bytes that an edit changes")
-      .Range(1u, 1u << 20)
-      .ShowDefault();
-  verb.AddOption("--kinds", flags.kinds, "Kinds of edits")
-      .Choices({"mixed", "insert-delete", "overwrite"})
-      .ShowDefault();
-  verb.AddOption("--cluster", flags.cluster_percent,
-                 "One more series has its edits in so many percent of the file; 0: none")
-      .Range(0u, 99u)
-      .ShowDefault();
-  verb.AddOption("--seed", flags.seed, "Of the data that is made").ShowDefault();
-}
-
-}  // namespace
-
-void AddBenchRapid(Context& context, const Verb& bench_verb) {
-  const Verb verb = bench_verb.AddVerb(
-      "rapid", "What hints about the next cut save, on your versions or on made ones", kExamples);
-  auto flags = std::make_shared<RapidFlags>();
-  verb.AddOption("versions", flags->versions, "Files or folders, oldest first; else made ones")
-      .Check(RefuseEmpty)
-      .Type("VERSION");
-  verb.AddOption("--profile", flags->profiles, "A base algorithm (repeatable)")
-      .Repeat()
-      .Check(RefuseEmpty)
-      .ShowDefault();
-  verb.AddOption("--digest", flags->digest, "blake3, sha256 or xxh3-128").ShowDefault();
-  verb.AddOption("--rounds", flags->rounds, "The report has their medians")
-      .Range(1u, 1000u)
-      .ShowDefault();
-  verb.AddOption("--max-bytes", flags->max_bytes, "Versions that are read may have so much")
-      .Type("SIZE")
-      .ShowDefault();
-  AddMadeOptions(verb, *flags);
-  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent
