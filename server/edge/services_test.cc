@@ -199,6 +199,32 @@ TEST_F(ServicesTest, IsWellWithoutGpus) {
   EXPECT_EQ(response.degradations_size(), 0);
 }
 
+// From epoch 0, in which all that `forget` names is forgotten already.
+void ExpectEpochsAdvance(v1::IndexService::Stub& stub, const v1::ForgetChunksRequest& forget) {
+  v1::AdvanceEpochRequest advance;
+  *advance.mutable_repository() = forget.repository();
+  advance.set_store_epoch(2);
+  v1::AdvanceEpochResponse advanced;
+  grpc::ClientContext advance_context;
+  ASSERT_TRUE(stub.AdvanceEpoch(&advance_context, advance, &advanced).ok());
+  advance.set_store_epoch(4);
+  advance.set_min_previous_epoch(3);
+  grpc::ClientContext early_context;
+  ASSERT_TRUE(stub.AdvanceEpoch(&early_context, advance, &advanced).ok());
+  EXPECT_EQ(advanced.previous_epoch(), 2u);
+  v1::ForgetChunksResponse forgotten;
+  grpc::ClientContext again_context;
+  ASSERT_TRUE(stub.ForgetChunks(&again_context, forget, &forgotten).ok());
+  EXPECT_EQ(forgotten.epoch(), 2u);
+  EXPECT_EQ(forgotten.removed_count(), 0u);
+  advance.set_min_previous_epoch(0);
+  advance.set_store_epoch(1);
+  grpc::ClientContext behind_context;
+  const grpc::Status behind = stub.AdvanceEpoch(&behind_context, advance, &advanced);
+  EXPECT_EQ(behind.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(behind), "EPOCH_BEHIND");
+}
+
 TEST_F(ServicesTest, IndexRoundTrip) {
   const auto stub = v1::IndexService::NewStub(channel_);
   v1::RepositoryRef repository;
@@ -250,27 +276,7 @@ TEST_F(ServicesTest, IndexRoundTrip) {
   EXPECT_EQ(forgotten.epoch(), 0u);
   EXPECT_EQ(forgotten.removed_count(), 1u);
 
-  v1::AdvanceEpochRequest advance;
-  *advance.mutable_repository() = repository;
-  advance.set_store_epoch(2);
-  v1::AdvanceEpochResponse advanced;
-  grpc::ClientContext advance_context;
-  ASSERT_TRUE(stub->AdvanceEpoch(&advance_context, advance, &advanced).ok());
-  advance.set_store_epoch(4);
-  advance.set_min_previous_epoch(3);
-  grpc::ClientContext early_context;
-  ASSERT_TRUE(stub->AdvanceEpoch(&early_context, advance, &advanced).ok());
-  EXPECT_EQ(advanced.previous_epoch(), 2u);
-  grpc::ClientContext again_context;
-  ASSERT_TRUE(stub->ForgetChunks(&again_context, forget, &forgotten).ok());
-  EXPECT_EQ(forgotten.epoch(), 2u);
-  EXPECT_EQ(forgotten.removed_count(), 0u);
-  advance.set_min_previous_epoch(0);
-  advance.set_store_epoch(1);
-  grpc::ClientContext behind_context;
-  const grpc::Status behind = stub->AdvanceEpoch(&behind_context, advance, &advanced);
-  EXPECT_EQ(behind.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(ReasonOf(behind), "EPOCH_BEHIND");
+  ExpectEpochsAdvance(*stub, forget);
 }
 
 TEST_F(ServicesTest, OlderEntriesAreForgottenInParts) {

@@ -335,7 +335,7 @@ def main():
     what.add_argument("--draw", nargs="?", const=DRAWING_FILE, metavar="FILE")
     what.add_argument("--arrows", action="store_true")
     arguments = parser.parse_args()
-    root = pathlib.Path(__file__).resolve().parent.parent
+    root = pathlib.Path(__file__).resolve().parents[2]
     if arguments.draw:
         write_drawing(root, arguments.draw)
         return 0

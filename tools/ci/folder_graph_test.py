@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants circles and old drawings: tools/folder_graph_test.py"""
+"""Plants circles and old drawings: tools/ci/folder_graph_test.py"""
 
 import pathlib
 import subprocess

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import cpp_functions
+import folder_graph
 
 # A folder reads the types of those before it and never includes from those after it.
 LAYERS = ["base", "proto", "kernels", "server", "client", "e2e"]
@@ -82,6 +83,7 @@ def check_subjects(root):
 
 def findings(root):
     yield from check_subjects(root)
+    yield from folder_graph.findings(root)
     for path in tracked_files(root):
         if not path.is_file() or path.is_symlink():
             continue

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import cpp_functions
+import folder_graph
 import house_rules
 
 
@@ -61,6 +62,10 @@ class Rules(unittest.TestCase):
             for name, text in files.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
+            drawing = root / folder_graph.DRAWING_FILE
+            drawing.parent.mkdir(exist_ok=True)
+            drawing.write_text(f"{folder_graph.BEGIN}\n{folder_graph.END}\n")
+            folder_graph.write_drawing(root, folder_graph.DRAWING_FILE)
             subprocess.run([*git, "add", "-A"], cwd=root, check=True)
             subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", subject], cwd=root, check=True)
             return list(house_rules.findings(root))
@@ -78,6 +83,8 @@ class Rules(unittest.TestCase):
             ({"base/a.cc": '#include "server/b.h"\n'}, "later on the data path"),
             ({"server/a.cc": '#include "client/b.h"\n'}, "share only"),
             ({"base/a.cc": "// TO" "DO: later\n"}, "unfinished"),
+            ({"server/a/a.cc": '#include "server/b/b.h"\n', "server/a/a.h": "#pragma once\n",
+              "server/b/b.h": '#pragma once\n#include "server/a/a.h"\n'}, "circle"),
         ):
             with self.subTest(said=said):
                 found = self.findings(files)
