@@ -10,7 +10,8 @@
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "server/redis/task.h"
+#include "base/task.h"
+#include "server/redis/send_all.h"
 
 namespace kerf {
 namespace {

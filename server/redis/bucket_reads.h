@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/task.h"
 #include "kernels/fingerprint/digest.h"
 #include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repositories.h"
-#include "server/redis/task.h"
+#include "server/redis/send_all.h"
 #include "server/redis/walk.h"
 
 namespace kerf {

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/task.h"
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
 #include "server/index/rules.h"
@@ -19,7 +20,7 @@
 #include "server/redis/repositories.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
-#include "server/redis/task.h"
+#include "server/redis/send_all.h"
 #include "server/redis/wait_for.h"
 #include "server/redis/walk.h"
 

@@ -14,11 +14,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/task.h"
 #include "server/index/index.h"
 #include "server/redis/buckets.h"
 #include "server/redis/known_paths.h"
 #include "server/redis/redis_client.h"
-#include "server/redis/task.h"
 
 namespace kerf {
 

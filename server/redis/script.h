@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/redis/task.h"
+#include "base/task.h"
+#include "server/redis/send_all.h"
 
 namespace kerf {
 

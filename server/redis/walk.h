@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/task.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repositories.h"
-#include "server/redis/task.h"
 
 namespace kerf {
 
