@@ -28,6 +28,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "base/units.h"
+#include "base/wait_for.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/snapshots/store.h"
 #include "e2e/program.h"
@@ -224,7 +225,7 @@ class CrashTest : public ::testing::Test {
     const RepositoryId repository{store.config().id(), store.digest_algorithm()};
     std::optional<Digest> after;
     while (true) {
-      const auto page = (*index)->Scan(repository, after, kLookupBatch);
+      const auto page = WaitFor((*index)->Scan(repository, after, kLookupBatch));
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok() || page->empty()) return places;
       for (const IndexEntry& entry : *page) places[BytesOf(entry.digest)].insert(entry.locator);

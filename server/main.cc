@@ -100,8 +100,7 @@ absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
   };
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuSet> gpus, OpenGpus(settings, on_lost));
   options.gpus = gpus.get();
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
-                        Server::Start(options, index, opened.redis.get()));
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index));
   // On every way out: what Redis still answers would wake streams of a server that is gone.
   const absl::Cleanup stop = [&] {
     server->Stop();

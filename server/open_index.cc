@@ -30,9 +30,11 @@ absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings,
   Log(LogLevel::kInfo, Cat("opening the index in Redis at", names));
   std::vector<std::string> warnings;
   OpenedIndex opened;
-  KERF_ASSIGN_OR_RETURN(opened.redis, RedisIndex::Open(std::move(options), &warnings));
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisIndex> redis,
+                        RedisIndex::Open(std::move(options), &warnings));
   for (const std::string& warning : warnings) Log(LogLevel::kWarning, warning);
-  opened.index = MakeBlockingIndex(opened.redis.get());
+  opened.redis = redis.get();
+  opened.index = std::move(redis);
   return opened;
 }
 

@@ -13,9 +13,9 @@
 namespace kerf {
 
 struct OpenedIndex {
-  // What streams ask; null: they ask `index`, which is quick.
-  std::unique_ptr<RedisIndex> redis;
   std::unique_ptr<Index> index;
+  // The same if it is in Redis, else null.
+  RedisIndex* redis = nullptr;
 };
 
 // Opens or makes it, and logs what an operator should know about it. Waits for a Redis that is not

@@ -17,6 +17,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
@@ -133,18 +134,19 @@ class GatedIndex final : public ForwardingIndex {
     changed_.wait(lock, [&] { return blocked_count_ >= count; });
   }
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
     PassGate();
     return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
     PassGate();
     return ForwardingIndex::Scan(repository, after, limit);
   }
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
     PassGate();
     return ForwardingIndex::Stats(repository);
   }
@@ -242,7 +244,7 @@ TEST_F(HostileTest, ForeignDigestsAreNotCommitted) {
   entry->set_digest(std::string(32, 'f'));
   entry->set_locator("nowhere");
   EXPECT_EQ(ReasonAfter({request}), "UNKNOWN_DIGEST");
-  EXPECT_EQ(index_->Stats({"home", DigestAlgorithm::kBlake3})->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats({"home", DigestAlgorithm::kBlake3}))->entry_count, 0u);
 }
 
 TEST_F(HostileTest, GarbageEndsWithAReason) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/wait_for.h"
 #include "kernels/profile.h"
 #include "server/errors/errors.h"
 #include "server/net/grpc_status.h"
@@ -106,7 +107,7 @@ absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& reposito
 absl::Status Stats(Index& index, const v1::GetIndexStatsRequest& request,
                    v1::GetIndexStatsResponse& response) {
   KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_ASSIGN_OR_RETURN(const IndexStats stats, index.Stats(repository));
+  KERF_ASSIGN_OR_RETURN(const IndexStats stats, WaitFor(index.Stats(repository)));
   response.set_entry_count(stats.entry_count);
   response.set_epoch(stats.epoch);
   response.set_backend(std::string(index.backend_name()));
@@ -125,7 +126,7 @@ absl::Status Lookup(Index& index, const v1::LookupChunksRequest& request,
     digests.push_back(digest);
   }
   std::vector<LookupResult> results(digests.size());
-  KERF_RETURN_IF_ERROR(index.Lookup(repository, request.store_epoch(), digests, results));
+  KERF_RETURN_IF_ERROR(WaitFor(index.Lookup(repository, request.store_epoch(), digests, results)));
   for (std::size_t position = 0; position < results.size(); ++position) {
     v1::LookupAnswer* const answer = response.add_answers();
     answer->set_verdict(static_cast<v1::Verdict>(results[position].verdict));
@@ -149,7 +150,8 @@ absl::Status Commit(Index& index, const v1::CommitChunksRequest& request,
                                                   kMaxMaxBytes, " bytes"));
     }
   }
-  KERF_RETURN_IF_ERROR(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true));
+  KERF_RETURN_IF_ERROR(
+      WaitFor(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true)));
   response.set_entry_count(entries.size());
   return absl::OkStatus();
 }
@@ -159,7 +161,7 @@ absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
   KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
   KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                         ReadEntries(repository, request.entries(), 0));
-  KERF_ASSIGN_OR_RETURN(const ForgetResult result, index.Forget(repository, entries));
+  KERF_ASSIGN_OR_RETURN(const ForgetResult result, WaitFor(index.Forget(repository, entries)));
   response.set_forgotten_count(result.forgotten_count);
   response.set_epoch(result.epoch);
   response.set_removed_count(result.removed_count);
@@ -177,7 +179,7 @@ absl::Status ForgetOlder(Index& index, const v1::ForgetOlderChunksRequest& reque
   KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
   KERF_ASSIGN_OR_RETURN(
       const ForgetOlderResult result,
-      index.ForgetOlder(repository, request.before_epoch(), after, request.limit()));
+      WaitFor(index.ForgetOlder(repository, request.before_epoch(), after, request.limit())));
   response.set_forgotten_count(result.forgotten.forgotten_count);
   response.set_epoch(result.forgotten.epoch);
   response.set_removed_count(result.forgotten.removed_count);
@@ -194,7 +196,7 @@ absl::Status Scan(Index& index, const v1::ScanChunksRequest& request,
   }
   KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
   KERF_ASSIGN_OR_RETURN(std::vector<IndexEntry> page,
-                        index.Scan(repository, after, request.limit()));
+                        WaitFor(index.Scan(repository, after, request.limit())));
   for (IndexEntry& entry : page) {
     v1::IndexEntry& added = *response.add_entries();
     added.set_digest(WireDigest(repository, entry.digest));
@@ -211,7 +213,7 @@ absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
   KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
   KERF_ASSIGN_OR_RETURN(
       const std::uint64_t previous_epoch,
-      index.AdvanceEpoch(repository, request.store_epoch(), request.min_previous_epoch()));
+      WaitFor(index.AdvanceEpoch(repository, request.store_epoch(), request.min_previous_epoch())));
   response.set_previous_epoch(previous_epoch);
   return absl::OkStatus();
 }

@@ -15,14 +15,17 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/edge/chunking_service.h"
 #include "server/edge/index_service.h"
 #include "server/edge/status_service.h"
 #include "server/edge/stream_registry.h"
 #include "server/edge/worker_page.h"
 #include "server/errors/errors.h"
+#include "server/hints/hint_cache.h"
 #include "server/net/grpc_listener.h"
 #include "server/worker/memory_budget.h"
+#include "server/worker/metered_index.h"
 #include "server/worker/thread_pool.h"
 
 namespace kerf {
@@ -49,14 +52,14 @@ std::uint64_t DrawProcess() {
 
 class GrpcServer final : public Server {
  public:
-  GrpcServer(const ServerOptions& options, Index* index, AsyncIndex* stream_index)
+  GrpcServer(const ServerOptions& options, Index* index)
       : options_(options),
         work_budget_(options.memory_bytes / 2),
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
-        inline_index_(index),
-        engine_{.index = stream_index != nullptr ? stream_index : &inline_index_,
+        metered_index_(index, &metrics_),
+        engine_{.index = &metered_index_,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
                 .work_budget = &work_budget_,
@@ -68,7 +71,7 @@ class GrpcServer final : public Server {
                 .worker_name = options.worker_name,
                 .hints = options.hints,
                 .gpus = options.gpus,
-                .asks_ahead = stream_index != nullptr,
+                .asks_ahead = index->is_remote(),
                 .rapid_totals = &rapid_totals_,
                 .metrics = &metrics_},
         chunking_({.engine = &engine_,
@@ -120,9 +123,10 @@ class GrpcServer final : public Server {
   StreamRegistry registry_;
   const TimePoint started_at_ = std::chrono::steady_clock::now();
   const std::uint64_t process_ = DrawProcess();
-  InlineIndex inline_index_;
   RapidTotals rapid_totals_;
   StreamMetrics metrics_;
+  // What streams ask.
+  MeteredIndex metered_index_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;
@@ -249,14 +253,13 @@ absl::Status Server::CheckOptions(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index,
-                                                      AsyncIndex* stream_index) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Index* index) {
   KERF_RETURN_IF_ERROR(CheckOptions(options));
   ServerOptions effective = options;
   if (effective.worker_threads == 0) {
     effective.worker_threads = std::max(1u, std::thread::hardware_concurrency());
   }
-  auto server = std::make_unique<GrpcServer>(effective, index, stream_index);
+  auto server = std::make_unique<GrpcServer>(effective, index);
   KERF_RETURN_IF_ERROR(server->Listen());
   return std::unique_ptr<Server>(std::move(server));
 }

@@ -13,11 +13,10 @@
 #include "server/edge/index_calls.h"
 #include "server/edge/upload_stream.h"
 #include "server/hints/hint_cache.h"
-#include "server/index/async_index.h"
 #include "server/index/index.h"
 #include "server/metrics/page.h"
 #include "server/net/clock.h"
-#include "server/session/session.h"
+#include "server/session/session_limits.h"
 #include "server/worker/rapid_totals.h"
 
 namespace kerf {
@@ -50,12 +49,10 @@ struct ServerOptions {
 // Thread-safe. Must be stopped before it is destroyed.
 class Server {
  public:
-  // Serves when it returns. Streams ask `stream_index`, or `index` itself, at once, if it is null.
-  // Both outlive it. From Stop on `stream_index` may be closed; it must have answered everything,
-  // or answer nothing more, before this is destroyed. InvalidArgument for options that make no
-  // sense, FailedPrecondition for an address that is taken.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Index* index,
-                                                       AsyncIndex* stream_index = nullptr);
+  // Serves when it returns. `index` outlives it. From Stop on it may be closed; it must have
+  // answered everything, or answer nothing more, before this is destroyed. InvalidArgument for
+  // options that make no sense, FailedPrecondition for an address that is taken.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Index* index);
 
   // InvalidArgument for options that make no sense.
   static absl::Status CheckOptions(const ServerOptions& options);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/wait_for.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
@@ -411,7 +412,7 @@ TEST_F(ServicesTest, AnAnswerOfAScanIsBounded) {
     entries[number].length_bytes = UINT32_MAX;
     entries[number].locator = std::string(kMaxLocatorBytes, '\xff');
   }
-  ASSERT_TRUE(index_->Commit({"test", DigestAlgorithm::kSha256}, 1, entries, false).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit({"test", DigestAlgorithm::kSha256}, 1, entries, false)).ok());
   const auto stub = v1::IndexService::NewStub(channel_);
   v1::ScanChunksRequest request;
   request.mutable_repository()->set_repository("test");

@@ -32,8 +32,9 @@ class GatedIndex final : public ForwardingIndex {
  public:
   GatedIndex() : ForwardingIndex(CreateMemoryIndex()) {}
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return is_open_; });
     return ForwardingIndex::Lookup(repository, session_epoch, digests, results);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/task.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf {
@@ -74,10 +75,14 @@ struct ForgetOlderResult {
   std::optional<Digest> last;
 };
 
-// Thread-safe: any method from any thread. Calls block until they are done or their leaf's deadline
-// has passed (kDeadlineExceeded, kUnavailable: nothing is known about what was written; repeat it,
-// every write is idempotent). InvalidArgument for arguments out of the limits above; kDataLoss
-// where stored bytes cannot be understood.
+// Thread-safe: any method from any thread. Each call is a task (base/task.h): awaited, it answers
+// when it is done or its leaf's deadline has passed (kDeadlineExceeded, kUnavailable: nothing is
+// known about what was written; repeat it, every write is idempotent). Everything that the
+// arguments refer to is left alone by the caller, and is there, until then. A leaf whose calls are
+// short, or that has no better way, does the work in the caller's thread before it returns the
+// task; another one answers from a thread of its own, which is not to be kept waiting. A call that
+// was begun is carried out, whether somebody waits for its answer or not. InvalidArgument for
+// arguments out of the limits above; kDataLoss where stored bytes cannot be understood.
 //
 // The rule of epochs. A store's epoch is raised by each collection of garbage. An entry remembers
 // the epoch of the session that committed it, and the repository the highest epoch that a
@@ -91,8 +96,9 @@ class Index {
   virtual ~Index() = default;
 
   // results[i] is about digests[i]; the spans have the same length.
-  virtual absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                              std::span<const Digest> digests, std::span<LookupResult> results) = 0;
+  virtual Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                                    std::span<const Digest> digests,
+                                    std::span<LookupResult> results) = 0;
 
   // Writes the entries: visible to every lookup that begins after the return. An entry that is
   // there keeps its locator (the first commit wins) if max(its epoch, repository epoch) >=
@@ -101,42 +107,45 @@ class Index {
   // repository's epoch: the session must read the store's epoch again and reopen. A leaf that lies
   // in several places may have written to those that a raise beside the call had not reached yet:
   // as if that part had been a call of its own, complete before AdvanceEpoch returned.
-  virtual absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                              std::span<const IndexEntry> entries, bool replace) = 0;
+  virtual Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                                    std::span<const IndexEntry> entries, bool replace) = 0;
 
   // Removes the entries, durably before the return. One whose locator differs from the given,
   // non-empty one has moved and stays. length_bytes is not used.
-  virtual absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                              std::span<const IndexEntry> entries) = 0;
+  virtual Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                                    std::span<const IndexEntry> entries) = 0;
 
   // Forget for the entries behind `after` (from the first without it), about `limit` of them, of
   // which the epoch lies behind `epoch`: those that a collection cannot answer for once it has
   // committed anew, with that epoch, what it knows to be there. An entry that is written meanwhile
   // by a session of an earlier epoch may or may not be seen. `limit` is at least 1.
-  virtual absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository,
-                                                        std::uint64_t epoch,
-                                                        const std::optional<Digest>& after,
-                                                        std::size_t limit) = 0;
+  virtual Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                              std::uint64_t epoch,
+                                                              const std::optional<Digest>& after,
+                                                              std::size_t limit) = 0;
 
   // Raises the repository's epoch from one that is at least `min_before`, durably before the
-  // return; returns the one before. If that is smaller the index has gone back in time, and nothing
+  // answer; returns the one before. If that is smaller the index has gone back in time, and nothing
   // is changed: once raised, nobody could tell. A commit of an earlier session is either complete
   // before the return, or refused. FailedPrecondition if `epoch` lies behind the repository's,
   // InvalidArgument if it is absurdly far ahead of it (rules.h).
-  virtual absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository,
-                                                     std::uint64_t epoch,
-                                                     std::uint64_t min_before) = 0;
+  virtual Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                           std::uint64_t epoch,
+                                                           std::uint64_t min_before) = 0;
 
   // Up to `limit` entries in digest order, those behind `after` (from the first without it). An
   // empty answer is the end. Entries that come or go meanwhile may or may not be seen.
-  virtual absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                                       const std::optional<Digest>& after,
-                                                       std::size_t limit) = 0;
+  virtual Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                             const std::optional<Digest>& after,
+                                                             std::size_t limit) = 0;
 
-  virtual absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) = 0;
+  virtual Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) = 0;
 
   // "memory", "rocksdb", ...
   virtual std::string_view backend_name() const = 0;
+
+  // Each call is a round trip: better one that asks for much.
+  virtual bool is_remote() const { return false; }
 };
 
 // InvalidArgument unless `name` is 1 to 64 of [A-Za-z0-9._-].

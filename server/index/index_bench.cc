@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/wait_for.h"
 #include "server/index/memory_index.h"
 #include "server/index/rocksdb_index.h"
 
@@ -65,7 +66,7 @@ struct Held {
     std::vector<IndexEntry> entries(kCommitBatch);
     for (std::uint64_t first = 0; first < count; first += kCommitBatch) {
       FillEntries(first, entries);
-      KERF_CHECK(index->Commit(kRepository, 1, entries, false).ok());
+      KERF_CHECK(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
     }
   }
 
@@ -86,7 +87,7 @@ void Lookups(benchmark::State& state, const std::string& kind, bool hit) {
       digest = DigestOf(random.Below(held_count) + (hit ? 0 : std::uint64_t{1} << 40));
     }
     state.ResumeTiming();
-    KERF_CHECK(held.index->Lookup(kRepository, 1, digests, results).ok());
+    KERF_CHECK(WaitFor(held.index->Lookup(kRepository, 1, digests, results)).ok());
     KERF_CHECK((results[0].verdict == Verdict::kDuplicate) == hit);
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kLookupBatch));
@@ -101,7 +102,7 @@ void Commits(benchmark::State& state, const std::string& kind) {
     FillEntries(first, entries);
     first += kCommitBatch;
     state.ResumeTiming();
-    KERF_CHECK(held.index->Commit(kRepository, 1, entries, false).ok());
+    KERF_CHECK(WaitFor(held.index->Commit(kRepository, 1, entries, false)).ok());
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * kCommitBatch));
 }

@@ -55,21 +55,24 @@ class MemoryIndex : public Index {
  public:
   explicit MemoryIndex(const MemoryIndexOptions& options) : options_(options) {}
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override;
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override;
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override;
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override;
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override;
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override;
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override;
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override;
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override;
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override;
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override;
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override;
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override;
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   std::string_view backend_name() const override { return "memory"; }
 
  private:
@@ -119,8 +122,9 @@ absl::Status MemoryIndex::Charge() {
                  " entries; allow more or use the embedded index")));
 }
 
-absl::Status MemoryIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                                 std::span<const Digest> digests, std::span<LookupResult> results) {
+Task<absl::Status> MemoryIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                                       std::span<const Digest> digests,
+                                       std::span<LookupResult> results) {
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   std::fill(results.begin(), results.end(), LookupResult{});
   const Repository* known = Find(repository);
@@ -164,8 +168,8 @@ absl::Status MemoryIndex::CommitOne(Repository& repository, std::uint64_t sessio
   return absl::OkStatus();
 }
 
-absl::Status MemoryIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                                 std::span<const IndexEntry> entries, bool replace) {
+Task<absl::Status> MemoryIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                                       std::span<const IndexEntry> entries, bool replace) {
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
@@ -177,8 +181,8 @@ absl::Status MemoryIndex::Commit(const RepositoryId& repository, std::uint64_t s
   return absl::OkStatus();
 }
 
-absl::StatusOr<ForgetResult> MemoryIndex::Forget(const RepositoryId& repository,
-                                                 std::span<const IndexEntry> entries) {
+Task<absl::StatusOr<ForgetResult>> MemoryIndex::Forget(const RepositoryId& repository,
+                                                       std::span<const IndexEntry> entries) {
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
   ForgetResult result;
   Repository* known = Find(repository);
@@ -205,10 +209,10 @@ void MemoryIndex::CountRemoved(Repository& repository) {
   charged_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-absl::StatusOr<ForgetOlderResult> MemoryIndex::ForgetOlder(const RepositoryId& repository,
-                                                           std::uint64_t epoch,
-                                                           const std::optional<Digest>& after,
-                                                           std::size_t limit) {
+Task<absl::StatusOr<ForgetOlderResult>> MemoryIndex::ForgetOlder(const RepositoryId& repository,
+                                                                 std::uint64_t epoch,
+                                                                 const std::optional<Digest>& after,
+                                                                 std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
   ForgetOlderResult result;
   Repository* known = Find(repository);
@@ -240,9 +244,9 @@ absl::StatusOr<ForgetOlderResult> MemoryIndex::ForgetOlder(const RepositoryId& r
   return result;
 }
 
-absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repository,
-                                                        std::uint64_t epoch,
-                                                        std::uint64_t min_before) {
+Task<absl::StatusOr<std::uint64_t>> MemoryIndex::AdvanceEpoch(const RepositoryId& repository,
+                                                              std::uint64_t epoch,
+                                                              std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
   const auto alone = fence_.EnterAdvance();
@@ -254,9 +258,9 @@ absl::StatusOr<std::uint64_t> MemoryIndex::AdvanceEpoch(const RepositoryId& repo
   return before;
 }
 
-absl::StatusOr<std::vector<IndexEntry>> MemoryIndex::Scan(const RepositoryId& repository,
-                                                          const std::optional<Digest>& after,
-                                                          std::size_t limit) {
+Task<absl::StatusOr<std::vector<IndexEntry>>> MemoryIndex::Scan(const RepositoryId& repository,
+                                                                const std::optional<Digest>& after,
+                                                                std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
   std::vector<IndexEntry> page;
   const Repository* known = Find(repository);
@@ -276,7 +280,7 @@ absl::StatusOr<std::vector<IndexEntry>> MemoryIndex::Scan(const RepositoryId& re
   return page;
 }
 
-absl::StatusOr<IndexStats> MemoryIndex::Stats(const RepositoryId& repository) {
+Task<absl::StatusOr<IndexStats>> MemoryIndex::Stats(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const Repository* known = Find(repository);
   if (known == nullptr) return IndexStats{};

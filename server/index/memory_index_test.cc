@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/wait_for.h"
 #include "server/index/testing/conformance.h"
 
 namespace kerf {
@@ -18,15 +19,15 @@ TEST(MemoryIndexTest, HoldsNoMoreThanItMay) {
   for (std::size_t number = 0; number < entries.size(); ++number) {
     entries[number] = {{{static_cast<std::uint8_t>(number)}}, 1, "a"};
   }
-  EXPECT_EQ(index->Commit(repository, 1, entries, false).code(),
+  EXPECT_EQ(WaitFor(index->Commit(repository, 1, entries, false)).code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(index->Stats(repository)->entry_count, 2u);
-  EXPECT_EQ(index->AdvanceEpoch({"more", DigestAlgorithm::kBlake3}, 1, 0).status().code(),
+  EXPECT_EQ(WaitFor(index->Stats(repository))->entry_count, 2u);
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch({"more", DigestAlgorithm::kBlake3}, 1, 0)).status().code(),
             absl::StatusCode::kResourceExhausted);
   // What is there may still change, and what is forgotten makes room.
-  EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).first(2), true).ok());
-  EXPECT_EQ(index->Forget(repository, std::span(entries).first(1))->forgotten_count, 1u);
-  EXPECT_TRUE(index->Commit(repository, 2, std::span(entries).last(1), false).ok());
+  EXPECT_TRUE(WaitFor(index->Commit(repository, 2, std::span(entries).first(2), true)).ok());
+  EXPECT_EQ(WaitFor(index->Forget(repository, std::span(entries).first(1)))->forgotten_count, 1u);
+  EXPECT_TRUE(WaitFor(index->Commit(repository, 2, std::span(entries).last(1), false)).ok());
 }
 
 }  // namespace

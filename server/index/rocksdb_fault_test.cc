@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "base/wait_for.h"
 #include "server/index/rocksdb_index.h"
 
 namespace kerf {
@@ -124,7 +125,7 @@ class RocksDbFaultTest : public testing::Test {
   }
 
   absl::StatusCode Commit(const std::vector<IndexEntry>& entries) {
-    return index_->Commit(kRepository, 1, entries, /*replace=*/false).code();
+    return WaitFor(index_->Commit(kRepository, 1, entries, /*replace=*/false)).code();
   }
 
   // How many of them are called DUPLICATE; a lookup that fails is an error, not a miss.
@@ -132,8 +133,8 @@ class RocksDbFaultTest : public testing::Test {
     std::size_t hit_count = 0;
     for (const IndexEntry& entry : entries) {
       LookupResult result;
-      const absl::Status status =
-          index_->Lookup(kRepository, 1, std::span(&entry.digest, 1), std::span(&result, 1));
+      const absl::Status status = WaitFor(
+          index_->Lookup(kRepository, 1, std::span(&entry.digest, 1), std::span(&result, 1)));
       EXPECT_TRUE(status.ok()) << status;
       hit_count += result.verdict == Verdict::kDuplicate ? 1 : 0;
     }
@@ -157,7 +158,7 @@ TEST_F(RocksDbFaultTest, FailedCommitsAreNotSeenAndCommittedOnesStay) {
     EXPECT_EQ(Commit(failed), code);
     EXPECT_EQ(HitCount(failed), 0u);
     EXPECT_EQ(HitCount(kept), 100u);
-    EXPECT_EQ(index_->Stats(kRepository)->entry_count, 100u);
+    EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 100u);
     // It does not recover by itself in mid-air: what it says of a later commit is true either way.
     files_->Set(Fault::kNone);
     const bool again = Commit(failed) == absl::StatusCode::kOk;
@@ -168,7 +169,7 @@ TEST_F(RocksDbFaultTest, FailedCommitsAreNotSeenAndCommittedOnesStay) {
     EXPECT_EQ(HitCount(failed), again ? 100u : 0u);
     ASSERT_EQ(Commit(failed), absl::StatusCode::kOk);
     EXPECT_EQ(HitCount(failed), 100u);
-    EXPECT_EQ(index_->Forget(kRepository, failed)->forgotten_count, 100u);
+    EXPECT_EQ(WaitFor(index_->Forget(kRepository, failed))->forgotten_count, 100u);
   }
 }
 
@@ -176,13 +177,14 @@ TEST_F(RocksDbFaultTest, AnEpochThatIsNotDurableDoesNotCount) {
   const std::vector<IndexEntry> entries = Entries(0, 10);
   ASSERT_EQ(Commit(entries), absl::StatusCode::kOk);
   files_->Set(Fault::kSyncBroken);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).status().code(),
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 2, 0)).status().code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(index_->Stats(kRepository)->epoch, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, 0u);
   // A session of that epoch is still told to look for itself.
   LookupResult result;
-  ASSERT_TRUE(
-      index_->Lookup(kRepository, 2, std::span(&entries[0].digest, 1), std::span(&result, 1)).ok());
+  ASSERT_TRUE(WaitFor(index_->Lookup(kRepository, 2, std::span(&entries[0].digest, 1),
+                                     std::span(&result, 1)))
+                  .ok());
   EXPECT_EQ(result.verdict, Verdict::kUnverified);
 }
 
@@ -199,13 +201,14 @@ TEST_F(RocksDbFaultTest, AForgetThatIsNotDurableIsAnError) {
   const std::vector<IndexEntry> entries = Entries(0, 10);
   ASSERT_EQ(Commit(entries), absl::StatusCode::kOk);
   files_->Set(Fault::kSyncBroken);
-  EXPECT_EQ(index_->Forget(kRepository, entries).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, entries)).status().code(),
+            absl::StatusCode::kUnavailable);
   // Repeated until it is durable.
   Open();
   ASSERT_FALSE(HasFatalFailure());
-  EXPECT_TRUE(index_->Forget(kRepository, entries).ok());
+  EXPECT_TRUE(WaitFor(index_->Forget(kRepository, entries)).ok());
   EXPECT_EQ(HitCount(entries), 0u);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
 }
 
 }  // namespace

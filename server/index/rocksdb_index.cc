@@ -107,21 +107,24 @@ class RocksDbIndex : public Index {
   // Reads the epochs of all repositories. Once, before any other call.
   absl::Status LoadEpochs();
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override;
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override;
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override;
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override;
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override;
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override;
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override;
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override;
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override;
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override;
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override;
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override;
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override;
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   std::string_view backend_name() const override { return "rocksdb"; }
 
  private:
@@ -179,9 +182,9 @@ std::uint64_t RocksDbIndex::EpochOf(const RepositoryId& repository) {
   return found == epochs_.end() ? 0 : found->second;
 }
 
-absl::Status RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                                  std::span<const Digest> digests,
-                                  std::span<LookupResult> results) {
+Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                                        std::span<const Digest> digests,
+                                        std::span<LookupResult> results) {
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
   const std::uint64_t repository_epoch = EpochOf(repository);
@@ -256,8 +259,8 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
   return Write(repository, writes, added_count);
 }
 
-absl::Status RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                                  std::span<const IndexEntry> entries, bool replace) {
+Task<absl::Status> RocksDbIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                                        std::span<const IndexEntry> entries, bool replace) {
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
   const auto inside = fence_.EnterCommit();
@@ -335,8 +338,8 @@ absl::StatusOr<ForgetResult> RocksDbIndex::ForgetAll(const RepositoryId& reposit
   return result;
 }
 
-absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository,
-                                                  std::span<const IndexEntry> entries) {
+Task<absl::StatusOr<ForgetResult>> RocksDbIndex::Forget(const RepositoryId& repository,
+                                                        std::span<const IndexEntry> entries) {
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
   const auto inside = fence_.EnterCommit();
   return ForgetAll(repository, entries, [](const EntryValue& held, const IndexEntry& entry) {
@@ -344,10 +347,9 @@ absl::StatusOr<ForgetResult> RocksDbIndex::Forget(const RepositoryId& repository
   });
 }
 
-absl::StatusOr<ForgetOlderResult> RocksDbIndex::ForgetOlder(const RepositoryId& repository,
-                                                            std::uint64_t epoch,
-                                                            const std::optional<Digest>& after,
-                                                            std::size_t limit) {
+Task<absl::StatusOr<ForgetOlderResult>> RocksDbIndex::ForgetOlder(
+    const RepositoryId& repository, std::uint64_t epoch, const std::optional<Digest>& after,
+    std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
   // Before the entries are read: none of an earlier session comes once the epoch is raised.
   const auto inside = fence_.EnterCommit();
@@ -369,9 +371,9 @@ absl::StatusOr<ForgetOlderResult> RocksDbIndex::ForgetOlder(const RepositoryId& 
   return result;
 }
 
-absl::StatusOr<std::uint64_t> RocksDbIndex::AdvanceEpoch(const RepositoryId& repository,
-                                                         std::uint64_t epoch,
-                                                         std::uint64_t min_before) {
+Task<absl::StatusOr<std::uint64_t>> RocksDbIndex::AdvanceEpoch(const RepositoryId& repository,
+                                                               std::uint64_t epoch,
+                                                               std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = EpochOf(repository);
@@ -416,9 +418,9 @@ absl::Status RocksDbIndex::Visit(const RepositoryId& repository, const std::opti
   return FromRocksDb(at->status(), "scanning the index");
 }
 
-absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& repository,
-                                                           const std::optional<Digest>& after,
-                                                           std::size_t limit) {
+Task<absl::StatusOr<std::vector<IndexEntry>>> RocksDbIndex::Scan(const RepositoryId& repository,
+                                                                 const std::optional<Digest>& after,
+                                                                 std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
   std::vector<IndexEntry> page;
   KERF_RETURN_IF_ERROR(
@@ -428,7 +430,7 @@ absl::StatusOr<std::vector<IndexEntry>> RocksDbIndex::Scan(const RepositoryId& r
   return page;
 }
 
-absl::StatusOr<IndexStats> RocksDbIndex::Stats(const RepositoryId& repository) {
+Task<absl::StatusOr<IndexStats>> RocksDbIndex::Stats(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   IndexStats stats{.entry_count = 0, .epoch = EpochOf(repository)};
   KERF_ASSIGN_OR_RETURN(stats.entry_count, ReadNumber(KeyKind::kEntryCount, repository));

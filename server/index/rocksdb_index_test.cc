@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "base/wait_for.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "server/index/codec.h"
@@ -94,7 +95,7 @@ std::uint64_t CountHits(Index& index, std::uint64_t epoch, const std::vector<Ind
   digests.reserve(entries.size());
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(digests.size());
-  EXPECT_TRUE(index.Lookup(kRepository, epoch, digests, results).ok());
+  EXPECT_TRUE(WaitFor(index.Lookup(kRepository, epoch, digests, results)).ok());
   std::uint64_t hit_count = 0;
   for (const LookupResult& result : results) {
     hit_count += result.verdict == Verdict::kDuplicate ? 1 : 0;
@@ -105,11 +106,11 @@ std::uint64_t CountHits(Index& index, std::uint64_t epoch, const std::vector<Ind
 void WriteAndDie(const std::string& path) {
   const std::unique_ptr<Index> index = Open(path);
   for (std::uint64_t first = 0; first < 30'000; first += 500) {
-    if (!index->Commit(kRepository, 3, Entries(first, 500), false).ok()) std::_Exit(1);
+    if (!WaitFor(index->Commit(kRepository, 3, Entries(first, 500), false)).ok()) std::_Exit(1);
   }
-  if (index->Forget(kRepository, Entries(0, 1000))->forgotten_count != 1000) std::_Exit(2);
-  if (!index->AdvanceEpoch(kRepository, 4, 0).ok()) std::_Exit(3);
-  if (!index->Commit(kRepository, 4, Entries(30'000, 10), false).ok()) std::_Exit(4);
+  if (WaitFor(index->Forget(kRepository, Entries(0, 1000)))->forgotten_count != 1000) std::_Exit(2);
+  if (!WaitFor(index->AdvanceEpoch(kRepository, 4, 0)).ok()) std::_Exit(3);
+  if (!WaitFor(index->Commit(kRepository, 4, Entries(30'000, 10), false)).ok()) std::_Exit(4);
   kill(getpid(), SIGKILL);
 }
 
@@ -121,8 +122,8 @@ TEST(RocksDbIndexDeathTest, AKilledProcessLosesNothing) {
   const std::unique_ptr<Index> index = Open(path);
   EXPECT_EQ(CountHits(*index, 4, Entries(0, 1000)), 0u);
   EXPECT_EQ(CountHits(*index, 4, Entries(1000, 29'010)), 29'010u);
-  EXPECT_EQ(index->Stats(kRepository)->entry_count, 29'010u);
-  EXPECT_EQ(index->Stats(kRepository)->epoch, 4u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, 29'010u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 4u);
   std::filesystem::remove_all(path);
 }
 
@@ -184,11 +185,12 @@ TEST(RocksDbIndexTest, CorruptValuesAreDataLoss) {
     Put(folder.path(), key, bad);
     const std::unique_ptr<Index> index = Open(folder.path());
     LookupResult result;
-    EXPECT_EQ(index->Lookup(kRepository, 1, std::span(&digest, 1), std::span(&result, 1)).code(),
-              data_loss);
-    EXPECT_EQ(index->Commit(kRepository, 1, entries, false).code(), data_loss);
-    EXPECT_EQ(index->Forget(kRepository, entries).status().code(), data_loss);
-    EXPECT_EQ(index->Scan(kRepository, std::nullopt, 1).status().code(), data_loss);
+    EXPECT_EQ(
+        WaitFor(index->Lookup(kRepository, 1, std::span(&digest, 1), std::span(&result, 1))).code(),
+        data_loss);
+    EXPECT_EQ(WaitFor(index->Commit(kRepository, 1, entries, false)).code(), data_loss);
+    EXPECT_EQ(WaitFor(index->Forget(kRepository, entries)).status().code(), data_loss);
+    EXPECT_EQ(WaitFor(index->Scan(kRepository, std::nullopt, 1)).status().code(), data_loss);
   }
 }
 
@@ -199,7 +201,7 @@ TEST(RocksDbIndexTest, CorruptNumbersAreDataLoss) {
       "?");
   {
     const std::unique_ptr<Index> index = Open(folder.path());
-    EXPECT_EQ(index->Stats(kRepository).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(WaitFor(index->Stats(kRepository)).status().code(), absl::StatusCode::kDataLoss);
   }
   Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, kRepository), "?");
   EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
@@ -210,7 +212,7 @@ TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
   const Folder folder("damaged");
   {
     const std::unique_ptr<Index> index = Open(folder.path());
-    ASSERT_TRUE(index->Commit(kRepository, 1, Entries(0, 20'000), false).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, Entries(0, 20'000), false)).ok());
   }
   std::uint64_t damaged_count = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
@@ -229,7 +231,7 @@ TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
   options.sync_commits = true;
   const auto index = OpenRocksDbIndex(folder.path(), options);
   ASSERT_TRUE(index.ok()) << index.status();
-  ASSERT_TRUE((*index)->Commit(kRepository, 1, Entries(0, 2000), false).ok());
+  ASSERT_TRUE(WaitFor((*index)->Commit(kRepository, 1, Entries(0, 2000), false)).ok());
   EXPECT_EQ(CountHits(**index, 1, Entries(0, 2000)), 2000u);
 }
 

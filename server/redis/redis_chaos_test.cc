@@ -20,9 +20,10 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "nlohmann/json.hpp"
 #include "server/redis/buckets.h"
-#include "server/redis/testing/owning_index.h"
+#include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/testing/trouble.h"
 
@@ -126,7 +127,7 @@ class Client {
     std::vector<IndexEntry> entries;
     entries.reserve(numbers.size());
     for (const std::uint64_t number : numbers) entries.push_back({DigestOf(number), 7, locator});
-    const absl::Status status = index_->Commit(kRepository, epoch, entries, replace);
+    const absl::Status status = WaitFor(index_->Commit(kRepository, epoch, entries, replace));
     for (const std::uint64_t number : numbers) {
       Known& known = known_[number];
       std::set<Held> after;
@@ -150,7 +151,7 @@ class Client {
     std::vector<IndexEntry> entries;
     entries.reserve(numbers.size());
     for (const std::uint64_t number : numbers) entries.push_back({DigestOf(number), 0, ""});
-    const auto forgotten = index_->Forget(kRepository, entries);
+    const auto forgotten = WaitFor(index_->Forget(kRepository, entries));
     for (const std::uint64_t number : numbers) {
       Known& known = known_[number];
       if (forgotten.ok()) known.may_be.clear();
@@ -168,7 +169,7 @@ class Client {
     digests.reserve(numbers.size());
     for (const std::uint64_t number : numbers) digests.push_back(DigestOf(number));
     std::vector<LookupResult> results(digests.size());
-    const absl::Status status = index_->Lookup(kRepository, epoch, digests, results);
+    const absl::Status status = WaitFor(index_->Lookup(kRepository, epoch, digests, results));
     Note(status);
     if (!status.ok()) return;
     for (std::size_t at = 0; at < numbers.size(); ++at) {
@@ -195,7 +196,8 @@ class Client {
 
   void Advance() {
     const std::uint64_t epoch = run_.epoch.load();
-    const auto before = index_->AdvanceEpoch(kRepository, epoch + 1, epoch == 1 ? 0 : epoch);
+    const auto before =
+        WaitFor(index_->AdvanceEpoch(kRepository, epoch + 1, epoch == 1 ? 0 : epoch));
     Note(before.status());
     if (!before.ok()) return;
     if (epoch > 1) {
@@ -278,7 +280,7 @@ std::map<Verdict, int> VerdictsOf(Index& index, std::uint64_t epoch,
   digests.reserve(entries.size());
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(entries.size());
-  const absl::Status status = index.Lookup(kRepository, epoch, digests, results);
+  const absl::Status status = WaitFor(index.Lookup(kRepository, epoch, digests, results));
   EXPECT_TRUE(status.ok()) << status;
   std::map<Verdict, int> counts;
   for (const LookupResult& result : results) ++counts[result.verdict];
@@ -296,14 +298,14 @@ TEST(RedisChaosTest, AnOldCopyOfANodesFilesIsUnverified) {
   const std::vector<IndexEntry> entries = SomeEntries(300);
   const auto gone = std::span(entries).first(100);
   const auto kept = std::span(entries).subspan(100);
-  ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
-  ASSERT_EQ(index->AdvanceEpoch(kRepository, 2, 0).value(), 0u);
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
+  ASSERT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 2, 0)).value(), 0u);
   const std::string folder = redis.NodeFolder(1) + "/appendonlydir";
   redis.Do({"kill", "1"});
   CopyFolder(folder, folder + ".old");
   redis.Do({"start", "1"});
-  ASSERT_EQ(index->Forget(kRepository, gone)->forgotten_count, gone.size());
-  ASSERT_EQ(index->AdvanceEpoch(kRepository, 3, 2).value(), 2u);
+  ASSERT_EQ(WaitFor(index->Forget(kRepository, gone))->forgotten_count, gone.size());
+  ASSERT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 3, 2)).value(), 2u);
   EXPECT_EQ(VerdictsOf(*index, 3, gone)[Verdict::kNew], 100);
   EXPECT_EQ(VerdictsOf(*index, 3, kept)[Verdict::kDuplicate], 200);
   redis.Do({"kill", "1"});
@@ -311,9 +313,9 @@ TEST(RedisChaosTest, AnOldCopyOfANodesFilesIsUnverified) {
   redis.Do({"start", "1"});
   EXPECT_EQ(VerdictsOf(*index, 3, gone)[Verdict::kUnverified], 100);
   EXPECT_EQ(VerdictsOf(*index, 3, kept)[Verdict::kUnverified], 200);
-  EXPECT_EQ(index->Forget(kRepository, gone.first(1))->epoch, 2u);
-  EXPECT_EQ(index->AdvanceEpoch(kRepository, 4, 3).value(), 2u);
-  EXPECT_EQ(index->Stats(kRepository)->epoch, 2u);
+  EXPECT_EQ(WaitFor(index->Forget(kRepository, gone.first(1)))->epoch, 2u);
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 4, 3)).value(), 2u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 2u);
 }
 
 // Within one epoch nothing but the count says that an entry which is back had been removed.
@@ -321,14 +323,14 @@ TEST(RedisChaosTest, WhatAnotherRemovedIsCountedUntilItIsSetBack) {
   TestRedis redis(TestRedis::Kind::kSingle);
   const auto index = OpenRedisOn(redis, 0);
   const std::vector<IndexEntry> entries = SomeEntries(50);
-  ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
-  ASSERT_TRUE(index->AdvanceEpoch(kRepository, 2, 0).ok());
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 2, 0)).ok());
   const std::string folder = redis.NodeFolder(1) + "/appendonlydir";
   redis.Do({"kill", "1"});
   CopyFolder(folder, folder + ".old");
   redis.Do({"start", "1"});
-  ASSERT_EQ(OpenRedisOn(redis, 0)->Forget(kRepository, entries)->forgotten_count, 50u);
-  auto seen = index->Forget(kRepository, entries);
+  ASSERT_EQ(WaitFor(OpenRedisOn(redis, 0)->Forget(kRepository, entries))->forgotten_count, 50u);
+  auto seen = WaitFor(index->Forget(kRepository, entries));
   EXPECT_EQ(seen->forgotten_count, 0u);
   EXPECT_EQ(seen->epoch, 2u);
   EXPECT_GE(seen->removed_count, 50u);
@@ -336,7 +338,8 @@ TEST(RedisChaosTest, WhatAnotherRemovedIsCountedUntilItIsSetBack) {
   CopyFolder(folder + ".old", folder);
   redis.Do({"start", "1"});
   EXPECT_EQ(VerdictsOf(*index, 2, entries)[Verdict::kDuplicate], 50);
-  EXPECT_EQ(index->ForgetOlder(kRepository, 1, std::nullopt, 1000)->forgotten.removed_count, 0u);
+  EXPECT_EQ(
+      WaitFor(index->ForgetOlder(kRepository, 1, std::nullopt, 1000))->forgotten.removed_count, 0u);
 }
 
 // The replica was down while its master was told to forget, and takes over from it.
@@ -344,8 +347,8 @@ TEST(RedisChaosTest, AReplicaThatLagsIsUnverifiedOnceItIsMaster) {
   TestRedis redis(TestRedis::Kind::kCluster, "", kNodeTimeoutMs);
   const auto careful = OpenRedisOn(redis, 1);
   const std::vector<IndexEntry> entries = SomeEntries(300);
-  ASSERT_TRUE(careful->Commit(kRepository, 1, entries, false).ok());
-  ASSERT_TRUE(careful->AdvanceEpoch(kRepository, 2, 0).ok());
+  ASSERT_TRUE(WaitFor(careful->Commit(kRepository, 1, entries, false)).ok());
+  ASSERT_TRUE(WaitFor(careful->AdvanceEpoch(kRepository, 2, 0)).ok());
   const auto status_of = [&](int node) {
     return nlohmann::json::parse(redis.Do({"status", "--json"}))["nodes"][node - 1];
   };
@@ -354,8 +357,8 @@ TEST(RedisChaosTest, AReplicaThatLagsIsUnverifiedOnceItIsMaster) {
   const int master = status_of(replica)["master"].get<int>();
   redis.Do({"kill", std::to_string(replica)});
   const auto careless = OpenRedisOn(redis, 0);
-  ASSERT_EQ(careless->Forget(kRepository, entries)->forgotten_count, entries.size());
-  ASSERT_EQ(careless->AdvanceEpoch(kRepository, 3, 2).value(), 2u);
+  ASSERT_EQ(WaitFor(careless->Forget(kRepository, entries))->forgotten_count, entries.size());
+  ASSERT_EQ(WaitFor(careless->AdvanceEpoch(kRepository, 3, 2)).value(), 2u);
   EXPECT_EQ(VerdictsOf(*careless, 3, entries)[Verdict::kNew], 300);
   redis.Do({"kill", std::to_string(master)});
   redis.Do({"start", std::to_string(replica)});
@@ -368,7 +371,7 @@ TEST(RedisChaosTest, AReplicaThatLagsIsUnverifiedOnceItIsMaster) {
   std::map<Verdict, int> verdicts = VerdictsOf(*careless, 3, entries);
   EXPECT_EQ(verdicts[Verdict::kDuplicate], 0);
   EXPECT_GT(verdicts[Verdict::kUnverified], 0);
-  EXPECT_EQ(careless->AdvanceEpoch(kRepository, 4, 3).value(), 2u);
+  EXPECT_EQ(WaitFor(careless->AdvanceEpoch(kRepository, 4, 3)).value(), 2u);
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 #include "server/redis/send_all.h"
-#include "server/redis/wait_for.h"
 #include "server/redis/walk.h"
 
 namespace kerf {
@@ -48,186 +47,157 @@ class Leaf final : public RedisIndex {
   void Close() override { client_->Close(); }
   RedisCounters counters() const override { return client_->counters(); }
 
-  void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const Digest> digests, std::span<LookupResult> results,
-              Done done) override {
-    RunLookup(repository, session_epoch, digests, results, std::move(done));
-  }
-  void Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const IndexEntry> entries, bool replace, Done done) override {
-    RunCommit(repository, session_epoch, entries, replace, std::move(done));
-  }
-  void Forget(const RepositoryId& repository, std::span<const IndexEntry> entries,
-              Done done) override {
-    RunForget(repository, entries,
-              [done = std::move(done)](const absl::StatusOr<ForgetResult>& result) {
-                done(result.status());
-              });
-  }
-  void ForgetAndCount(const RepositoryId& repository, std::span<const IndexEntry> entries,
-                      ForgetDone done) override {
-    RunForget(repository, entries, std::move(done));
-  }
-  void ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                   const std::optional<Digest>& after, std::size_t limit,
-                   ForgetOlderDone done) override {
-    RunForgetOlder(repository, epoch, after, limit, std::move(done));
-  }
-  void AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch, std::uint64_t min_before,
-                    EpochDone done) override {
-    RunAdvance(repository, epoch, min_before, std::move(done));
-  }
-  void Scan(const RepositoryId& repository, const std::optional<Digest>& after, std::size_t limit,
-            ScanDone done) override {
-    RunScan(repository, after, limit, std::move(done));
-  }
-  void Stats(const RepositoryId& repository, StatsDone done) override {
-    RunStats(repository, std::move(done));
-  }
+  std::string_view backend_name() const override { return "redis"; }
+  bool is_remote() const override { return true; }
 
- private:
-  Detached RunLookup(RepositoryId id, std::uint64_t session_epoch, std::span<const Digest> digests,
-                     std::span<LookupResult> results, Done done) {
+  Task<absl::Status> Lookup(const RepositoryId& id, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
     absl::Status status = ValidateLookup(id, digests, results.size());
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     std::fill(results.begin(), results.end(), LookupResult());
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok() || *repository == nullptr) co_return done(repository.status());
+    if (!repository.ok() || *repository == nullptr) co_return repository.status();
     auto groups = co_await ReadBuckets(*client_, **repository, digests, AllOf(digests.size()));
-    if (!groups.ok()) co_return done(groups.status());
+    if (!groups.ok()) co_return groups.status();
     for (const BucketGroup& group : *groups) {
       for (std::size_t index = 0; index < group.at.size(); ++index) {
         absl::StatusOr<LookupResult> result = LookupIn(group.content, index, session_epoch);
-        if (!result.ok()) co_return done(result.status());
+        if (!result.ok()) co_return result.status();
         results[group.at[index]] = *std::move(result);
       }
     }
-    done(absl::OkStatus());
+    co_return absl::OkStatus();
   }
 
-  Detached RunCommit(RepositoryId id, std::uint64_t session_epoch,
-                     std::span<const IndexEntry> entries, bool replace, Done done) {
+  Task<absl::Status> Commit(const RepositoryId& id, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
     absl::Status status = ValidateCommit(id, entries);
-    if (!status.ok() || entries.empty()) co_return done(status);
+    if (!status.ok() || entries.empty()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/true);
-    if (!repository.ok()) co_return done(repository.status());
+    if (!repository.ok()) co_return repository.status();
     const RedisRepository& known = **repository;
     const Plan plan = [&](const BucketGroup& group) {
       return PlanBucketCommit(known.id, group.content, session_epoch, EntriesOf(group, entries),
                               replace);
     };
-    done(co_await Change(**repository, entries, plan, nullptr));
+    co_return co_await Change(**repository, entries, plan, nullptr);
   }
 
-  Detached RunForget(RepositoryId id, std::span<const IndexEntry> entries, ForgetDone done) {
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& id,
+                                            std::span<const IndexEntry> entries) override {
     ForgetResult result;
     absl::Status status = ValidateForget(id, entries);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok()) co_return done(repository.status());
-    if (*repository == nullptr) co_return done(result);
+    if (!repository.ok()) co_return repository.status();
+    if (*repository == nullptr) co_return result;
     RedisRepository& known = **repository;
     result.epoch = kNoEpoch;
     const Plan plan = [&](const BucketGroup& group) {
       return PlanBucketForget(known.id, group.content, EntriesOf(group, entries));
     };
     status = co_await Change(known, entries, plan, &result);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     if (entries.empty()) {
       auto totals = co_await WalkAll(*client_, known, 0);
-      if (!totals.ok()) co_return done(totals.status());
+      if (!totals.ok()) co_return totals.status();
       result.epoch = totals->lowest_epoch;
       result.removed_count += totals->removed_count;
     }
-    done(result);
+    co_return result;
   }
 
-  Detached RunForgetOlder(RepositoryId id, std::uint64_t epoch, std::optional<Digest> after,
-                          std::size_t limit, ForgetOlderDone done) {
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& id, std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override {
     ForgetOlderResult result;
     absl::Status status = ValidateForgetOlder(id, after, limit);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok()) co_return done(repository.status());
-    if (*repository == nullptr) co_return done(result);
+    if (!repository.ok()) co_return repository.status();
+    if (*repository == nullptr) co_return result;
     RedisRepository& known = **repository;
     result.forgotten.epoch = kNoEpoch;
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     std::size_t seen_count = 0;
     while (seen_count < limit && steps.Next()) {
       auto seen = co_await ForgetOlderIn(known, steps, after, epoch, result.forgotten);
-      if (!seen.ok()) co_return done(seen.status());
+      if (!seen.ok()) co_return seen.status();
       seen_count += *seen;
     }
     if (steps.end() < known.base_count()) {
       result.last = LastOf(id, steps.end() - 1, known.base_bits);
     }
-    done(result);
+    co_return result;
   }
 
-  Detached RunAdvance(RepositoryId id, std::uint64_t epoch, std::uint64_t min_before,
-                      EpochDone done) {
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& id, std::uint64_t epoch,
+                                                   std::uint64_t min_before) override {
     absl::Status status = ValidateRepository(id);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/true);
-    if (!repository.ok()) co_return done(repository.status());
+    if (!repository.ok()) co_return repository.status();
     RedisRepository& known = **repository;
     std::uint64_t before = kNoEpoch;
     for (int round = 0; round < kMaxConflicts; ++round) {
       // An epoch that a call before this one has raised counts when the replicas have it.
       auto totals = co_await WalkAll(*client_, known, options_.replica_count);
-      if (!totals.ok()) co_return done(totals.status());
+      if (!totals.ok()) co_return totals.status();
       const std::uint64_t lowest = totals->lowest_epoch;
       // Those that an earlier round has raised say nothing about what was.
       before = std::min(before, lowest);
-      if (lowest < min_before) co_return done(lowest);
+      if (lowest < min_before) co_return lowest;
       if (round == 0) status = index_rules::CheckAdvance(before, epoch);
-      if (!status.ok()) co_return done(status);
+      if (!status.ok()) co_return status;
       if (totals->highest_epoch > epoch) {
-        co_return done(index_rules::CheckAdvance(totals->highest_epoch, epoch));
+        co_return index_rules::CheckAdvance(totals->highest_epoch, epoch);
       }
       if (lowest == epoch) {
         status = co_await WriteIfNeeded(known);
-        if (!status.ok()) co_return done(status);
-        co_return done(before);
+        if (!status.ok()) co_return status;
+        co_return before;
       }
       status = co_await RaiseAll(known, lowest, epoch);
-      if (!status.ok()) co_return done(status);
+      if (!status.ok()) co_return status;
     }
-    done(absl::UnavailableError("the epochs in Redis change faster than they can be raised"));
+    co_return absl::UnavailableError("the epochs in Redis change faster than they can be raised");
   }
 
-  Detached RunScan(RepositoryId id, std::optional<Digest> after, std::size_t limit, ScanDone done) {
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& id,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
     absl::Status status = ValidateScan(id, after);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     std::vector<IndexEntry> page;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok()) co_return done(repository.status());
-    if (*repository == nullptr || limit == 0) co_return done(page);
+    if (!repository.ok()) co_return repository.status();
+    if (*repository == nullptr || limit == 0) co_return page;
     RedisRepository& known = **repository;
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     while (page.size() < limit && steps.Next()) {
       auto entries = co_await ScanIn(known, steps, after, limit - page.size());
-      if (!entries.ok()) co_return done(entries.status());
+      if (!entries.ok()) co_return entries.status();
       std::move(entries->begin(), entries->end(), std::back_inserter(page));
     }
-    done(page);
+    co_return page;
   }
 
-  Detached RunStats(RepositoryId id, StatsDone done) {
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& id) override {
     IndexStats stats;
     absl::Status status = ValidateRepository(id);
-    if (!status.ok()) co_return done(status);
+    if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok()) co_return done(repository.status());
-    if (*repository == nullptr) co_return done(stats);
+    if (!repository.ok()) co_return repository.status();
+    if (*repository == nullptr) co_return stats;
     auto totals = co_await WalkAll(*client_, **repository, 0);
-    if (!totals.ok()) co_return done(totals.status());
+    if (!totals.ok()) co_return totals.status();
     stats.entry_count = totals->entry_count;
     stats.epoch = totals->lowest_epoch;
-    done(stats);
+    co_return stats;
   }
 
+ private:
   using Plan = std::function<absl::StatusOr<std::vector<FieldChange>>(const BucketGroup& group)>;
 
   static std::vector<IndexEntry> EntriesOf(const BucketGroup& group,

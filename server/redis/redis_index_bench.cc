@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "base/task.h"
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
@@ -92,6 +93,11 @@ struct Call {
   std::vector<IndexEntry> entries;
 };
 
+// Calls `done` with the answer.
+Detached Tell(Task<absl::Status> call, std::function<void(const absl::Status&)> done) {
+  done(co_await call);
+}
+
 // Runs `begin` with a call and its `done`, kInFlight at a time, and says what it cost.
 template <typename Begin>
 void Measure(const char* what, RedisClient& client, std::uint64_t total, Begin begin) {
@@ -133,7 +139,7 @@ int Main() {
     for (std::size_t number = 0; number < kBatch; ++number) {
       call.entries.push_back({DigestOf(first + number), 8192, kLocator});
     }
-    index->Commit(kRepository, 1, call.entries, false, std::move(done));
+    Tell(index->Commit(kRepository, 1, call.entries, false), std::move(done));
   });
   const double memory = FieldOfInfo(*client, "memory", "used_memory") - memory_before;
   std::printf("%llu entries: %.1f bytes each\n", static_cast<unsigned long long>(total),
@@ -141,7 +147,7 @@ int Main() {
   Random random(1);
   Measure("lookups", *client, kLookups, [&](std::uint64_t, Call& call, auto done) {
     for (Digest& digest : call.digests) digest = DigestOf(random.Below(total));
-    index->Lookup(kRepository, 1, call.digests, call.results, std::move(done));
+    Tell(index->Lookup(kRepository, 1, call.digests, call.results), std::move(done));
   });
   // What Redis can do at all on this machine: the least command, one for each digest.
   Measure("GETs of missing keys", *client, kLookups,

@@ -16,12 +16,13 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "server/index/codec.h"
 #include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
 #include "server/redis/scripts.h"
 #include "server/redis/slot.h"
-#include "server/redis/testing/owning_index.h"
+#include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
 
@@ -70,7 +71,7 @@ const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
 TEST(RedisIndexTest, TheUserKerfdMayDoNothingElse) {
   const TestRedis redis(TestRedis::Kind::kSingle, "open sesame");
   const auto index = OpenRedisOn(redis, 0, kFewBaseBits);
-  ASSERT_TRUE(index->Stats(kRepository).ok());
+  ASSERT_TRUE(WaitFor(index->Stats(kRepository)).ok());
   const auto client = *RedisClient::Create(redis.options_of_kerfd());
   const auto owner = *RedisClient::Create(redis.options());
   const auto call = [&](RedisClient& as, const std::vector<std::string>& command) {
@@ -123,7 +124,7 @@ void ExpectThere(Index& index, std::uint64_t session_epoch, std::span<const Inde
   std::vector<Digest> digests;
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(entries.size());
-  ASSERT_TRUE(index.Lookup(kRepository, session_epoch, digests, results).ok());
+  ASSERT_TRUE(WaitFor(index.Lookup(kRepository, session_epoch, digests, results)).ok());
   for (std::size_t number = 0; number < entries.size(); ++number) {
     ASSERT_EQ(results[number].verdict, verdict) << number;
     if (verdict == Verdict::kNew) continue;
@@ -140,17 +141,18 @@ TEST(RedisIndexTest, ABucketThatGrowsIsSplitAndStaysWhole) {
   const auto other = OpenRedisOn(redis, 0);
   for (std::size_t begin = 0; begin < entries.size(); begin += 100) {
     const auto part = std::span(entries).subspan(begin, 100);
-    ASSERT_TRUE(index->Commit(kRepository, 1, part, false).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, part, false)).ok());
     ExpectThere(*other, 1, part, Verdict::kDuplicate);
   }
   ExpectThere(*index, 1, entries, Verdict::kDuplicate);
-  EXPECT_EQ(index->Stats(kRepository)->entry_count, entries.size());
-  ASSERT_TRUE(other->AdvanceEpoch(kRepository, 5, 0).ok());
-  EXPECT_EQ(index->Stats(kRepository)->epoch, 5u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, entries.size());
+  ASSERT_TRUE(WaitFor(other->AdvanceEpoch(kRepository, 5, 0)).ok());
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 5u);
   ExpectThere(*index, 5, entries, Verdict::kDuplicate);
   ExpectThere(*index, 6, entries, Verdict::kUnverified);
-  EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size() + 1)->size(), entries.size());
-  EXPECT_EQ(other->Forget(kRepository, entries)->forgotten_count, entries.size());
+  EXPECT_EQ(WaitFor(index->Scan(kRepository, std::nullopt, entries.size() + 1))->size(),
+            entries.size());
+  EXPECT_EQ(WaitFor(other->Forget(kRepository, entries))->forgotten_count, entries.size());
   ExpectThere(*index, 5, entries, Verdict::kNew);
 }
 
@@ -158,7 +160,7 @@ std::unique_ptr<Index> OpenExpecting(const TestRedis& redis, std::uint64_t entry
   RedisIndexOptions options{redis.options()};
   options.expected_entry_count = entry_count;
   std::vector<std::string> warnings;
-  return std::make_unique<OwningRedisIndex>(*RedisIndex::Open(std::move(options), &warnings));
+  return *RedisIndex::Open(std::move(options), &warnings);
 }
 
 // How many buckets each base bucket is split into.
@@ -178,16 +180,16 @@ TEST(RedisIndexTest, WhatIsWrittenAfterRedisWasEmptiedIsFoundByOthers) {
     Random random(TestSeed());
     const std::vector<IndexEntry> entries = CrowdedEntries(random, 10);
     const auto index = OpenRedisOn(redis, 0);
-    ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
     redis.Flush();
     if (advances) {
-      ASSERT_TRUE(index->AdvanceEpoch(kRepository, 2, 0).ok());
-      EXPECT_EQ(OpenRedisOn(redis, 0)->Stats(kRepository)->epoch, 2u);
+      ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 2, 0)).ok());
+      EXPECT_EQ(WaitFor(OpenRedisOn(redis, 0)->Stats(kRepository))->epoch, 2u);
     }
-    ASSERT_TRUE(index->Commit(kRepository, 2, entries, false).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 2, entries, false)).ok());
     const auto later = OpenRedisOn(redis, 0);
     ExpectThere(*later, 2, entries, Verdict::kDuplicate);
-    EXPECT_EQ(later->Stats(kRepository)->entry_count, entries.size());
+    EXPECT_EQ(WaitFor(later->Stats(kRepository))->entry_count, entries.size());
   }
 }
 
@@ -207,10 +209,10 @@ TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
   // Nobody has a bucket of the shortest path.
   options.expected_entry_count = 2 * 4 * kMaxBucketEntries / 2;
   std::vector<std::string> warnings;
-  OwningRedisIndex index(*RedisIndex::Open(options, &warnings));
+  const auto index = *RedisIndex::Open(options, &warnings);
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 50);
-  ASSERT_TRUE(index.Commit(kRepository, 1, entries, false).ok());
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
 
   const auto client = *RedisClient::Create(redis.options());
   const std::string key = BucketKey(RedisTagOf(kRepository), 1, "");
@@ -225,15 +227,15 @@ TEST(RedisIndexTest, ASlotThatMovesAnswersForNothingThatItLacks) {
     TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "IMPORTING", owner_id}});
     TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "MIGRATING", target_id}});
     options.redis.command_timeout = std::chrono::milliseconds(500);
-    OwningRedisIndex other(*RedisIndex::Open(options, &warnings));
+    const auto other = *RedisIndex::Open(options, &warnings);
     std::vector<Digest> digests;
     digests.reserve(entries.size());
     for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
     std::vector<LookupResult> results(digests.size());
-    EXPECT_TRUE(absl::IsUnavailable(other.Lookup(kRepository, 1, digests, results)));
+    EXPECT_TRUE(absl::IsUnavailable(WaitFor(other->Lookup(kRepository, 1, digests, results))));
     TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
     TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
-    ExpectThere(other, 1, entries, Verdict::kDuplicate);
+    ExpectThere(*other, 1, entries, Verdict::kDuplicate);
     return;
   }
   FAIL() << "there is one master only";
@@ -244,7 +246,7 @@ std::size_t LostOf(Index& index, std::span<const IndexEntry> entries) {
   std::vector<Digest> digests;
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(digests.size());
-  EXPECT_TRUE(index.Lookup(kRepository, 1, digests, results).ok());
+  EXPECT_TRUE(WaitFor(index.Lookup(kRepository, 1, digests, results)).ok());
   return static_cast<std::size_t>(
       std::count_if(results.begin(), results.end(),
                     [](const LookupResult& result) { return result.verdict == Verdict::kNew; }));
@@ -274,11 +276,11 @@ TEST(RedisIndexTest, ABucketThatIsSplitWhileItsSlotMovesLosesNothing) {
   }
   // Splits go on by themselves; commits that come behind them wait for them.
   for (int round = 0; round < 12; ++round) {
-    ASSERT_TRUE(index->Commit(kRepository, 1, before, true).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, before, true)).ok());
   }
   TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "IMPORTING", owner_id}});
   TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "MIGRATING", target_id}});
-  ASSERT_TRUE(index->Commit(kRepository, 1, std::span(entries).subspan(200), false).ok());
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, std::span(entries).subspan(200), false)).ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   TextOf(*client, {key, std::nullopt, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
   TextOf(*client, {"", target, {"CLUSTER", "SETSLOT", slot, "STABLE"}});
@@ -296,7 +298,8 @@ TEST(RedisIndexTest, WhatIsCommittedWhileASlotMovesStays) {
   std::atomic<bool> is_over{false};
   std::thread committer([&] {
     for (std::size_t at = 0; at < entries.size(); at += 50) {
-      EXPECT_TRUE(index->Commit(kRepository, 1, std::span(entries).subspan(at, 50), false).ok());
+      EXPECT_TRUE(
+          WaitFor(index->Commit(kRepository, 1, std::span(entries).subspan(at, 50), false)).ok());
     }
     is_over = true;
   });
@@ -320,13 +323,14 @@ return 1
 TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
   const TestRedis redis(TestRedis::Kind::kSingle);
   const auto index = OpenRedisOn(redis, 0);
-  ASSERT_TRUE(index->AdvanceEpoch(kRepository, 1, 0).ok());
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 1, 0)).ok());
   const auto client = *RedisClient::Create(redis.options());
   const std::string tag = RedisTagOf(kRepository);
   constexpr std::uint64_t kTries = 50;
   for (std::uint64_t epoch = 2; epoch < 2 + kTries; ++epoch) {
-    auto raised = std::async(std::launch::async,
-                             [&] { return index->AdvanceEpoch(kRepository, epoch, epoch - 1); });
+    auto raised = std::async(std::launch::async, [&] {
+      return WaitFor(index->AdvanceEpoch(kRepository, epoch, epoch - 1));
+    });
     // The first bucket has been raised, the last one has not.
     RedisCommand set_back;
     set_back.key = BucketKey(tag, 0, "");
@@ -348,7 +352,7 @@ TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
     ASSERT_TRUE(before.ok()) << before.status();
     if (outcome == 1) {
       EXPECT_EQ(*before, epoch - 2);
-      EXPECT_EQ(index->Stats(kRepository)->epoch, epoch - 2);
+      EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, epoch - 2);
       return;
     }
     EXPECT_EQ(*before, epoch - 1);
@@ -370,19 +374,20 @@ TEST(RedisIndexTest, ARepositoryBeginsWithRoomForWhatIsExpected) {
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 500);
   const auto index = OpenExpecting(redis, 1024 * 150);
   const auto other = OpenRedisOn(redis, 0);
-  ASSERT_TRUE(index->Commit(kRepository, 1, std::span(entries).first(1), false).ok());
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, std::span(entries).first(1), false)).ok());
   const std::map<std::string, int> counts = BucketCounts(redis);
   EXPECT_EQ(counts.size(), std::size_t{1} << kDefaultBaseBits);
   for (const auto& [base, count] : counts) ASSERT_EQ(count, 4) << base;
-  EXPECT_EQ(index->Stats(kRepository)->entry_count, 1u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, 1u);
   for (std::size_t begin = 0; begin < entries.size(); begin += 50) {
     const auto part = std::span(entries).subspan(begin, 50);
-    ASSERT_TRUE(other->Commit(kRepository, 1, part, false).ok());
+    ASSERT_TRUE(WaitFor(other->Commit(kRepository, 1, part, false)).ok());
     ExpectThere(*index, 1, part, Verdict::kDuplicate);
   }
-  EXPECT_EQ(other->Stats(kRepository)->entry_count, entries.size());
-  EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size() + 1)->size(), entries.size());
-  ASSERT_TRUE(other->AdvanceEpoch(kRepository, 2, 0).ok());
+  EXPECT_EQ(WaitFor(other->Stats(kRepository))->entry_count, entries.size());
+  EXPECT_EQ(WaitFor(index->Scan(kRepository, std::nullopt, entries.size() + 1))->size(),
+            entries.size());
+  ASSERT_TRUE(WaitFor(other->AdvanceEpoch(kRepository, 2, 0)).ok());
   ExpectThere(*index, 3, entries, Verdict::kUnverified);
 }
 
@@ -401,7 +406,7 @@ TEST(RedisIndexTest, ThoseWhoMakeARepositoryAtOnceAgreeOnItsBuckets) {
     for (std::size_t number = 0; number < makers.size(); ++number) {
       threads.emplace_back([&, number] {
         const auto own = std::span(entries).subspan(number * 20, 20);
-        EXPECT_TRUE(makers[number]->Commit(repository, 1, own, false).ok());
+        EXPECT_TRUE(WaitFor(makers[number]->Commit(repository, 1, own, false)).ok());
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -413,9 +418,9 @@ TEST(RedisIndexTest, ThoseWhoMakeARepositoryAtOnceAgreeOnItsBuckets) {
     for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
     for (const auto& maker : makers) {
       std::vector<LookupResult> results(digests.size());
-      ASSERT_TRUE(maker->Lookup(repository, 1, digests, results).ok());
+      ASSERT_TRUE(WaitFor(maker->Lookup(repository, 1, digests, results)).ok());
       for (const LookupResult& result : results) EXPECT_EQ(result.verdict, Verdict::kDuplicate);
-      EXPECT_EQ(maker->Stats(repository)->entry_count, entries.size());
+      EXPECT_EQ(WaitFor(maker->Stats(repository))->entry_count, entries.size());
     }
   }
 }
@@ -426,8 +431,8 @@ TEST(RedisIndexTest, ABucketThatIsLostHoldsTheEpochBack) {
   const auto index = OpenRedisOn(redis, 0);
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 10);
-  ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
-  ASSERT_TRUE(index->AdvanceEpoch(kRepository, 3, 0).ok());
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 3, 0)).ok());
   const auto client = *RedisClient::Create(redis.options());
   const std::string key =
       BucketKey(RedisTagOf(kRepository), BaseOf(entries[0].digest, kDefaultBaseBits), "");
@@ -435,14 +440,14 @@ TEST(RedisIndexTest, ABucketThatIsLostHoldsTheEpochBack) {
   client->Send({key, std::nullopt, {"DEL", key}},
                [&](const auto& reply) { removed.set_value(reply->integer); });
   ASSERT_EQ(removed.get_future().get(), 1);
-  EXPECT_EQ(index->AdvanceEpoch(kRepository, 5, 3).value(), 0u);
-  EXPECT_EQ(index->Stats(kRepository)->epoch, 0u);
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 3)).value(), 0u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 0u);
   ExpectThere(*index, 3, entries, Verdict::kNew);
   // It is made anew, and knows nothing of what was.
-  ASSERT_TRUE(index->Commit(kRepository, 3, entries, false).ok());
-  EXPECT_EQ(index->AdvanceEpoch(kRepository, 5, 3).value(), 0u);
-  EXPECT_EQ(index->AdvanceEpoch(kRepository, 5, 0).value(), 0u);
-  EXPECT_EQ(index->Stats(kRepository)->epoch, 5u);
+  ASSERT_TRUE(WaitFor(index->Commit(kRepository, 3, entries, false)).ok());
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 3)).value(), 0u);
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 0)).value(), 0u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 5u);
 }
 
 // Somebody deletes some of the buckets that lie below one base bucket: that holds the epoch back as
@@ -453,8 +458,8 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
     const TestRedis redis(TestRedis::Kind::kSingle);
     const auto index = OpenRedisOn(redis, 0);
     const std::vector<IndexEntry> entries = CrowdedEntries(random, 2'000);
-    ASSERT_TRUE(index->Commit(kRepository, 1, entries, false).ok());
-    ASSERT_TRUE(index->AdvanceEpoch(kRepository, 3, 0).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
+    ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 3, 0)).ok());
     const auto client = *RedisClient::Create(redis.options());
     const auto ask = [&](std::vector<std::string> arguments) {
       return *WaitFor<absl::StatusOr<RedisReply>>([&](auto done) {
@@ -480,22 +485,25 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
              "", "epoch"});
     ASSERT_EQ(refused.elements.size(), 2u) << refused.text;
     EXPECT_EQ(refused.elements[0].integer, 0);
-    EXPECT_EQ(index->Stats(kRepository)->entry_count, entries.size() - gone_count);
-    EXPECT_EQ(index->Stats(kRepository)->epoch, 0u);
-    EXPECT_EQ(index->Scan(kRepository, std::nullopt, entries.size())->size(),
+    EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, entries.size() - gone_count);
+    EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 0u);
+    EXPECT_EQ(WaitFor(index->Scan(kRepository, std::nullopt, entries.size()))->size(),
               entries.size() - gone_count);
-    EXPECT_EQ(index->AdvanceEpoch(kRepository, 5, 3).value(), 0u);
-    EXPECT_EQ(index->Forget(kRepository, std::span(entries).first(entries.size() / 2))->epoch, 0u);
+    EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 3)).value(), 0u);
+    EXPECT_EQ(
+        WaitFor(index->Forget(kRepository, std::span(entries).first(entries.size() / 2)))->epoch,
+        0u);
     // One process makes buckets by commits, another does by raising the epoch.
-    ASSERT_TRUE(index->Commit(kRepository, 3, std::span(entries).first(100), false).ok());
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 3, std::span(entries).first(100), false)).ok());
     const auto other = OpenRedisOn(redis, 0);
-    EXPECT_EQ(other->AdvanceEpoch(kRepository, 5, 0).value(), 0u);
-    EXPECT_EQ(index->Stats(kRepository)->epoch, 5u);
-    ASSERT_TRUE(index->Commit(kRepository, 5, entries, true).ok());
+    EXPECT_EQ(WaitFor(other->AdvanceEpoch(kRepository, 5, 0)).value(), 0u);
+    EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 5u);
+    ASSERT_TRUE(WaitFor(index->Commit(kRepository, 5, entries, true)).ok());
     ExpectThere(*index, 5, entries, Verdict::kDuplicate);
     ExpectThere(*other, 5, entries, Verdict::kDuplicate);
-    EXPECT_EQ(other->Scan(kRepository, std::nullopt, entries.size() + 1)->size(), entries.size());
-    EXPECT_EQ(other->Forget(kRepository, entries)->forgotten_count, entries.size());
+    EXPECT_EQ(WaitFor(other->Scan(kRepository, std::nullopt, entries.size() + 1))->size(),
+              entries.size());
+    EXPECT_EQ(WaitFor(other->Forget(kRepository, entries))->forgotten_count, entries.size());
     ExpectThere(*index, 5, entries, Verdict::kNew);
   }
 }
@@ -508,7 +516,7 @@ std::unique_ptr<Index> OpenHasty(const TestRedis& redis) {
   options.redis.attempt_timeout = std::chrono::milliseconds(1'000);
   options.redis.command_timeout = std::chrono::milliseconds(400);
   std::vector<std::string> warnings;
-  return std::make_unique<OwningRedisIndex>(*RedisIndex::Open(options, &warnings));
+  return *RedisIndex::Open(options, &warnings);
 }
 
 // The replicas are silent: whatever asks for them fails however often it is repeated, though its
@@ -520,11 +528,11 @@ TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
   Random random(TestSeed());
   const std::vector<IndexEntry> entries = CrowdedEntries(random, 5);
   const auto some = std::span(entries).first(3);
-  ASSERT_TRUE(patient->Commit(kRepository, 1, some, false).ok());
+  ASSERT_TRUE(WaitFor(patient->Commit(kRepository, 1, some, false)).ok());
   // It knows by this that the replicas know the repository, which would be enough to refuse it.
   bool knows_repository = false;
   for (int attempt = 0; attempt < 50 && !knows_repository; ++attempt) {
-    knows_repository = index->Commit(kRepository, 1, some, true).ok();
+    knows_repository = WaitFor(index->Commit(kRepository, 1, some, true)).ok();
   }
   ASSERT_TRUE(knows_repository);
   const auto each_replica = [&](const std::string& verb) {
@@ -535,32 +543,32 @@ TEST(RedisIndexTest, WhatAnAttemptLeftBehindIsNotAcknowledgedWithoutReplicas) {
   };
   each_replica("pause");
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index->Commit(kRepository, 1, entries, false));
+    expect_refused(WaitFor(index->Commit(kRepository, 1, entries, false)));
   }
   // Is there, but nobody knows for how long.
   ExpectThere(*index, 1, entries, Verdict::kDuplicate);
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index->Forget(kRepository, some).status());
+    expect_refused(WaitFor(index->Forget(kRepository, some)).status());
   }
   ExpectThere(*index, 1, some, Verdict::kNew);
   // Begins in the base bucket that they are in.
   Digest before;
   before.bytes[0] = 0xAA;
   for (int attempt = 0; attempt < 3; ++attempt) {
-    expect_refused(index->ForgetOlder(kRepository, 2, before, 1'000).status());
+    expect_refused(WaitFor(index->ForgetOlder(kRepository, 2, before, 1'000)).status());
   }
-  EXPECT_EQ(index->Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, 0u);
   // Each raises some of the four base buckets before it fails; there is nothing to do for the last.
   for (int attempt = 0; attempt < 6; ++attempt) {
-    expect_refused(index->AdvanceEpoch(kRepository, 7, 0).status());
+    expect_refused(WaitFor(index->AdvanceEpoch(kRepository, 7, 0)).status());
   }
   // Another process, which finds the repository there.
-  expect_refused(OpenHasty(redis)->Commit(kRepository, 7, some, false));
+  expect_refused(WaitFor(OpenHasty(redis)->Commit(kRepository, 7, some, false)));
   each_replica("resume");
-  EXPECT_TRUE(patient->AdvanceEpoch(kRepository, 7, 0).ok());
-  EXPECT_TRUE(patient->ForgetOlder(kRepository, 2, std::nullopt, 1'000).ok());
-  EXPECT_TRUE(patient->Forget(kRepository, entries).ok());
-  EXPECT_TRUE(patient->Commit(kRepository, 7, entries, false).ok());
+  EXPECT_TRUE(WaitFor(patient->AdvanceEpoch(kRepository, 7, 0)).ok());
+  EXPECT_TRUE(WaitFor(patient->ForgetOlder(kRepository, 2, std::nullopt, 1'000)).ok());
+  EXPECT_TRUE(WaitFor(patient->Forget(kRepository, entries)).ok());
+  EXPECT_TRUE(WaitFor(patient->Commit(kRepository, 7, entries, false)).ok());
   ExpectThere(*index, 7, entries, Verdict::kDuplicate);
 }
 
@@ -580,15 +588,15 @@ TEST(RedisIndexTest, ARepositoryThatWasFoundIsWithReplicasBeforeTheFirstCommit) 
     if (third_of(MetaKey(tag)) != third_of(BucketKey(tag, base, ""))) break;
   }
   const auto maker = OpenRedisOn(redis, 1, 2);
-  ASSERT_TRUE(maker->Commit(repository, 1, entries, false).ok());
+  ASSERT_TRUE(WaitFor(maker->Commit(repository, 1, entries, false)).ok());
   int refused_count = 0;
   for (const std::string replica : {"4", "5", "6"}) {
     const auto other = OpenHasty(redis);
     redis.Do({"pause", replica});
-    refused_count += other->Commit(repository, 1, entries, false).ok() ? 0 : 1;
+    refused_count += WaitFor(other->Commit(repository, 1, entries, false)).ok() ? 0 : 1;
     redis.Do({"resume", replica});
     // Waits until the replica is well.
-    ASSERT_TRUE(maker->Commit(repository, 1, entries, true).ok());
+    ASSERT_TRUE(WaitFor(maker->Commit(repository, 1, entries, true)).ok());
   }
   EXPECT_EQ(refused_count, 2);
 }

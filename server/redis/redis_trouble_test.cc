@@ -21,7 +21,7 @@
 #include "server/index/testing/forwarding_index.h"
 #include "server/index/testing/retrying_index.h"
 #include "server/redis/buckets.h"
-#include "server/redis/testing/owning_index.h"
+#include "server/redis/redis_index.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/testing/trouble.h"
 
@@ -58,34 +58,44 @@ class RenamingIndex final : public ForwardingIndex {
   RenamingIndex(std::unique_ptr<Index> index, int test)
       : ForwardingIndex(std::move(index)), test_(test) {}
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
-    return ForwardingIndex::Lookup(In(repository), session_epoch, digests, results);
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Lookup(own, session_epoch, digests, results);
   }
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override {
-    return ForwardingIndex::Commit(In(repository), session_epoch, entries, replace);
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Commit(own, session_epoch, entries, replace);
   }
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override {
-    return ForwardingIndex::Forget(In(repository), entries);
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Forget(own, entries);
   }
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override {
-    return ForwardingIndex::ForgetOlder(In(repository), epoch, after, limit);
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::ForgetOlder(own, epoch, after, limit);
   }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
-    return ForwardingIndex::AdvanceEpoch(In(repository), epoch, min_before);
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::AdvanceEpoch(own, epoch, min_before);
   }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
-    return ForwardingIndex::Scan(In(repository), after, limit);
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Scan(own, after, limit);
   }
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
-    return ForwardingIndex::Stats(In(repository));
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Stats(own);
   }
 
  private:
@@ -135,9 +145,7 @@ class Troubled {
     EXPECT_TRUE(leaf.ok()) << leaf.status();
     if (!leaf.ok()) return nullptr;
     return std::make_unique<RetryingIndex>(
-        std::make_unique<RenamingIndex>(std::make_unique<OwningRedisIndex>(*std::move(leaf)),
-                                        test_count_),
-        kPatience, &repeat_count_);
+        std::make_unique<RenamingIndex>(*std::move(leaf), test_count_), kPatience, &repeat_count_);
   }
 
  private:

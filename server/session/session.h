@@ -18,15 +18,9 @@
 #include "kernels/rapid/upload_profile.h"
 #include "server/index/index.h"
 #include "server/session/digest_hash.h"
+#include "server/session/session_limits.h"
 
 namespace kerf {
-
-struct SessionLimits {
-  std::uint32_t max_message_bytes = 4u << 20;
-  std::uint32_t max_uncommitted_chunks = 65'536;
-  std::uint32_t max_uncommitted_files = 16'384;
-  std::uint32_t max_commit_entries = 4'096;
-};
 
 inline constexpr std::size_t kMaxFileKeyBytes = 4096;
 inline constexpr std::size_t kMaxAgentBytes = 128;

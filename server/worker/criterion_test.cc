@@ -17,6 +17,7 @@
 #include "kernels/registry.h"
 #include "server/errors/errors.h"
 #include "server/hints/memory_segment_store.h"
+#include "server/session/session.h"
 #include "server/worker/testing/hinted_world.h"
 
 namespace kerf {

@@ -24,10 +24,10 @@
 #include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
-#include "server/index/async_index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
 #include "server/worker/stream_engine.h"
+#include "server/worker/stream_metrics.h"
 #include "server/worker/testing/engine_client.h"
 
 namespace kerf {
@@ -86,7 +86,7 @@ class World {
     gpus_ = std::make_unique<cuda::GpuSet>(std::move(members));
     pool_.emplace(3);
     context_.index = &late_index_;
-    if (answers_at_once) context_.index = &inline_index_;
+    if (answers_at_once) context_.index = index_.get();
     context_.pool = &*pool_;
     context_.input_budget = &input_budget_;
     context_.work_budget = &work_budget_;
@@ -184,7 +184,6 @@ class World {
   StreamMetrics metrics_;
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   LateIndex late_index_{index_.get(), TestSeed()};
-  InlineIndex inline_index_{index_.get()};
   MemoryBudget input_budget_{8u << 20};
   MemoryBudget work_budget_{8u << 20};
   BufferPool buffers_{kCutBufferBytes, 1};

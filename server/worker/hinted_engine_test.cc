@@ -2,17 +2,22 @@
 // the hints are, and once a file is known it is neither scanned nor looked up chunk by chunk.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/fingerprint/xxh3.h"
 #include "server/hints/memory_segment_store.h"
 #include "server/index/memory_index.h"
+#include "server/session/session.h"
 #include "server/worker/testing/hinted_world.h"
 
 namespace kerf {
@@ -140,12 +145,85 @@ TEST_P(HintedEngineTest, LittleIsAskedForInVain) {
   // The hints know the file, and the index has lost it.
   const std::uint64_t asked_before = totals_.digests_asked_ahead.load();
   index_ = CreateMemoryIndex();
-  InlineIndex empty(index_.get());
-  context_.index = &empty;
+  context_.index = index_.get();
   committed_.clear();
   Upload(contents);
   EXPECT_LT(totals_.digests_asked_ahead.load() - asked_before, chunk_count / 4);
   pool_.reset();
+}
+
+// What was looked up ahead is forgotten with what the client has reported.
+TEST_P(HintedEngineTest, WhatIsReportedStaleIsNotCalledADuplicateAnyMore) {
+  const std::vector<std::string> contents = {RandomBytes(2'000'000)};
+  Upload(contents);
+  ASSERT_FALSE(HasFatalFailure());
+  const Bytes bytes = AsBytes(contents[0]);
+  const auto chunker = MakeChunker(ParseUploadProfile(profile_)->rule);
+  std::vector<std::size_t> ends;
+  for (std::size_t end = 0; end < bytes.size(); ends.push_back(end)) {
+    end += chunker->NextCut(bytes.subspan(end));
+  }
+  // So much is known to go on that chunks behind it have been asked for ahead.
+  const std::size_t half = ends[ends.size() / 2];
+  const auto sink = std::make_shared<HeldSink>();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  v1::UploadRequest begin;
+  *begin.add_frames()->mutable_open() = OpenOf(profile_, v1::DIGEST_ALGORITHM_BLAKE3);
+  begin.add_frames()->mutable_file_begin();
+  engine->Push(std::make_unique<RequestSource>(begin));
+  const auto push = [&](std::size_t from, std::size_t to) {
+    for (std::size_t at = from; at < to; at += 30'000) {
+      v1::UploadRequest data;
+      data.add_frames()->set_data(contents[0].substr(at, std::min<std::size_t>(30'000, to - at)));
+      engine->Push(std::make_unique<RequestSource>(data));
+    }
+  };
+  const auto wait_until = [&](auto is_so) {
+    while (!is_so()) {
+      ASSERT_FALSE(sink->final_status().has_value()) << *sink->final_status();
+      if (sink->Take()) engine->AnswersTaken();
+      sink->Pause();
+    }
+  };
+  push(0, half);
+  // Its turn is over, and counted.
+  wait_until(
+      [&] { return engine->expecting() == StreamEngine::Expecting::kFile && !engine->is_busy(); });
+  ASSERT_FALSE(HasFatalFailure());
+  if (!GetParam().is_late) {
+    EXPECT_GT(totals_.digests_asked_ahead.load(), 0u);
+  }
+  v1::UploadRequest stale;
+  std::set<std::uint64_t> stale_ends;
+  for (std::size_t index = ends.size() / 2 + 10; index < ends.size() / 2 + 20; ++index) {
+    const Digest digest = Fingerprint(
+        DigestAlgorithm::kBlake3, bytes.subspan(ends[index - 1], ends[index] - ends[index - 1]));
+    v1::CommitEntry& entry = *stale.add_frames()->mutable_report_stale()->add_entries();
+    entry.set_digest(digest.bytes.data(), digest.bytes.size());
+    entry.set_locator("pack");
+    stale_ends.insert(ends[index]);
+  }
+  engine->Push(std::make_unique<RequestSource>(stale));
+  push(half, bytes.size());
+  v1::UploadRequest end;
+  end.add_frames()->mutable_file_end()->set_size_bytes(bytes.size());
+  const ContentHash hash = Xxh3Of128(bytes);
+  end.mutable_frames(0)->mutable_file_end()->set_content_hash(hash.data(), hash.size());
+  engine->Push(std::make_unique<RequestSource>(end));
+  wait_until([&] {
+    const GotFiles so_far = ChunksOf(*sink, 1);
+    return !so_far[0].empty() && so_far[0].back().end_offset == bytes.size();
+  });
+  ASSERT_FALSE(HasFatalFailure());
+  const GotFiles got = ChunksOf(*sink, 1);
+  for (const GotChunk& chunk : got[0]) {
+    EXPECT_EQ(chunk.verdict,
+              stale_ends.contains(chunk.end_offset) ? v1::VERDICT_NEW : v1::VERDICT_DUPLICATE)
+        << chunk.end_offset;
+  }
+  sink->EndByTransport();
+  engine->Cancel();
+  while (context_.work_budget->used_bytes() > 0) std::this_thread::yield();
 }
 
 // Memory is short: what hints would take is given up before an upload is refused.

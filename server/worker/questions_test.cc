@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "server/hints/testing/late_segment_store.h"
+#include "server/index/testing/forwarding_index.h"
 #include "server/worker/file_hints.h"
 #include "server/worker/testing/hinted_world.h"
 
@@ -35,9 +36,9 @@ constexpr std::size_t kEditedTrees = 3;
 
 // Between a worker and an index that hints come from as well: what was asked of the store is
 // answered when the next question is, or the next batch of chunks, which takes as long.
-class RoundTrips final : public AsyncIndex {
+class RoundTrips final : public ForwardingIndex {
  public:
-  RoundTrips(AsyncIndex* index, LateSegmentStore* store) : index_(index), store_(store) {}
+  RoundTrips(Index* index, LateSegmentStore* store) : ForwardingIndex(index), store_(store) {}
 
   void Pass() { store_->Deliver(store_->waiting_count()); }
 
@@ -49,26 +50,17 @@ class RoundTrips final : public AsyncIndex {
 
   std::function<void(std::span<const Digest> digests)> before_lookup;
 
-  void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const Digest> digests, std::span<LookupResult> results,
-              Done done) override {
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
     Pass();
     digest_count_ += digests.size();
     if (digests.size() >= FileHints::kEnoughAhead) large_digest_count_ += digests.size();
     if (before_lookup) before_lookup(digests);
-    index_->Lookup(repository, session_epoch, digests, results, std::move(done));
-  }
-  void Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const IndexEntry> entries, bool replace, Done done) override {
-    index_->Commit(repository, session_epoch, entries, replace, std::move(done));
-  }
-  void Forget(const RepositoryId& repository, std::span<const IndexEntry> entries,
-              Done done) override {
-    index_->Forget(repository, entries, std::move(done));
+    return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
 
  private:
-  AsyncIndex* const index_;
   LateSegmentStore* const store_;
   std::size_t digest_count_ = 0;
   std::size_t large_digest_count_ = 0;
@@ -138,7 +130,7 @@ class QuestionsTest : public HintedWorld, public testing::WithParamInterface<Cas
   }
 
   LateSegmentStore late_store_{store_.get()};
-  RoundTrips round_trips_{&inline_index_, &late_store_};
+  RoundTrips round_trips_{index_.get(), &late_store_};
 };
 
 TEST_P(QuestionsTest, AThousandChunksThatAreKnownCostOne) {

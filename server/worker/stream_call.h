@@ -2,9 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,25 +12,19 @@
 
 namespace kerf {
 
+class Strand;
+
 // A question to the index, or a piece that a GPU has. It owns all that they read and write, for it
 // may outlive the stream. The strand's, except while it is not answered.
 struct StreamCall {
+  std::weak_ptr<Strand> strand;
   RepositoryId repository;
   std::uint64_t session_epoch = 0;
   // What is asked for.
   std::vector<Digest> digests;
   std::vector<LookupResult> results;
-  // Of chunks to be answered: their digests, and what was known of them before: kDuplicate, or it
-  // is the next of `results`. Nothing is known of any of them if it is empty.
-  std::vector<Digest> chunk_digests;
-  std::vector<LookupResult> foreseen;
   std::vector<IndexEntry> entries;
   absl::Status status;
-  std::chrono::steady_clock::time_point asked_at;
-
-  bool is_foreseen(std::size_t index) const {
-    return !foreseen.empty() && foreseen[index].verdict == Verdict::kDuplicate;
-  }
 
   enum class Phase : std::uint8_t {
     kAsked,
@@ -42,6 +35,16 @@ struct StreamCall {
     kDropped,
   };
   std::atomic<Phase> phase{Phase::kAsked};
+
+  bool is_answered() const { return phase.load() == Phase::kAnswered; }
+  // Once, by whoever answers, in any thread: all that it has written is there.
+  void Answer();
 };
+
+// Ask the index, and answer the call when the index has answered. The call goes on without the
+// stream if that has ended meanwhile. The index outlives it.
+void AskLookup(Index& index, std::shared_ptr<StreamCall> call);
+void AskCommit(Index& index, std::shared_ptr<StreamCall> call);
+void AskForget(Index& index, std::shared_ptr<StreamCall> call);
 
 }  // namespace kerf

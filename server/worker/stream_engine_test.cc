@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,11 +17,11 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "kernels/chunker.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "server/errors/errors.h"
-#include "server/index/async_index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
 #include "server/worker/testing/engine_client.h"
@@ -35,7 +36,7 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
   static constexpr std::size_t kCutBufferBytes = 64 * 1024;
 
   void SetUp() override {
-    context_.index = &inline_index_;
+    context_.index = index_.get();
     if (GetParam() == Answers::kLate) {
       late_index_.emplace(index_.get(), Random(TestSeed()).Next());
       context_.index = &*late_index_;
@@ -57,8 +58,23 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
 
+  // Whoever answers for the index only wakes a stream.
+  std::shared_ptr<HeldSink> MakeSink() const {
+    auto sink = std::make_shared<HeldSink>();
+    if (late_index_.has_value()) sink->forbidden_thread = late_index_->thread_id();
+    return sink;
+  }
+  void ExpectNothingHeldSoon() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (input_budget_.used_bytes() + work_budget_.used_bytes() > 0 &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(input_budget_.used_bytes(), 0u);
+    EXPECT_EQ(work_budget_.used_bytes(), 0u);
+  }
+
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
-  InlineIndex inline_index_{index_.get()};
   std::optional<LateIndex> late_index_;
   MemoryBudget input_budget_{1u << 20};
   // Room for the tables of all streams, but for two cut buffers only.
@@ -77,7 +93,7 @@ TEST_P(StreamEngineTest, ManyStreamsUnderSmallBudgets) {
     clients.emplace_back([&, seed = seeds.Next()] {
       Random random(seed);
       const std::vector<File> files = MakeFiles(random, 12, 120'000);
-      auto sink = std::make_shared<HeldSink>();
+      auto sink = MakeSink();
       const auto engine = StreamEngine::Create(&context_, "session", sink);
       const absl::Status status = RunUpload(random, files, *sink, *engine, [] {});
       if (ReasonNameOf(status) == "MEMORY_EXHAUSTED") return;
@@ -107,7 +123,7 @@ TEST_P(StreamEngineTest, EndsInTheMiddleOfAnything) {
       Random random(seed);
       const std::vector<File> files = MakeFiles(random, 6, 60'000);
       for (int round = 0; round < 5; ++round) {
-        auto sink = std::make_shared<HeldSink>();
+        auto sink = MakeSink();
         const auto engine = StreamEngine::Create(&context_, "session", sink);
         const absl::Status status = RunUpload(random, files, *sink, *engine, [&] {
           if (!random.OneIn(6)) return;
@@ -136,19 +152,13 @@ TEST_P(StreamEngineTest, EndsInTheMiddleOfAnything) {
 // The transport keeps an engine until its client has taken the status.
 TEST_P(StreamEngineTest, AStreamThatHasEndedHoldsNoInput) {
   Random random(TestSeed());
-  const auto sink = std::make_shared<HeldSink>();
+  const auto sink = MakeSink();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
   for (v1::UploadRequest& message : MakeMessages(random, MakeFiles(random, 6, 60'000))) {
     engine->Push(std::make_unique<RequestSource>(std::move(message)));
   }
   engine->Fail(MakeError(Reason::kOpenTimeout, "the test says so"));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (input_budget_.used_bytes() + work_budget_.used_bytes() > 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(input_budget_.used_bytes(), 0u);
-  EXPECT_EQ(work_budget_.used_bytes(), 0u);
+  ExpectNothingHeldSoon();
 }
 
 // A digest that stands for chunks of two lengths is nobody's duplicate.
@@ -159,8 +169,9 @@ TEST_P(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
   for (const std::uint32_t length_bytes : {500u, 501u}) {
     const RepositoryId repository{"home", DigestAlgorithm::kXxh3_128};
     const Digest digest = Fingerprint(DigestAlgorithm::kXxh3_128, AsBytes(files[0].content));
-    ASSERT_TRUE(index_->Commit(repository, 1, {{{digest, length_bytes, "here"}}}, true).ok());
-    const auto sink = std::make_shared<HeldSink>();
+    ASSERT_TRUE(
+        WaitFor(index_->Commit(repository, 1, {{{digest, length_bytes, "here"}}}, true)).ok());
+    const auto sink = MakeSink();
     const auto engine = StreamEngine::Create(&context_, "session", sink);
     const absl::Status status = RunUpload(random, files, *sink, *engine, [] {});
     ASSERT_TRUE(status.ok()) << status;
@@ -175,7 +186,7 @@ TEST_P(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
 // Whoever ends silent streams must not take one for silent whose message waits to be worked on.
 TEST_P(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   Random random(TestSeed());
-  const auto sink = std::make_shared<HeldSink>();
+  const auto sink = MakeSink();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
   const std::vector<v1::UploadRequest> one_file = MakeMessages(random, MakeFiles(random, 1, 1));
   engine->Push(std::make_unique<RequestSource>(one_file[0]));
@@ -208,7 +219,7 @@ TEST_P(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
 
 TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   Random random(TestSeed());
-  auto sink = std::make_shared<HeldSink>();
+  auto sink = MakeSink();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
   v1::UploadRequest request = MakeMessages(random, {})[0];
   request.add_frames()->mutable_file_begin();
@@ -230,7 +241,7 @@ TEST_P(StreamEngineTest, WhatIsCommittedAndReportedGoesThroughTheIndex) {
   const std::vector<File> files = MakeFiles(random, 3, 60'000);
   const RepositoryId repository{"home", DigestAlgorithm::kXxh3_128};
   for (const bool again : {false, true}) {
-    const auto sink = std::make_shared<HeldSink>();
+    const auto sink = MakeSink();
     const auto engine = StreamEngine::Create(&context_, "session", sink);
     for (v1::UploadRequest& message : MakeMessages(random, files)) {
       engine->Push(std::make_unique<RequestSource>(std::move(message)));
@@ -276,7 +287,7 @@ TEST_P(StreamEngineTest, WhatIsCommittedAndReportedGoesThroughTheIndex) {
     engine->HalfClose();
     wait_for([](const v1::UploadAnswer&) { return 0u; }, 1);
     ASSERT_TRUE(sink->final_status()->ok()) << *sink->final_status();
-    const auto entries = index_->Scan(repository, std::nullopt, expected_count);
+    const auto entries = WaitFor(index_->Scan(repository, std::nullopt, expected_count));
     ASSERT_TRUE(entries.ok());
     EXPECT_EQ(entries->size(), expected_count);
     for (const IndexEntry& entry : *entries) EXPECT_EQ(entry.locator, again ? "second" : "first");
@@ -287,7 +298,7 @@ TEST_P(StreamEngineTest, WhatIsCommittedAndReportedGoesThroughTheIndex) {
 TEST_P(StreamEngineTest, WhoeverWaitsForTheIndexIsBusy) {
   if (GetParam() == Answers::kAtOnce) GTEST_SKIP() << "nobody ever waits for it";
   Random random(TestSeed());
-  const auto sink = std::make_shared<HeldSink>();
+  const auto sink = MakeSink();
   const auto engine = StreamEngine::Create(&context_, "session", sink);
   late_index_->HoldBack(true);
   const std::vector<File> files = {{std::string(10'000, 'x'), {}}};
@@ -308,6 +319,97 @@ TEST_P(StreamEngineTest, WhoeverWaitsForTheIndexIsBusy) {
   }
   while (engine->is_busy()) std::this_thread::yield();
   EXPECT_GT(engine->turn_count(), turn_count);
+}
+
+// However long it takes: what a stream has asked outlives it, and nothing else of it does.
+TEST_P(StreamEngineTest, AStreamThatEndsWhileTheIndexIsSilentHoldsNothing) {
+  if (GetParam() == Answers::kAtOnce) GTEST_SKIP() << "nobody ever waits for it";
+  Random random(TestSeed());
+  enum class End { kFail, kCancel, kLetGo };
+  for (const End end : {End::kFail, End::kCancel, End::kLetGo}) {
+    const auto sink = MakeSink();
+    auto engine = StreamEngine::Create(&context_, "session", sink);
+    late_index_->HoldBack(true);
+    for (v1::UploadRequest& message : MakeMessages(random, {{std::string(30'000, 'x'), {}}})) {
+      engine->Push(std::make_unique<RequestSource>(std::move(message)));
+    }
+    late_index_->WaitForCalls(1);
+    switch (end) {
+      case End::kFail:
+        engine->Fail(MakeError(Reason::kOpenTimeout, "the test says so"));
+        break;
+      case End::kCancel:
+        sink->EndByTransport();
+        engine->Cancel();
+        break;
+      case End::kLetGo:
+        engine.reset();
+        break;
+    }
+    ExpectNothingHeldSoon();
+    if (end == End::kFail) {
+      EXPECT_EQ(ReasonNameOf(*sink->final_status()), "OPEN_TIMEOUT");
+    }
+    // The answer is awaited no more.
+    while (engine != nullptr && engine->is_busy()) std::this_thread::yield();
+    late_index_->HoldBack(false);
+    late_index_->WaitUntilIdle();
+  }
+}
+
+// The promise that comes first: a file is durable up to where the index has said so, and no sooner.
+TEST_P(StreamEngineTest, NothingIsCommittedBeforeTheIndexHasAnswered) {
+  if (GetParam() == Answers::kAtOnce) GTEST_SKIP() << "it has answered";
+  Random random(TestSeed());
+  const std::vector<File> files = MakeFiles(random, 1, 60'000);
+  const RepositoryId repository{"home", DigestAlgorithm::kXxh3_128};
+  const auto sink = MakeSink();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  for (v1::UploadRequest& message : MakeMessages(random, files)) {
+    engine->Push(std::make_unique<RequestSource>(std::move(message)));
+  }
+  const auto pump = [&](auto is_done) {
+    while (!is_done() && !sink->final_status().has_value()) {
+      if (sink->Take()) engine->AnswersTaken();
+      sink->Pause();
+    }
+  };
+  v1::UploadRequest commit;
+  commit.add_frames()->mutable_commit();
+  const auto count_of = [&](auto is_kind) {
+    return std::count_if(sink->taken().answers().begin(), sink->taken().answers().end(), is_kind);
+  };
+  pump([&] { return engine->expecting() == StreamEngine::Expecting::kAnything; });
+  while (sink->Take()) engine->AnswersTaken();
+  std::size_t chunk_count = 0;
+  for (const v1::UploadAnswer& answer : sink->taken().answers()) {
+    for (const v1::Chunk& chunk : answer.chunks().chunks()) {
+      v1::CommitEntry& entry = *commit.mutable_frames(0)->mutable_commit()->add_entries();
+      entry.set_digest(chunk.digest());
+      entry.set_locator("pack");
+      ++chunk_count;
+    }
+  }
+  ASSERT_EQ(chunk_count, files[0].end_offsets.size());
+  late_index_->HoldBack(true);
+  engine->Push(std::make_unique<RequestSource>(commit));
+  late_index_->WaitForCalls(1);
+  EXPECT_EQ(engine->waiting(), StreamEngine::Waiting::kCommit);
+  // Whatever wakes it meanwhile.
+  for (int round = 0; round < 50; ++round) {
+    engine->AnswersTaken();
+    sink->Pause();
+    sink->Take();
+  }
+  EXPECT_EQ(count_of([](const auto& answer) { return answer.has_committed(); }), 0);
+  EXPECT_EQ(count_of([](const auto& answer) { return answer.has_file_done(); }), 0);
+  EXPECT_TRUE(WaitFor(index_->Scan(repository, std::nullopt, 1))->empty());
+  late_index_->HoldBack(false);
+  pump([&] { return count_of([](const auto& answer) { return answer.has_committed(); }) > 0; });
+  EXPECT_EQ(WaitFor(index_->Scan(repository, std::nullopt, 1'000))->size(), chunk_count);
+  engine->HalfClose();
+  pump([] { return false; });
+  EXPECT_TRUE(sink->final_status()->ok()) << *sink->final_status();
 }
 
 INSTANTIATE_TEST_SUITE_P(Index, StreamEngineTest, testing::Values(Answers::kAtOnce, Answers::kLate),

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wait_for.h"
 #include "server/index/testing/conformance_calls.h"
 
 namespace kerf {
@@ -14,7 +15,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IndexConformance);
 
 void IndexConformance::ForgetOne(const RepositoryId& repository, const IndexEntry& entry,
                                  std::uint64_t expected_count) {
-  const auto result = index_->Forget(repository, std::span(&entry, 1));
+  const auto result = WaitFor(index_->Forget(repository, std::span(&entry, 1)));
   ASSERT_TRUE(result.ok()) << result.status();
   ExpectForgotten(GetParam(), *result, expected_count);
 }
@@ -27,12 +28,12 @@ Index& IndexConformance::IndexForThread() {
 
 TEST_P(IndexConformance, EmptyIndexKnowsNothing) {
   ExpectSame(LookupOne(*index_, 1, DigestOf(kRepository, 1)), {Verdict::kNew, 0, ""});
-  EXPECT_TRUE(index_->Lookup(kRepository, 1, {}, {}).ok());
-  EXPECT_TRUE(index_->Commit(kRepository, 1, {}, false).ok());
-  EXPECT_EQ(index_->Forget(kRepository, {})->forgotten_count, 0u);
-  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 10)->empty());
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
-  EXPECT_EQ(index_->Stats(kRepository)->epoch, 0u);
+  EXPECT_TRUE(WaitFor(index_->Lookup(kRepository, 1, {}, {})).ok());
+  EXPECT_TRUE(WaitFor(index_->Commit(kRepository, 1, {}, false)).ok());
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, {}))->forgotten_count, 0u);
+  EXPECT_TRUE(WaitFor(index_->Scan(kRepository, std::nullopt, 10))->empty());
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, 0u);
   EXPECT_FALSE(index_->backend_name().empty());
 }
 
@@ -56,13 +57,13 @@ TEST_P(IndexConformance, FirstCommitOfAnEpochWins) {
 TEST_P(IndexConformance, OneCallIsOneCommitAfterTheOther) {
   const std::vector<IndexEntry> twice = {EntryOf(1, "first"), EntryOf(2, "other"),
                                          EntryOf(1, "second")};
-  ASSERT_TRUE(index_->Commit(kRepository, 1, twice, /*replace=*/false).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit(kRepository, 1, twice, /*replace=*/false)).ok());
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).locator, "first");
-  ASSERT_TRUE(index_->Commit(kRepository, 1, twice, /*replace=*/true).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit(kRepository, 1, twice, /*replace=*/true)).ok());
   EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).locator, "second");
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 2u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 2u);
   const std::vector<IndexEntry> gone = {EntryOf(1, "second"), EntryOf(1, ""), EntryOf(3, "")};
-  ExpectForgotten(GetParam(), *index_->Forget(kRepository, gone), 1);
+  ExpectForgotten(GetParam(), *WaitFor(index_->Forget(kRepository, gone)), 1);
 }
 
 // Larger than any leaf's batch, and no digest twice: the first and the last of each batch count.
@@ -76,22 +77,22 @@ TEST_P(IndexConformance, LargeCallsLeaveNothingOut) {
     entries.push_back(EntryOf(number, std::to_string(number)));
     digests.push_back(entries.back().digest);
   }
-  ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, kCount);
+  ASSERT_TRUE(WaitFor(index_->Commit(kRepository, 1, entries, false)).ok());
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, kCount);
   std::vector<LookupResult> results(kCount);
-  ASSERT_TRUE(index_->Lookup(kRepository, 1, digests, results).ok());
+  ASSERT_TRUE(WaitFor(index_->Lookup(kRepository, 1, digests, results)).ok());
   for (std::uint64_t number = 0; number < kCount; ++number) {
     ASSERT_EQ(results[number].verdict, Verdict::kDuplicate) << number;
     ASSERT_EQ(results[number].locator, std::to_string(number));
   }
-  ExpectForgotten(GetParam(), *index_->Forget(kRepository, entries), kCount);
-  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
+  ExpectForgotten(GetParam(), *WaitFor(index_->Forget(kRepository, entries)), kCount);
+  EXPECT_TRUE(WaitFor(index_->Scan(kRepository, std::nullopt, 1))->empty());
 }
 
 TEST_P(IndexConformance, HitOfAnEarlierEpochIsUnverifiedUntilTheEpochAdvances) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kUnverified, 7, "a"});
-  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 2, 0), 0, 2);
+  ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, 2, 0)), 0, 2);
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 7, "a"});
   EXPECT_EQ(LookupOne(*index_, 3, DigestOf(kRepository, 1)).verdict, Verdict::kUnverified);
 }
@@ -101,7 +102,7 @@ TEST_P(IndexConformance, CommitOfALaterEpochReplacesTheUnverified) {
   ASSERT_TRUE(CommitOne(*index_, 2, EntryOf(1, "new", 2)).ok());
   ExpectSame(LookupOne(*index_, 2, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 2, "new"});
   // But not what the repository's epoch vouches for.
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 0).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)).ok());
   ASSERT_TRUE(CommitOne(*index_, 3, EntryOf(1, "newer", 3)).ok());
   ExpectSame(LookupOne(*index_, 3, DigestOf(kRepository, 1)), {Verdict::kDuplicate, 2, "new"});
 }
@@ -123,36 +124,36 @@ TEST_P(IndexConformance, ForgetRemovesUnlessTheChunkHasMoved) {
   ForgetOne(kRepository, EntryOf(1, "a"), 0);
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "b")).ok());
   ForgetOne(kRepository, EntryOf(1, ""), 1);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
 }
 
 TEST_P(IndexConformance, EpochNeverFalls) {
-  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 3, 0), 0, 3);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 3, 0).value(), 3u);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 2, 0).status().code(),
+  ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)), 0, 3);
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)).value(), 3u);
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 2, 0)).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, UINT64_MAX, 0).status().code(),
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, UINT64_MAX, 0)).status().code(),
             absl::StatusCode::kInvalidArgument);
-  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 9, 0), 3, 9);
-  EXPECT_EQ(index_->Stats(kRepository)->epoch, 9u);
+  ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, 9, 0)), 3, 9);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, 9u);
 }
 
 TEST_P(IndexConformance, AnEpochThatIsNotReachedIsNotRaised) {
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 0).ok());
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 3u);
-  EXPECT_EQ(index_->Stats(kRepository)->epoch, 3u);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)).ok());
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 5, 4)).value(), 3u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, 3u);
   EXPECT_TRUE(CommitOne(*index_, 3, EntryOf(1, "a")).ok());
-  ExpectEpochBefore(GetParam(), index_->AdvanceEpoch(kRepository, 5, 3), 3, 5);
+  ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, 5, 3)), 3, 5);
   // What was raised by a call whose answer was lost.
-  EXPECT_EQ(index_->AdvanceEpoch(kRepository, 5, 4).value(), 5u);
-  EXPECT_EQ(index_->Stats(kRepository)->epoch, 5u);
+  EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 5, 4)).value(), 5u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, 5u);
 }
 
 TEST_P(IndexConformance, ForgetSaysTheEpochAtWhichItLooked) {
-  EXPECT_EQ(index_->Forget(kRepository, {})->epoch, 0u);
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, {}))->epoch, 0u);
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 4, 0).ok());
-  EXPECT_EQ(index_->Forget(kRepository, {})->epoch, 4u);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 4, 0)).ok());
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, {}))->epoch, 4u);
 }
 
 // A collection believes an index only if nobody has removed what it asks about since the epoch was
@@ -160,30 +161,31 @@ TEST_P(IndexConformance, ForgetSaysTheEpochAtWhichItLooked) {
 TEST_P(IndexConformance, ForgetSaysWhatAnybodyHasRemovedSinceTheEpochWasRaised) {
   const IndexEntry entry = EntryOf(1, "a");
   const auto removed_count = [this, &entry] {
-    return index_->Forget(kRepository, std::span(&entry, 1))->removed_count;
+    return WaitFor(index_->Forget(kRepository, std::span(&entry, 1)))->removed_count;
   };
   EXPECT_EQ(removed_count(), 0u);
   ASSERT_TRUE(CommitOne(*index_, 1, entry).ok());
   ForgetOne(kRepository, EntryOf(1, "elsewhere"), 0);
-  EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, {}))->removed_count, 0u);
   ForgetOne(kRepository, entry, 1);
   EXPECT_EQ(removed_count(), 1u);
-  EXPECT_EQ(index_->Forget(kRepository, {})->removed_count, 1u);
-  EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 10)->forgotten.removed_count, 1u);
+  EXPECT_EQ(WaitFor(index_->Forget(kRepository, {}))->removed_count, 1u);
+  EXPECT_EQ(WaitFor(index_->ForgetOlder(kRepository, 1, std::nullopt, 10))->forgotten.removed_count,
+            1u);
   // Of another epoch; not of the same one told again.
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 2, 0).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 2, 0)).ok());
   EXPECT_EQ(removed_count(), 0u);
   ASSERT_TRUE(CommitOne(*index_, 2, entry).ok());
   EXPECT_EQ(removed_count(), 1u);
   ASSERT_TRUE(CommitOne(*index_, 2, entry).ok());
   EXPECT_EQ(removed_count(), 2u);
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 2, 0).ok());
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 9, 8).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 2, 0)).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 9, 8)).ok());
   EXPECT_EQ(removed_count(), 2u);
   if (GetParam().reopen) index_ = GetParam().reopen(std::move(index_));
   EXPECT_EQ(removed_count(), 2u);
-  EXPECT_EQ(index_->Forget({"other", DigestAlgorithm::kBlake3}, {})->removed_count, 0u);
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 3, 2).ok());
+  EXPECT_EQ(WaitFor(index_->Forget({"other", DigestAlgorithm::kBlake3}, {}))->removed_count, 0u);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 3, 2)).ok());
   EXPECT_EQ(removed_count(), 0u);
 }
 
@@ -194,10 +196,10 @@ TEST_P(IndexConformance, ForgetOlderKeepsWhatTheEpochsSessionsCommitted) {
   ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(4, "found")).ok());
   // As a collection does that has found the chunk.
   ASSERT_TRUE(CommitOne(*index_, 2, EntryOf(4, "found"), /*replace=*/true).ok());
-  const auto none = index_->ForgetOlder(kRepository, 1, std::nullopt, 100);
+  const auto none = WaitFor(index_->ForgetOlder(kRepository, 1, std::nullopt, 100));
   EXPECT_EQ(none->forgotten.forgotten_count, 0u);
   EXPECT_FALSE(none->last.has_value());
-  const auto result = index_->ForgetOlder(kRepository, 2, std::nullopt, 100);
+  const auto result = WaitFor(index_->ForgetOlder(kRepository, 2, std::nullopt, 100));
   ExpectForgotten(GetParam(), result->forgotten, 1);
   EXPECT_EQ(result->forgotten.removed_count, 1u);
   EXPECT_FALSE(result->last.has_value());
@@ -205,9 +207,9 @@ TEST_P(IndexConformance, ForgetOlderKeepsWhatTheEpochsSessionsCommitted) {
   EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 2)).locator, "kept");
   EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 3)).locator, "of later");
   EXPECT_EQ(LookupOne(*index_, 2, DigestOf(kRepository, 4)).locator, "found");
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 3u);
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 7, 0).ok());
-  EXPECT_EQ(index_->ForgetOlder(kRepository, 2, std::nullopt, 100)->forgotten.epoch, 7u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 3u);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 7, 0)).ok());
+  EXPECT_EQ(WaitFor(index_->ForgetOlder(kRepository, 2, std::nullopt, 100))->forgotten.epoch, 7u);
 }
 
 TEST_P(IndexConformance, ForgetOlderGoesThroughTheIndexInParts) {
@@ -215,13 +217,13 @@ TEST_P(IndexConformance, ForgetOlderGoesThroughTheIndexInParts) {
   std::vector<IndexEntry> entries;
   entries.reserve(kCount);
   for (std::uint64_t number = 0; number < kCount; ++number) entries.push_back(EntryOf(number, "a"));
-  ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
-  ASSERT_TRUE(index_->Commit({"other", DigestAlgorithm::kBlake3}, 1, entries, false).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit(kRepository, 1, entries, false)).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit({"other", DigestAlgorithm::kBlake3}, 1, entries, false)).ok());
   ForgetResult forgotten;
   std::size_t call_count = 0;
   std::optional<Digest> after;
   do {
-    const auto result = index_->ForgetOlder(kRepository, 2, after, 100);
+    const auto result = WaitFor(index_->ForgetOlder(kRepository, 2, after, 100));
     ASSERT_TRUE(result.ok()) << result.status();
     forgotten.forgotten_count += result->forgotten.forgotten_count;
     forgotten.removed_count += result->forgotten.removed_count;
@@ -230,22 +232,22 @@ TEST_P(IndexConformance, ForgetOlderGoesThroughTheIndexInParts) {
   } while (after.has_value());
   ExpectForgotten(GetParam(), forgotten, kCount);
   EXPECT_GT(call_count, 1u);
-  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 1)->empty());
-  EXPECT_EQ(index_->Stats({"other", DigestAlgorithm::kBlake3})->entry_count, kCount);
+  EXPECT_TRUE(WaitFor(index_->Scan(kRepository, std::nullopt, 1))->empty());
+  EXPECT_EQ(WaitFor(index_->Stats({"other", DigestAlgorithm::kBlake3}))->entry_count, kCount);
 }
 
 TEST_P(IndexConformance, CommitBehindTheEpochIsRefusedAndWritesNothing) {
   ASSERT_TRUE(CommitOne(*index_, 4, EntryOf(1, "old")).ok());
-  ASSERT_TRUE(index_->AdvanceEpoch(kRepository, 5, 0).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 5, 0)).ok());
   const std::vector<IndexEntry> late = {EntryOf(1, "late"), EntryOf(2, "late")};
   for (const bool replace : {false, true}) {
-    const absl::Status status = index_->Commit(kRepository, 4, late, replace);
+    const absl::Status status = WaitFor(index_->Commit(kRepository, 4, late, replace));
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 1)).locator, "old");
     EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 2)).verdict, Verdict::kNew);
   }
-  EXPECT_TRUE(index_->Commit({"other", DigestAlgorithm::kBlake3}, 4, late, false).ok());
-  EXPECT_TRUE(index_->Commit(kRepository, 5, late, true).ok());
+  EXPECT_TRUE(WaitFor(index_->Commit({"other", DigestAlgorithm::kBlake3}, 4, late, false)).ok());
+  EXPECT_TRUE(WaitFor(index_->Commit(kRepository, 5, late, true)).ok());
   EXPECT_EQ(LookupOne(*index_, 5, DigestOf(kRepository, 1)).locator, "late");
 }
 
@@ -264,18 +266,18 @@ TEST_P(IndexConformance, ScanPagesInDigestOrder) {
       entries.push_back(entry);
     }
   }
-  ASSERT_TRUE(index_->Commit(kRepository, 1, entries, false).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit(kRepository, 1, entries, false)).ok());
   std::sort(entries.begin(), entries.end(),
             [](const IndexEntry& a, const IndexEntry& b) { return a.digest < b.digest; });
   for (const std::size_t limit : {1u, 7u, 304u, 1000u}) {
     EXPECT_EQ(ScanAll(*index_, kRepository, limit), entries) << limit;
   }
-  EXPECT_TRUE(index_->Scan(kRepository, std::nullopt, 0)->empty());
+  EXPECT_TRUE(WaitFor(index_->Scan(kRepository, std::nullopt, 0))->empty());
   // From between two entries.
   Digest between = entries[100].digest;
   between.bytes[20] ^= 1;
   const std::size_t next = between < entries[100].digest ? 100 : 101;
-  EXPECT_EQ(index_->Scan(kRepository, between, 1)->front(), entries[next]);
+  EXPECT_EQ(WaitFor(index_->Scan(kRepository, between, 1))->front(), entries[next]);
 }
 
 TEST_P(IndexConformance, RepositoriesNeverMeet) {
@@ -297,14 +299,14 @@ TEST_P(IndexConformance, RepositoriesNeverMeet) {
   for (std::size_t index = 0; index < repositories.size(); ++index) {
     EXPECT_EQ(LookupOne(*index_, 1, digest, repositories[index]).verdict, Verdict::kNew);
     ASSERT_TRUE(CommitOne(*index_, 1, entry_of(index), false, repositories[index]).ok());
-    ASSERT_TRUE(index_->AdvanceEpoch(repositories[index], index + 1, 0).ok());
+    ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(repositories[index], index + 1, 0)).ok());
   }
   for (std::size_t index = 0; index < repositories.size(); ++index) {
     const RepositoryId& repository = repositories[index];
     EXPECT_EQ(LookupOne(*index_, 1, digest, repository).locator, std::to_string(index));
     EXPECT_EQ(ScanAll(*index_, repository, 10), std::vector<IndexEntry>{entry_of(index)});
-    EXPECT_EQ(index_->Stats(repository)->entry_count, 1u);
-    EXPECT_EQ(index_->Stats(repository)->epoch, index + 1);
+    EXPECT_EQ(WaitFor(index_->Stats(repository))->entry_count, 1u);
+    EXPECT_EQ(WaitFor(index_->Stats(repository))->epoch, index + 1);
   }
   ForgetOne(repositories[0], {digest, 0, ""}, 1);
   for (std::size_t index = 1; index < repositories.size(); ++index) {
@@ -322,28 +324,28 @@ TEST_P(IndexConformance, RefusesWhatIsOutOfItsLimits) {
        {std::string(), std::string(kMaxRepositoryNameBytes + 1, 'a'), std::string("a/b"),
         std::string("a b"), std::string("a\0b", 3), std::string("\xC3\xA4")}) {
     const RepositoryId repository{name, DigestAlgorithm::kBlake3};
-    EXPECT_EQ(index_->Lookup(repository, 1, digests, results).code(), invalid) << name;
-    EXPECT_EQ(index_->Commit(repository, 1, {}, false).code(), invalid) << name;
-    EXPECT_EQ(index_->Forget(repository, {}).status().code(), invalid) << name;
-    EXPECT_EQ(index_->AdvanceEpoch(repository, 1, 0).status().code(), invalid) << name;
-    EXPECT_EQ(index_->Scan(repository, std::nullopt, 1).status().code(), invalid) << name;
-    EXPECT_EQ(index_->Stats(repository).status().code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->Lookup(repository, 1, digests, results)).code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->Commit(repository, 1, {}, false)).code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->Forget(repository, {})).status().code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->AdvanceEpoch(repository, 1, 0)).status().code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->Scan(repository, std::nullopt, 1)).status().code(), invalid) << name;
+    EXPECT_EQ(WaitFor(index_->Stats(repository)).status().code(), invalid) << name;
   }
   // As a peer's number may be. NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
   const RepositoryId unknown{"photos", static_cast<DigestAlgorithm>(77)};
-  EXPECT_EQ(index_->Lookup(unknown, 1, digests, results).code(), invalid);
-  EXPECT_EQ(index_->Lookup(kRepository, 1, digests, {}).code(), invalid);
+  EXPECT_EQ(WaitFor(index_->Lookup(unknown, 1, digests, results)).code(), invalid);
+  EXPECT_EQ(WaitFor(index_->Lookup(kRepository, 1, digests, {})).code(), invalid);
   EXPECT_EQ(CommitOne(*index_, 1, EntryOf(1, "")).code(), invalid);
   EXPECT_EQ(CommitOne(*index_, 1, EntryOf(1, std::string(kMaxLocatorBytes + 1, 'x'))).code(),
             invalid);
   // A digest of 32 bytes where 16 are right.
   const RepositoryId small{"photos", DigestAlgorithm::kXxh3_128};
-  EXPECT_EQ(index_->Lookup(small, 1, digests, results).code(), invalid);
+  EXPECT_EQ(WaitFor(index_->Lookup(small, 1, digests, results)).code(), invalid);
   EXPECT_EQ(CommitOne(*index_, 1, EntryOf(1, "a"), false, small).code(), invalid);
-  EXPECT_EQ(index_->Scan(small, digest, 1).status().code(), invalid);
-  EXPECT_EQ(index_->ForgetOlder(small, 1, digest, 1).status().code(), invalid);
-  EXPECT_EQ(index_->ForgetOlder(kRepository, 1, std::nullopt, 0).status().code(), invalid);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Scan(small, digest, 1)).status().code(), invalid);
+  EXPECT_EQ(WaitFor(index_->ForgetOlder(small, 1, digest, 1)).status().code(), invalid);
+  EXPECT_EQ(WaitFor(index_->ForgetOlder(kRepository, 1, std::nullopt, 0)).status().code(), invalid);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
 }
 
 }  // namespace kerf

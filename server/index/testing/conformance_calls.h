@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/wait_for.h"
 #include "server/index/index.h"
 #include "server/index/testing/conformance.h"
 
@@ -32,7 +33,7 @@ inline IndexEntry EntryOf(std::uint64_t number, std::string locator,
 
 inline absl::Status CommitOne(Index& index, std::uint64_t epoch, const IndexEntry& entry,
                               bool replace = false, const RepositoryId& repository = kRepository) {
-  return index.Commit(repository, epoch, std::span(&entry, 1), replace);
+  return WaitFor(index.Commit(repository, epoch, std::span(&entry, 1), replace));
 }
 
 inline LookupResult LookupOne(Index& index, std::uint64_t epoch, const Digest& digest,
@@ -40,7 +41,7 @@ inline LookupResult LookupOne(Index& index, std::uint64_t epoch, const Digest& d
   // A lookup must leave none of this behind.
   LookupResult result{Verdict::kUnverified, 99, "left behind"};
   const absl::Status status =
-      index.Lookup(repository, epoch, std::span(&digest, 1), std::span(&result, 1));
+      WaitFor(index.Lookup(repository, epoch, std::span(&digest, 1), std::span(&result, 1)));
   EXPECT_TRUE(status.ok()) << status;
   return result;
 }
@@ -76,7 +77,7 @@ inline std::vector<IndexEntry> ScanAll(Index& index, const RepositoryId& reposit
   std::vector<IndexEntry> all;
   std::optional<Digest> after;
   while (true) {
-    const auto page = index.Scan(repository, after, limit);
+    const auto page = WaitFor(index.Scan(repository, after, limit));
     EXPECT_TRUE(page.ok()) << page.status();
     if (!page.ok() || page->empty()) return all;
     EXPECT_LE(page->size(), limit);

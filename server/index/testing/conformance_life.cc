@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "server/index/testing/conformance.h"
 #include "server/index/testing/conformance_calls.h"
 #include "server/index/testing/model.h"
@@ -66,7 +67,7 @@ class Life {
     const std::vector<IndexEntry> entries = RandomEntries(repository);
     const std::uint64_t epoch = RandomEpoch();
     const bool replace = random_.OneIn(3);
-    const absl::Status status = index_->Commit(repository, epoch, entries, replace);
+    const absl::Status status = WaitFor(index_->Commit(repository, epoch, entries, replace));
     if (!entries.empty() && epoch < model_.Epoch(repository)) {
       ASSERT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
       return;
@@ -82,7 +83,7 @@ class Life {
       if (random_.OneIn(3)) entry.locator.clear();
       expected += model_.Forget(repository, entry) ? 1 : 0;
     }
-    const auto actual = index_->Forget(repository, entries);
+    const auto actual = WaitFor(index_->Forget(repository, entries));
     ASSERT_TRUE(actual.ok()) << actual.status();
     ExpectForgotten(backend_, *actual, expected);
     ASSERT_EQ(actual->epoch, model_.Epoch(repository));
@@ -98,7 +99,7 @@ class Life {
     std::optional<Digest> after;
     if (random_.OneIn(2)) after = DigestOf(repository, random_.Below(60));
     do {
-      const auto actual = index_->ForgetOlder(repository, epoch, after, limit);
+      const auto actual = WaitFor(index_->ForgetOlder(repository, epoch, after, limit));
       ASSERT_TRUE(actual.ok()) << actual.status();
       ExpectForgotten(backend_, actual->forgotten,
                       model_.ForgetOlder(repository, epoch, after, actual->last));
@@ -130,7 +131,7 @@ class Life {
     const std::uint64_t min_before = random_.OneIn(3) ? RandomEpoch() : 0;
     const std::optional<std::uint64_t> expected =
         model_.AdvanceEpoch(repository, epoch, min_before);
-    const auto actual = index_->AdvanceEpoch(repository, epoch, min_before);
+    const auto actual = WaitFor(index_->AdvanceEpoch(repository, epoch, min_before));
     ASSERT_EQ(actual.ok(), expected.has_value());
     if (!expected.has_value()) return;
     // An index that has gone back is left as it is.
@@ -141,7 +142,7 @@ class Life {
   void Scan(const RepositoryId& repository) {
     const std::vector<IndexEntry> expected = model_.All(repository);
     ASSERT_EQ(ScanAll(*index_, repository, random_.Between(1, 70)), expected);
-    const auto stats = index_->Stats(repository);
+    const auto stats = WaitFor(index_->Stats(repository));
     ASSERT_TRUE(stats.ok()) << stats.status();
     ASSERT_EQ(stats->entry_count, expected.size());
     ASSERT_EQ(stats->epoch, model_.Epoch(repository));
@@ -152,7 +153,7 @@ class Life {
     for (Digest& digest : digests) digest = DigestOf(repository, random_.Below(70));
     std::vector<LookupResult> results(digests.size(), {Verdict::kUnverified, 99, "left behind"});
     const std::uint64_t epoch = RandomEpoch();
-    ASSERT_TRUE(index_->Lookup(repository, epoch, digests, results).ok());
+    ASSERT_TRUE(WaitFor(index_->Lookup(repository, epoch, digests, results)).ok());
     for (std::size_t index = 0; index < digests.size(); ++index) {
       ExpectSame(results[index], model_.Lookup(repository, epoch, digests[index]));
     }

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "base/wait_for.h"
 #include "server/index/testing/conformance.h"
 #include "server/index/testing/conformance_calls.h"
 
@@ -34,7 +35,7 @@ TEST_P(IndexConformance, ConcurrentCommitsAgreeOnOneLocator) {
         std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(thread * 2),
                     entries.end());
         together.arrive_and_wait();
-        EXPECT_TRUE(index.Commit(kRepository, 1, entries, false).ok());
+        EXPECT_TRUE(WaitFor(index.Commit(kRepository, 1, entries, false)).ok());
         for (std::uint64_t number = first; number < first + 10; ++number) {
           seen[thread].push_back(LookupOne(index, 1, DigestOf(kRepository, number)).locator);
         }
@@ -43,7 +44,7 @@ TEST_P(IndexConformance, ConcurrentCommitsAgreeOnOneLocator) {
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t thread = 1; thread < kThreads; ++thread) EXPECT_EQ(seen[thread], seen[0]);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, kDigests);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, kDigests);
 }
 
 // Collections run beside uploads: a digest that was forgotten before the epoch was raised is never
@@ -70,7 +71,7 @@ TEST_P(IndexConformance, ForgottenBeforeTheEpochIsNeverDuplicateInIt) {
     current.store(epoch);
     EXPECT_EQ(LookupOne(*index_, epoch, entry.digest).verdict, Verdict::kDuplicate);
     ForgetOne(kRepository, entry, 1);
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch + 1, 0).ok());
+    EXPECT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, epoch + 1, 0)).ok());
   }
   done.store(true);
   for (std::thread& reader : readers) reader.join();
@@ -94,7 +95,7 @@ TEST_P(IndexConformance, NoCommitOfAnEarlierSessionPassesTheFence) {
         const std::uint64_t epoch = session_epoch.load();
         std::vector<IndexEntry> entries(5);
         for (IndexEntry& entry : entries) entry = EntryOf(next_number.fetch_add(1), "a");
-        const absl::Status status = index.Commit(kRepository, epoch, entries, false);
+        const absl::Status status = WaitFor(index.Commit(kRepository, epoch, entries, false));
         if (!status.ok()) {
           EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
           continue;
@@ -108,20 +109,20 @@ TEST_P(IndexConformance, NoCommitOfAnEarlierSessionPassesTheFence) {
   for (std::uint64_t epoch = 2; epoch < 2 + round_count; ++epoch) {
     const std::uint64_t awaited = accepted_count.load() + kThreads * 5;
     while (accepted_count.load() < awaited) std::this_thread::yield();
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch, 0).ok());
-    const std::uint64_t at_fence = index_->Stats(kRepository)->entry_count;
+    EXPECT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, epoch, 0)).ok());
+    const std::uint64_t at_fence = WaitFor(index_->Stats(kRepository))->entry_count;
     // All writers try, and are refused, before they are told of the new epoch.
     const std::uint64_t tried = next_number.load() + 2 * kThreads * 5;
     while (next_number.load() < tried) std::this_thread::yield();
-    EXPECT_EQ(index_->Stats(kRepository)->entry_count, at_fence);
+    EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, at_fence);
     session_epoch.store(epoch);
   }
   done.store(true);
   for (std::thread& writer : writers) writer.join();
   std::vector<LookupResult> results(accepted.size());
-  ASSERT_TRUE(index_->Lookup(kRepository, 1, accepted, results).ok());
+  ASSERT_TRUE(WaitFor(index_->Lookup(kRepository, 1, accepted, results)).ok());
   for (const LookupResult& result : results) ASSERT_EQ(result.verdict, Verdict::kDuplicate);
-  const std::uint64_t entry_count = index_->Stats(kRepository)->entry_count;
+  const std::uint64_t entry_count = WaitFor(index_->Stats(kRepository))->entry_count;
   if (GetParam().commits_in_parts) {
     EXPECT_GE(entry_count, accepted.size());
   } else {
@@ -142,22 +143,22 @@ TEST_P(IndexConformance, ConcurrentCommitForgetAndAdvanceKeepTheCount) {
         std::vector<IndexEntry> entries(8);
         for (IndexEntry& entry : entries) entry = EntryOf(random.Below(50), "a");
         if (random.OneIn(3)) {
-          EXPECT_TRUE(index.Forget(kRepository, entries).ok());
+          EXPECT_TRUE(WaitFor(index.Forget(kRepository, entries)).ok());
         } else {
-          EXPECT_TRUE(index.Commit(kRepository, kEpochs, entries, random.OneIn(2)).ok());
+          EXPECT_TRUE(WaitFor(index.Commit(kRepository, kEpochs, entries, random.OneIn(2))).ok());
         }
       }
     });
   }
   for (std::uint64_t epoch = 1; epoch <= kEpochs; ++epoch) {
-    EXPECT_TRUE(index_->AdvanceEpoch(kRepository, epoch, epoch - 1).ok());
-    EXPECT_EQ(index_->Stats(kRepository)->epoch, epoch);
+    EXPECT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, epoch, epoch - 1)).ok());
+    EXPECT_EQ(WaitFor(index_->Stats(kRepository))->epoch, epoch);
   }
   for (std::thread& thread : threads) thread.join();
   const std::vector<IndexEntry> left = ScanAll(*index_, kRepository, 1000);
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, left.size());
-  ExpectForgotten(GetParam(), *index_->Forget(kRepository, left), left.size());
-  EXPECT_EQ(index_->Stats(kRepository)->entry_count, 0u);
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, left.size());
+  ExpectForgotten(GetParam(), *WaitFor(index_->Forget(kRepository, left)), left.size());
+  EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
 }
 
 }  // namespace kerf

@@ -15,42 +15,50 @@ namespace kerf {
 
 class ForwardingIndex : public Index {
  public:
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
     return index_->Lookup(repository, session_epoch, digests, results);
   }
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override {
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
     return index_->Commit(repository, session_epoch, entries, replace);
   }
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override {
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
     return index_->Forget(repository, entries);
   }
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override {
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override {
     return index_->ForgetOlder(repository, epoch, after, limit);
   }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override {
     return index_->AdvanceEpoch(repository, epoch, min_before);
   }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
     return index_->Scan(repository, after, limit);
   }
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
     return index_->Stats(repository);
   }
   std::string_view backend_name() const override { return index_->backend_name(); }
+  bool is_remote() const override { return index_->is_remote(); }
 
  protected:
-  explicit ForwardingIndex(std::unique_ptr<Index> index) : index_(std::move(index)) {}
+  explicit ForwardingIndex(std::unique_ptr<Index> index)
+      : owned_(std::move(index)), index_(owned_.get()) {}
+  // `index` outlives it.
+  explicit ForwardingIndex(Index* index) : index_(index) {}
 
  private:
-  const std::unique_ptr<Index> index_;
+  const std::unique_ptr<Index> owned_;
+  Index* const index_;
 };
 
 }  // namespace kerf

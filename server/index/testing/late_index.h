@@ -2,46 +2,47 @@
 #pragma once
 
 #include <condition_variable>
+#include <coroutine>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <thread>
-#include <utility>
+#include <vector>
 
 #include "base/random.h"
-#include "server/index/async_index.h"
+#include "base/task.h"
+#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 
-// Carries each call out a while after it was made, in any order, and one in eight at once.
-// Thread-safe.
-class LateIndex final : public AsyncIndex {
+// Carries each lookup, commit and forget out a while after it was asked, in any order, and one in
+// eight at once. Thread-safe.
+class LateIndex final : public ForwardingIndex {
  public:
   // `index` outlives it.
-  LateIndex(Index* index, std::uint64_t seed) : inline_(index), random_(seed) {
+  LateIndex(Index* index, std::uint64_t seed) : ForwardingIndex(index), random_(seed) {
     thread_ = std::thread([this] { Work(); });
   }
   // Everything is answered then.
   ~LateIndex() override { Close(); }
 
-  void Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const Digest> digests, std::span<LookupResult> results,
-              Done done) override {
-    Take([=, this, &repository, done = std::move(done)] {
-      inline_.Lookup(repository, session_epoch, digests, results, done);
-    });
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    Delay delay(this);
+    co_await delay;
+    co_return co_await ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
-  void Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-              std::span<const IndexEntry> entries, bool replace, Done done) override {
-    Take([=, this, &repository, done = std::move(done)] {
-      inline_.Commit(repository, session_epoch, entries, replace, done);
-    });
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
+    Delay delay(this);
+    co_await delay;
+    co_return co_await ForwardingIndex::Commit(repository, session_epoch, entries, replace);
   }
-  void Forget(const RepositoryId& repository, std::span<const IndexEntry> entries,
-              Done done) override {
-    Take([=, this, &repository, done = std::move(done)] {
-      inline_.Forget(repository, entries, done);
-    });
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
+    Delay delay(this);
+    co_await delay;
+    co_return co_await ForwardingIndex::Forget(repository, entries);
   }
 
   // While it is held back nothing is answered.
@@ -50,7 +51,7 @@ class LateIndex final : public AsyncIndex {
     is_held_ = held;
     changed_.notify_all();
   }
-  // Returns when all is answered; from now on every call is answered before it returns.
+  // Returns when all is answered; from now on every call is answered at once.
   void Close() {
     {
       const std::lock_guard lock(mutex_);
@@ -65,19 +66,32 @@ class LateIndex final : public AsyncIndex {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return calls_.size() >= count; });
   }
+  // Until none waits.
+  void WaitUntilIdle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return calls_.empty(); });
+  }
+  // In which it answers.
+  std::thread::id thread_id() const { return thread_.get_id(); }
 
  private:
-  void Take(std::function<void()> call) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_held_ || (!is_closed_ && !random_.OneIn(8))) {
-        calls_.push_back(std::move(call));
-        changed_.notify_all();
-        return;
-      }
+  // Awaited, it goes on in the index's thread.
+  class Delay {
+   public:
+    explicit Delay(LateIndex* index) : index_(*index) {}
+    bool await_ready() const { return false; }
+    bool await_suspend(std::coroutine_handle<> awaiter) {
+      const std::lock_guard lock(index_.mutex_);
+      if (!index_.is_held_ && (index_.is_closed_ || index_.random_.OneIn(8))) return false;
+      index_.calls_.push_back(awaiter);
+      index_.changed_.notify_all();
+      return true;
     }
-    call();
-  }
+    void await_resume() const {}
+
+   private:
+    LateIndex& index_;
+  };
 
   void Work() {
     std::unique_lock lock(mutex_);
@@ -85,19 +99,19 @@ class LateIndex final : public AsyncIndex {
       changed_.wait(lock, [this] { return (!calls_.empty() && !is_held_) || is_closed_; });
       if (calls_.empty()) return;
       const auto at = calls_.begin() + static_cast<std::ptrdiff_t>(random_.Below(calls_.size()));
-      const std::function<void()> call = std::move(*at);
+      const std::coroutine_handle<> call = *at;
       calls_.erase(at);
+      changed_.notify_all();
       lock.unlock();
-      call();
+      call.resume();
       lock.lock();
     }
   }
 
-  InlineIndex inline_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Random random_;
-  std::deque<std::function<void()>> calls_;
+  std::deque<std::coroutine_handle<>> calls_;
   bool is_held_ = false;
   bool is_closed_ = false;
   std::thread thread_;

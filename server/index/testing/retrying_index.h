@@ -1,6 +1,6 @@
-// Repeats calls of which nobody knows what became, as callers do whose index is far away. What the
-// last one says of the time before it may be what an earlier one of them has made: fewer entries to
-// forget, an epoch that is raised already.
+// Repeats calls of which nobody knows what became, while their thread waits, as callers do whose
+// index is far away. What the last one says of the time before it may be what an earlier one of
+// them has made: fewer entries to forget, an epoch that is raised already.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/wait_for.h"
 #include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
@@ -22,36 +23,43 @@ class RetryingIndex final : public ForwardingIndex {
                 std::atomic<std::uint64_t>* repeat_count)
       : ForwardingIndex(std::move(index)), patience_(patience), repeat_count_(*repeat_count) {}
 
-  absl::Status Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const Digest> digests, std::span<LookupResult> results) override {
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    return Repeat([&] {
+      return WaitFor(ForwardingIndex::Lookup(repository, session_epoch, digests, results));
+    });
+  }
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
+    return Repeat([&] {
+      return WaitFor(ForwardingIndex::Commit(repository, session_epoch, entries, replace));
+    });
+  }
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::Forget(repository, entries)); });
+  }
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override {
     return Repeat(
-        [&] { return ForwardingIndex::Lookup(repository, session_epoch, digests, results); });
+        [&] { return WaitFor(ForwardingIndex::ForgetOlder(repository, epoch, after, limit)); });
   }
-  absl::Status Commit(const RepositoryId& repository, std::uint64_t session_epoch,
-                      std::span<const IndexEntry> entries, bool replace) override {
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override {
     return Repeat(
-        [&] { return ForwardingIndex::Commit(repository, session_epoch, entries, replace); });
+        [&] { return WaitFor(ForwardingIndex::AdvanceEpoch(repository, epoch, min_before)); });
   }
-  absl::StatusOr<ForgetResult> Forget(const RepositoryId& repository,
-                                      std::span<const IndexEntry> entries) override {
-    return Repeat([&] { return ForwardingIndex::Forget(repository, entries); });
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::Scan(repository, after, limit)); });
   }
-  absl::StatusOr<ForgetOlderResult> ForgetOlder(const RepositoryId& repository, std::uint64_t epoch,
-                                                const std::optional<Digest>& after,
-                                                std::size_t limit) override {
-    return Repeat([&] { return ForwardingIndex::ForgetOlder(repository, epoch, after, limit); });
-  }
-  absl::StatusOr<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
-                                             std::uint64_t min_before) override {
-    return Repeat([&] { return ForwardingIndex::AdvanceEpoch(repository, epoch, min_before); });
-  }
-  absl::StatusOr<std::vector<IndexEntry>> Scan(const RepositoryId& repository,
-                                               const std::optional<Digest>& after,
-                                               std::size_t limit) override {
-    return Repeat([&] { return ForwardingIndex::Scan(repository, after, limit); });
-  }
-  absl::StatusOr<IndexStats> Stats(const RepositoryId& repository) override {
-    return Repeat([&] { return ForwardingIndex::Stats(repository); });
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::Stats(repository)); });
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,10 @@
 #include "kernels/chunker.h"
 #include "kernels/profile.h"
 #include "kernels/registry.h"
+#include "server/session/frame.h"
+#include "server/worker/memory_budget.h"
 #include "server/worker/stream_engine.h"
+#include "server/worker/thread_pool.h"
 
 namespace kerf {
 
@@ -61,7 +65,11 @@ class RequestSource : public FrameSource {
 // Answers lie here until the test takes them.
 class HeldSink : public StreamSink {
  public:
+  // A thread that has no business here, such as one that answers for the index.
+  std::thread::id forbidden_thread;
+
   void Send(std::string encoded_answers) override {
+    EXPECT_NE(std::this_thread::get_id(), forbidden_thread);
     const std::lock_guard lock(mutex_);
     unsent_ += encoded_answers;
     changed_.notify_all();
@@ -75,6 +83,7 @@ class HeldSink : public StreamSink {
     changed_.notify_all();
   }
   void Finish(const absl::Status& status) override {
+    EXPECT_NE(std::this_thread::get_id(), forbidden_thread);
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(finished_);
     finished_ = true;

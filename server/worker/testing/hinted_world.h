@@ -19,7 +19,7 @@
 #include "kernels/registry.h"
 #include "server/hints/hint_cache.h"
 #include "server/hints/memory_segment_store.h"
-#include "server/index/async_index.h"
+#include "server/index/index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
 #include "server/worker/rapid_totals.h"
@@ -46,7 +46,7 @@ class HintedWorld : public testing::Test {
   // thread, some time.
   void Start(std::string profile, bool is_late, std::size_t cut_buffer_bytes = kCutBufferBytes) {
     profile_ = std::move(profile);
-    context_.index = &inline_index_;
+    context_.index = index_.get();
     if (is_late) {
       late_index_.emplace(index_.get(), random_.Next());
       context_.index = &*late_index_;
@@ -207,7 +207,6 @@ class HintedWorld : public testing::Test {
   RunKey key_{};
   std::unique_ptr<SegmentStore> store_ = CreateMemorySegmentStore(kStoreBytes);
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
-  InlineIndex inline_index_{index_.get()};
   std::optional<LateIndex> late_index_;
   MemoryBudget input_budget_{64u << 20};
   MemoryBudget work_budget_{64u << 20};

@@ -1,4 +1,4 @@
-// The index in a test's Redis, for callers that wait.
+// The index in a test's Redis.
 #pragma once
 
 #include <memory>
@@ -7,20 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "server/index/testing/forwarding_index.h"
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf {
-
-class OwningRedisIndex final : public ForwardingIndex {
- public:
-  explicit OwningRedisIndex(std::unique_ptr<RedisIndex> leaf)
-      : ForwardingIndex(MakeBlockingIndex(leaf.get())), leaf_(std::move(leaf)) {}
-
- private:
-  const std::unique_ptr<RedisIndex> leaf_;
-};
 
 // `redis` outlives it. Dies if there is no Redis.
 inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_count,
@@ -30,7 +20,7 @@ inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_co
   std::vector<std::string> warnings;
   auto leaf = RedisIndex::Open(std::move(options), &warnings);
   KERF_CHECK(leaf.ok());
-  return std::make_unique<OwningRedisIndex>(*std::move(leaf));
+  return *std::move(leaf);
 }
 
 }  // namespace kerf

@@ -1,0 +1,15 @@
+// What one stream may hold that is not committed: told to its client.
+#pragma once
+
+#include <cstdint>
+
+namespace kerf {
+
+struct SessionLimits {
+  std::uint32_t max_message_bytes = 4u << 20;
+  std::uint32_t max_uncommitted_chunks = 65'536;
+  std::uint32_t max_uncommitted_files = 16'384;
+  std::uint32_t max_commit_entries = 4'096;
+};
+
+}  // namespace kerf
