@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -20,31 +21,31 @@ std::size_t StreamCutter::BufferBytes(const Chunker& chunker) {
 
 StreamCutter::StreamCutter(const Chunker& chunker) : StreamCutter(chunker, BufferBytes(chunker)) {}
 
-StreamCutter::StreamCutter(const Chunker& chunker, std::size_t buffer_bytes)
+StreamCutter::StreamCutter(const Chunker& chunker, std::size_t buffer_bytes, BufferSource* buffers)
     : chunker_(chunker),
       max_chunk_bytes_(chunker.max_chunk_bytes()),
       capacity_(buffer_bytes),
-      buffer_(new std::uint8_t[buffer_bytes]) {
+      buffers_(buffers) {
   KERF_CHECK(buffer_bytes >= 2 * max_chunk_bytes_);
 }
+
+StreamCutter::~StreamCutter() { GiveBuffer(); }
 
 std::span<std::uint8_t> StreamCutter::WritableSpan(std::size_t min_bytes) {
   KERF_CHECK(!finished_);
   KERF_CHECK(0 < min_bytes && min_bytes <= max_chunk_bytes_);
   // Next has given every chunk that it can: what is left fits in front of max_chunk_bytes_ more.
   KERF_CHECK(pending_bytes() < max_chunk_bytes_);
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-  } else if (capacity_ - end_ < std::max(min_bytes, capacity_ / kLeastFreeShare)) {
-    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
+  Release();
+  if (buffer_ == nullptr) TakeBuffer();
+  if (begin_ == end_ || capacity_ - end_ < std::max(min_bytes, capacity_ / kLeastFreeShare)) {
+    MovePending();
   }
   return {buffer_.get() + end_, capacity_ - end_};
 }
 
 void StreamCutter::Commit(std::size_t count) {
-  KERF_CHECK(!finished_ && count <= capacity_ - end_);
+  KERF_CHECK(!finished_ && buffer_ != nullptr && count <= capacity_ - end_);
   end_ += count;
 }
 
@@ -57,22 +58,92 @@ std::size_t StreamCutter::Append(std::span<const std::uint8_t> bytes) {
   return count;
 }
 
+std::size_t StreamCutter::AppendBehind(std::span<const std::uint8_t> bytes) {
+  KERF_CHECK(!finished_);
+  if (buffer_ == nullptr) TakeBuffer();
+  const std::size_t count = std::min(bytes.size(), capacity_ - end_);
+  if (count > 0) std::memcpy(buffer_.get() + end_, bytes.data(), count);
+  end_ += count;
+  return count;
+}
+
 std::optional<StreamChunk> StreamCutter::Next() {
-  const std::size_t pending = pending_bytes();
-  if (pending == 0 || (pending < max_chunk_bytes_ && !finished_)) return std::nullopt;
-  const std::span<const std::uint8_t> visible(buffer_.get() + begin_, pending);
-  const std::size_t length = chunker_.NextCut(visible);
-  KERF_CHECK(0 < length && length <= std::min(pending, max_chunk_bytes_));
-  const StreamChunk chunk{.offset_bytes = offset_bytes_, .bytes = visible.first(length)};
-  begin_ += length;
-  offset_bytes_ += length;
+  const std::size_t pending_count = pending_bytes();
+  if (pending_count == 0 || (pending_count < max_chunk_bytes_ && !finished_)) return std::nullopt;
+  const std::size_t length = chunker_.NextCut(pending());
+  KERF_CHECK(length <= max_chunk_bytes_);
+  return Take(length);
+}
+
+StreamChunk StreamCutter::Take(std::size_t length_bytes) {
+  KERF_CHECK(0 < length_bytes && length_bytes <= pending_bytes());
+  const StreamChunk chunk{.offset_bytes = offset_bytes_, .bytes = pending().first(length_bytes)};
+  begin_ += length_bytes;
+  offset_bytes_ += length_bytes;
+  has_lent_ = true;
   return chunk;
 }
 
 void StreamCutter::Reset(std::uint64_t offset_bytes) {
-  begin_ = end_ = 0;
+  Release();
+  Abandon();
+  MovePending();
+  Begin(offset_bytes);
+}
+
+void StreamCutter::Begin(std::uint64_t offset_bytes) {
+  KERF_CHECK(begin_ == end_);
   offset_bytes_ = offset_bytes;
   finished_ = false;
+}
+
+void StreamCutter::Release() {
+  has_lent_ = false;
+  if (buffer_ != nullptr) DropParked();
+}
+
+void StreamCutter::Compact() {
+  KERF_CHECK(!has_lent_);
+  MovePending();
+}
+
+void StreamCutter::MovePending() {
+  const std::size_t pending_count = pending_bytes();
+  if (begin_ > 0 && pending_count > 0) std::memmove(base(), base() + begin_, pending_count);
+  begin_ = 0;
+  end_ = pending_count;
+  if (end_ == 0) DropParked();
+}
+
+void StreamCutter::Park() {
+  Compact();
+  if (buffer_ == nullptr) return;
+  if (end_ > 0) {
+    parked_ = std::make_unique_for_overwrite<std::uint8_t[]>(end_);
+    parked_bytes_ = end_;
+    std::memcpy(parked_.get(), buffer_.get(), end_);
+  }
+  GiveBuffer();
+}
+
+// Chunks that were cut where they were parked stay there until they are released.
+void StreamCutter::TakeBuffer() {
+  buffer_ = buffers_ != nullptr ? buffers_->Take(capacity_)
+                                // Nobody reads bytes that nobody wrote.
+                                : std::make_unique_for_overwrite<std::uint8_t[]>(capacity_);
+  if (end_ > 0) std::memcpy(buffer_.get(), parked_.get(), end_);
+  if (!has_lent_) DropParked();
+}
+
+void StreamCutter::GiveBuffer() {
+  if (buffer_ == nullptr) return;
+  BufferSource::Buffer buffer = std::move(buffer_);
+  if (buffers_ != nullptr) buffers_->Give(std::move(buffer), capacity_);
+}
+
+void StreamCutter::DropParked() {
+  parked_.reset();
+  parked_bytes_ = 0;
 }
 
 }  // namespace kerf

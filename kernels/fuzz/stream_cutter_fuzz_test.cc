@@ -1,9 +1,11 @@
-// Any slicing of any bytes gives the cuts of the whole. Two bytes choose the profile and the size
-// of the buffer, then each slice is a length byte and what follows it.
+// Any slicing of any bytes gives the cuts of the whole, and chunks stay what they were until they
+// are released. Two bytes choose the profile and the size of the buffer, then each slice is a
+// length byte, one that says how it is appended and what follows it, and its bytes.
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,10 +33,99 @@ constexpr std::array<const char*, 14> kProfiles = {
     "gear:min=64,avg=256,max=1000",
     "maxcdc:min=64,max=200"};
 
+// What may happen behind a slice, as bits.
+constexpr std::uint8_t kGathers = 1;
+constexpr std::uint8_t kReleases = 2;
+constexpr std::uint8_t kParks = 4;
+constexpr std::uint8_t kEndsStream = 0x18;
+
+// A cutter, and what it must give.
+class Checked {
+ public:
+  Checked(const kerf::Chunker& chunker, std::size_t buffer_bytes)
+      : chunker_(chunker), cutter_(chunker, buffer_bytes) {}
+
+  std::size_t Append(Bytes bytes, bool gathers) {
+    std::size_t taken = 0;
+    if (gathers) {
+      taken = cutter_.AppendBehind(bytes);
+      if (taken == 0 && !bytes.empty()) {
+        Release();
+        cutter_.Compact();
+        taken = cutter_.AppendBehind(bytes);
+      }
+    } else {
+      Release();
+      taken = cutter_.Append(bytes);
+    }
+    KERF_CHECK((taken == 0) == bytes.empty());
+    const Bytes own = bytes.first(taken);
+    stream_.insert(stream_.end(), own.begin(), own.end());
+    Drain();
+    return taken;
+  }
+
+  // Nothing that was given out has changed meanwhile.
+  void Release() {
+    for (const kerf::StreamChunk& chunk : gathered_) {
+      KERF_CHECK(std::equal(chunk.bytes.begin(), chunk.bytes.end(),
+                            all_.begin() + static_cast<std::ptrdiff_t>(chunk.offset_bytes)));
+    }
+    gathered_.clear();
+    cutter_.Release();
+  }
+
+  void Park() {
+    Release();
+    cutter_.Park();
+    KERF_CHECK(cutter_.memory_bytes() == cutter_.pending_bytes());
+  }
+
+  // Its cuts are those of the whole; another one begins behind it.
+  void EndStream() {
+    cutter_.Finish();
+    Drain();
+    KERF_CHECK(given_ == stream_.size());
+    Bytes rest = stream_;
+    for (const std::size_t length : lengths_) {
+      KERF_CHECK(chunker_.NextCut(rest) == length);
+      rest = rest.subspan(length);
+    }
+    stream_.clear();
+    lengths_.clear();
+    given_ = 0;
+    begin_ = all_.size();
+    cutter_.Begin(begin_);
+  }
+
+ private:
+  void Drain() {
+    while (const std::optional<kerf::StreamChunk> chunk = cutter_.Next()) {
+      KERF_CHECK(chunk->offset_bytes == begin_ + given_);
+      const auto own = stream_.begin() + static_cast<std::ptrdiff_t>(given_);
+      KERF_CHECK(std::equal(chunk->bytes.begin(), chunk->bytes.end(), own));
+      given_ += chunk->bytes.size();
+      lengths_.push_back(chunk->bytes.size());
+      all_.insert(all_.end(), chunk->bytes.begin(), chunk->bytes.end());
+      gathered_.push_back(*chunk);
+    }
+  }
+
+  const kerf::Chunker& chunker_;
+  kerf::StreamCutter cutter_;
+  // Of the stream in hand.
+  std::vector<std::uint8_t> stream_;
+  std::vector<std::size_t> lengths_;
+  std::size_t given_ = 0;
+  std::uint64_t begin_ = 0;
+  // The chunks of all streams, by their offsets.
+  std::vector<std::uint8_t> all_;
+  std::vector<kerf::StreamChunk> gathered_;
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using kerf::StreamChunk;
   if (size < 2) return 0;
   static const auto chunkers = [] {
     std::array<std::unique_ptr<kerf::Chunker>, kProfiles.size()> made;
@@ -44,38 +135,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return made;
   }();
   const kerf::Chunker& chunker = *chunkers[data[0] % kProfiles.size()];
-  kerf::StreamCutter cutter(chunker, 2 * chunker.max_chunk_bytes() + data[1]);
-
-  std::vector<std::uint8_t> stream;
-  std::vector<std::size_t> lengths;
-  std::size_t given = 0;
-  const auto drain = [&] {
-    while (const std::optional<StreamChunk> chunk = cutter.Next()) {
-      KERF_CHECK(chunk->offset_bytes == given);
-      KERF_CHECK(std::equal(chunk->bytes.begin(), chunk->bytes.end(),
-                            stream.begin() + static_cast<std::ptrdiff_t>(given)));
-      given += chunk->bytes.size();
-      lengths.push_back(chunk->bytes.size());
-    }
-  };
+  Checked cutter(chunker, 2 * chunker.max_chunk_bytes() + data[1]);
   Bytes input(data + 2, size - 2);
-  while (!input.empty()) {
-    const std::size_t want = std::min<std::size_t>(input[0] * 16u, input.size() - 1);
-    const std::size_t taken = cutter.Append(input.subspan(1, want));
-    KERF_CHECK((taken == 0) == (want == 0));
-    stream.insert(stream.end(), input.begin() + 1,
-                  input.begin() + 1 + static_cast<std::ptrdiff_t>(taken));
-    input = input.subspan(1 + taken);
-    drain();
+  while (input.size() >= 2) {
+    const std::uint8_t next = input[1];
+    const std::size_t want = std::min<std::size_t>(input[0] * 16u, input.size() - 2);
+    const std::size_t taken = cutter.Append(input.subspan(2, want), (next & kGathers) != 0);
+    input = input.subspan(2 + taken);
+    if ((next & kEndsStream) == kEndsStream) cutter.EndStream();
+    if ((next & kReleases) != 0) cutter.Release();
+    if ((next & kParks) != 0) cutter.Park();
   }
-  cutter.Finish();
-  drain();
-  KERF_CHECK(given == stream.size());
-
-  Bytes rest = stream;
-  for (const std::size_t length : lengths) {
-    KERF_CHECK(chunker.NextCut(rest) == length);
-    rest = rest.subspan(length);
-  }
+  cutter.EndStream();
+  cutter.Release();
   return 0;
 }

@@ -119,6 +119,51 @@ Ends CutSliced(const Chunker& chunker, Bytes bytes, std::size_t max_slice,
   return ends;
 }
 
+// The same as the server does it: chunks are gathered over many slices, and what is left is parked
+// now and then.
+Ends CutGathered(const Chunker& chunker, Bytes bytes, std::size_t max_slice,
+                 std::size_t buffer_bytes) {
+  Random random(TestSeed() + max_slice);
+  StreamCutter cutter(chunker, buffer_bytes);
+  Ends ends;
+  std::vector<StreamChunk> gathered;
+  const auto release = [&] {
+    for (const StreamChunk& chunk : gathered) {
+      EXPECT_TRUE(std::equal(chunk.bytes.begin(), chunk.bytes.end(),
+                             bytes.begin() + static_cast<std::ptrdiff_t>(chunk.offset_bytes)));
+    }
+    gathered.clear();
+    cutter.Release();
+  };
+  const auto drain = [&] {
+    while (const std::optional<StreamChunk> chunk = cutter.Next()) {
+      EXPECT_EQ(chunk->offset_bytes, ends.empty() ? 0 : ends.back());
+      ends.push_back(chunk->offset_bytes + chunk->bytes.size());
+      gathered.push_back(*chunk);
+    }
+  };
+  std::size_t position = 0;
+  while (position < bytes.size()) {
+    const std::size_t want =
+        std::min<std::size_t>(random.Between(1, max_slice), bytes.size() - position);
+    const std::size_t taken = cutter.AppendBehind(bytes.subspan(position, want));
+    position += taken;
+    drain();
+    if (taken > 0 && !random.OneIn(64)) continue;
+    release();
+    if (random.OneIn(2)) {
+      cutter.Park();
+    } else {
+      cutter.Compact();
+    }
+  }
+  cutter.Finish();
+  drain();
+  release();
+  EXPECT_EQ(cutter.pending_bytes(), 0u);
+  return ends;
+}
+
 void CheckSlicing(const Chunker& chunker, Bytes bytes, const Ends& ends) {
   const std::size_t max_chunk = chunker.max_chunk_bytes();
   const Bytes short_part = bytes.first(std::min(bytes.size(), 3 * max_chunk + 17));
@@ -126,6 +171,9 @@ void CheckSlicing(const Chunker& chunker, Bytes bytes, const Ends& ends) {
   ASSERT_EQ(CutSliced(chunker, bytes, 1000, 2 * max_chunk), ends);
   ASSERT_EQ(CutSliced(chunker, bytes, 3 * max_chunk, 2 * max_chunk + 1), ends);
   ASSERT_EQ(CutSliced(chunker, bytes, bytes.size() + 1, StreamCutter::BufferBytes(chunker)), ends);
+  ASSERT_EQ(CutGathered(chunker, short_part, 1, 2 * max_chunk), CutAll(chunker, short_part));
+  ASSERT_EQ(CutGathered(chunker, bytes, 1000, 2 * max_chunk), ends);
+  ASSERT_EQ(CutGathered(chunker, bytes, 3 * max_chunk, StreamCutter::BufferBytes(chunker)), ends);
 }
 
 }  // namespace

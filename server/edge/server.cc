@@ -24,6 +24,7 @@
 #include "server/errors/errors.h"
 #include "server/hints/hint_cache.h"
 #include "server/net/grpc_listener.h"
+#include "server/worker/buffer_pool.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/metered_index.h"
 #include "server/worker/thread_pool.h"

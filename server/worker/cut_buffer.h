@@ -1,5 +1,5 @@
-// Where the bytes of a stream's files lie while they are cut and hashed: one buffer for all files,
-// so that a file of a few bytes costs a few bytes.
+// The chunks and hashes of a stream's files: a StreamCutter for all of them, so that a file of a
+// few bytes costs a few bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 #include "kernels/fingerprint/xxh3.h"
 #include "kernels/rapid/rapid_cutter.h"
 #include "kernels/rapid/upload_profile.h"
+#include "kernels/stream_cutter.h"
 #include "server/session/frame.h"
 #include "server/session/session.h"
-#include "server/worker/memory_budget.h"
 
 namespace kerf {
 
@@ -47,11 +47,10 @@ class CutBuffer {
  public:
   // `capacity_bytes` is at least twice the chunker's longest chunk. With hints less is scanned
   // (kernels/rapid).
-  CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferPool* pool,
+  CutBuffer(const Chunker* chunker, std::size_t capacity_bytes, BufferSource* buffers,
             const std::optional<HintedCutting>& hinted = std::nullopt);
   CutBuffer(const CutBuffer&) = delete;
   CutBuffer& operator=(const CutBuffer&) = delete;
-  ~CutBuffer();
 
   void BeginFile(std::uint64_t file_number, std::uint64_t start_offset);
 
@@ -65,7 +64,7 @@ class CutBuffer {
   void Cut();
 
   // What is not cut yet. Not with hints.
-  Bytes uncut() const { return Bytes(base() + uncut_, end_ - uncut_); }
+  Bytes uncut() const { return cutter_.pending(); }
   // These are cuts of the first of it.
   void Take(const cuda::PieceCuts& cuts);
 
@@ -97,17 +96,13 @@ class CutBuffer {
   // again.
   void Park();
 
-  std::size_t capacity_bytes() const { return capacity_bytes_; }
+  std::size_t capacity_bytes() const { return cutter_.capacity_bytes(); }
   // Held now.
-  std::size_t memory_bytes() const {
-    return (buffer_ != nullptr ? capacity_bytes_ : 0) + parked_bytes_;
-  }
+  std::size_t memory_bytes() const { return cutter_.memory_bytes(); }
   // The same once it has a buffer: chunks that were cut where they were parked stay beside it until
   // they are answered.
-  std::size_t bytes_with_buffer() const {
-    return capacity_bytes_ + (chunks_.empty() ? 0 : parked_bytes_);
-  }
-  std::size_t uncut_bytes() const { return end_ - uncut_; }
+  std::size_t bytes_with_buffer() const { return cutter_.bytes_with_buffer(); }
+  std::size_t uncut_bytes() const { return cutter_.pending_bytes(); }
   // Of everything that was cut; without hints all of it was scanned.
   RapidCounters rapid_counters() const;
 
@@ -118,32 +113,22 @@ class CutBuffer {
   // Room for so many is kept by a stream that waits.
   static constexpr std::size_t kKeptChunks = 64;
 
-  void CutOne(std::size_t window_bytes);
-  void AddChunk(std::size_t length, const std::optional<Digest>& digest);
+  // What the cutter has given; its digest if that is known.
+  void AddChunk(const StreamChunk& chunk, const std::optional<Digest>& digest = std::nullopt);
+  void AddPlainChunk(const StreamChunk& chunk, const std::optional<Digest>& digest = std::nullopt);
   // Cuts what is certain, or all of it at the end of the file.
   void CutAlongHints(bool is_end);
   void LookForHint();
   void LeaveHints();
   void HashUpToEnd();
-  void TakeBuffer();
-  void DropParked();
-  std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }
 
   // Null: without hints.
   HintSource* const hints_;
   const DigestAlgorithm digest_algorithm_;
-  const Chunker* const chunker_;
   const std::size_t max_chunk_bytes_;
-  const std::size_t capacity_bytes_;
-  BufferPool* const pool_;
-  BufferPool::Buffer buffer_;
-  // The uncut rest while there is no buffer.
-  std::unique_ptr<std::uint8_t[]> parked_;
-  std::size_t parked_bytes_ = 0;
-  // Positions in the buffer: cut and hashed up to here, filled up to there.
-  std::size_t uncut_ = 0;
+  StreamCutter cutter_;
+  // Of the file in hand, hashed up to here (StreamCutter::end_position).
   std::size_t unhashed_ = 0;
-  std::size_t end_ = 0;
 
   std::unique_ptr<RapidCutter> rapid_;
   bool follows_hints_ = false;
@@ -154,8 +139,6 @@ class CutBuffer {
   std::uint64_t file_number_ = 0;
   bool in_file_ = false;
   bool is_at_begin_ = false;
-  // In the file, of the byte at uncut_.
-  std::uint64_t uncut_offset_ = 0;
   // Whether hash_ holds a part of the file; a file that lies whole in the buffer needs no state.
   bool hash_begun_ = false;
   std::unique_ptr<Xxh3Stream> hash_;

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "server/worker/buffer_pool.h"
 
 namespace kerf {
 namespace {

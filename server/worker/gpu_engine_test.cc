@@ -26,6 +26,7 @@
 #include "kernels/profile.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
+#include "server/worker/buffer_pool.h"
 #include "server/worker/stream_engine.h"
 #include "server/worker/stream_metrics.h"
 #include "server/worker/testing/engine_client.h"

@@ -1,11 +1,10 @@
-// How much memory the streams of this process may hold together, and the buffers they cut in.
+// How much memory the streams of this process may hold together.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -69,29 +68,6 @@ class Reservation {
  private:
   MemoryBudget* const budget_;
   std::size_t bytes_ = 0;
-};
-
-// Keeps a few buffers of one size warm: allocating and faulting in a fresh one for each burst of
-// small files would cost more than cutting them. Thread-safe.
-class BufferPool {
- public:
-  using Buffer = std::unique_ptr<std::uint8_t[]>;
-
-  // At most `kept_count` unused buffers of buffer_bytes stay allocated.
-  BufferPool(std::size_t buffer_bytes, std::size_t kept_count)
-      : buffer_bytes_(buffer_bytes), kept_count_(kept_count) {}
-
-  // `bytes` of uninitialised memory; from the pool if it is the pool's size.
-  Buffer Take(std::size_t bytes);
-  void Give(Buffer buffer, std::size_t bytes);
-
-  std::size_t buffer_bytes() const { return buffer_bytes_; }
-
- private:
-  const std::size_t buffer_bytes_;
-  const std::size_t kept_count_;
-  std::mutex mutex_;
-  std::vector<Buffer> kept_;
 };
 
 }  // namespace kerf

@@ -24,6 +24,7 @@
 #include "server/errors/errors.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
+#include "server/worker/buffer_pool.h"
 #include "server/worker/testing/engine_client.h"
 
 namespace kerf {
@@ -232,6 +233,12 @@ TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   }
   EXPECT_EQ(input_budget_.used_bytes(), 0u);
   EXPECT_LT(work_budget_.used_bytes(), 64u * 1024);
+  // What is not cut, and nothing of the calls that were answered.
+  const auto chunker = MakeChunker(*ParseProfile(kProfile));
+  const std::string content(100'000, 'x');
+  Bytes rest = AsBytes(content);
+  while (rest.size() >= chunker->max_chunk_bytes()) rest = rest.subspan(chunker->NextCut(rest));
+  EXPECT_EQ(work_budget_.used_bytes(), engine->session_bytes() + rest.size());
   engine->Cancel();
 }
 

@@ -16,6 +16,7 @@
 #include "server/hints/hint_cache.h"
 #include "server/index/index.h"
 #include "server/worker/answer_encoder.h"
+#include "server/worker/buffer_pool.h"
 #include "server/worker/cut_digests.h"
 
 namespace kerf {

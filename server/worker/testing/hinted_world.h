@@ -22,6 +22,7 @@
 #include "server/index/index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/late_index.h"
+#include "server/worker/buffer_pool.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/stream_engine.h"
 #include "server/worker/testing/engine_client.h"
