@@ -152,6 +152,21 @@ TEST_P(HintedEngineTest, LittleIsAskedForInVain) {
   pool_.reset();
 }
 
+// Of ten chunks from the one at `first` on, of those that end at `ends`.
+v1::UploadRequest StaleReport(Bytes bytes, const std::vector<std::size_t>& ends, std::size_t first,
+                              std::set<std::uint64_t>* stale_ends) {
+  v1::UploadRequest stale;
+  for (std::size_t index = first; index < first + 10; ++index) {
+    const Digest digest = Fingerprint(
+        DigestAlgorithm::kBlake3, bytes.subspan(ends[index - 1], ends[index] - ends[index - 1]));
+    v1::CommitEntry& entry = *stale.add_frames()->mutable_report_stale()->add_entries();
+    entry.set_digest(digest.bytes.data(), digest.bytes.size());
+    entry.set_locator("pack");
+    stale_ends->insert(ends[index]);
+  }
+  return stale;
+}
+
 // What was looked up ahead is forgotten with what the client has reported.
 TEST_P(HintedEngineTest, WhatIsReportedStaleIsNotCalledADuplicateAnyMore) {
   const std::vector<std::string> contents = {RandomBytes(2'000'000)};
@@ -193,16 +208,8 @@ TEST_P(HintedEngineTest, WhatIsReportedStaleIsNotCalledADuplicateAnyMore) {
   if (!GetParam().is_late) {
     EXPECT_GT(totals_.digests_asked_ahead.load(), 0u);
   }
-  v1::UploadRequest stale;
   std::set<std::uint64_t> stale_ends;
-  for (std::size_t index = ends.size() / 2 + 10; index < ends.size() / 2 + 20; ++index) {
-    const Digest digest = Fingerprint(
-        DigestAlgorithm::kBlake3, bytes.subspan(ends[index - 1], ends[index] - ends[index - 1]));
-    v1::CommitEntry& entry = *stale.add_frames()->mutable_report_stale()->add_entries();
-    entry.set_digest(digest.bytes.data(), digest.bytes.size());
-    entry.set_locator("pack");
-    stale_ends.insert(ends[index]);
-  }
+  const v1::UploadRequest stale = StaleReport(bytes, ends, ends.size() / 2 + 10, &stale_ends);
   engine->Push(std::make_unique<RequestSource>(stale));
   push(half, bytes.size());
   v1::UploadRequest end;
