@@ -22,10 +22,11 @@ constexpr std::chrono::milliseconds kEvictedGrace{1000};
 // A received message with its slices.
 class ByteBufferMessage : public FrameSource {
  public:
-  // False: gRPC could not give the bytes.
+  // False: gRPC could not give the bytes. Leaves the buffer empty.
   bool Take(grpc::ByteBuffer* buffer) {
-    size_bytes_ = buffer->Length();
-    if (!buffer->Dump(&slices_).ok()) return false;
+    buffer_.Swap(buffer);
+    size_bytes_ = buffer_.Length();
+    if (!buffer_.Dump(&slices_).ok()) return false;
     std::vector<Bytes> pieces;
     pieces.reserve(slices_.size());
     for (const grpc::Slice& slice : slices_) pieces.emplace_back(slice.begin(), slice.size());
@@ -37,6 +38,10 @@ class ByteBufferMessage : public FrameSource {
   std::size_t size_bytes() const override { return size_bytes_; }
 
  private:
+  // Goes last. A grpc::Slice that were the last to hold its bytes would give them back to the quota
+  // of gRPC's memory, which wants a context of gRPC's in the thread as soon as memory is short
+  // (gRPC 1.51: a segmentation fault). The buffer brings its own.
+  grpc::ByteBuffer buffer_;
   std::vector<grpc::Slice> slices_;
   std::size_t size_bytes_ = 0;
   FrameParser parser_;
