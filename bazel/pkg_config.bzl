@@ -16,6 +16,9 @@ def _unique(values):
         seen[value] = True
     return seen.keys()
 
+# So it is on every system of 64 bits, and who says it can use no header that was precompiled without (precompiled.bzl).
+_LARGE_FILES = "-D_FILE_OFFSET_BITS=64"
+
 # Parts of libc: never linked statically.
 _LIBC_FLAGS = ["-lpthread", "-pthread", "-ldl", "-lm", "-lrt"]
 
@@ -36,7 +39,7 @@ def _pkg_config_impl(repository_ctx):
         if flag.startswith("-I"):
             repository_ctx.symlink(flag[2:], "include%d" % index)
             includes.append("include%d" % index)
-        elif flag.startswith("-D") and not repository_ctx.attr.header_only:
+        elif flag.startswith("-D") and flag != _LARGE_FILES and not repository_ctx.attr.header_only:
             defines.append(flag[2:])
 
     if repository_ctx.attr.header_only:

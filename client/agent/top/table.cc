@@ -33,7 +33,7 @@ constexpr std::size_t kTextColumns = 2;
 // In ASCII: a byte is a column.
 std::string NameIn(std::string_view text) {
   std::string name = absl::CHexEscape(ToAbsl(text));
-  if (name.size() > kMaxNameBytes) name = name.substr(0, kMaxNameBytes - 2) + "..";
+  if (name.size() > kMaxNameBytes) name.replace(kMaxNameBytes - 2, std::string::npos, "..");
   return name;
 }
 
