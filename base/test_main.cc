@@ -30,6 +30,14 @@ std::uint64_t TestSeed() {
 }  // namespace kerf
 
 #if defined(__SANITIZE_THREAD__)
+#define KERF_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KERF_THREAD_SANITIZER
+#endif
+#endif
+
+#if defined(KERF_THREAD_SANITIZER)
 // The system's absl is not built with the thread sanitizer, which therefore does not see the atomic
 // reference counts and once-only tables in these functions, and takes what they guard for a race.
 // Nothing of kerf's own is named here.

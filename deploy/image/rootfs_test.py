@@ -83,7 +83,8 @@ def check_root(root, image, version):
         run(*inside(root, "/usr/bin/redis-cli", "--version"))
         run(*inside(root, "/usr/bin/prometheus-redis-exporter", "-version"))
         keeper = (ROOT / "deploy/components/redis/keeper.sh").read_text()
-        for tool in ("awk", "cat", "grep", "head", "mkdir", "mv", "rm", "sed", "sha256sum", "sleep", "sort", "timeout", "tr", "wc"):
+        for tool in ("awk", "cat", "grep", "head", "mkdir", "rm", "sed", "sha256sum", "sleep", "sort", "tail", "timeout", "touch", "tr", "wc"):
+            check((root / "usr/bin" / tool).exists(), f"contents/kerf-redis has no {tool}")
             check(re.search(rf"\b{tool}\b", keeper), f"contents/kerf-redis has {tool}, which keeper.sh does not call")
         for script in (keeper, (ROOT / "deploy/components/redis-metrics/exporter.sh").read_text()):
             run(*inside(root, "/bin/sh", "-n"), input=script)
