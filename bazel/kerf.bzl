@@ -12,7 +12,7 @@ KERF_COPTS = [
 ]
 
 # The headers of the system are parsed already (precompiled.bzl). With --define=kerf_unoptimized=1, which wants clang, what
-# is neither a kernel, which cuts and fingerprints megabytes in each test, nor the store is not optimized.
+# is no kernel, which cuts and fingerprints megabytes in each test, is not optimized.
 _UNOPTIMIZED_COPTS = ["-O0", "-include", "$(BINDIR)/bazel/unoptimized.h", "-Winvalid-pch"]
 _UNOPTIMIZED_DEPS = ["//bazel:unoptimized"]
 _LIBRARY_COPTS = select({
@@ -21,16 +21,6 @@ _LIBRARY_COPTS = select({
 })
 _LIBRARY_DEPS = select({
     "//bazel:is_unoptimized": _UNOPTIMIZED_DEPS,
-    "//conditions:default": ["//bazel:optimized"],
-})
-
-# Of the store, which loses its power thousands of times in a test.
-_STORE_COPTS = select({
-    "//bazel:is_unoptimized": [],
-    "//conditions:default": ["-include", "$(BINDIR)/bazel/optimized.h", "-Winvalid-pch"],
-})
-_STORE_DEPS = select({
-    "//bazel:is_unoptimized": [],
     "//conditions:default": ["//bazel:optimized"],
 })
 
@@ -54,17 +44,23 @@ _TEST_DEPS = select({
     "//conditions:default": [],
 })
 
-def _library(kernel, store, other):
-    package = native.package_name() + "/"
-    if package.startswith("kernels/"):
-        return kernel
-    return store if package.startswith("client/store/") else other
+# In kernels/, but around the kernels: nothing in there sees each byte.
+_AROUND_KERNELS = [
+    "kernels/cuda/bench",
+    "kernels/cuda/check",
+    "kernels/cuda/device",
+    "kernels/cuda/pipeline",
+]
+
+def _is_kernel():
+    package = native.package_name()
+    return (package + "/").startswith("kernels/") and package not in _AROUND_KERNELS
 
 def _library_copts():
-    return _library([], _STORE_COPTS, _LIBRARY_COPTS)
+    return [] if _is_kernel() else _LIBRARY_COPTS
 
 def _library_deps():
-    return _library([], _STORE_DEPS, _LIBRARY_DEPS)
+    return [] if _is_kernel() else _LIBRARY_DEPS
 
 def kerf_cc_library(name, deps = [], copts = [], **kwargs):
     """A library with kerf's warnings.
