@@ -1,10 +1,9 @@
 #include "server/edge/upload_stream.h"
 
 #include <utility>
-#include <vector>
 
 #include "base/strings.h"
-#include "server/edge/frame_parser.h"
+#include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
@@ -18,34 +17,6 @@ namespace {
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
 // For a stream that was ended for the sake of others to take its status: they hold its place.
 constexpr std::chrono::milliseconds kEvictedGrace{1000};
-
-// A received message with its slices.
-class ByteBufferMessage : public FrameSource {
- public:
-  // False: gRPC could not give the bytes. Leaves the buffer empty.
-  bool Take(grpc::ByteBuffer* buffer) {
-    buffer_.Swap(buffer);
-    size_bytes_ = buffer_.Length();
-    if (!buffer_.Dump(&slices_).ok()) return false;
-    std::vector<Bytes> pieces;
-    pieces.reserve(slices_.size());
-    for (const grpc::Slice& slice : slices_) pieces.emplace_back(slice.begin(), slice.size());
-    parser_.Reset(pieces);
-    return true;
-  }
-
-  absl::StatusOr<const Frame*> Next() override { return parser_.Next(); }
-  std::size_t size_bytes() const override { return size_bytes_; }
-
- private:
-  // Goes last. A grpc::Slice that were the last to hold its bytes would give them back to the quota
-  // of gRPC's memory, which wants a context of gRPC's in the thread as soon as memory is short
-  // (gRPC 1.51: a segmentation fault). The buffer brings its own.
-  grpc::ByteBuffer buffer_;
-  std::vector<grpc::Slice> slices_;
-  std::size_t size_bytes_ = 0;
-  FrameParser parser_;
-};
 
 }  // namespace
 
@@ -94,7 +65,7 @@ void UploadStream::OnReadDone(bool ok) {
     engine_->HalfClose();
     return;
   }
-  auto message = std::make_unique<ByteBufferMessage>();
+  auto message = std::make_unique<ReceivedMessage>();
   const bool taken = message->Take(&read_buffer_);
   read_buffer_.Clear();
   {
