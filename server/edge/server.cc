@@ -25,6 +25,7 @@
 #include "server/hints/hint_cache.h"
 #include "server/net/grpc_listener.h"
 #include "server/worker/buffer_pool.h"
+#include "server/worker/deadline_index.h"
 #include "server/worker/memory_budget.h"
 #include "server/worker/metered_index.h"
 #include "server/worker/thread_pool.h"
@@ -59,7 +60,8 @@ class GrpcServer final : public Server {
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
-        metered_index_(index, &metrics_),
+        deadline_index_(index, options.timeouts.index, &options_.clock),
+        metered_index_(&deadline_index_, &metrics_),
         engine_{.index = &metered_index_,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
@@ -105,7 +107,8 @@ class GrpcServer final : public Server {
     // Who watches it is told each time.
     if (has_lost_gpu && !is_gpu_loss_told_.exchange(true)) SetGpuHealth(false);
     const TimePoint now = options_.clock();
-    std::size_t ended_count = registry_.CheckTime(now) + index_calls_.CheckTime(now);
+    std::size_t ended_count =
+        deadline_index_.CheckTime(now) + registry_.CheckTime(now) + index_calls_.CheckTime(now);
     if (work_budget_.TakeShortage()) {
       ended_count += registry_.FreeMemory(now, work_budget_.limit_bytes());
     }
@@ -126,7 +129,8 @@ class GrpcServer final : public Server {
   const std::uint64_t process_ = DrawProcess();
   RapidTotals rapid_totals_;
   StreamMetrics metrics_;
-  // What streams ask.
+  // What streams ask: metered_index_, which asks deadline_index_.
+  DeadlineIndex deadline_index_;
   MeteredIndex metered_index_;
   const EngineContext engine_;
   ChunkingService chunking_;
@@ -235,6 +239,8 @@ void GrpcServer::Stop() {
   }
   index_calls_.FailAll(MakeError(Reason::kDraining, "the server has stopped"));
   listener_->Stop();
+  // What streams that are gone have asked holds nothing any more.
+  deadline_index_.Close();
 }
 
 }  // namespace

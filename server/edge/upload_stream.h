@@ -27,7 +27,8 @@ struct StreamTimeouts {
   std::chrono::milliseconds idle{60'000};
   // Until the client has read a write.
   std::chrono::milliseconds write_stall{60'000};
-  // For one turn of work, which asks the index for a few batches at most.
+  // For the index to answer a call, and for one turn of work: some indexes work in the thread that
+  // asks, a few batches in a turn at most.
   std::chrono::milliseconds index{60'000};
   // Of a wait for one and the same thing, after which the log tells of it.
   std::chrono::milliseconds stall_warn{10'000};

@@ -46,7 +46,10 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
     return session_bytes_.load(std::memory_order_relaxed);
   }
   Waiting waiting() const override;
-  bool is_busy() const override { return state_.load() != State::kIdle || awaits_answer_.load(); }
+  bool is_busy() const override {
+    return state_.load() != State::kIdle ||
+           (awaits_answer_.load() && awaited_stage_.load() == Stage::kGpu);
+  }
   std::uint64_t turn_count() const override { return turn_count_.load(std::memory_order_relaxed); }
 
   // Gives it a turn. Thread-safe.

@@ -32,7 +32,7 @@ inline constexpr std::string_view kGpuBackend = "cuda";
 // What all streams of a process share. Outlives them and all tasks of the pool.
 struct EngineContext {
   // Has answered every call, or will answer none, before the pool goes. It times its calls itself
-  // (MeteredIndex).
+  // (MeteredIndex), and ends those that take too long (DeadlineIndex).
   Index* index = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep
@@ -135,8 +135,10 @@ class StreamEngine {
     kForget,
   };
   virtual Waiting waiting() const = 0;
-  // For a watchdog: work is in hand or waits for a thread or the index, and how many turns were
-  // done. Those that only find that the index has not answered yet do not count.
+  // For a watchdog: work is in hand or waits for a thread or a GPU, and how many turns were done.
+  // Those that only find that the index has not answered yet do not count. Who waits for an index
+  // that answers later is not busy: it is the index that has a deadline (DeadlineIndex), except
+  // while it works in the thread that asks.
   virtual bool is_busy() const = 0;
   virtual std::uint64_t turn_count() const = 0;
 };

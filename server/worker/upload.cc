@@ -32,6 +32,8 @@ constexpr std::size_t kSendBytes = 64 * 1024;
 constexpr std::size_t kGpuPieceBytes = 2u << 20;
 // What an open stream holds beside buffers, messages and the tables of its session.
 constexpr std::size_t kStreamBytes = 16 * 1024;
+// Of what the index is asked: the stream's and, as it may outlive the stream, the index's own.
+constexpr std::size_t kCallCopies = 2;
 
 // Space of Answer, kept by the thread and not by each of thousands of streams.
 std::vector<ChunkAnswer>& ThreadAnswers() {
@@ -483,7 +485,7 @@ std::shared_ptr<StreamCall> Upload::NewCall() const {
 }
 
 Strand::Answer Upload::LookUp(std::shared_ptr<StreamCall> call, std::size_t held_bytes) {
-  held_bytes += call->digests.size() * (sizeof(Digest) + sizeof(LookupResult));
+  held_bytes += kCallCopies * call->digests.size() * (sizeof(Digest) + sizeof(LookupResult));
   strand_.BeginCall(Stage::kLookup);
   strand_.clock().Enter(Stage::kLookup);
   AskLookup(*context_.index, call);
@@ -492,7 +494,7 @@ Strand::Answer Upload::LookUp(std::shared_ptr<StreamCall> call, std::size_t held
 }
 
 Strand::Answer Upload::Commit(std::shared_ptr<StreamCall> call) {
-  const std::size_t held_bytes = call->entries.size() * sizeof(IndexEntry);
+  const std::size_t held_bytes = kCallCopies * call->entries.size() * sizeof(IndexEntry);
   strand_.BeginCall(Stage::kCommit);
   strand_.clock().Enter(Stage::kCommit);
   AskCommit(*context_.index, call);
@@ -501,7 +503,7 @@ Strand::Answer Upload::Commit(std::shared_ptr<StreamCall> call) {
 }
 
 Strand::Answer Upload::Forget(std::shared_ptr<StreamCall> call) {
-  const std::size_t held_bytes = call->entries.size() * sizeof(IndexEntry);
+  const std::size_t held_bytes = kCallCopies * call->entries.size() * sizeof(IndexEntry);
   strand_.BeginCall(Stage::kForget);
   strand_.clock().Enter(Stage::kForget);
   AskForget(*context_.index, call);
