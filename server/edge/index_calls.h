@@ -1,18 +1,21 @@
-// Runs the calls of the Index service on a pool: a few at a time, and none for longer than the
-// clients shall wait.
+// Runs the calls of the Index service: a few at a time, and none for longer than the clients shall
+// wait.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/task.h"
 #include "server/net/clock.h"
 #include "server/worker/thread_pool.h"
 
@@ -29,9 +32,9 @@ struct IndexCallLimits {
 // Thread-safe. Outlives its calls.
 class IndexCalls {
  public:
-  // Fills the encoded response. It runs on the pool, and may still run when its call was answered
-  // for being late: it owns what it uses.
-  using Work = std::function<absl::Status(grpc::ByteBuffer* response)>;
+  // Gives the encoded response. It begins and ends on the pool, and may still be under way when its
+  // call was answered for being late: it owns what it uses.
+  using Work = Task<absl::StatusOr<grpc::ByteBuffer>>;
 
   // `pool` and `clock` outlive it.
   IndexCalls(const IndexCallLimits& limits, ThreadPool* pool, const Clock* clock)
@@ -39,8 +42,9 @@ class IndexCalls {
   IndexCalls(const IndexCalls&) = delete;
   IndexCalls& operator=(const IndexCalls&) = delete;
 
+  // request_bytes: of its request, for which the work may hold a multiple.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
-                                Work work);
+                                std::size_t request_bytes, Work work);
 
   // Answers the calls that take too long; how many they were.
   std::size_t CheckTime(TimePoint now);
@@ -57,10 +61,18 @@ class IndexCalls {
     grpc::ByteBuffer* response = nullptr;
     std::string request_id;
     TimePoint began;
+    // Of kMaxBytesUnderWay.
+    std::size_t bytes = 0;
+    // Until it begins.
+    std::optional<Work> work;
     // Under mutex_.
     bool is_answered = false;
   };
 
+  // Those that wait, as far as there is room.
+  void StartMoreLocked();
+  // Its work, from its beginning to its end.
+  Detached Serve(std::shared_ptr<Call> call);
   bool IsAnswered(const Call& call) const;
   // Answers it unless it is; `response` is for OK.
   void AnswerLocked(Call& call, const absl::Status& status, const grpc::ByteBuffer* response);
@@ -71,8 +83,11 @@ class IndexCalls {
   mutable std::mutex mutex_;
   absl::Status closed_;
   std::size_t waiting_count_ = 0;
-  // Those whose work is not done.
+  // Those whose work is not done, and those of them whose work has not begun.
   absl::flat_hash_set<std::shared_ptr<Call>> calls_;
+  std::deque<std::shared_ptr<Call>> unbegun_;
+  // Of those whose work has begun.
+  std::size_t bytes_under_way_ = 0;
 };
 
 }  // namespace kerf

@@ -4,6 +4,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,8 +13,9 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "base/wait_for.h"
+#include "base/task.h"
 #include "kernels/profile.h"
+#include "server/edge/on_pool.h"
 #include "server/errors/errors.h"
 #include "server/net/grpc_status.h"
 
@@ -104,118 +106,136 @@ absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& reposito
   return result;
 }
 
-absl::Status Stats(Index& index, const v1::GetIndexStatsRequest& request,
-                   v1::GetIndexStatsResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_ASSIGN_OR_RETURN(const IndexStats stats, WaitFor(index.Stats(repository)));
-  response.set_entry_count(stats.entry_count);
-  response.set_epoch(stats.epoch);
-  response.set_backend(std::string(index.backend_name()));
-  return absl::OkStatus();
+// The handlers. A request goes as soon as it is read: while the index is waited for, only what it
+// was asked is held.
+
+Task<absl::Status> Stats(AskedIndex asked, std::unique_ptr<v1::GetIndexStatsRequest> request,
+                         v1::GetIndexStatsResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const IndexStats stats,
+                           co_await OnPool(asked.pool, asked.index->Stats(repository)));
+  response->set_entry_count(stats.entry_count);
+  response->set_epoch(stats.epoch);
+  response->set_backend(std::string(asked.index->backend_name()));
+  co_return absl::OkStatus();
 }
 
-absl::Status Lookup(Index& index, const v1::LookupChunksRequest& request,
-                    v1::LookupChunksResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
-  KERF_RETURN_IF_ERROR(CheckCount(request.digests_size()));
+Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequest> request,
+                          v1::LookupChunksResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  const std::uint64_t store_epoch = request->store_epoch();
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch(store_epoch));
+  KERF_CO_RETURN_IF_ERROR(CheckCount(request->digests_size()));
   std::vector<Digest> digests;
-  digests.reserve(static_cast<std::size_t>(request.digests_size()));
-  for (const std::string& bytes : request.digests()) {
-    KERF_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, bytes));
+  digests.reserve(static_cast<std::size_t>(request->digests_size()));
+  for (const std::string& bytes : request->digests()) {
+    KERF_CO_ASSIGN_OR_RETURN(const Digest digest, ReadDigest(repository, bytes));
     digests.push_back(digest);
   }
+  request = nullptr;
   std::vector<LookupResult> results(digests.size());
-  KERF_RETURN_IF_ERROR(WaitFor(index.Lookup(repository, request.store_epoch(), digests, results)));
+  KERF_CO_RETURN_IF_ERROR(
+      co_await OnPool(asked.pool, asked.index->Lookup(repository, store_epoch, digests, results)));
   for (std::size_t position = 0; position < results.size(); ++position) {
-    v1::LookupAnswer* const answer = response.add_answers();
+    v1::LookupAnswer* const answer = response->add_answers();
     answer->set_verdict(static_cast<v1::Verdict>(results[position].verdict));
     if (results[position].verdict == Verdict::kNew) continue;
-    answer->mutable_entry()->set_digest(request.digests(static_cast<int>(position)));
+    answer->mutable_entry()->set_digest(WireDigest(repository, digests[position]));
     answer->mutable_entry()->set_length_bytes(results[position].length_bytes);
     answer->mutable_entry()->set_locator(std::move(results[position].locator));
   }
-  return absl::OkStatus();
+  co_return absl::OkStatus();
 }
 
-absl::Status Commit(Index& index, const v1::CommitChunksRequest& request,
-                    v1::CommitChunksResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
-  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
-                        ReadEntries(repository, request.entries(), 1));
+Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequest> request,
+                          v1::CommitChunksResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  const std::uint64_t store_epoch = request->store_epoch();
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch(store_epoch));
+  KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                           ReadEntries(repository, request->entries(), 1));
   for (const IndexEntry& entry : entries) {
     if (entry.length_bytes == 0 || entry.length_bytes > kMaxMaxBytes) {
-      return BadField("entries.length_bytes", Cat("is ", entry.length_bytes, "; a chunk has 1 to ",
-                                                  kMaxMaxBytes, " bytes"));
+      co_return BadField(
+          "entries.length_bytes",
+          Cat("is ", entry.length_bytes, "; a chunk has 1 to ", kMaxMaxBytes, " bytes"));
     }
   }
-  KERF_RETURN_IF_ERROR(
-      WaitFor(index.Commit(repository, request.store_epoch(), entries, /*replace=*/true)));
-  response.set_entry_count(entries.size());
-  return absl::OkStatus();
+  request = nullptr;
+  KERF_CO_RETURN_IF_ERROR(co_await OnPool(
+      asked.pool, asked.index->Commit(repository, store_epoch, entries, /*replace=*/true)));
+  response->set_entry_count(entries.size());
+  co_return absl::OkStatus();
 }
 
-absl::Status Forget(Index& index, const v1::ForgetChunksRequest& request,
-                    v1::ForgetChunksResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
-                        ReadEntries(repository, request.entries(), 0));
-  KERF_ASSIGN_OR_RETURN(const ForgetResult result, WaitFor(index.Forget(repository, entries)));
-  response.set_forgotten_count(result.forgotten_count);
-  response.set_epoch(result.epoch);
-  response.set_removed_count(result.removed_count);
-  return absl::OkStatus();
+Task<absl::Status> Forget(AskedIndex asked, std::unique_ptr<v1::ForgetChunksRequest> request,
+                          v1::ForgetChunksResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
+                           ReadEntries(repository, request->entries(), 0));
+  request = nullptr;
+  KERF_CO_ASSIGN_OR_RETURN(const ForgetResult result,
+                           co_await OnPool(asked.pool, asked.index->Forget(repository, entries)));
+  response->set_forgotten_count(result.forgotten_count);
+  response->set_epoch(result.epoch);
+  response->set_removed_count(result.removed_count);
+  co_return absl::OkStatus();
 }
 
-absl::Status ForgetOlder(Index& index, const v1::ForgetOlderChunksRequest& request,
-                         v1::ForgetOlderChunksResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_RETURN_IF_ERROR(CheckEpoch(request.before_epoch()));
-  if (request.limit() == 0 || request.limit() > kMaxIndexRequestEntries) {
-    return BadField("limit", Cat("is ", request.limit(), "; 1 to ", kMaxIndexRequestEntries,
-                                 " entries are looked at by one call"));
+Task<absl::Status> ForgetOlder(AskedIndex asked,
+                               std::unique_ptr<v1::ForgetOlderChunksRequest> request,
+                               v1::ForgetOlderChunksResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch(request->before_epoch()));
+  if (request->limit() == 0 || request->limit() > kMaxIndexRequestEntries) {
+    co_return BadField("limit", Cat("is ", request->limit(), "; 1 to ", kMaxIndexRequestEntries,
+                                    " entries are looked at by one call"));
   }
-  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
-  KERF_ASSIGN_OR_RETURN(
+  KERF_CO_ASSIGN_OR_RETURN(const std::optional<Digest> after,
+                           ReadAfter(repository, request->after()));
+  KERF_CO_ASSIGN_OR_RETURN(
       const ForgetOlderResult result,
-      WaitFor(index.ForgetOlder(repository, request.before_epoch(), after, request.limit())));
-  response.set_forgotten_count(result.forgotten.forgotten_count);
-  response.set_epoch(result.forgotten.epoch);
-  response.set_removed_count(result.forgotten.removed_count);
-  if (result.last.has_value()) response.set_last(WireDigest(repository, *result.last));
-  return absl::OkStatus();
+      co_await OnPool(asked.pool, asked.index->ForgetOlder(repository, request->before_epoch(),
+                                                           after, request->limit())));
+  response->set_forgotten_count(result.forgotten.forgotten_count);
+  response->set_epoch(result.forgotten.epoch);
+  response->set_removed_count(result.forgotten.removed_count);
+  if (result.last.has_value()) response->set_last(WireDigest(repository, *result.last));
+  co_return absl::OkStatus();
 }
 
-absl::Status Scan(Index& index, const v1::ScanChunksRequest& request,
-                  v1::ScanChunksResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  if (request.limit() == 0 || request.limit() > kMaxScannedEntries) {
-    return BadField("limit", Cat("is ", request.limit(), "; one answer has 1 to ",
-                                 kMaxScannedEntries, " entries"));
+Task<absl::Status> Scan(AskedIndex asked, std::unique_ptr<v1::ScanChunksRequest> request,
+                        v1::ScanChunksResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  if (request->limit() == 0 || request->limit() > kMaxScannedEntries) {
+    co_return BadField("limit", Cat("is ", request->limit(), "; one answer has 1 to ",
+                                    kMaxScannedEntries, " entries"));
   }
-  KERF_ASSIGN_OR_RETURN(const std::optional<Digest> after, ReadAfter(repository, request.after()));
-  KERF_ASSIGN_OR_RETURN(std::vector<IndexEntry> page,
-                        WaitFor(index.Scan(repository, after, request.limit())));
+  KERF_CO_ASSIGN_OR_RETURN(const std::optional<Digest> after,
+                           ReadAfter(repository, request->after()));
+  KERF_CO_ASSIGN_OR_RETURN(
+      std::vector<IndexEntry> page,
+      co_await OnPool(asked.pool, asked.index->Scan(repository, after, request->limit())));
   for (IndexEntry& entry : page) {
-    v1::IndexEntry& added = *response.add_entries();
+    v1::IndexEntry& added = *response->add_entries();
     added.set_digest(WireDigest(repository, entry.digest));
     added.set_length_bytes(entry.length_bytes);
     added.set_locator(std::move(entry.locator));
   }
-  if (!page.empty()) response.set_last(WireDigest(repository, page.back().digest));
-  return absl::OkStatus();
+  if (!page.empty()) response->set_last(WireDigest(repository, page.back().digest));
+  co_return absl::OkStatus();
 }
 
-absl::Status Advance(Index& index, const v1::AdvanceEpochRequest& request,
-                     v1::AdvanceEpochResponse& response) {
-  KERF_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request.repository()));
-  KERF_RETURN_IF_ERROR(CheckEpoch(request.store_epoch()));
-  KERF_ASSIGN_OR_RETURN(
+Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochRequest> request,
+                           v1::AdvanceEpochResponse* response) {
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch(request->store_epoch()));
+  KERF_CO_ASSIGN_OR_RETURN(
       const std::uint64_t previous_epoch,
-      WaitFor(index.AdvanceEpoch(repository, request.store_epoch(), request.min_previous_epoch())));
-  response.set_previous_epoch(previous_epoch);
-  return absl::OkStatus();
+      co_await OnPool(asked.pool, asked.index->AdvanceEpoch(repository, request->store_epoch(),
+                                                            request->min_previous_epoch())));
+  response->set_previous_epoch(previous_epoch);
+  co_return absl::OkStatus();
 }
 
 // Whether the message has no more fields than a request of kMaxIndexRequestEntries entries.
@@ -250,20 +270,27 @@ absl::Status ParseRequest(const grpc::ByteBuffer& buffer, Request* request) {
 }
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, Index& index,
+using Handler = Task<absl::Status> (*)(AskedIndex, std::unique_ptr<Request>, Response*);
+
+template <typename Request, typename Response>
+IndexCalls::Work Answer(AskedIndex asked, grpc::ByteBuffer bytes,
+                        Handler<Request, Response> handler) {
+  auto request = std::make_unique<Request>();
+  KERF_CO_RETURN_IF_ERROR(ParseRequest(bytes, request.get()));
+  bytes.Clear();
+  Response response;
+  KERF_CO_RETURN_IF_ERROR(co_await handler(asked, std::move(request), &response));
+  const grpc::Slice slice(response.SerializeAsString());
+  co_return grpc::ByteBuffer(&slice, 1);
+}
+
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked,
                                 grpc::CallbackServerContext* context,
                                 const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                absl::Status (*handler)(Index&, const Request&, Response&)) {
+                                Handler<Request, Response> handler) {
   // A copy of the buffer has the same bytes, not a copy of them.
-  return calls.Run(context, response, [&index, request = *request, handler](grpc::ByteBuffer* out) {
-    Request parsed;
-    KERF_RETURN_IF_ERROR(ParseRequest(request, &parsed));
-    Response answer;
-    KERF_RETURN_IF_ERROR(handler(index, parsed, answer));
-    const grpc::Slice slice(answer.SerializeAsString());
-    *out = grpc::ByteBuffer(&slice, 1);
-    return absl::OkStatus();
-  });
+  return calls.Run(context, response, request->Length(), Answer(asked, *request, handler));
 }
 
 }  // namespace
@@ -271,43 +298,43 @@ grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, Index& index,
 grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Stats);
+  return RunOn(*calls_, asked_, context, request, response, &Stats);
 }
 
 grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Lookup);
+  return RunOn(*calls_, asked_, context, request, response, &Lookup);
 }
 
 grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Commit);
+  return RunOn(*calls_, asked_, context, request, response, &Commit);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Forget);
+  return RunOn(*calls_, asked_, context, request, response, &Forget);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &ForgetOlder);
+  return RunOn(*calls_, asked_, context, request, response, &ForgetOlder);
 }
 
 grpc::ServerUnaryReactor* IndexService::ScanChunks(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Scan);
+  return RunOn(*calls_, asked_, context, request, response, &Scan);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, *index_, context, request, response, &Advance);
+  return RunOn(*calls_, asked_, context, request, response, &Advance);
 }
 
 }  // namespace kerf

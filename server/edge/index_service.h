@@ -6,6 +6,7 @@
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
+#include "server/worker/thread_pool.h"
 
 namespace kerf {
 
@@ -14,9 +15,17 @@ inline constexpr int kMaxIndexRequestEntries = 65'536;
 // Entries of one answer of ScanChunks.
 inline constexpr std::size_t kMaxScannedEntries = 16'384;
 
-// Calls run on the pool: an index blocks, and gRPC's threads must not. Requests come as bytes: a
-// message of 4 MiB may say so many empty entries that the parsed form needs a hundred MiB, so that
-// it is looked at before it is parsed, and parsed by the pool's few threads only.
+// Whom calls ask, and where they go on.
+struct AskedIndex {
+  Index* index = nullptr;
+  ThreadPool* pool = nullptr;
+};
+
+// Calls run on the pool, as coroutines: an index may work in the thread that asks it, and gRPC's
+// threads must not. Those that wait for an index that answers later hold none. Requests come as
+// bytes: a message of 4 MiB may say so many empty entries that the parsed form needs a hundred MiB,
+// so that it is looked at before it is parsed, parsed by the pool's few threads only, and gone
+// before the index is waited for.
 class IndexService final
     : public v1::IndexService::WithRawCallbackMethod_GetIndexStats<
           v1::IndexService::WithRawCallbackMethod_LookupChunks<
@@ -27,8 +36,9 @@ class IndexService final
                               v1::IndexService::WithRawCallbackMethod_AdvanceEpoch<
                                   v1::IndexService::Service>>>>>>> {
  public:
-  // Both outlive the service and its calls.
-  IndexService(Index* index, IndexCalls* calls) : index_(index), calls_(calls) {}
+  // All outlive the service and its calls. The pool is that of `calls`.
+  IndexService(Index* index, ThreadPool* pool, IndexCalls* calls)
+      : asked_{index, pool}, calls_(calls) {}
 
   grpc::ServerUnaryReactor* GetIndexStats(grpc::CallbackServerContext* context,
                                           const grpc::ByteBuffer* request,
@@ -53,7 +63,7 @@ class IndexService final
                                          grpc::ByteBuffer* response) override;
 
  private:
-  Index* const index_;
+  const AskedIndex asked_;
   IndexCalls* const calls_;
 };
 

@@ -82,7 +82,7 @@ class GrpcServer final : public Server {
                    .clock = &options_.clock,
                    .registry = &registry_}),
         index_calls_(options.index_calls, &index_pool_, &options_.clock),
-        index_service_(index, &index_calls_),
+        index_service_(index, &index_pool_, &index_calls_),
         status_service_(options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); }),
         pool_(options.worker_threads),
         index_pool_(kIndexCallThreads) {}
@@ -139,7 +139,7 @@ class GrpcServer final : public Server {
   StatusService status_service_;
   // Behind what its last tasks use: the ends of streams.
   ThreadPool pool_;
-  // Calls of the Index service may wait for the index: not in the threads that cut.
+  // Calls of the Index service may keep the threads in which they ask: not those that cut.
   ThreadPool index_pool_;
   std::unique_ptr<GrpcListener> listener_;
   std::atomic<bool> is_gpu_loss_told_{false};

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <coroutine>
+#include <cstddef>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -70,6 +71,10 @@ class LateIndex final : public ForwardingIndex {
   void WaitUntilIdle() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return calls_.empty(); });
+  }
+  std::size_t waiting_count() {
+    const std::lock_guard lock(mutex_);
+    return calls_.size();
   }
   // In which it answers.
   std::thread::id thread_id() const { return thread_.get_id(); }
