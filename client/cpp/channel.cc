@@ -6,6 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
+#include "base/limits.h"
 #include "base/strings.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
@@ -17,10 +18,6 @@ namespace {
 
 // Wide enough for a fast link; measured figures are in docs/performance.md.
 constexpr int kLookaheadBytes = 8 << 20;
-constexpr int kMaxMessageBytes = 4 << 20;
-// A dead peer is noticed within about a minute, without waking load balancers too often.
-constexpr int kKeepaliveTimeMs = 40'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxReconnectBackoffMs = 2'000;
 // Where there are others to be asked.
 constexpr std::chrono::seconds kConnectPatience{3};
@@ -60,11 +57,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // A proxy meant for web pages must not carry backups.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(limits::kAgentPing.count()));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(limits::kAgentPingTimeout.count()));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/limits.h"
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 
@@ -16,7 +17,8 @@ constexpr std::string_view kRetryInfoType = "type.googleapis.com/google.rpc.Retr
 constexpr std::string_view kDomain = "kerf";
 
 // A server may ask for more than the client's longest wait, but not for ever.
-constexpr std::chrono::seconds kLongestAskedWait{60};
+constexpr auto kLongestAskedWait =
+    std::chrono::duration_cast<std::chrono::seconds>(limits::kLongestAskedWait);
 
 constexpr std::string_view kRetriedReasons[] = {
     "DRAINING",         "IDLE_EVICTED",   "IDLE_TIMEOUT",      "INDEX_UNAVAILABLE",

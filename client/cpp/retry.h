@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "base/random.h"
 
 namespace kerf::client {
@@ -36,12 +37,12 @@ std::chrono::milliseconds AskedWaitOf(const absl::Status& status);
 
 // At most so much is tried without progress, whichever is met first.
 struct RetryLimits {
-  std::chrono::milliseconds time = std::chrono::minutes(5);
+  std::chrono::milliseconds time = limits::kRetryFor;
   int tries = std::numeric_limits<int>::max();
   // Waits grow from the first to the longest, twice as long each time, and of each a random part of
   // up to one half is left out: those who lost one server do not come to the next one all at once.
-  std::chrono::milliseconds first_wait{500};
-  std::chrono::milliseconds longest_wait{20'000};
+  std::chrono::milliseconds first_wait = limits::kFirstRetryWait;
+  std::chrono::milliseconds longest_wait = limits::kLongestRetryWait;
 };
 
 // What one client has tried since it last got on. Time is given by the caller, and never goes back.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/limits.h"
 #include "base/request_id.h"
 #include "base/status.h"
 #include "client/cpp/channel.h"
@@ -12,8 +13,6 @@
 
 namespace kerf::client {
 namespace {
-
-constexpr std::chrono::seconds kCallDeadline{60};
 
 absl::Status BadAnswer() {
   return absl::DataLossError(
@@ -51,7 +50,7 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
   grpc::ClientContext call;
   const std::string request_id = NewRequestId();
   call.AddMetadata(kRequestIdMetadata, request_id);
-  call.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
+  call.set_deadline(std::chrono::system_clock::now() + limits::kIndexCallDeadline);
   std::optional<CallCancellation::Scope> scope;
   if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
   return WithRequestId(FromGrpc((stub_.get()->*method)(&call, request, &response)), request_id);

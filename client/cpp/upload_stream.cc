@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/request_id.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
@@ -33,9 +34,6 @@ constexpr std::size_t kDataHeaderBytes = 2 * (1 + kLengthBytes);
 // Messages that wait for the handler.
 constexpr std::size_t kMaxUnreadMessages = 16;
 constexpr std::size_t kMaxUnreadBytes = std::size_t{1} << 20;
-// Of one message: several times what kerfd sends. A hostile one costs some 40 times as much when it
-// is parsed.
-constexpr std::size_t kMaxAnswerBytes = std::size_t{2} << 20;
 
 void PutLength(std::uint8_t* out, std::size_t length) {
   KERF_CHECK(length < (std::size_t{1} << 28));
@@ -241,9 +239,11 @@ void UploadStream::RunAnswers() {
   absl::Status malformed;
   while (reactor_->NextMessage(message)) {
     if (!malformed.ok()) continue;
-    if (message.Length() > kMaxAnswerBytes) {
-      malformed = absl::InternalError(Cat("the server sent an answer of ", message.Length(),
-                                          " bytes; at most ", kMaxAnswerBytes, " are taken"));
+    // A hostile one costs some 40 times as much when it is parsed.
+    if (message.Length() > limits::kMaxAnswerBytes) {
+      malformed =
+          absl::InternalError(Cat("the server sent an answer of ", message.Length(),
+                                  " bytes; at most ", limits::kMaxAnswerBytes, " are taken"));
       reactor_->Cancel();
       continue;
     }

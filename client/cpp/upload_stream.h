@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "client/cpp/message_block.h"
 #include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
@@ -51,8 +52,8 @@ class UploadStream {
     // read the answers, and a server may read nothing before its answers are read.
     std::size_t max_control_bytes = std::size_t{64} << 20;
     // After this long without a message, an empty one tells the server that the stream is still
-    // wanted. Shorter than any server's patience (kerfd --idle-evict-ms, 30 s).
-    std::chrono::milliseconds keep_place{10'000};
+    // wanted.
+    std::chrono::milliseconds keep_place = limits::kKeepPlace;
     // Tells fronts which worker the stream shall meet; empty: any.
     std::string shard_key = "";
   };

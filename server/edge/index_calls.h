@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "base/task.h"
 #include "server/net/clock.h"
 #include "server/worker/thread_pool.h"
@@ -26,7 +27,7 @@ struct IndexCallLimits {
   std::size_t max_calls = 64;
   // A call that takes longer, in the queue of the pool or in the index, is answered
   // INDEX_UNAVAILABLE. It keeps its place until the index lets go of it.
-  std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds timeout = limits::kIndexTimeout;
 };
 
 // Thread-safe. Outlives its calls.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/task.h"
@@ -30,10 +31,8 @@ constexpr std::size_t kMaxDigestBytes = sizeof(Digest::bytes);
 // field with its own.
 constexpr std::size_t kMaxEncodedEntryBytes =
     2 + (2 + kMaxDigestBytes) + (1 + 5) + (2 + kMaxLocatorBytes);
-// What an agent takes is twice that.
-constexpr std::size_t kMaxScanAnswerBytes = std::size_t{2} << 20;
 static_assert(kMaxScannedEntries * kMaxEncodedEntryBytes + 2 + kMaxDigestBytes <=
-              kMaxScanAnswerBytes);
+              limits::kMaxAnswerBytes);
 
 absl::Status BadField(std::string_view field, std::string_view what) {
   return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});

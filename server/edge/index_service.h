@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "base/limits.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
@@ -11,7 +12,7 @@
 namespace kerf {
 
 // Entries of one request.
-inline constexpr int kMaxIndexRequestEntries = 65'536;
+inline constexpr int kMaxIndexRequestEntries = limits::kMaxIndexRequestEntries;
 // Entries of one answer of ScanChunks.
 inline constexpr std::size_t kMaxScannedEntries = 16'384;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "base/units.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/edge/index_calls.h"
@@ -43,7 +44,7 @@ struct ServerOptions {
   cuda::GpuSet* gpus = nullptr;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often streams are looked at for their timeouts; 0: never, tests call CheckTimeouts.
-  std::chrono::milliseconds watchdog_interval{250};
+  std::chrono::milliseconds watchdog_interval = limits::kWatchdogInterval;
 };
 
 // Thread-safe. Must be stopped before it is destroyed.

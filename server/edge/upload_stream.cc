@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/limits.h"
 #include "base/strings.h"
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
@@ -15,8 +16,6 @@ namespace {
 
 // Of one write: small enough that a slow reader still finishes one within the stall timeout.
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
-// For a stream that was ended for the sake of others to take its status: they hold its place.
-constexpr std::chrono::milliseconds kEvictedGrace{1000};
 
 }  // namespace
 
@@ -193,7 +192,7 @@ bool UploadStream::CheckTime(TimePoint now) {
   if (is_finished_) {
     // The status waits behind a write that the client still does not read.
     const std::chrono::nanoseconds patience =
-        is_evicted_ ? kEvictedGrace : options_.timeouts->write_stall;
+        is_evicted_ ? limits::kEvictedGrace : options_.timeouts->write_stall;
     if (!is_done_ && now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "server/net/clock.h"
 #include "server/net/stall_watch.h"
 #include "server/worker/stream_engine.h"
@@ -22,18 +23,18 @@ namespace kerf {
 
 struct StreamTimeouts {
   // Until the Open frame has come.
-  std::chrono::milliseconds open{10'000};
+  std::chrono::milliseconds open = limits::kOpenTimeout;
   // In mid-file, until the next message that is not empty.
-  std::chrono::milliseconds idle{60'000};
+  std::chrono::milliseconds idle = limits::kIdleTimeout;
   // Until the client has read a write.
-  std::chrono::milliseconds write_stall{60'000};
+  std::chrono::milliseconds write_stall = limits::kWriteStall;
   // For the index to answer a call, and for one turn of work: some indexes work in the thread that
   // asks, a few batches in a turn at most.
-  std::chrono::milliseconds index{60'000};
+  std::chrono::milliseconds index = limits::kIndexTimeout;
   // Of a wait for one and the same thing, after which the log tells of it.
-  std::chrono::milliseconds stall_warn{10'000};
+  std::chrono::milliseconds stall_warn = limits::kStallWarn;
   // Between files, after which the stream may have to make room for others.
-  std::chrono::milliseconds idle_evict{30'000};
+  std::chrono::milliseconds idle_evict = limits::kIdleEvict;
 };
 
 class StreamRegistry;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -18,9 +19,8 @@ constexpr std::string_view kRetryInfoType = "type.googleapis.com/google.rpc.Retr
 constexpr std::string_view kDomain = "kerf";
 
 constexpr milliseconds kNoRetry{0};
-// Long enough that refused clients cost little, short enough that a person does not notice.
-constexpr milliseconds kRetrySoon{1000};
-constexpr milliseconds kRetryLater{5000};
+using limits::kRetryLater;
+using limits::kRetrySoon;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/strings.h"
 #include "kerf/v1/chunking.pb.h"
 #include "server/errors/errors.h"
@@ -20,10 +21,6 @@ namespace kerf {
 namespace {
 
 constexpr std::string_view kUploadMethod = "/kerf.v1.ChunkingService/Upload";
-// For a call that was ended for the sake of others to take its status: they hold its place.
-constexpr std::chrono::milliseconds kEndedGrace{1000};
-// Of any other call: a worker waits half as long for its index.
-constexpr std::chrono::seconds kMaxCallTime{120};
 
 std::string_view ViewOf(const grpc::string_ref& text) { return {text.data(), text.size()}; }
 
@@ -129,7 +126,7 @@ void ForwardedCall::StartWorkerSide() {
   auto deadline = context_->deadline();
   // Else one that never says what it wants keeps its place; an upload has time limits of its own.
   if (kind_ != routing::CallKind::kUpload)
-    deadline = std::min(deadline, std::chrono::system_clock::now() + kMaxCallTime);
+    deadline = std::min(deadline, std::chrono::system_clock::now() + limits::kMaxForwardedTime);
   if (deadline != std::chrono::system_clock::time_point::max()) {
     worker_context_.set_deadline(deadline);
   }
@@ -413,7 +410,7 @@ bool ForwardedCall::CheckTime(TimePoint now) {
   if (is_client_done_) return false;
   if (is_finished_) {
     // The status waits behind a message that the client still does not read.
-    const auto patience = is_ended_for_others_ ? kEndedGrace : options_.write_stall;
+    const auto patience = is_ended_for_others_ ? limits::kEvictedGrace : options_.write_stall;
     if (now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }

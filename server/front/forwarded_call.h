@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "server/front/front_metrics.h"
 #include "server/front/message_memory.h"
 #include "server/net/clock.h"
@@ -32,9 +33,9 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
  public:
   struct Options {
     // Until the client has read a message.
-    std::chrono::milliseconds write_stall{60'000};
+    std::chrono::milliseconds write_stall = limits::kWriteStall;
     // Of a wait for one and the same thing, after which the log tells of it.
-    std::chrono::milliseconds stall_warn{10'000};
+    std::chrono::milliseconds stall_warn = limits::kStallWarn;
     const Clock* clock = nullptr;
     ForwardedCalls* registry = nullptr;
     // Told of a worker that cannot be reached, or drains.

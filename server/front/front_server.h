@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "base/units.h"
 #include "server/metrics/page.h"
 #include "server/net/clock.h"
@@ -32,15 +33,15 @@ struct FrontOptions {
   // once more. At least kMinMemoryBytes.
   std::uint64_t memory_bytes = kGiB;
   // Encoded; as the workers take them.
-  std::uint32_t max_message_bytes = 4 * kMiB;
-  std::chrono::milliseconds write_stall{60'000};
+  std::uint32_t max_message_bytes = limits::kMaxMessageBytes;
+  std::chrono::milliseconds write_stall = limits::kWriteStall;
   // Of a wait for one and the same thing, after which the log tells of it.
-  std::chrono::milliseconds stall_warn{10'000};
+  std::chrono::milliseconds stall_warn = limits::kStallWarn;
   // After which a silent upload may have to make room for others.
-  std::chrono::milliseconds idle_evict{30'000};
+  std::chrono::milliseconds idle_evict = limits::kIdleEvict;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often calls are looked at for their timeouts; 0: never, tests call CheckTimeouts.
-  std::chrono::milliseconds watchdog_interval{250};
+  std::chrono::milliseconds watchdog_interval = limits::kWatchdogInterval;
 };
 
 // Thread-safe. Must be stopped before it is destroyed.

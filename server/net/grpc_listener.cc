@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -29,9 +30,6 @@ constexpr int kMessageMarginBytes = 64 * 1024;
 // way to being refused. A client with more waits, and then learns that they are refused; without a
 // limit a burst of them would hold some 15 KiB each at once.
 constexpr std::size_t kOtherCalls = 256;
-constexpr std::chrono::seconds kKeepalive{60};
-constexpr std::chrono::seconds kKeepaliveTimeout{20};
-constexpr std::chrono::seconds kMinPingInterval{5};
 // For clients to close their connections. An idle client may not look at its connection for
 // seconds.
 constexpr std::chrono::milliseconds kCloseGrace{200};
@@ -53,11 +51,12 @@ void Configure(const TransportLimits& limits, grpc::ServerBuilder& builder) {
   const auto milliseconds = [](std::chrono::milliseconds duration) {
     return static_cast<int>(duration.count());
   };
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(kKeepalive));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(kKeepaliveTimeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(limits::kServerPing));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             milliseconds(limits::kServerPingTimeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             milliseconds(kMinPingInterval));
+                             milliseconds(limits::kMinPingInterval));
 }
 
 // gRPC tears its threads down when its last object goes, and then may wait 10 s for a poller of its

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/redis/address.h"
 
 namespace kerf {
@@ -46,14 +47,14 @@ struct RedisOptions {
   std::string password;
   // Of each node: commands go over the one of their slot, those that change something over another.
   int read_connection_count = 1;
-  std::chrono::milliseconds connect_timeout{2'000};
+  std::chrono::milliseconds connect_timeout = limits::kRedisConnectTimeout;
   // A node that has not answered a command by then is taken for dead: its connection is closed and
   // what was on it is sent again.
-  std::chrono::milliseconds attempt_timeout{3'000};
+  std::chrono::milliseconds attempt_timeout = limits::kRedisAttemptTimeout;
   // From Send to the answer, over all attempts.
-  std::chrono::milliseconds command_timeout{60'000};
+  std::chrono::milliseconds command_timeout = limits::kIndexTimeout;
   // For replica_count. More than 0 and less than attempt_timeout.
-  std::chrono::milliseconds replica_timeout{1'000};
+  std::chrono::milliseconds replica_timeout = limits::kRedisReplicaTimeout;
   // A host's addresses; may block, and is called from other threads. Empty: the system's answer.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)> look_up_host =
       nullptr;

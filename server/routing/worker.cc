@@ -5,18 +5,14 @@
 
 #include <utility>
 
+#include "base/limits.h"
+
 namespace kerf::routing {
 namespace {
 
 // What a stream may have on its way to a front whose client does not read on: the answers of some
 // 10 MiB of data.
 constexpr int kLookaheadBytes = 64 << 10;
-// kerfd answers at most 2 MiB at once.
-constexpr int kMaxAnswerBytes = 4 << 20;
-// A worker that is paused or cut off is noticed after both, also by calls that wait for nothing.
-// No oftener than kerfd allows, once in 5 s.
-constexpr int kKeepaliveMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
 // Of one attempt to connect; gRPC takes it as the least pause between two that hang.
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kFirstReconnectMs = 100;
@@ -30,15 +26,17 @@ std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // A worker that is paused or cut off is noticed after both, also by calls that wait for nothing.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(limits::kFrontPing.count()));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(limits::kFrontPingTimeout.count()));
   // A silent stream is no less cut off.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinLookupPauseMs);
-  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
   return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
                                    arguments);
 }

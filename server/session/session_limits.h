@@ -3,13 +3,15 @@
 
 #include <cstdint>
 
+#include "base/limits.h"
+
 namespace kerf {
 
 struct SessionLimits {
-  std::uint32_t max_message_bytes = 4u << 20;
+  std::uint32_t max_message_bytes = limits::kMaxMessageBytes;
   std::uint32_t max_uncommitted_chunks = 65'536;
   std::uint32_t max_uncommitted_files = 16'384;
-  std::uint32_t max_commit_entries = 4'096;
+  std::uint32_t max_commit_entries = limits::kMaxCommitEntries;
 };
 
 }  // namespace kerf

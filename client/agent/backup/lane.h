@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "client/agent/backup/chunk_taker.h"
 #include "client/cpp/resuming_upload.h"
 #include "client/store/format/chunk_ref.h"
@@ -30,9 +31,8 @@ struct FileOutcome {
   std::uint64_t content_bytes = 0;
 };
 
-// How long a server may be silent while something is awaited of it. kerfd itself gives up on its
-// index after 60 s and says so.
-inline constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(120);
+// How long a server may be silent while something is awaited of it.
+inline constexpr std::chrono::milliseconds kAnswerLimit = limits::kAnswerLimit;
 
 // A server must take so many entries in one Commit or ReportStale: each is a message of its own,
 // and one for every chunk or two would cost more than the chunks.

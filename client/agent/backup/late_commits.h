@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/retry.h"
 #include "client/store/format/chunk_ref.h"
@@ -43,7 +44,7 @@ class LateCommits {
   void Stop();
 
   static constexpr std::chrono::seconds kFinishLimit{15};
-  static constexpr std::size_t kMaxBatch = 4096;
+  static constexpr std::size_t kMaxBatch = limits::kMaxLateCommitEntries;
   // Of what waits: some 100 MB.
   static constexpr std::size_t kMaxWaiting = std::size_t{1} << 20;
 

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
+#include "base/limits.h"
 #include "base/request_id.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -36,6 +37,8 @@ constexpr char kExamples[] =
     "  kerf backup /srv --store /backup --json | jq .";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
+constexpr const char* kRetryFor = "5m";
+static_assert(limits::kRetryFor == std::chrono::minutes(5));
 
 struct BackupFlags {
   std::vector<std::string> paths;
@@ -49,7 +52,7 @@ struct BackupFlags {
   bool force = false;
   unsigned streams = 0;
   int level = 3;
-  std::string retry_for = "5m";
+  std::string retry_for = kRetryFor;
   bool direct = false;
 };
 
