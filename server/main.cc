@@ -51,39 +51,41 @@ void LogHints(const RapidTotals& totals, HintCache& cache) {
           counters.fetches_found, " fetched, ", counters.fetches_refused, " refused"));
 }
 
-ServerOptions OptionsOf(const Settings& settings) {
+ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& serving) {
+  const EdgeSettings& edge = settings.edge;
   ServerOptions options;
-  options.listen = settings.listen;
-  options.limits = settings.limits;
-  options.timeouts = {.open = settings.open_timeout,
-                      .idle = settings.idle_timeout,
-                      .write_stall = settings.write_stall_timeout,
-                      .index = settings.index_timeout,
-                      .stall_warn = settings.stall_warn,
-                      .idle_evict = settings.idle_evict};
-  options.index_calls = {.max_calls = settings.max_index_calls, .timeout = settings.index_timeout};
-  options.worker_threads = settings.worker_threads;
-  options.max_streams = settings.max_streams;
-  options.memory_bytes = settings.memory_bytes;
-  options.stream_memory_bytes = settings.stream_memory_bytes;
-  options.worker_name = settings.worker_name;
+  options.listen = serving.listen;
+  options.limits = edge.session;
+  options.timeouts = {.open = edge.open_timeout,
+                      .idle = edge.idle_timeout,
+                      .write_stall = serving.write_stall,
+                      .index = edge.index_timeout,
+                      .stall_warn = serving.stall_warn,
+                      .idle_evict = serving.idle_evict};
+  options.index_calls = {.max_calls = edge.max_index_calls, .timeout = edge.index_timeout};
+  options.worker_threads = settings.worker.thread_count;
+  options.max_streams = serving.max_streams;
+  options.memory_bytes = serving.memory_bytes;
+  options.stream_memory_bytes = edge.stream_memory_bytes;
+  options.worker_name = settings.worker.name;
   return options;
 }
 
 // Not OK: why somebody who could go elsewhere should.
-absl::Status ReadinessOf(const Settings& settings, const cuda::GpuSet* gpus) {
+absl::Status ReadinessOf(const GpuSettings& settings, const cuda::GpuSet* gpus) {
   // Without it the CPU takes over; whoever requires one wants to hear of that.
   const bool is_lost = gpus != nullptr && gpus->lost_count() > 0;
-  if (!is_lost || settings.gpu != GpuUse::kRequire) return absl::OkStatus();
+  if (!is_lost || settings.use != GpuUse::kRequire) return absl::OkStatus();
   return absl::UnavailableError("a GPU is lost (--gpu require)");
 }
 
-absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
+absl::Status ServeUploads(const CuttingSettings& settings, const ServingSettings& serving,
+                          const LifecycleSettings& lifecycle, const StopSignals& signals,
                           metrics::Port* port) {
-  ServerOptions options = OptionsOf(settings);
+  ServerOptions options = OptionsOf(settings, serving);
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
-  KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.backend), "--backend"));
+  KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const OpenedIndex opened,
                         OpenIndex(settings, [&signals] { return signals.HaveCome(); }));
   Index* const index = opened.index.get();
@@ -95,10 +97,11 @@ absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
     Log(LogLevel::kError,
         Cat("GPU ", number, ": ", MessageOf(why), "; what it had and would get is cut without it"));
     // Another signal would cut short a drain that has begun, or is about to.
-    if (!settings.ends_without_gpu || is_draining.load() || ends_without_gpu.exchange(true)) return;
+    if (!settings.gpu.ends_without || is_draining.load() || ends_without_gpu.exchange(true)) return;
     kill(getpid(), SIGTERM);
   };
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuSet> gpus, OpenGpus(settings, on_lost));
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::GpuSet> gpus,
+                        OpenGpus(settings.gpu, settings.worker.backend, on_lost));
   options.gpus = gpus.get();
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(options, index));
   // On every way out: what Redis still answers would wake streams of a server that is gone.
@@ -111,20 +114,21 @@ absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  const ShownSubject shown(port, {.readiness = [&] { return ReadinessOf(settings, gpus.get()); },
-                                  .add_metrics =
-                                      [&](metrics::Page& page) {
-                                        server->AddMetrics(page);
-                                        AddMetrics(opened, page);
-                                      }});
-  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", settings.ready_file, server->addresses()));
+  const ShownSubject shown(port,
+                           {.readiness = [&] { return ReadinessOf(settings.gpu, gpus.get()); },
+                            .add_metrics =
+                                [&](metrics::Page& page) {
+                                  server->AddMetrics(page);
+                                  AddMetrics(opened, page);
+                                }});
+  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
 
   signals.Wait();
   is_draining.store(true);
   if (port != nullptr) port->BeginDrain();
-  DrainAndStop(*server, signals, settings.drain);
+  DrainAndStop(*server, signals, lifecycle.drain);
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
-  if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
+  if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   if (ends_without_gpu.load()) {
     return absl::UnavailableError("stopped because a GPU is lost (--gpu-lost drain)");
@@ -135,13 +139,17 @@ absl::Status ServeUploads(const Settings& settings, const StopSignals& signals,
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads.
   const StopSignals signals;
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port, OpenMetrics(settings));
-  if (settings.role == Role::kFront) return ServeFront(settings, signals, port.get());
-  return ServeUploads(settings, signals, port.get());
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
+                        OpenMetrics(settings.metrics, NameOf(settings.role)));
+  const ServingSettings& serving = settings.serving;
+  if (settings.role == Role::kFront) {
+    return ServeFront(settings.front, serving, settings.lifecycle, signals, port.get());
+  }
+  return ServeUploads(settings.cutting, serving, settings.lifecycle, signals, port.get());
 }
 
 // A connection each for all streams that there are places for, and room for an index.
-void RaiseFileLimit(const Settings& settings) {
+void RaiseFileLimit(const ServingSettings& settings) {
   constexpr std::uint64_t kOtherFiles = 4096;
   const std::uint64_t limit = RaiseOpenFileLimit(settings.max_streams + kOtherFiles);
   if (limit >= settings.max_streams) return;
@@ -159,10 +167,10 @@ int Main(int argc, char** argv) {
     std::fputs(result.output.c_str(), *result.exit_code == 0 ? stdout : stderr);
     return *result.exit_code;
   }
-  SetLogLevel(result.settings.log_level);
-  SetLogFormat(result.settings.log_format);
+  SetLogLevel(result.settings.log.level);
+  SetLogFormat(result.settings.log.format);
   const Settings& settings = result.settings;
-  RaiseFileLimit(settings);
+  RaiseFileLimit(settings.serving);
   const bool is_front = settings.role == Role::kFront;
   for (const std::string& flag : settings.ignored) {
     Log(LogLevel::kWarning,

@@ -22,18 +22,17 @@ constexpr const char* kPluginName = "libkerf_cuda.so";
 // More are of no use: some are copied in, one runs, some are copied out.
 constexpr std::size_t kMaxSlots = 8;
 
-std::string PluginPath(const Settings& settings) {
-  if (!settings.gpu_plugin.empty()) return settings.gpu_plugin;
+std::string PluginPath(const GpuSettings& settings) {
+  if (!settings.plugin.empty()) return settings.plugin;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? kPluginName : (self.parent_path() / kPluginName).string();
 }
 
-cuda::GpuCutterOptions OptionsOf(const Settings& settings) {
+cuda::GpuCutterOptions OptionsOf(const GpuSettings& settings) {
   cuda::GpuCutterOptions options;
   const std::size_t each_bytes = cuda::SlotDeviceBytes(options.slot);
-  options.slot_count =
-      std::clamp<std::size_t>(settings.gpu_memory_bytes / each_bytes, 1, kMaxSlots);
+  options.slot_count = std::clamp<std::size_t>(settings.memory_bytes / each_bytes, 1, kMaxSlots);
   return options;
 }
 
@@ -60,7 +59,7 @@ void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCut
 }
 
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path,
-                                                         const Settings& settings,
+                                                         const GpuSettings& settings,
                                                          const GpuLost& on_lost) {
   KERF_ASSIGN_OR_RETURN(const cuda::Plugin plugin, cuda::Plugin::Load(path));
   KERF_ASSIGN_OR_RETURN(const std::uint32_t count, plugin.CountDevices());
@@ -71,12 +70,12 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source,
-                                                         const Settings& settings,
+                                                         const GpuSettings& settings,
                                                          const cuda::GpuCutterOptions& options,
                                                          const GpuLost& on_lost) {
   if (source.count == 0) return absl::UnavailableError("this machine has no GPU");
-  const bool are_named = !settings.gpu_devices.empty();
-  std::vector<std::uint32_t> numbers = settings.gpu_devices;
+  const bool are_named = !settings.devices.empty();
+  std::vector<std::uint32_t> numbers = settings.devices;
   for (std::uint32_t number = 0; !are_named && number < source.count; ++number) {
     numbers.push_back(number);
   }
@@ -87,7 +86,7 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source
     auto gpu = OpenOne(source, number, options, on_lost);
     if (!gpu.ok()) {
       failures.push_back(Annotate(gpu.status(), Cat("GPU ", number)));
-      if (are_named && settings.gpu == GpuUse::kRequire) return failures.back();
+      if (are_named && settings.use == GpuUse::kRequire) return failures.back();
       continue;
     }
     LogOpened(source, number, **gpu);
@@ -100,11 +99,12 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source
   return std::make_unique<cuda::GpuSet>(std::move(members));
 }
 
-absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const Settings& settings,
+absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const GpuSettings& settings,
+                                                       const std::string& backend,
                                                        const GpuLost& on_lost) {
-  const bool is_required = settings.gpu == GpuUse::kRequire;
+  const bool is_required = settings.use == GpuUse::kRequire;
   // Who names a backend of the CPU wants that one.
-  if (settings.gpu == GpuUse::kOff || (!is_required && settings.backend != kAutomaticBackend)) {
+  if (settings.use == GpuUse::kOff || (!is_required && backend != kAutomaticBackend)) {
     return nullptr;
   }
   const std::string path = PluginPath(settings);
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const Settings& settings,
   if (gpus.ok()) return gpus;
   if (is_required) return Annotate(gpus.status(), "--gpu require");
   // A kerfd that came without one is complete.
-  const bool is_expected = absl::IsNotFound(gpus.status()) && settings.gpu_plugin.empty();
+  const bool is_expected = absl::IsNotFound(gpus.status()) && settings.plugin.empty();
   Log(is_expected ? LogLevel::kDebug : LogLevel::kWarning,
       Cat("no GPU, the CPU cuts: ", MessageOf(gpus.status())));
   return nullptr;

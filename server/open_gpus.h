@@ -10,18 +10,19 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
-#include "server/settings/settings.h"
+#include "server/worker/worker_settings.h"
 
 namespace kerf {
 
 // What fails later on: the number of the GPU, and why. From a thread of the GPU's, once for each.
 using GpuLost = std::function<void(std::uint32_t number, const absl::Status& why)>;
 
-// Null where none is wanted, or where there is none and none is required; a plug-in that is there
-// and finds no GPU is told of in the log, once, as is each GPU that cannot be used beside others.
-// An error only where one is required: there is none, or one that the settings name is not to be
-// had.
-absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const Settings& settings,
+// `backend` is the CPU's. Null where none is wanted, or where there is none and none is required; a
+// plug-in that is there and finds no GPU is told of in the log, once, as is each GPU that cannot be
+// used beside others. An error only where one is required: there is none, or one that the settings
+// name is not to be had.
+absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpus(const GpuSettings& settings,
+                                                       const std::string& backend,
                                                        const GpuLost& on_lost);
 
 // Where GPUs come from: a plug-in, or a test.
@@ -33,7 +34,7 @@ struct GpuSource {
 // Those of the source, each with these options but for on_lost. Unavailable: none can be used; also
 // if one is required by its number and cannot.
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenGpusOf(const GpuSource& source,
-                                                         const Settings& settings,
+                                                         const GpuSettings& settings,
                                                          const cuda::GpuCutterOptions& options,
                                                          const GpuLost& on_lost);
 

@@ -32,7 +32,7 @@ cuda::GpuCutterOptions SmallOptions() {
 
 // A GPU for each fault.
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> Open(const std::vector<Fault>& faults,
-                                                   const Settings& settings) {
+                                                   const GpuSettings& settings) {
   const GpuSource source{
       static_cast<std::uint32_t>(faults.size()),
       [&](std::uint32_t number) -> absl::StatusOr<std::unique_ptr<cuda::Device>> {
@@ -54,25 +54,25 @@ constexpr Fault kWell{};
 constexpr Fault kSick{Fault::Kind::kWrongBits, 0};
 
 TEST(OpenGpusTest, AllOrThoseThatAreNamed) {
-  Settings settings;
+  GpuSettings settings;
   const auto all = Open({kWell, kWell, kWell}, settings);
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_THAT(NumbersOf(**all), ElementsAre(0, 1, 2));
-  settings.gpu_devices = {2, 0};
+  settings.devices = {2, 0};
   const auto named = Open({kWell, kSick, kWell}, settings);
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_THAT(NumbersOf(**named), ElementsAre(0, 2));
 }
 
 TEST(OpenGpusTest, NoneIsAnError) {
-  const auto none = Open({}, Settings());
+  const auto none = Open({}, GpuSettings());
   EXPECT_THAT(none.status().ToString(), HasSubstr("this machine has no GPU"));
 }
 
 TEST(OpenGpusTest, OneThatIsWrongIsLeftOut) {
   for (const GpuUse use : {GpuUse::kAuto, GpuUse::kRequire}) {
-    Settings settings;
-    settings.gpu = use;
+    GpuSettings settings;
+    settings.use = use;
     const auto gpus = Open({kWell, kSick}, settings);
     ASSERT_TRUE(gpus.ok()) << gpus.status();
     EXPECT_THAT(NumbersOf(**gpus), ElementsAre(0));
@@ -83,14 +83,14 @@ TEST(OpenGpusTest, OneThatIsWrongIsLeftOut) {
 }
 
 TEST(OpenGpusTest, OneThatIsRequiredByItsNumberMustBeThere) {
-  Settings settings;
-  settings.gpu_devices = {0, 1};
+  GpuSettings settings;
+  settings.devices = {0, 1};
   for (const auto& faults : {std::vector<Fault>{kWell}, std::vector<Fault>{kWell, kSick}}) {
-    settings.gpu = GpuUse::kAuto;
+    settings.use = GpuUse::kAuto;
     const auto gpus = Open(faults, settings);
     ASSERT_TRUE(gpus.ok()) << gpus.status();
     EXPECT_THAT(NumbersOf(**gpus), ElementsAre(0));
-    settings.gpu = GpuUse::kRequire;
+    settings.use = GpuUse::kRequire;
     const auto required = Open(faults, settings);
     EXPECT_TRUE(absl::IsUnavailable(required.status()));
     EXPECT_THAT(std::string(required.status().message()), HasSubstr("GPU 1: "));

@@ -45,44 +45,46 @@ absl::StatusOr<RunKey> ReadOrMakeRunKey(const std::string& path) {
   return key;
 }
 
-absl::StatusOr<RunKey> ReadKey(const Settings& settings) {
-  if (!settings.hint_key_file.empty()) {
-    absl::StatusOr<RunKey> key = ReadRunKey(settings.hint_key_file);
+absl::StatusOr<RunKey> ReadKey(const CuttingSettings& settings) {
+  if (!settings.hints.key_file.empty()) {
+    absl::StatusOr<RunKey> key = ReadRunKey(settings.hints.key_file);
     if (key.ok()) return key;
     return absl::FailedPreconditionError(ToAbsl(Cat("--hint-key-file: ", MessageOf(key.status()))));
   }
-  if (!settings.data_dir.empty()) return ReadOrMakeRunKey(settings.data_dir + "/hint.key");
+  if (!settings.index.data_dir.empty())
+    return ReadOrMakeRunKey(settings.index.data_dir + "/hint.key");
   return MakeRandomRunKey();
 }
 
-absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const Settings& settings) {
-  if (!settings.data_dir.empty()) {
+absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const CuttingSettings& settings) {
+  if (!settings.index.data_dir.empty()) {
     RocksDbSegmentOptions options;
-    options.capacity_bytes = settings.hint_disk_bytes;
+    options.capacity_bytes = settings.hints.disk_bytes;
     options.memtable_bytes = std::max<std::size_t>(
-        options.memtable_bytes, settings.hint_disk_bytes / RocksDbSegmentOptions::kMaxFiles);
-    return OpenRocksDbSegmentStore(settings.data_dir + "/hints", options);
+        options.memtable_bytes, settings.hints.disk_bytes / RocksDbSegmentOptions::kMaxFiles);
+    return OpenRocksDbSegmentStore(settings.index.data_dir + "/hints", options);
   }
-  if (settings.redis.empty()) return std::unique_ptr<SegmentStore>();
-  if (settings.hint_key_file.empty()) {
+  if (settings.redis.seeds.empty()) return std::unique_ptr<SegmentStore>();
+  if (settings.hints.key_file.empty()) {
     Log(LogLevel::kInfo,
         "no --hint-key-file: what is learned of files stays in this process, and other kerfd scan "
         "them again");
     return std::unique_ptr<SegmentStore>();
   }
   RedisSegmentOptions options;
-  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings));
+  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout));
   return CreateRedisSegmentStore(std::move(options));
 }
 
 }  // namespace
 
-absl::StatusOr<OpenedHints> OpenHints(const Settings& settings) {
+absl::StatusOr<OpenedHints> OpenHints(const CuttingSettings& settings) {
   OpenedHints opened;
-  if (settings.hint_memory_bytes == 0) return opened;
+  const std::uint64_t memory_bytes = MemoryBytesOf(settings.hints, !settings.redis.seeds.empty());
+  if (memory_bytes == 0) return opened;
   HintCacheOptions options;
-  options.capacity_bytes = settings.hint_memory_bytes;
-  options.max_sizes = settings.hint_sizes;
+  options.capacity_bytes = memory_bytes;
+  options.max_sizes = settings.hints.max_sizes;
   KERF_ASSIGN_OR_RETURN(options.key, ReadKey(settings));
   absl::StatusOr<std::unique_ptr<SegmentStore>> store = OpenStore(settings);
   if (store.ok()) {

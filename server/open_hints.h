@@ -20,6 +20,6 @@ struct OpenedHints {
 // Where the index is, so are the hints: in DIR/hints of --data-dir, in its Redis, or in memory.
 // Makes DIR/hint.key if it is not there. A store that cannot be opened is done without. An error
 // for a key that cannot be read or that others may read.
-absl::StatusOr<OpenedHints> OpenHints(const Settings& settings);
+absl::StatusOr<OpenedHints> OpenHints(const CuttingSettings& settings);
 
 }  // namespace kerf

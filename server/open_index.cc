@@ -18,15 +18,15 @@
 namespace kerf {
 namespace {
 
-absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings,
+absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
                                       std::function<bool()> is_cancelled) {
   RedisIndexOptions options;
-  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings));
-  options.replica_count = static_cast<int>(settings.redis_replicas);
-  options.expected_entry_count = settings.redis_expected_chunks;
+  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout));
+  options.replica_count = static_cast<int>(settings.redis.replica_count);
+  options.expected_entry_count = settings.redis.expected_chunk_count;
   options.is_cancelled = std::move(is_cancelled);
   std::string names;
-  for (const RedisAddress& seed : settings.redis) names += " " + FormatRedisAddress(seed);
+  for (const RedisAddress& seed : settings.redis.seeds) names += " " + FormatRedisAddress(seed);
   Log(LogLevel::kInfo, Cat("opening the index in Redis at", names));
   std::vector<std::string> warnings;
   OpenedIndex opened;
@@ -40,24 +40,25 @@ absl::StatusOr<OpenedIndex> OpenRedis(const Settings& settings,
 
 }  // namespace
 
-absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings,
+absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
                                       std::function<bool()> is_cancelled) {
-  if (!settings.redis.empty()) return OpenRedis(settings, std::move(is_cancelled));
+  if (!settings.redis.seeds.empty()) return OpenRedis(settings, std::move(is_cancelled));
   OpenedIndex opened;
-  if (settings.data_dir.empty()) {
+  if (settings.index.data_dir.empty()) {
     Log(LogLevel::kWarning,
         "NO --data-dir: the index is in memory and is lost when kerfd stops; agents will then "
         "upload everything again");
     opened.index = CreateMemoryIndex();
     return opened;
   }
-  if (mkdir(settings.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("cannot create --data-dir ", settings.data_dir, ": ", std::strerror(errno))));
+  if (mkdir(settings.index.data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(ToAbsl(
+        Cat("cannot create --data-dir ", settings.index.data_dir, ": ", std::strerror(errno))));
   }
   RocksDbIndexOptions options;
-  options.sync_commits = settings.sync_commits;
-  KERF_ASSIGN_OR_RETURN(opened.index, OpenRocksDbIndex(settings.data_dir + "/index", options));
+  options.sync_commits = settings.index.sync_commits;
+  KERF_ASSIGN_OR_RETURN(opened.index,
+                        OpenRocksDbIndex(settings.index.data_dir + "/index", options));
   return opened;
 }
 

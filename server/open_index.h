@@ -19,10 +19,11 @@ struct OpenedIndex {
 };
 
 // Opens or makes it, and logs what an operator should know about it. Waits for a Redis that is not
-// there yet, for at most Settings::index_timeout, or until `is_cancelled` (Cancelled).
+// there yet, for at most EdgeSettings::index_timeout, or until `is_cancelled` (Cancelled).
 // FailedPrecondition for a folder or a Redis that cannot be used, and for a password file that
 // cannot be read or that others may read.
-absl::StatusOr<OpenedIndex> OpenIndex(const Settings& settings, std::function<bool()> is_cancelled);
+absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
+                                      std::function<bool()> is_cancelled);
 
 // Of Redis, if the index is there.
 void AddMetrics(const OpenedIndex& opened, metrics::Page& page);

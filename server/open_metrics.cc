@@ -7,13 +7,14 @@
 
 namespace kerf {
 
-absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const Settings& settings) {
-  if (settings.metrics_listen.empty()) return std::unique_ptr<metrics::Port>();
-  auto port = metrics::Port::Open(settings.metrics_listen, NameOf(settings.role));
+absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const MetricsSettings& settings,
+                                                           std::string_view role) {
+  if (settings.listen.empty()) return std::unique_ptr<metrics::Port>();
+  auto port = metrics::Port::Open(settings.listen, role);
   if (!port.ok()) return Annotate(port.status(), "--metrics-listen");
   Log(LogLevel::kInfo, Cat("metrics at http://", (*port)->address(), "/metrics"));
   KERF_RETURN_IF_ERROR(
-      WriteReadyFile("--metrics-ready-file", settings.metrics_ready_file, {(*port)->address()}));
+      WriteReadyFile("--metrics-ready-file", settings.ready_file, {(*port)->address()}));
   return port;
 }
 

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "server/metrics/metrics_settings.h"
 #include "server/metrics/port.h"
-#include "server/settings/settings.h"
 
 namespace kerf {
 
-// Says in the log, and in --metrics-ready-file, where it is. Null without --metrics-listen. Errors
-// are those of Port::Open, and FailedPrecondition for a file that cannot be written.
-absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const Settings& settings);
+// `role` is what kerfd is. Says in the log, and in --metrics-ready-file, where it is. Null without
+// --metrics-listen. Errors are those of Port::Open, and FailedPrecondition for a file that cannot
+// be written.
+absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const MetricsSettings& settings,
+                                                           std::string_view role);
 
 // While it lives, `port` shows what serves; `port` may be null, and outlives it, and so does what
 // the subject refers to.

@@ -47,13 +47,14 @@ absl::StatusOr<std::string> ReadPassword(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<RedisOptions> RedisOptionsOf(const Settings& settings) {
+absl::StatusOr<RedisOptions> RedisOptionsOf(const RedisSettings& settings,
+                                            std::chrono::milliseconds timeout) {
   RedisOptions options;
-  options.seeds = settings.redis;
-  options.username = settings.redis_user;
-  options.command_timeout = settings.index_timeout;
-  if (!settings.redis_password_file.empty()) {
-    KERF_ASSIGN_OR_RETURN(options.password, ReadPassword(settings.redis_password_file));
+  options.seeds = settings.seeds;
+  options.username = settings.user;
+  options.command_timeout = timeout;
+  if (!settings.password_file.empty()) {
+    KERF_ASSIGN_OR_RETURN(options.password, ReadPassword(settings.password_file));
   }
   return options;
 }

@@ -26,19 +26,19 @@ constexpr std::chrono::milliseconds kMinCheckTimeout{1000};
 constexpr std::chrono::milliseconds kMaxCheckTimeout{5000};
 
 // A worker that is stuck must not have all places of the front; the only one there is may.
-routing::CallCounts CallsPerWorker(const Settings& settings) {
+routing::CallCounts CallsPerWorker(const FrontSettings& settings, const ServingSettings& serving) {
   const bool is_alone = settings.workers.size() == 1 && !settings.workers[0].is_group;
   const auto part_of = [&](std::uint32_t places) -> std::size_t {
     return is_alone ? places : places - places / 4;
   };
   const std::size_t max_streams =
-      settings.max_worker_streams > 0 ? settings.max_worker_streams : part_of(settings.max_streams);
+      settings.max_worker_streams > 0 ? settings.max_worker_streams : part_of(serving.max_streams);
   return {max_streams, part_of(settings.max_calls)};
 }
 
-FrontOptions OptionsOf(const Settings& settings) {
+FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& serving) {
   FrontOptions options;
-  options.listen = settings.listen;
+  options.listen = serving.listen;
   options.workers.workers = settings.workers;
   options.workers.check_times = {.interval = settings.worker_check,
                                  .max_interval = std::max(settings.worker_check, kMaxCheckPause)};
@@ -46,22 +46,23 @@ FrontOptions OptionsOf(const Settings& settings) {
       std::clamp(settings.worker_check, kMinCheckTimeout, kMaxCheckTimeout);
   options.workers.refresh = settings.worker_refresh;
   options.workers.seed = std::random_device()();
-  options.max_streams = settings.max_streams;
+  options.max_streams = serving.max_streams;
   options.max_calls = settings.max_calls;
-  options.workers.max_calls_per_worker = CallsPerWorker(settings);
-  options.idle_evict = settings.idle_evict;
-  options.memory_bytes = settings.memory_bytes;
-  options.max_message_bytes = settings.limits.max_message_bytes;
-  options.write_stall = settings.write_stall_timeout;
-  options.stall_warn = settings.stall_warn;
+  options.workers.max_calls_per_worker = CallsPerWorker(settings, serving);
+  options.idle_evict = serving.idle_evict;
+  options.memory_bytes = serving.memory_bytes;
+  options.write_stall = serving.write_stall;
+  options.stall_warn = serving.stall_warn;
   return options;
 }
 
 }  // namespace
 
-absl::Status ServeFront(const Settings& settings, const StopSignals& signals, metrics::Port* port) {
+absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
+                        const LifecycleSettings& lifecycle, const StopSignals& signals,
+                        metrics::Port* port) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server,
-                        FrontServer::Start(OptionsOf(settings)));
+                        FrontServer::Start(OptionsOf(settings, serving)));
   const absl::Cleanup stop = [&] { server->Stop(); };
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo, Cat("kerfd ", kVersion, " serves ", address, " as a front of ",
@@ -73,11 +74,11 @@ absl::Status ServeFront(const Settings& settings, const StopSignals& signals, me
                               return absl::UnavailableError("no worker is alive");
                             },
                             .add_metrics = [&](metrics::Page& page) { server->AddMetrics(page); }});
-  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", settings.ready_file, server->addresses()));
+  KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
   signals.Wait();
   if (port != nullptr) port->BeginDrain();
-  DrainAndStop(*server, signals, settings.drain);
-  if (!settings.ready_file.empty()) unlink(settings.ready_file.c_str());
+  DrainAndStop(*server, signals, lifecycle.drain);
+  if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");
   return absl::OkStatus();
 }

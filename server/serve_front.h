@@ -2,14 +2,18 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "server/front/front_settings.h"
 #include "server/lifecycle.h"
+#include "server/lifecycle_settings.h"
 #include "server/metrics/port.h"
-#include "server/settings/settings.h"
+#include "server/net/serving_settings.h"
 
 namespace kerf {
 
 // Returns when `signals` have told it to stop. `port` shows how it is; null: there is none.
 // InvalidArgument and FailedPrecondition as FrontServer::Start says them.
-absl::Status ServeFront(const Settings& settings, const StopSignals& signals, metrics::Port* port);
+absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
+                        const LifecycleSettings& lifecycle, const StopSignals& signals,
+                        metrics::Port* port);
 
 }  // namespace kerf

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,11 @@ SettingsResult Read(std::vector<const char*> arguments, std::vector<const char*>
   arguments.insert(arguments.begin(), "kerfd");
   environment.push_back(nullptr);
   return ReadSettings(static_cast<int>(arguments.size()), arguments.data(), environment.data());
+}
+
+std::uint64_t HintBytes(const SettingsResult& result) {
+  const CuttingSettings& cutting = result.settings.cutting;
+  return MemoryBytesOf(cutting.hints, !cutting.redis.seeds.empty());
 }
 
 class SettingsTest : public testing::Test {
@@ -28,24 +36,24 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
   const SettingsResult result = Read({});
   ASSERT_FALSE(result.exit_code.has_value()) << result.output;
   EXPECT_EQ(result.settings.role, Role::kAll);
-  EXPECT_EQ(result.settings.listen, std::vector<std::string>{"127.0.0.1:7461"});
-  EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{1} << 30);
-  EXPECT_EQ(result.settings.limits.max_uncommitted_files, 16'384u);
-  EXPECT_EQ(result.settings.drain.count(), 10'000);
-  EXPECT_EQ(result.settings.hint_memory_bytes, 0u);
-  EXPECT_EQ(result.settings.hint_sizes, 2u);
-  EXPECT_EQ(result.settings.gpu, GpuUse::kAuto);
-  EXPECT_FALSE(result.settings.ends_without_gpu);
-  EXPECT_EQ(Read({"--gpu", "off"}).settings.gpu, GpuUse::kOff);
-  EXPECT_TRUE(result.settings.gpu_devices.empty());
-  EXPECT_TRUE(Read({"--gpu-devices", "all"}).settings.gpu_devices.empty());
-  EXPECT_EQ(Read({"--gpu-devices", "2,0"}).settings.gpu_devices,
+  EXPECT_EQ(result.settings.serving.listen, std::vector<std::string>{"127.0.0.1:7461"});
+  EXPECT_EQ(result.settings.serving.memory_bytes, std::uint64_t{1} << 30);
+  EXPECT_EQ(result.settings.cutting.edge.session.max_uncommitted_files, 16'384u);
+  EXPECT_EQ(result.settings.lifecycle.drain.count(), 10'000);
+  EXPECT_EQ(HintBytes(result), 0u);
+  EXPECT_EQ(result.settings.cutting.hints.max_sizes, 2u);
+  EXPECT_EQ(result.settings.cutting.gpu.use, GpuUse::kAuto);
+  EXPECT_FALSE(result.settings.cutting.gpu.ends_without);
+  EXPECT_EQ(Read({"--gpu", "off"}).settings.cutting.gpu.use, GpuUse::kOff);
+  EXPECT_TRUE(result.settings.cutting.gpu.devices.empty());
+  EXPECT_TRUE(Read({"--gpu-devices", "all"}).settings.cutting.gpu.devices.empty());
+  EXPECT_EQ(Read({"--gpu-devices", "2,0"}).settings.cutting.gpu.devices,
             (std::vector<std::uint32_t>{2, 0}));
-  EXPECT_EQ(Read({"--redis", "h:1"}).settings.hint_memory_bytes, std::uint64_t{64} << 20);
-  EXPECT_EQ(Read({"--hint-memory", "5M"}).settings.hint_memory_bytes, std::uint64_t{5} << 20);
-  EXPECT_EQ(result.settings.idle_evict.count(), 30'000);
-  EXPECT_EQ(Read({"--idle-evict-ms", "7"}).settings.idle_evict.count(), 7);
-  EXPECT_FALSE(result.settings.worker_name.empty());
+  EXPECT_EQ(HintBytes(Read({"--redis", "h:1"})), std::uint64_t{64} << 20);
+  EXPECT_EQ(HintBytes(Read({"--hint-memory", "5M"})), std::uint64_t{5} << 20);
+  EXPECT_EQ(result.settings.serving.idle_evict.count(), 30'000);
+  EXPECT_EQ(Read({"--idle-evict-ms", "7"}).settings.serving.idle_evict.count(), 7);
+  EXPECT_FALSE(result.settings.cutting.worker.name.empty());
 }
 
 TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
@@ -53,26 +61,30 @@ TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
   const std::vector<const char*> environment = {"KERFD_MAX_STREAMS=8", "KERFD_DRAIN_MS=6"};
   const SettingsResult result = Read({"--config", path_.c_str(), "--drain-ms", "5"}, environment);
   ASSERT_FALSE(result.exit_code.has_value()) << result.output;
-  EXPECT_EQ(result.settings.max_streams, 8u);
-  EXPECT_EQ(result.settings.memory_bytes, std::uint64_t{256} << 20);
-  EXPECT_EQ(result.settings.listen, (std::vector<std::string>{"unix:/a", "h:1"}));
-  EXPECT_EQ(result.settings.drain.count(), 5);
-  EXPECT_EQ(Read({"--config", path_.c_str(), "--max-streams=9"}, environment).settings.max_streams,
+  EXPECT_EQ(result.settings.serving.max_streams, 8u);
+  EXPECT_EQ(result.settings.serving.memory_bytes, std::uint64_t{256} << 20);
+  EXPECT_EQ(result.settings.serving.listen, (std::vector<std::string>{"unix:/a", "h:1"}));
+  EXPECT_EQ(result.settings.lifecycle.drain.count(), 5);
+  EXPECT_EQ(Read({"--config", path_.c_str(), "--max-streams=9"}, environment)
+                .settings.serving.max_streams,
             9u);
   const std::string config = "KERFD_CONFIG=" + path_;
-  EXPECT_EQ(Read({}, {config.c_str()}).settings.max_streams, 7u);
-  EXPECT_EQ(Read({}, {"KERFD_LISTEN=unix:/c,h:2"}).settings.listen,
+  EXPECT_EQ(Read({}, {config.c_str()}).settings.serving.max_streams, 7u);
+  EXPECT_EQ(Read({}, {"KERFD_LISTEN=unix:/c,h:2"}).settings.serving.listen,
             (std::vector<std::string>{"unix:/c", "h:2"}));
-  EXPECT_EQ(Read({}, {"KERFD_REDIS=a:1,b:2"}).settings.redis,
+  EXPECT_EQ(Read({}, {"KERFD_REDIS=a:1,b:2"}).settings.cutting.redis.seeds,
             (std::vector<RedisAddress>{{"a", 1}, {"b", 2}}));
 }
 
 TEST_F(SettingsTest, TheBackendMayBeNamedForAllPrograms) {
-  EXPECT_EQ(Read({}).settings.backend, "auto");
-  EXPECT_EQ(Read({}, {"KERF_BACKEND=plain"}).settings.backend, "plain");
-  EXPECT_EQ(Read({}, {"KERF_BACKEND="}).settings.backend, "auto");
-  EXPECT_EQ(Read({}, {"KERF_BACKEND=plain", "KERFD_BACKEND=scalar"}).settings.backend, "scalar");
-  EXPECT_EQ(Read({"--backend", "avx2"}, {"KERF_BACKEND=plain"}).settings.backend, "avx2");
+  EXPECT_EQ(Read({}).settings.cutting.worker.backend, "auto");
+  EXPECT_EQ(Read({}, {"KERF_BACKEND=plain"}).settings.cutting.worker.backend, "plain");
+  EXPECT_EQ(Read({}, {"KERF_BACKEND="}).settings.cutting.worker.backend, "auto");
+  EXPECT_EQ(
+      Read({}, {"KERF_BACKEND=plain", "KERFD_BACKEND=scalar"}).settings.cutting.worker.backend,
+      "scalar");
+  EXPECT_EQ(Read({"--backend", "avx2"}, {"KERF_BACKEND=plain"}).settings.cutting.worker.backend,
+            "avx2");
 }
 
 TEST_F(SettingsTest, UnknownKeysAreRefusedByName) {
@@ -123,15 +135,16 @@ TEST_F(SettingsTest, RolesHaveWhatTheyNeed) {
   const Settings front =
       Read({"--role", "front", "--workers", "dns:w:7461", "--workers", "unix:/w"}).settings;
   EXPECT_EQ(front.role, Role::kFront);
-  ASSERT_EQ(front.workers.size(), 2u);
-  EXPECT_TRUE(front.workers[0].is_group);
-  EXPECT_EQ(front.workers[1].text, "unix:/w");
-  EXPECT_EQ(front.max_streams, 1024u);
-  EXPECT_EQ(front.max_calls, 256u);
-  EXPECT_EQ(front.max_worker_streams, 0u);
-  EXPECT_EQ(front.worker_check.count(), 1000);
-  EXPECT_EQ(front.worker_refresh.count(), 5000);
-  EXPECT_EQ(Read({}, {"KERFD_ROLE=front", "KERFD_WORKERS=a:1,b:2"}).settings.workers.size(), 2u);
+  ASSERT_EQ(front.front.workers.size(), 2u);
+  EXPECT_TRUE(front.front.workers[0].is_group);
+  EXPECT_EQ(front.front.workers[1].text, "unix:/w");
+  EXPECT_EQ(front.serving.max_streams, 1024u);
+  EXPECT_EQ(front.front.max_calls, 256u);
+  EXPECT_EQ(front.front.max_worker_streams, 0u);
+  EXPECT_EQ(front.front.worker_check.count(), 1000);
+  EXPECT_EQ(front.front.worker_refresh.count(), 5000);
+  EXPECT_EQ(Read({}, {"KERFD_ROLE=front", "KERFD_WORKERS=a:1,b:2"}).settings.front.workers.size(),
+            2u);
   EXPECT_EQ(Read({"--role", "worker", "--redis", "h:1"}).settings.role, Role::kWorker);
   struct Wrong {
     std::vector<const char*> arguments;
@@ -171,6 +184,64 @@ TEST_F(SettingsTest, WhatMeansNothingForTheRoleIsTold) {
       IsEmpty());
 }
 
+TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
+  // Not as it is anyway, each of them.
+  std::vector<const char*> arguments = {"--listen=h:1",
+                                        "--redis-user=u",
+                                        "--redis-password-file=/p",
+                                        "--redis-replicas=2",
+                                        "--redis-expected-chunks=7",
+                                        "--hint-memory=5M",
+                                        "--hint-sizes=3",
+                                        "--hint-disk=7M",
+                                        "--hint-key-file=/k",
+                                        "--max-calls=7",
+                                        "--max-worker-streams=7",
+                                        "--worker-check-ms=7",
+                                        "--worker-refresh-ms=7",
+                                        "--ready-file=/r",
+                                        "--metrics-listen=h:2",
+                                        "--metrics-ready-file=/m",
+                                        "--log-level=debug",
+                                        "--log-format=json",
+                                        "--stall-warn-ms=7",
+                                        "--worker-name=[x]",
+                                        "--worker-threads=7",
+                                        "--backend=plain",
+                                        "--gpu=off",
+                                        "--gpu-plugin=/p",
+                                        "--gpu-devices=0",
+                                        "--gpu-memory=7M",
+                                        "--gpu-lost=drain",
+                                        "--max-streams=7",
+                                        "--memory=7M",
+                                        "--stream-memory=7M",
+                                        "--max-uncommitted-chunks=7",
+                                        "--max-uncommitted-files=7",
+                                        "--open-timeout-ms=7",
+                                        "--idle-timeout-ms=7",
+                                        "--idle-evict-ms=7",
+                                        "--write-stall-timeout-ms=7",
+                                        "--index-timeout-ms=7",
+                                        "--max-index-calls=7",
+                                        "--drain-ms=7",
+                                        "--sync-commits=true"};
+  EXPECT_THAT(Read(arguments).settings.ignored,
+              testing::ElementsAre("--max-calls", "--max-worker-streams", "--worker-check-ms",
+                                   "--worker-refresh-ms"));
+  arguments.push_back("--role=front");
+  arguments.push_back("--workers=h:1");
+  EXPECT_THAT(
+      Read(arguments).settings.ignored,
+      testing::ElementsAre("--redis-user", "--redis-password-file", "--redis-replicas",
+                           "--redis-expected-chunks", "--hint-memory", "--hint-sizes",
+                           "--hint-disk", "--hint-key-file", "--worker-name", "--worker-threads",
+                           "--backend", "--gpu-plugin", "--gpu-devices", "--gpu-memory",
+                           "--gpu-lost", "--stream-memory", "--max-uncommitted-chunks",
+                           "--max-uncommitted-files", "--open-timeout-ms", "--idle-timeout-ms",
+                           "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
+}
+
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
   for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
            {},
@@ -195,28 +266,31 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
     const SettingsResult given = Read(arguments);
     const SettingsResult result = Read({"--config", path_.c_str()});
     ASSERT_FALSE(result.exit_code.has_value()) << result.output << printed.output;
-    EXPECT_EQ(result.settings.memory_bytes, given.settings.memory_bytes);
-    EXPECT_EQ(result.settings.listen, given.settings.listen);
-    EXPECT_EQ(result.settings.sync_commits, given.settings.sync_commits);
-    EXPECT_EQ(result.settings.max_streams, given.settings.max_streams);
-    EXPECT_EQ(result.settings.data_dir, given.settings.data_dir);
-    EXPECT_EQ(result.settings.worker_name, given.settings.worker_name);
-    EXPECT_EQ(result.settings.redis, given.settings.redis);
-    EXPECT_EQ(result.settings.hint_memory_bytes, given.settings.hint_memory_bytes);
-    EXPECT_EQ(result.settings.hint_sizes, given.settings.hint_sizes);
-    EXPECT_EQ(result.settings.gpu, given.settings.gpu);
-    EXPECT_EQ(result.settings.gpu_plugin, given.settings.gpu_plugin);
-    EXPECT_EQ(result.settings.gpu_memory_bytes, given.settings.gpu_memory_bytes);
-    EXPECT_EQ(result.settings.gpu_devices, given.settings.gpu_devices);
-    EXPECT_EQ(result.settings.ends_without_gpu, given.settings.ends_without_gpu);
+    EXPECT_EQ(result.settings.serving.memory_bytes, given.settings.serving.memory_bytes);
+    EXPECT_EQ(result.settings.serving.listen, given.settings.serving.listen);
+    EXPECT_EQ(result.settings.cutting.index.sync_commits,
+              given.settings.cutting.index.sync_commits);
+    EXPECT_EQ(result.settings.serving.max_streams, given.settings.serving.max_streams);
+    EXPECT_EQ(result.settings.cutting.index.data_dir, given.settings.cutting.index.data_dir);
+    EXPECT_EQ(result.settings.cutting.worker.name, given.settings.cutting.worker.name);
+    EXPECT_EQ(result.settings.cutting.redis.seeds, given.settings.cutting.redis.seeds);
+    EXPECT_EQ(HintBytes(result), HintBytes(given));
+    EXPECT_EQ(result.settings.cutting.hints.max_sizes, given.settings.cutting.hints.max_sizes);
+    EXPECT_EQ(result.settings.cutting.gpu.use, given.settings.cutting.gpu.use);
+    EXPECT_EQ(result.settings.cutting.gpu.plugin, given.settings.cutting.gpu.plugin);
+    EXPECT_EQ(result.settings.cutting.gpu.memory_bytes, given.settings.cutting.gpu.memory_bytes);
+    EXPECT_EQ(result.settings.cutting.gpu.devices, given.settings.cutting.gpu.devices);
+    EXPECT_EQ(result.settings.cutting.gpu.ends_without, given.settings.cutting.gpu.ends_without);
     EXPECT_EQ(result.settings.role, given.settings.role);
-    EXPECT_EQ(result.settings.workers.size(), given.settings.workers.size());
-    EXPECT_EQ(result.settings.max_worker_streams, given.settings.max_worker_streams);
-    EXPECT_EQ(result.settings.max_calls, given.settings.max_calls);
-    EXPECT_EQ(result.settings.worker_check, given.settings.worker_check);
-    EXPECT_EQ(result.settings.worker_refresh, given.settings.worker_refresh);
-    EXPECT_EQ(result.settings.redis_replicas, given.settings.redis_replicas);
-    EXPECT_EQ(result.settings.redis_expected_chunks, given.settings.redis_expected_chunks);
+    EXPECT_EQ(result.settings.front.workers.size(), given.settings.front.workers.size());
+    EXPECT_EQ(result.settings.front.max_worker_streams, given.settings.front.max_worker_streams);
+    EXPECT_EQ(result.settings.front.max_calls, given.settings.front.max_calls);
+    EXPECT_EQ(result.settings.front.worker_check, given.settings.front.worker_check);
+    EXPECT_EQ(result.settings.front.worker_refresh, given.settings.front.worker_refresh);
+    EXPECT_EQ(result.settings.cutting.redis.replica_count,
+              given.settings.cutting.redis.replica_count);
+    EXPECT_EQ(result.settings.cutting.redis.expected_chunk_count,
+              given.settings.cutting.redis.expected_chunk_count);
     // All of them, the same again.
     EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);
   }
@@ -260,7 +334,18 @@ TEST_F(SettingsTest, BadFilesAreRefusedWithTheirLine) {
 }
 
 TEST_F(SettingsTest, AnEmptyVariableIsNotSet) {
-  EXPECT_EQ(Read({}, {"KERFD_MAX_STREAMS="}).settings.max_streams, 1'024u);
+  EXPECT_EQ(Read({}, {"KERFD_MAX_STREAMS="}).settings.serving.max_streams, 1'024u);
+}
+
+// Names, defaults, bounds and words of all settings: whoever changes one here means to.
+TEST_F(SettingsTest, HelpIsAsItWasWritten) {
+  std::ifstream file("server/settings/testdata/help.txt");
+  const std::string written{std::istreambuf_iterator<char>(file), {}};
+  std::string help = Read({"--help"}).output;
+  // It has this machine's name.
+  const std::size_t begin = help.find("  --worker-name");
+  help.erase(begin, help.find("  --worker-threads") - begin);
+  EXPECT_EQ(help, written);
 }
 
 TEST_F(SettingsTest, HelpAndVersion) {

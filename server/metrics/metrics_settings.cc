@@ -1,0 +1,31 @@
+#include "server/metrics/metrics_settings.h"
+
+#include "base/strings.h"
+#include "server/net/listen_address.h"
+
+namespace kerf {
+namespace {
+
+std::string CheckListen(const std::string& text) {
+  if (text.empty()) return "";
+  const auto parsed = ParseListenAddress(text);
+  if (!parsed.ok()) return std::string(MessageOf(parsed.status()));
+  return parsed->is_unix ? "'" + text + "': HTTP is served at HOST:PORT, as 127.0.0.1:9461" : "";
+}
+
+}  // namespace
+
+void AddMetricsSettings(OptionSet& options, MetricsSettings& settings) {
+  options.AddText(
+      {"metrics-listen",
+       "Answer /metrics (for Prometheus), /healthz and /readyz over HTTP at HOST:PORT, port 0 "
+       "picks one; without TLS and to anybody. Nothing if empty",
+       "ADDRESS"},
+      settings.listen, CheckListen);
+  options.AddText(
+      {"metrics-ready-file",
+       "Written once that is answered, which is before kerfd serves: the bound address", "FILE"},
+      settings.ready_file);
+}
+
+}  // namespace kerf

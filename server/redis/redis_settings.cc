@@ -1,0 +1,34 @@
+#include "server/redis/redis_settings.h"
+
+namespace kerf {
+namespace {
+
+constexpr std::uint64_t kMaxExpectedChunks = 1'000'000'000'000;
+
+}  // namespace
+
+void AddRedisSettings(OptionSet& options, RedisSettings& settings) {
+  options.AddList(
+      {"redis",
+       "Keep the index in this Redis, or in the cluster that it is a node of: HOST:PORT; may be "
+       "repeated",
+       "ADDRESS"},
+      settings.seeds, ParseRedisAddress);
+  options.AddText({"redis-user", "Who kerfd is to Redis (ACL); default user if empty"},
+                  settings.user);
+  options.AddText(
+      {"redis-password-file", "The first line of this file is the password for Redis", "FILE"},
+      settings.password_file);
+  options.AddNumber(
+      {"redis-replicas",
+       "Replicas of Redis that must have a commit before it is answered; 0 for a Redis that has "
+       "none"},
+      settings.replica_count, 0, 100);
+  options.AddNumber(
+      {"redis-expected-chunks",
+       "A new repository gets room in Redis for so many chunks at once (at most 262,144 buckets "
+       "of 130 bytes each); it grows with the repository in any case"},
+      settings.expected_chunk_count, 0, kMaxExpectedChunks);
+}
+
+}  // namespace kerf

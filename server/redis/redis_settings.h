@@ -1,0 +1,26 @@
+// What can be set of Redis.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/cli/option_set.h"
+#include "server/redis/address.h"
+
+namespace kerf {
+
+struct RedisSettings {
+  // Nodes of a Redis Cluster, or one Redis. Empty: none is used.
+  std::vector<RedisAddress> seeds;
+  std::string user;
+  // Empty: no password.
+  std::string password_file;
+  std::uint32_t replica_count = 1;
+  // Of each repository that is made.
+  std::uint64_t expected_chunk_count = 0;
+};
+
+void AddRedisSettings(OptionSet& options, RedisSettings& settings);
+
+}  // namespace kerf
