@@ -65,7 +65,7 @@ class World {
     cuda::GpuCutterOptions options;
     // No stream of a test finds all of them on their way.
     options.slot_count = 5;
-    options.slot = {.batch_bytes = 128 << 10, .segment_count = 16};
+    options.slot = {.batch_bytes = 128 << 10, .piece_count = 16};
     options.batch_timeout = std::chrono::minutes(2);
     options.min_piece_bytes = 0;
     options.idle = [] {};

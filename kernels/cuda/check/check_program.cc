@@ -60,7 +60,7 @@ struct Settings {
 };
 
 // Batches of --small: for checkers under which a GPU is a hundred times slower.
-constexpr SlotLimits kSmallSlot{.batch_bytes = 256 << 10, .segment_count = 64};
+constexpr SlotLimits kSmallSlot{.batch_bytes = 256 << 10, .piece_count = 64};
 
 class Program {
  public:

@@ -68,7 +68,7 @@ class Fuzz {
  private:
   LaidOutBatch LayOut(Random& random, BatchSlot& slot) {
     LaidOutBatch batch{AnyPlan(random, kMaxMaxBytes), {}};
-    const std::size_t most_pieces = random.Between(1, options_.slot.segment_count);
+    const std::size_t most_pieces = random.Between(1, options_.slot.piece_count);
     const std::size_t most_bytes = AnySize(random, options_.slot.batch_bytes);
     std::size_t offset = 0;
     while (batch.pieces.size() < most_pieces) {
@@ -76,10 +76,10 @@ class Fuzz {
       batch.pieces.push_back({static_cast<std::uint32_t>(offset),
                               static_cast<std::uint32_t>(size_bytes), random.OneIn(2)});
       data_.Fill(random, slot.bytes().subspan(offset, size_bytes));
-      const std::size_t gap = random.OneIn(4) ? random.Below(100) * kSegmentAlignmentBytes : 0;
-      offset += (size_bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes *
-                    kSegmentAlignmentBytes +
-                gap;
+      const std::size_t gap = random.OneIn(4) ? random.Below(100) * kPieceAlignmentBytes : 0;
+      offset +=
+          (size_bytes + kPieceAlignmentBytes - 1) / kPieceAlignmentBytes * kPieceAlignmentBytes +
+          gap;
       if (offset > most_bytes) break;
     }
     return batch;

@@ -17,7 +17,7 @@ struct FuzzOptions {
   // It ends behind so many rounds, or so much time; a round that has begun is finished.
   std::uint64_t max_round_count = ~std::uint64_t{0};
   std::chrono::milliseconds max_time{180'000};
-  SlotLimits slot{.batch_bytes = 16 << 20, .segment_count = 4096};
+  SlotLimits slot{.batch_bytes = 16 << 20, .piece_count = 4096};
   // A batch that has not come back by then never will.
   std::chrono::milliseconds batch_timeout{10'000};
 };

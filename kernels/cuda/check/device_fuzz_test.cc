@@ -21,7 +21,7 @@ FuzzOptions SmallOptions(std::uint64_t round_count) {
   FuzzOptions options;
   options.seed = TestSeed();
   options.max_round_count = round_count;
-  options.slot = {.batch_bytes = 64 << 10, .segment_count = 32};
+  options.slot = {.batch_bytes = 64 << 10, .piece_count = 32};
   options.batch_timeout = std::chrono::minutes(2);
   return options;
 }

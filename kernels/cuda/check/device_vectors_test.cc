@@ -40,7 +40,7 @@ std::string SomeVectors() {
 GpuCutterOptions Options() {
   GpuCutterOptions options;
   options.slot_count = 1;
-  options.slot = {.batch_bytes = 512 << 10, .segment_count = 8};
+  options.slot = {.batch_bytes = 512 << 10, .piece_count = 8};
   options.batch_timeout = std::chrono::minutes(2);
   options.audit_period = 0;
   options.min_piece_bytes = 0;

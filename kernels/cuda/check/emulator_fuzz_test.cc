@@ -37,7 +37,7 @@ using Clock = std::chrono::steady_clock;
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t kMostBatchBytes = 256 << 10;
-constexpr std::size_t kMostSegments = 64;
+constexpr std::size_t kMostPieces = 64;
 constexpr std::size_t kMostStreams = 6;
 // The emulator is slow, and slower under a sanitizer; a device that falls silent is waited for.
 constexpr std::chrono::milliseconds kTimeout{120'000};
@@ -52,7 +52,7 @@ std::unique_ptr<FaultyDevice> MakeDevice(std::uint64_t seed, Fault fault) {
 SlotLimits AnySlot(Random& random) {
   return {.batch_bytes = random.Between(16 << 10, kMostBatchBytes) / kBatchAlignmentBytes *
                          kBatchAlignmentBytes,
-          .segment_count = random.Between(1, kMostSegments)};
+          .piece_count = random.Between(1, kMostPieces)};
 }
 
 struct Figures {
@@ -109,7 +109,7 @@ class Rounds {
 
   std::vector<SlotPiece> LayOut(Random& random, BatchSlot& slot) {
     std::vector<SlotPiece> pieces;
-    const std::size_t most_pieces = random.Between(1, slot.limits().segment_count);
+    const std::size_t most_pieces = random.Between(1, slot.limits().piece_count);
     const std::size_t most_bytes = AnySize(random, slot.limits().batch_bytes);
     std::size_t offset = 0;
     while (pieces.size() < most_pieces && offset <= most_bytes) {
@@ -119,8 +119,8 @@ class Rounds {
       data_.Fill(random, slot.bytes().subspan(offset, size_bytes));
       figures_.byte_count += size_bytes;
       const std::size_t gap_count = random.OneIn(4) ? random.Below(100) : 0;
-      offset += ((size_bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes + gap_count) *
-                kSegmentAlignmentBytes;
+      offset += ((size_bytes + kPieceAlignmentBytes - 1) / kPieceAlignmentBytes + gap_count) *
+                kPieceAlignmentBytes;
     }
     return pieces;
   }

@@ -39,7 +39,7 @@ TEST(GpuProfiles, AreOfTheseAlgorithms) {
 
 TEST(GpuProfiles, AreCutByTheKernelsThatAPlugInHas) {
   EmulatedDevice device(EmulatedDeviceOptions{.kernels = EmulatedKernelList(), .seed = TestSeed()});
-  const auto slot = BatchSlot::Make(device, {.batch_bytes = 512 << 10, .segment_count = 1});
+  const auto slot = BatchSlot::Make(device, {.batch_bytes = 512 << 10, .piece_count = 1});
   ASSERT_TRUE(slot.ok()) << slot.status();
   Random(TestSeed()).Fill((*slot)->bytes());
   const SlotPiece whole{0, static_cast<std::uint32_t>((*slot)->bytes().size()), true};

@@ -1,6 +1,6 @@
-// K2: from marks to a sorted list of candidates, segment behind segment. A segment that has
+// K2: from marks to a sorted list of candidates, piece behind piece. A piece that has
 // more of them than its share of the list has none in it and is given to the CPU, so that what
-// becomes of a segment does not depend on its neighbours.
+// becomes of a piece does not depend on its neighbours.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kerf::cuda {
 
-// Counts the marks of each row, whatever segments they lie in.
+// Counts the marks of each row, whatever pieces they lie in.
 struct RowMarks {
   using Args = SelectionArgs;
 
@@ -33,16 +33,16 @@ struct RowMarks {
   }
 };
 
-// The positions of a segment whose marks count.
+// The positions of a piece whose marks count.
 struct PositionRange {
   std::uint32_t from;
   std::uint32_t to;
 };
 
-KERF_DEVICE_CODE PositionRange CountedPositions(const SelectionArgs& args, const Segment& segment) {
-  const std::uint32_t from = segment.offset + args.first_bytes;
-  const std::uint32_t behind = Min(args.behind_bytes, segment.size_bytes);
-  return {from, Max(from, segment.offset + segment.size_bytes - behind)};
+KERF_DEVICE_CODE PositionRange CountedPositions(const SelectionArgs& args, const Piece& piece) {
+  const std::uint32_t from = piece.offset + args.first_bytes;
+  const std::uint32_t behind = Min(args.behind_bytes, piece.size_bytes);
+  return {from, Max(from, piece.offset + piece.size_bytes - behind)};
 }
 
 // The number of marks of the batch in front of a position.
@@ -56,18 +56,18 @@ KERF_DEVICE_CODE std::uint32_t MarksBefore(const SelectionArgs& args, std::uint3
   return count;
 }
 
-// Counts the nodes of each segment and says which ones have too many.
-struct SegmentNodes {
+// Counts the nodes of each piece and says which ones have too many.
+struct PieceNodes {
   using Args = SelectionArgs;
 
   KERF_DEVICE_CODE static std::uint32_t ItemCount(const Args& args) {
-    return args.header->segment_count;
+    return args.header->piece_count;
   }
-  KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.segment_nodes; }
+  KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.piece_nodes; }
 
   KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t index) {
-    const Segment segment = args.segments[index];
-    const PositionRange range = CountedPositions(args, segment);
+    const Piece piece = args.pieces[index];
+    const PositionRange range = CountedPositions(args, piece);
     std::uint32_t count = 0;
     if (range.from < range.to) {
       const std::uint32_t before = MarksBefore(args, range.from);
@@ -75,20 +75,20 @@ struct SegmentNodes {
       args.marks_before[index] = before;
     }
     const bool is_dense =
-        count > (segment.size_bytes >> args.candidate_bytes_log2) + kSpareCandidates;
+        count > (piece.size_bytes >> args.candidate_bytes_log2) + kSpareCandidates;
     args.cuts[index].needs_cpu = is_dense ? 1 : 0;
     args.long_node_counts[index] = 0;
     return 1 + (is_dense ? 0 : count);
   }
 };
 
-// The last segment that begins at `position` or before it; kNoNode if none does.
-KERF_DEVICE_CODE std::uint32_t SegmentAt(const SelectionArgs& args, std::uint32_t position) {
+// The last piece that begins at `position` or before it; kNoNode if none does.
+KERF_DEVICE_CODE std::uint32_t PieceAt(const SelectionArgs& args, std::uint32_t position) {
   std::uint32_t low = 0;
-  std::uint32_t high = args.header->segment_count;
+  std::uint32_t high = args.header->piece_count;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (args.segments[middle].offset <= position) {
+    if (args.pieces[middle].offset <= position) {
       low = middle + 1;
     } else {
       high = middle;
@@ -97,7 +97,7 @@ KERF_DEVICE_CODE std::uint32_t SegmentAt(const SelectionArgs& args, std::uint32_
   return low - 1;
 }
 
-// Writes the list of nodes. A thread looks at a word of marks, and at a segment.
+// Writes the list of nodes. A thread looks at a word of marks, and at a piece.
 struct EmitCandidates {
   using Args = SelectionArgs;
   static constexpr unsigned kBlockThreads = 256;
@@ -114,7 +114,7 @@ struct EmitCandidates {
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
     const std::uint32_t items =
-        Max(RowMarks::ItemCount(args) * kRowWords, args.header->segment_count);
+        Max(RowMarks::ItemCount(args) * kRowWords, args.header->piece_count);
     // At least one, which sets what others count in.
     return Max(1, CeilDivide(items, kBlockThreads));
   }
@@ -128,8 +128,8 @@ struct EmitCandidates {
       local.marks = index < RowMarks::ItemCount(args) * kRowWords ? args.marks[index] : 0;
       shared.counts[thread] = PopCount(local.marks);
       if (index == 0) *args.long_node_count = 0;
-      if (index < args.header->segment_count) {
-        args.node_segments[FirstNode(args, index)] = index;
+      if (index < args.header->piece_count) {
+        args.node_pieces[FirstNode(args, index)] = index;
       }
     } else {
       if (local.marks == 0) return;
@@ -145,19 +145,18 @@ struct EmitCandidates {
   // `before`: marks in front of the word.
   KERF_DEVICE_CODE static void Emit(const Args& args, std::uint32_t word, std::uint32_t marks,
                                     std::uint32_t before) {
-    std::uint32_t segment = SegmentAt(args, word * 32 + LowestBit(marks));
+    std::uint32_t piece = PieceAt(args, word * 32 + LowestBit(marks));
     for (; marks != 0; marks &= marks - 1, ++before) {
       const std::uint32_t position = word * 32 + LowestBit(marks);
-      while (segment + 1 < args.header->segment_count &&
-             args.segments[segment + 1].offset <= position) {
-        ++segment;
+      while (piece + 1 < args.header->piece_count && args.pieces[piece + 1].offset <= position) {
+        ++piece;
       }
-      if (segment == kNoNode || args.cuts[segment].needs_cpu != 0) continue;
-      const PositionRange range = CountedPositions(args, args.segments[segment]);
+      if (piece == kNoNode || args.cuts[piece].needs_cpu != 0) continue;
+      const PositionRange range = CountedPositions(args, args.pieces[piece]);
       if (position < range.from || position >= range.to) continue;
-      const std::uint32_t node = FirstNode(args, segment) + 1 + before - args.marks_before[segment];
+      const std::uint32_t node = FirstNode(args, piece) + 1 + before - args.marks_before[piece];
       args.candidates[node] = Candidate(position, kLooseCandidate | kStrictCandidate);
-      args.node_segments[node] = segment;
+      args.node_pieces[node] = piece;
     }
   }
 };

@@ -33,9 +33,8 @@ struct ClassifyCandidates {
                                      unsigned thread) {
     const SelectionArgs& selection = args.selection;
     const std::uint32_t node = tile * kBlockThreads + thread;
-    // A segment's beginning is no candidate.
-    if (node >= NodeCount(selection) ||
-        node == FirstNode(selection, selection.node_segments[node])) {
+    // A piece's beginning is no candidate.
+    if (node >= NodeCount(selection) || node == FirstNode(selection, selection.node_pieces[node])) {
       return;
     }
     const std::uint32_t position = PositionOf(selection.candidates[node]);

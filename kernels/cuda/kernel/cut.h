@@ -12,7 +12,7 @@ namespace kerf::cuda {
 //   struct Tables {...};   // what a block keeps of it in shared memory
 //   // By all threads of a block together, in one phase.
 //   void Load(Tables& tables, unsigned thread, unsigned thread_count) const;
-//   // Offsets in a segment that marks count from, and how many at its end have none that does.
+//   // Offsets in a piece that marks count from, and how many at its end have none that does.
 //   std::uint32_t FirstMarkBytes() const;
 //   std::uint32_t BehindMarkBytes() const;
 //   // No chunk is larger.
@@ -21,14 +21,12 @@ namespace kerf::cuda {
 //   std::uint32_t MinChunkBytes() const;
 //   // Where a chunk begins that begins behind a candidate.
 //   std::uint32_t StartBehind(std::uint32_t candidate) const;
-//   // The end of the chunk that begins at `start`, in front of the end of `piece`. No node in
-//   front
-//   // of `node` can end it.
-//   Cut Next(const SelectionArgs& args, const Tables& tables, const Piece& piece,
+//   // The end of the chunk that begins at `start`. No node in front of `node` can end it.
+//   Cut Next(const SelectionArgs& args, const Tables& tables, const PieceBounds& bounds,
 //            std::uint32_t start, std::uint32_t node) const;
 
-// Of a segment, what a rule asks for.
-struct Piece {
+// Of a piece, what a rule asks for.
+struct PieceBounds {
   std::uint32_t end;
   bool is_end;
   // Behind its last node.
@@ -37,7 +35,7 @@ struct Piece {
 
 // A chunk's end.
 struct Cut {
-  // Of the chunk; 0: the bytes of the segment do not decide.
+  // Of the chunk; 0: the bytes of the piece do not decide.
   std::uint32_t size_bytes;
   // The candidate that it is; kNoNode if none.
   std::uint32_t node;

@@ -56,7 +56,7 @@ struct BasicCutRule {
   // it says.
   KERF_DEVICE_CODE bool HasClasses() const { return sizeof(Word) > 4 || strict_mask != loose_mask; }
 
-  // What a position is marked for, where all bytes that decide lie in its segment.
+  // What a position is marked for, where all bytes that decide lie in its piece.
   KERF_DEVICE_CODE std::uint32_t ClassesOf(const SelectionArgs& args, const Tables& tables,
                                            std::uint32_t position) const {
     Word hash = 0;
@@ -66,9 +66,10 @@ struct BasicCutRule {
            ((hash & loose_mask) == 0 ? kLooseCandidate : 0);
   }
 
-  KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables, const Piece& piece,
-                            std::uint32_t start, std::uint32_t node) const {
-    const std::uint32_t size = Min(piece.end - start, max_bytes);
+  KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables,
+                            const PieceBounds& bounds, std::uint32_t start,
+                            std::uint32_t node) const {
+    const std::uint32_t size = Min(bounds.end - start, max_bytes);
     const std::uint32_t tested = size & ~(step_bytes - 1);
     const std::uint32_t lead_end = Min(tested, first_bytes);
     if (lead_bytes < lead_end) {
@@ -76,8 +77,8 @@ struct BasicCutRule {
       if (cut < lead_end) return {cut, kNoNode, node};
     }
     const std::uint32_t to = start + tested - Min(tested, behind_bytes);
-    node = FirstFrom(args.candidates, node, piece.node_end, start + first_bytes);
-    for (; node < piece.node_end; ++node) {
+    node = FirstFrom(args.candidates, node, bounds.node_end, start + first_bytes);
+    for (; node < bounds.node_end; ++node) {
       const std::uint32_t candidate = args.candidates[node];
       const std::uint32_t position = PositionOf(candidate);
       if (position >= to) break;
@@ -85,7 +86,7 @@ struct BasicCutRule {
           position < start + avg_bytes ? kStrictCandidate : kLooseCandidate;
       if ((candidate & wanted) != 0) return {position + after_bytes - start, node, node + 1};
     }
-    const bool is_decided = piece.is_end || piece.end - start >= max_bytes;
+    const bool is_decided = bounds.is_end || bounds.end - start >= max_bytes;
     return {is_decided ? size : 0, kNoNode, node};
   }
 

@@ -37,7 +37,7 @@ MinCdcHashes MakeMinCdcHashes();
 // Of maxcdc; its 256 values are those of kGearTable, `table` is where they are in device memory.
 inline MaxCdcHashes MakeMaxCdcHashes(const std::uint32_t* table) { return {table}; }
 
-// The share of candidates of a segment, as a power of two of bytes for each: some times what
+// The share of candidates of a piece, as a power of two of bytes for each: some times what
 // random data has, and one in 256 bytes at least, so that data that repeats itself needs no CPU.
 // None for a profile without marks.
 std::optional<std::uint32_t> CandidateBytesLog2(const Profile& profile);

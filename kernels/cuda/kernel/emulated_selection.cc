@@ -60,18 +60,18 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
                           const BatchMarks& marks, const EmulatorOptions& options) {
   KERF_CHECK(batch.bytes.size() % kBatchAlignmentBytes == 0);
   const SelectionLimits limits{.batch_bytes = batch.bytes.size(),
-                               .segment_count = batch.segments.size(),
+                               .piece_count = batch.pieces.size(),
                                .min_chunk_bytes = rule.MinChunkBytes(),
                                .candidate_bytes_log2 = candidate_bytes_log2};
   KERF_CHECK(marks.size() == MarkWordCount(batch.bytes.size()));
   GarbageTaker take;
   SelectionArgs args = TakeSelectionMemory(limits, take);
   const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
-                           static_cast<std::uint32_t>(batch.segments.size())};
+                           static_cast<std::uint32_t>(batch.pieces.size())};
   GuardedBytes bytes(std::max(batch.bytes.size(), kBatchAlignmentBytes));
   args.header = &header;
   args.bytes = bytes.CopyToEnd(batch.bytes).data();
-  args.segments = batch.segments.data();
+  args.pieces = batch.pieces.data();
   args.marks = marks.data();
   SetCountedPositions(rule, args);
   const RuleArgs<Rule> rule_args{args, rule};
@@ -79,9 +79,9 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
   LaunchCandidates(rule_args, launcher);
   LaunchCuts(rule_args, launcher);
   Selected selected;
-  selected.cuts.assign(args.cuts, args.cuts + header.segment_count);
+  selected.cuts.assign(args.cuts, args.cuts + header.piece_count);
   std::size_t chunk_count = 0;
-  for (const SegmentCuts& cuts : selected.cuts) chunk_count += cuts.chunk_count;
+  for (const SelectedCuts& cuts : selected.cuts) chunk_count += cuts.chunk_count;
   KERF_CHECK(chunk_count <= MaxChunkCount(limits));
   KERF_CHECK(chunk_count == *args.chunk_count);
   selected.chunks.assign(args.chunks, args.chunks + chunk_count);
@@ -101,12 +101,12 @@ template <class Hash>
 BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, const Batch& batch,
                                const EmulatorOptions& options) {
   const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
-                           static_cast<std::uint32_t>(batch.segments.size())};
+                           static_cast<std::uint32_t>(batch.pieces.size())};
   GuardedBytes bytes(std::max(batch.bytes.size(), kBatchAlignmentBytes));
   std::vector<std::uint32_t> marks(batch.bytes.size() / 32, 0xA5A5A5A5);
   Emulate<ExtremeMarks<Hash>>({.header = &header,
                                .bytes = bytes.CopyToEnd(batch.bytes).data(),
-                               .segments = batch.segments.data(),
+                               .pieces = batch.pieces.data(),
                                .min_bytes = setting.min_bytes,
                                .reach = setting.reach,
                                .hash = hash,

@@ -18,16 +18,16 @@ namespace kerf::cuda {
 struct Batch {
   // Of a multiple of kBatchAlignmentBytes.
   std::vector<std::uint8_t> bytes;
-  std::vector<Segment> segments;
+  std::vector<Piece> pieces;
 };
 
 // Of whole rows.
 using BatchMarks = std::vector<std::uint32_t>;
 
 struct Selected {
-  // What the segments that need no CPU have.
+  // What the pieces that need no CPU have.
   std::vector<Chunk> chunks;
-  std::vector<SegmentCuts> cuts;
+  std::vector<SelectedCuts> cuts;
 
   friend bool operator==(const Selected&, const Selected&);
 };

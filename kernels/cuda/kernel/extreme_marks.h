@@ -5,11 +5,11 @@
 // smaller than all of [p - kLead, p), which runs of a byte and short periods never are. And if the
 // window is wider than two reaches, p has a whole reach of it on one side: it is smaller than that
 // to its left, or none to its right is smaller. Both can be seen without knowing a and b. In
-// numbers that look random few positions are left: 1.5 in a reach. Positions outside the segment
+// numbers that look random few positions are left: 1.5 in a reach. Positions outside the piece
 // have no part in it, so that p is found as well where the end of the stream cuts the window short.
 //
 // To look at groups of 16 positions takes fewer steps; all that a mark must be compared with are
-// the groups that lie in the reach altogether, and the rest of its own. Segments begin where groups
+// the groups that lie in the reach altogether, and the rest of its own. Pieces begin where groups
 // begin.
 #pragma once
 
@@ -22,7 +22,7 @@
 namespace kerf::cuda {
 
 inline constexpr std::uint32_t kGroupPositions = 16;
-static_assert(kSegmentAlignmentBytes % kGroupPositions == 0);
+static_assert(kPieceAlignmentBytes % kGroupPositions == 0);
 // A tile looks at so many groups on both sides of it.
 inline constexpr std::uint32_t kMaxReachGroups = 64;
 
@@ -55,8 +55,8 @@ template <class Hash>
 struct ExtremeMarksArgs {
   const BatchHeader* header;
   const std::uint8_t* bytes;
-  const Segment* segments;
-  // Positions of a segment in front of min_bytes - 1 have no marks; at least 64.
+  const Piece* pieces;
+  // Positions of a piece in front of min_bytes - 1 have no marks; at least 64.
   std::uint32_t min_bytes;
   ExtremeReach reach;
   Hash hash;
@@ -80,7 +80,7 @@ struct ExtremeMarks {
   struct Local {};
   static constexpr int kPhaseCount = 3;
 
-  // Positions of one segment, of which none is outside it.
+  // Positions of one piece, of which none is outside it.
   struct Range {
     std::uint32_t from;
     std::uint32_t to;
@@ -103,7 +103,7 @@ struct ExtremeMarks {
     if constexpr (kPhase == 0) {
       for (std::uint32_t index = thread; index < kAllGroups; index += kBlockThreads) {
         const std::uint32_t group = first + index - kMaxReachGroups;
-        // No segment has a position to be compared with before the third.
+        // No piece has a position to be compared with before the third.
         const bool is_inside = first + index >= kMaxReachGroups + 2 && group < end;
         shared.minima[index] = is_inside ? GroupMinimum(args, shared, group) : 0;
       }
@@ -178,21 +178,21 @@ struct ExtremeMarks {
     return minimum;
   }
 
-  // The positions of the segment in which the group's are; none outside of segments.
+  // The positions of the piece in which the group's are; none outside of pieces.
   KERF_DEVICE_CODE static Range RangeOf(const Args& args, std::uint32_t group) {
     std::uint32_t low = 0;
-    std::uint32_t high = args.header->segment_count;
+    std::uint32_t high = args.header->piece_count;
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
-      if (args.segments[middle].offset <= group * kGroupPositions) {
+      if (args.pieces[middle].offset <= group * kGroupPositions) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
     if (low == 0) return {0, 0};
-    const Segment& segment = args.segments[low - 1];
-    return {segment.offset + args.min_bytes - 1, segment.offset + segment.size_bytes};
+    const Piece& piece = args.pieces[low - 1];
+    return {piece.offset + args.min_bytes - 1, piece.offset + piece.size_bytes};
   }
 
   // The group's marks, in the low bits.

@@ -36,10 +36,11 @@ struct ExtremeRule {
     return PositionOf(candidate) + 1;
   }
 
-  KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables, const Piece& piece,
-                            std::uint32_t start, std::uint32_t node) const {
-    const std::uint32_t left = piece.end - start;
-    if (!piece.is_end && left < max_bytes) return {0, kNoNode, node};
+  KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables,
+                            const PieceBounds& bounds, std::uint32_t start,
+                            std::uint32_t node) const {
+    const std::uint32_t left = bounds.end - start;
+    if (!bounds.is_end && left < max_bytes) return {0, kNoNode, node};
     if (left <= min_bytes) return {left, kNoNode, node};
     const std::uint32_t from = start + min_bytes - 1;
     const std::uint32_t to = start + Min(left, max_bytes);
@@ -49,9 +50,9 @@ struct ExtremeRule {
     for (std::uint32_t block = from & ~15u; block < lead_end; block += 16) {
       Look(args.bytes, tables, block, from, lead_end, best);
     }
-    node = FirstFrom(args.candidates, node, piece.node_end, lead_end);
+    node = FirstFrom(args.candidates, node, bounds.node_end, lead_end);
     std::uint32_t best_node = kNoNode;
-    for (std::uint32_t next = node; next < piece.node_end; ++next) {
+    for (std::uint32_t next = node; next < bounds.node_end; ++next) {
       const std::uint32_t position = PositionOf(args.candidates[next]);
       if (position >= to) break;
       Look(args.bytes, tables, position & ~15u, position, position + 1, best);

@@ -36,15 +36,15 @@ Selected Select(const Profile& profile, const Batch& batch, const EmulatorOption
 
 class Extreme : public ::testing::TestWithParam<const char*> {
  protected:
-  // At most so many segments may be left to the CPU.
+  // At most so many pieces may be left to the CPU.
   void ExpectReference(Batch& batch, std::size_t most_for_cpu, Random& random) const {
     Close(batch);
     const Selected selected = Select(profile_, batch, AnyOrder(random));
     Batch others{batch.bytes, {}};
-    for (std::size_t index = 0; index < batch.segments.size(); ++index) {
-      if (selected.cuts[index].needs_cpu == 0) others.segments.push_back(batch.segments[index]);
+    for (std::size_t index = 0; index < batch.pieces.size(); ++index) {
+      if (selected.cuts[index].needs_cpu == 0) others.pieces.push_back(batch.pieces[index]);
     }
-    EXPECT_LE(batch.segments.size() - others.segments.size(), most_for_cpu);
+    EXPECT_LE(batch.pieces.size() - others.pieces.size(), most_for_cpu);
     ExpectCutsOfReference(profile_, others, Select(profile_, others, AnyOrder(random)));
   }
 
@@ -68,12 +68,12 @@ TEST_P(Extreme, NastyInputsInOneBatch) {
   ExpectReference(batch, profile_.max_bytes - profile_.min_bytes < 250 ? 3 : 0, random);
 }
 
-TEST_P(Extreme, ManySmallSegments) {
+TEST_P(Extreme, ManySmallPieces) {
   Random random(TestSeed());
   for (int round = 0; round < 4; ++round) {
     SCOPED_TRACE(Cat("round ", round));
     Batch batch;
-    while (batch.segments.size() < 60 && batch.bytes.size() < 150000) {
+    while (batch.pieces.size() < 60 && batch.bytes.size() < 150000) {
       Append(batch, AnyBytes(AnySize(random), random), random.OneIn(2), random);
     }
     Close(batch);
@@ -161,9 +161,9 @@ TEST(ExtremeWidths, SmallestInTheMiddle) {
   }
 }
 
-// What lies around a segment has no influence on its marks, so that it is not dense in one batch
+// What lies around a piece has no influence on its marks, so that it is not dense in one batch
 // and not in another.
-TEST(ExtremeMarksTest, DependOnTheSegmentAlone) {
+TEST(ExtremeMarksTest, DependOnThePieceAlone) {
   Random random(TestSeed());
   const ExtremeSetting setting = ExtremeSettingOf(*ParseProfile("mincdc:min=64,max=700"));
   const auto marks_of = [&](const std::vector<std::uint8_t>& bytes) {
@@ -176,7 +176,7 @@ TEST(ExtremeMarksTest, DependOnTheSegmentAlone) {
         EmulateExtremeMarks(MakeMinCdcHashes(), setting, batch, AnyOrder(random));
     std::vector<std::uint32_t> positions;
     for (std::uint32_t position = 0; position < bytes.size(); ++position) {
-      const std::uint32_t place = batch.segments[1].offset + position;
+      const std::uint32_t place = batch.pieces[1].offset + position;
       if ((marks[place / 32] >> place % 32 & 1) != 0) positions.push_back(position);
     }
     return positions;

@@ -19,7 +19,7 @@ namespace kerf::cuda {
 // mark.
 inline constexpr std::uint32_t kMaxWalkRounds = 256;
 
-// Long walks that a segment may have beside one for eight of the smallest chunks: where more
+// Long walks that a piece may have beside one for eight of the smallest chunks: where more
 // candidates are not worth to be one, walks would be long and many.
 inline constexpr std::uint32_t kFreeLongWalks = 1024;
 
@@ -65,15 +65,15 @@ struct LongWalks {
                                      unsigned thread) {
     const SelectionArgs& selection = args.selection;
     const std::uint32_t node = selection.long_nodes[tile];
-    const std::uint32_t segment = selection.node_segments[node];
-    const Piece piece = PieceOf(selection, segment);
+    const std::uint32_t piece = selection.node_pieces[node];
+    const PieceBounds bounds = BoundsOf(selection, piece);
     if constexpr (kPhase == 0) {
-      if (thread == 0) WalkAlone(args, shared, piece, segment, node);
+      if (thread == 0) WalkAlone(args, shared, bounds, piece, node);
     } else if constexpr (kPhase == 1) {
       for (std::uint32_t count = thread; count < shared.try_count; count += kBlockThreads) {
         const std::uint32_t start = shared.walk.start + count * shared.size_bytes;
         const Cut cut =
-            args.rule.Next(selection, shared.tables, piece, start, shared.walk.first_node);
+            args.rule.Next(selection, shared.tables, bounds, start, shared.walk.first_node);
         if (cut.size_bytes != shared.size_bytes || cut.node != kNoNode) {
           AtomicMin(&shared.fit_count, count);
           break;
@@ -86,23 +86,24 @@ struct LongWalks {
           chunks[count] = {shared.walk.start + count * shared.size_bytes, shared.size_bytes};
         }
       }
-      if (thread == 0 && shared.walk.node != kNotYet) Finish(selection, shared, segment, node);
+      if (thread == 0 && shared.walk.node != kNotYet) Finish(selection, shared, piece, node);
     }
   }
 
  private:
-  KERF_DEVICE_CODE static void WalkAlone(const Args& args, Shared& shared, const Piece& piece,
-                                         std::uint32_t segment, std::uint32_t node) {
+  KERF_DEVICE_CODE static void WalkAlone(const Args& args, Shared& shared,
+                                         const PieceBounds& bounds, std::uint32_t piece,
+                                         std::uint32_t node) {
     Walk walk = shared.walk;
     if (walk.node != kNotYet) {
       // The block's first round on this tile.
-      walk = BeginWalk(args, segment, node);
-      shared.first_chunk = kEmits ? ChunkOf(args.selection, segment, node) : kNoChunk;
+      walk = BeginWalk(args, piece, node);
+      shared.first_chunk = kEmits ? ChunkOf(args.selection, piece, node) : kNoChunk;
       shared.round_count = 0;
       shared.max_try_count = kBlockThreads;
-      const std::uint32_t allowed = kFreeLongWalks + args.selection.segments[segment].size_bytes /
+      const std::uint32_t allowed = kFreeLongWalks + args.selection.pieces[piece].size_bytes /
                                                          (8 * args.rule.MinChunkBytes());
-      if (args.selection.long_node_counts[segment] > allowed) walk.node = kLostNode;
+      if (args.selection.long_node_counts[piece] > allowed) walk.node = kLostNode;
       if (kEmits && shared.first_chunk == kNoChunk) walk.node = kLostNode;
     } else {
       const bool is_regular = shared.fit_count == shared.try_count;
@@ -115,7 +116,7 @@ struct LongWalks {
     std::uint32_t start = walk.start;
     for (unsigned step = 0; step < kLoneChunks && walk.node == kNotYet; ++step) {
       start = walk.start;
-      AdvanceToNode(args, shared.tables, piece, walk, shared.first_chunk);
+      AdvanceToNode(args, shared.tables, bounds, walk, shared.first_chunk);
     }
     shared.try_count = 0;
     if (walk.node == kNotYet) {
@@ -123,11 +124,11 @@ struct LongWalks {
       // Up to the next candidate, since behind it another size is likely; and what costs no time,
       // because candidates may all lie where a chunk's first bytes are.
       const std::uint32_t* const candidates = args.selection.candidates;
-      walk.first_node = FirstFrom(candidates, walk.first_node, piece.node_end, walk.start);
+      walk.first_node = FirstFrom(candidates, walk.first_node, bounds.node_end, walk.start);
       const std::uint32_t end =
-          walk.first_node == piece.node_end ? piece.end : PositionOf(candidates[walk.first_node]);
+          walk.first_node == bounds.node_end ? bounds.end : PositionOf(candidates[walk.first_node]);
       const std::uint32_t free_count = CeilDivide(end - walk.start, shared.size_bytes);
-      const std::uint32_t all_count = CeilDivide(piece.end - walk.start, shared.size_bytes);
+      const std::uint32_t all_count = CeilDivide(bounds.end - walk.start, shared.size_bytes);
       shared.try_count = Min(shared.max_try_count, Max(free_count, Min(all_count, kBlockThreads)));
     }
     shared.fit_count = shared.try_count;
@@ -135,12 +136,11 @@ struct LongWalks {
   }
 
   KERF_DEVICE_CODE static void Finish(const SelectionArgs& selection, const Shared& shared,
-                                      std::uint32_t segment, std::uint32_t node) {
+                                      std::uint32_t piece, std::uint32_t node) {
     if (!kEmits) {
       selection.edges[node] = {shared.walk.node, shared.walk.chunk_count};
     } else if (shared.walk.node == kNoNode) {
-      selection.cuts[segment].consumed_bytes =
-          shared.walk.start - selection.segments[segment].offset;
+      selection.cuts[piece].consumed_bytes = shared.walk.start - selection.pieces[piece].offset;
     }
   }
 };

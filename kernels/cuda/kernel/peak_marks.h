@@ -1,5 +1,5 @@
 // K1 of maxp-local: marks every byte that is greater than each of a window's on both sides, as
-// kernels/twostage does. The buffer is marked as one stream: see Segment in batch.h.
+// kernels/twostage does. The buffer is marked as one stream: see Piece in batch.h.
 //
 // ByteMaxima first finds the greatest byte of every 32 and of every 1024; PeakMarks then asks of
 // each 32 whether their greatest can be a peak. Most are answered by a neighbour, and what a window

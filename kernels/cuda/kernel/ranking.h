@@ -1,6 +1,6 @@
-// K4: which nodes the path from each segment's beginning comes by, and how many chunks end before.
+// K4: which nodes the path from each piece's beginning comes by, and how many chunks end before.
 // Edges lead from lower to higher nodes. In a tile, jumping twice as far each time, all nodes find
-// where their path leaves it; a thread a segment goes from tile to tile; and the tiles mark, with
+// where their path leaves it; a thread a piece goes from tile to tile; and the tiles mark, with
 // the same jumps, what lies on the path between.
 #pragma once
 
@@ -94,17 +94,17 @@ struct RankTiles {
   }
 };
 
-// Counts the chunks of each segment, and ranks the nodes at which its path comes into a tile.
-struct SegmentChunks {
+// Counts the chunks of each piece, and ranks the nodes at which its path comes into a tile.
+struct PieceChunks {
   using Args = SelectionArgs;
 
   KERF_DEVICE_CODE static std::uint32_t ItemCount(const Args& args) {
-    return args.header->segment_count;
+    return args.header->piece_count;
   }
-  KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.segment_chunks; }
+  KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.piece_chunks; }
 
-  KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t segment) {
-    std::uint32_t node = FirstNode(args, segment);
+  KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t piece) {
+    std::uint32_t node = FirstNode(args, piece);
     std::uint32_t chunk_count = 0;
     while (node < kNotYet) {
       args.ranks[node] = chunk_count;
@@ -113,7 +113,7 @@ struct SegmentChunks {
       node = exit.node;
     }
     if (node == kNoNode) return chunk_count;
-    args.cuts[segment].needs_cpu = 1;
+    args.cuts[piece].needs_cpu = 1;
     return 0;
   }
 };

@@ -20,21 +20,21 @@ namespace kerf::cuda {
 struct SelectionLimits {
   // A multiple of kBatchAlignmentBytes, at most kMaxBatchBytes.
   std::size_t batch_bytes;
-  std::size_t segment_count;
+  std::size_t piece_count;
   // No chunk is smaller, but a stream's last. Not 0.
   std::size_t min_chunk_bytes;
   // As in SelectionArgs; at least 1, for numbers of nodes to fit.
   std::uint32_t candidate_bytes_log2;
 };
 
-// Every segment has a share of the candidates, a few more, and its beginning.
+// Every piece has a share of the candidates, a few more, and its beginning.
 constexpr std::size_t MaxNodeCount(const SelectionLimits& limits) {
   return (limits.batch_bytes >> limits.candidate_bytes_log2) +
-         limits.segment_count * (kSpareCandidates + 1);
+         limits.piece_count * (kSpareCandidates + 1);
 }
 
 constexpr std::size_t MaxChunkCount(const SelectionLimits& limits) {
-  return limits.batch_bytes / limits.min_chunk_bytes + limits.segment_count;
+  return limits.batch_bytes / limits.min_chunk_bytes + limits.piece_count;
 }
 
 constexpr std::size_t RowCount(std::size_t batch_bytes) {
@@ -61,20 +61,20 @@ constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take&
   SelectionArgs args{};
   args.candidate_bytes_log2 = limits.candidate_bytes_log2;
   args.row_marks = sums(RowCount(limits.batch_bytes));
-  args.segment_nodes = sums(limits.segment_count);
-  args.segment_chunks = sums(limits.segment_count);
-  args.marks_before = take.template operator()<std::uint32_t>(limits.segment_count);
+  args.piece_nodes = sums(limits.piece_count);
+  args.piece_chunks = sums(limits.piece_count);
+  args.marks_before = take.template operator()<std::uint32_t>(limits.piece_count);
   args.candidates = take.template operator()<std::uint32_t>(node_count);
-  args.node_segments = take.template operator()<std::uint32_t>(node_count);
+  args.node_pieces = take.template operator()<std::uint32_t>(node_count);
   args.edges = take.template operator()<Exit>(node_count);
   args.exits = take.template operator()<Exit>(node_count);
   args.ranks = take.template operator()<std::uint32_t>(node_count);
   args.long_nodes = take.template operator()<std::uint32_t>(node_count);
   args.long_node_count = take.template operator()<std::uint32_t>(1);
-  args.long_node_counts = take.template operator()<std::uint32_t>(limits.segment_count);
+  args.long_node_counts = take.template operator()<std::uint32_t>(limits.piece_count);
   args.chunks = take.template operator()<Chunk>(MaxChunkCount(limits));
   args.chunk_count = take.template operator()<std::uint32_t>(1);
-  args.cuts = take.template operator()<SegmentCuts>(limits.segment_count);
+  args.cuts = take.template operator()<SelectedCuts>(limits.piece_count);
   return args;
 }
 
@@ -122,8 +122,8 @@ void LaunchCandidates(const RuleArgs<Rule>& args, Launcher& launcher) {
   const SelectionArgs& selection = args.selection;
   launcher.template Launch<ScanTiles<RowMarks>>(selection);
   launcher.template Launch<ScanTotals<RowMarks>>(selection);
-  launcher.template Launch<ScanTiles<SegmentNodes>>(selection);
-  launcher.template Launch<ScanTotals<SegmentNodes>>(selection);
+  launcher.template Launch<ScanTiles<PieceNodes>>(selection);
+  launcher.template Launch<ScanTotals<PieceNodes>>(selection);
   launcher.template Launch<EmitCandidates>(selection);
   if constexpr (requires { args.rule.HasClasses(); }) {
     if (args.rule.HasClasses()) launcher.template Launch<ClassifyCandidates<Rule>>(args);
@@ -137,8 +137,8 @@ void LaunchCuts(const RuleArgs<Rule>& args, Launcher& launcher) {
   launcher.template Launch<Edges<Rule>>(args);
   launcher.template Launch<LongWalks<Rule, false>>(args);
   launcher.template Launch<RankTiles<false>>(selection);
-  launcher.template Launch<ScanTiles<SegmentChunks>>(selection);
-  launcher.template Launch<ScanTotals<SegmentChunks>>(selection);
+  launcher.template Launch<ScanTiles<PieceChunks>>(selection);
+  launcher.template Launch<ScanTotals<PieceChunks>>(selection);
   launcher.template Launch<RankTiles<true>>(selection);
   launcher.template Launch<EmitChunks<Rule>>(args);
   launcher.template Launch<LongWalks<Rule, true>>(args);

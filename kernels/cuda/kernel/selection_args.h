@@ -12,14 +12,14 @@ namespace kerf::cuda {
 // Positions whose marks are counted together; 128 bytes of a mark vector.
 inline constexpr std::uint32_t kRowPositions = 1024;
 
-// Candidates that any segment may have beside those that its size allows.
+// Candidates that any piece may have beside those that its size allows.
 inline constexpr std::uint32_t kSpareCandidates = 8;
 
 // Nodes of a tile of the ranking.
 inline constexpr std::uint32_t kRankTileNodes = 1024;
 
 // In the place of a node:
-// There is none: a chunk's end that is no candidate, or a segment that has come to its end.
+// There is none: a chunk's end that is no candidate, or a piece that has come to its end.
 inline constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 // A walk was given up.
 inline constexpr std::uint32_t kLostNode = 0xFFFFFFFE;
@@ -44,46 +44,46 @@ struct alignas(8) Exit {
   std::uint32_t chunk_count;
 };
 
-// A node is a place where a chunk may begin: the beginning of a segment, or a candidate's. Nodes
-// of a segment stand together, in ascending order, and those of the segments one behind the other.
+// A node is a place where a chunk may begin: the beginning of a piece, or a candidate's. Nodes
+// of a piece stand together, in ascending order, and those of the pieces one behind the other.
 struct SelectionArgs {
   // Input. Marks: bit p mod 32 of word p / 32 is position p; of whole rows.
   const BatchHeader* header;
   const std::uint8_t* bytes;
-  const Segment* segments;
+  const Piece* pieces;
   const std::uint32_t* marks;
 
-  // Marks of a segment count from first_bytes, and not in its last behind_bytes; at most one for
+  // Marks of a piece count from first_bytes, and not in its last behind_bytes; at most one for
   // each 2^candidate_bytes_log2 bytes of it and kSpareCandidates, or it is given to the CPU.
   std::uint32_t first_bytes;
   std::uint32_t behind_bytes;
   std::uint32_t candidate_bytes_log2;
 
-  // Marks by row; nodes by segment; chunks by segment.
+  // Marks by row; nodes by piece; chunks by piece.
   PrefixSums row_marks;
-  PrefixSums segment_nodes;
-  PrefixSums segment_chunks;
-  // By segment: marks of the batch in front of the first one that counts.
+  PrefixSums piece_nodes;
+  PrefixSums piece_chunks;
+  // By piece: marks of the batch in front of the first one that counts.
   std::uint32_t* marks_before;
 
-  // By node: as Candidate says; nothing at the beginning of a segment.
+  // By node: as Candidate says; nothing at the beginning of a piece.
   std::uint32_t* candidates;
-  std::uint32_t* node_segments;
+  std::uint32_t* node_pieces;
   // The node at which the first chunk behind it ends that ends at one, and how many end on the way,
   // with that one; kNoNode, kLostNode.
   Exit* edges;
   Exit* exits;
-  // Chunks of the segment in front of the node.
+  // Chunks of the piece in front of the node.
   std::uint32_t* ranks;
-  // Nodes from which a walk is long, in no order; and how many there are of each segment.
+  // Nodes from which a walk is long, in no order; and how many there are of each piece.
   std::uint32_t* long_nodes;
   std::uint32_t* long_node_count;
   std::uint32_t* long_node_counts;
 
-  // Output; the chunks of all segments, and how many.
+  // Output; the chunks of all pieces, and how many.
   Chunk* chunks;
   std::uint32_t* chunk_count;
-  SegmentCuts* cuts;
+  SelectedCuts* cuts;
 };
 
 KERF_DEVICE_CODE std::uint32_t CeilDivide(std::uint32_t value, std::uint32_t by) {
@@ -91,12 +91,12 @@ KERF_DEVICE_CODE std::uint32_t CeilDivide(std::uint32_t value, std::uint32_t by)
 }
 
 KERF_DEVICE_CODE std::uint32_t NodeCount(const SelectionArgs& args) {
-  const std::uint32_t count = args.header->segment_count;
-  return args.segment_nodes.Before(count, count);
+  const std::uint32_t count = args.header->piece_count;
+  return args.piece_nodes.Before(count, count);
 }
 
-KERF_DEVICE_CODE std::uint32_t FirstNode(const SelectionArgs& args, std::uint32_t segment) {
-  return args.segment_nodes.Before(segment, args.header->segment_count);
+KERF_DEVICE_CODE std::uint32_t FirstNode(const SelectionArgs& args, std::uint32_t piece) {
+  return args.piece_nodes.Before(piece, args.header->piece_count);
 }
 
 }  // namespace kerf::cuda

@@ -30,7 +30,7 @@ bool HasMark(const std::vector<std::uint32_t>& words, std::size_t position) {
   return (words[position / 32] >> (position % 32) & 1) != 0;
 }
 
-// Chunks of a segment and, if it were the end of its stream, whether the last one is its rest.
+// Chunks of a piece and, if it were the end of its stream, whether the last one is its rest.
 struct Expected {
   std::vector<std::uint32_t> sizes;
   std::uint32_t consumed_bytes = 0;
@@ -82,14 +82,14 @@ std::size_t FirstEnd(const LocalRule& rule, const Batch&, const BatchMarks& mark
 }
 
 template <class Rule>
-Expected CutSegment(const Rule& rule, const Batch& batch, const BatchMarks& marks,
-                    const Segment& segment) {
+Expected CutPiece(const Rule& rule, const Batch& batch, const BatchMarks& marks,
+                  const Piece& piece) {
   Expected expected;
-  while (expected.consumed_bytes < segment.size_bytes) {
-    const std::size_t left = segment.size_bytes - expected.consumed_bytes;
+  while (expected.consumed_bytes < piece.size_bytes) {
+    const std::size_t left = piece.size_bytes - expected.consumed_bytes;
     const std::size_t size = std::min(left, rule.max_bytes);
-    std::size_t cut = FirstEnd(rule, batch, marks, segment.offset + expected.consumed_bytes, size);
-    if (cut == 0 && segment.is_end == 0 && left < rule.max_bytes) break;
+    std::size_t cut = FirstEnd(rule, batch, marks, piece.offset + expected.consumed_bytes, size);
+    if (cut == 0 && piece.is_end == 0 && left < rule.max_bytes) break;
     if (cut == 0) cut = size;
     expected.sizes.push_back(static_cast<std::uint32_t>(cut));
     expected.consumed_bytes += static_cast<std::uint32_t>(cut);
@@ -153,15 +153,15 @@ Bounds BoundsOf(const Setting& setting) {
       setting.cut_rule);
 }
 
-bool IsDense(const Setting& setting, const BatchMarks& marks, const Segment& segment) {
+bool IsDense(const Setting& setting, const BatchMarks& marks, const Piece& piece) {
   const Bounds rule = BoundsOf(setting);
   if (rule.first_bytes + rule.behind_bytes >= rule.max_bytes) return false;
   std::uint32_t count = 0;
-  for (std::size_t index = rule.first_bytes; index + rule.behind_bytes < segment.size_bytes;
+  for (std::size_t index = rule.first_bytes; index + rule.behind_bytes < piece.size_bytes;
        ++index) {
-    count += HasMark(marks, segment.offset + index) ? 1 : 0;
+    count += HasMark(marks, piece.offset + index) ? 1 : 0;
   }
-  return count > (segment.size_bytes >> setting.candidate_bytes_log2) + kSpareCandidates;
+  return count > (piece.size_bytes >> setting.candidate_bytes_log2) + kSpareCandidates;
 }
 
 Selected Select(const Setting& setting, const Batch& batch, const BatchMarks& marks,
@@ -176,25 +176,25 @@ Selected Select(const Setting& setting, const Batch& batch, const BatchMarks& ma
 // All that a selection says is what the marks say.
 void ExpectCutsOfMarks(const Setting& setting, const Batch& batch, const BatchMarks& marks,
                        const Selected& selected) {
-  ASSERT_EQ(selected.cuts.size(), batch.segments.size());
+  ASSERT_EQ(selected.cuts.size(), batch.pieces.size());
   std::uint32_t first_chunk = 0;
-  for (std::size_t index = 0; index < batch.segments.size(); ++index) {
-    const Segment& segment = batch.segments[index];
-    const SegmentCuts& cuts = selected.cuts[index];
-    SCOPED_TRACE(Cat("segment ", index, ", ", segment.size_bytes, " bytes at ", segment.offset,
-                     segment.is_end != 0 ? ", end" : ""));
+  for (std::size_t index = 0; index < batch.pieces.size(); ++index) {
+    const Piece& piece = batch.pieces[index];
+    const SelectedCuts& cuts = selected.cuts[index];
+    SCOPED_TRACE(Cat("piece ", index, ", ", piece.size_bytes, " bytes at ", piece.offset,
+                     piece.is_end != 0 ? ", end" : ""));
     ASSERT_EQ(cuts.first_chunk, first_chunk);
-    ASSERT_EQ(cuts.needs_cpu, IsDense(setting, marks, segment) ? 1u : 0u);
+    ASSERT_EQ(cuts.needs_cpu, IsDense(setting, marks, piece) ? 1u : 0u);
     if (cuts.needs_cpu != 0) {
       ASSERT_EQ(cuts.chunk_count, 0u);
       ASSERT_EQ(cuts.consumed_bytes, 0u);
       continue;
     }
     const Expected expected = std::visit(
-        [&](const auto& rule) { return CutSegment(rule, batch, marks, segment); }, setting.rule);
+        [&](const auto& rule) { return CutPiece(rule, batch, marks, piece); }, setting.rule);
     ASSERT_EQ(cuts.consumed_bytes, expected.consumed_bytes);
     ASSERT_EQ(cuts.chunk_count, expected.sizes.size());
-    std::uint32_t offset = segment.offset;
+    std::uint32_t offset = piece.offset;
     for (const std::uint32_t size : expected.sizes) {
       ASSERT_EQ(selected.chunks[first_chunk].offset, offset);
       ASSERT_EQ(selected.chunks[first_chunk].size_bytes, size);
@@ -245,23 +245,23 @@ TEST_P(Selection, NastyInputsInOneBatch) {
   ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting_, batch, marks, selected));
   // Some periods have marks in such numbers that the CPU cuts them.
   Batch others = batch;
-  std::erase_if(others.segments, [&](const Segment& it) { return IsDense(setting_, marks, it); });
+  std::erase_if(others.pieces, [&](const Piece& it) { return IsDense(setting_, marks, it); });
   ExpectCutsOfReference(profile_, others, Select(setting_, others, marks));
 }
 
-TEST_P(Selection, ManySmallSegments) {
+TEST_P(Selection, ManySmallPieces) {
   Random random(TestSeed());
   for (int round = 0; round < 6; ++round) {
     SCOPED_TRACE(Cat("round ", round));
     Batch batch;
-    while (batch.segments.size() < 80 && batch.bytes.size() < 300000) {
+    while (batch.pieces.size() < 80 && batch.bytes.size() < 300000) {
       Append(batch, AnyBytes(AnySize(BoundsOf(setting_), random), random), random.OneIn(2), random);
     }
     Close(batch);
     const BatchMarks marks = MarkBatch(*marker_, batch.bytes);
     const Selected selected = Select(setting_, batch, marks, AnyOrder(random));
     ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting_, batch, marks, selected));
-    std::erase_if(batch.segments, [&](const Segment& it) { return IsDense(setting_, marks, it); });
+    std::erase_if(batch.pieces, [&](const Piece& it) { return IsDense(setting_, marks, it); });
     ASSERT_NO_FATAL_FAILURE(ExpectCutsOfReference(profile_, batch, Select(setting_, batch, marks)));
   }
 }
@@ -351,8 +351,8 @@ TEST(SelectionToys, AnyRuleAndAnyMarks) {
     Setting setting = AnyToy(random);
     Prepare(setting);
     Batch batch;
-    const std::size_t segment_count = random.Below(8);
-    for (std::size_t index = 0; index < segment_count; ++index) {
+    const std::size_t piece_count = random.Below(8);
+    for (std::size_t index = 0; index < piece_count; ++index) {
       std::vector<std::uint8_t> bytes = AnyBytes(
           random.OneIn(3) ? random.Below(6000) : AnySize(BoundsOf(setting), random), random);
       if (random.OneIn(2)) {
@@ -371,13 +371,13 @@ TEST(SelectionToys, AnyRuleAndAnyMarks) {
     }
     const Selected selected = Select(setting, batch, marks, AnyOrder(random));
     ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting, batch, marks, selected));
-    for (const SegmentCuts& cuts : selected.cuts) ++(cuts.needs_cpu ? dense_count : sparse_count);
+    for (const SelectedCuts& cuts : selected.cuts) ++(cuts.needs_cpu ? dense_count : sparse_count);
   }
   EXPECT_GT(dense_count, 10u);
   EXPECT_GT(sparse_count, 100u);
 }
 
-// What is said of a segment, whatever stands around it.
+// What is said of a piece, whatever stands around it.
 struct Told {
   std::vector<std::uint32_t> sizes;
   std::uint32_t consumed_bytes;
@@ -386,8 +386,8 @@ struct Told {
   friend bool operator==(const Told&, const Told&) = default;
 };
 
-Told TellOf(const Selected& selected, std::size_t segment) {
-  const SegmentCuts& cuts = selected.cuts[segment];
+Told TellOf(const Selected& selected, std::size_t piece) {
+  const SelectedCuts& cuts = selected.cuts[piece];
   Told told{{}, cuts.consumed_bytes, cuts.needs_cpu};
   for (std::uint32_t index = 0; index < cuts.chunk_count; ++index) {
     told.sizes.push_back(selected.chunks[cuts.first_chunk + index].size_bytes);
@@ -445,13 +445,13 @@ TEST(SelectionBatches, ChunksOfTwoBytes) {
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
 }
 
-// A word of marks in which one segment ends and another begins.
-TEST(SelectionBatches, SegmentsThatShareAWord) {
+// A word of marks in which one piece ends and another begins.
+TEST(SelectionBatches, PiecesThatShareAWord) {
   Setting setting = SettingOf(LocalRule{2, 0, 0, 64}, 1);
   Prepare(setting);
   Batch batch{std::vector<std::uint8_t>(384), {}};
   for (std::uint32_t offset = 0; offset < 384; offset += 16) {
-    batch.segments.push_back({offset, 13, offset % 3 == 0 ? 1u : 0u});
+    batch.pieces.push_back({offset, 13, offset % 3 == 0 ? 1u : 0u});
   }
   const BatchMarks marks(32, 0x48484848);
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
@@ -484,7 +484,7 @@ TEST(SelectionRuns, OfOneSizeAndOfAnother) {
   }
 }
 
-// Candidates everywhere that seldom end a chunk: so many walks are long that a large segment is
+// Candidates everywhere that seldom end a chunk: so many walks are long that a large piece is
 // left to the CPU.
 TEST(SelectionRuns, PassCandidatesThatDoNotCount) {
   Setting setting = SettingOf(LocalRule{64, 0, 0, 127}, 4);
@@ -526,7 +526,7 @@ TEST(SelectionRuns, WithoutAnyOrderAreGivenToTheCpu) {
   EXPECT_EQ(selected.cuts[1].consumed_bytes, 0u);
   for (const std::size_t index : {0, 2}) {
     EXPECT_EQ(TellOf(selected, index).sizes,
-              CutSegment(rule, batch, marks, batch.segments[index]).sizes);
+              CutPiece(rule, batch, marks, batch.pieces[index]).sizes);
   }
 }
 

@@ -16,16 +16,16 @@
 
 namespace kerf::cuda {
 
-// All chunks of the segments that are their streams' ends are the reference's, and those of others
+// All chunks of the pieces that are their streams' ends are the reference's, and those of others
 // are the first of it, as far as bytes are there.
 inline void ExpectCutsOfReference(const Profile& profile, const Batch& batch,
                                   const Selected& selected) {
-  for (std::size_t index = 0; index < batch.segments.size(); ++index) {
-    const Segment& segment = batch.segments[index];
-    const SegmentCuts& cuts = selected.cuts[index];
+  for (std::size_t index = 0; index < batch.pieces.size(); ++index) {
+    const Piece& piece = batch.pieces[index];
+    const SelectedCuts& cuts = selected.cuts[index];
     ASSERT_EQ(cuts.needs_cpu, 0u);
-    std::uint32_t offset = segment.offset;
-    const std::uint32_t end = segment.offset + segment.size_bytes;
+    std::uint32_t offset = piece.offset;
+    const std::uint32_t end = piece.offset + piece.size_bytes;
     for (std::uint32_t chunk = 0; chunk < cuts.chunk_count; ++chunk) {
       const Chunk& it = selected.chunks[cuts.first_chunk + chunk];
       ASSERT_EQ(it.offset, offset);
@@ -35,8 +35,8 @@ inline void ExpectCutsOfReference(const Profile& profile, const Batch& batch,
               profile, std::span<const std::uint8_t>(batch.bytes).subspan(offset, end - offset)));
       offset += it.size_bytes;
     }
-    ASSERT_EQ(cuts.consumed_bytes, offset - segment.offset);
-    if (segment.is_end != 0) {
+    ASSERT_EQ(cuts.consumed_bytes, offset - piece.offset);
+    if (piece.is_end != 0) {
       ASSERT_EQ(offset, end);
     } else {
       ASSERT_LT(end - offset, profile.max_bytes);
@@ -49,10 +49,10 @@ inline void Append(Batch& batch, std::span<const std::uint8_t> bytes, bool is_en
   std::vector<std::uint8_t> garbage(random.OneIn(2) ? 0 : 16 * random.Below(20));
   random.Fill(garbage);
   batch.bytes.insert(batch.bytes.end(), garbage.begin(), garbage.end());
-  batch.segments.push_back({static_cast<std::uint32_t>(batch.bytes.size()),
-                            static_cast<std::uint32_t>(bytes.size()), is_end ? 1u : 0u});
+  batch.pieces.push_back({static_cast<std::uint32_t>(batch.bytes.size()),
+                          static_cast<std::uint32_t>(bytes.size()), is_end ? 1u : 0u});
   batch.bytes.insert(batch.bytes.end(), bytes.begin(), bytes.end());
-  while (batch.bytes.size() % kSegmentAlignmentBytes != 0) {
+  while (batch.bytes.size() % kPieceAlignmentBytes != 0) {
     batch.bytes.push_back(static_cast<std::uint8_t>(random.Next()));
   }
 }

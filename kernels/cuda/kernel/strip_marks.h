@@ -1,5 +1,5 @@
 // K1: marks every position of a batch at which a chunk could end, as stage 1 of two-stage chunking
-// does (kernels/twostage/mark.h). The buffer is marked as one stream: see Segment in batch.h.
+// does (kernels/twostage/mark.h). The buffer is marked as one stream: see Piece in batch.h.
 //
 // A thread rolls the rule's hash over a strip of the buffer, behind a halo in front of it that
 // fills the window and is not tested, and keeps 128 positions of marks in registers until it stores

@@ -29,21 +29,21 @@ struct Walk {
   std::uint32_t first_node;
   // Ends on the way.
   std::uint32_t chunk_count;
-  // The candidate at which the last one is; kNoNode at the end of the segment; kNotYet.
+  // The candidate at which the last one is; kNoNode at the end of the piece; kNotYet.
   std::uint32_t node;
 };
 
-KERF_DEVICE_CODE Piece PieceOf(const SelectionArgs& args, std::uint32_t segment) {
-  const Segment& it = args.segments[segment];
-  return {it.offset + it.size_bytes, it.is_end != 0, FirstNode(args, segment + 1)};
+KERF_DEVICE_CODE PieceBounds BoundsOf(const SelectionArgs& args, std::uint32_t piece) {
+  const Piece& it = args.pieces[piece];
+  return {it.offset + it.size_bytes, it.is_end != 0, FirstNode(args, piece + 1)};
 }
 
-// A walk that begins at a node of the segment.
+// A walk that begins at a node of the piece.
 template <class Rule>
-KERF_DEVICE_CODE Walk BeginWalk(const RuleArgs<Rule>& args, std::uint32_t segment,
+KERF_DEVICE_CODE Walk BeginWalk(const RuleArgs<Rule>& args, std::uint32_t piece,
                                 std::uint32_t node) {
-  const bool is_first = node == FirstNode(args.selection, segment);
-  const std::uint32_t start = is_first ? args.selection.segments[segment].offset
+  const bool is_first = node == FirstNode(args.selection, piece);
+  const std::uint32_t start = is_first ? args.selection.pieces[piece].offset
                                        : args.rule.StartBehind(args.selection.candidates[node]);
   return {start, node + 1, 0, kNotYet};
 }
@@ -52,12 +52,12 @@ KERF_DEVICE_CODE Walk BeginWalk(const RuleArgs<Rule>& args, std::uint32_t segmen
 // not kNoChunk.
 template <class Rule>
 KERF_DEVICE_CODE void Advance(const RuleArgs<Rule>& args, const typename Rule::Tables& tables,
-                              const Piece& piece, Walk& walk, std::uint32_t first_chunk) {
-  if (walk.start == piece.end) {
+                              const PieceBounds& bounds, Walk& walk, std::uint32_t first_chunk) {
+  if (walk.start == bounds.end) {
     walk.node = kNoNode;
     return;
   }
-  const Cut cut = args.rule.Next(args.selection, tables, piece, walk.start, walk.first_node);
+  const Cut cut = args.rule.Next(args.selection, tables, bounds, walk.start, walk.first_node);
   if (cut.size_bytes == 0) {
     walk.node = kNoNode;
     return;
@@ -75,24 +75,25 @@ KERF_DEVICE_CODE void Advance(const RuleArgs<Rule>& args, const typename Rule::T
 // there on it is that node's.
 template <class Rule>
 KERF_DEVICE_CODE void AdvanceToNode(const RuleArgs<Rule>& args, const typename Rule::Tables& tables,
-                                    const Piece& piece, Walk& walk, std::uint32_t first_chunk) {
+                                    const PieceBounds& bounds, Walk& walk,
+                                    std::uint32_t first_chunk) {
   const std::uint32_t first_node = walk.first_node;
-  Advance(args, tables, piece, walk, first_chunk);
+  Advance(args, tables, bounds, walk, first_chunk);
   if (walk.node != kNotYet) return;
   const std::uint32_t* const candidates = args.selection.candidates;
   const std::uint32_t node =
-      FirstFrom(candidates, first_node, piece.node_end, walk.start - args.rule.StartBehind(0));
-  if (node < piece.node_end && args.rule.StartBehind(candidates[node]) == walk.start) {
+      FirstFrom(candidates, first_node, bounds.node_end, walk.start - args.rule.StartBehind(0));
+  if (node < bounds.node_end && args.rule.StartBehind(candidates[node]) == walk.start) {
     walk.node = node;
   }
 }
 
-// Where in SelectionArgs::chunks the node's goes; kNoChunk if none begins there, or its segment is
+// Where in SelectionArgs::chunks the node's goes; kNoChunk if none begins there, or its piece is
 // not cut here.
-KERF_DEVICE_CODE std::uint32_t ChunkOf(const SelectionArgs& args, std::uint32_t segment,
+KERF_DEVICE_CODE std::uint32_t ChunkOf(const SelectionArgs& args, std::uint32_t piece,
                                        std::uint32_t node) {
-  if (args.ranks[node] == kUnreached || args.cuts[segment].needs_cpu != 0) return kNoChunk;
-  return args.segment_chunks.Before(segment, args.header->segment_count) + args.ranks[node];
+  if (args.ranks[node] == kUnreached || args.cuts[piece].needs_cpu != 0) return kNoChunk;
+  return args.piece_chunks.Before(piece, args.header->piece_count) + args.ranks[node];
 }
 
 // K3: the edges of the graph. A thread a node.
@@ -120,18 +121,18 @@ struct Edges {
     const SelectionArgs& selection = args.selection;
     const std::uint32_t node = tile * kBlockThreads + thread;
     if (node >= NodeCount(selection)) return;
-    const std::uint32_t segment = selection.node_segments[node];
-    if (selection.cuts[segment].needs_cpu != 0) {
+    const std::uint32_t piece = selection.node_pieces[node];
+    if (selection.cuts[piece].needs_cpu != 0) {
       selection.edges[node] = {kLostNode, 0};
       return;
     }
-    const Piece piece = PieceOf(selection, segment);
-    Walk walk = BeginWalk(args, segment, node);
+    const PieceBounds bounds = BoundsOf(selection, piece);
+    Walk walk = BeginWalk(args, piece, node);
     while (walk.node == kNotYet && walk.chunk_count < kShortWalkChunks) {
-      AdvanceToNode(args, shared.tables, piece, walk, kNoChunk);
+      AdvanceToNode(args, shared.tables, bounds, walk, kNoChunk);
     }
     if (walk.node == kNotYet) {
-      AtomicAdd(&selection.long_node_counts[segment], 1);
+      AtomicAdd(&selection.long_node_counts[piece], 1);
       selection.long_nodes[AtomicAdd(selection.long_node_count, 1)] = node;
     } else {
       selection.edges[node] = {walk.node, walk.chunk_count};
@@ -139,7 +140,7 @@ struct Edges {
   }
 };
 
-// K5: the chunks of the short walks, and what there is to say of each segment.
+// K5: the chunks of the short walks, and what there is to say of each piece.
 template <class Rule>
 struct EmitChunks {
   using Args = RuleArgs<Rule>;
@@ -152,7 +153,7 @@ struct EmitChunks {
   static constexpr int kPhaseCount = 1;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
-    // Each segment has a node at least; and one tile says that there are no chunks.
+    // Each piece has a node at least; and one tile says that there are no chunks.
     return Max(1, Edges<Rule>::TileCount(args));
   }
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread) {
@@ -165,38 +166,37 @@ struct EmitChunks {
     const SelectionArgs& selection = args.selection;
     const std::uint32_t node = tile * kBlockThreads + thread;
     if (node == 0) {
-      const std::uint32_t count = selection.header->segment_count;
-      *selection.chunk_count = selection.segment_chunks.Before(count, count);
+      const std::uint32_t count = selection.header->piece_count;
+      *selection.chunk_count = selection.piece_chunks.Before(count, count);
     }
     if (node >= NodeCount(selection)) return;
-    const std::uint32_t segment = selection.node_segments[node];
-    if (node == FirstNode(selection, segment)) Summarize(selection, segment);
-    const std::uint32_t first_chunk = ChunkOf(selection, segment, node);
+    const std::uint32_t piece = selection.node_pieces[node];
+    if (node == FirstNode(selection, piece)) Summarize(selection, piece);
+    const std::uint32_t first_chunk = ChunkOf(selection, piece, node);
     // Longer walks are a block's.
     if (first_chunk == kNoChunk || selection.edges[node].chunk_count > kShortWalkChunks) return;
-    Emit(args, shared, segment, node, first_chunk);
+    Emit(args, shared, piece, node, first_chunk);
   }
 
  private:
-  KERF_DEVICE_CODE static void Summarize(const SelectionArgs& selection, std::uint32_t segment) {
-    SegmentCuts& cuts = selection.cuts[segment];
-    const std::uint32_t count = selection.header->segment_count;
-    cuts.first_chunk = selection.segment_chunks.Before(segment, count);
-    cuts.chunk_count = selection.segment_chunks.Before(segment + 1, count) - cuts.first_chunk;
+  KERF_DEVICE_CODE static void Summarize(const SelectionArgs& selection, std::uint32_t piece) {
+    SelectedCuts& cuts = selection.cuts[piece];
+    const std::uint32_t count = selection.header->piece_count;
+    cuts.first_chunk = selection.piece_chunks.Before(piece, count);
+    cuts.chunk_count = selection.piece_chunks.Before(piece + 1, count) - cuts.first_chunk;
     if (cuts.needs_cpu != 0) cuts.consumed_bytes = 0;
   }
 
-  KERF_DEVICE_CODE static void Emit(const Args& args, const Shared& shared, std::uint32_t segment,
+  KERF_DEVICE_CODE static void Emit(const Args& args, const Shared& shared, std::uint32_t piece,
                                     std::uint32_t node, std::uint32_t first_chunk) {
-    const Piece piece = PieceOf(args.selection, segment);
-    Walk walk = BeginWalk(args, segment, node);
+    const PieceBounds bounds = BoundsOf(args.selection, piece);
+    Walk walk = BeginWalk(args, piece, node);
     const Exit edge = args.selection.edges[node];
     while (walk.chunk_count < edge.chunk_count) {
-      Advance(args, shared.tables, piece, walk, first_chunk);
+      Advance(args, shared.tables, bounds, walk, first_chunk);
     }
     if (edge.node == kNoNode) {
-      args.selection.cuts[segment].consumed_bytes =
-          walk.start - args.selection.segments[segment].offset;
+      args.selection.cuts[piece].consumed_bytes = walk.start - args.selection.pieces[piece].offset;
     }
   }
 };

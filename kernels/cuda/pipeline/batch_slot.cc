@@ -20,7 +20,7 @@ namespace {
 
 // Where things lie in what goes in. The bytes begin at a multiple of 256.
 constexpr std::size_t kTableOffset = 256;
-constexpr std::size_t kSegmentsOffset = kTableOffset + kMaxGearTableBytes;
+constexpr std::size_t kPiecesOffset = kTableOffset + kMaxGearTableBytes;
 static_assert(sizeof(BatchHeader) <= kTableOffset);
 
 // Plans whose launches a slot keeps recorded: those that it has run last.
@@ -31,11 +31,11 @@ constexpr std::size_t RoundUp(std::size_t value, std::size_t to) {
 }
 
 std::size_t BytesOffset(const SlotLimits& limits) {
-  return RoundUp(kSegmentsOffset + limits.segment_count * sizeof(Segment), 256);
+  return RoundUp(kPiecesOffset + limits.piece_count * sizeof(Piece), 256);
 }
 
 SelectionLimits SelectionLimitsOf(const SlotLimits& limits) {
-  return {limits.batch_bytes, limits.segment_count, kMinDeviceChunkBytes, kMinCandidateBytesLog2};
+  return {limits.batch_bytes, limits.piece_count, kMinDeviceChunkBytes, kMinCandidateBytesLog2};
 }
 
 std::size_t DigestWorkspaceBytes(const SlotLimits& limits) {
@@ -44,19 +44,19 @@ std::size_t DigestWorkspaceBytes(const SlotLimits& limits) {
                   Sha256WorkspaceSize(chunk_count).Bytes());
 }
 
-// Where things lie in what comes back. SegmentCuts first, and behind them either the number of
-// chunks, the chunks and their digests, or the sums of the segments' nodes and the candidates.
+// Where things lie in what comes back. SelectedCuts first, and behind them either the number of
+// chunks, the chunks and their digests, or the sums of the pieces' nodes and the candidates.
 struct OutOffsets {
   explicit OutOffsets(const SlotLimits& limits) {
     const SelectionLimits selection = SelectionLimitsOf(limits);
     const std::size_t chunk_count = MaxChunkCount(selection);
-    count = limits.segment_count * sizeof(SegmentCuts);
+    count = limits.piece_count * sizeof(SelectedCuts);
     chunks = RoundUp(count + sizeof(std::uint32_t), 256);
     digests = RoundUp(chunks + chunk_count * sizeof(Chunk), 256);
     node_items = count;
-    node_totals = node_items + limits.segment_count * sizeof(std::uint32_t);
+    node_totals = node_items + limits.piece_count * sizeof(std::uint32_t);
     candidates =
-        RoundUp(node_totals + ScanTotalCount(limits.segment_count) * sizeof(std::uint32_t), 256);
+        RoundUp(node_totals + ScanTotalCount(limits.piece_count) * sizeof(std::uint32_t), 256);
     size_bytes = std::max(digests + chunk_count * sizeof(DigestWords),
                           candidates + MaxNodeCount(selection) * sizeof(std::uint32_t));
   }
@@ -105,7 +105,7 @@ std::size_t SlotDeviceBytes(const SlotLimits& limits) {
 
 absl::StatusOr<std::unique_ptr<BatchSlot>> BatchSlot::Make(Device& device,
                                                            const SlotLimits& limits) {
-  KERF_CHECK(limits.segment_count > 0 && limits.batch_bytes > 0 &&
+  KERF_CHECK(limits.piece_count > 0 && limits.batch_bytes > 0 &&
              limits.batch_bytes % kBatchAlignmentBytes == 0 &&
              limits.batch_bytes <= kMaxBatchBytes);
   std::unique_ptr<BatchSlot> slot(new BatchSlot(device, limits));
@@ -141,7 +141,7 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
   SelectionArgs selection = memory_.selection;
   selection.header = header;
   selection.bytes = bytes;
-  selection.segments = reinterpret_cast<const Segment*>(memory_.in + kSegmentsOffset);
+  selection.pieces = reinterpret_cast<const Piece*>(memory_.in + kPiecesOffset);
   selection.marks = memory_.marks.marks;
   selection.candidate_bytes_log2 = plan.candidate_bytes_log2;
   std::visit(
@@ -214,16 +214,16 @@ absl::Status BatchSlot::ForgetPlans() {
 absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
                               std::span<const SlotPiece> pieces) {
   KERF_CHECK(stage_ == Stage::kIdle || stage_ == Stage::kDone);
-  KERF_CHECK(!pieces.empty() && pieces.size() <= limits_.segment_count);
+  KERF_CHECK(!pieces.empty() && pieces.size() <= limits_.piece_count);
   plan_ = plan;
   pieces_.assign(pieces.begin(), pieces.end());
-  auto* const segments = reinterpret_cast<Segment*>(in_.data() + kSegmentsOffset);
+  auto* const on_device = reinterpret_cast<Piece*>(in_.data() + kPiecesOffset);
   std::size_t end = 0;
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const SlotPiece& piece = pieces[index];
-    KERF_CHECK(piece.offset % kSegmentAlignmentBytes == 0 && piece.offset >= end);
+    KERF_CHECK(piece.offset % kPieceAlignmentBytes == 0 && piece.offset >= end);
     end = std::size_t{piece.offset} + piece.size_bytes;
-    segments[index] = {piece.offset, piece.size_bytes, piece.is_end ? 1u : 0u};
+    on_device[index] = {piece.offset, piece.size_bytes, piece.is_end ? 1u : 0u};
   }
   KERF_CHECK(end <= limits_.batch_bytes);
   const std::size_t size_bytes = RoundUp(end, kBatchAlignmentBytes);
@@ -258,14 +258,14 @@ absl::Status BatchSlot::Repeat(const BatchSteps& steps, std::uint32_t strip_byte
 
 absl::Status BatchSlot::Fetch() {
   const OutOffsets offsets(limits_);
-  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SegmentCuts)),
+  KERF_RETURN_IF_ERROR(device_.CopyOut(queue_, out_.first(pieces_.size() * sizeof(SelectedCuts)),
                                        BytesOf(memory_.selection.cuts)));
   stage_ = Stage::kSelecting;
   if (plan_->selection == Selection::kDevice) {
     return device_.CopyOut(queue_, out_.subspan(offsets.count, sizeof(std::uint32_t)),
                            BytesOf(memory_.selection.chunk_count));
   }
-  const PrefixSums& nodes = memory_.selection.segment_nodes;
+  const PrefixSums& nodes = memory_.selection.piece_nodes;
   KERF_RETURN_IF_ERROR(device_.CopyOut(
       queue_, out_.subspan(offsets.node_items, pieces_.size() * sizeof(std::uint32_t)),
       BytesOf(nodes.items)));
@@ -361,7 +361,7 @@ std::span<const std::uint32_t> BatchSlot::CandidatesOf(std::size_t piece) const 
 
 // So for candidates: in their piece, one behind the other.
 absl::Status BatchSlot::CheckCandidates() const {
-  const auto* const cuts = reinterpret_cast<const SegmentCuts*>(out_.data());
+  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(out_.data());
   const std::uint32_t node_count = FirstNodeOf(pieces_.size());
   for (std::size_t index = 0; index < pieces_.size(); ++index) {
     const SlotPiece& piece = pieces_[index];
@@ -388,7 +388,7 @@ absl::Status BatchSlot::CheckCandidates() const {
 // left out in between, and what is left undecided be less than one.
 absl::Status BatchSlot::CheckCuts() const {
   const OutOffsets offsets(limits_);
-  const auto* const cuts = reinterpret_cast<const SegmentCuts*>(out_.data());
+  const auto* const cuts = reinterpret_cast<const SelectedCuts*>(out_.data());
   const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
   std::uint32_t chunk_count = 0;
   std::memcpy(&chunk_count, out_.data() + offsets.count, sizeof chunk_count);
@@ -425,7 +425,7 @@ absl::Status BatchSlot::CheckCuts() const {
 bool BatchSlot::TakeCandidates(std::size_t piece, std::vector<std::uint32_t>& candidates) const {
   KERF_CHECK(stage_ == Stage::kDone && piece < pieces_.size());
   KERF_CHECK(plan_->selection == Selection::kHost);
-  if (reinterpret_cast<const SegmentCuts*>(out_.data())[piece].needs_cpu != 0) return false;
+  if (reinterpret_cast<const SelectedCuts*>(out_.data())[piece].needs_cpu != 0) return false;
   candidates.clear();
   const std::uint32_t shift = Candidate(pieces_[piece].offset, 0);
   for (const std::uint32_t candidate : CandidatesOf(piece)) {
@@ -444,7 +444,7 @@ bool BatchSlot::TakeCuts(std::size_t piece, PieceCuts& cuts) const {
     return true;
   }
   const OutOffsets offsets(limits_);
-  const SegmentCuts& found = reinterpret_cast<const SegmentCuts*>(out_.data())[piece];
+  const SelectedCuts& found = reinterpret_cast<const SelectedCuts*>(out_.data())[piece];
   if (found.needs_cpu != 0) return false;
   const auto* const chunks = reinterpret_cast<const Chunk*>(out_.data() + offsets.chunks);
   const std::uint8_t* const digests = out_.data() + offsets.digests;

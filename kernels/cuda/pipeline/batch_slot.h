@@ -23,15 +23,15 @@
 namespace kerf::cuda {
 
 struct SlotLimits {
-  // Of the pieces of a batch, each rounded up to kSegmentAlignmentBytes. A multiple of
+  // Of the pieces of a batch, each rounded up to kPieceAlignmentBytes. A multiple of
   // kBatchAlignmentBytes.
   std::size_t batch_bytes = 0;
-  std::size_t segment_count = 0;
+  std::size_t piece_count = 0;
 };
 
 // Device memory of a slot.
 struct SlotMemory {
-  // One copy brings all that goes in: BatchHeader, gear table, segments, bytes.
+  // One copy brings all that goes in: BatchHeader, gear table, pieces, bytes.
   std::uint8_t* in = nullptr;
   MarkMemory marks;
   SelectionArgs selection{};

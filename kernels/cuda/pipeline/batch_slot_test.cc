@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr SlotLimits kLimits{.batch_bytes = 64 << 10, .segment_count = 4};
+constexpr SlotLimits kLimits{.batch_bytes = 64 << 10, .piece_count = 4};
 
 std::shared_ptr<const BatchPlan> PlanOf(std::string_view profile,
                                         DigestAlgorithm algorithm = DigestAlgorithm::kBlake3) {
@@ -70,7 +70,7 @@ TEST_F(BatchTimesTest, EachPartHasTheTimeOfItsCommands) {
   EXPECT_EQ(SumOf(small), device_.clock() - before);
   PieceCuts cuts;
   ASSERT_TRUE(slot_->TakeCuts(0, cuts));
-  const std::size_t out_bytes = sizeof(SegmentCuts) + sizeof(std::uint32_t) +
+  const std::size_t out_bytes = sizeof(SelectedCuts) + sizeof(std::uint32_t) +
                                 cuts.chunks.size() * (sizeof(Chunk) + sizeof(DigestWords));
   EXPECT_EQ(small.copy_out, nanoseconds(out_bytes));
   EXPECT_EQ(small.mark, EmulatedDevice::kLaunchTime);

@@ -22,8 +22,7 @@ constexpr std::chrono::microseconds kPollPause{20};
 constexpr unsigned long kTimerSlackNanoseconds = 1'000;
 
 std::size_t Aligned(std::size_t size_bytes) {
-  return (size_bytes + kSegmentAlignmentBytes - 1) / kSegmentAlignmentBytes *
-         kSegmentAlignmentBytes;
+  return (size_bytes + kPieceAlignmentBytes - 1) / kPieceAlignmentBytes * kPieceAlignmentBytes;
 }
 
 // A device that does not answer would be waited for while it is closed: its memory goes with the
@@ -114,7 +113,7 @@ absl::Status GpuCutter::TestItself() {
 bool GpuCutter::HasRoom(const Batch& batch, const std::shared_ptr<const BatchPlan>& plan,
                         std::size_t size_bytes) const {
   return !batch.is_closed && batch.plan == plan &&
-         batch.pieces.size() < options_.slot.segment_count &&
+         batch.pieces.size() < options_.slot.piece_count &&
          batch.used_bytes + size_bytes <= options_.slot.batch_bytes;
 }
 

@@ -30,7 +30,7 @@ struct GpuCutterOptions {
   // Batches on their way at once; each takes about three times batch_bytes of the device's memory,
   // and once of the host's, pinned.
   std::size_t slot_count = 4;
-  SlotLimits slot{.batch_bytes = 16 << 20, .segment_count = 4096};
+  SlotLimits slot{.batch_bytes = 16 << 20, .piece_count = 4096};
   // A batch that is not full leaves when its first piece has waited so long, or when the GPU has
   // nothing else to do.
   std::chrono::microseconds max_delay{500};

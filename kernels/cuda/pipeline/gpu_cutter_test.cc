@@ -64,7 +64,7 @@ std::vector<std::shared_ptr<const BatchPlan>> AllPlans() {
 GpuCutterOptions SmallOptions() {
   GpuCutterOptions options;
   options.slot_count = 3;
-  options.slot = {.batch_bytes = 64 << 10, .segment_count = 8};
+  options.slot = {.batch_bytes = 64 << 10, .piece_count = 8};
   // The emulator is slow, and slower under a sanitizer.
   options.batch_timeout = std::chrono::minutes(2);
   options.idle = [] {};

@@ -36,7 +36,7 @@ constexpr std::string_view kProfileText = "fastcdc:min=256,avg=1024,max=4096,lev
 GpuCutterOptions SmallOptions() {
   GpuCutterOptions options;
   options.slot_count = 2;
-  options.slot = {.batch_bytes = 64 << 10, .segment_count = 8};
+  options.slot = {.batch_bytes = 64 << 10, .piece_count = 8};
   options.batch_timeout = std::chrono::minutes(2);
   options.idle = [] {};
   options.min_piece_bytes = 0;

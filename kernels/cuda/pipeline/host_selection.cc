@@ -27,12 +27,12 @@ std::size_t SelectSure(const Rule& rule, std::span<const std::uint8_t> bytes,
   args.bytes = bytes.data();
   // Nobody writes to them.
   args.candidates = const_cast<std::uint32_t*>(candidates.data());
-  const Piece piece{static_cast<std::uint32_t>(bytes.size()), false,
-                    static_cast<std::uint32_t>(candidates.size())};
+  const PieceBounds bounds{static_cast<std::uint32_t>(bytes.size()), false,
+                           static_cast<std::uint32_t>(candidates.size())};
   std::uint32_t start = 0;
   std::uint32_t node = 0;
   while (bytes.size() - start >= rule.max_bytes + kReadAheadBytes) {
-    const Cut cut = rule.Next(args, tables, piece, start, node);
+    const Cut cut = rule.Next(args, tables, bounds, start, node);
     KERF_CHECK(cut.size_bytes > 0 && cut.size_bytes <= rule.max_bytes);
     chunks.push_back(bytes.subspan(start, cut.size_bytes));
     start += cut.size_bytes;

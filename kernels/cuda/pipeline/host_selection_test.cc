@@ -64,7 +64,7 @@ void ExpectEqual(const PieceCuts& cuts, const BatchPlan& plan, std::span<const s
 TEST(HostSelectionTest, IsWhatTheCpuMakesOfThePiece) {
   EmulatedDevice device(
       EmulatedDeviceOptions{.kernels = EmulatedKernelsOf(KernelList()), .seed = TestSeed()});
-  const auto slot = BatchSlot::Make(device, {.batch_bytes = kBatchBytes, .segment_count = 3});
+  const auto slot = BatchSlot::Make(device, {.batch_bytes = kBatchBytes, .piece_count = 3});
   ASSERT_TRUE(slot.ok()) << slot.status();
   Random random(TestSeed());
   int selected_count = 0;

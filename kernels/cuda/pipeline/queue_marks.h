@@ -68,7 +68,7 @@ class QueueMarks {
     if constexpr (requires { args_.rule.hash; }) {
       const SelectionArgs& selection = args_.selection;
       launcher_.Launch<ExtremeMarks<decltype(Rule::hash)>>(
-          {selection.header, selection.bytes, selection.segments, args_.rule.min_bytes, rule.reach,
+          {selection.header, selection.bytes, selection.pieces, args_.rule.min_bytes, rule.reach,
            args_.rule.hash, memory_.marks});
     }
   }
