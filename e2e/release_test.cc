@@ -104,7 +104,7 @@ class ReleaseTest : public ::testing::Test {
 
   std::vector<nlohmann::json> RecordedList(const std::string& store, const std::string& name) {
     std::vector<nlohmann::json> list;
-    for (const std::string& line : LinesOf(records_ + "/lists/" + store + "/" + name)) {
+    for (const std::string& line : LinesOf(Cat(records_, "/lists/", store, "/", name))) {
       list.push_back(nlohmann::json::parse(line));
     }
     return list;

@@ -21,9 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPieceBytes = 64 * 1024;
+constexpr std::size_t kReadBytes = 64 * 1024;
 // What one direction holds at most: it reads no further then.
-constexpr std::size_t kMaxPieces = 1024;
+constexpr std::size_t kMaxDelayed = 1024;
 // How soon a connection that is held goes on.
 constexpr int kHeldPoll_ms = 5;
 
@@ -83,35 +83,35 @@ std::string SlowProxy::address() const { return Cat("127.0.0.1:", port_); }
 
 void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay,
                         std::atomic<std::int64_t>* left_bytes) {
-  struct Piece {
+  struct Delayed {
     Clock::time_point due;
     std::string bytes;
   };
-  std::deque<Piece> pieces;
-  std::array<char, kPieceBytes> buffer;
+  std::deque<Delayed> delayed;
+  std::array<char, kReadBytes> buffer;
   bool is_open = true;
-  while (is_open || !pieces.empty()) {
+  while (is_open || !delayed.empty()) {
     int wait_ms = -1;
-    if (!pieces.empty()) {
+    if (!delayed.empty()) {
       const auto rest =
-          std::chrono::ceil<std::chrono::milliseconds>(pieces.front().due - Clock::now());
+          std::chrono::ceil<std::chrono::milliseconds>(delayed.front().due - Clock::now());
       wait_ms = static_cast<int>(std::max<long>(0, rest.count()));
     }
     pollfd ready{from, POLLIN, 0};
     const bool is_held = left_bytes != nullptr && left_bytes->load() <= 0;
     if (is_held) wait_ms = wait_ms < 0 ? kHeldPoll_ms : std::min(wait_ms, kHeldPoll_ms);
-    const bool reads = is_open && pieces.size() < kMaxPieces && !is_held;
+    const bool reads = is_open && delayed.size() < kMaxDelayed && !is_held;
     if (poll(&ready, reads ? 1 : 0, wait_ms) > 0) {
       const ssize_t count = read(from, buffer.data(), buffer.size());
       is_open = count > 0;
       if (is_open) {
         if (left_bytes != nullptr && left_bytes->load() != kNoLimit) left_bytes->fetch_sub(count);
-        pieces.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
+        delayed.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
       }
     }
-    while (!pieces.empty() && pieces.front().due <= Clock::now()) {
-      if (!WriteAll(to, pieces.front().bytes)) return static_cast<void>(shutdown(from, SHUT_RDWR));
-      pieces.pop_front();
+    while (!delayed.empty() && delayed.front().due <= Clock::now()) {
+      if (!WriteAll(to, delayed.front().bytes)) return static_cast<void>(shutdown(from, SHUT_RDWR));
+      delayed.pop_front();
     }
   }
   shutdown(to, SHUT_WR);

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 cuda::GpuCutterOptions SmallOptions() {
   cuda::GpuCutterOptions options;
   options.slot_count = 1;
-  options.slot = {.batch_bytes = 32 << 10, .segment_count = 4};
+  options.slot = {.batch_bytes = 32 << 10, .piece_count = 4};
   options.batch_timeout = std::chrono::minutes(2);
   options.min_piece_bytes = 0;
   return options;

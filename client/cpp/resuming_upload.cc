@@ -189,12 +189,12 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
       if (ended) stream.EndFile(offset, content_hash_.Digest());
       return true;
     }
-    const auto piece = std::find_if(now->pieces.begin(), now->pieces.end(), [&](const Piece& p) {
-      return p.offset + p.length_bytes > offset;
-    });
-    const DataRef data = piece->data;
+    const auto range =
+        std::find_if(now->unanswered.begin(), now->unanswered.end(),
+                     [&](const FileRange& r) { return r.offset + r.length_bytes > offset; });
+    const DataRef data = range->data;
     const std::span<const std::uint8_t> bytes =
-        BytesOf(data, piece->length_bytes).subspan(offset - piece->offset);
+        BytesOf(data, range->length_bytes).subspan(offset - range->offset);
     offset += bytes.size();
     now->given_bytes = offset;
     lock.unlock();
@@ -365,7 +365,7 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
   DataRef data = span_stream_->CommitData(count);
   std::lock_guard lock(mutex_);
   File& file = files_.back();
-  file.pieces.push_back({data, count, file.published_bytes, span_stream_count_});
+  file.unanswered.push_back({data, count, file.published_bytes, span_stream_count_});
   unpublished_ = true;
   unanswered_bytes_ += count;
   return data;
@@ -374,20 +374,20 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
 // With writer_mutex_ held: nobody sends again meanwhile.
 void ResumingUpload::Publish() {
   std::shared_ptr<UploadStream> stream;
-  Piece piece;
+  FileRange range;
   {
     std::lock_guard lock(mutex_);
     if (!std::exchange(unpublished_, false)) return;
     File& file = files_.back();
-    piece = file.pieces.back();
-    file.published_bytes += piece.length_bytes;
+    range = file.unanswered.back();
+    file.published_bytes += range.length_bytes;
     // Else it is among what the next stream is given first.
     if (!live_) return;
     file.given_bytes = file.published_bytes;
     stream = stream_;
-    if (piece.stream_count == stream_count_) stream = nullptr;
+    if (range.stream_count == stream_count_) stream = nullptr;
   }
-  const std::span<const std::uint8_t> bytes = BytesOf(piece.data, piece.length_bytes);
+  const std::span<const std::uint8_t> bytes = BytesOf(range.data, range.length_bytes);
   content_hash_.Update(bytes);
   if (stream != nullptr) static_cast<void>(SendBytes(*stream, bytes));
 }
@@ -599,9 +599,9 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
   }
   unanswered_bytes_ -= end_offset - file->answered_bytes;
   file->answered_bytes = end_offset;
-  while (!file->pieces.empty() &&
-         file->pieces.front().offset + file->pieces.front().length_bytes <= end_offset) {
-    file->pieces.pop_front();
+  while (!file->unanswered.empty() &&
+         file->unanswered.front().offset + file->unanswered.front().length_bytes <= end_offset) {
+    file->unanswered.pop_front();
   }
   plan_.Progress();
   changed_.notify_all();

@@ -111,7 +111,7 @@ class ResumingUpload final : private AnswerHandler {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Piece {
+  struct FileRange {
     DataRef data;
     std::size_t length_bytes = 0;
     // In the file.
@@ -124,7 +124,7 @@ class ResumingUpload final : private AnswerHandler {
     std::string key;
     std::uint64_t size_hint_bytes = 0;
     // Not answered in full.
-    std::deque<Piece> pieces;
+    std::deque<FileRange> unanswered;
     std::uint64_t answered_bytes = 0;
     // What the writer has passed on, and what of it was given to the present stream.
     std::uint64_t published_bytes = 0;
@@ -192,7 +192,7 @@ class ResumingUpload final : private AnswerHandler {
   std::uint64_t number_shift_ = 0;
   std::deque<File> files_;
   std::uint64_t files_begun_ = 0;
-  // The last piece of the last file waits for the next call of the writer.
+  // The last range of the last file waits for the next call of the writer.
   bool unpublished_ = false;
   std::uint64_t unanswered_bytes_ = 0;
   std::deque<v1::Commit> unanswered_commits_;

@@ -25,7 +25,7 @@ std::uint64_t RandomId() {
 
 }  // namespace
 
-ChunkingService::ChunkingService(const UploadStream::Options& options)
+ChunkingService::ChunkingService(const UploadReactor::Options& options)
     : options_(options), process_id_(RandomId()) {}
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
@@ -33,9 +33,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Up
   if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
     return new RefusedCall(status, RequestIdOf(*context));
   }
-  return UploadStream::Start(options_, context,
-                             absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
-                             RequestIdOf(*context));
+  return UploadReactor::Start(options_, context,
+                              absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
+                              RequestIdOf(*context));
 }
 
 grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(

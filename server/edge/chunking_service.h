@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kerf/v1/chunking.grpc.pb.h"
-#include "server/edge/upload_stream.h"
+#include "server/edge/upload_reactor.h"
 
 namespace kerf {
 
@@ -16,7 +16,7 @@ class ChunkingService final
     : public v1::ChunkingService::WithRawCallbackMethod_Upload<
           v1::ChunkingService::WithCallbackMethod_GetCapabilities<v1::ChunkingService::Service>> {
  public:
-  explicit ChunkingService(const UploadStream::Options& options);
+  explicit ChunkingService(const UploadReactor::Options& options);
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Upload(
       grpc::CallbackServerContext* context) override;
@@ -26,7 +26,7 @@ class ChunkingService final
                                             v1::GetCapabilitiesResponse* response) override;
 
  private:
-  const UploadStream::Options options_;
+  const UploadReactor::Options options_;
   // Makes session ids of different processes differ.
   const std::uint64_t process_id_;
   std::atomic<std::uint64_t> next_session_{1};

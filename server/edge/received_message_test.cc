@@ -22,13 +22,15 @@ thread_local int destroying_count = 0;
 }  // namespace
 }  // namespace kerf
 
-// The linker puts the first in the second's place (BUILD).
+// The linker puts the first in the second's place (BUILD), and chose the names.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" void __real_grpc_byte_buffer_destroy(grpc_byte_buffer* buffer);
 extern "C" void __wrap_grpc_byte_buffer_destroy(grpc_byte_buffer* buffer) {
   ++kerf::destroying_count;
   __real_grpc_byte_buffer_destroy(buffer);
   --kerf::destroying_count;
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace kerf {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/edge/index_calls.h"
-#include "server/edge/upload_stream.h"
+#include "server/edge/upload_reactor.h"
 #include "server/hints/hint_cache.h"
 #include "server/index/index.h"
 #include "server/metrics/page.h"

@@ -82,7 +82,7 @@ class GpuServicesTest : public testing::Test {
     const cuda::FaultyDevice& counted = *device;
     cuda::GpuCutterOptions options;
     options.slot_count = 1;
-    options.slot = {.batch_bytes = 64 << 10, .segment_count = 4};
+    options.slot = {.batch_bytes = 64 << 10, .piece_count = 4};
     options.batch_timeout = std::chrono::minutes(2);
     options.min_piece_bytes = 0;
     auto gpu = cuda::GpuCutter::Start(std::move(device), options);

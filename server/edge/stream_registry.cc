@@ -43,7 +43,7 @@ std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
   // If idle streams have all the memory, one of them has at least its share.
   const std::size_t share_bytes = limit_bytes / max_streams();
   const std::chrono::milliseconds idle_evict = streams_.limits().idle_evict;
-  std::vector<std::shared_ptr<UploadStream>> streams = streams_.Snapshot();
+  std::vector<std::shared_ptr<UploadReactor>> streams = streams_.Snapshot();
   std::erase_if(streams, [&](const auto& stream) {
     return stream->session_bytes() < share_bytes || stream->IdleTime(now) < idle_evict;
   });

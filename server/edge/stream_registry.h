@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/edge/upload_stream.h"
+#include "server/edge/upload_reactor.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/reason_counters.h"
 #include "server/metrics/stall_counters.h"
@@ -27,8 +27,8 @@ class StreamRegistry {
   // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave. If the server is full, the
   // stream that is idle for longest is ended and the new one has its place.
   absl::Status Enter(TimePoint now);
-  void Add(std::shared_ptr<UploadStream> stream) { streams_.Add(std::move(stream)); }
-  void Leave(const UploadStream* stream) { streams_.Leave(stream, Streams::kStreams); }
+  void Add(std::shared_ptr<UploadReactor> stream) { streams_.Add(std::move(stream)); }
+  void Leave(const UploadReactor* stream) { streams_.Leave(stream, Streams::kStreams); }
 
   // How many streams it ended.
   std::size_t CheckTime(TimePoint now) { return streams_.CheckTime(now); }
@@ -54,7 +54,7 @@ class StreamRegistry {
   const metrics::StallCounters& stalls() const { return stalls_; }
 
  private:
-  using Streams = CallRegistry<UploadStream>;
+  using Streams = CallRegistry<UploadReactor>;
 
   absl::Status TryEnter(TimePoint now);
 

@@ -133,7 +133,7 @@ absl::Status Session::EndFile(const v1::FileEnd& end, const ContentHash& arrived
   return absl::OkStatus();
 }
 
-absl::Status Session::AddChunk(const AnsweredChunk& chunk) {
+absl::Status Session::AddChunk(const JudgedChunk& chunk) {
   const auto found = files_.find(chunk.file_number);
   KERF_CHECK(found != files_.end());
   File& file = found->second;

@@ -37,7 +37,7 @@ struct SessionParameters {
 };
 
 // A chunk that is about to be answered.
-struct AnsweredChunk {
+struct JudgedChunk {
   std::uint64_t file_number = 0;
   // Behind the chunk, in the file.
   std::uint64_t end_offset = 0;
@@ -81,7 +81,7 @@ class Session {
 
   // Chunks must come in stream order and without gap (that is the caller's duty, and checked).
   // TOO_MANY_UNCOMMITTED_CHUNKS.
-  absl::Status AddChunk(const AnsweredChunk& chunk);
+  absl::Status AddChunk(const JudgedChunk& chunk);
 
   // Checks a Commit as a whole and says what to do; changes nothing.
   absl::StatusOr<CommitPlan> PlanCommit(const v1::Commit& commit) const;

@@ -50,8 +50,8 @@ v1::Commit CommitOf(std::initializer_list<std::uint8_t> digests) {
   return commit;
 }
 
-AnsweredChunk Chunk(std::uint64_t file, std::uint64_t end, std::uint32_t length,
-                    std::uint8_t digest, Verdict verdict = Verdict::kNew) {
+JudgedChunk Chunk(std::uint64_t file, std::uint64_t end, std::uint32_t length, std::uint8_t digest,
+                  Verdict verdict = Verdict::kNew) {
   return {file, end, length, DigestOf(digest), verdict};
 }
 

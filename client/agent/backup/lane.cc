@@ -122,7 +122,7 @@ absl::Status Lane::SendFile(std::string_view file_key, std::uint64_t size_hint_b
     {
       // The block is sent by a later call at the earliest, so no answer can overtake this.
       std::lock_guard lock(mutex_);
-      file->segments.push_back({std::move(data), *count});
+      file->unanswered.push_back({std::move(data), *count});
     }
     if (sent_bytes > span.size()) KERF_RETURN_IF_ERROR(RelievePressure());
     std::lock_guard lock(mutex_);
@@ -465,22 +465,22 @@ absl::StatusOr<std::span<const std::uint8_t>> Lane::Collect(File& file, std::siz
   joined_.clear();
   std::size_t left_bytes = length_bytes;
   while (left_bytes > 0) {
-    if (file.segments.empty()) {
+    if (file.unanswered.empty()) {
       return absl::InternalError("the server answered more bytes than were sent");
     }
-    Segment& segment = file.segments.front();
-    const std::size_t count = std::min(left_bytes, segment.length_bytes - file.consumed_bytes);
+    FileRange& range = file.unanswered.front();
+    const std::size_t count = std::min(left_bytes, range.length_bytes - file.consumed_bytes);
     const std::uint8_t* begin =
-        segment.data.block->data() + segment.data.position + file.consumed_bytes;
+        range.data.block->data() + range.data.position + file.consumed_bytes;
     const bool whole = count == length_bytes;
     if (!whole) joined_.insert(joined_.end(), begin, begin + count);
     file.consumed_bytes += count;
     left_bytes -= count;
-    if (file.consumed_bytes == segment.length_bytes) {
-      if (spent_.empty() || spent_.back() != segment.data.block) {
-        spent_.push_back(std::move(segment.data.block));
+    if (file.consumed_bytes == range.length_bytes) {
+      if (spent_.empty() || spent_.back() != range.data.block) {
+        spent_.push_back(std::move(range.data.block));
       }
-      file.segments.pop_front();
+      file.unanswered.pop_front();
       file.consumed_bytes = 0;
     }
     if (whole) return std::span(begin, count);

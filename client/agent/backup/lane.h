@@ -102,14 +102,14 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   static std::size_t MaxBlocks(const Profile& profile);
 
  private:
-  struct Segment {
+  struct FileRange {
     client::DataRef data;
     std::size_t length_bytes = 0;
   };
   struct File {
     std::uint64_t number = 0;
-    std::deque<Segment> segments;
-    // How much of the first segment has been answered.
+    std::deque<FileRange> unanswered;
+    // How much of the first range has been answered.
     std::size_t consumed_bytes = 0;
     std::uint64_t answered_bytes = 0;
     std::uint64_t sent_bytes = 0;

@@ -6,10 +6,10 @@
 
 namespace kerf::agent {
 
-absl::StatusOr<std::vector<std::uint8_t>> ReadPiece(ChunkReader& reader, Piece piece) {
-  std::vector<std::uint8_t> bytes = std::move(piece.buffer);
+absl::StatusOr<std::vector<std::uint8_t>> ReadRun(ChunkReader& reader, ChunkRun run) {
+  std::vector<std::uint8_t> bytes = std::move(run.buffer);
   bytes.clear();
-  for (const ChunkRef& ref : piece.chunks) {
+  for (const ChunkRef& ref : run.chunks) {
     const absl::StatusOr<ChunkBytes> chunk = reader.Read(ref);
     // The snapshot promises the chunk: without it the store is damaged.
     if (absl::IsNotFound(chunk.status())) return absl::DataLossError(chunk.status().message());
@@ -35,9 +35,8 @@ ReadAhead::~ReadAhead() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-ReadAhead::Result ReadAhead::Read(Piece piece) {
-  Task task(
-      [this, piece = std::move(piece)]() mutable { return ReadPiece(reader_, std::move(piece)); });
+ReadAhead::Result ReadAhead::Read(ChunkRun run) {
+  Task task([this, run = std::move(run)]() mutable { return ReadRun(reader_, std::move(run)); });
   Result result = task.get_future();
   std::lock_guard lock(mutex_);
   queue_.push_back(std::move(task));

@@ -17,31 +17,31 @@
 namespace kerf::agent {
 
 // A run of a recipe's chunks.
-struct Piece {
+struct ChunkRun {
   std::vector<ChunkRef> chunks;
   // Where its bytes go. One that was used before spares the kernel's clearing of new pages.
   std::vector<std::uint8_t> buffer;
 };
 
-// The bytes of the piece, joined, in its buffer. DataLoss if the store lacks a chunk or holds it
+// The bytes of the run, joined, in its buffer. DataLoss if the store lacks a chunk or holds it
 // damaged.
-absl::StatusOr<std::vector<std::uint8_t>> ReadPiece(ChunkReader& reader, Piece piece);
+absl::StatusOr<std::vector<std::uint8_t>> ReadRun(ChunkReader& reader, ChunkRun run);
 
-// Threads that read pieces. Thread-safe.
+// Threads that read runs. Thread-safe.
 class ReadAhead {
  public:
   using Result = std::future<absl::StatusOr<std::vector<std::uint8_t>>>;
 
   // `reader` outlives it.
   ReadAhead(ChunkReader& reader, unsigned thread_count);
-  // Pieces that nobody has begun to read are dropped: their results are broken promises, so that
+  // Runs that nobody has begun to read are dropped: their results are broken promises, so that
   // who asked must be gone.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // As ReadPiece, some time later; pieces are begun in the order in which they were asked for.
-  Result Read(Piece piece);
+  // As ReadRun, some time later; runs are begun in the order in which they were asked for.
+  Result Read(ChunkRun run);
 
  private:
   using Task = std::packaged_task<absl::StatusOr<std::vector<std::uint8_t>>()>;

@@ -21,12 +21,12 @@ namespace {
 // Entries between two calls of on_progress.
 constexpr std::uint64_t kProgressInterval = 64;
 
-// A file is read and written in pieces of about this size; a file of one piece is read by who
+// A file is read and written in runs of about this size; a file of one run is read by who
 // writes it.
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-constexpr std::size_t kPieceChunks = 16384;
-// Pieces of one file that are read ahead: what it holds in memory.
-constexpr std::size_t kPiecesAhead = 6;
+constexpr std::size_t kRunBytes = std::size_t{1} << 20;
+constexpr std::size_t kRunChunks = 16384;
+// Runs of one file that are read ahead: what it holds in memory.
+constexpr std::size_t kRunsAhead = 6;
 constexpr unsigned kMaxReadThreads = 8;
 
 // The chunks of a recipe one after the other, from memory or from the tree stream.
@@ -66,16 +66,16 @@ class RecipeContent final : public FileContent {
   absl::StatusOr<std::span<const std::uint8_t>> Next() override {
     if (cancelled_ && cancelled_()) return absl::CancelledError("the restore was interrupted");
     if (ahead_.empty()) {
-      KERF_ASSIGN_OR_RETURN(Piece piece, NextPiece());
+      KERF_ASSIGN_OR_RETURN(ChunkRun run, NextRun());
       if (recipe_.at_end()) {
-        KERF_ASSIGN_OR_RETURN(current_, ReadPiece(reader_, std::move(piece)));
+        KERF_ASSIGN_OR_RETURN(current_, ReadRun(reader_, std::move(run)));
         return std::span<const std::uint8_t>(current_);
       }
-      ahead_.push_back(read_ahead_.Read(std::move(piece)));
+      ahead_.push_back(read_ahead_.Read(std::move(run)));
     }
-    while (ahead_.size() < kPiecesAhead && !recipe_.at_end()) {
-      KERF_ASSIGN_OR_RETURN(Piece piece, NextPiece());
-      ahead_.push_back(read_ahead_.Read(std::move(piece)));
+    while (ahead_.size() < kRunsAhead && !recipe_.at_end()) {
+      KERF_ASSIGN_OR_RETURN(ChunkRun run, NextRun());
+      ahead_.push_back(read_ahead_.Read(std::move(run)));
     }
     absl::StatusOr<std::vector<std::uint8_t>> bytes = ahead_.front().get();
     ahead_.pop_front();
@@ -87,15 +87,15 @@ class RecipeContent final : public FileContent {
   std::size_t held_bytes() const override { return recipe_.held_bytes(); }
 
  private:
-  absl::StatusOr<Piece> NextPiece() {
-    Piece piece{{}, std::exchange(current_, {})};
+  absl::StatusOr<ChunkRun> NextRun() {
+    ChunkRun run{{}, std::exchange(current_, {})};
     std::size_t size_bytes = 0;
-    while (!recipe_.at_end() && size_bytes < kPieceBytes && piece.chunks.size() < kPieceChunks) {
+    while (!recipe_.at_end() && size_bytes < kRunBytes && run.chunks.size() < kRunChunks) {
       KERF_ASSIGN_OR_RETURN(const ChunkRef chunk, recipe_.Next());
       size_bytes += chunk.length_bytes;
-      piece.chunks.push_back(chunk);
+      run.chunks.push_back(chunk);
     }
-    return piece;
+    return run;
   }
 
   ChunkReader& reader_;

@@ -1,4 +1,4 @@
-// Restores of files that are read in several pieces, whole and damaged.
+// Restores of files that are read in several runs, whole and damaged.
 #include "client/agent/restore/restore_run.h"
 
 #include <gtest/gtest.h>
@@ -55,11 +55,11 @@ std::string Join(const std::vector<std::string>& chunks) {
   return joined;
 }
 
-TEST_F(RestoreRunTest, FilesOfManyPiecesBesideSmallOnes) {
+TEST_F(RestoreRunTest, FilesOfManyRunsBesideSmallOnes) {
   FileChunks files;
   files["empty"] = {};
   files["one chunk"] = MakeChunks(1);
-  // About 10 MiB: more pieces than are read ahead; with chunks that come again.
+  // About 10 MiB: more runs than are read ahead; with chunks that come again.
   files["large"] = MakeChunks(300);
   files["large"].push_back(files["large"].front());
   files["middle"] = MakeChunks(60);

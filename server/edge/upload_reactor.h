@@ -40,9 +40,9 @@ struct StreamTimeouts {
 class StreamRegistry;
 
 // Owned by gRPC until OnDone, and shared with the engine and the registry. Thread-safe.
-class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                     public StreamSink,
-                     public std::enable_shared_from_this<UploadStream> {
+class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                      public StreamSink,
+                      public std::enable_shared_from_this<UploadReactor> {
  public:
   struct Options {
     const EngineContext* engine = nullptr;
@@ -52,10 +52,10 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   };
 
   // Begins the stream; gRPC keeps it alive until OnDone.
-  static UploadStream* Start(const Options& options, grpc::CallbackServerContext* context,
-                             std::string session_id, std::string request_id);
-  UploadStream(const UploadStream&) = delete;
-  UploadStream& operator=(const UploadStream&) = delete;
+  static UploadReactor* Start(const Options& options, grpc::CallbackServerContext* context,
+                              std::string session_id, std::string request_id);
+  UploadReactor(const UploadReactor&) = delete;
+  UploadReactor& operator=(const UploadReactor&) = delete;
 
   // For the watchdog: ends the stream if its peer or the index is too slow. Whether this call did
   // so.
@@ -82,8 +82,8 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   void Finish(const absl::Status& status) override;
 
  private:
-  UploadStream(const Options& options, grpc::CallbackServerContext* context, std::string session_id,
-               std::string request_id);
+  UploadReactor(const Options& options, grpc::CallbackServerContext* context,
+                std::string session_id, std::string request_id);
 
   // The rest is called with mutex_ held.
   void StartReadLocked();
@@ -103,7 +103,7 @@ class UploadStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::CallbackServerContext* const context_;
   const std::string session_id_;
   const std::string request_id_;
-  std::shared_ptr<UploadStream> self_;
+  std::shared_ptr<UploadReactor> self_;
   std::shared_ptr<StreamEngine> engine_;
 
   mutable std::mutex mutex_;

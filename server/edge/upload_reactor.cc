@@ -1,4 +1,4 @@
-#include "server/edge/upload_stream.h"
+#include "server/edge/upload_reactor.h"
 
 #include <utility>
 
@@ -19,10 +19,10 @@ constexpr std::size_t kMaxWriteBytes = 256 * 1024;
 
 }  // namespace
 
-UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerContext* context,
-                                  std::string session_id, std::string request_id) {
-  std::shared_ptr<UploadStream> stream(
-      new UploadStream(options, context, std::move(session_id), std::move(request_id)));
+UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServerContext* context,
+                                    std::string session_id, std::string request_id) {
+  std::shared_ptr<UploadReactor> stream(
+      new UploadReactor(options, context, std::move(session_id), std::move(request_id)));
   stream->self_ = stream;
   stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
   if (IsLogged(LogLevel::kDebug)) {
@@ -37,8 +37,8 @@ UploadStream* UploadStream::Start(const Options& options, grpc::CallbackServerCo
   return stream.get();
 }
 
-UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* context,
-                           std::string session_id, std::string request_id)
+UploadReactor::UploadReactor(const Options& options, grpc::CallbackServerContext* context,
+                             std::string session_id, std::string request_id)
     : options_(options),
       context_(context),
       session_id_(std::move(session_id)),
@@ -48,13 +48,13 @@ UploadStream::UploadStream(const Options& options, grpc::CallbackServerContext* 
       seen_since_(started_at_),
       seen_turn_since_(seen_since_) {}
 
-void UploadStream::StartReadLocked() {
+void UploadReactor::StartReadLocked() {
   if (is_reading_ || read_ended_ || is_finished_ || final_status_.has_value()) return;
   is_reading_ = true;
   StartRead(&read_buffer_);
 }
 
-void UploadStream::OnReadDone(bool ok) {
+void UploadReactor::OnReadDone(bool ok) {
   if (!ok) {
     {
       const std::lock_guard lock(mutex_);
@@ -90,12 +90,12 @@ void UploadStream::OnReadDone(bool ok) {
   if (engine_->wants_input()) StartReadLocked();
 }
 
-void UploadStream::ResumeInput() {
+void UploadReactor::ResumeInput() {
   const std::lock_guard lock(mutex_);
   StartReadLocked();
 }
 
-void UploadStream::Send(std::string encoded_answers) {
+void UploadReactor::Send(std::string encoded_answers) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) return;
   unsent_bytes_ += encoded_answers.size();
@@ -103,12 +103,12 @@ void UploadStream::Send(std::string encoded_answers) {
   if (!is_writing_) StartWriteLocked();
 }
 
-std::size_t UploadStream::unsent_bytes() const {
+std::size_t UploadReactor::unsent_bytes() const {
   const std::lock_guard lock(mutex_);
   return unsent_bytes_;
 }
 
-void UploadStream::StartWriteLocked() {
+void UploadReactor::StartWriteLocked() {
   std::vector<grpc::Slice> slices;
   std::size_t size_bytes = 0;
   while (!unsent_.empty() &&
@@ -124,7 +124,7 @@ void UploadStream::StartWriteLocked() {
   StartWrite(&write_buffer_);
 }
 
-void UploadStream::OnWriteDone(bool ok) {
+void UploadReactor::OnWriteDone(bool ok) {
   {
     const std::lock_guard lock(mutex_);
     is_writing_ = false;
@@ -142,14 +142,14 @@ void UploadStream::OnWriteDone(bool ok) {
   engine_->AnswersTaken();
 }
 
-void UploadStream::Finish(const absl::Status& status) {
+void UploadReactor::Finish(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   if (is_finished_ || final_status_.has_value()) return;
   final_status_ = status;
   if (!is_writing_ && unsent_.empty()) FinishLocked(status);
 }
 
-void UploadStream::FinishLocked(const absl::Status& status) {
+void UploadReactor::FinishLocked(const absl::Status& status) {
   if (std::exchange(is_finished_, true)) return;
   finished_at_ = (*options_.clock)();
   options_.registry->ended().Count(status);
@@ -172,22 +172,22 @@ void UploadStream::FinishLocked(const absl::Status& status) {
   ServerBidiReactor::Finish(ToGrpcStatus(WithRequestId(status, request_id_)));
 }
 
-void UploadStream::OnCancel() {
+void UploadReactor::OnCancel() {
   const std::lock_guard lock(mutex_);
   if (!is_finished_) FinishLocked(absl::CancelledError("the client has cancelled"));
 }
 
-void UploadStream::OnDone() {
+void UploadReactor::OnDone() {
   {
     const std::lock_guard lock(mutex_);
     is_done_ = true;
   }
   engine_->Cancel();
   options_.registry->Leave(this);
-  const std::shared_ptr<UploadStream> last = std::move(self_);
+  const std::shared_ptr<UploadReactor> last = std::move(self_);
 }
 
-bool UploadStream::CheckTime(TimePoint now) {
+bool UploadReactor::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) {
     // The status waits behind a write that the client still does not read.
@@ -200,22 +200,22 @@ bool UploadStream::CheckTime(TimePoint now) {
   return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
 }
 
-bool UploadStream::IsBetweenFilesLocked() const {
+bool UploadReactor::IsBetweenFilesLocked() const {
   return !is_finished_ && !final_status_.has_value() && !is_writing_ && unsent_.empty() &&
          engine_->expecting() == StreamEngine::Expecting::kAnything;
 }
 
-std::chrono::nanoseconds UploadStream::IdleTime(TimePoint now) const {
+std::chrono::nanoseconds UploadReactor::IdleTime(TimePoint now) const {
   const std::lock_guard lock(mutex_);
   return IdleTimeLocked(now);
 }
 
-std::chrono::nanoseconds UploadStream::IdleTimeLocked(TimePoint now) const {
+std::chrono::nanoseconds UploadReactor::IdleTimeLocked(TimePoint now) const {
   if (!IsBetweenFilesLocked()) return std::chrono::nanoseconds(0);
   return now - last_moved_;
 }
 
-bool UploadStream::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time) {
+bool UploadReactor::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time) {
   const std::lock_guard lock(mutex_);
   // A message may have come since somebody chose this stream.
   if (!IsBetweenFilesLocked() || IdleTimeLocked(now) < idle_time) return false;
@@ -228,14 +228,14 @@ bool UploadStream::EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time
   return true;
 }
 
-bool UploadStream::CheckWriteLocked(TimePoint now) {
+bool UploadReactor::CheckWriteLocked(TimePoint now) {
   if (!is_writing_ || now - write_began_ < options_.timeouts->write_stall) return false;
   FinishLocked(MakeError(Reason::kReadStalled, Cat("the client has not read its answers for ",
                                                    options_.timeouts->write_stall.count(), " ms")));
   return true;
 }
 
-bool UploadStream::CheckInputLocked(TimePoint now) {
+bool UploadReactor::CheckInputLocked(TimePoint now) {
   using Expecting = StreamEngine::Expecting;
   const Expecting expecting = engine_->expecting();
   if (expecting != seen_expecting_ || read_count_ != seen_read_count_) {
@@ -260,7 +260,7 @@ bool UploadStream::CheckInputLocked(TimePoint now) {
   return is_timed_out_;
 }
 
-bool UploadStream::CheckWorkLocked(TimePoint now) {
+bool UploadReactor::CheckWorkLocked(TimePoint now) {
   const std::uint64_t turn_count = engine_->turn_count();
   if (!engine_->is_busy() || turn_count != seen_turn_count_) {
     seen_turn_count_ = turn_count;
@@ -275,7 +275,7 @@ bool UploadStream::CheckWorkLocked(TimePoint now) {
   return true;
 }
 
-WaitPlace UploadStream::FindPlaceLocked() const {
+WaitPlace UploadReactor::FindPlaceLocked() const {
   switch (engine_->waiting()) {
     case StreamEngine::Waiting::kThread:
       return WaitPlace::kThread;
@@ -299,7 +299,7 @@ WaitPlace UploadStream::FindPlaceLocked() const {
   return wants_data ? WaitPlace::kClientData : WaitPlace::kNone;
 }
 
-void UploadStream::LookForStallLocked(TimePoint now) {
+void UploadReactor::LookForStallLocked(TimePoint now) {
   const std::uint64_t progress = engine_->turn_count() + read_count_ + write_count_;
   const auto news =
       stall_watch_.Look(FindPlaceLocked(), progress, now, options_.timeouts->stall_warn);
