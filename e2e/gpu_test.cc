@@ -58,7 +58,7 @@ TEST_F(GpuTest, WhatIsCutWithAPluginAtHandIsKnownWithout) {
   EXPECT_EQ(CountOf(log, "GPU"), CountOf(log, "GPUs") + 1) << log;
   EXPECT_THAT(log, Not(HasSubstr("lost")));
   world_.StartServer({"--gpu", "off"});
-  EXPECT_EQ(world_.Backup({"file", "--force"})["new_chunks"], 0);
+  world_.ExpectNothingNew(world_.Backup({"file", "--force"}));
   EXPECT_THAT(world_.StopServer(), Not(HasSubstr("GPU")));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 
@@ -147,10 +148,29 @@ JsonRun World::KerfJson(std::vector<std::string> arguments) {
 }
 
 nlohmann::json World::Backup(std::vector<std::string> arguments, int exit_code) {
+  if (times_above_.empty()) times_above_ = TimesAbove();
   arguments.insert(arguments.begin(), "backup");
   const JsonRun run = KerfJson(std::move(arguments));
   EXPECT_EQ(run.exit_code, exit_code);
   return run.Only("summary");
+}
+
+void World::ExpectNothingNew(const nlohmann::json& backup) const {
+  constexpr int kChunksAbove = 2;
+  constexpr int kMaxBytesAbove = 10'000;
+  const bool is_as_before = TimesAbove() == times_above_;
+  EXPECT_LE(backup["new_chunks"], is_as_before ? 0 : kChunksAbove) << backup;
+  EXPECT_LE(backup["new_bytes"], is_as_before ? 0 : kMaxBytesAbove) << backup;
+}
+
+std::vector<std::filesystem::file_time_type> World::TimesAbove() const {
+  std::vector<std::filesystem::file_time_type> times;
+  const std::filesystem::path root("/");
+  for (std::filesystem::path folder = path(); folder != root;) {
+    folder = folder.parent_path();
+    times.push_back(std::filesystem::last_write_time(folder));
+  }
+  return times;
 }
 
 }  // namespace kerf::e2e

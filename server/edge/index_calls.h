@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "base/limits.h"
 #include "base/task.h"
+#include "base/thread_pool.h"
 #include "server/net/clock.h"
-#include "server/worker/thread_pool.h"
 
 namespace kerf {
 

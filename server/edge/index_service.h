@@ -4,10 +4,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include "base/limits.h"
+#include "base/thread_pool.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
-#include "server/worker/thread_pool.h"
 
 namespace kerf {
 

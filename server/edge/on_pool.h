@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/task.h"
-#include "server/worker/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace kerf {
 

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/memory_budget.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "base/version.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/edge/chunking_service.h"
@@ -26,9 +28,7 @@
 #include "server/net/grpc_listener.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/deadline_index.h"
-#include "server/worker/memory_budget.h"
 #include "server/worker/metered_index.h"
-#include "server/worker/thread_pool.h"
 
 namespace kerf {
 namespace {

@@ -2,11 +2,11 @@
 // the names of the catalogue.
 #pragma once
 
+#include "base/memory_budget.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/hints/hint_cache.h"
 #include "server/metrics/page.h"
 #include "server/metrics/stall_counters.h"
-#include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/stream_metrics.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "server/worker/memory_budget.h"
+#include "base/memory_budget.h"
 
 namespace kerf {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "server/errors/errors.h"
-#include "server/worker/thread_pool.h"
 #include "server/worker/upload.h"
 
 namespace kerf {

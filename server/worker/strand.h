@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/memory_budget.h"
 #include "server/session/frame.h"
-#include "server/worker/memory_budget.h"
 #include "server/worker/stream_call.h"
 #include "server/worker/stream_engine.h"
 #include "server/worker/stream_metrics.h"

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/memory_budget.h"
 #include "base/task.h"
 #include "kernels/chunker.h"
 #include "server/session/frame.h"
@@ -20,7 +21,6 @@
 #include "server/worker/cut_buffer.h"
 #include "server/worker/file_hints.h"
 #include "server/worker/gpu_pieces.h"
-#include "server/worker/memory_budget.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/strand.h"
 

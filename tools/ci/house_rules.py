@@ -23,6 +23,12 @@ SUBJECTS_AFTER = "49a072a6"
 CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py"}
 MAX_TRACKED_BYTES = 1_000_000
+# What stands in the root, dotfiles aside.
+TOP_LEVEL = {"BUILD", "LICENSE", "README.md", "WORKSPACE", "base", "bazel", "client", "deploy", "docs", "e2e", "kernels",
+             "loadtest", "proto", "server", "tools"}
+NAME_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*")
+# Inputs of fuzzers, and what a release has written.
+MAY_BE_BINARY = re.compile(r"_?corpus/|^e2e/releases/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -31,6 +37,19 @@ def tracked_files(root):
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root, check=True, capture_output=True).stdout
     return [root / name for name in output.decode().split("\0") if name]
+
+
+def check_name(relative):
+    for part in relative.parts:
+        if not NAME_PART.fullmatch(part):
+            yield f"{relative}: '{part}' is no name for a file: letters, digits and ._+- alone, no - first"
+    if relative.parts[0] not in TOP_LEVEL and not relative.parts[0].startswith("."):
+        yield f"{relative}: '{relative.parts[0]}' is not what stands in the root; was it written there by mistake?"
+
+
+def check_is_text(path, relative):
+    if b"\0" in path.read_bytes() and not MAY_BE_BINARY.search(relative.as_posix()):
+        yield f"{relative}: binary; such files are fetched or made, not tracked"
 
 
 def check_source(path, relative, text):
@@ -91,6 +110,8 @@ def findings(root):
         size = path.stat().st_size
         if size > MAX_TRACKED_BYTES:
             yield f"{relative}: {size} bytes; nothing over {MAX_TRACKED_BYTES} is tracked"
+        yield from check_name(relative)
+        yield from check_is_text(path, relative)
         if path.suffix in SOURCE_SUFFIXES:
             text = path.read_text(encoding="utf-8")
             yield from check_source(path, relative, text)

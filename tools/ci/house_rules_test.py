@@ -83,6 +83,10 @@ class Rules(unittest.TestCase):
             ({"base/a.cc": '#include "server/b.h"\n'}, "later on the data path"),
             ({"server/a.cc": '#include "client/b.h"\n'}, "share only"),
             ({"base/a.cc": "// TO" "DO: later\n"}, "unfinished"),
+            ({"--help/a": ""}, "no name for a file"),
+            ({"base/a b": ""}, "no name for a file"),
+            ({"x.log": ""}, "by mistake"),
+            ({"base/a.o": "\0"}, "binary"),
             ({"server/a/a.cc": '#include "server/b/b.h"\n', "server/a/a.h": "#pragma once\n",
               "server/b/b.h": '#pragma once\n#include "server/a/a.h"\n'}, "circle"),
         ):

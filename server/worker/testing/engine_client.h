@@ -16,14 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "kernels/chunker.h"
 #include "kernels/profile.h"
 #include "kernels/registry.h"
 #include "server/session/frame.h"
-#include "server/worker/memory_budget.h"
 #include "server/worker/stream_engine.h"
-#include "server/worker/thread_pool.h"
 
 namespace kerf {
 

@@ -1,4 +1,4 @@
-#include "server/worker/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "server/worker/memory_budget.h"
+#include "base/memory_budget.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/worker/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace kerf {
 namespace {

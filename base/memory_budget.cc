@@ -1,4 +1,4 @@
-#include "server/worker/memory_budget.h"
+#include "base/memory_budget.h"
 
 #include "base/check.h"
 
