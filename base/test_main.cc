@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/test_seed.h"
 
 namespace kerf {
@@ -29,15 +30,7 @@ std::uint64_t TestSeed() {
 
 }  // namespace kerf
 
-#if defined(__SANITIZE_THREAD__)
-#define KERF_THREAD_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define KERF_THREAD_SANITIZER
-#endif
-#endif
-
-#if defined(KERF_THREAD_SANITIZER)
+#if KERF_THREAD_SANITIZER
 // The system's absl is not built with the thread sanitizer, which therefore does not see the atomic
 // reference counts and once-only tables in these functions, and takes what they guard for a race.
 // Nothing of kerf's own is named here.

@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/sanitizers.h"
 
 namespace kerf {
 namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 class Registry : public ::testing::Test {
  protected:
@@ -25,6 +30,19 @@ TEST_F(Registry, PlainImplementsEverything) {
     EXPECT_THAT(BackendsFor(*ParseProfile(named.name)), Contains("plain")) << named.name;
   }
 }
+
+// Whatever this machine can run. Under the thread sanitizer one is enough (kernels/vector/BUILD).
+#if !KERF_THREAD_SANITIZER
+TEST_F(Registry, EveryBackendOfTheArchitectureIsBuilt) {
+  std::vector<std::string_view> names;
+  for (const Backend& backend : Backends()) names.push_back(backend.name);
+#if defined(__x86_64__)
+  EXPECT_THAT(names, IsSupersetOf({"scalar", "sse4", "avx2", "avx512", "avx512vbmi"}));
+#elif defined(__aarch64__)
+  EXPECT_THAT(names, IsSupersetOf({"scalar", "neon"}));
+#endif
+}
+#endif
 
 TEST_F(Registry, EveryBackendIsOfUse) {
   for (const Backend& backend : Backends()) {

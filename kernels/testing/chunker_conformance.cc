@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "base/random.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "kernels/reference/reference.h"
@@ -22,18 +23,7 @@ using Ends = std::vector<std::uint64_t>;
 
 // How many chunks of the largest size an input has room for. The sanitizers, which make it ten
 // times as slow, look at each access, and the fourth chunk's are as the eighth's.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KERF_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define KERF_SANITIZED 1
-#endif
-#endif
-#ifdef KERF_SANITIZED
-constexpr std::size_t kLargestChunks = 4;
-#else
-constexpr std::size_t kLargestChunks = 8;
-#endif
+constexpr std::size_t kLargestChunks = KERF_ADDRESS_SANITIZER || KERF_THREAD_SANITIZER ? 4 : 8;
 
 Ends CutByReference(const Profile& profile, Bytes bytes) {
   Ends ends;

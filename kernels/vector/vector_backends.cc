@@ -20,24 +20,24 @@ std::unique_ptr<Chunker> Make(const Profile& profile) {
 }
 
 #if defined(__aarch64__)
-bool HasNeon() { return true; }
+[[maybe_unused]] bool HasNeon() { return true; }
 #elif defined(__x86_64__)
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
-bool HasSse4() {
+[[maybe_unused]] bool HasSse4() {
   return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3") &&
          __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
 }
-bool HasAvx2() {
+[[maybe_unused]] bool HasAvx2() {
   return HasSse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("f16c");
 }
-bool HasAvx512() {
+[[maybe_unused]] bool HasAvx512() {
   return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512cd");
 }
-bool HasAvx512Vbmi() {
+[[maybe_unused]] bool HasAvx512Vbmi() {
   return HasAvx512() && __builtin_cpu_supports("avx512vbmi") &&
          __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512ifma") &&
          __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vnni") &&
@@ -67,14 +67,22 @@ Target MakeTarget(std::string_view name, bool (*runs_here)()) {
   return {{name, runs_here, Make<kTarget>}, ReaderFor(kTarget), MakeTargetMarker<kTarget>};
 }
 
+// Those that this build was compiled for.
 std::vector<Target> Targets() {
   return {
-#if defined(__x86_64__)
+#if HWY_TARGETS & HWY_SSE4
       MakeTarget<HWY_SSE4>("sse4", HasSse4),
+#endif
+#if HWY_TARGETS & HWY_AVX2
       MakeTarget<HWY_AVX2>("avx2", HasAvx2),
+#endif
+#if HWY_TARGETS & HWY_AVX3
       MakeTarget<HWY_AVX3>("avx512", HasAvx512),
+#endif
+#if HWY_TARGETS & HWY_AVX3_DL
       MakeTarget<HWY_AVX3_DL>("avx512vbmi", HasAvx512Vbmi),
-#elif defined(__aarch64__)
+#endif
+#if HWY_TARGETS & HWY_NEON
       MakeTarget<HWY_NEON>("neon", HasNeon),
 #endif
   };

@@ -1,0 +1,20 @@
+// Which sanitizer this is compiled with: 1 or 0, for the preprocessor too.
+#pragma once
+
+#if defined(__has_feature)
+#define KERF_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define KERF_HAS_FEATURE(feature) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || KERF_HAS_FEATURE(address_sanitizer)
+#define KERF_ADDRESS_SANITIZER 1
+#else
+#define KERF_ADDRESS_SANITIZER 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || KERF_HAS_FEATURE(thread_sanitizer)
+#define KERF_THREAD_SANITIZER 1
+#else
+#define KERF_THREAD_SANITIZER 0
+#endif
