@@ -3,7 +3,8 @@
 
 Reads the build event file, opens every test.xml that the call names, and prints
 "PASSED FAILED". A target that failed without a report (it did not build, timed out or crashed)
-counts as one failure; so does a call that failed with nothing else to show for it.
+counts as one failure, and so does one whose report cannot be read, and a call that failed with
+nothing else to show for it.
 """
 
 import json
@@ -14,7 +15,11 @@ import xml.etree.ElementTree
 
 def count_report(path):
     """(passed, failed) of one test.xml."""
-    root = xml.etree.ElementTree.parse(path).getroot()
+    try:
+        root = xml.etree.ElementTree.parse(path).getroot()
+    except xml.etree.ElementTree.ParseError as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return 0, 1
     suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
     passed = failed = 0
     for suite in suites:

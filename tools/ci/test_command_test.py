@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""tools/test, with all that it runs replaced, tells of what failed, also where it has died before it could say so."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What tools/test starts, but for Bazel.
+COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cluster_test.py", "loadtest/smoke",
+            "loadtest/faults", "deploy/check", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
+            "tools/cross", "tools/tidy", "tools/sass"]
+# Of a suite of one target, with one test.
+EVENTS = '{"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n'
+REPORT = '<testsuites><testsuite><testcase name="a" status="run"/></testsuite></testsuites>'
+# `broken` is done where the whole processes are tested.
+BAZEL = """#!/bin/bash
+while [[ $1 = --* ]]; do shift; done
+case $1 in
+  query) echo //base:a_test ;;
+  info) echo base ;;
+  test)
+    for argument; do case $argument in --build_event_json_file=*) events=${argument#*=} ;; esac; done
+    cp events "$events"
+    case "$*" in *//e2e/...*//kernels/vectors/...*) %s ;; esac ;;
+esac
+"""
+PYTHON = """#!/bin/bash
+[ "$1" != tools/ci/count_tests.py ] || exec %s "$@"
+"""
+
+
+class TestCommand(unittest.TestCase):
+    def run_with(self, broken=":", failing=()):
+        """The exit code of tools/test and its last line."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+
+            def write(name, text):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+                (root / name).chmod(0o755)
+
+            for name in COMMANDS:
+                write(name, f"#!/bin/bash\nexit {1 if name in failing else 0}\n")
+            write("bin/bazel", BAZEL % broken)
+            write("bin/python3", PYTHON % sys.executable)
+            write("report.xml", REPORT)
+            write("events", EVENTS % (root / "report.xml"))
+            for name in ("tools/test", "tools/ci/count_tests.py"):
+                (root / name).parent.mkdir(exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+            done = subprocess.run([root / "tools/test"], env={**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}"},
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=60)
+            return done.returncode, done.stdout.splitlines()[-1]
+
+    def test_all_is_counted(self):
+        code, last = self.run_with()
+        self.assertEqual(code, 0)
+        self.assertRegex(last, r"^\d\d passed, 0 failed$")
+
+    def test_what_fails_is_counted(self):
+        for name in ("tools/format", "tools/oracle", "tools/tidy"):
+            with self.subTest(name=name):
+                self.assertRegex(" ".join(map(str, self.run_with(failing=[name]))), r"^1 \d\d passed, 1 failed$")
+
+    def test_a_bazel_that_dies_has_failed(self):
+        for broken in ("exit 37", 'echo -n \'{"id\' >>"$events"; exit 37', 'rm "$events"; exit 37'):
+            with self.subTest(broken=broken):
+                self.assertRegex(" ".join(map(str, self.run_with(broken))), r"^1 \d\d passed, 1 failed$")
+
+    def test_whole_processes_that_die_have_failed(self):
+        self.assertRegex(" ".join(map(str, self.run_with("kill -9 $PPID"))), r"^1 \d+ passed, 1 failed$")
+
+
+if __name__ == "__main__":
+    unittest.main()
