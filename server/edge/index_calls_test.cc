@@ -1,5 +1,5 @@
 // Calls of the Index service over an index that answers later: those that wait are many, hold no
-// thread, and keep their places and their deadlines.
+// thread, and keep their places and their deadlines. Streams have the same deadline.
 #include "server/edge/index_calls.h"
 
 #include <gtest/gtest.h>
@@ -139,6 +139,28 @@ TEST_F(IndexCallsTest, LargeCallsWaitForEachOther) {
   late_.HoldBack(false);
   AwaitCallers();
   EXPECT_EQ(reasons, std::vector<std::string>(reasons.size(), "OK"));
+}
+
+// It is busy with nothing meanwhile: only the deadline of its call can end it.
+TEST_F(IndexCallsTest, AStreamThatWaitsForTheIndexEndsInTime) {
+  Start();
+  TestUpload upload(ConnectTo(server_->addresses()[0]));
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.SendFile("a file"));
+  late_.WaitForCalls(1);
+  // Served by the only thread: the turn that has asked is over.
+  TestUpload other(ConnectTo(server_->addresses()[0]));
+  ASSERT_TRUE(other.SendOpen(OpenFor("home")));
+  other.WritesDone();
+  ASSERT_TRUE(other.WaitForEnd().ok());
+  now_ms_ += options_.timeouts.index.count() - 1;
+  EXPECT_EQ(server_->CheckTimeouts(), 0u);
+  ++now_ms_;
+  ASSERT_EQ(server_->CheckTimeouts(), 1u);
+  const grpc::Status status = upload.WaitForEnd();
+  EXPECT_EQ(ReasonOf(status), "INDEX_UNAVAILABLE");
+  // The index still has what it was asked.
+  EXPECT_EQ(late_.waiting_count(), 1u);
 }
 
 TEST_F(IndexCallsTest, AStopAnswersWhoeverWaits) {

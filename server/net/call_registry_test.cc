@@ -98,6 +98,19 @@ TEST_F(CallRegistryTest, WhoIsIdleForLongestMakesRoom) {
   EXPECT_FALSE(busy->is_evicted);
 }
 
+TEST_F(CallRegistryTest, WhoIsEndedForOthersIsAsGoodAsGone) {
+  Registry registry(LimitsOf(3));
+  const auto busy = AddStream(registry, std::nullopt);
+  const auto idle = AddStream(registry, kIdleEvict);
+  const auto idlest = AddStream(registry, 2 * kIdleEvict);
+  AddStream(registry, std::nullopt);
+  EXPECT_TRUE(idlest->is_evicted);
+  registry.Leave(busy.get(), Registry::kStreams);
+  // A place is free, though three have not left yet.
+  EXPECT_EQ(registry.Enter(Registry::kStreams, now_), Registry::Entry::kEntered);
+  EXPECT_FALSE(idle->is_evicted);
+}
+
 // For other calls nobody makes room.
 TEST_F(CallRegistryTest, OnlyAStreamTakesAStreamsPlace) {
   Registry registry(LimitsOf(1));

@@ -74,6 +74,9 @@ TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
             (std::vector<std::string>{"unix:/c", "h:2"}));
   EXPECT_EQ(Read({}, {"KERFD_REDIS=a:1,b:2"}).settings.cutting.redis.seeds,
             (std::vector<RedisAddress>{{"a", 1}, {"b", 2}}));
+  // Set to nothing is not set.
+  EXPECT_EQ(Read({"--config", path_.c_str()}, {"KERFD_MAX_STREAMS="}).settings.serving.max_streams,
+            7u);
 }
 
 TEST_F(SettingsTest, TheBackendMayBeNamedForAllPrograms) {
