@@ -18,3 +18,11 @@
 #else
 #define KERF_THREAD_SANITIZER 0
 #endif
+
+namespace kerf {
+
+// Whether the memory that this process takes is what kerf takes: a sanitizer has its own maps, and
+// gives freed memory back late.
+inline constexpr bool kMemoryIsOurs = !KERF_ADDRESS_SANITIZER && !KERF_THREAD_SANITIZER;
+
+}  // namespace kerf

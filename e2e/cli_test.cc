@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -440,7 +441,7 @@ TEST_F(Cli, ProgressStaysOnOneLineOfATerminal) {
 // Large enough for several threads, and with holes, so that it takes little of the disk.
 TEST_F(Cli, ChunkCutsALargeFileTheSameWithSeveralThreads) {
   std::string text;
-  for (int i = 0; i < 200'000; ++i) text += Cat(i * i, ",");
+  for (std::uint64_t i = 0; i < 200'000; ++i) text += Cat(i * i, ",");
   WriteText(world_ / "large", text);
   std::filesystem::resize_file(world_ / "large", 130 << 20);
   for (const char* profile :
