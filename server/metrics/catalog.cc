@@ -132,7 +132,8 @@ const Metric kMemoryLimitBytes{"kerf_memory_limit_bytes", kGauge, kWorkers,
 const Metric kStageSeconds{
     "kerf_stage_seconds", kHistogram, kWorkers,
     "Time of one turn of an upload in a stage; of gpu, lookup, commit and forget one call, until "
-    "it is answered; from h2d to d2h one batch of many uploads on a GPU (below).",
+    "it is answered or its time is over; from h2d to d2h one batch of many uploads on a GPU "
+    "(below).",
     kStageLabels};
 const Metric kStalls{"kerf_stalls_total", kCounter, kWorkers,
                      "Waits of uploads for one thing that lasted for --stall-warn-ms.",
