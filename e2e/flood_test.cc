@@ -233,7 +233,9 @@ TEST_P(FloodOfConnectionsTest, IsRefusedBeyondMaxStreams) {
   ExpectWhole(innocent);
   const std::uint64_t grown_mib = GrownMiB();
   Report("a full server", flood, grown_mib);
-  if (kMemoryIsOurs) EXPECT_LE(grown_mib, 200u);
+  if (kMemoryIsOurs) {
+    EXPECT_LE(grown_mib, 200u);
+  }
   flood.EndAll();
   ExpectServedSoon();
 }
@@ -256,7 +258,9 @@ TEST_F(FloodTest, IsRefusedBeyondTheMemory) {
       flood.refusals(),
       (std::map<std::string, std::size_t>{{kMemoryExhausted, kStreams - flood.taken_count()}}));
   // kerfd's own budget and gRPC's.
-  if (kMemoryIsOurs) EXPECT_LE(grown_mib, 256u);
+  if (kMemoryIsOurs) {
+    EXPECT_LE(grown_mib, 256u);
+  }
   flood.EndAll();
   // It stayed open, waited if it had to, and nothing of it is lost.
   ExpectWhole(innocent);
