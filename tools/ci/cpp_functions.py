@@ -4,6 +4,7 @@ import re
 
 # What may hold functions, and is none.
 SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+LAMBDA = re.compile(r"(\w+)\s*=\s*\[[^\]]*\][^=;]*$")
 NAME = re.compile(r"([~\w:]+|operator\s*[^\s(]+)\s*\(")
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\'|'
@@ -35,7 +36,8 @@ def functions(text):
         is_outside = all(one is None for one in opened)
         if what == "{":
             head = text[head_from:at]
-            name = name_of(head) if is_outside else None
+            function_object = LAMBDA.search(head) if is_outside else None
+            name = function_object.group(1) if function_object else name_of(head) if is_outside else None
             # Only a body has a space before it: Thing() : a_{1} {
             if not is_outside or not text[at - 1].isspace() or (not name and "=" in head):
                 opened.append(False)

@@ -20,8 +20,8 @@ FUNCTION_LINES = 70
 SUBJECT_CHARACTERS = 72
 # The rule for subjects came after it.
 SUBJECTS_AFTER = "49a072a6"
-CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
-SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py"}
+CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
+PYTHON_PROGRAM = re.compile(r"#!.*\bpython")
 MAX_TRACKED_BYTES = 1_000_000
 # What stands in the root, dotfiles aside.
 TOP_LEVEL = {"BUILD", "LICENSE", "README.md", "WORKSPACE", "base", "bazel", "client", "deploy", "docs", "e2e", "kernels",
@@ -50,6 +50,10 @@ def check_name(relative):
 def check_is_text(path, relative):
     if b"\0" in path.read_bytes() and not MAY_BE_BINARY.search(relative.as_posix()):
         yield f"{relative}: binary; such files are fetched or made, not tracked"
+
+
+def is_python(path, text):
+    return path.suffix == ".py" or PYTHON_PROGRAM.match(text) is not None
 
 
 def check_source(path, relative, text):
@@ -112,8 +116,8 @@ def findings(root):
             yield f"{relative}: {size} bytes; nothing over {MAX_TRACKED_BYTES} is tracked"
         yield from check_name(relative)
         yield from check_is_text(path, relative)
-        if path.suffix in SOURCE_SUFFIXES:
-            text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if path.suffix in CPP_SUFFIXES or is_python(path, text):
             yield from check_source(path, relative, text)
             yield from check_functions(path, relative, text)
 

@@ -33,6 +33,9 @@ class CppFunctions(unittest.TestCase):
             ("template <typename T, class U = int>\nauto Free(T a) -> decltype(a) ", "Free"),
             ("TEST(Suite, Name) ", "TEST"),
             ("__global__ void Kernel(const unsigned char* data) ", "Kernel"),
+            ("constexpr auto kCall = [](int a) ", "kCall"),
+            ("const std::function<int(int)> kCall = [&table]<typename T>(T a) -> int ", "kCall"),
+            ("static const int kValue = [] ", "kValue"),
         ):
             for before, after in (("", ""), ("namespace kerf {\nnamespace {\n", "}\n}\n"),
                                   ("class Outer : public Base<int> {\n public:\n", "};\n"),
@@ -44,7 +47,7 @@ class CppFunctions(unittest.TestCase):
 
     def test_functions_behind_each_other_are_all_seen(self):
         text = ("constexpr int kTable[] = {\n  1,\n  2,\n};\n\nclass A {\n  void One() {}\n  void Two() { if (x) { y(); } }\n};\n"
-                "const auto kCall = [](int a) {\n  return a;\n};\n"
+                "const int kFirst = kTable[0] + Of({1});\nint a[2] = {1, 2};\n"
                 "const char* kText = R\"x(void No() {\n{{{\n)x\";\nconst char kBrace = '{';\nint n = 1'000'000;\n#define M(x) { x\n"
                 "void Three() {\n}\n")
         self.assertEqual(list(lengths(text)), ["One", "Two", "Three"])
@@ -78,6 +81,9 @@ class Rules(unittest.TestCase):
         for files, said in (
             ({"base/a.cc": "void Free() " + body(71)}, "base/a.cc:1: Free has 71 lines"),
             ({"tools/a.py": "def f():\n" + "    g()\n" * 70}, "tools/a.py:1: f has 71 lines"),
+            ({"tools/a": "#!/usr/bin/env python3\ndef f():\n" + "    g()\n" * 70}, "tools/a:2: f has 71 lines"),
+            ({"base/a.inc": "void Free() " + body(71)}, "base/a.inc:1: Free has 71 lines"),
+            ({"base/a.cc": "const auto kCall = [] " + body(71)[:-1] + ";\n"}, "base/a.cc:1: kCall has 71 lines"),
             ({"base/b.cc": "int a;\n" * 700}, "the wall"),
             ({"base/a.h": "int a;\n"}, "#pragma once"),
             ({"base/a.cc": '#include "server/b.h"\n'}, "later on the data path"),
