@@ -78,7 +78,7 @@ class Server {
   // What it and its streams have done.
   virtual void AddMetrics(metrics::Page& page) const = 0;
   // Ends the streams whose peers are too slow, or idle while memory is short, and what waits for
-  // the index too long; returns how many.
+  // the index too long; returns how many, those that are late twice twice.
   virtual std::size_t CheckTimeouts() = 0;
 };
 

@@ -218,6 +218,43 @@ TEST_P(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   engine->Cancel();
 }
 
+// However many chunks a message has, its answers go no further than the client reads.
+TEST_P(StreamEngineTest, AMessageIsServedAsFarAsTheClientReads) {
+  constexpr const char* kSmallChunks = "fastcdc:min=64,avg=256,max=1024,level=1";
+  Random random(TestSeed());
+  std::vector<File> files = MakeFiles(random, 1, 1, kSmallChunks);
+  while (files[0].end_offsets.size() < 3000) files = MakeFiles(random, 1, 1'000'000, kSmallChunks);
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenOf(kSmallChunks, v1::DIGEST_ALGORITHM_XXH3_128);
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data(files[0].content);
+  const auto sink = MakeSink();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  engine->Push(std::make_unique<RequestSource>(request));
+  const auto chunk_count = [&] {
+    std::size_t count = 0;
+    for (const v1::UploadAnswer& answer : sink->taken().answers()) {
+      count += static_cast<std::size_t>(answer.chunks().chunks_size());
+    }
+    return count;
+  };
+  // A cut buffer full of chunks, if they were the smallest.
+  constexpr std::size_t kMostAtOnce = kCutBufferBytes / 64;
+  while (engine->expecting() != StreamEngine::Expecting::kFile) {
+    while (engine->is_busy() || engine->waiting() != StreamEngine::Waiting::kNothing) {
+      std::this_thread::yield();
+    }
+    const std::size_t before_count = chunk_count();
+    ASSERT_TRUE(sink->Take() || engine->expecting() == StreamEngine::Expecting::kFile);
+    ASSERT_LE(chunk_count() - before_count, kMostAtOnce);
+    engine->AnswersTaken();
+  }
+  while (sink->Take()) continue;
+  // Those of the last 1,024 bytes depend on what follows.
+  EXPECT_GE(chunk_count(), files[0].end_offsets.size() - 1024 / 64);
+  engine->Cancel();
+}
+
 TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
   Random random(TestSeed());
   auto sink = MakeSink();
