@@ -15,7 +15,8 @@ COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cl
             "loadtest/faults", "deploy/check", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
             "tools/cross", "tools/tidy", "tools/sass"]
 # Of a suite of one target, with one test.
-EVENTS = '{"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n'
+EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
+          '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')
 REPORT = '<testsuites><testsuite><testcase name="a" status="run"/></testsuite></testsuites>'
 # `broken` is done where the whole processes are tested.
 BAZEL = """#!/bin/bash
