@@ -147,6 +147,9 @@ Ends CutGathered(const Chunker& chunker, Bytes bytes, std::size_t max_slice,
       gathered.push_back(*chunk);
     }
   };
+  // A release costs a buffer: at most some 128 of them a chunk, and of bytewise slices so many.
+  const std::size_t slices_a_release =
+      std::max<std::size_t>(64, chunker.max_chunk_bytes() / 256 / max_slice);
   std::size_t position = 0;
   while (position < bytes.size()) {
     const std::size_t want =
@@ -154,7 +157,7 @@ Ends CutGathered(const Chunker& chunker, Bytes bytes, std::size_t max_slice,
     const std::size_t taken = cutter.AppendBehind(bytes.subspan(position, want));
     position += taken;
     drain();
-    if (taken > 0 && !random.OneIn(64)) continue;
+    if (taken > 0 && !random.OneIn(slices_a_release)) continue;
     release();
     if (random.OneIn(2)) {
       cutter.Park();
