@@ -15,6 +15,8 @@ namespace {
 
 // Damaged blocks that a shard remembers; those beyond are read again for each chunk.
 constexpr std::size_t kMaxDamagedBlocks = 4096;
+// Packs with an unreadable copy that are remembered.
+constexpr std::size_t kMaxSteppedOver = 1000;
 
 }  // namespace
 
@@ -22,32 +24,66 @@ ChunkReader::ChunkReader(ChunkIndex& index, const Options& options)
     : index_(index), options_(options) {}
 
 absl::StatusOr<ChunkBytes> ChunkReader::Read(const ChunkRef& chunk) {
-  std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
-  if (place.has_value()) {
-    absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
-    if (absl::IsDataLoss(bytes.status())) return ReadOther(*place, bytes.status(), chunk);
-    // A collection may have moved the chunk to another pack.
-    if (!absl::IsNotFound(bytes.status())) return bytes;
-  }
-  KERF_RETURN_IF_ERROR(index_.Refresh());
-  place = index_.Locate(chunk.digest);
-  if (!place.has_value()) {
-    return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
-  }
-  absl::StatusOr<ChunkBytes> bytes = ReadAt(*place, chunk);
-  return absl::IsDataLoss(bytes.status()) ? ReadOther(*place, bytes.status(), chunk) : bytes;
+  CopyFailure failure;
+  absl::StatusOr<ChunkBytes> bytes = ReadAnyCopy(chunk, failure);
+  if (bytes.ok() || !failure.looks_moved) return bytes;
+  KERF_RETURN_IF_ERROR(LookAgain(failure.is_unknown));
+  failure = {};
+  return ReadAnyCopy(chunk, failure);
 }
 
-// Several packs may hold the chunk, and one of them may be sound.
-absl::StatusOr<ChunkBytes> ChunkReader::ReadOther(const ChunkPlace& tried,
-                                                  const absl::Status& damage,
-                                                  const ChunkRef& chunk) {
-  for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
-    if (place.pack == tried.pack && place.chunk_index == tried.chunk_index) continue;
-    absl::StatusOr<ChunkBytes> bytes = ReadAt(place, chunk);
-    if (bytes.ok()) return bytes;
+absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyFailure& failure) {
+  const std::optional<ChunkPlace> first = index_.Locate(chunk.digest);
+  if (!first.has_value()) {
+    failure.looks_moved = failure.is_unknown = true;
+    return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
   }
-  return damage;
+  absl::StatusOr<ChunkBytes> bytes = ReadAt(*first, chunk);
+  if (bytes.ok()) return bytes;
+  std::vector<Unreadable> failed;
+  const auto note = [&](const ChunkPlace& place, const absl::Status& status) {
+    // A pack that is gone is no damage: a collection may have moved the chunk.
+    failure.looks_moved |= absl::IsNotFound(status);
+    if (!absl::IsNotFound(status)) failed.push_back({index_.PackPath(place.pack->id), status});
+  };
+  note(*first, bytes.status());
+  // Whatever is wrong with this copy, another one may be sound.
+  for (const ChunkPlace& place : index_.LocateAll(chunk.digest)) {
+    if (place.pack == first->pack && place.chunk_index == first->chunk_index) continue;
+    bytes = ReadAt(place, chunk);
+    if (bytes.ok()) {
+      StepOver(std::move(failed));
+      return bytes;
+    }
+    note(place, bytes.status());
+  }
+  return failed.empty() ? bytes.status() : failed.front().status;
+}
+
+absl::Status ChunkReader::LookAgain(bool is_unknown) {
+  const std::lock_guard lock(look_mutex_);
+  if (is_unknown && settled_) return absl::OkStatus();
+  const auto before = index_.packs();
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  settled_ = options_.old_chunks_only && before == index_.packs();
+  return absl::OkStatus();
+}
+
+void ChunkReader::StepOver(std::vector<Unreadable> copies) {
+  const std::lock_guard lock(stepped_over_mutex_);
+  for (Unreadable& copy : copies) {
+    if (stepped_over_.size() < kMaxSteppedOver) {
+      stepped_over_.emplace(std::move(copy.pack), std::move(copy.status));
+    }
+  }
+}
+
+std::vector<absl::Status> ChunkReader::stepped_over() const {
+  const std::lock_guard lock(stepped_over_mutex_);
+  std::vector<absl::Status> statuses;
+  statuses.reserve(stepped_over_.size());
+  for (const auto& [pack, status] : stepped_over_) statuses.push_back(status);
+  return statuses;
 }
 
 absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {

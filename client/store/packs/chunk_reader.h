@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -43,17 +44,25 @@ class ChunkReader {
     std::uint64_t cache_bytes = std::uint64_t{64} << 20;
     // Hashes every chunk that is read.
     bool verify = true;
+    // Nothing is asked for that was not in the store before: what is missing when a look at the
+    // folder brings nothing new is missing for good, and not worth a look for each chunk.
+    bool old_chunks_only = false;
   };
 
   // `index` outlives the reader.
   ChunkReader(ChunkIndex& index, const Options& options);
 
-  // NotFound if no pack holds the chunk (the index is refreshed once before that is said);
-  // DataLoss, with the pack's path, if every pack that should hold it holds something else.
+  // Any copy that is sound, whatever is wrong with the others. NotFound if no pack holds the chunk
+  // (the index is refreshed before that is said). If no copy can be read, what is wrong with the
+  // first, with the pack's path: DataLoss if it holds something else.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
 
   // The same for one copy.
   absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk);
+
+  // What was wrong with copies in whose place Read gave another one: the first of each pack, by
+  // path.
+  std::vector<absl::Status> stepped_over() const;
 
   // Blocks that were read from packs and not from memory.
   std::uint64_t loaded_block_count() const { return loaded_block_count_; }
@@ -77,8 +86,20 @@ class ChunkReader {
     std::uint64_t size_bytes = 0;
   };
 
-  absl::StatusOr<ChunkBytes> ReadOther(const ChunkPlace& tried, const absl::Status& damage,
-                                       const ChunkRef& chunk);
+  struct Unreadable {
+    std::string pack;
+    absl::Status status;
+  };
+  struct CopyFailure {
+    // No pack is known to hold the chunk.
+    bool is_unknown = false;
+    // It is unknown, or a pack that held it is gone.
+    bool looks_moved = false;
+  };
+
+  absl::StatusOr<ChunkBytes> ReadAnyCopy(const ChunkRef& chunk, CopyFailure& failure);
+  absl::Status LookAgain(bool is_unknown);
+  void StepOver(std::vector<Unreadable> copies);
   absl::StatusOr<Block> GetBlock(const ChunkPlace& place);
   absl::StatusOr<Block> LoadBlock(const ChunkPlace& place);
   void Keep(Shard& shard, const std::string& key, const Block& block) const;
@@ -87,6 +108,12 @@ class ChunkReader {
   const Options options_;
   std::array<Shard, 8> shards_;
   std::atomic<std::uint64_t> loaded_block_count_ = 0;
+  std::mutex look_mutex_;
+  // The last look brought nothing new.
+  bool settled_ = false;
+  mutable std::mutex stepped_over_mutex_;
+  // By the pack's path.
+  std::map<std::string, absl::Status> stepped_over_;
 };
 
 }  // namespace kerf::agent

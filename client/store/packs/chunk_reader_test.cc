@@ -119,6 +119,49 @@ TEST_F(ChunkReaderTest, OfADamagedCopyAndASoundOneTheSoundOneIsRead) {
   EXPECT_TRUE(absl::IsDataLoss(none.Read(RefOf(chunk)).status()));
 }
 
+// What cannot even be opened or read says nothing of the other copies. A link to itself stands in
+// for a disk that fails: no open, read or user makes anything of it.
+TEST_F(ChunkReaderTest, OfACopyThatCannotBeReadAndASoundOneTheSoundOneIsRead) {
+  const std::string chunk = Noise(random_, 100);
+  store_.WritePack({chunk});
+  ASSERT_TRUE(index_.Refresh().ok());
+  const SealedPack second = store_.WritePack({chunk});
+  ASSERT_TRUE(index_.Refresh().ok());
+  const std::string path = index_.PackPath(second.id);
+  ASSERT_EQ(index_.Locate(RefOf(chunk).digest)->pack->id, second.id) << "the first to be tried";
+  EXPECT_TRUE(reader_.stepped_over().empty());
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(path, path);
+  EXPECT_EQ(*Read(chunk), chunk);
+  ASSERT_EQ(reader_.stepped_over().size(), 1u);
+  EXPECT_NE(MessageOf(reader_.stepped_over()[0]).find(path), std::string_view::npos);
+}
+
+// A damaged copy does not hide that a collection has moved the other one.
+TEST_F(ChunkReaderTest, OfADamagedCopyAndOneThatHasMovedTheMovedOneIsRead) {
+  const std::string chunk = Noise(random_, 100);
+  const SealedPack first = store_.WritePack({chunk});
+  ASSERT_TRUE(index_.Refresh().ok());
+  const SealedPack second = store_.WritePack({chunk});
+  ASSERT_TRUE(index_.Refresh().ok());
+  Damage(second);
+  store_.WritePack({chunk});
+  std::filesystem::remove(index_.PackPath(first.id));
+  EXPECT_EQ(*Read(chunk), chunk);
+}
+
+TEST_F(ChunkReaderTest, OfOldChunksWhatIsMissingIsLookedForOnce) {
+  ChunkReader::Options options;
+  options.old_chunks_only = true;
+  ChunkReader reader(index_, options);
+  store_.WritePack({"one"});
+  EXPECT_TRUE(reader.Read(RefOf("one")).ok());
+  EXPECT_TRUE(absl::IsNotFound(reader.Read(RefOf("none")).status())) << "and nothing new is there";
+  store_.WritePack({"two"});
+  EXPECT_TRUE(absl::IsNotFound(reader.Read(RefOf("two")).status()));
+  EXPECT_EQ(*Read("two"), "two");
+}
+
 TEST_F(ChunkReaderTest, ADamagedBlockIsReadOnceForAllOfItsChunks) {
   std::vector<std::string> chunks;
   chunks.reserve(8);
