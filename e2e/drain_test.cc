@@ -82,6 +82,35 @@ class DrainTest : public testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// A terminal that is closed, a shell that ends: neither now nor while it drains.
+TEST_F(DrainTest, AHangupEndsNothing) {
+  Start(kNever);
+  ASSERT_FALSE(HasFatalFailure());
+  TestUpload upload(channel_);
+  BeginFile(upload);
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.set_data("some data"); }));
+  world_.server().Signal(SIGHUP);
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) { frame.set_data(" and more"); }));
+  ASSERT_TRUE(upload.SendFrame([](v1::UploadFrame& frame) {
+    frame.mutable_file_end()->set_size_bytes(18);
+    frame.mutable_file_end()->set_content_hash(ContentHashOf("some data and more"));
+  }));
+  ASSERT_TRUE(upload.WaitForChunks(1, 18));
+  // It comes before the drain's end; the stream goes on for its commit.
+  world_.server().Signal(SIGTERM);
+  ASSERT_TRUE(GoAwayOf(upload).has_value());
+  world_.server().Signal(SIGHUP);
+  ASSERT_TRUE(upload.CommitAnswered());
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_committed));
+  upload.WritesDone();
+  ExpectDraining(upload);
+  const Completed end = world_.server().Wait();
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_NE(end.err.find("SIGHUP: kerfd goes on as it is"), std::string::npos) << end.err;
+  EXPECT_EQ(end.err.find("second signal"), std::string::npos) << end.err;
+}
+
 TEST_F(DrainTest, StreamsGoOnAtTheNextServer) {
   Start(kNever);
   ASSERT_FALSE(HasFatalFailure());

@@ -4,16 +4,29 @@
 #include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 namespace kerf {
+namespace {
+
+// A terminal that is closed, or a shell that ends, is no reason to end the uploads of others: who
+// wants that says SIGTERM.
+bool EndsKerfd(int signal_number) {
+  if (signal_number != SIGHUP) return true;
+  Log(LogLevel::kInfo, "SIGHUP: kerfd goes on as it is; SIGTERM ends it");
+  return false;
+}
+
+}  // namespace
 
 StopSignals::StopSignals() {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGHUP);
   sigprocmask(SIG_BLOCK, &signals_, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   // A file that may not grow (ulimit -f) is an error of the index, not the end.
@@ -25,14 +38,23 @@ StopSignals::StopSignals() {
 bool StopSignals::HaveCome() const { return HaveCome(std::chrono::nanoseconds(0)); }
 
 bool StopSignals::HaveCome(std::chrono::nanoseconds patience) const {
-  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(patience);
-  const timespec wait{whole.count(), (patience - whole).count()};
-  return sigtimedwait(&signals_, nullptr, &wait) > 0;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto left =
+        std::max(until - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec wait{whole.count(), (left - whole).count()};
+    const int signal_number = sigtimedwait(&signals_, nullptr, &wait);
+    if (signal_number <= 0) return false;
+    if (EndsKerfd(signal_number)) return true;
+  }
 }
 
 void StopSignals::Wait() const {
   int signal_number = 0;
-  sigwait(&signals_, &signal_number);
+  do {
+    sigwait(&signals_, &signal_number);
+  } while (!EndsKerfd(signal_number));
   Log(LogLevel::kInfo, signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 

@@ -15,7 +15,8 @@
 namespace kerf {
 
 // SIGTERM and SIGINT, which are blocked from here on, so that they come here alone; signals that
-// would end the process for nothing are ignored. To be made before the process has other threads.
+// would end the process for nothing are ignored. So is SIGHUP, of which the log tells once somebody
+// asks here. To be made before the process has other threads.
 class StopSignals {
  public:
   StopSignals();

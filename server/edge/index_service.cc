@@ -18,6 +18,7 @@
 #include "kernels/profile.h"
 #include "server/edge/on_pool.h"
 #include "server/errors/errors.h"
+#include "server/index/rules.h"
 #include "server/net/grpc_status.h"
 
 namespace kerf {
@@ -58,9 +59,11 @@ absl::Status CheckCount(int count) {
                                           kMaxIndexRequestEntries, " are taken"));
 }
 
-absl::Status CheckEpoch(std::uint64_t store_epoch) {
-  if (store_epoch > 0) return absl::OkStatus();
-  return BadField("store_epoch", "a store's first epoch is 1, not 0");
+// How far it may be ahead of the index is for that to say.
+absl::Status CheckEpoch(std::string_view field, std::uint64_t epoch) {
+  if (epoch == 0) return BadField(field, "a store's first epoch is 1, not 0");
+  if (epoch <= index_rules::kMaxEpoch) return absl::OkStatus();
+  return BadField(field, Cat("is ", epoch, "; no store counts beyond ", index_rules::kMaxEpoch));
 }
 
 absl::StatusOr<Digest> ReadDigest(const RepositoryId& repository, const std::string& bytes) {
@@ -123,7 +126,7 @@ Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequ
                           v1::LookupChunksResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
-  KERF_CO_RETURN_IF_ERROR(CheckEpoch(store_epoch));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_RETURN_IF_ERROR(CheckCount(request->digests_size()));
   std::vector<Digest> digests;
   digests.reserve(static_cast<std::size_t>(request->digests_size()));
@@ -150,7 +153,7 @@ Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequ
                           v1::CommitChunksResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
-  KERF_CO_RETURN_IF_ERROR(CheckEpoch(store_epoch));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                            ReadEntries(repository, request->entries(), 1));
   for (const IndexEntry& entry : entries) {
@@ -185,7 +188,7 @@ Task<absl::Status> ForgetOlder(AskedIndex asked,
                                std::unique_ptr<v1::ForgetOlderChunksRequest> request,
                                v1::ForgetOlderChunksResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
-  KERF_CO_RETURN_IF_ERROR(CheckEpoch(request->before_epoch()));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch("before_epoch", request->before_epoch()));
   if (request->limit() == 0 || request->limit() > kMaxIndexRequestEntries) {
     co_return BadField("limit", Cat("is ", request->limit(), "; 1 to ", kMaxIndexRequestEntries,
                                     " entries are looked at by one call"));
@@ -228,7 +231,7 @@ Task<absl::Status> Scan(AskedIndex asked, std::unique_ptr<v1::ScanChunksRequest>
 Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochRequest> request,
                            v1::AdvanceEpochResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
-  KERF_CO_RETURN_IF_ERROR(CheckEpoch(request->store_epoch()));
+  KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", request->store_epoch()));
   KERF_CO_ASSIGN_OR_RETURN(
       const std::uint64_t previous_epoch,
       co_await OnPool(asked.pool, asked.index->AdvanceEpoch(repository, request->store_epoch(),

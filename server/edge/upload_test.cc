@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
@@ -150,6 +151,70 @@ TEST_P(UploadTest, ManySmallFilesInFewMessages) {
   ASSERT_TRUE(upload.WaitForDone(contents.size()));
   upload.WritesDone();
   EXPECT_TRUE(upload.WaitForEnd().ok());
+}
+
+// What it committed would be DUPLICATE for ever, whatever is collected.
+TEST_P(UploadTest, AnEpochThatNoStoreCanHaveIsRefused) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
+  const std::unique_ptr<v1::IndexService::Stub> stub = v1::IndexService::NewStub(channel_);
+  v1::Open open = OpenFor("home");
+  v1::RepositoryRef repository;
+  repository.set_repository("home");
+  repository.set_digest_algorithm(open.digest_algorithm());
+  v1::IndexEntry entry;
+  entry.set_digest(PlainRecipe("a chunk", open)[0].digest);
+  entry.set_length_bytes(7);
+  entry.set_locator("here");
+  const auto uploaded = [&](std::uint64_t epoch) {
+    open.set_store_epoch(epoch);
+    TestUpload upload(channel_);
+    if (upload.SendOpen(open)) upload.SendFile("a chunk");
+    upload.WritesDone();
+    const grpc::Status status = upload.WaitForEnd();
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  const auto looked_up = [&](std::uint64_t epoch) {
+    v1::LookupChunksRequest request;
+    *request.mutable_repository() = repository;
+    request.set_store_epoch(epoch);
+    request.add_digests(entry.digest());
+    grpc::ClientContext context;
+    v1::LookupChunksResponse response;
+    const grpc::Status status = stub->LookupChunks(&context, request, &response);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  const auto committed = [&](std::uint64_t epoch) {
+    v1::CommitChunksRequest request;
+    *request.mutable_repository() = repository;
+    request.set_store_epoch(epoch);
+    *request.add_entries() = entry;
+    grpc::ClientContext context;
+    v1::CommitChunksResponse response;
+    const grpc::Status status = stub->CommitChunks(&context, request, &response);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  const auto forgotten = [&](std::uint64_t epoch) {
+    v1::ForgetOlderChunksRequest request;
+    *request.mutable_repository() = repository;
+    request.set_before_epoch(epoch);
+    request.set_limit(1);
+    grpc::ClientContext context;
+    v1::ForgetOlderChunksResponse response;
+    const grpc::Status status = stub->ForgetOlderChunks(&context, request, &response);
+    return status.ok() ? "OK" : ReasonOf(status);
+  };
+  for (const std::uint64_t epoch :
+       {kStep + 1, std::uint64_t{1} << 62, (std::uint64_t{1} << 62) + 1, UINT64_MAX}) {
+    EXPECT_EQ(uploaded(epoch), "BAD_FIELD") << epoch;
+    EXPECT_EQ(looked_up(epoch), "BAD_FIELD") << epoch;
+    EXPECT_EQ(committed(epoch), "BAD_FIELD") << epoch;
+    EXPECT_EQ(forgotten(epoch), "BAD_FIELD") << epoch;
+  }
+  // Nothing was written, and a store may be as far ahead of its index as it can get.
+  EXPECT_EQ(uploaded(kStep), "OK");
+  EXPECT_EQ(looked_up(kStep), "OK");
+  EXPECT_EQ(committed(kStep), "OK");
+  EXPECT_EQ(forgotten(kStep), "OK");
 }
 
 }  // namespace

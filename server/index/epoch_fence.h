@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/strings.h"
+#include "server/index/rules.h"
 
 namespace kerf {
 
@@ -33,9 +34,12 @@ class EpochFence {
   std::shared_mutex mutex_;
 };
 
-// FailedPrecondition where a commit of that session comes too late.
+// FailedPrecondition where a commit of that session comes too late, InvalidArgument where it is of
+// an epoch that no store can have (rules.h).
 inline absl::Status CheckSessionEpoch(std::uint64_t session_epoch, std::uint64_t repository_epoch) {
-  if (session_epoch >= repository_epoch) return absl::OkStatus();
+  if (session_epoch >= repository_epoch) {
+    return index_rules::CheckNotAhead(session_epoch, repository_epoch);
+  }
   return absl::FailedPreconditionError(ToAbsl(Cat(
       "the session's epoch ", session_epoch, " lies behind the repository's epoch ",
       repository_epoch, ": a collection of garbage ran; read the store's epoch again and reopen")));

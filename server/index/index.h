@@ -82,7 +82,8 @@ struct ForgetOlderResult {
 // short, or that has no better way, does the work in the caller's thread before it returns the
 // task; another one answers from a thread of its own, which is not to be kept waiting. A call that
 // was begun is carried out, whether somebody waits for its answer or not. InvalidArgument for
-// arguments out of the limits above; kDataLoss where stored bytes cannot be understood.
+// arguments out of the limits above, and for an epoch so far ahead of the repository's that no
+// store can have it (rules.h); kDataLoss where stored bytes cannot be understood.
 //
 // The rule of epochs. A store's epoch is raised by each collection of garbage. An entry remembers
 // the epoch of the session that committed it, and the repository the highest epoch that a

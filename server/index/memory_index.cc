@@ -128,9 +128,10 @@ Task<absl::Status> MemoryIndex::Lookup(const RepositoryId& repository, std::uint
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   std::fill(results.begin(), results.end(), LookupResult{});
   const Repository* known = Find(repository);
-  if (known == nullptr) return absl::OkStatus();
   // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
-  const std::uint64_t repository_epoch = known->epoch.load();
+  const std::uint64_t repository_epoch = known == nullptr ? 0 : known->epoch.load();
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, repository_epoch));
+  if (known == nullptr) return absl::OkStatus();
   for (std::size_t index = 0; index < digests.size(); ++index) {
     Shard& shard = ShardOf(digests[index]);
     const std::shared_lock lock(shard.mutex);
@@ -216,9 +217,10 @@ Task<absl::StatusOr<ForgetOlderResult>> MemoryIndex::ForgetOlder(const Repositor
   KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
   ForgetOlderResult result;
   Repository* known = Find(repository);
-  if (known == nullptr) return result;
   const auto inside = fence_.EnterCommit();
-  result.forgotten.epoch = known->epoch.load();
+  result.forgotten.epoch = known == nullptr ? 0 : known->epoch.load();
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, result.forgotten.epoch));
+  if (known == nullptr) return result;
   std::size_t seen_count = 0;
   for (std::size_t index = after.has_value() ? after->bytes[0] : 0;
        index < kShardCount && seen_count < limit; ++index) {

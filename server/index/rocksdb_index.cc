@@ -188,6 +188,7 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
   const std::uint64_t repository_epoch = EpochOf(repository);
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, repository_epoch));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   for (std::size_t begin = 0; begin < digests.size(); begin += kBatchCount) {
     const auto part = digests.subspan(begin, std::min(kBatchCount, digests.size() - begin));
@@ -353,6 +354,7 @@ Task<absl::StatusOr<ForgetOlderResult>> RocksDbIndex::ForgetOlder(
   KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
   // Before the entries are read: none of an earlier session comes once the epoch is raised.
   const auto inside = fence_.EnterCommit();
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, EpochOf(repository)));
   std::vector<IndexEntry> older;
   ForgetOlderResult result;
   std::size_t seen_count = 0;

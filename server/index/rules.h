@@ -32,9 +32,21 @@ inline std::optional<std::uint64_t> EpochToWrite(std::optional<std::uint64_t> he
 }
 
 // A repository's epoch only rises. A step that no store can have made would leave none for those
-// that come.
+// that come. A store may well be ahead of its index, which is new, or has gone back, or was not
+// told by collections that have died: but each of them counts by a few.
 inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t kMaxEpochStep = std::uint64_t{1} << 32;
+
+// InvalidArgument for the epoch of any call if no store can have counted that far. What it would
+// write would be believed for ever, and no ForgetOlder would reach it.
+inline absl::Status CheckNotAhead(std::uint64_t epoch, std::uint64_t repository_epoch) {
+  const bool is_ahead = epoch > repository_epoch && epoch - repository_epoch > kMaxEpochStep;
+  if (epoch <= kMaxEpoch && !is_ahead) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      ToAbsl(Cat("epoch ", epoch, " is too far from ", repository_epoch,
+                 ", where the index is: a step is ", kMaxEpochStep, " at most, and an epoch ",
+                 kMaxEpoch, "; if it is the store's, `kerf index rebuild` takes the index there")));
+}
 
 // FailedPrecondition if `epoch` lies behind `before`, InvalidArgument if it is beyond the limits.
 inline absl::Status CheckAdvance(std::uint64_t before, std::uint64_t epoch) {
@@ -42,12 +54,7 @@ inline absl::Status CheckAdvance(std::uint64_t before, std::uint64_t epoch) {
     return absl::FailedPreconditionError(ToAbsl(
         Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
   }
-  if (epoch > kMaxEpoch || epoch - before > kMaxEpochStep) {
-    return absl::InvalidArgumentError(
-        ToAbsl(Cat("epoch ", epoch, " is too far from ", before, ", where the index is: a step is ",
-                   kMaxEpochStep, " at most, and an epoch ", kMaxEpoch)));
-  }
-  return absl::OkStatus();
+  return CheckNotAhead(epoch, before);
 }
 
 // Whether Forget of `locator` (empty: wherever it is) removes the entry at `held_locator`.

@@ -115,6 +115,7 @@ int FirstPathBits(std::uint64_t entry_count, int base_bits) {
 
 absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
                                       std::uint64_t session_epoch) {
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, content.epoch));
   LookupResult result;
   if (content.values[index].empty()) return result;
   KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue value,
@@ -166,6 +167,7 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketConte
                                                                std::span<const std::string> fields,
                                                                std::uint64_t epoch) {
   KERF_CHECK(content.values.size() == fields.size());
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, content.epoch));
   std::vector<FieldChange> changes;
   for (std::size_t index = 0; index < fields.size(); ++index) {
     KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue held,

@@ -73,7 +73,8 @@ struct FieldChange {
 };
 
 // Entries of one call for one bucket: `digests[i]` is the digest of `content.values[i]`.
-// DataLoss where stored bytes cannot be understood.
+// DataLoss where stored bytes cannot be understood; InvalidArgument, here and below, for an epoch
+// that no store can have (server/index/rules.h).
 absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t index,
                                       std::uint64_t session_epoch);
 // What the script of a change is to be given for the bucket's epoch: as it was read, and with what

@@ -57,7 +57,8 @@ class Leaf final : public RedisIndex {
     if (!status.ok()) co_return status;
     std::fill(results.begin(), results.end(), LookupResult());
     auto repository = co_await repositories_.Load(id, /*create=*/false);
-    if (!repository.ok() || *repository == nullptr) co_return repository.status();
+    if (!repository.ok()) co_return repository.status();
+    if (*repository == nullptr) co_return index_rules::CheckNotAhead(session_epoch, 0);
     auto groups = co_await ReadBuckets(*client_, **repository, digests, AllOf(digests.size()));
     if (!groups.ok()) co_return groups.status();
     for (const BucketGroup& group : *groups) {
@@ -116,7 +117,11 @@ class Leaf final : public RedisIndex {
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
-    if (*repository == nullptr) co_return result;
+    if (*repository == nullptr) {
+      status = index_rules::CheckNotAhead(epoch, 0);
+      if (!status.ok()) co_return status;
+      co_return result;
+    }
     RedisRepository& known = **repository;
     result.forgotten.epoch = kNoEpoch;
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "server/errors/errors.h"
+#include "server/index/rules.h"
 
 namespace kerf {
 namespace {
@@ -47,6 +48,11 @@ absl::Status Session::Open(const v1::Open& open) {
                         ReadAlgorithm(open.digest_algorithm()));
   if (open.store_epoch() == 0) {
     return BadField("open.store_epoch", "a store's first epoch is 1, not 0");
+  }
+  // How far it may be ahead of the index is for that to say, at the first question.
+  if (open.store_epoch() > index_rules::kMaxEpoch) {
+    return BadField("open.store_epoch", Cat("is ", open.store_epoch(), "; no store counts beyond ",
+                                            index_rules::kMaxEpoch));
   }
   parameters_.store_epoch = open.store_epoch();
   if (open.agent().size() > kMaxAgentBytes) {

@@ -94,6 +94,9 @@ TEST_F(SessionTest, RefusesABadOpen) {
   EXPECT_EQ(reason([](v1::Open& open) { open.set_profile("no such"); }), "BAD_FIELD");
   EXPECT_EQ(reason([](v1::Open& open) { open.clear_digest_algorithm(); }), "BAD_FIELD");
   EXPECT_EQ(reason([](v1::Open& open) { open.set_store_epoch(0); }), "BAD_FIELD");
+  EXPECT_EQ(reason([](v1::Open& open) { open.set_store_epoch((std::uint64_t{1} << 62) + 1); }),
+            "BAD_FIELD");
+  EXPECT_EQ(reason([](v1::Open& open) { open.set_store_epoch(UINT64_MAX); }), "BAD_FIELD");
   EXPECT_EQ(reason([](v1::Open& open) { open.set_agent(std::string(129, 'x')); }), "BAD_FIELD");
 }
 
