@@ -133,6 +133,13 @@ def system_libraries():
         ],
         static = True,
     )
+
+    # Of the tests' own file system (e2e/fault_fs).
+    pkg_config_repository(
+        name = "fuse3",
+        apt = "libfuse3-dev",
+        modules = ["fuse3"],
+    )
     pkg_config_repository(
         name = "benchmark",
         apt = "libbenchmark-dev",

@@ -1,0 +1,120 @@
+"""A fault file system (e2e/fault_fs) and the faults that are asked of it."""
+
+import contextlib
+import pathlib
+import socket
+import subprocess
+
+import processes
+
+START_TIMEOUT_S = 20
+ERRORS = ("EIO", "ENOSPC", "EDQUOT", "EACCES", "EROFS", "ESTALE", "EIO", "ENOSPC")
+# What runs here do of each operation, about: one that goes wrong is among them.
+SOURCE = {"getattr": 300, "getxattr": 12, "listxattr": 40, "lseek": 16, "open": 20, "opendir": 10, "read": 20, "readdir": 8,
+          "readlink": 5, "*": 400}
+STORE_CHANGES = {"write": 12, "flush": 12, "fsync": 5, "fsyncdir": 13, "rename": 6, "link": 2, "create": 5, "mkdir": 9,
+                 "unlink": 2, "*": 300}
+STORE_LOOKS = {"read": 17, "open": 10, "getattr": 100, "opendir": 15, "readdir": 7, "*": 200}
+TARGET = {"write": 25, "flush": 18, "fsync": 18, "fsyncdir": 10, "create": 18, "mkdir": 12, "mknod": 6, "symlink": 4, "link": 6,
+          "chmod": 40, "chown": 40, "utimens": 40, "setxattr": 8, "truncate": 3, "getattr": 200, "opendir": 20, "rename": 10,
+          "unlink": 5, "*": 500}
+
+
+class FaultFs:
+    """`backing` is what is in it, `mount` where faults happen."""
+
+    def __init__(self, program, folder):
+        self.backing, self.mount = folder / "backing", folder / "mount"
+        self._socket, self._log = folder / "control", folder / "log"
+        for path in (self.backing, self.mount, folder / "unsynced"):
+            path.mkdir(parents=True)
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen([program, self.backing, self.mount, self._socket, folder / "unsynced"],
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            processes.wait_until(self.mount.is_mount, START_TIMEOUT_S, f"the mount of {self.mount}",
+                                 lambda: processes.log_tail(self._log), poll_s=0.01, processes=[self._process])
+            self._peer = socket.socket(socket.AF_UNIX)
+            self._peer.connect(str(self._socket))
+            self._lines = self._peer.makefile("rw", encoding="ascii")
+        except BaseException:
+            self.end()
+            raise
+
+    def say(self, line):
+        """What it answers behind its ok."""
+        self._lines.write(line + "\n")
+        self._lines.flush()
+        verdict, _, rest = self._lines.readline().strip().partition(" ")
+        if verdict != "ok":
+            raise processes.Failed(f"fault_fs: {line}: {verdict} {rest}: {processes.log_tail(self._log)}")
+        return rest
+
+    def arm(self, fault):
+        self.say(f"arm {fault}")
+
+    def clear(self):
+        """How many operations went wrong since the last time."""
+        hits = int(self.say("hits"))
+        self.say("clear")
+        return hits
+
+    def end(self):
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        if self.mount.is_mount():
+            subprocess.run(["umount", "--lazy", self.mount], check=False)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def times(random):
+    return random.choice((1, 1, 1, 2, 5, 0))
+
+
+def moment(random, operations):
+    """(operation, which one of them)."""
+    operation = random.choice(list(operations))
+    return operation, random.randint(1, operations[operation])
+
+
+def of_source(random):
+    """What reading a tree may meet. Not ENOENT: such an entry is gone, and nobody needs to be told."""
+    operation, nth = moment(random, SOURCE)
+    action = random.choice(("EIO", "EIO", "EACCES", "ESTALE", "EINTR", "short", "late:EIO"))
+    if action == "EINTR":
+        return f"{random.choice(('read', 'open'))} {nth} {random.choice((1, 2))} {action}"
+    return f"{'read' if action == 'short' else operation} {nth} {times(random)} {action}"
+
+
+def of_changes(random, operations):
+    """What writing may meet: a store's or a target's."""
+    operation, nth = moment(random, operations)
+    action = ("late:" if random.random() < 0.2 else "") + random.choice(ERRORS)
+    if operation == "write" and random.random() < 0.3:
+        action = "short"
+    return f"{operation} {nth} {times(random)} {action}"
+
+
+def of_looks(random):
+    """What reading a store may meet: also bytes that are wrong."""
+    operation, nth = moment(random, STORE_LOOKS)
+    action = random.choice(("EIO", "EIO", "EACCES", "ESTALE", "late:EIO", "short", "zeros", "flip"))
+    return f"{'read' if action in ('short', 'zeros', 'flip') else operation} {nth} {times(random)} {action}"
+
+
+def of_store(random):
+    return of_changes(random, STORE_CHANGES) if random.random() < 0.6 else of_looks(random)
+
+
+def of_power(random, operations):
+    """The process that does the n-th operation is gone in the middle of it, and whoever would go on."""
+    operation, nth = moment(random, operations)
+    return f"{operation} {nth} 0 kill"
+
+
+def stop(random, operations):
+    operation, nth = moment(random, operations)
+    return f"{operation} {nth} 1 stop"

@@ -1,0 +1,50 @@
+"""What a snapshot must bring back, and whether it did."""
+
+import manifest
+from runs import Wrong
+
+SAID_DIFFERENCES = 6
+
+
+class Snapshot:
+    """`states` are manifests of the tree while the backup ran: one if nobody edited it. `touched` are paths that were
+    edited meanwhile (all below is), `folders` those of which the own entry was, `warned` those that it warned of."""
+
+    def __init__(self, name, states, touched, folders, warned):
+        self.name, self.states, self.touched, self.folders, self.warned = name, states, set(touched), set(folders), set(warned)
+
+    def __str__(self):
+        return f"snapshot {self.name}"
+
+    def problems(self, restored, excused):
+        """Texts; `excused` are paths of which the restore has warned."""
+        before = self.states[0]
+        excused = excused | self.warned
+        # What is said of one name of a file holds for all of them.
+        links = {before[path].link for path in excused if path in before} - {None}
+        excused |= {path for path, node in before.items() if node.link in links}
+        alone = {path for path in self.folders if not manifest.is_below_any(path, self.touched)}
+        still = {path: before[path] for path in before.keys() - alone}
+        now = {path: restored[path] for path in restored.keys() - alone}
+        found = manifest.differences(still, now, excused | self.touched)
+        if b"" in excused:
+            return found
+        for path in sorted(restored):
+            if manifest.is_below_any(path, self.touched) and not manifest.is_below_any(path, excused):
+                found += self._never_so(path, restored[path])
+        return found
+
+    def _never_so(self, path, node):
+        """What was edited is as it was at one time or another."""
+        keys = ("kind", "content", "target", "device")
+        seen = [[state[path].what.get(key) for key in keys] for state in self.states if path in state]
+        now = [node.what.get(key) for key in keys]
+        if now in seen:
+            return []
+        return [f"{path!r}: holds what it never held, with no warning: {now} is none of {seen}"]
+
+
+def hold(what, problems):
+    if problems:
+        rest = f" (and {len(problems) - SAID_DIFFERENCES} more)" if len(problems) > SAID_DIFFERENCES else ""
+        raise Wrong(f"{what}: " + "; ".join(problems[:SAID_DIFFERENCES]) + rest)

@@ -1,0 +1,271 @@
+"""One round: a tree, a store, and some steps of backups, restores, collections and trouble. Each step ends with what must
+hold; the last one restores everything that anybody was promised."""
+
+import os
+import pathlib
+import shutil
+
+import edits
+import faults
+import judge
+import manifest
+import runs
+import trees
+from runs import Wrong
+
+THEMES = {"source": 4, "store": 5, "target": 3, "together": 5, "power": 3, "clock": 2}
+PROFILES = ("mincdc-8k", "mincdc-8k", "fastcdc2020-4k", "fixed-8k", "gear-8k")
+GRANULARITIES_NS = (1, 1, 1, 1_000_000_000, 2_000_000_000)
+CLOCKS_S = (0, 0, 3600, -3600, 86_400 * 40, -86_400 * 400, 1, -2)
+DONE = "ends well"
+# How long one that waits for another's lock is waited for.
+LOCKED_PATIENCE_S = 1.0
+
+
+class Round:
+    """Of a seed and a number: the same steps each time."""
+
+    def __init__(self, world, random, folder, counts):
+        self.world, self.random, self.folder, self.counts = world, random, folder, counts
+        self.theme = random.choices(list(THEMES), list(THEMES.values()))[0]
+        self.granularity_ns = random.choice(GRANULARITIES_NS) if self.theme == "source" else 1
+        self.name = folder.name
+        self.source = os.fsencode(world.source.mount / self.name / "tree")
+        self.backing = os.fsencode(world.source.backing / self.name / "tree")
+        self.store = world.store.mount / self.name
+        self.maker = trees.Maker(random, self.backing, self.granularity_ns)
+        # What must be there, what may be, and backups that did not say how they ended.
+        self.known, self.maybe, self.attempts = {}, {}, []
+        self.log = []
+        self._next = 0
+
+    # Small things.
+
+    def number(self):
+        self._next += 1
+        return self._next
+
+    def count(self, what, times=1):
+        self.counts[what] = self.counts.get(what, 0) + times
+
+    def clock(self):
+        return self.random.choice(CLOCKS_S) if self.theme == "clock" else 0
+
+    def tree(self):
+        return manifest.read(self.backing, self.granularity_ns)
+
+    def start(self, *words):
+        run = self.world.start(self.folder / f"run-{self.number()}", *words, clock_s=self.clock())
+        self.log.append(str(run))
+        return run
+
+    def over(self, run):
+        run.finish()
+        self.count(f"{run.arguments[0]}: {'killed' if run.was_killed else run.code}")
+        self.log.append(f"  ended with {run.code}")
+        self.world.check_kerfd()
+        return run
+
+    def clear(self, *files):
+        hits = sum(one.clear() for one in files)
+        self.count("operations that went wrong", hits)
+        return hits
+
+    def fault(self, files, fault):
+        self.log.append(f"  fault of {files.mount.parent.name}: {fault}")
+        files.arm(fault)
+
+    # Backups.
+
+    def start_backup(self, *options):
+        return self.start("backup", self.source, "--store", self.store, "--server", self.world.server, "--streams",
+                          str(self.random.randint(1, 3)), *options)
+
+    def judge_backup(self, run, states, editor=None, well=False):
+        """`well`: nothing has disturbed it."""
+        touched, folders = (editor.touched, editor.folders) if editor else ((), ())
+        snapshot = judge.Snapshot(None, states, touched, folders, run.warned(self.source))
+        if run.code not in (runs.OK, runs.PARTIAL):
+            self.attempts.append(snapshot)
+            if well:
+                raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+            return None
+        if run.summary is None:
+            raise Wrong(f"{run}: ended with {run.code} without a summary")
+        if run.code == runs.OK and run.warnings or well and run.code != runs.OK and editor is None:
+            raise Wrong(f"{run}: ended with {run.code} and warns: {run.tell()}")
+        snapshot.name = run.summary["snapshot"]
+        self.known[snapshot.name] = snapshot
+        return snapshot
+
+    def backup(self, *options):
+        """In peace."""
+        states = [self.tree()]
+        return self.judge_backup(self.over(self.start_backup(*options)), states, well=True)
+
+    def backup_with_fault(self, files, fault):
+        states = [self.tree()]
+        self.fault(files, fault)
+        run = self.over(self.start_backup())
+        hits = self.clear(files)
+        snapshot = self.judge_backup(run, states, well=hits == 0)
+        if run.code == runs.DAMAGED and files is not self.world.store:
+            raise Wrong(f"{run}: calls a store damaged that is not: {run.tell()}")
+        return snapshot
+
+    def backup_with_edits(self):
+        """It is stopped at some operations on the tree, and that is edited meanwhile."""
+        editor = edits.Editor(self.maker)
+        states = [self.tree()]
+        files = self.world.source
+        self.fault(files, faults.stop(self.random, faults.SOURCE))
+        run = self.start_backup()
+        for _ in range(self.random.randint(1, 3)):
+            if not run.until_stopped():
+                break
+            self.count("edits while a backup was stopped")
+            self.log.append("  edited meanwhile: " + ", ".join(editor.edit(self.random.randint(1, 5))))
+            states.append(self.tree())
+            files.clear()
+            self.fault(files, faults.stop(self.random, faults.SOURCE))
+            run.go_on()
+        files.clear()
+        self.over(run)
+        return self.judge_backup(run, states, editor, well=True)
+
+    # Restores.
+
+    def restore(self, snapshot, *options, target=None, fault=None):
+        """(run, folder of the restored tree as it is on the disk)."""
+        target = target or f"{self.name}/{self.number()}"
+        files = self.world.target
+        if fault:
+            self.fault(files, fault)
+        # One thread: the n-th operation is the same one the next time.
+        threads = self.random.choice(("1", "1", "4"))
+        run = self.over(self.start("restore", snapshot.name, "--store", self.store, "--target", files.mount / target, "--threads",
+                                   threads, *options))
+        hits = self.clear(files) if fault else 0
+        self.judge_restore(run, snapshot, target, hits)
+        return run, target
+
+    def judge_restore(self, run, snapshot, target, hits=0, well=True):
+        if run.code not in (runs.OK, runs.PARTIAL):
+            if well and hits == 0:
+                raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+            return
+        if run.code == runs.PARTIAL and well and hits == 0:
+            raise Wrong(f"{run}: is partial, and nothing was in its way: {run.tell()}")
+        place = os.fsencode(self.world.target.backing / target) + self.source
+        excused = run.warned(os.fsencode(self.world.target.mount / target) + self.source)
+        restored = manifest.read(place) if os.path.lexists(place) else {}
+        judge.hold(f"{run}: {snapshot}", snapshot.problems(restored, excused))
+
+    def restore_with_fault_on_store(self, snapshot):
+        self.fault(self.world.store, faults.of_looks(self.random))
+        target = f"{self.name}/{self.number()}"
+        run = self.over(self.start("restore", snapshot.name, "--store", self.store, "--target",
+                                   self.world.target.mount / target))
+        self.judge_restore(run, snapshot, target, hits=self.clear(self.world.store))
+
+    def restore_with_fault_on_target(self, snapshot):
+        """And once more over what it has left, without one."""
+        target = f"{self.name}/{self.number()}"
+        files = self.world.target
+        cut = self.random.random() < 0.4
+        if cut:
+            files.say("track")
+        kill = self.random.random() < 0.3
+        fault = (faults.of_power if kill else faults.of_changes)(self.random, faults.TARGET)
+        self.restore(snapshot, target=target, fault=fault)
+        if cut:
+            self.log.append("  power cut of target")
+            files.say(f"cut {self.random.randrange(2**32)}")
+            files.say("untrack")
+        overwrite = self.random.choice(("if-changed", "if-changed", "always"))
+        self.restore(snapshot, "--overwrite", overwrite, target=target)
+
+    # All else.
+
+    def forget(self, names):
+        run = self.over(self.start("forget", *names, "--store", self.store))
+        return self.judge_forget(run, names)
+
+    def judge_forget(self, run, names, well=True):
+        if run.code == runs.OK:
+            said = {line["snapshot"] for line in run.lines if line["message_type"] == "forgotten"}
+            if said != set(names):
+                raise Wrong(f"{run}: was to forget {names}, and forgot {sorted(said)}")
+        elif well:
+            raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+        for name in names:
+            snapshot = self.known.pop(name, None)
+            if snapshot is not None and run.code != runs.OK:
+                self.maybe[name] = snapshot
+        return run
+
+    def start_gc(self):
+        return self.start("gc", "--store", self.store, "--server", self.world.server, "--max-waste",
+                          self.random.choice(("0", "0.2", "0.01")))
+
+    def in_peace(self, *words, codes=(runs.OK,)):
+        run = self.over(self.start(*words))
+        if run.code not in codes:
+            raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+        return run
+
+    def look(self):
+        """What the store lists is what is known, and perhaps more."""
+        listed = self.in_peace("snapshots", "--store", self.store).lines
+        names = {line["snapshot"] for line in listed if line["message_type"] == "snapshot"}
+        lost = self.known.keys() - names
+        if lost:
+            raise Wrong(f"snapshots that were promised are not there: {sorted(lost)}; there are {sorted(names)}")
+        for name in sorted(names - self.known.keys()):
+            self.adopt(name)
+
+    def adopt(self, name):
+        """One whose backup was killed or failed, or that was being forgotten: it is there, so it is whole."""
+        if name in self.maybe:
+            self.known[name] = self.maybe.pop(name)
+            return
+        target = f"{self.name}/{self.number()}"
+        run = self.in_peace("restore", name, "--store", self.store, "--target", self.world.target.mount / target)
+        restored = manifest.read(os.fsencode(self.world.target.backing / target) + self.source)
+        problems = []
+        for number, attempt in enumerate(self.attempts):
+            problems = attempt.problems(restored, frozenset())
+            if not problems:
+                attempt.name = name
+                self.known[name] = self.attempts.pop(number)
+                return
+        judge.hold(f"{run}: snapshot {name} of nobody who was told of it", problems or ["there is no such backup"])
+
+    def check_all(self):
+        self.look()
+        for snapshot in list(self.known.values()):
+            self.restore(snapshot)
+
+    def finale(self):
+        """All is well again: so everything must be."""
+        self.clear(self.world.source, self.world.store, self.world.target)
+        self.backup()
+        self.check_all()
+        self.in_peace("verify", "--read-data", "--store", self.store)
+        edits.Editor(self.maker).edit(self.random.randint(0, 4))
+        self.restore(self.backup())
+        self.in_peace("gc", "--store", self.store, "--server", self.world.server)
+        self.check_all()
+
+    def remove(self):
+        for files in (self.world.source, self.world.store, self.world.target):
+            shutil.rmtree(files.backing / self.name, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(one):
+    """The tree, its store, and a first backup of most."""
+    pathlib.Path(os.fsdecode(one.backing)).mkdir(parents=True)
+    one.folder.mkdir(parents=True)
+    one.world.source.say(f"granularity {one.granularity_ns}")
+    one.maker.tree()
