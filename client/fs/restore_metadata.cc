@@ -5,13 +5,16 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/strings.h"
 #include "base/unique_fd.h"
 #include "client/fs/os_error.h"
+#include "client/fs/xattrs.h"
 
 namespace kerf::agent {
 namespace {
@@ -21,9 +24,37 @@ constexpr uid_t kKeep = static_cast<uid_t>(-1);
 
 bool IsRoot() { return geteuid() == 0; }
 
+constexpr mode_t kModeBits = 07777;
+constexpr char kAccessAcl[] = "system.posix_acl_access";
+constexpr char kDefaultAcl[] = "system.posix_acl_default";
+constexpr char kCapability[] = "security.capability";
+
+// Attributes that security modules and file systems give every file by rules of their own.
+bool IsOfTheSystem(std::string_view name) {
+  return (name.starts_with("security.") && name != kCapability) ||
+         (name.starts_with("system.") && name != kAccessAcl && name != kDefaultAcl);
+}
+
+bool Has(const Node& node, std::string_view name) {
+  return std::any_of(node.xattrs.begin(), node.xattrs.end(),
+                     [&](const Xattr& xattr) { return xattr.name == name; });
+}
+
+// There was none, or there can be none.
+bool IsAbsence(int error) { return error == ENODATA || error == ENOTSUP || error == ENOSYS; }
+
 // Attributes in this namespace need the right to write the file, the others need to own it or to be
 // root; changing the owner removes capabilities, changing the mode changes an ACL.
 bool IsUserXattr(const Xattr& xattr) { return xattr.name.starts_with("user."); }
+
+// That of the node; the time of the last access is left.
+std::array<timespec, 2> TimesOf(const Node& node) {
+  std::array<timespec, 2> times{};
+  times[0].tv_nsec = UTIME_OMIT;
+  times[1].tv_sec = node.modified.seconds;
+  times[1].tv_nsec = node.modified.nanoseconds;
+  return times;
+}
 
 class Applier {
  public:
@@ -50,6 +81,21 @@ class Applier {
     result_.unprivileged = true;
   }
 
+  // Takes away what the node does not have. `list` is an flistxattr, `remove` an fremovexattr.
+  template <typename List, typename Remove>
+  void RemoveOthers(List list, Remove remove) {
+    std::string names;
+    if (const int error = ListXattrs(list, names); error != 0) {
+      if (!IsAbsence(error)) NoteError(error, "cannot list the extended attributes of");
+      return;
+    }
+    for (const char* name = names.c_str(); *name != 0; name += std::strlen(name) + 1) {
+      if (IsOfTheSystem(name) || Has(node_, name) || remove(name) == 0 || IsAbsence(errno))
+        continue;
+      NoteError(errno, Cat("cannot remove the extended attribute ", name, " of"));
+    }
+  }
+
   // `change(name, value)` is an fsetxattr.
   template <typename Change>
   void Xattrs(bool user, Change change) {
@@ -65,14 +111,6 @@ class Applier {
 
   std::uint32_t mode() const { return may_set_id_ ? node_.mode : node_.mode & ~kSetIdBits; }
 
-  std::array<timespec, 2> times() const {
-    std::array<timespec, 2> times{};
-    times[0].tv_nsec = UTIME_OMIT;
-    times[1].tv_sec = node_.modified.seconds;
-    times[1].tv_nsec = node_.modified.nanoseconds;
-    return times;
-  }
-
   const MetadataResult& result() const { return result_; }
 
  private:
@@ -83,17 +121,25 @@ class Applier {
 
 }  // namespace
 
-MetadataResult ApplyMetadata(int fd, const Node& node) {
+MetadataResult ApplyAttributes(int fd, const Node& node) {
   Applier applier(node);
   const auto set = [fd](const char* name, const std::string& value) {
     return fsetxattr(fd, name, value.data(), value.size(), 0);
   };
+  applier.RemoveOthers([fd](char* data, std::size_t size) { return flistxattr(fd, data, size); },
+                       [fd](const char* name) { return fremovexattr(fd, name); });
   applier.Owner([fd](uid_t uid, gid_t gid) { return fchown(fd, uid, gid); });
   applier.Xattrs(true, set);
-  if (fchmod(fd, applier.mode()) != 0) applier.NoteError(errno, "cannot set the mode of");
+  // An ACL before the mode, whose bits for the group are the ACL's mask: alone, for a moment, they
+  // would be the group's rights.
   applier.Xattrs(false, set);
-  if (futimens(fd, applier.times().data()) != 0) applier.NoteError(errno, "cannot set the time of");
+  if (fchmod(fd, applier.mode()) != 0) applier.NoteError(errno, "cannot set the mode of");
   return applier.result();
+}
+
+absl::Status ApplyTime(int fd, const Node& node) {
+  if (futimens(fd, TimesOf(node).data()) == 0) return absl::OkStatus();
+  return OsError(errno, "cannot set the time of", "/" + node.path);
 }
 
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node) {
@@ -101,25 +147,51 @@ MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const 
   applier.Owner([&](uid_t uid, gid_t gid) {
     return fchownat(directory_fd, name.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW);
   });
+  // Modes and attributes have no call that takes a directory and does not follow; a descriptor
+  // that only names the node, through /proc, is the way.
   const bool has_mode = node.kind != NodeKind::kSymlink;
   if (has_mode || !node.xattrs.empty()) {
-    // Modes and attributes have no call that takes a directory and does not follow; a descriptor
-    // that only names the node, through /proc, is the way.
     const UniqueFd fd(openat(directory_fd, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     const std::string path = Cat("/proc/self/fd/", fd.get());
     const auto set = [&](const char* key, const std::string& value) {
       return setxattr(path.c_str(), key, value.data(), value.size(), 0);
     };
+    applier.RemoveOthers(
+        [&](char* data, std::size_t size) { return listxattr(path.c_str(), data, size); },
+        [&](const char* key) { return removexattr(path.c_str(), key); });
     applier.Xattrs(true, set);
+    applier.Xattrs(false, set);
     if (has_mode && chmod(path.c_str(), applier.mode()) != 0) {
       applier.NoteError(errno, "cannot set the mode of");
     }
-    applier.Xattrs(false, set);
   }
-  if (utimensat(directory_fd, name.c_str(), applier.times().data(), AT_SYMLINK_NOFOLLOW) != 0) {
+  if (utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW) != 0) {
     applier.NoteError(errno, "cannot set the time of");
   }
   return applier.result();
+}
+
+absl::Status RestrictDirectory(int fd, const Node& node) {
+  const auto failed = [&](std::string_view action) {
+    return OsError(errno, action, "/" + node.path);
+  };
+  struct stat status{};
+  if (fstat(fd, &status) != 0) return failed("cannot stat the directory");
+  // Whoever may not change it finds out when it gets its metadata.
+  if (!IsRoot() && status.st_uid != geteuid()) return absl::OkStatus();
+  const mode_t mode = status.st_mode & kModeBits;
+  const mode_t restricted = (mode & node.mode) | S_IRWXU;
+  const bool has_acl = fgetxattr(fd, kAccessAcl, nullptr, 0) >= 0;
+  // Without the ACL what was, or will be, its mask would be the group's rights.
+  const mode_t first =
+      has_acl || Has(node, kAccessAcl) ? restricted & ~static_cast<mode_t>(S_IRWXG) : restricted;
+  if (first != mode && fchmod(fd, first) != 0) return failed("cannot restrict the directory");
+  for (const char* name : {kAccessAcl, kDefaultAcl}) {
+    if (fremovexattr(fd, name) != 0 && !IsAbsence(errno)) {
+      return failed("cannot remove an ACL of the directory");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace kerf::agent

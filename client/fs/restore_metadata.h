@@ -1,4 +1,4 @@
-// Gives a restored node its owner, mode, extended attributes and times.
+// Gives a restored node its owner, mode, extended attributes and time.
 #pragma once
 
 #include <string>
@@ -15,10 +15,22 @@ struct MetadataResult {
   bool unprivileged = false;
 };
 
-// Of an open file or directory. Its own mode before the call must let its owner write.
-MetadataResult ApplyMetadata(int fd, const Node& node);
+// Exactly what the node has, and nothing more, as a default ACL of the directory may have given it:
+// owner, extended attributes, mode. At no moment does it let in who the node does not: its mode
+// before the call must let nobody but its owner in, and let that one write.
+MetadataResult ApplyAttributes(int fd, const Node& node);
 
-// Of anything else: the child `name` of the directory, which may be a symlink and is not followed.
+// The time of an open file or directory; comes last, as every other change sets it, and as whoever
+// looks at it takes the node for complete.
+absl::Status ApplyTime(int fd, const Node& node);
+
+// Both, of anything but a file or directory: the child `name` of the directory, which may be a
+// symlink and is not followed.
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node);
+
+// Makes a directory that is there let in nobody whom the node does not, until it is complete: takes
+// away the rights that the node does not give, and ACLs, which whatever is made in it would
+// inherit. Rights of its owner are left.
+absl::Status RestrictDirectory(int fd, const Node& node);
 
 }  // namespace kerf::agent

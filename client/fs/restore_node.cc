@@ -39,7 +39,7 @@ std::string TemporaryName() {
 // Writes a stream of content to the extents of a file.
 class ContentWriter {
  public:
-  ContentWriter(int fd, const Node& node) : fd_(fd), node_(node) {
+  ContentWriter(int fd, const Node& node, ContentSum* sum) : fd_(fd), node_(node), sum_(sum) {
     if (!node.sparse && node.size_bytes > 0) whole_ = {0, node.size_bytes};
     extents_ = node.sparse ? std::span<const Extent>(node.extents)
                            : std::span<const Extent>(&whole_, node.size_bytes > 0 ? 1 : 0);
@@ -70,6 +70,7 @@ class ContentWriter {
           pwrite(fd_, bytes.data(), count, static_cast<off_t>(extent.offset + position_));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return OsError(errno, "cannot write", Shown(node_));
+      if (sum_ != nullptr) sum_->Add(bytes.first(static_cast<std::size_t>(written)));
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       position_ += static_cast<std::uint64_t>(written);
       written_bytes_ += static_cast<std::uint64_t>(written);
@@ -92,6 +93,8 @@ class ContentWriter {
  private:
   const int fd_;
   const Node& node_;
+  // Null if nobody asks for it.
+  ContentSum* const sum_;
   Extent whole_;
   // Those that are not full; position_ is in the first.
   std::span<const Extent> extents_;
@@ -99,8 +102,9 @@ class ContentWriter {
   std::uint64_t written_bytes_ = 0;
 };
 
-absl::Status CopyContent(int fd, const Node& node, FileContent* content, NodeOutcome& outcome) {
-  ContentWriter writer(fd, node);
+absl::Status CopyContent(int fd, const Node& node, FileContent* content, ContentSum* sum,
+                         NodeOutcome& outcome) {
+  ContentWriter writer(fd, node, sum);
   KERF_RETURN_IF_ERROR(writer.CheckExtents());
   while (content != nullptr) {
     KERF_ASSIGN_OR_RETURN(const std::span<const std::uint8_t> bytes, content->Next());
@@ -119,19 +123,23 @@ void TakeMetadata(const MetadataResult& metadata, NodeOutcome& outcome) {
 }
 
 void MakeFile(int directory_fd, const std::string& name, const Node& node, FileContent* content,
-              NodeOutcome& outcome) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const UniqueFd fd(openat(directory_fd, name.c_str(), kFlags, kPrivateFile));
+              bool with_sum, NodeOutcome& outcome) {
+  // Whoever wants a sum reads the file again.
+  const int access = with_sum ? O_RDWR : O_WRONLY;
+  constexpr int kFlags = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(openat(directory_fd, name.c_str(), access | kFlags, kPrivateFile));
   if (!fd.valid()) {
     outcome.status = OsError(errno, "cannot create", Shown(node));
     return;
   }
-  outcome.status = CopyContent(fd.get(), node, content, outcome);
+  ContentSum sum;
+  outcome.status = CopyContent(fd.get(), node, content, with_sum ? &sum : nullptr, outcome);
   if (!outcome.status.ok()) {
     unlinkat(directory_fd, name.c_str(), 0);
     return;
   }
-  TakeMetadata(ApplyMetadata(fd.get(), node), outcome);
+  TakeMetadata(ApplyAttributes(fd.get(), node), outcome);
+  outcome.file = UnsettledFile{std::move(fd), name, sum.value()};
 }
 
 // Returns what the system call returns.
@@ -155,9 +163,9 @@ int MakeSpecial(int directory_fd, const std::string& name, const Node& node) {
 }
 
 void Make(int directory_fd, const std::string& name, const Node& node, FileContent* content,
-          NodeOutcome& outcome) {
+          bool with_sum, NodeOutcome& outcome) {
   if (node.kind == NodeKind::kFile) {
-    MakeFile(directory_fd, name, node, content, outcome);
+    MakeFile(directory_fd, name, node, content, with_sum, outcome);
   } else if (MakeSpecial(directory_fd, name, node) != 0) {
     outcome.status = OsError(errno, "cannot create", Shown(node));
   } else {
@@ -202,7 +210,7 @@ Decision Decide(int directory_fd, const std::string& name, const Node& node, Ove
 }
 
 // Calls `make(name)`, and where the name is taken does as the policy says: replacing means to make
-// the node under another name and to rename it.
+// the node under another name and to rename it, a file not before it is settled.
 void MakeOrReplace(int directory_fd, const Node& node, OverwritePolicy policy, NodeOutcome& outcome,
                    const std::function<void(const std::string& name)>& make) {
   const std::string name(NameOf(node.path));
@@ -214,7 +222,7 @@ void MakeOrReplace(int directory_fd, const Node& node, OverwritePolicy policy, N
   if (decision != Decision::kReplace) return;
   const std::string temporary = TemporaryName();
   make(temporary);
-  if (!outcome.restored) return;
+  if (!outcome.restored || outcome.file.has_value()) return;
   if (renameat(directory_fd, temporary.c_str(), directory_fd, name.c_str()) != 0) {
     outcome.status = OsError(errno, "cannot replace", Shown(node));
     outcome.restored = false;
@@ -238,16 +246,18 @@ absl::StatusOr<UniqueFd> EnterDirectory(int parent_fd, const std::string& name, 
   }
   UniqueFd fd(openat(handle.get(), ".", O_RDONLY | kFlags));
   if (!fd.valid()) return OsError(errno, "cannot open the directory", Shown(node));
+  KERF_RETURN_IF_ERROR(RestrictDirectory(fd.get(), node));
   return fd;
 }
 
 }  // namespace
 
 NodeOutcome RestoreNode(int directory_fd, const Node& node, FileContent* content,
-                        OverwritePolicy policy) {
+                        OverwritePolicy policy, bool with_sum) {
   NodeOutcome outcome;
-  MakeOrReplace(directory_fd, node, policy, outcome,
-                [&](const std::string& name) { Make(directory_fd, name, node, content, outcome); });
+  MakeOrReplace(directory_fd, node, policy, outcome, [&](const std::string& name) {
+    Make(directory_fd, name, node, content, with_sum, outcome);
+  });
   return outcome;
 }
 

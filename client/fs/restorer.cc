@@ -1,6 +1,7 @@
 #include "client/fs/restorer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/open_files.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -24,6 +27,7 @@
 #include "client/fs/path.h"
 #include "client/fs/restore_metadata.h"
 #include "client/fs/restore_node.h"
+#include "client/fs/settler.h"
 
 namespace kerf::agent {
 namespace {
@@ -40,6 +44,14 @@ constexpr std::uint64_t kBatchHeldBytes = 1 << 20;
 constexpr std::size_t kQueuedBatches = 2;
 // What the nodes of all batches that wait may hold.
 constexpr std::uint64_t kMaxQueuedHeldBytes = std::uint64_t{64} << 20;
+// Files that are made durable at once; each of two groups has a file and perhaps a directory open
+// for each, so that they take half of the files that may be.
+constexpr std::size_t kGroupFiles = 4096;
+constexpr std::size_t kMinGroupFiles = 16;
+constexpr std::uint64_t kWantedOpenFiles = 8 * kGroupFiles;
+constexpr std::uint64_t kGroupBytes = std::uint64_t{1} << 30;
+// What an extent that is remembered counts as.
+constexpr std::uint64_t kExtentWeightBytes = std::uint64_t{16} << 10;
 
 struct Task {
   Node node;
@@ -86,14 +98,27 @@ class TreeRestorer : public Restorer {
   void Stop(bool drop);
   void MakeHardLinks();
   void FinishDirectories();
+  // Of a file system that is not the target's.
+  void NoteFileSystem(int directory_fd);
+  void SyncAll();
+  SettlerOptions MakeSettlerOptions();
+  void TakeSettled(const Node& node, const absl::Status& status);
   void Count(const Node& node, const NodeOutcome& outcome);
   void Report(const std::string& path, const absl::Status& status);
+  void NoteFailed(const std::string& path) {
+    const std::lock_guard lock(report_mutex_);
+    failed_paths_.insert(path);
+  }
   bool HasFailed(const std::string& path) {
     const std::lock_guard lock(report_mutex_);
     return failed_paths_.contains(path);
   }
 
   const RestoreOptions options_;
+  Durability& durability_;
+  Settler settler_;
+  // By their device: a descriptor on each file system that directories were entered on.
+  std::map<dev_t, UniqueFd> file_systems_;
   // Of the thread that calls Add.
   DirectoryStack stack_;
   DirectoryStack second_stack_;
@@ -123,19 +148,56 @@ class TreeRestorer : public Restorer {
   std::atomic<std::uint64_t> other_count_{0};
   std::atomic<std::uint64_t> written_bytes_{0};
   std::atomic<std::uint64_t> skipped_count_{0};
+  std::atomic<std::uint64_t> verified_count_{0};
   std::atomic<std::uint64_t> error_count_{0};
   std::atomic<std::uint64_t> unprivileged_count_{0};
 };
 
 TreeRestorer::TreeRestorer(UniqueFd target, UniqueFd target_again, RestoreOptions options)
     : options_(std::move(options)),
+      durability_(options_.durability == nullptr ? SystemDurability() : *options_.durability),
+      settler_(MakeSettlerOptions()),
       stack_(std::move(target), O_RDONLY),
       second_stack_(std::move(target_again), O_RDONLY) {
   unsigned count =
       options_.thread_count == 0 ? std::thread::hardware_concurrency() : options_.thread_count;
   count = std::clamp(count, 1u, kMaxRestoreThreads);
   max_queued_ = count * kQueuedBatches;
+  NoteFileSystem((*stack_.Top())->get());
   for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });
+}
+
+SettlerOptions TreeRestorer::MakeSettlerOptions() {
+  SettlerOptions options{.sync = options_.sync,
+                         .verify = options_.verify,
+                         .durability = durability_,
+                         .max_bytes = kGroupBytes,
+                         .on_settled = [this](const WaitingFile& file, const absl::Status& status) {
+                           TakeSettled(file.node, status);
+                         }};
+  // Nothing is won by waiting for others where nothing is synced.
+  if (!options_.sync) return options;
+  options.max_files = std::clamp<std::size_t>(RaiseOpenFileLimit(kWantedOpenFiles) / 8,
+                                              kMinGroupFiles, kGroupFiles);
+  return options;
+}
+
+void TreeRestorer::NoteFileSystem(int directory_fd) {
+  struct stat status{};
+  if (!options_.sync || fstat(directory_fd, &status) != 0 ||
+      file_systems_.contains(status.st_dev)) {
+    return;
+  }
+  file_systems_.emplace(status.st_dev, UniqueFd(openat(directory_fd, ".", O_RDONLY | O_CLOEXEC)));
+}
+
+void TreeRestorer::SyncAll() {
+  if (!options_.sync) return;
+  for (const auto& [device, fd] : file_systems_) {
+    const int error = durability_.SyncsAsAWhole(fd.get()) ? durability_.SyncFileSystem(fd.get())
+                                                          : durability_.SyncFile(fd.get());
+    if (error != 0) Report("", OsError(error, "cannot make durable what was restored", "to it"));
+  }
 }
 
 void TreeRestorer::Report(const std::string& path, const absl::Status& status) {
@@ -204,6 +266,7 @@ void TreeRestorer::AddDirectory(Node node, int parent_fd) {
     return;
   }
   ++directory_count_;
+  NoteFileSystem(opened->get());
   stack_.Push(NameOf(node.path), *std::move(opened));
   directories_.push_back(std::move(node));
 }
@@ -251,15 +314,31 @@ void TreeRestorer::Work() {
 }
 
 void TreeRestorer::Restore(Task& task) {
-  const NodeOutcome outcome =
-      RestoreNode(task.directory->get(), task.node, task.content.get(), options_.overwrite);
+  NodeOutcome outcome = RestoreNode(task.directory->get(), task.node, task.content.get(),
+                                    options_.overwrite, options_.verify);
   // Releases what the content holds before the next file needs some.
   task.content.reset();
   Count(task.node, outcome);
-  if (task.node.kind == NodeKind::kFile && !outcome.restored && !outcome.skipped) {
-    const std::lock_guard lock(report_mutex_);
-    failed_paths_.insert(task.node.path);
+  if (!outcome.file.has_value()) {
+    const bool lost = task.node.kind == NodeKind::kFile && !outcome.skipped;
+    if (lost) NoteFailed(task.node.path);
+    return;
   }
+  Node& node = task.node;
+  node.xattrs = {};
+  if (!options_.verify) node.extents = {};
+  const std::uint64_t weight = outcome.written_bytes + node.extents.size() * kExtentWeightBytes;
+  settler_.Add({std::move(node), std::move(task.directory), *std::move(outcome.file), weight});
+}
+
+void TreeRestorer::TakeSettled(const Node& node, const absl::Status& status) {
+  if (!status.ok()) {
+    Report(node.path, status);
+    NoteFailed(node.path);
+    return;
+  }
+  ++file_count_;
+  if (options_.verify) ++verified_count_;
 }
 
 void TreeRestorer::Count(const Node& node, const NodeOutcome& outcome) {
@@ -267,12 +346,8 @@ void TreeRestorer::Count(const Node& node, const NodeOutcome& outcome) {
   if (outcome.skipped) ++skipped_count_;
   if (outcome.unprivileged) ++unprivileged_count_;
   written_bytes_ += outcome.written_bytes;
-  if (!outcome.restored) return;
-  if (node.kind == NodeKind::kFile && node.hard_link_to.empty()) {
-    ++file_count_;
-  } else {
-    ++other_count_;
-  }
+  // A file counts when it is settled.
+  if (outcome.restored && !outcome.file.has_value()) ++other_count_;
 }
 
 void TreeRestorer::Stop(bool drop) {
@@ -316,7 +391,13 @@ void TreeRestorer::FinishDirectories() {
       Report(node.path, directory.status());
       return;
     }
-    const MetadataResult result = ApplyMetadata((*directory)->get(), node);
+    const int fd = (*directory)->get();
+    MetadataResult result = ApplyAttributes(fd, node);
+    if (options_.sync && !durability_.SyncsAsAWhole(fd)) {
+      const int error = durability_.SyncFile(fd);
+      if (error != 0) result.status.Update(OsError(error, "cannot make durable", "/" + node.path));
+    }
+    result.status.Update(ApplyTime(fd, node));
     if (!result.status.ok()) Report(node.path, result.status);
     if (result.unprivileged) ++unprivileged_count_;
   });
@@ -326,8 +407,10 @@ RestoreSummary TreeRestorer::Finish(bool cancelled) {
   if (!cancelled) PushBatch();
   batch_ = {};
   Stop(cancelled);
+  settler_.Finish();
   if (!cancelled) MakeHardLinks();
   FinishDirectories();
+  SyncAll();
   return progress();
 }
 
@@ -338,6 +421,7 @@ RestoreSummary TreeRestorer::progress() const {
   summary.other_count = other_count_;
   summary.written_bytes = written_bytes_;
   summary.skipped_count = skipped_count_;
+  summary.verified_count = verified_count_;
   summary.error_count = error_count_;
   summary.unprivileged_count = unprivileged_count_;
   return summary;
@@ -365,6 +449,10 @@ absl::StatusOr<std::unique_ptr<Restorer>> MakeRestorer(const std::string& target
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   UniqueFd fd(open(target.c_str(), kFlags));
   if (!fd.valid()) return OsError(errno, "cannot restore into", target);
+  // One error, not one for each file.
+  if (faccessat(fd.get(), ".", W_OK, 0) != 0 && errno == EROFS) {
+    return OsError(errno, "cannot restore into", target);
+  }
   UniqueFd again(openat(fd.get(), ".", kFlags));
   if (!again.valid()) return OsError(errno, "cannot restore into", target);
   return std::make_unique<TreeRestorer>(std::move(fd), std::move(again), std::move(options));

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/fs/durability.h"
 #include "client/fs/node.h"
 
 namespace kerf::agent {
@@ -57,6 +58,12 @@ struct RestoreOptions {
   unsigned thread_count = 0;
   // A directory or hard link beyond it is not restored (ResourceExhausted), nor what lies below.
   std::uint64_t max_held_node_bytes = MaxHeldNodeBytes();
+  // Makes what is restored durable, and reports what cannot be.
+  bool sync = true;
+  // Reads every file again, past the page cache if `sync`, and compares it with what was written.
+  bool verify = false;
+  // The calls behind `sync`; null: the kernel's.
+  Durability* durability = nullptr;
   // Called for every node that could not be restored, or not completely, with its path in the
   // snapshot; from several threads, one at a time. The run goes on. What lies below a directory
   // that could not be restored is counted, and not reported again.
@@ -71,6 +78,8 @@ struct RestoreSummary {
   std::uint64_t written_bytes = 0;
   // Left as they were, by policy.
   std::uint64_t skipped_count = 0;
+  // Files that were read back.
+  std::uint64_t verified_count = 0;
   std::uint64_t error_count = 0;
   // Owners, and attributes in the privileged namespaces, that only root could have set. Not
   // counted as errors.
@@ -83,10 +92,12 @@ struct RestoreSummary {
 //
 // Directories are made at once, files by several threads, hard links and the metadata of
 // directories in Finish, deepest first. A file appears under its name with mode 0600 (or only when
-// complete, where it replaces another one), gets its metadata when its content is complete, and is
-// removed again if its content is not. Owners are restored by number; where they cannot be, set-id
-// bits are not restored either. Directories that exist are entered and get the metadata of their
-// node. Nothing is synced.
+// complete, where it replaces another one), gets its attributes when its content is complete, and
+// is removed again if its content is not. Its time comes last, when it is durable: whoever is
+// interrupted leaves no file that looks like the snapshot's and is not. Owners are restored by
+// number; where they cannot be, set-id bits are not restored either. Directories that exist are
+// entered and get the metadata of their node. What is restored has no attribute or right that its
+// node has not, at no moment (docs/adr/0016-restoring.md).
 //
 // Add and Finish belong to one thread.
 class Restorer {

@@ -12,11 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "base/unique_fd.h"
 #include "client/fs/testing/compare_trees.h"
+#include "client/fs/testing/memory_nodes.h"
 #include "client/fs/testing/memory_snapshot.h"
 #include "client/fs/testing/nasty_tree.h"
 #include "client/fs/testing/temporary_directory.h"
@@ -26,7 +29,11 @@ namespace kerf::agent {
 namespace {
 
 using testing::CompareTrees;
+using testing::Directory;
 using ::testing::ElementsAre;
+using testing::Exists;
+using testing::File;
+using testing::HardLink;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::MemoryContent;
@@ -34,50 +41,10 @@ using testing::MemoryNode;
 using testing::MemorySnapshot;
 using testing::RestoreAll;
 using testing::RestoreReport;
+using testing::Symlink;
 using testing::TakeSnapshot;
 using testing::TemporaryDirectory;
-
-MemoryNode Directory(const std::string& path, std::uint32_t mode = 0755) {
-  MemoryNode entry;
-  entry.node.path = path;
-  entry.node.kind = NodeKind::kDirectory;
-  entry.node.mode = mode;
-  entry.node.uid = geteuid();
-  entry.node.gid = getegid();
-  entry.node.modified = {1'500'000'000, 123};
-  return entry;
-}
-
-MemoryNode File(const std::string& path, const std::string& text) {
-  MemoryNode entry = Directory(path, 0640);
-  entry.node.kind = NodeKind::kFile;
-  entry.node.size_bytes = text.size();
-  entry.content.assign(text.begin(), text.end());
-  return entry;
-}
-
-MemoryNode Symlink(const std::string& path, const std::string& target) {
-  MemoryNode entry = Directory(path);
-  entry.node.kind = NodeKind::kSymlink;
-  entry.node.link_target = target;
-  return entry;
-}
-
-MemoryNode HardLink(const std::string& path, const std::string& to) {
-  MemoryNode entry = File(path, "");
-  entry.node.hard_link_to = to;
-  return entry;
-}
-
-std::string TextOf(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-bool Exists(const std::string& path) {
-  struct stat status{};
-  return lstat(path.c_str(), &status) == 0;
-}
+using testing::TextOf;
 
 class RestorerTest : public ::testing::Test {
  protected:

@@ -1,6 +1,5 @@
 #include "client/fs/xattrs.h"
 
-#include <sys/types.h>
 #include <sys/xattr.h>
 
 #include <algorithm>
@@ -62,6 +61,11 @@ absl::Status Read(const std::string& path, std::vector<Xattr>& xattrs, List list
 }
 
 }  // namespace
+
+int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
+               std::string& names) {
+  return Fetch(list, names);
+}
 
 absl::Status ReadXattrs(const std::string& path, std::vector<Xattr>& xattrs) {
   return Read(

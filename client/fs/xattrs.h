@@ -1,6 +1,10 @@
 // Extended attributes, POSIX ACLs (system.posix_acl_*) and capabilities included.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +12,11 @@
 #include "client/fs/node.h"
 
 namespace kerf::agent {
+
+// Calls `list(data, size)`, as flistxattr, until the answer fits: the names, a NUL behind each.
+// Returns an errno, 0 if all went well.
+int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
+               std::string& names);
 
 // Replaces `xattrs` by those of `path` itself (a symlink is not followed), sorted by name. A file
 // system without extended attributes has none. An attribute that vanishes meanwhile is left out.

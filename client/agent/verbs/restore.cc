@@ -19,7 +19,9 @@ constexpr char kExamples[] =
     "  kerf restore latest --store /backup --target /tmp/restored\n"
     "      /etc/hosts becomes /tmp/restored/etc/hosts\n"
     "  kerf restore 3f2a91:/etc/ssh --store /backup --target /etc/ssh --overwrite always\n"
-    "      what was in /etc/ssh goes straight into the target";
+    "      what was in /etc/ssh goes straight into the target\n"
+    "  kerf restore latest:/srv --store /backup --target /srv --overwrite if-changed --verify\n"
+    "      what differs in size or time is replaced, and read back from the disk";
 
 struct RestoreFlags {
   std::string snapshot;
@@ -27,6 +29,8 @@ struct RestoreFlags {
   std::string target;
   std::string overwrite = "refuse";
   bool no_verify = false;
+  bool no_sync = false;
+  bool verify = false;
   unsigned threads = 0;
 };
 
@@ -43,6 +47,7 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreSum
           {"directories", summary.directory_count},
           {"others", summary.other_count},
           {"skipped", summary.skipped_count},
+          {"verified", summary.verified_count},
           {"errors", summary.error_count},
           {"unprivileged", summary.unprivileged_count},
           {"bytes", summary.written_bytes},
@@ -60,6 +65,10 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
                     FormatByteSize(static_cast<std::uint64_t>(
                         static_cast<double>(summary.written_bytes) / std::max(seconds, 1e-3))),
                     "/s"));
+  if (summary.verified_count > 0) {
+    reporter.Line(Cat("  read back ", FormatCounted(summary.verified_count, "file"),
+                      ", as they were written"));
+  }
   if (summary.unprivileged_count > 0) {
     reporter.Line(Cat("  as root only: ", FormatCount(summary.unprivileged_count),
                       " owners or attributes were not set"));
@@ -73,6 +82,10 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
   const auto overwrite = ParseOverwritePolicy(flags.overwrite);
+  if (flags.verify && flags.no_sync) {
+    return FailUsage(context, absl::InvalidArgumentError(
+                                  "--verify reads back what is on the disk: leave --no-sync out"));
+  }
   const auto store = Store::Open(flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   const SnapshotName name = ParseSnapshotName(flags.snapshot);
@@ -85,6 +98,8 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   options.target = flags.target;
   options.restore.overwrite = *overwrite;
   options.restore.thread_count = flags.threads;
+  options.restore.sync = !flags.no_sync;
+  options.restore.verify = flags.verify;
   // One call at a time.
   std::uint64_t damaged_count = 0;
   absl::Status disk_full;
@@ -150,7 +165,11 @@ void AddRestoreVerb(Context& context) {
                  "What is in the way: refuse (report it), never (leave it), if-changed, always")
       .Choices({"refuse", "never", "if-changed", "always"})
       .ShowDefault();
-  verb.AddFlag("--no-verify", flags->no_verify, "Do not hash what is read");
+  verb.AddFlag("--verify", flags->verify,
+               "Read each file back, from the disk where the system lets it, and compare");
+  verb.AddFlag("--no-sync", flags->no_sync,
+               "Leave it to the system when what is restored becomes durable");
+  verb.AddFlag("--no-verify", flags->no_verify, "Do not hash what is read from the store");
   verb.AddOption("--threads", flags->threads, "Threads that write; 0: one for each core")
       .Range(0u, 256u)
       .ShowDefault();

@@ -428,6 +428,22 @@ TEST_F(VerbsTest, WhatIsInTheWayStaysUnlessToldOtherwise) {
   EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
 }
 
+TEST_F(VerbsTest, ARestoreReadsBackWhatItWrote) {
+  AddSnapshot(kFirst, "first");
+  const Outcome plain = OnStore({"restore", "latest", "--target", target(), "--no-sync"});
+  EXPECT_EQ(plain.exit_code, 0);
+  EXPECT_EQ(plain.messages.back()["verified"], 0);
+  const Outcome verified =
+      OnStore({"restore", "latest", "--target", target(), "--overwrite", "always", "--verify"});
+  EXPECT_EQ(verified.exit_code, 0);
+  EXPECT_EQ(verified.messages.back()["verified"], 1);
+  const Outcome both =
+      OnStore({"restore", "latest", "--target", target() + "2", "--verify", "--no-sync"});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.message(), HasSubstr("--no-sync"));
+  EXPECT_FALSE(std::filesystem::exists(target() + "2"));
+}
+
 TEST_F(VerbsTest, ChunkNamesEachFileThatItCannotRead) {
   WriteTestFile(folder_.path() + "/file", "content");
   const Outcome folder = RunJson({"chunk", folder_.path()});

@@ -1,0 +1,183 @@
+// What is restored has the snapshot's rights and attributes, and nothing that the target adds.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "client/fs/restorer.h"
+#include "client/fs/testing/memory_nodes.h"
+#include "client/fs/testing/memory_snapshot.h"
+#include "client/fs/testing/temporary_directory.h"
+#include "client/fs/xattrs.h"
+#include "gmock/gmock.h"
+
+namespace kerf::agent {
+namespace {
+
+using testing::Directory;
+using testing::File;
+using ::testing::IsEmpty;
+using testing::MemoryNode;
+using testing::RestoreAll;
+using testing::TemporaryDirectory;
+
+constexpr char kAccess[] = "system.posix_acl_access";
+constexpr char kDefault[] = "system.posix_acl_default";
+
+// The binary form of acl(5) in Linux: the owner may all, the owning group `group`, the user 12345
+// `other_user`; the mask lets both have it.
+std::string Acl(std::uint16_t group, std::uint16_t other_user) {
+  struct Entry {
+    std::uint16_t tag;
+    std::uint16_t permission;
+    std::uint32_t id;
+  };
+  constexpr std::uint32_t kNobody = 0xffffffff;
+  std::string acl("\2\0\0\0", 4);
+  for (const Entry entry :
+       {Entry{0x01, 7, kNobody}, Entry{0x02, other_user, 12345}, Entry{0x04, group, kNobody},
+        Entry{0x10, static_cast<std::uint16_t>(group | other_user), kNobody},
+        Entry{0x20, 0, kNobody}}) {
+    acl.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  return acl;
+}
+
+bool SetXattr(const std::string& path, const char* name, const std::string& value) {
+  return setxattr(path.c_str(), name, value.data(), value.size(), 0) == 0;
+}
+
+std::vector<std::string> XattrNames(const std::string& path) {
+  std::vector<Xattr> xattrs;
+  EXPECT_TRUE(ReadXattrs(path, xattrs).ok());
+  std::vector<std::string> names;
+  for (const Xattr& xattr : xattrs) {
+    if (!xattr.name.starts_with("security.")) names.push_back(xattr.name);
+  }
+  return names;
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777;
+}
+
+class RestoreRightsTest : public ::testing::Test {
+ protected:
+  RestoreRightsTest() {
+    mkdir(target_.c_str(), 0755);
+    // Every file system that kerf is tested on has them.
+    EXPECT_TRUE(SetXattr(target_, kDefault, Acl(7, 7)));
+  }
+
+  TemporaryDirectory directory_;
+  const std::string target_ = directory_ / "target";
+};
+
+TEST_F(RestoreRightsTest, NothingInheritsADefaultAclOfTheTarget) {
+  MemoryNode fifo = File("a/fifo", "");
+  fifo.node.kind = NodeKind::kFifo;
+  const std::vector<MemoryNode> nodes = {Directory("a", 0750), File("a/f", "secret"), fifo,
+                                         File("g", "secret")};
+  for (const OverwritePolicy policy : {OverwritePolicy::kRefuse, OverwritePolicy::kAlways}) {
+    ASSERT_THAT(RestoreAll(nodes, target_, policy).errors, IsEmpty());
+    for (const char* name : {"/a", "/a/f", "/a/fifo", "/g"}) {
+      EXPECT_THAT(XattrNames(target_ + name), IsEmpty()) << name;
+    }
+    EXPECT_EQ(ModeOf(target_ + "/a"), 0750u);
+    EXPECT_EQ(ModeOf(target_ + "/g"), 0640u);
+  }
+}
+
+TEST_F(RestoreRightsTest, ADirectoryThatIsThereKeepsNoAclAndNoAttributeOfItsOwn) {
+  MemoryNode node = Directory("a", 0750);
+  node.node.xattrs = {{"user.kept", "new"}};
+  ASSERT_EQ(mkdir((target_ + "/a").c_str(), 0777), 0);
+  ASSERT_TRUE(SetXattr(target_ + "/a", kAccess, Acl(7, 7)));
+  ASSERT_TRUE(SetXattr(target_ + "/a", kDefault, Acl(7, 7)));
+  ASSERT_TRUE(SetXattr(target_ + "/a", "user.kept", "old"));
+  ASSERT_TRUE(SetXattr(target_ + "/a", "user.other", "old"));
+  ASSERT_THAT(RestoreAll({node, File("a/f", "x")}, target_, OverwritePolicy::kAlways).errors,
+              IsEmpty());
+  EXPECT_THAT(XattrNames(target_ + "/a"), ::testing::ElementsAre("user.kept"));
+  EXPECT_THAT(XattrNames(target_ + "/a/f"), IsEmpty());
+  EXPECT_EQ(ModeOf(target_ + "/a"), 0750u);
+}
+
+TEST_F(RestoreRightsTest, AnAclOfTheSnapshotIsThereExactly) {
+  MemoryNode file = File("f", "x");
+  file.node.mode = 0740;
+  file.node.xattrs = {{kAccess, Acl(0, 4)}};
+  MemoryNode folder = Directory("g", 0740);
+  folder.node.xattrs = {{kAccess, Acl(0, 4)}, {kDefault, Acl(1, 1)}};
+  ASSERT_THAT(RestoreAll({file, folder}, target_).errors, IsEmpty());
+  std::vector<Xattr> xattrs;
+  ASSERT_TRUE(ReadXattrs(target_ + "/f", xattrs).ok());
+  std::erase_if(xattrs, [](const Xattr& xattr) { return xattr.name.starts_with("security."); });
+  EXPECT_EQ(xattrs, file.node.xattrs);
+  EXPECT_EQ(ModeOf(target_ + "/f"), 0740u);
+  ASSERT_TRUE(ReadXattrs(target_ + "/g", xattrs).ok());
+  std::erase_if(xattrs, [](const Xattr& xattr) { return xattr.name.starts_with("security."); });
+  EXPECT_EQ(xattrs, folder.node.xattrs);
+}
+
+// Looks around while the content of a file comes.
+class LookingContent final : public FileContent {
+ public:
+  explicit LookingContent(std::function<void()> look) : look_(std::move(look)) {}
+  absl::StatusOr<std::span<const std::uint8_t>> Next() override {
+    look_();
+    return std::span<const std::uint8_t>();
+  }
+
+ private:
+  const std::function<void()> look_;
+};
+
+TEST_F(RestoreRightsTest, NobodyElseIsLetInBeforeAllIsThere) {
+  // A directory that lets everybody in, where the snapshot's lets in nobody but its owner.
+  ASSERT_EQ(mkdir((target_ + "/a").c_str(), 0700), 0);
+  ASSERT_TRUE(SetXattr(target_ + "/a", kAccess, Acl(7, 7)));
+  ASSERT_TRUE(SetXattr(target_ + "/a", kDefault, Acl(7, 7)));
+  ASSERT_EQ(mkdir((target_ + "/open").c_str(), 0777), 0);
+  ASSERT_EQ(removexattr((target_ + "/open").c_str(), kAccess), 0);
+  ASSERT_EQ(chmod((target_ + "/open").c_str(), 0777), 0);
+  RestoreOptions options;
+  options.sync = false;
+  auto restorer = MakeRestorer(target_, options);
+  ASSERT_TRUE(restorer.ok());
+  MemoryNode acl = Directory("a", 0740);
+  acl.node.xattrs = {{kAccess, Acl(0, 4)}};
+  (*restorer)->Add(acl.node, nullptr);
+  int looked_count = 0;
+  const auto look = [&](const std::string& name) {
+    return std::make_unique<LookingContent>([&, name] {
+      ++looked_count;
+      EXPECT_EQ(ModeOf(target_ + "/a"), 0700u) << "the group has less than the mask";
+      EXPECT_THAT(XattrNames(target_ + "/a"), IsEmpty());
+      EXPECT_EQ(ModeOf(target_ + name), 0600u);
+    });
+  };
+  (*restorer)->Add(File("a/f", "").node, look("/a/f"));
+  (*restorer)->Add(Directory("open", 0750).node, nullptr);
+  (*restorer)->Add(File("open/f", "").node, std::make_unique<LookingContent>([&] {
+                     ++looked_count;
+                     EXPECT_EQ(ModeOf(target_ + "/open"), 0750u);
+                     EXPECT_EQ(ModeOf(target_ + "/open/f"), 0600u);
+                   }));
+  EXPECT_EQ((*restorer)->Finish(false).error_count, 0u);
+  EXPECT_EQ(looked_count, 2);
+}
+
+}  // namespace
+}  // namespace kerf::agent
