@@ -213,7 +213,8 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   world_.Backup({"tree"});
   std::string config = ReadText(world_.store() + "/config");
   config[8] = 2;
-  WriteText(world_.store() + "/config", config);
+  // A newer one changes both copies.
+  for (const char* copy : {"/config", "/copies/config"}) WriteText(world_.store() + copy, config);
   const auto before = ContentOf(world_.store());
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
@@ -233,7 +234,7 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   }
   EXPECT_FALSE(std::filesystem::exists(world_ / "out"));
   config[8] = 1;
-  WriteText(world_.store() + "/config", config);
+  for (const char* copy : {"/config", "/copies/config"}) WriteText(world_.store() + copy, config);
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
 }
 

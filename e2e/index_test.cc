@@ -198,6 +198,8 @@ TEST_F(IndexTest, AStoreThatWasSetBackIsSaidAndMended) {
   std::filesystem::copy(world_.store(), old_store, std::filesystem::copy_options::recursive);
   Rebuild();
   const auto set_back = [&] {
+    // Of a user who has not seen the newer one.
+    std::filesystem::remove_all(world_ / ".local/state/kerf");
     std::filesystem::remove_all(world_.store());
     std::filesystem::copy(old_store, world_.store(), std::filesystem::copy_options::recursive);
   };

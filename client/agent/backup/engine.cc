@@ -316,6 +316,7 @@ absl::Status Engine::Prepare() {
   // In this order: what the index of the store shows must be newer than the guard.
   KERF_ASSIGN_OR_RETURN(guard_, CollectionGuard::Begin(store_));
   snapshot_.set_store_epoch(guard_->epoch());
+  snapshot_.set_store_id(store_.config().id());
   KERF_RETURN_IF_ERROR(index_.Refresh());
   keeper_.Distrust(guard_->Condemned(index_));
   KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0));
@@ -608,7 +609,7 @@ absl::Status Engine::Publish() {
       const FinishCheck check, guard_->Check(store_, index_, [&](const ChunkVisitor& visit) {
         return VisitSnapshot(snapshot_, digest_size_bytes_, reader, visit, EntryVisitor());
       }));
-  if (check.lost.empty()) return ConfirmPending(store_, snapshot_.id());
+  if (check.lost.empty()) return ConfirmPending(store_, snapshot_);
   KERF_RETURN_IF_ERROR(WithdrawPending(store_, snapshot_.id()));
   return absl::AbortedError(
       Cat("collections of garbage took ", check.lost.size(), " chunks: run the backup again"));

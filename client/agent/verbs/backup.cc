@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
 #include "client/cli/duration.h"
@@ -249,6 +250,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const absl::StatusOr<std::unique_ptr<Store>> store =
       Store::OpenOrCreate(*store_path, FormatUploadProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
+  WarnOfFlaws(context, **store);
+  WarnOfSetBack(context, **store);
   options->cancelled = &context.cancelled;
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
     reporter.Warning(path, status);
@@ -288,6 +291,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     const absl::Status& status = result.status();
     return FailWithServer(context, was_lost ? AdviseAfterRetries(status) : status, flags.server);
   }
+  RememberStore(**store);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", Summary(*result, seconds));

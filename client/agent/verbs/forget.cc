@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -6,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/store/snapshots/store.h"
 
@@ -17,6 +19,8 @@ constexpr char kExamples[] =
     "  kerf forget --keep-last 3 --keep-daily 7 --keep-weekly 4 --store /backup --dry-run\n"
     "Forgetting frees no space: `kerf gc` does.";
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+// How far the clocks of machines that share a store may be apart unnoticed.
+constexpr std::int64_t kMaxClockLeadNs = 600 * kNsPerSecond;
 
 struct ForgetFlags {
   std::vector<std::string> snapshots;
@@ -26,6 +30,7 @@ struct ForgetFlags {
   unsigned keep_weekly = 0;
   unsigned keep_monthly = 0;
   unsigned keep_yearly = 0;
+  bool ignore_future = false;
   bool dry_run = false;
 
   bool has_rule() const {
@@ -76,12 +81,43 @@ std::vector<std::string> ByRule(const SnapshotList& list, const ForgetFlags& fla
   return forgotten;
 }
 
+// One whose time is yet to come would stand for each new day until then, and all that are made
+// meanwhile would be forgotten. Which clock is wrong, that of its agent or this one, only people
+// know: they say so, and it is kept and counts for no rule.
+absl::Status SetFutureAside(SnapshotList& list, bool ignore_future) {
+  const std::int64_t now_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                       std::chrono::system_clock::now().time_since_epoch())
+                                       .count();
+  const auto first = std::find_if(
+      list.snapshots.begin(), list.snapshots.end(), [&](const store::v1::Snapshot& snapshot) {
+        return snapshot.started_unix_ns() - kMaxClockLeadNs > now_unix_ns;
+      });
+  if (first == list.snapshots.end()) return absl::OkStatus();
+  if (!ignore_future) {
+    return absl::FailedPreconditionError(
+        Cat("snapshot ", first->id(), " is from the future (", list.snapshots.end() - first,
+            " in all): the clock of its machine was ahead, or the one here is behind. Mend the ",
+            "clock, or say --ignore-future: they are kept then and count for no rule; or forget ",
+            "them by their ids"));
+  }
+  list.snapshots.erase(first, list.snapshots.end());
+  return absl::OkStatus();
+}
+
 absl::Status Forget(Context& context, const ForgetFlags& flags) {
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store,
+                        OpenStoreForWriting(context, flags.store));
+  KERF_ASSIGN_OR_RETURN(SnapshotList list, store->ListSnapshots());
+  KERF_RETURN_IF_ERROR(CheckNoneIsMissing(list));
   std::vector<std::string> ids;
   if (flags.has_rule()) {
-    KERF_ASSIGN_OR_RETURN(const SnapshotList list, store->ListSnapshots());
+    // Rules go by the order of all snapshots.
+    KERF_RETURN_IF_ERROR(CheckAllAreSound(list));
+    KERF_RETURN_IF_ERROR(CheckNotSetBack(*store));
+    KERF_RETURN_IF_ERROR(SetFutureAside(list, flags.ignore_future));
     ids = ByRule(list, flags);
+  } else {
+    WarnOfSetBack(context, *store);
   }
   // All names are looked up before anything is removed.
   for (const std::string& name : flags.snapshots) {
@@ -94,6 +130,7 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
     context.reporter.Json("forgotten", {{"snapshot", id}, {"dry_run", flags.dry_run}});
     context.reporter.Line(Cat(flags.dry_run ? "would forget " : "forgot ", id));
   }
+  RememberStore(*store);
   context.reporter.Json("summary", {{"forgotten", ids.size()}, {"dry_run", flags.dry_run}});
   if (ids.empty()) context.reporter.Line("nothing to forget");
   return absl::OkStatus();
@@ -114,6 +151,8 @@ void AddForgetVerb(Context& context) {
   verb.AddOption("--keep-weekly", flags->keep_weekly, "Keep the newest of this many weeks");
   verb.AddOption("--keep-monthly", flags->keep_monthly, "Keep the newest of this many months");
   verb.AddOption("--keep-yearly", flags->keep_yearly, "Keep the newest of this many years");
+  verb.AddFlag("--ignore-future", flags->ignore_future,
+               "Keep snapshots whose time is yet to come, and apply the rules to the others");
   verb.AddFlag("--dry-run", flags->dry_run, "Only say what would be removed");
   verb.OnRun([&context, flags] {
     if (flags->snapshots.empty() != flags->has_rule()) {

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
@@ -65,8 +66,11 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const auto channel = client::OpenChannel(flags.server);
   if (!channel.ok()) return FailUsage(context, channel.status());
-  const auto store = Store::Open(flags.store);
+  const auto store = OpenStoreForWriting(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
+  if (const absl::Status status = CheckNotSetBack(**store); !status.ok()) {
+    return FailWith(context, status);
+  }
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
@@ -79,6 +83,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  RememberStore(**store);
   Print(context.reporter, *report, flags.dry_run, seconds);
   return report->missing_chunk_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/cpp/channel.h"
 #include "client/store/format/pack_format.h"
 
@@ -46,7 +47,7 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags,
                    const std::function<ExitCode(const Store&, client::ServerIndex&)>& run) {
   const auto channel = client::OpenChannel(flags.server);
   if (!channel.ok()) return FailUsage(context, channel.status());
-  const auto store = Store::Open(flags.store);
+  const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
   return run(**store, index);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/snapshot_name.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/fs/path.h"
@@ -107,7 +108,7 @@ void Print(Reporter& reporter, const TreeEntry& entry, std::uint64_t chunk_count
 }
 
 absl::Status List(Context& context, const LsFlags& flags) {
-  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore(context, flags.store));
   const SnapshotName name = ParseSnapshotName(flags.snapshot);
   KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name.snapshot));
   const std::size_t digest_size_bytes = DigestSizeBytes(store->digest_algorithm());

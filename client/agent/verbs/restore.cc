@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/restore/restore_run.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/snapshot_name.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
@@ -86,7 +87,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
     return FailUsage(context, absl::InvalidArgumentError(
                                   "--verify reads back what is on the disk: leave --no-sync out"));
   }
-  const auto store = Store::Open(flags.store);
+  const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   const SnapshotName name = ParseSnapshotName(flags.snapshot);
   const auto snapshot = (*store)->FindSnapshot(name.snapshot);

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/store/snapshots/store.h"
@@ -49,7 +50,7 @@ void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot) {
 }
 
 ExitCode Run(Context& context, const std::string& directory) {
-  const auto store = Store::Open(directory);
+  const auto store = OpenStore(context, directory);
   if (!store.ok()) return FailWith(context, store.status());
   const auto list = (*store)->ListSnapshots();
   if (!list.ok()) return FailWith(context, list.status());
@@ -75,7 +76,10 @@ ExitCode Run(Context& context, const std::string& directory) {
   for (const DamagedSnapshot& damaged : list->damaged) {
     reporter.Warning(damaged.path, damaged.status);
   }
-  return list->damaged.empty() ? ExitCode::kOk : ExitCode::kIntegrity;
+  for (const MissingSnapshot& missing : list->missing) {
+    reporter.Warning(Cat("snapshot ", missing.id), DescribeLoss(missing));
+  }
+  return list->damaged.empty() && list->missing.empty() ? ExitCode::kOk : ExitCode::kIntegrity;
 }
 
 }  // namespace

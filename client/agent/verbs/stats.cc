@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/store/snapshots/store_stats.h"
@@ -16,7 +17,7 @@ constexpr char kExamples[] =
     "  kerf stats --store /backup --json";
 
 ExitCode Run(Context& context, const std::string& directory) {
-  const auto store = Store::Open(directory);
+  const auto store = OpenStore(context, directory);
   if (!store.ok()) return FailWith(context, store.status());
   const auto stats = ReadStoreStats(**store);
   if (!stats.ok()) return FailWith(context, stats.status());

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 
@@ -81,6 +82,10 @@ ExitCode Run(Context& context, const VerifyFlags& flags) {
     report = VerifyStore(**store, options);
   }
   if (!report.ok()) return FailWith(context, report.status());
+  if (const absl::Status status = CheckNotSetBack(**store); !status.ok()) {
+    ++report->finding_count;
+    report->findings.push_back({"", "", status});
+  }
   for (const VerifyFinding& finding : report->findings) Report(reporter, finding);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

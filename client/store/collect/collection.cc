@@ -22,6 +22,7 @@
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/roots.h"
 
@@ -55,7 +56,9 @@ class Collection {
     bool keep = false;
   };
 
+  absl::Status ExpireForgotten();
   absl::Status MarkRoots();
+  void MarkForgotten(const SnapshotList& forgotten);
   absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
   void ChooseTargets();
   std::vector<PlannedPack> Condemn() const;
@@ -80,6 +83,8 @@ class Collection {
   std::optional<Marks> marks_;
   // Checked snapshots that have been marked; they never change.
   absl::flat_hash_set<std::string> marked_;
+  // Forgotten snapshots that are no roots any more.
+  absl::flat_hash_set<std::string> expired_;
   std::vector<Target> targets_;
   absl::flat_hash_set<const KnownPack*> target_packs_;
   // Packs that hold what was moved.
@@ -105,8 +110,28 @@ absl::Status Collection::MarkSnapshot(const store::v1::Snapshot& snapshot, bool 
           MessageOf(status), "); repair it, or remove it with `kerf forget ", snapshot.id(), "`"));
 }
 
+absl::Status Collection::ExpireForgotten() {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> expired,
+                        ExpiredForgotten(store_, options_.max_forgotten_age_s));
+  for (const std::string& id : expired) {
+    expired_.insert(id);
+    if (!options_.dry_run) KERF_RETURN_IF_ERROR(PurgeForgotten(store_, id));
+  }
+  return absl::OkStatus();
+}
+
+// One that cannot be read could not be brought back either: nobody waits for it.
+void Collection::MarkForgotten(const SnapshotList& forgotten) {
+  for (const store::v1::Snapshot& snapshot : forgotten.snapshots) {
+    if (expired_.contains(snapshot.id())) continue;
+    const absl::Status status = MarkSnapshot(snapshot, false);
+    if (!status.ok()) report_.findings.push_back(Cat("forgotten ", MessageOf(status)));
+  }
+}
+
 absl::Status Collection::MarkRoots() {
   KERF_ASSIGN_OR_RETURN(const Roots roots, ListRoots(store_));
+  KERF_RETURN_IF_ERROR(CheckRootsAreComplete(store_, roots));
   if (!roots.checked.damaged.empty() || !roots.pending.damaged.empty()) {
     const DamagedSnapshot& damaged = roots.checked.damaged.empty() ? roots.pending.damaged.front()
                                                                    : roots.checked.damaged.front();
@@ -133,6 +158,7 @@ absl::Status Collection::MarkRoots() {
     KERF_RETURN_IF_ERROR(MarkSnapshot(snapshot, true));
     marked_.insert(snapshot.id());
   }
+  MarkForgotten(roots.forgotten);
   report_.snapshot_count = roots.checked.snapshots.size();
   report_.pending_count = roots.pending.snapshots.size();
   return absl::OkStatus();
@@ -337,6 +363,7 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
   if (!options_.dry_run) KERF_RETURN_IF_ERROR(RemoveOldFiles());
+  KERF_RETURN_IF_ERROR(ExpireForgotten());
   KERF_RETURN_IF_ERROR(MarkRoots());
   ChooseTargets();
   report_.stored_bytes_after = report_.stored_bytes_before;

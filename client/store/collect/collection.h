@@ -45,6 +45,9 @@ struct CollectionOptions {
   // that finds its own gone and says so; nothing else depends on it.
   std::int64_t max_temporary_age_s = std::int64_t{24} * 3600;
   std::int64_t max_pending_age_s = std::int64_t{7} * 24 * 3600;
+  // What snapshots need that were forgotten longer ago than this goes, and they cannot be brought
+  // back any more.
+  std::int64_t max_forgotten_age_s = 0;
   // Called behind each step; a status that is not OK ends the collection there, as a crash would.
   std::function<absl::Status(CollectionStep)> on_step;
 };
@@ -72,9 +75,10 @@ struct CollectionReport {
   std::vector<std::string> findings;
 };
 
-// FailedPrecondition if another collection runs, if a checked snapshot cannot be read (then nobody
-// knows what it references), or if the index's epoch is past kMaxFollowedEpoch or the store's past
-// kMaxStoreEpoch. The index's errors come back as they are; run it again.
+// DataLoss if a snapshot is gone that nobody has forgotten. FailedPrecondition if another
+// collection runs, if a checked snapshot cannot be read (then nobody knows what it references), or
+// if the index's epoch is past kMaxFollowedEpoch or the store's past kMaxStoreEpoch. The index's
+// errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 

@@ -334,6 +334,9 @@ TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
     std::string newer = good;
     newer[8] = 2;
     WriteTestFile(path, newer);
+    // A newer one changes both copies.
+    const std::string copy = test_.directory() + "/copies/epoch";
+    if (path.ends_with("/epoch")) WriteTestFile(copy, newer);
     const absl::Status status = Collect().status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(std::string(MessageOf(status)),
@@ -342,6 +345,7 @@ TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
     EXPECT_EQ(ReadTestFile(path), newer);
     EXPECT_EQ(test_.PackFiles(), packs);
     WriteTestFile(path, good);
+    if (path.ends_with("/epoch")) WriteTestFile(copy, good);
   }
   EXPECT_TRUE(Collect().ok());
 }
@@ -455,18 +459,17 @@ TEST_F(CollectionTest, WhatIsPublishedBeforeThePlanIsSeen) {
   test_.WritePack({Big('a')});
   test_.WritePack({Big('b')});
   index_.CommitAll(test_.store());
-  std::string pending_id;
+  store::v1::Snapshot pending;
   options_.on_step = [&](CollectionStep step) {
     if (step == CollectionStep::kMarked) {
       std::vector<std::string> metadata;
       store::v1::Snapshot checked = test_.Describe({{"a", {Big('a')}}}, metadata);
-      store::v1::Snapshot pending = test_.Describe({{"b", {Big('b')}}}, metadata);
+      pending = test_.Describe({{"b", {Big('b')}}}, metadata);
       test_.WritePack(metadata);
       EXPECT_TRUE(test_.store().WriteSnapshot(checked).ok());
       EXPECT_TRUE(PublishPending(test_.store(), pending).ok());
-      pending_id = pending.id();
     }
-    return step == CollectionStep::kMoved ? ConfirmPending(test_.store(), pending_id)
+    return step == CollectionStep::kMoved ? ConfirmPending(test_.store(), pending)
                                           : absl::OkStatus();
   };
   ASSERT_TRUE(Collect().ok());
@@ -475,9 +478,44 @@ TEST_F(CollectionTest, WhatIsPublishedBeforeThePlanIsSeen) {
   ExpectIndexTrue();
 }
 
+TEST_F(CollectionTest, ASnapshotThatIsMissedStopsIt) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  const std::vector<std::string> packs = test_.PackFiles();
+  const std::string path = Store::SnapshotPath(test_.store().snapshots_directory(), snapshot.id());
+  std::filesystem::rename(path, test_.directory() + "/aside");
+  const absl::Status status = Collect().status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(MessageOf(status)),
+              AllOf(HasSubstr(snapshot.id()), HasSubstr("--accept-loss")));
+  EXPECT_EQ(test_.PackFiles(), packs);
+  std::filesystem::rename(test_.directory() + "/aside", path);
+  EXPECT_TRUE(Collect().ok());
+  // Nor does it run where nobody can know.
+  std::filesystem::remove_all(test_.store().manifest().directory());
+  EXPECT_TRUE(absl::IsDataLoss(Collect().status()));
+}
+
+TEST_F(CollectionTest, ForgottenSnapshotsAreRootsUntilTheirTimeIsOver) {
+  const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  options_.max_forgotten_age_s = 3600;
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_FALSE(test_.PackFiles().empty());
+  EXPECT_EQ(test_.store().ListForgotten()->snapshots.size(), 1u);
+  options_.max_forgotten_age_s = 0;
+  options_.dry_run = true;
+  EXPECT_GT(Collect()->deleted_pack_count, 0u);
+  EXPECT_EQ(test_.store().ListForgotten()->snapshots.size(), 1u);
+  options_.dry_run = false;
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_TRUE(test_.PackFiles().empty());
+  EXPECT_TRUE(test_.store().ListForgotten()->snapshots.empty());
+}
+
 TEST_F(CollectionTest, ASnapshotThatIsGoneDoesNotComeBackWithoutItsChunks) {
   const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});
   // As somebody does who has not come to make it durable yet.
+  ASSERT_TRUE(test_.store().manifest().Remove(snapshot.id()).ok());
   ASSERT_TRUE(
       RemoveFile(Store::SnapshotPath(test_.store().snapshots_directory(), snapshot.id())).ok());
   ASSERT_TRUE(Collect().ok());

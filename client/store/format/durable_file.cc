@@ -106,6 +106,10 @@ absl::Status MakeDirectory(const std::string& path) {
   return absl::OkStatus();
 }
 
+bool MayExist(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
   KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kListDirectory, path));
   const std::unique_ptr<DIR, DirectoryCloser> directory(opendir(path.c_str()));

@@ -41,6 +41,9 @@ std::string DirectoryOf(const std::string& path);
 // Makes a directory, mode 0700; OK if it is there. Not durable before its parent is synced.
 absl::Status MakeDirectory(const std::string& path);
 
+// False only if nothing is there for certain: what cannot be looked at may be there.
+bool MayExist(const std::string& path);
+
 // Names of all entries without those that begin with a dot, in order. An error if only some of them
 // can be read.
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);

@@ -4,6 +4,7 @@
 
 #include "base/little_endian.h"
 #include "base/status.h"
+#include "client/store/format/durable_file.h"
 #include "client/store/format/format_version.h"
 #include "kernels/fingerprint/digest.h"
 
@@ -44,6 +45,23 @@ absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
     return absl::DataLossError("its checksum does not match: it is damaged");
   }
   return std::string(reinterpret_cast<const char*>(bytes.data() + kHeadBytes), payload_bytes);
+}
+
+bool HasSoundChecksum(const std::string& path, std::uint64_t max_bytes) {
+  const absl::StatusOr<std::vector<std::uint8_t>> bytes = ReadWholeFile(path, max_bytes);
+  if (!bytes.ok() || bytes->size() < kHeadBytes + kChecksumBytes) return false;
+  const std::span<const std::uint8_t> all(*bytes);
+  const Digest checksum =
+      Fingerprint(DigestAlgorithm::kBlake3, all.first(all.size() - kChecksumBytes));
+  return std::memcmp(checksum.bytes.data(), all.last(kChecksumBytes).data(), kChecksumBytes) == 0;
+}
+
+absl::StatusOr<std::string> ReadFramedFile(const std::string& path, const FileMagic& magic,
+                                           std::uint64_t max_bytes) {
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> bytes, ReadWholeFile(path, max_bytes));
+  absl::StatusOr<std::string> payload = DecodeFramed(magic, bytes);
+  if (!payload.ok()) return Annotate(payload.status(), path);
+  return payload;
 }
 
 }  // namespace kerf::agent

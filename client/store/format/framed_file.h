@@ -19,6 +19,9 @@ inline constexpr FileMagic kConfigMagic = {'K', 'E', 'R', 'F', 'C', 'O', 'N', 'F
 inline constexpr FileMagic kSnapshotMagic = {'K', 'E', 'R', 'F', 'S', 'N', 'A', 'P'};
 inline constexpr FileMagic kEpochMagic = {'K', 'E', 'R', 'F', 'E', 'P', 'O', 'C'};
 inline constexpr FileMagic kPlanMagic = {'K', 'E', 'R', 'F', 'P', 'L', 'A', 'N'};
+inline constexpr FileMagic kNoteMagic = {'K', 'E', 'R', 'F', 'N', 'O', 'T', 'E'};
+inline constexpr FileMagic kMemoryMagic = {'K', 'E', 'R', 'F', 'M', 'E', 'M', 'O'};
+inline constexpr FileMagic kPinMagic = {'K', 'E', 'R', 'F', 'P', 'I', 'N', 'S'};
 
 // Magic, version 1 (u32), reserved (u32), payload length (u64), payload, BLAKE3 of all before it.
 std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload);
@@ -26,5 +29,13 @@ std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view 
 // DataLoss if the bytes are not what EncodeFramed made; FailedPrecondition for a later version.
 absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
                                          std::span<const std::uint8_t> bytes);
+
+// Whether the file ends with the checksum of all before it, as in every version.
+bool HasSoundChecksum(const std::string& path, std::uint64_t max_bytes);
+
+// What EncodeFramed made, from a file. The errors are those of DecodeFramed and ReadWholeFile, and
+// name the file.
+absl::StatusOr<std::string> ReadFramedFile(const std::string& path, const FileMagic& magic,
+                                           std::uint64_t max_bytes);
 
 }  // namespace kerf::agent

@@ -124,6 +124,9 @@ class PowerCut {
     for (const SnapshotList* list : {&checked, &pending}) {
       if (!list->damaged.empty()) return list->damaged.front().status;
     }
+    // Nor does anybody miss one that was forgotten.
+    KERF_RETURN_IF_ERROR(CheckNoneIsMissing(checked));
+    for (const StoreFlaw& flaw : FindFlaws(store.directory())) return flaw.status;
     std::set<std::string> ids;
     for (const store::v1::Snapshot& snapshot : checked.snapshots) ids.insert(snapshot.id());
     for (const std::string& id : promised_) {

@@ -307,7 +307,7 @@ void SimAgent::Check() {
 
 void SimAgent::Confirm() {
   world_.files_of[snapshot_.id()] = files_;
-  KERF_CHECK(ConfirmPending(world_.test.store(), snapshot_.id()).ok());
+  KERF_CHECK(ConfirmPending(world_.test.store(), snapshot_).ok());
   world_.confirmed.push_back(snapshot_.id());
   phase_ = Phase::kIdle;
 }

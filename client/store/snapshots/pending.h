@@ -15,9 +15,9 @@ namespace kerf::agent {
 // never changes; publish another one instead. The id is filled in if it is empty.
 absl::Status PublishPending(const Store& store, store::v1::Snapshot& snapshot);
 
-// Makes it a snapshot, durably. FailedPrecondition if it is not there any more: a collection that
-// took its agent for dead has removed it.
-absl::Status ConfirmPending(const Store& store, const std::string& id);
+// Makes it a snapshot and notes it, durably. FailedPrecondition if it is not there any more: a
+// collection that took its agent for dead has removed it.
+absl::Status ConfirmPending(const Store& store, const store::v1::Snapshot& snapshot);
 
 // Durable on return. OK if it is not there.
 absl::Status WithdrawPending(const Store& store, const std::string& id);
@@ -27,9 +27,15 @@ struct Roots {
   // Published and not checked. One that is renamed meanwhile may be in both lists.
   SnapshotList pending;
   SnapshotList checked;
+  // Forgotten, and can be brought back.
+  SnapshotList forgotten;
 };
 
 // Sees every snapshot that was published before the call and is still there at its end.
 absl::StatusOr<Roots> ListRoots(const Store& store);
+
+// DataLoss if a snapshot is gone that nobody has forgotten, or it cannot be known whether one is:
+// then nothing may be deleted.
+absl::Status CheckRootsAreComplete(const Store& store, const Roots& roots);
 
 }  // namespace kerf::agent

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <span>
+#include <iterator>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
@@ -19,25 +18,19 @@ namespace {
 
 // More than a frame and an id add to a snapshot.
 constexpr std::uint64_t kMaxFramingBytes = 4096;
-constexpr std::uint64_t kMaxConfigBytes = 64 * 1024;
 // What protobuf can parse, less a frame.
 constexpr std::uint64_t kMaxSnapshotBytes = (std::uint64_t{1} << 31) - kMaxFramingBytes;
-constexpr std::string_view kSnapshotSuffix = ".snap";
 constexpr std::size_t kSnapshotIdDigits = 16;
 // Small chunks, so that the metadata of unchanged files around a changed one is found again
 // (docs/adr/0004).
 constexpr std::string_view kMetadataProfile = "fastcdc2020:min=512,avg=2048,max=16384,level=1";
 constexpr std::string_view kEpochName = "epoch";
 constexpr std::string_view kConfigName = "config";
-constexpr std::string_view kFolders[] = {"packs", "snapshots", "pending", "tmp", "gc", "locks"};
-
-absl::StatusOr<std::string> ReadFramed(const std::string& path, const FileMagic& magic,
-                                       std::uint64_t max_bytes) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> bytes, ReadWholeFile(path, max_bytes));
-  absl::StatusOr<std::string> payload = DecodeFramed(magic, bytes);
-  if (!payload.ok()) return Annotate(payload.status(), path);
-  return payload;
-}
+constexpr std::string_view kManifestName = "manifest";
+// The first ones hold what nobody can make again: where they are gone they stay so.
+constexpr std::string_view kFolders[] = {"packs", "snapshots", "manifest", "copies", "forgotten",
+                                         "pins",  "pending",   "tmp",      "gc",     "locks"};
+constexpr std::size_t kLossyFolderCount = 3;
 
 // Makes it and what is missing above it, durably.
 absl::Status MakeDirectories(const std::string& directory) {
@@ -51,87 +44,120 @@ absl::Status MakeDirectories(const std::string& directory) {
   }
 }
 
-absl::StatusOr<store::v1::Snapshot> ReadSnapshot(const std::string& path) {
-  KERF_ASSIGN_OR_RETURN(const std::string payload,
-                        ReadFramed(path, kSnapshotMagic, kMaxSnapshotBytes));
-  store::v1::Snapshot snapshot;
-  if (!snapshot.ParseFromString(payload)) {
-    return absl::DataLossError(Cat(path, ": it is no snapshot"));
+std::vector<StoreFlaw> FindFlaws(const std::string& directory, const ConfigCopies& configs,
+                                 const EpochCopies& epochs) {
+  std::vector<StoreFlaw> flaws = FlawsOf(directory, configs, epochs);
+  // What has a second configuration had a manifest before.
+  const Manifest manifest(directory);
+  if (configs.copy.ok() && !manifest.IsThere()) {
+    flaws.push_back({manifest.directory(),
+                     absl::DataLossError(Cat(manifest.directory(), " is gone: whether snapshots ",
+                                             "are is not known; `kerf repair` tells more"))});
   }
-  if (path.substr(path.rfind('/') + 1) != Cat(snapshot.id(), kSnapshotSuffix)) {
-    return absl::DataLossError(Cat(path, ": it is snapshot ", snapshot.id()));
-  }
-  return snapshot;
-}
-
-// Durable on return; a file that is there already stays.
-absl::Status WriteUnlessThere(const std::string& path, const std::string& temporary_directory,
-                              std::span<const std::uint8_t> bytes) {
-  const std::string temporary = Cat(temporary_directory, "/new-", RandomHex());
-  KERF_RETURN_IF_ERROR(WriteFileDurably(temporary, temporary_directory, bytes));
-  const absl::Status status = PublishUnlessThere(temporary, path);
-  RemoveFile(temporary).IgnoreError();
-  return status;
-}
-
-bool IsSnapshotId(std::string_view text) {
-  return text.size() == kSnapshotIdDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-absl::StatusOr<SnapshotList> ListSnapshotsIn(const std::string& directory) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
-  SnapshotList list;
-  for (const std::string_view name : names) {
-    if (!name.ends_with(kSnapshotSuffix)) continue;
-    const std::string path = Cat(directory, "/", name);
-    absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
-    if (snapshot.ok()) {
-      list.snapshots.push_back(*std::move(snapshot));
-    } else if (!absl::IsNotFound(snapshot.status())) {
-      list.damaged.push_back({path, snapshot.status()});
-    }
-  }
-  std::sort(list.snapshots.begin(), list.snapshots.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.started_unix_ns(), a.id()) < std::pair(b.started_unix_ns(), b.id());
-  });
-  return list;
+  return flaws;
 }
 
 }  // namespace
 
-Store::Store(std::string directory, store::v1::StoreConfig config)
-    : directory_(std::move(directory)), config_(std::move(config)) {}
+std::vector<StoreFlaw> FindFlaws(const std::string& directory) {
+  return FindFlaws(directory, ReadConfigCopies(directory), ReadEpochCopies(directory));
+}
+
+Store::Store(std::string directory, store::v1::StoreConfig config, std::vector<StoreFlaw> flaws)
+    : directory_(std::move(directory)),
+      config_(std::move(config)),
+      manifest_(directory_),
+      flaws_(std::move(flaws)) {}
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory) {
   struct stat info{};
   if (stat(directory.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(Cat(directory, " is no folder, so it holds no store"));
   }
-  absl::StatusOr<std::string> payload =
-      ReadFramed(Cat(directory, "/config"), kConfigMagic, kMaxConfigBytes);
-  if (absl::IsNotFound(payload.status())) {
+  const ConfigCopies configs = ReadConfigCopies(directory);
+  absl::StatusOr<store::v1::StoreConfig> config = ChooseConfig(configs);
+  if (absl::IsNotFound(config.status())) {
     return absl::NotFoundError(
         Cat(directory, " holds no store: `kerf backup --store ", directory, "` makes one"));
   }
-  if (!payload.ok()) return payload.status();
-  store::v1::StoreConfig config;
-  if (!config.ParseFromString(*payload) || config.id().empty() || config.digest_algorithm() < 1 ||
-      config.digest_algorithm() > 3) {
-    return absl::DataLossError(Cat(directory, "/config: it is no configuration of a store"));
+  if (!config.ok()) return config.status();
+  return std::unique_ptr<Store>(new Store(
+      directory, *std::move(config), FindFlaws(directory, configs, ReadEpochCopies(directory))));
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& directory) {
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Open(directory));
+  // Whoever makes it may not have come to this yet.
+  KERF_RETURN_IF_ERROR(SyncDirectory(directory));
+  const ConfigCopies configs = ReadConfigCopies(directory);
+  if (configs.config.ok() && configs.copy.ok() && configs.config->id() != configs.copy->id()) {
+    return absl::FailedPreconditionError(
+        Cat(ConfigPath(directory), " and ", ConfigCopyPath(directory),
+            " are of two different stores: `kerf repair` tells more"));
   }
-  return std::unique_ptr<Store>(new Store(directory, std::move(config)));
+  // Where the disk is full a collection must still run.
+  absl::Status status = store->MakeWhatIsMissing(configs, ReadEpochCopies(directory));
+  if (!status.ok()) {
+    store->flaws_.push_back({directory, Annotate(status, "what it lacks could not be made")});
+  }
+  return store;
+}
+
+// The second configuration comes last: a store that has it was noted in full.
+absl::Status Store::MakeWhatIsMissing(const ConfigCopies& configs,
+                                      const EpochCopies& epochs) const {
+  const bool is_new = absl::IsNotFound(configs.copy.status());
+  for (std::size_t index = 0; index < std::size(kFolders); ++index) {
+    const std::string folder = Cat(directory_, "/", kFolders[index]);
+    if (MayExist(folder)) continue;
+    const bool may_be_made =
+        index >= kLossyFolderCount || (is_new && kFolders[index] == kManifestName);
+    if (!may_be_made) continue;
+    KERF_RETURN_IF_ERROR(MakeDirectory(folder));
+    KERF_RETURN_IF_ERROR(SyncDirectory(directory_));
+  }
+  if (manifest_.IsThere()) KERF_RETURN_IF_ERROR(NoteAll());
+  if (absl::IsNotFound(epochs.copy.status()) && epochs.epoch.ok()) {
+    KERF_RETURN_IF_ERROR(
+        AddEpochFile(EpochCopyPath(directory_), temporary_directory(), *epochs.epoch));
+  }
+  if (!is_new || !configs.config.ok()) return absl::OkStatus();
+  return AddConfigFile(ConfigCopyPath(directory_), temporary_directory(), *configs.config);
+}
+
+// Notes the snapshots that kerf 0.1.0 made, or whose agent died before it had noted them.
+absl::Status Store::NoteAll() const {
+  absl::StatusOr<std::vector<std::string>> names = ListDirectory(snapshots_directory());
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  if (!names.ok()) return names.status();
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> noted, manifest_.ListIds());
+  bool has_noted = false;
+  for (const std::string& name : *names) {
+    const std::string id = name.substr(0, name.find('.'));
+    const std::string path = SnapshotPath(snapshots_directory(), id);
+    if (!IsSnapshotId(id) || !path.ends_with(Cat("/", name))) continue;
+    if (std::binary_search(noted.begin(), noted.end(), id)) continue;
+    const absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
+    if (absl::IsNotFound(snapshot.status())) continue;
+    // Of one that is damaged nothing is known but that it was there.
+    store::v1::SnapshotNote note;
+    if (snapshot.ok()) note = NoteOf(*snapshot);
+    note.set_id(id);
+    // Before its note is: one that is lost in between would never have been.
+    if (!has_noted) KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
+    has_noted = true;
+    KERF_RETURN_IF_ERROR(manifest_.Add(note));
+    // Whoever forgets it may have come in between.
+    if (!MayExist(path)) KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+  }
+  return has_noted ? manifest_.RaiseGeneration() : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& directory,
                                                            std::string_view profile,
                                                            DigestAlgorithm digest_algorithm) {
-  absl::StatusOr<std::unique_ptr<Store>> opened = Open(directory);
-  if (opened.ok()) {
-    // Whoever makes it may not have come to this yet.
-    KERF_RETURN_IF_ERROR(SyncDirectory(directory));
-    return opened;
-  }
+  absl::StatusOr<std::unique_ptr<Store>> opened = OpenForWriting(directory);
+  if (opened.ok()) return opened;
   if (!absl::IsNotFound(opened.status())) return opened;
   KERF_RETURN_IF_ERROR(MakeDirectories(directory));
   KERF_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(directory)));
@@ -152,10 +178,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   if (!packs.empty()) {
     // By now another agent has made it, or it was lost. Another id and digest algorithm would make
     // the packs useless.
-    opened = Open(directory);
+    opened = OpenForWriting(directory);
     if (!absl::IsNotFound(opened.status())) return opened;
-    return absl::DataLossError(
-        Cat(directory, "/config is gone, and the store holds packs: bring the file back"));
+    return absl::DataLossError(Cat(directory, "/config is gone, and the store holds packs: bring ",
+                                   "the file back, or let `kerf repair` make it anew"));
   }
   store::v1::StoreConfig config;
   config.set_id(RandomHex());
@@ -165,36 +191,26 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   config.set_created_unix_ns(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                  std::chrono::system_clock::now().time_since_epoch())
                                  .count());
-  const std::unique_ptr<Store> store(new Store(directory, config));
   // The configuration comes last: with it the store exists. Of agents that make one at once, all go
   // on with what came first; an epoch that has been raised meanwhile must not go back.
   // This also makes the folders durable.
-  KERF_RETURN_IF_ERROR(WriteUnlessThere(Cat(directory, "/", kEpochName),
-                                        store->temporary_directory(),
-                                        EncodeFramed(kEpochMagic, Cat(1))));
-  KERF_RETURN_IF_ERROR(WriteUnlessThere(Cat(directory, "/", kConfigName),
-                                        store->temporary_directory(),
-                                        EncodeFramed(kConfigMagic, config.SerializeAsString())));
-  return Open(directory);
+  const std::string temporary_directory = Cat(directory, "/tmp");
+  KERF_RETURN_IF_ERROR(AddEpochFile(EpochPath(directory), temporary_directory, 1));
+  KERF_RETURN_IF_ERROR(AddConfigFile(ConfigPath(directory), temporary_directory, config));
+  return OpenForWriting(directory);
 }
 
 absl::StatusOr<std::uint64_t> Store::ReadEpoch() const {
-  const std::string path = Cat(directory_, "/epoch");
-  KERF_ASSIGN_OR_RETURN(const std::string text, ReadFramed(path, kEpochMagic, kMaxConfigBytes));
-  std::uint64_t epoch = 0;
-  if (!absl::SimpleAtoi(text, &epoch) || epoch == 0) {
-    return absl::DataLossError(Cat(path, ": it is no epoch"));
-  }
-  return epoch;
+  return ChooseEpoch(ReadEpochCopies(directory_));
 }
 
+// Kerf 0.1.0 reads the first one only: the second one never lies behind what anybody has read.
 absl::Status Store::WriteEpoch(std::uint64_t epoch) const {
-  return WriteFileDurably(Cat(directory_, "/epoch"), temporary_directory(),
-                          EncodeFramed(kEpochMagic, Cat(epoch)));
-}
-
-std::string Store::SnapshotPath(const std::string& directory, std::string_view id) {
-  return Cat(directory, "/", id, kSnapshotSuffix);
+  const absl::Status status =
+      WriteEpochFile(EpochCopyPath(directory_), temporary_directory(), epoch);
+  // There is no folder for it before the store was opened for writing.
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  return WriteEpochFile(EpochPath(directory_), temporary_directory(), epoch);
 }
 
 absl::Status Store::WriteSnapshotTo(const std::string& directory,
@@ -211,15 +227,37 @@ absl::Status Store::WriteSnapshotTo(const std::string& directory,
 }
 
 absl::Status Store::WriteSnapshot(store::v1::Snapshot& snapshot) const {
-  return WriteSnapshotTo(snapshots_directory(), snapshot);
+  KERF_RETURN_IF_ERROR(WriteSnapshotTo(snapshots_directory(), snapshot));
+  return NoteSnapshot(snapshot);
+}
+
+absl::Status Store::NoteSnapshot(const store::v1::Snapshot& snapshot) const {
+  // Where the manifest is gone, that was said when the store was opened.
+  if (!manifest_.IsThere()) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(manifest_.Add(NoteOf(snapshot)));
+  return manifest_.RaiseGeneration();
 }
 
 absl::StatusOr<SnapshotList> Store::ListSnapshots() const {
-  return ListSnapshotsIn(snapshots_directory());
+  absl::StatusOr<SnapshotList> list = ListSnapshotsIn(snapshots_directory());
+  if (absl::IsNotFound(list.status())) {
+    return absl::DataLossError(Cat(
+        snapshots_directory(), " is gone, and with it all snapshots: ", "bring the folder back"));
+  }
+  if (!list.ok()) return list;
+  KERF_RETURN_IF_ERROR(
+      CompareWithManifest(manifest_, snapshots_directory(), forgotten_directory(), *list));
+  return list;
 }
 
 absl::StatusOr<SnapshotList> Store::ListPending() const {
   return ListSnapshotsIn(pending_directory());
+}
+
+absl::StatusOr<SnapshotList> Store::ListForgotten() const {
+  absl::StatusOr<SnapshotList> list = ListSnapshotsIn(forgotten_directory());
+  // Kerf 0.1.0 keeps none.
+  return absl::IsNotFound(list.status()) ? SnapshotList() : std::move(list);
 }
 
 absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) const {
@@ -227,34 +265,43 @@ absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) c
       Cat("no snapshot '", name, "' in ", directory_, ": `kerf snapshots` lists them"));
   if (IsSnapshotId(name)) {
     absl::StatusOr<store::v1::Snapshot> snapshot =
-        ReadSnapshot(Cat(snapshots_directory(), "/", name, kSnapshotSuffix));
-    return absl::IsNotFound(snapshot.status()) ? none : snapshot;
+        ReadSnapshot(SnapshotPath(snapshots_directory(), name));
+    if (!absl::IsNotFound(snapshot.status())) return snapshot;
   }
   KERF_ASSIGN_OR_RETURN(SnapshotList list, ListSnapshots());
-  if (name == "latest") {
-    if (!list.snapshots.empty()) return std::move(list.snapshots.back());
-    return absl::NotFoundError(Cat(directory_, " holds no snapshot yet"));
+  if (name == "latest") return FindLatest(directory_, std::move(list));
+  if (name.empty()) return none;
+  std::size_t found_count = 0;
+  absl::StatusOr<store::v1::Snapshot> found = none;
+  const auto find = [&](std::string_view id, const auto& what) {
+    if (!id.starts_with(name)) return;
+    ++found_count;
+    found = what;
+  };
+  for (const store::v1::Snapshot& snapshot : list.snapshots) find(snapshot.id(), snapshot);
+  for (const DamagedSnapshot& damaged : list.damaged) find(damaged.id, damaged.status);
+  for (const MissingSnapshot& missing : list.missing) find(missing.id, DescribeLoss(missing));
+  if (found_count > 1) {
+    return absl::InvalidArgumentError(
+        Cat("several snapshots begin with '", name, "': give more of the id"));
   }
-  store::v1::Snapshot* found = nullptr;
-  for (store::v1::Snapshot& snapshot : list.snapshots) {
-    if (name.empty() || !snapshot.id().starts_with(name)) continue;
-    if (found != nullptr) {
-      return absl::InvalidArgumentError(
-          Cat("several snapshots begin with '", name, "': give more of the id"));
-    }
-    found = &snapshot;
-  }
-  if (found != nullptr) return std::move(*found);
-  return none;
+  return found;
 }
 
+// The note goes first, so that nobody misses the snapshot, and once more behind it: who noted what
+// seemed to be forgotten by nobody may have come in between.
 absl::Status Store::RemoveSnapshot(const std::string& id) const {
-  const std::string path = Cat(snapshots_directory(), "/", id, kSnapshotSuffix);
   if (!IsSnapshotId(id)) return absl::InvalidArgumentError(Cat("'", id, "' is no snapshot id"));
+  const std::string path = SnapshotPath(snapshots_directory(), id);
+  KERF_RETURN_IF_ERROR(MakeDirectory(forgotten_directory()));
   // Whoever forgets this one may count on a later one: that one must not be lost when this one is.
   KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
-  KERF_RETURN_IF_ERROR(RemoveFile(path));
-  return SyncDirectory(snapshots_directory());
+  KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+  const absl::Status status = PublishFile(path, SnapshotPath(forgotten_directory(), id));
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
+  KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+  return manifest_.IsThere() ? manifest_.RaiseGeneration() : absl::OkStatus();
 }
 
 }  // namespace kerf::agent

@@ -9,30 +9,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/store/snapshots/copies.h"
+#include "client/store/snapshots/manifest.h"
+#include "client/store/snapshots/snapshot_list.h"
 #include "kerf/store/v1/store.pb.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
 
-// A snapshot file that cannot be read.
-struct DamagedSnapshot {
-  std::string path;
-  absl::Status status;
-};
-
-struct SnapshotList {
-  // By the time at which they began, oldest first.
-  std::vector<store::v1::Snapshot> snapshots;
-  std::vector<DamagedSnapshot> damaged;
-};
+// What is not as it should be now of the store in `directory`, though it can be used.
+std::vector<StoreFlaw> FindFlaws(const std::string& directory);
 
 // Any number of processes may use a store at once. Thread-safe.
 class Store {
  public:
-  // Opens `directory`. NotFound if there is no store, FailedPrecondition if there is something
-  // else.
+  // Opens `directory` and changes nothing. NotFound if there is no store, FailedPrecondition if
+  // there is something else.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory);
-  // Opens it, or makes one where nothing is or an empty directory.
+  // Opens it for whoever is going to change it: makes what a store of kerf 0.1.0 has not, and notes
+  // snapshots that nobody has noted. What cannot be made is a flaw.
+  static absl::StatusOr<std::unique_ptr<Store>> OpenForWriting(const std::string& directory);
+  // The same, or makes a store where nothing is or an empty directory.
   static absl::StatusOr<std::unique_ptr<Store>> OpenOrCreate(const std::string& directory,
                                                              std::string_view profile,
                                                              DigestAlgorithm digest_algorithm);
@@ -42,11 +39,16 @@ class Store {
   DigestAlgorithm digest_algorithm() const {
     return static_cast<DigestAlgorithm>(config_.digest_algorithm());
   }
+  const Manifest& manifest() const { return manifest_; }
+  // What was not as it should be when it was opened.
+  const std::vector<StoreFlaw>& flaws() const { return flaws_; }
   std::string packs_directory() const { return directory_ + "/packs"; }
   std::string temporary_directory() const { return directory_ + "/tmp"; }
   std::string snapshots_directory() const { return directory_ + "/snapshots"; }
   // docs/adr/0005-publish-then-check.md; see pending.h.
   std::string pending_directory() const { return directory_ + "/pending"; }
+  // Snapshots that were forgotten, and of which nothing was collected since.
+  std::string forgotten_directory() const { return directory_ + "/forgotten"; }
   std::string plan_path() const { return directory_ + "/gc/plan"; }
   std::string collector_lock_path() const { return directory_ + "/locks/gc"; }
 
@@ -56,25 +58,37 @@ class Store {
   absl::Status WriteEpoch(std::uint64_t epoch) const;
 
   // Where `directory` keeps the snapshot.
-  static std::string SnapshotPath(const std::string& directory, std::string_view id);
+  static std::string SnapshotPath(const std::string& directory, std::string_view id) {
+    return agent::SnapshotPath(directory, id);
+  }
   // Durable on return. The id is filled in if it is empty.
   absl::Status WriteSnapshotTo(const std::string& directory, store::v1::Snapshot& snapshot) const;
-  // Publishes: durable and visible on return. The id is filled in if it is empty.
+  // Publishes: durable, visible and noted on return. The id is filled in if it is empty.
   absl::Status WriteSnapshot(store::v1::Snapshot& snapshot) const;
+  // Notes a snapshot that is durable in `snapshots_directory`, durably.
+  absl::Status NoteSnapshot(const store::v1::Snapshot& snapshot) const;
   absl::StatusOr<SnapshotList> ListSnapshots() const;
   // Those that are published and not yet checked.
   absl::StatusOr<SnapshotList> ListPending() const;
+  // Those that were forgotten and can be brought back.
+  absl::StatusOr<SnapshotList> ListForgotten() const;
   // By id, by a prefix of an id that only one has, or "latest". NotFound, or InvalidArgument for a
-  // prefix that several share.
+  // prefix that several share; DataLoss for one that is damaged or gone, and for "latest" if such a
+  // one may be newer.
   absl::StatusOr<store::v1::Snapshot> FindSnapshot(std::string_view name) const;
-  // Durable on return.
+  // Moves it to those that were forgotten. Durable on return; OK if another one has done so.
   absl::Status RemoveSnapshot(const std::string& id) const;
 
  private:
-  Store(std::string directory, store::v1::StoreConfig config);
+  Store(std::string directory, store::v1::StoreConfig config, std::vector<StoreFlaw> flaws);
+
+  absl::Status MakeWhatIsMissing(const ConfigCopies& configs, const EpochCopies& epochs) const;
+  absl::Status NoteAll() const;
 
   const std::string directory_;
   const store::v1::StoreConfig config_;
+  const Manifest manifest_;
+  std::vector<StoreFlaw> flaws_;
 };
 
 }  // namespace kerf::agent

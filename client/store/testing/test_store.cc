@@ -146,6 +146,7 @@ absl::Status TestStore::Restore(const store::v1::Snapshot& snapshot) {
 absl::Status TestStore::RestoreAll() {
   KERF_ASSIGN_OR_RETURN(const SnapshotList list, store_->ListSnapshots());
   if (!list.damaged.empty()) return list.damaged.front().status;
+  KERF_RETURN_IF_ERROR(CheckNoneIsMissing(list));
   ChunkIndex index(store_->packs_directory());
   KERF_RETURN_IF_ERROR(index.Refresh());
   ChunkReader reader(index, ChunkReader::Options());

@@ -1,0 +1,43 @@
+#include "client/agent/verbs/open_store.h"
+
+#include "base/status.h"
+#include "client/store/snapshots/store_memory.h"
+
+namespace kerf::agent {
+
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(Context& context, const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory);
+  if (store.ok()) {
+    WarnOfFlaws(context, **store);
+    WarnOfSetBack(context, **store);
+  }
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<Store>> OpenStoreForWriting(Context& context,
+                                                           const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForWriting(directory);
+  if (store.ok()) WarnOfFlaws(context, **store);
+  return store;
+}
+
+void WarnOfFlaws(Context& context, const Store& store) {
+  for (const StoreFlaw& flaw : store.flaws()) context.reporter.Warning(flaw.path, flaw.status);
+}
+
+void WarnOfSetBack(Context& context, const Store& store) {
+  const absl::Status status = CheckNotSetBack(store);
+  if (!status.ok()) context.reporter.Warning(store.directory(), status);
+}
+
+absl::Status CheckNotSetBack(const Store& store) {
+  const absl::Status status = StoreMemory(StoreMemory::UsualDirectory()).Meet(store);
+  // A store whose epoch cannot be read says so by itself.
+  return absl::IsDataLoss(status) && !store.ReadEpoch().ok() ? absl::OkStatus() : status;
+}
+
+void RememberStore(const Store& store) {
+  StoreMemory(StoreMemory::UsualDirectory()).Meet(store).IgnoreError();
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,370 @@
+// What a store notices of what it has lost: docs/adr/0016-what-a-store-notices.md.
+#include "client/store/snapshots/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/format/file_hook.h"
+#include "client/store/snapshots/copies.h"
+#include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/store.h"
+#include "client/store/snapshots/store_memory.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kOld[] = "aaaa000000000001";
+constexpr char kNew[] = "bbbb000000000002";
+
+class ManifestTest : public ::testing::Test {
+ protected:
+  ManifestTest() {
+    Add(kOld, 1);
+    Add(kNew, 2);
+  }
+
+  void Add(const std::string& id, std::int64_t started_unix_ns) {
+    store::v1::Snapshot snapshot;
+    snapshot.set_id(id);
+    snapshot.set_started_unix_ns(started_unix_ns);
+    ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  }
+  std::string PathOf(const std::string& id) {
+    return SnapshotPath(test_.store().snapshots_directory(), id);
+  }
+  void Damage(const std::string& path) { WriteTestFile(path, "damaged"); }
+  absl::Status Latest() { return test_.store().FindSnapshot("latest").status(); }
+  std::string LatestMessage() { return std::string(Latest().message()); }
+  // As kerf 0.1.0 made it.
+  void MakeOld() {
+    for (const char* folder : {"/manifest", "/copies", "/forgotten", "/pins"}) {
+      std::filesystem::remove_all(test_.directory() + folder);
+    }
+  }
+
+  TestStore test_;
+};
+
+TEST_F(ManifestTest, LatestIsNotAnOlderOneInSilence) {
+  Damage(PathOf(kNew));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+  EXPECT_THAT(LatestMessage(), AllOf(HasSubstr(kNew), HasSubstr(kOld)));
+  EXPECT_TRUE(test_.store().FindSnapshot("aa").ok());
+  EXPECT_TRUE(absl::IsDataLoss(test_.store().FindSnapshot("bb").status()));
+  std::filesystem::remove(PathOf(kNew));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+  EXPECT_THAT(LatestMessage(), AllOf(HasSubstr(kNew), HasSubstr(kOld), HasSubstr("is gone")));
+  EXPECT_TRUE(absl::IsDataLoss(test_.store().FindSnapshot("bb").status()));
+  EXPECT_TRUE(absl::IsDataLoss(test_.store().FindSnapshot(kNew).status()));
+}
+
+TEST_F(ManifestTest, AnOlderOneThatIsDamagedOrGoneKeepsNobodyFromTheLatest) {
+  Damage(PathOf(kOld));
+  EXPECT_TRUE(Latest().ok()) << Latest();
+  std::filesystem::remove(PathOf(kOld));
+  EXPECT_TRUE(Latest().ok()) << Latest();
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, SizeIs(1));
+}
+
+TEST_F(ManifestTest, ADamagedOneOfWhichNothingIsNotedMayBeTheLatest) {
+  Damage(PathOf(kOld));
+  std::filesystem::remove(test_.store().manifest().NotePath(kOld));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+  Damage(test_.store().manifest().NotePath(kOld));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+}
+
+TEST_F(ManifestTest, EmptiedSnapshotsAreMissed) {
+  std::filesystem::remove(PathOf(kOld));
+  std::filesystem::remove(PathOf(kNew));
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, SizeIs(2));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+  std::filesystem::remove(test_.store().snapshots_directory());
+  EXPECT_TRUE(absl::IsDataLoss(test_.store().ListSnapshots().status()));
+  // Nobody makes the folder anew behind the user's back.
+  EXPECT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_FALSE(std::filesystem::exists(test_.store().snapshots_directory()));
+}
+
+TEST_F(ManifestTest, ForgettingIsNoLoss) {
+  EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
+  EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok()) << "another one was quicker";
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+  EXPECT_EQ(test_.store().FindSnapshot("latest")->id(), kOld);
+  EXPECT_THAT(test_.store().ListForgotten()->snapshots, SizeIs(1));
+}
+
+TEST_F(ManifestTest, ManyForgetAtOnce) {
+  std::vector<std::string> ids;
+  for (int index = 0; index < 16; ++index) {
+    ids.push_back(Cat("cccc0000000000", 10 + index));
+    Add(ids.back(), 10 + index);
+  }
+  std::vector<absl::Status> ends(4);
+  {
+    std::vector<std::jthread> agents;
+    for (absl::Status& end : ends) {
+      agents.emplace_back([&] {
+        for (const std::string& id : ids) end.Update(test_.store().RemoveSnapshot(id));
+      });
+    }
+  }
+  for (const absl::Status& end : ends) EXPECT_TRUE(end.ok()) << end;
+  EXPECT_THAT(test_.store().ListSnapshots()->snapshots, SizeIs(2));
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+}
+
+TEST_F(ManifestTest, AnOldStoreIsNotedWhenItIsOpenedForWriting) {
+  MakeOld();
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+  EXPECT_THAT((*Store::Open(test_.directory()))->flaws(), IsEmpty());
+  EXPECT_FALSE(test_.store().manifest().IsThere()) << "reading changes nothing";
+  const auto opened = Store::OpenForWriting(test_.directory());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_THAT((*opened)->flaws(), IsEmpty());
+  EXPECT_THAT(*(*opened)->manifest().ListIds(), ElementsAre(kOld, kNew));
+  EXPECT_EQ((*opened)->manifest().Read(kNew)->started_unix_ns(), 2);
+  EXPECT_EQ(ReadTestFile(ConfigCopyPath(test_.directory())),
+            ReadTestFile(ConfigPath(test_.directory())));
+  EXPECT_EQ(ReadTestFile(EpochCopyPath(test_.directory())),
+            ReadTestFile(EpochPath(test_.directory())));
+  std::filesystem::remove(PathOf(kNew));
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, SizeIs(1));
+}
+
+// Of a store of 0.1.0 with a damaged snapshot: that it was there is noted all the same.
+TEST_F(ManifestTest, ADamagedSnapshotIsNotedWithoutItsTime) {
+  MakeOld();
+  Damage(PathOf(kNew));
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_EQ(test_.store().manifest().Read(kNew)->started_unix_ns(), 0);
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+}
+
+TEST_F(ManifestTest, AManifestThatIsGoneIsSaid) {
+  std::filesystem::remove_all(test_.store().manifest().directory());
+  const auto opened = Store::OpenForWriting(test_.directory());
+  ASSERT_TRUE(opened.ok());
+  ASSERT_THAT((*opened)->flaws(), SizeIs(1));
+  EXPECT_EQ((*opened)->flaws()[0].path, test_.store().manifest().directory());
+  EXPECT_FALSE((*opened)->manifest().IsThere()) << "that would hide it";
+  EXPECT_TRUE(absl::IsDataLoss(CheckRootsAreComplete(**opened, *ListRoots(**opened))));
+}
+
+TEST_F(ManifestTest, TheGenerationNeverGoesBack) {
+  const Manifest& manifest = test_.store().manifest();
+  const std::uint64_t before = *manifest.ReadGeneration();
+  EXPECT_GT(before, 0u);
+  ASSERT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
+  EXPECT_GT(*manifest.ReadGeneration(), before);
+  std::uint64_t last = *manifest.ReadGeneration();
+  {
+    std::vector<std::jthread> agents;
+    for (int agent = 0; agent < 4; ++agent) {
+      agents.emplace_back([&manifest] {
+        for (int round = 0; round < 10; ++round) {
+          const std::uint64_t seen = *manifest.ReadGeneration();
+          EXPECT_TRUE(manifest.RaiseGeneration().ok());
+          EXPECT_GT(*manifest.ReadGeneration(), seen);
+        }
+      });
+    }
+  }
+  EXPECT_GE(*manifest.ReadGeneration(), last + 10);
+}
+
+// Does `other` before the n-th file operation of what comes.
+class Meanwhile final : public FileHook {
+ public:
+  Meanwhile(int number, std::function<void()> other)
+      : remaining_(number), other_(std::move(other)) {
+    SetFileHookForTest(this);
+  }
+  ~Meanwhile() override { SetFileHookForTest(nullptr); }
+  absl::Status Before(const FileOperation& /*operation*/) override {
+    if (remaining_-- == 0) {
+      SetFileHookForTest(nullptr);
+      other_();
+      SetFileHookForTest(this);
+    }
+    return absl::OkStatus();
+  }
+  bool came() const { return remaining_ < 0; }
+
+ private:
+  int remaining_;
+  const std::function<void()> other_;
+};
+
+// Whatever comes between which two steps: a snapshot is forgotten or not, and nobody misses it.
+TEST(ManifestRaceTest, ForgettingAndNotingAtOnceMissNothing) {
+  struct Race {
+    std::function<void(Store&)> one;
+    std::function<void(Store&)> other;
+  };
+  const auto forget = [](Store& store) { EXPECT_TRUE(store.RemoveSnapshot(kNew).ok()); };
+  const auto note = [](Store& store) {
+    EXPECT_TRUE(Store::OpenForWriting(store.directory()).ok());
+  };
+  const auto list = [](Store& store) { EXPECT_THAT(store.ListSnapshots()->missing, IsEmpty()); };
+  const auto publish = [](Store& store) {
+    store::v1::Snapshot snapshot;
+    EXPECT_TRUE(PublishPending(store, snapshot).ok());
+    EXPECT_TRUE(ConfirmPending(store, snapshot).ok());
+  };
+  SkipSyncForTest();
+  for (const Race& race :
+       {Race{note, forget}, Race{forget, note}, Race{list, forget}, Race{forget, list},
+        Race{list, publish}, Race{publish, list}, Race{publish, note}, Race{forget, forget}}) {
+    bool came = true;
+    for (int number = 0; came; ++number) {
+      const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+      TestStore test(folder.path());
+      store::v1::Snapshot snapshot;
+      snapshot.set_id(kNew);
+      ASSERT_TRUE(test.store().WriteSnapshot(snapshot).ok());
+      // As its agent leaves it that dies before it has noted it.
+      if (number % 2 == 0) EXPECT_TRUE(test.store().manifest().Remove(kNew).ok());
+      {
+        Meanwhile meanwhile(number / 2, [&] { race.other(test.store()); });
+        race.one(test.store());
+        came = meanwhile.came();
+      }
+      const SnapshotList after = *test.store().ListSnapshots();
+      EXPECT_THAT(after.missing, IsEmpty()) << "before operation " << number / 2;
+      const std::vector<std::string> noted = *test.store().manifest().ListIds();
+      for (const std::string& id : noted) {
+        EXPECT_TRUE(std::filesystem::exists(SnapshotPath(test.store().snapshots_directory(), id)))
+            << "a note stays before operation " << number / 2;
+      }
+    }
+  }
+}
+
+class CopiesTest : public ManifestTest {
+ protected:
+  absl::StatusOr<std::unique_ptr<Store>> Open() { return Store::Open(test_.directory()); }
+};
+
+TEST_F(CopiesTest, EachOfTwoIsEnough) {
+  const std::string id = test_.store().config().id();
+  for (const auto& [path, copy] :
+       {std::pair(ConfigPath(test_.directory()), ConfigCopyPath(test_.directory())),
+        std::pair(EpochPath(test_.directory()), EpochCopyPath(test_.directory()))}) {
+    for (const std::string& bad : {path, copy}) {
+      const std::string good = ReadTestFile(bad);
+      for (const bool is_gone : {true, false}) {
+        if (is_gone) {
+          std::filesystem::remove(bad);
+        } else {
+          Damage(bad);
+        }
+        const auto opened = Open();
+        ASSERT_TRUE(opened.ok()) << bad << ": " << opened.status();
+        EXPECT_EQ((*opened)->config().id(), id);
+        EXPECT_EQ(*(*opened)->ReadEpoch(), 1u);
+        // Kerf 0.1.0 makes no copies.
+        EXPECT_THAT((*opened)->flaws(), SizeIs(is_gone && bad == copy ? 0 : 1)) << bad;
+      }
+      WriteTestFile(bad, good);
+    }
+    const std::string good = ReadTestFile(path);
+    Damage(path);
+    Damage(copy);
+    const auto opened = Open();
+    const absl::Status status = opened.ok() ? (*opened)->ReadEpoch().status() : opened.status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("kerf repair"));
+    WriteTestFile(path, good);
+    WriteTestFile(copy, good);
+  }
+}
+
+TEST_F(CopiesTest, TheHigherEpochCounts) {
+  for (const auto& [epoch, copy] : {std::pair(7, 6), std::pair(6, 7)}) {
+    ASSERT_TRUE(WriteEpochFile(EpochPath(test_.directory()), test_.store().temporary_directory(),
+                               static_cast<std::uint64_t>(epoch))
+                    .ok());
+    ASSERT_TRUE(WriteEpochFile(EpochCopyPath(test_.directory()),
+                               test_.store().temporary_directory(),
+                               static_cast<std::uint64_t>(copy))
+                    .ok());
+    EXPECT_EQ(*test_.store().ReadEpoch(), 7u);
+  }
+}
+
+TEST_F(CopiesTest, TheConfigurationOfAnotherStoreIsNotWrittenUnder) {
+  const TestStore other;
+  std::filesystem::copy_file(ConfigPath(other.directory()), ConfigPath(test_.directory()),
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Store::OpenForWriting(test_.directory()).status()));
+  const auto opened = Open();
+  ASSERT_TRUE(opened.ok());
+  EXPECT_THAT((*opened)->flaws(), SizeIs(1));
+}
+
+class MemoryTest : public ManifestTest {
+ protected:
+  absl::Status Meet() { return memory_.Meet(test_.store()); }
+  void SetBackTo(const std::string& copy) {
+    std::filesystem::remove_all(test_.directory());
+    std::filesystem::copy(copy, test_.directory(), std::filesystem::copy_options::recursive);
+  }
+
+  const TemporaryFolder folder_;
+  const StoreMemory memory_{folder_.path() + "/state/kerf/stores"};
+};
+
+TEST_F(MemoryTest, AStoreThatWasSetBackIsNoticedUntilItIsAccepted) {
+  EXPECT_TRUE(Meet().ok());
+  const std::string copy = folder_.path() + "/copy";
+  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
+  EXPECT_TRUE(Meet().ok());
+  Add("cccc000000000003", 3);
+  EXPECT_TRUE(Meet().ok());
+  EXPECT_THAT(memory_.IdsOf(test_.directory()), ElementsAre(test_.store().config().id()));
+  SetBackTo(copy);
+  EXPECT_TRUE(absl::IsDataLoss(Meet())) << Meet();
+  // It does not become right by being used.
+  for (int count = 4; count < 8; ++count) Add(Cat("cccc00000000000", count), count);
+  EXPECT_TRUE(absl::IsDataLoss(Meet())) << Meet();
+  EXPECT_TRUE(memory_.Accept(test_.store()).ok());
+  EXPECT_TRUE(Meet().ok()) << Meet();
+}
+
+TEST_F(MemoryTest, AnEpochThatWentBackIsNoticed) {
+  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
+  EXPECT_TRUE(Meet().ok());
+  ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
+  EXPECT_THAT(std::string(Meet().message()),
+              AllOf(HasSubstr("--accept-set-back"), HasSubstr("--new-id")));
+}
+
+TEST_F(MemoryTest, WithoutAHomeNothingIsRemembered) {
+  const StoreMemory none{std::string()};
+  EXPECT_TRUE(none.Meet(test_.store()).ok());
+  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
+  EXPECT_TRUE(none.Meet(test_.store()).ok());
+  EXPECT_TRUE(none.Accept(test_.store()).ok());
+  EXPECT_THAT(none.IdsOf(test_.directory()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,119 @@
+#include "client/store/snapshots/store_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/format/framed_file.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::uint64_t kMaxMemoryBytes = std::uint64_t{1} << 20;
+// More copies of one store than anybody has.
+constexpr int kMaxBehindDirectories = 64;
+
+std::string Resolved(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(directory, error);
+  return error ? directory : path.string();
+}
+
+template <typename List>
+bool Holds(const List& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+std::string StoreMemory::UsualDirectory() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && *state == '/') return Cat(state, "/kerf/stores");
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return Cat(home, "/.local/state/kerf/stores");
+  return "";
+}
+
+// Ids come from files: one that is no plain name has no memory.
+std::string StoreMemory::PathOf(std::string_view id) const {
+  const bool is_plain =
+      !id.empty() && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return directory_.empty() || !is_plain ? std::string() : Cat(directory_, "/", id);
+}
+
+store::v1::StoreMemory StoreMemory::Read(std::string_view id) const {
+  const std::string path = PathOf(id);
+  store::v1::StoreMemory memory;
+  if (path.empty()) return memory;
+  const absl::StatusOr<std::string> payload = ReadFramedFile(path, kMemoryMagic, kMaxMemoryBytes);
+  if (!payload.ok() || !memory.ParseFromString(*payload)) return {};
+  return memory;
+}
+
+absl::Status StoreMemory::Write(std::string_view id, const store::v1::StoreMemory& memory) const {
+  const std::string path = PathOf(id);
+  if (path.empty()) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  return WriteFileDurably(path, directory_, EncodeFramed(kMemoryMagic, memory.SerializeAsString()));
+}
+
+absl::Status StoreMemory::Meet(const Store& store) const {
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store.ReadEpoch());
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t generation, store.manifest().ReadGeneration());
+  const std::string& id = store.config().id();
+  const std::string folder = Resolved(store.directory());
+  const store::v1::StoreMemory before = Read(id);
+  store::v1::StoreMemory memory = before;
+  memory.set_epoch(std::max(before.epoch(), epoch));
+  memory.set_generation(std::max(before.generation(), generation));
+  memory.set_directory(folder);
+  const bool is_behind = epoch < before.epoch() || generation < before.generation();
+  const bool was_behind = Holds(before.behind_directories(), folder);
+  if (is_behind && !was_behind && memory.behind_directories_size() < kMaxBehindDirectories) {
+    memory.add_behind_directories(folder);
+  }
+  if (memory.SerializeAsString() != before.SerializeAsString()) Write(id, memory).IgnoreError();
+  if (!is_behind && !was_behind) return absl::OkStatus();
+  const std::string how =
+      is_behind ? Cat(" (generation ", generation, " and epoch ", epoch, "; you have seen it at ",
+                      before.generation(), " and ", before.epoch(), ")")
+                : std::string();
+  return absl::DataLossError(
+      Cat(store.directory(), " was set back to an older copy of itself", how,
+          ": snapshots may be lost. Bring the newer one back, or accept it with `kerf repair ",
+          "--accept-set-back`; if it is a copy beside its original, give it an id of its own with ",
+          "`kerf store adopt --new-id`"));
+}
+
+absl::Status StoreMemory::Accept(const Store& store) const {
+  store::v1::StoreMemory memory = Read(store.config().id());
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store.ReadEpoch());
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t generation, store.manifest().ReadGeneration());
+  memory.set_epoch(epoch);
+  memory.set_generation(generation);
+  const std::string folder = Resolved(store.directory());
+  memory.set_directory(folder);
+  auto& behind = *memory.mutable_behind_directories();
+  behind.erase(std::remove(behind.begin(), behind.end(), folder), behind.end());
+  return Write(store.config().id(), memory);
+}
+
+std::vector<std::string> StoreMemory::IdsOf(const std::string& store_directory) const {
+  std::vector<std::string> ids;
+  if (directory_.empty()) return ids;
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory_);
+  if (!names.ok()) return ids;
+  const std::string folder = Resolved(store_directory);
+  for (const std::string& name : *names) {
+    if (Read(name).directory() == folder) ids.push_back(name);
+  }
+  return ids;
+}
+
+}  // namespace kerf::agent
