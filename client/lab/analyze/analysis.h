@@ -34,7 +34,9 @@ struct AnalysisOptions {
 
 // Written by Analyze, read by any thread.
 struct AnalysisProgress {
-  // First all profiles are found and counted, then all are timed, kTimingSweeps times.
+  // First all profiles are found and counted, then all are timed, kTimingSweeps times. There may be
+  // more to count than was known at first: what it takes to compare all at one average.
+  std::atomic<std::uint64_t> planned_profiles{0};
   std::atomic<std::uint64_t> counted_profiles{0};
   std::atomic<std::uint64_t> counted_bytes{0};
   std::atomic<std::uint64_t> timed_profiles{0};
@@ -44,15 +46,20 @@ struct Analysis {
   // By wanted average, then in the order of the variants; those of `profiles` at the end. A profile
   // that two averages lead to stands there for each of them.
   std::vector<ProfileFigures> figures;
+  // Measured beside them, to compare them.
+  std::vector<LinePoint> line_points;
   Recommendation recommendation;
   // Baseline: equal files, without chunks.
   CountFigures whole_files;
 };
 
-// How many profiles will be measured.
+// How many profiles will be measured at least.
 std::uint64_t ProfileCount(const AnalysisOptions& options);
 
 inline constexpr std::uint32_t kTimingSweeps = 2;
+
+// How often a line that does not reach the average is made longer.
+inline constexpr std::uint32_t kLineRounds = 3;
 
 // Edits of each kind whose cost is measured.
 inline constexpr std::uint32_t kEditsOfEachKind = 24;

@@ -56,9 +56,10 @@ TEST(Analyze, MeasuresEveryAlgorithmAtEveryAverage) {
   ASSERT_TRUE(analysis.ok()) << analysis.status();
   ASSERT_EQ(analysis->figures.size(), 7u);
   EXPECT_EQ(ProfileCount(options), 7u);
-  EXPECT_EQ(progress.counted_profiles, 7u);
+  EXPECT_EQ(progress.counted_profiles, 7 + analysis->line_points.size());
+  EXPECT_EQ(progress.planned_profiles, progress.counted_profiles);
   EXPECT_EQ(progress.timed_profiles, 7 * kTimingSweeps);
-  EXPECT_EQ(progress.counted_bytes, 7 * corpus.size_bytes);
+  EXPECT_EQ(progress.counted_bytes, progress.counted_profiles * corpus.size_bytes);
   for (const ProfileFigures& figures : analysis->figures) {
     EXPECT_EQ(figures.count.total_bytes, corpus.size_bytes);
     EXPECT_THAT(figures.profile, StartsWith(figures.algorithm + ":"));
@@ -79,6 +80,34 @@ TEST(Analyze, MeasuresEveryAlgorithmAtEveryAverage) {
   EXPECT_EQ(analysis->figures.back().wanted_bytes, 0u);
   EXPECT_EQ(analysis->whole_files.savings(), 0);
   EXPECT_THAT(analysis->figures[analysis->recommendation.index].algorithm, ::testing::Ne("fixed"));
+}
+
+// Small files: what is made for 8 KiB has half of that on average, and each algorithm another half.
+TEST(Analyze, ComparesAllAtOneAverageOfManyFiles) {
+  constexpr std::size_t kFileBytes = 12'000;
+  constexpr std::size_t kFileCount = 60;
+  Corpus corpus;
+  corpus.parts = {"all"};
+  corpus.size_bytes = corpus.found_bytes = kFileBytes * kFileCount;
+  corpus.found_file_count = kFileCount;
+  corpus.content = std::make_unique<std::uint8_t[]>(corpus.size_bytes);
+  Random(1).Fill(std::span(corpus.content.get(), corpus.size_bytes));
+  for (std::size_t file = 0; file < kFileCount; ++file) {
+    corpus.files.push_back({file * kFileBytes, kFileBytes, 0});
+  }
+  AnalysisOptions options;
+  options.variants = {"rabin", "gear", "fastcdc", "maxp", "ram", "ae-max", "mincdc", "maxcdc"};
+  options.averages = {8192};
+  options.round_bytes = 1;
+  AnalysisProgress progress;
+  const auto analysis = Analyze(corpus, options, kNotCancelled, progress);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_FALSE(analysis->line_points.empty());
+  for (const ProfileFigures& figures : analysis->figures) {
+    EXPECT_TRUE(figures.savings_at_equal_average.has_value())
+        << figures.algorithm << " " << figures.count.average_bytes() << " of "
+        << figures.compared_at_bytes;
+  }
 }
 
 TEST(Analyze, FiguresDoNotDependOnThreads) {

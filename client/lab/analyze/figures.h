@@ -41,6 +41,8 @@ struct ProfileFigures {
   // Filled by CompareAtEqualAverage.
   double compared_at_bytes = 0;
   std::optional<double> savings_at_equal_average;
+  // All chunks that the algorithm can make on this data are larger: it saves at least so much.
+  bool equal_is_bound = false;
 
   // Savings after what the store keeps about each chunk.
   double net_savings() const {
@@ -64,16 +66,40 @@ struct SavingsPoint {
   double savings = 0;
 };
 
-// The savings at that average on a line through the points, over the logarithm of the average;
-// beyond the last point the line goes on for a sixth of the average, where there are two points.
-// None farther away, or where there is no point.
+// Of one algorithm, measured beside the profiles so that its line reaches farther.
+struct LinePoint {
+  std::string algorithm;
+  // The average that it was made for.
+  std::uint64_t aimed_bytes = 0;
+  SavingsPoint point;
+};
+
+// A point so near to an average, in parts of it, is said to lie there.
+inline constexpr double kSameAverage = 0.01;
+
+// The savings at that average: of the nearest point that lies there, else on a line between the
+// points on both sides, over the logarithm of the average. None where no point lies on one of the
+// sides: nobody knows how a line goes on.
 std::optional<double> SavingsAt(std::vector<SavingsPoint> points, double average_bytes);
 
 // Sets compared_at_bytes and savings_at_equal_average of each profile: for those of one wanted
 // average, at the median of the averages that they really have on this data, read off the line
-// through all points of the same algorithm. Where the line does not reach, a profile within a tenth
-// of that average keeps its own savings, and one farther away has none. For a profile that was
-// named by hand, its own.
-void CompareAtEqualAverage(std::span<ProfileFigures> all);
+// through all points of the same algorithm, those of `more` too. Where all of these are larger, the
+// savings of the nearest one, which smaller chunks would not save less than; where all are smaller,
+// none. For a profile that was named by hand, its own.
+void CompareAtEqualAverage(std::span<ProfileFigures> all, std::span<const LinePoint> more = {});
+
+// Where a point is missing.
+struct LineGap {
+  std::string algorithm;
+  // What to aim at.
+  std::uint64_t aimed_bytes = 0;
+};
+
+// What to measure so that the lines of all algorithms reach the average at which they are compared:
+// aimed a little beyond it, on the side that has no point. Of profiles and points that have been
+// compared; empty if all reach it.
+std::vector<LineGap> FindLineGaps(std::span<const ProfileFigures> all,
+                                  std::span<const LinePoint> more);
 
 }  // namespace kerf::agent::analyze

@@ -186,6 +186,9 @@ TEST(Speed, IsMeasuredForTheChosenBackend) {
   EXPECT_GT(figures.cut_bytes_per_second, 0);
   EXPECT_GT(figures.hashed_bytes_per_second, 0);
   EXPECT_GT(figures.ceiling_bytes_per_second, figures.hashed_bytes_per_second);
+  EXPECT_GT(figures.fingerprint_bytes_per_second, 0);
+  EXPECT_DOUBLE_EQ(figures.share_of_fingerprint(),
+                   figures.hashed_bytes_per_second / figures.fingerprint_bytes_per_second);
   EXPECT_DOUBLE_EQ(figures.share_of_ceiling(),
                    figures.cut_bytes_per_second / figures.ceiling_bytes_per_second);
 }

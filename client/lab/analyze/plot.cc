@@ -218,7 +218,7 @@ class Picture {
     for (const ProfileFigures& figures : analysis_.figures) {
       if (figures.wanted_bytes != chosen().wanted_bytes || figures.algorithm == kFixed) continue;
       if (!figures.savings_at_equal_average.has_value()) continue;
-      if (figures.speed.cut_bytes_per_second > 0) rivals.push_back(&figures);
+      if (figures.speed.hashed_bytes_per_second > 0) rivals.push_back(&figures);
     }
     return rivals;
   }
@@ -228,14 +228,14 @@ class Picture {
     if (rivals.empty()) return;
     constexpr double kGiga = 1e9;
     const double goal =
-        options_.recommend.min_share * chosen().speed.ceiling_bytes_per_second / kGiga;
+        options_.recommend.min_share * chosen().speed.fingerprint_bytes_per_second / kGiga;
     double slowest = goal;
     double fastest = goal;
     double least = 100;
     double most = 0;
     for (const ProfileFigures* rival : rivals) {
-      slowest = std::min(slowest, rival->speed.cut_bytes_per_second / kGiga);
-      fastest = std::max(fastest, rival->speed.cut_bytes_per_second / kGiga);
+      slowest = std::min(slowest, rival->speed.hashed_bytes_per_second / kGiga);
+      fastest = std::max(fastest, rival->speed.hashed_bytes_per_second / kGiga);
       least = std::min(least, 100 * *rival->savings_at_equal_average);
       most = std::max(most, 100 * *rival->savings_at_equal_average);
     }
@@ -246,16 +246,16 @@ class Picture {
         panel,
         Cat("Savings over speed, at ",
             FormatByteSize(static_cast<std::uint64_t>(chosen().compared_at_bytes)), " on average"),
-        "cutting, one core, GB/s (without hashing)", "saved, % of all bytes",
+        "cutting and fingerprinting, one core, GB/s", "saved, % of all bytes",
         DecimalLogTicks(panel.x), false);
     const double x = panel.x.Place(goal);
     canvas_.Line(std::array<Point, 2>{{{x, kTop}, {x, kBottom}}}, 1.5, kGoal);
-    canvas_.Text(
-        {1240, kTop - 12}, Anchor::kEnd, 12,
-        absl::StrFormat("red: %g of the speed of reading alone", options_.recommend.min_share),
-        kGoal);
+    canvas_.Text({1240, kTop - 12}, Anchor::kEnd, 12,
+                 absl::StrFormat("red: %g of the speed of fingerprinting alone",
+                                 options_.recommend.min_share),
+                 kGoal);
     const auto place = [&](const ProfileFigures& figures) {
-      return panel.At(figures.speed.cut_bytes_per_second / kGiga,
+      return panel.At(figures.speed.hashed_bytes_per_second / kGiga,
                       100 * *figures.savings_at_equal_average);
     };
     for (const ProfileFigures* rival : rivals) {

@@ -54,7 +54,7 @@ Drawn MakeDrawn() {
       const double savings = 0.5 + 0.01 * offset - 0.02 * std::log2(static_cast<double>(wanted));
       figures.count.unique_bytes =
           static_cast<std::uint64_t>((1 - savings) * static_cast<double>(kTotal));
-      figures.speed = {"avx2", 3e9 * (number + 1), 2e9, 20e9};
+      figures.speed = {"avx2", 3e9 * (number + 1), 1e9 * (number + 1), 20e9, 4e9};
       drawn.analysis.figures.push_back(figures);
       ++number;
     }

@@ -38,8 +38,8 @@ std::string Points(double share) { return absl::StrFormat("%.1f points", 100 * s
 std::string Size(double bytes) { return FormatByteSize(static_cast<std::uint64_t>(bytes)); }
 
 bool IsFastEnough(const ProfileFigures& figures, const RecommendOptions& options) {
-  return figures.speed.cut_bytes_per_second == 0 ||
-         figures.speed.share_of_ceiling() >= options.min_share;
+  return figures.speed.fingerprint_bytes_per_second == 0 ||
+         figures.speed.share_of_fingerprint() >= options.min_share;
 }
 
 // Step 1 of the rule, for the profiles of one wanted average.
@@ -57,7 +57,7 @@ std::size_t BestAlgorithm(All all, const Indexes& rivals, const RecommendOptions
     return figures.resync.mean_bytes <= kEqualResync * least_resent;
   });
   return *std::max_element(steady.begin(), steady.end(), [&](std::size_t left, std::size_t right) {
-    return all[left].speed.cut_bytes_per_second < all[right].speed.cut_bytes_per_second;
+    return all[left].speed.hashed_bytes_per_second < all[right].speed.hashed_bytes_per_second;
   });
 }
 
@@ -96,21 +96,37 @@ void ExplainAlgorithm(All all, const Indexes& rivals, const RecommendOptions& op
                 behind < 0.0005 ? "the same" : Cat(Points(behind), " more"), " at equal average).");
   } else {
     text += Cat("; ", all[most].algorithm, " would save ", Points(behind),
-                " more at equal average, but cuts at ",
-                absl::StrFormat("%.2f", all[most].speed.share_of_ceiling()), " of the ceiling.");
+                " more at equal average, but cuts and fingerprints at ",
+                absl::StrFormat("%.2f", all[most].speed.share_of_fingerprint()),
+                " of the speed of fingerprinting alone.");
   }
   result.reasons.push_back(text);
   result.reasons.push_back(
       absl::StrFormat("A change of one byte makes %.1f KiB new, %.2f chunks.",
                       chosen.resync.mean_bytes / static_cast<double>(kKiB),
                       chosen.resync.mean_bytes / chosen.count.average_bytes()));
-  if (chosen.speed.cut_bytes_per_second == 0) return;
+  if (chosen.speed.fingerprint_bytes_per_second == 0) return;
   result.reasons.push_back(absl::StrFormat(
-      "It cuts %.1f GB/s on one core, %.2f of the speed of reading alone (%s %.2f); with the "
-      "fingerprint %.1f GB/s.",
-      chosen.speed.cut_bytes_per_second / 1e9, chosen.speed.share_of_ceiling(),
+      "It cuts and fingerprints %.1f GB/s on one core, %.2f of the speed of fingerprinting alone "
+      "(%s "
+      "%.2f); it cuts %.1f GB/s.",
+      chosen.speed.hashed_bytes_per_second / 1e9, chosen.speed.share_of_fingerprint(),
       IsFastEnough(chosen, options) ? "wanted:" : "no algorithm reaches the wanted",
-      options.min_share, chosen.speed.hashed_bytes_per_second / 1e9));
+      options.min_share, chosen.speed.cut_bytes_per_second / 1e9));
+}
+
+// Of those that do not compete, for nobody knows what they would save at that average.
+void ExplainStrays(All all, Recommendation& result) {
+  const ProfileFigures& chosen = all[result.index];
+  std::string strays;
+  for (const ProfileFigures& figures : all) {
+    if (figures.wanted_bytes != chosen.wanted_bytes) continue;
+    if (figures.savings_at_equal_average.has_value()) continue;
+    strays += Cat(strays.empty() ? "" : ", ", figures.algorithm);
+  }
+  if (strays.empty()) return;
+  result.reasons.push_back(Cat("Not compared: ", strays, ", whose chunks never become as large as ",
+                               Size(chosen.compared_at_bytes), " on this data."));
 }
 
 // And about the other averages.
@@ -161,6 +177,7 @@ Recommendation Recommend(All all, const RecommendOptions& options) {
   }
   result.index = BestAverage(all, result.best_at_each_average, options);
   ExplainAlgorithm(all, by_average[all[result.index].wanted_bytes], options, result);
+  ExplainStrays(all, result);
   ExplainAverage(all, options, result);
   return result;
 }

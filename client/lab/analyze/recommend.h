@@ -13,8 +13,9 @@
 namespace kerf::agent::analyze {
 
 struct RecommendOptions {
-  // Of the ceiling: what cuts slower is not recommended.
-  double min_share = 0.35;
+  // Of the speed of fingerprinting alone: what is slower, cutting and fingerprinting together, is
+  // not recommended. At a half cutting takes as long as fingerprinting.
+  double min_share = 0.5;
   // For the index of a TiB of such data, in the agent and in kerfd.
   std::uint64_t max_index_bytes_per_tib = 12 * kGiB;
 };
@@ -36,17 +37,17 @@ struct Recommendation {
 };
 
 // The rule:
-// 1. At each wanted average, of the algorithms that cut at min_share or faster (of all, if none
-//    does), those that save as much as the best of these at equal average, less at most
-//    kEqualAlgorithmSavings; of them those of which a small change makes the fewest bytes new, plus
-//    at most kEqualResync; of them the fastest.
+// 1. At each wanted average, of the algorithms that cut and fingerprint at min_share or faster (of
+//    all, if none does), those that save as much as the best of these at equal average, less at
+//    most kEqualAlgorithmSavings; of them those of which a small change makes the fewest bytes new,
+//    plus at most kEqualResync; of them the fastest.
 // 2. Of these winners, those whose index needs no more than max_index_bytes_per_tib (the largest
 //    average, if all need more). Of them, the largest average that saves, after what the store
 //    keeps about each chunk, as much as the best less at most kEqualAverageSavings.
-// Profiles that were named by hand, and those that cannot be compared at equal average, do not
-// compete; nor does "fixed", as long as there is another: whatever this data says, one inserted
-// byte would make all behind it new. Where speed is unknown (0), it does not count. `all` has at
-// least one profile with a wanted average.
+// Profiles that were named by hand, and those that cannot be compared at equal average (the reasons
+// name them), do not compete; nor does "fixed", as long as there is another: whatever this data
+// says, one inserted byte would make all behind it new. Where speed is unknown (0), it does not
+// count. `all` has at least one profile with a wanted average.
 Recommendation Recommend(std::span<const ProfileFigures> all, const RecommendOptions& options);
 
 }  // namespace kerf::agent::analyze

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kTotal = std::uint64_t{1} << 30;
 
+// `share` is that of cutting and fingerprinting of the speed of fingerprinting alone.
 ProfileFigures Figures(const std::string& algorithm, std::uint64_t wanted, double savings,
                        double share) {
   ProfileFigures figures;
@@ -29,8 +31,9 @@ ProfileFigures Figures(const std::string& algorithm, std::uint64_t wanted, doubl
   figures.count.chunk_count = kTotal / wanted;
   figures.count.unique_chunk_count = figures.count.unique_bytes / wanted;
   figures.speed.ceiling_bytes_per_second = 20e9;
-  figures.speed.cut_bytes_per_second = share * 20e9;
-  figures.speed.hashed_bytes_per_second = 3e9;
+  figures.speed.fingerprint_bytes_per_second = 4e9;
+  figures.speed.hashed_bytes_per_second = share * 4e9;
+  figures.speed.cut_bytes_per_second = 1e9;
   return figures;
 }
 
@@ -49,27 +52,29 @@ std::string Reasons(std::vector<ProfileFigures> all, const RecommendOptions& opt
 }
 
 TEST(Recommend, WhatSavesMost) {
-  EXPECT_EQ(Chosen({Figures("a", 8192, 0.40, 0.5), Figures("b", 8192, 0.45, 0.4)}), "b:8192");
+  EXPECT_EQ(Chosen({Figures("a", 8192, 0.40, 0.5), Figures("b", 8192, 0.45, 0.55)}), "b:8192");
 }
 
 TEST(Recommend, NotWhatIsTooSlow) {
-  const std::vector<ProfileFigures> all = {Figures("a", 8192, 0.40, 0.5),
-                                           Figures("b", 8192, 0.45, 0.34)};
+  std::vector<ProfileFigures> all = {Figures("a", 8192, 0.40, 0.5), Figures("b", 8192, 0.45, 0.49)};
+  // Who cuts fast and fingerprints slowly is as slow as users see it.
+  all[1].speed.cut_bytes_per_second = 19e9;
   EXPECT_EQ(Chosen(all), "a:8192");
-  EXPECT_THAT(Reasons(all), HasSubstr("b would save 5.0 points more"));
-  EXPECT_EQ(Chosen(all, {.min_share = 0.3}), "b:8192");
+  EXPECT_THAT(Reasons(all), HasSubstr("b would save 5.0 points more at equal average, but cuts and "
+                                      "fingerprints at 0.49 of the speed of fingerprinting alone"));
+  EXPECT_EQ(Chosen(all, {.min_share = 0.48}), "b:8192");
   // If all are too slow, that does not count.
   EXPECT_EQ(Chosen(all, {.min_share = 0.9}), "b:8192");
   EXPECT_THAT(Reasons(all, {.min_share = 0.9}), HasSubstr("no algorithm reaches"));
 }
 
 TEST(Recommend, OfEqualSavingsTheFastest) {
-  EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.4), Figures("b", 8192, 0.448, 0.6)}), "b:8192");
-  EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.4), Figures("b", 8192, 0.446, 0.6)}), "a:8192");
+  EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.55), Figures("b", 8192, 0.448, 0.6)}), "b:8192");
+  EXPECT_EQ(Chosen({Figures("a", 8192, 0.450, 0.55), Figures("b", 8192, 0.446, 0.6)}), "a:8192");
 }
 
 TEST(Recommend, OfEqualSavingsWhatChangesDisturbLeast) {
-  ProfileFigures slow = Figures("a", 8192, 0.45, 0.4);
+  ProfileFigures slow = Figures("a", 8192, 0.45, 0.55);
   slow.resync.mean_bytes = 9000;
   ProfileFigures fast = Figures("b", 8192, 0.45, 0.6);
   fast.resync.mean_bytes = 9800;
@@ -130,14 +135,68 @@ TEST(Savings, AreReadOffTheLineOverTheLogarithm) {
   EXPECT_DOUBLE_EQ(*SavingsAt(points, 8192), 0.45);
   EXPECT_NEAR(*SavingsAt(points, 4096 * std::sqrt(2)), 0.475, 1e-12);
   EXPECT_NEAR(*SavingsAt(points, 8192 * std::sqrt(2)), 0.375, 1e-12);
-  // A little beyond the ends.
-  EXPECT_GT(*SavingsAt(points, 4000), 0.5);
-  EXPECT_LT(*SavingsAt(points, 17000), 0.3);
-  EXPECT_FALSE(SavingsAt(points, 3000).has_value());
-  EXPECT_FALSE(SavingsAt(points, 20000).has_value());
+  // Beyond the ends there is no line, but what is as good as at the end counts.
+  EXPECT_EQ(SavingsAt(points, 4070), 0.5);
+  EXPECT_FALSE(SavingsAt(points, 4000).has_value());
+  EXPECT_FALSE(SavingsAt(points, 17000).has_value());
   EXPECT_FALSE(SavingsAt({}, 1000).has_value());
   EXPECT_EQ(SavingsAt({{1000, 0.2}, {1000, 0.2}}, 1000), 0.2);
-  EXPECT_FALSE(SavingsAt({{1000, 0.2}}, 1001).has_value());
+  EXPECT_EQ(SavingsAt({{1000, 0.2}}, 1005), 0.2);
+  EXPECT_FALSE(SavingsAt({{1000, 0.2}}, 1020).has_value());
+}
+
+// One average was asked for, on files that end where they end: each algorithm has one point, and
+// none of them lies where the others do. Which saves most says no single figure of the table.
+TEST(Recommend, AllAreComparedWhereOneAverageWasAskedFor) {
+  std::vector<ProfileFigures> all = {
+      Figures("maxp", 8192, 0.441, 0.9), Figures("mincdc", 8192, 0.595, 0.8),
+      Figures("maxcdc", 8192, 0.600, 0.7), Figures("gear", 8192, 0.560, 0.8),
+      Figures("ram", 8192, 0.430, 0.9)};
+  const double averages[] = {6000, 4800, 4700, 5300, 6100};
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    all[index].count.chunk_count =
+        static_cast<std::uint64_t>(static_cast<double>(kTotal) / averages[index]);
+  }
+  CompareAtEqualAverage(all);
+  std::vector<LinePoint> more;
+  EXPECT_FALSE(all[1].savings_at_equal_average.has_value()) << "nobody knows yet";
+  for (const LineGap& gap : FindLineGaps(all, more)) {
+    // What was made for 8 KiB had other averages: where to aim follows from that.
+    if (gap.algorithm == "maxp") EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 6000 / 1.05, 2);
+    if (gap.algorithm == "mincdc") EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 4800 * 1.05, 2);
+    const bool goes_up = gap.algorithm == "mincdc" || gap.algorithm == "maxcdc";
+    const std::map<std::string, double> there = {
+        {"maxp", 0.455}, {"mincdc", 0.580}, {"maxcdc", 0.590}, {"ram", 0.445}};
+    more.push_back(
+        {gap.algorithm, gap.aimed_bytes, {goes_up ? 5400.0 : 5200.0, there.at(gap.algorithm)}});
+  }
+  EXPECT_EQ(more.size(), 4u) << "the median needs none";
+  CompareAtEqualAverage(all, more);
+  EXPECT_THAT(FindLineGaps(all, more), ::testing::IsEmpty());
+  for (const ProfileFigures& figures : all) {
+    EXPECT_TRUE(figures.savings_at_equal_average.has_value()) << figures.algorithm;
+    EXPECT_FALSE(figures.equal_is_bound);
+  }
+  EXPECT_EQ(all[Recommend(all, {}).index].algorithm, "maxcdc");
+}
+
+TEST(Recommend, WhatCannotBecomeSoSmallSavesAtLeastWhatItSaves) {
+  std::vector<ProfileFigures> all = {Figures("a", 1024, 0.4, 0.9), Figures("b", 1024, 0.3, 0.9),
+                                     Figures("large", 1024, 0.5, 0.9)};
+  all[2].count.chunk_count /= 2;
+  CompareAtEqualAverage(all);
+  EXPECT_TRUE(all[2].equal_is_bound);
+  EXPECT_EQ(all[2].savings_at_equal_average, all[2].count.savings());
+  EXPECT_EQ(all[Recommend(all, {}).index].algorithm, "large")
+      << "with larger chunks it saves more than the others";
+}
+
+TEST(Recommend, NamesWhatCannotBeCompared) {
+  std::vector<ProfileFigures> all = {Figures("a", 8192, 0.4, 0.9), Figures("b", 8192, 0.3, 0.9),
+                                     Figures("small", 8192, 0.8, 0.9)};
+  all[2].count.chunk_count *= 4;
+  EXPECT_THAT(Reasons(all), HasSubstr("Not compared: small, whose chunks never become as large as "
+                                      "8.0 KiB on this data."));
 }
 
 TEST(Savings, AreComparedAtTheMedianOfTheAverages) {

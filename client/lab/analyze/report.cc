@@ -45,20 +45,21 @@ double ResyncChunks(const ProfileFigures& figures) {
 std::string TableLine(const ProfileFigures& figures) {
   const SizeDistribution& sizes = figures.count.sizes;
   const std::string equal = figures.savings_at_equal_average.has_value()
-                                ? absl::StrFormat("%.2f", 100 * *figures.savings_at_equal_average)
+                                ? absl::StrFormat("%s%.2f", figures.equal_is_bound ? ">" : "",
+                                                  100 * *figures.savings_at_equal_average)
                                 : "-";
   // It looks at no byte: a speed would only mislead.
   const bool is_fixed = figures.algorithm == "fixed";
   return absl::StrFormat(
-      "%-14s %7.2f %6s %6s %7s %6s %6s %6s %5s %5s %7.1f %9s %6.2f  %s", figures.algorithm,
+      "%-14s %7.2f %6s %6s %7s %6s %6s %6s %5s %7.1f %5s %9s %6.2f  %s", figures.algorithm,
       100 * figures.count.savings(), equal,
       figures.wanted_bytes == 0 ? "-" : Narrow(figures.calibrated_bytes),
       Narrow(figures.count.average_bytes()), Narrow(sizes.p5_bytes), Narrow(sizes.p50_bytes),
       Narrow(sizes.p95_bytes),
       is_fixed ? "-" : absl::StrFormat("%.1f", figures.speed.cut_bytes_per_second / 1e9),
-      is_fixed ? "-" : absl::StrFormat("%.2f", figures.speed.share_of_ceiling()),
-      figures.speed.hashed_bytes_per_second / 1e9, Size(figures.index_memory_bytes_per_tib()),
-      ResyncChunks(figures), figures.profile);
+      figures.speed.hashed_bytes_per_second / 1e9,
+      is_fixed ? "-" : absl::StrFormat("%.2f", figures.speed.share_of_fingerprint()),
+      Size(figures.index_memory_bytes_per_tib()), ResyncChunks(figures), figures.profile);
 }
 
 void AddTable(const std::vector<ProfileFigures>& all, std::uint64_t wanted, std::string_view digest,
@@ -75,9 +76,9 @@ void AddTable(const std::vector<ProfileFigures>& all, std::uint64_t wanted, std:
     lines.push_back(Cat("Made for chunks of ", FormatByteSize(wanted), "; `equal`: savings at ",
                         Size(rows.front()->compared_at_bytes), ", the median of what they are:"));
   }
-  lines.push_back(absl::StrFormat("%-14s %7s %6s %6s %7s %6s %6s %6s %5s %5s %7s %9s %6s  %s",
+  lines.push_back(absl::StrFormat("%-14s %7s %6s %6s %7s %6s %6s %6s %5s %7s %5s %9s %6s  %s",
                                   "algorithm", "saved %", "equal", "stream", "average", "5%", "50%",
-                                  "95%", "GB/s", "share", Cat("+", digest.substr(0, 6)),
+                                  "95%", "GB/s", Cat("+", digest.substr(0, 6)), "share",
                                   "index/TiB", "resent", "profile"));
   // Equal ones as they are in `all`; std::stable_sort does not compile with clang here.
   const auto key = [](const ProfileFigures* row) {
@@ -170,6 +171,7 @@ json FigureJson(const ProfileFigures& figures) {
       {"net_savings", figures.net_savings()},
       {"compared_at_bytes", figures.compared_at_bytes},
       {"savings_at_equal_average", nullptr},
+      {"equal_is_bound", figures.equal_is_bound},
       {"sizes",
        {{"min", count.sizes.min_bytes},
         {"p5", count.sizes.p5_bytes},
@@ -184,6 +186,8 @@ json FigureJson(const ProfileFigures& figures) {
       {"hashed_bytes_per_second", figures.speed.hashed_bytes_per_second},
       {"ceiling_bytes_per_second", figures.speed.ceiling_bytes_per_second},
       {"share_of_ceiling", figures.speed.share_of_ceiling()},
+      {"fingerprint_bytes_per_second", figures.speed.fingerprint_bytes_per_second},
+      {"share_of_fingerprint", figures.speed.share_of_fingerprint()},
       {"index_memory_bytes_per_tib", figures.index_memory_bytes_per_tib()},
       {"memory_index_bytes_per_tib", figures.BytesPerTib(kMemoryIndexBytesPerChunk)},
       {"resync",

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "base/units.h"
 #include "client/lab/bench/local_cut.h"
 #include "kernels/chunker.h"
@@ -31,9 +32,9 @@ class Stopwatch {
     pass_count_ = std::clamp<std::uint64_t>(round_bytes / size_bytes_, 1, kMostPasses);
   }
 
-  // Raises `best` to the speed of `work` over all pieces.
+  // Raises `best` to the speed of `work` over all pieces; the sum of what it returned for each.
   template <typename Work>
-  void Time(const Work& work, double& best) {
+  std::uint64_t Time(const Work& work, double& best) {
     const auto start = std::chrono::steady_clock::now();
     std::uint64_t result = 0;
     for (std::uint64_t pass = 0; pass < pass_count_; ++pass) {
@@ -43,7 +44,10 @@ class Stopwatch {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     last_seconds_ = time.count();
     best = std::max(best, static_cast<double>(size_bytes_ * pass_count_) / time.count());
+    return result / pass_count_;
   }
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
 
   double last_seconds() const { return last_seconds_; }
 
@@ -53,6 +57,15 @@ class Stopwatch {
   std::uint64_t pass_count_ = 1;
   double last_seconds_ = 0;
 };
+
+// Looks at no byte to find its ends.
+std::unique_ptr<Chunker> FixedChunker(std::uint64_t chunk_bytes) {
+  const std::uint64_t size_bytes =
+      std::clamp<std::uint64_t>(chunk_bytes, kHashWindowBytes, kMaxMaxBytes);
+  const absl::StatusOr<Profile> profile = ParseProfile(Cat("fixed:size=", size_bytes));
+  KERF_CHECK(profile.ok());
+  return MakeChunker(*profile);
+}
 
 std::uint64_t CutAll(const Chunker& chunker, Bytes bytes) {
   std::uint64_t count = 0;
@@ -72,14 +85,18 @@ void MeasureSpeed(const Profile& profile, DigestAlgorithm digest, std::span<cons
   for (std::size_t round = 0; round < kRounds && !cancelled; ++round) {
     // The kernel gets as many chances of an undisturbed turn as the readers have together.
     for (const ReadBytes read : readers) watch.Time(read, figures.ceiling_bytes_per_second);
+    std::uint64_t chunk_count = 1;
     for (std::size_t turn = 0; turn < std::max<std::size_t>(1, readers.size()); ++turn) {
-      watch.Time([&](Bytes piece) { return CutAll(*chunker, piece); },
-                 figures.cut_bytes_per_second);
+      chunk_count = watch.Time([&](Bytes piece) { return CutAll(*chunker, piece); },
+                               figures.cut_bytes_per_second);
       if (watch.last_seconds() > kLongSeconds) break;
     }
     const double cut_seconds = watch.last_seconds();
     watch.Time([&](Bytes piece) { return bench::CutAndHash(*chunker, digest, piece).size(); },
                figures.hashed_bytes_per_second);
+    const std::unique_ptr<Chunker> fixed = FixedChunker(watch.size_bytes() / chunk_count);
+    watch.Time([&](Bytes piece) { return bench::CutAndHash(*fixed, digest, piece).size(); },
+               figures.fingerprint_bytes_per_second);
     if (cut_seconds > kLongSeconds) break;
   }
 }

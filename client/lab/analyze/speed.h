@@ -21,9 +21,18 @@ struct SpeedFigures {
   double hashed_bytes_per_second = 0;
   // Of loading each byte once and nothing else, by turns with the others.
   double ceiling_bytes_per_second = 0;
+  // Of fingerprinting chunks as large as these are on average, without looking for their ends, by
+  // turns with the others.
+  double fingerprint_bytes_per_second = 0;
 
   double share_of_ceiling() const {
     return ceiling_bytes_per_second == 0 ? 0 : cut_bytes_per_second / ceiling_bytes_per_second;
+  }
+  // What cutting leaves of the speed that users could have at most; 0 if it is not known.
+  double share_of_fingerprint() const {
+    return fingerprint_bytes_per_second == 0
+               ? 0
+               : hashed_bytes_per_second / fingerprint_bytes_per_second;
   }
 };
 

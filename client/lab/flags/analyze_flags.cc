@@ -18,11 +18,13 @@ constexpr char kExamples[] =
     "For each algorithm and average, parameters are looked for with which the data, taken as one\n"
     "stream, gives chunks of that average. Then files are cut one by one. Columns:\n"
     "  saved %    of all bytes, if equal chunks are stored once\n"
-    "  equal      the same at one average for all: only these can be compared\n"
+    "  equal      the same at one average for all: only these can be compared; with > in front it\n"
+    "             is at least so much, and - says that its chunks never become so large\n"
     "  stream     the average that was aimed at and found, in the data as one stream\n"
     "  average    of the chunks, ends of files included; 5%, 50%, 95%: their sizes\n"
-    "  GB/s       cutting alone on one core; share: of what the same core reads in the same run\n"
-    "  +blake3    cutting and fingerprinting on one core, GB/s\n"
+    "  GB/s       cutting alone on one core\n"
+    "  +blake3    cutting and fingerprinting on one core, GB/s: what a backup gets\n"
+    "  share      what that is of the speed of fingerprinting alone, in the same run\n"
     "  index/TiB  memory for the index of a TiB of such data, in the agent and in kerfd\n"
     "  resent     what a change of one byte makes new, in average chunks";
 
@@ -57,7 +59,8 @@ void AddAnalyzeVerb(Context& context, ExitCode (*run)(Context&, const AnalyzeFla
   verb.AddOption("--seed", flags->seed, "Of the sample and of the changes that are tried")
       .ShowDefault();
   verb.AddOption("--min-share", flags->min_share,
-                 "Recommend nothing that cuts slower than this share of reading alone")
+                 "Recommend nothing that, cutting and fingerprinting, is slower than this share of "
+                 "fingerprinting alone; at 0.5 cutting takes as long as fingerprinting")
       .Range(0.0, 1.0)
       .ShowDefault();
   verb.AddOption("--index-memory", flags->index_memory,

@@ -22,7 +22,7 @@ struct AnalyzeFlags {
   std::string index_memory = "12G";
   std::string plot;
   std::uint64_t seed = 1;
-  double min_share = 0.35;
+  double min_share = 0.5;
 };
 
 void AddAnalyzeVerb(Context& context, ExitCode (*run)(Context&, const AnalyzeFlags&));

@@ -141,9 +141,10 @@ absl::StatusOr<Analysis> AnalyzeWithProgress(Context& context, const Corpus& cor
     const bool is_timing = progress.timed_profiles > 0;
     state.noun = is_timing ? "timings" : "profiles";
     state.done_files = is_timing ? progress.timed_profiles : progress.counted_profiles;
-    state.total_files = is_timing ? analyze::kTimingSweeps * profile_count : profile_count;
+    const std::uint64_t planned_count = progress.planned_profiles;
+    state.total_files = is_timing ? analyze::kTimingSweeps * profile_count : planned_count;
     state.done_bytes = progress.counted_bytes;
-    state.total_bytes = profile_count * corpus.size_bytes;
+    state.total_bytes = planned_count * corpus.size_bytes;
     return state;
   });
   return analyze::Analyze(corpus, options, context.cancelled, progress);
