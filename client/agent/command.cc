@@ -13,6 +13,7 @@ void AddVerbs(Context& context) {
   AddSnapshotsVerb(context);
   AddLsVerb(context);
   AddVerifyVerb(context);
+  AddCopyVerb(context);
   AddForgetVerb(context);
   AddGcVerb(context);
   AddStatsVerb(context);

@@ -8,6 +8,7 @@ namespace kerf::agent {
 void AddBackupVerb(Context& context);
 void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);
+void AddCopyVerb(Context& context);
 void AddForgetVerb(Context& context);
 void AddGcVerb(Context& context);
 void AddIndexVerb(Context& context);
