@@ -10,11 +10,12 @@ MAX_BYTES = 8_000_000
 
 class Editor:
     """Edits below a maker's root. `touched` are the paths that it has made other than they were, with all below them, and
-    `folders` those of which the own entry alone is other; relative to it."""
+    `folders` those of which the own entry alone is other; relative to it. `moved`: a folder went
+    elsewhere."""
 
     def __init__(self, maker):
         self.maker, self.random, self.root = maker, maker.random, maker.root
-        self.touched, self.folders = set(), set()
+        self.touched, self.folders, self.moved = set(), set(), False
 
     def touch(self, *paths):
         for path in paths:
@@ -104,9 +105,10 @@ class Editor:
 
     def reuse_inode(self, directories, others, files):
         """A file goes, and two names of another one come, in the place of its inode where the file system gives it."""
+        linked = [path for path in files if os.lstat(path).st_nlink > 1]
         if not files:
             return
-        path = self.random.choice(files)
+        path = self.random.choice(linked or files)
         self.touch(*self.names_of(path))
         for name in self.names_of(path):
             self.folder_changes(os.path.dirname(name))
@@ -138,6 +140,7 @@ class Editor:
         beside = self.maker.new_path(self.root)
         self.touch(*self.links_into(one, others), *self.links_into(other, others), one, other)
         self.folder_changes(self.root, os.path.dirname(one), os.path.dirname(other))
+        self.moved = True
         for source, target in ((one, beside), (other, one), (beside, other)):
             os.rename(source, target)
 
@@ -156,6 +159,7 @@ class Editor:
             return
         self.touch(*self.links_into(path, others), path, to)
         self.folder_changes(os.path.dirname(path), os.path.dirname(to))
+        self.moved = True
         os.rename(path, to)
 
     def add(self, directories, others, files):
@@ -202,5 +206,5 @@ class Editor:
         for name in os.listxattr(path, follow_symlinks=False):
             os.removexattr(path, name, follow_symlinks=False)
 
-    EDITS = (rewrite,) * 4 + (resize,) * 2 + (write_anew, replace, replace, reuse_inode, rename, swap_directories,
+    EDITS = (rewrite,) * 4 + (resize,) * 2 + (write_anew, replace, replace, reuse_inode, reuse_inode, rename, swap_directories,
                                               move_directory, add, add, remove, change_kind, dress, strip)

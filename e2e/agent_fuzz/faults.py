@@ -26,6 +26,7 @@ class FaultFs:
     def __init__(self, program, folder):
         self.backing, self.mount = folder / "backing", folder / "mount"
         self._socket, self._log = folder / "control", folder / "log"
+        self._peer, self._answers = socket.socket(socket.AF_UNIX), None
         for path in (self.backing, self.mount, folder / "unsynced"):
             path.mkdir(parents=True)
         with open(self._log, "ab") as log:
@@ -34,18 +35,16 @@ class FaultFs:
         try:
             processes.wait_until(self.mount.is_mount, START_TIMEOUT_S, f"the mount of {self.mount}",
                                  lambda: processes.log_tail(self._log), poll_s=0.01, processes=[self._process])
-            self._peer = socket.socket(socket.AF_UNIX)
             self._peer.connect(str(self._socket))
-            self._lines = self._peer.makefile("rw", encoding="ascii")
+            self._answers = self._peer.makefile("r", encoding="ascii")
         except BaseException:
             self.end()
             raise
 
     def say(self, line):
         """What it answers behind its ok."""
-        self._lines.write(line + "\n")
-        self._lines.flush()
-        verdict, _, rest = self._lines.readline().strip().partition(" ")
+        self._peer.sendall(f"{line}\n".encode())
+        verdict, _, rest = self._answers.readline().strip().partition(" ")
         if verdict != "ok":
             raise processes.Failed(f"fault_fs: {line}: {verdict} {rest}: {processes.log_tail(self._log)}")
         return rest
@@ -60,6 +59,9 @@ class FaultFs:
         return hits
 
     def end(self):
+        if self._answers is not None:
+            self._answers.close()
+        self._peer.close()
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(10)

@@ -8,10 +8,14 @@ SAID_DIFFERENCES = 6
 
 class Snapshot:
     """`states` are manifests of the tree while the backup ran: one if nobody edited it. `touched` are paths that were
-    edited meanwhile (all below is), `folders` those of which the own entry was, `warned` those that it warned of."""
+    edited meanwhile (all below is), `folders` those of which the own entry was, `warned` those that it warned of; `moved`
+    says that folders went elsewhere meanwhile."""
 
-    def __init__(self, name, states, touched, folders, warned):
-        self.name, self.states, self.touched, self.folders, self.warned = name, states, set(touched), set(folders), set(warned)
+    def __init__(self, name, states, warned, editor=None):
+        self.name, self.states, self.warned = name, states, set(warned)
+        self.touched = set(editor.touched) if editor else set()
+        self.folders = set(editor.folders) if editor else set()
+        self.moved = editor is not None and editor.moved
 
     def __str__(self):
         return f"snapshot {self.name}"
@@ -35,13 +39,15 @@ class Snapshot:
         return found
 
     def _never_so(self, path, node):
-        """What was edited is as it was at one time or another."""
+        """What was edited is as it was at one time or another. Who is in a folder that is moved finds there what has
+        another path by now."""
         keys = ("kind", "content", "target", "device")
-        seen = [[state[path].what.get(key) for key in keys] for state in self.states if path in state]
+        nodes = [node for state in self.states for name, node in state.items() if self.moved or name == path]
+        seen = [[node.what.get(key) for key in keys] for node in nodes]
         now = [node.what.get(key) for key in keys]
         if now in seen:
             return []
-        return [f"{path!r}: holds what it never held, with no warning: {now} is none of {seen}"]
+        return [f"{path!r}: holds what it never held, with no warning: {now} is none of {seen[:4]}"]
 
 
 def hold(what, problems):

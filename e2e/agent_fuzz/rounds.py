@@ -17,9 +17,9 @@ THEMES = {"source": 4, "store": 5, "target": 3, "together": 5, "power": 3, "cloc
 PROFILES = ("mincdc-8k", "mincdc-8k", "fastcdc2020-4k", "fixed-8k", "gear-8k")
 GRANULARITIES_NS = (1, 1, 1, 1_000_000_000, 2_000_000_000)
 CLOCKS_S = (0, 0, 3600, -3600, 86_400 * 40, -86_400 * 400, 1, -2)
-DONE = "ends well"
 # How long one that waits for another's lock is waited for.
 LOCKED_PATIENCE_S = 1.0
+NANO = 1_000_000_000
 
 
 class Round:
@@ -83,8 +83,7 @@ class Round:
 
     def judge_backup(self, run, states, editor=None, well=False):
         """`well`: nothing has disturbed it."""
-        touched, folders = (editor.touched, editor.folders) if editor else ((), ())
-        snapshot = judge.Snapshot(None, states, touched, folders, run.warned(self.source))
+        snapshot = judge.Snapshot(None, states, run.warned(self.source), editor)
         if run.code not in (runs.OK, runs.PARTIAL):
             self.attempts.append(snapshot)
             if well:

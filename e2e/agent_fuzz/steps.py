@@ -1,5 +1,8 @@
 """The steps of a round, by its theme."""
 
+import os
+import time
+
 import edits
 import faults
 import rounds
@@ -7,6 +10,7 @@ import runs
 from runs import Wrong
 
 KINDS = ("backup", "backup", "gc", "gc", "forget", "restore", "verify", "index rebuild")
+SLOW, SLOW_BYTES, SLOW_S = b"a large file", 2_000_000, 0.6
 STOPS = faults.STORE_CHANGES | faults.STORE_LOOKS
 
 
@@ -67,6 +71,29 @@ def edits_meanwhile(one):
     # What it saw in between must not be taken for what is there now.
     if one.random.random() < 0.7:
         one.restore(one.backup())
+
+
+def slow_read(one):
+    """A large file is written while it is read, in the bytes that have been read and in the tick of its times; reading then
+    takes longer than a tick."""
+    path = os.path.join(one.backing, SLOW)
+    one.maker.write_bytes(path, SLOW_BYTES)
+    one.log.append("made a large file")
+    one.fault(one.world.source, f"read {one.random.randint(2, 5)} 1 stop {os.fsdecode(SLOW)}")
+    editor = edits.Editor(one.maker)
+    states = [one.tree()]
+    run = one.start_backup()
+    if run.until_stopped():
+        one.count("writes to what was being read")
+        editor.touch(path)
+        with open(path, "r+b", buffering=0) as file:
+            file.write(one.random.randbytes(9))
+        states.append(one.tree())
+        if one.random.random() < 0.5:
+            time.sleep(one.granularity_ns / rounds.NANO + SLOW_S)
+    one.clear(one.world.source)
+    one.judge_backup(one.over(run), states, editor, well=True)
+    one.restore(one.backup())
 
 
 def store_fault(one):
@@ -196,7 +223,7 @@ def trouble_of_kerfd(one):
 
 COMMON = {edit: 6, backup: 4, restore: 2, forget: 2, gc: 2}
 STEPS = {
-    "source": {edit: 3, source_fault: 4, edits_meanwhile: 5, backup: 1, gc: 1},
+    "source": {edit: 6, source_fault: 8, edits_meanwhile: 10, slow_read: 1, backup: 2, gc: 2},
     "store": COMMON | {store_fault: 14, trouble_of_kerfd: 1},
     "target": {edit: 2, backup: 2, target_fault: 6},
     "together": COMMON | {together: 12, trouble_of_kerfd: 1},

@@ -70,6 +70,10 @@ class Maker:
                 file.write(data)
             file.truncate(size)
 
+    def write_bytes(self, path, count):
+        with open(path, "wb") as file:
+            file.write(self.random.randbytes(count))
+
     # What a node has beside its bytes.
 
     def mtime_ns(self):

@@ -27,6 +27,8 @@ namespace {
 constexpr auto kDelay = std::chrono::milliseconds(30);
 constexpr std::int64_t kSecond_ns = 1'000'000'000;
 constexpr int kIdleThreads = 4;
+// How libfuse names what was removed and is open still; elsewhere nobody sees such files.
+constexpr std::string_view kHidden = ".fuse_hidden";
 
 FileSystem& Files() { return *static_cast<FileSystem*>(fuse_get_context()->private_data); }
 
@@ -35,6 +37,10 @@ const char* At(const char* path) {
   if (path == nullptr) return "";
   return path[0] == '/' && path[1] == '\0' ? "." : path + 1;
 }
+
+bool IsHidden(std::string_view name) { return name.substr(0, kHidden.size()) == kHidden; }
+
+std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 int Result(long result) { return result < 0 ? -errno : static_cast<int>(result); }
 int Handle(const fuse_file_info* info) { return static_cast<int>(info->fh); }
@@ -69,7 +75,6 @@ void* Init(fuse_conn_info* connection, fuse_config* config) {
   connection->max_background = 64;
   config->use_ino = 1;
   config->nullpath_ok = 1;
-  config->hard_remove = 1;
   config->direct_io = 1;
   config->entry_timeout = 0;
   config->attr_timeout = 0;
@@ -132,7 +137,9 @@ int Link(const char* from, const char* to) {
 }
 
 int Rename(const char* from, const char* to, unsigned flags) {
-  return Try("rename", to, [&] {
+  // Of what is removed and open: it is hidden until it is closed.
+  const bool removes = IsHidden(NameOf(to));
+  return Try(removes ? "unlink" : "rename", removes ? from : to, [&] {
     Files().unsynced.BeforeRename(At(from), At(to));
     return Result(renameat2(AT_FDCWD, At(from), AT_FDCWD, At(to), flags));
   });
@@ -261,6 +268,7 @@ int ReadDirectory(const char* path, void* buffer, fuse_fill_dir_t fill, off_t of
         result = -errno;
         break;
       }
+      if (IsHidden(entry->d_name)) continue;
       struct stat known{};
       known.st_ino = entry->d_ino;
       known.st_mode = DTTOIF(entry->d_type);
