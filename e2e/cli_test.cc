@@ -2,14 +2,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "base/strings.h"
+#include "client/fs/testing/settle.h"
 #include "e2e/file_lease.h"
 #include "e2e/world.h"
 #include "gmock/gmock.h"
@@ -295,9 +294,7 @@ TEST_F(Cli, SmallBackupsLeaveFewPacksOnceTheyAreCollected) {
   std::vector<std::string> snapshots;
   for (int day = 0; day < 5; ++day) {
     WriteText(world_ / "tree/new", Cat("of day ", day));
-    // A file that has just changed is not remembered as the one that was read: the metadata of a
-    // later backup would be another.
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (day == 4) agent::testing::LetFilesSettle();
     snapshots.push_back(world_.Backup({"tree"})["snapshot"]);
   }
   const std::uint64_t before = world_.KerfJson({"stats"}).Only("summary")["packs"];

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "client/fs/testing/settle.h"
 #include "e2e/round_trip.h"
 #include "e2e/world.h"
 
@@ -49,6 +50,7 @@ class GpuTest : public testing::Test {
 TEST_F(GpuTest, WhatIsCutWithAPluginAtHandIsKnownWithout) {
   world_.StartServer({"--gpu-plugin", plugin_});
   ASSERT_FALSE(HasFatalFailure());
+  agent::testing::LetFilesSettle();
   EXPECT_GT(world_.Backup({"file", "--force"})["new_chunks"], 0);
   const nlohmann::json said = world_.KerfJson({"ping"}).Only("summary");
   EXPECT_EQ(said["degraded"], nlohmann::json::array());

@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "base/strings.h"
+#include "base/test_seed.h"
 #include "e2e/round_trip.h"
 
 namespace kerf::e2e {
 namespace {
 
+using agent::testing::RemoveTree;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -92,6 +95,46 @@ TEST_F(Paths, AnEmptyOneIsAMistake) {
   EXPECT_EQ(run.exit_code, kUsage);
   EXPECT_THAT(std::string(run.Only("error")["message"]), HasSubstr("empty"));
   EXPECT_EQ(world_.KerfJson({"backup", "tree", ""}).exit_code, kUsage);
+}
+
+TEST_F(Paths, StandardInputIsOneFile) {
+  std::string dump(3'000'000, '\0');
+  Random random(TestSeed());
+  random.Fill({reinterpret_cast<std::uint8_t*>(dump.data()), dump.size()});
+  for (const std::string& content : {dump, std::string("short"), dump}) {
+    const Completed run = world_.Kerf({"backup", "--stdin-filename", "dump.sql"}, content);
+    EXPECT_EQ(run.exit_code, kOk) << run.err;
+    EXPECT_THAT(List("latest"), ElementsAre("/dump.sql"));
+    RemoveTree(target_);
+    EXPECT_EQ(Restore("latest").exit_code, kOk);
+    EXPECT_EQ(ReadText(target_ + "/dump.sql"), content);
+  }
+  // Whoever should have written has failed: no snapshot hides the one before.
+  const Completed nothing = world_.Kerf({"backup", "--stdin-filename", "dump.sql", "--json"}, "");
+  EXPECT_EQ(nothing.exit_code, kFailure);
+  EXPECT_THAT(nothing.out, HasSubstr("nothing came from standard input"));
+  RemoveTree(target_);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/dump.sql"), dump);
+}
+
+TEST_F(Paths, AMistakeAboutStandardInputIsOne) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--stdin-filename", "dump.sql", "tree"},
+                                             {"--stdin-filename", "a/b"},
+                                             {"--stdin-filename", "/a"},
+                                             {"--stdin-filename", ".."},
+                                             {"--stdin-filename", ""},
+                                             {"/dev/stdin"},
+                                             {"tree", "/dev/fd/0"}}) {
+    std::vector<std::string> all = {"backup", "--json"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Completed run = world_.Kerf(all, "content");
+    EXPECT_EQ(run.exit_code, kUsage) << arguments[0] << " " << run.out;
+    EXPECT_THAT(run.out, HasSubstr("INVALID_ARGUMENT")) << arguments[0];
+  }
+  EXPECT_THAT(world_.Kerf({"backup", "/dev/stdin"}, "x").err, HasSubstr("--stdin-filename"));
+  EXPECT_THAT(world_.KerfJson({"snapshots"}).Of("snapshot"), ::testing::IsEmpty());
 }
 
 TEST_F(Paths, HardLinksAcrossSeveral) {

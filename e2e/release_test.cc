@@ -14,6 +14,7 @@
 
 #include "base/strings.h"
 #include "client/fs/testing/compare_trees.h"
+#include "client/fs/testing/settle.h"
 #include "e2e/message_log.h"
 #include "e2e/world.h"
 
@@ -205,6 +206,7 @@ TEST_P(ReleasedStore, IsAddedToAndCollected) {
   EXPECT_EQ(check["known"], check["chunks"]);
 
   const std::string tree = TreePath("3");
+  agent::testing::LetFilesSettle();
   const nlohmann::json added = world_.Backup({tree});
   EXPECT_LT(added["new_bytes"], kMetadataBytes) << added;
   EXPECT_EQ(added["healed_chunks"], 0) << added;

@@ -17,6 +17,7 @@
 #include "base/test_seed.h"
 #include "client/fs/testing/compare_trees.h"
 #include "client/fs/testing/nasty_tree.h"
+#include "client/fs/testing/settle.h"
 
 namespace kerf::e2e {
 namespace {
@@ -46,7 +47,8 @@ TEST_F(NastyRoundTrip, NastyTree) {
   ExpectRestored(tree_);
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
 
-  // Files that were written within the last ticks of the clock are read again once.
+  // Files that were written a moment before are read again once.
+  agent::testing::LetFilesSettle();
   world_.Backup({tree_});
   const nlohmann::json unchanged = world_.Backup({tree_});
   constexpr int kHardLinks = 5;

@@ -59,9 +59,9 @@ std::string FormatProgress(const ProgressState& state, double seconds) {
   if (!state.counting && rate > 0 && total >= done) {
     text += Cat("  ", FormatDuration(static_cast<double>(total - done) / rate), " left");
   }
-  if (state.has_saved && state.done_bytes > 0) {
+  if (state.has_saved && state.known_bytes > 0) {
     const double saved =
-        1 - static_cast<double>(state.new_bytes) / static_cast<double>(state.done_bytes);
+        1 - static_cast<double>(state.new_bytes) / static_cast<double>(state.known_bytes);
     absl::StrAppendFormat(&text, "  %.0f%% saved", 100 * std::max(0.0, saved));
   }
   return text;

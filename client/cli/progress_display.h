@@ -20,7 +20,9 @@ struct ProgressState {
   std::uint64_t total_bytes = 0;
   // The totals still grow.
   bool counting = false;
-  // Bytes that had to be stored, and did not; shown if `has_saved`.
+  // Bytes of which it is known whether they are stored already, and those of them that had to be
+  // stored anew; shown if `has_saved`.
+  std::uint64_t known_bytes = 0;
   std::uint64_t new_bytes = 0;
   bool has_saved = false;
   // What is counted as files.

@@ -62,12 +62,18 @@ TEST(ProgressDisplay, FormatsForPeople) {
   state.total_files = 2;
   state.done_bytes = 50 << 20;
   state.total_bytes = 100 << 20;
+  state.known_bytes = 40 << 20;
   state.new_bytes = 10 << 20;
   state.has_saved = true;
   const std::string text = FormatProgress(state, 5);
-  for (const char* part : {"1 of 2 files", "50%", "10.0 MiB/s", "0:05 left", "80% saved"}) {
+  for (const char* part : {"1 of 2 files", "50%", "10.0 MiB/s", "0:05 left", "75% saved"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
+  // What was read and not answered yet may be new, all of it.
+  state.known_bytes = state.new_bytes = 0;
+  EXPECT_EQ(FormatProgress(state, 5).find("saved"), std::string::npos);
+  state.known_bytes = state.new_bytes = 1 << 20;
+  EXPECT_NE(FormatProgress(state, 5).find("  0% saved"), std::string::npos);
   ProgressState counts;
   counts.done_files = 2000;
   counts.total_files = 8000;

@@ -1,6 +1,7 @@
 #include "client/fs/directory_stack.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <utility>
@@ -21,9 +22,24 @@ DirectoryStack::DirectoryStack(UniqueFd root, int flags)
 
 void DirectoryStack::PopTo(std::string_view path) {
   while (!IsAtOrBelow(path, path_)) {
+    const Directory child = std::move(levels_.back().fd);
     levels_.pop_back();
     path_.resize(levels_.empty() ? 0 : levels_.back().path_length);
+    if (levels_.empty() || child == nullptr) continue;
+    Level& top = levels_.back();
+    if (top.fd == nullptr) top.fd = OpenAbove(child, top, flags_);
   }
+}
+
+// From the root downwards it would cost as many calls as there are levels, for each level of a deep
+// tree. Null where the child was moved.
+DirectoryStack::Directory DirectoryStack::OpenAbove(const Directory& child, const Level& level,
+                                                    int flags) {
+  UniqueFd fd(openat(child->get(), "..", flags | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  const bool is_it = fd.valid() && fstat(fd.get(), &status) == 0 && status.st_dev == level.device &&
+                     status.st_ino == level.inode;
+  return is_it ? std::make_shared<const UniqueFd>(std::move(fd)) : nullptr;
 }
 
 absl::StatusOr<DirectoryStack::Directory> DirectoryStack::Top() {
@@ -39,7 +55,11 @@ absl::StatusOr<DirectoryStack::Directory> DirectoryStack::Top() {
 void DirectoryStack::Push(std::string_view name, UniqueFd fd) {
   if (!path_.empty()) path_.push_back('/');
   path_.append(name);
-  levels_.push_back({path_.size(), std::make_shared<const UniqueFd>(std::move(fd))});
+  struct stat status{};
+  // Of none: that is no directory's number.
+  if (fstat(fd.get(), &status) != 0) status.st_ino = 0;
+  levels_.push_back({path_.size(), status.st_dev, status.st_ino,
+                     std::make_shared<const UniqueFd>(std::move(fd))});
   if (levels_.size() > kMaxOpenDirectories) {
     levels_[levels_.size() - kMaxOpenDirectories - 1].fd = nullptr;
   }

@@ -1,6 +1,8 @@
 // The open directories between a root and where a walk below it stands.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -13,7 +15,8 @@
 namespace kerf::agent {
 
 // Keeps a bounded number of directories open, whatever the depth; those further up are opened again
-// when the walk comes back to them. Never follows a symlink below the root. Not thread-safe.
+// when the walk comes back to them, from the one below where that still stands in them. Never
+// follows a symlink below the root. Not thread-safe.
 class DirectoryStack {
  public:
   using Directory = std::shared_ptr<const UniqueFd>;
@@ -40,9 +43,13 @@ class DirectoryStack {
   struct Level {
     // Of the directory's path.
     std::size_t path_length = 0;
+    dev_t device = 0;
+    ino_t inode = 0;
     // Null while it is not open.
     Directory fd;
   };
+
+  static Directory OpenAbove(const Directory& child, const Level& level, int flags);
 
   const Directory root_;
   const int flags_;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <span>
 
+#include "base/status.h"
 #include "base/strings.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
@@ -49,6 +51,87 @@ bool MatchComponents(std::span<const std::string> pattern,
   return p == pattern.size();
 }
 
+constexpr std::string_view kClasses[] = {"alnum", "alpha", "blank", "cntrl", "digit", "graph",
+                                         "lower", "print", "punct", "space", "upper", "xdigit"};
+
+// Reads a "[...]" of a component as fnmatch(3) does, and says why that can match nothing.
+class BracketCheck {
+ public:
+  // `text` begins behind the '['.
+  explicit BracketCheck(std::string_view text) : rest_(text) {}
+
+  // Behind its ']' afterwards.
+  absl::Status Run() {
+    if (rest_.starts_with('!') || rest_.starts_with('^')) rest_.remove_prefix(1);
+    // A ']' in front is one of the characters.
+    bool is_first = true;
+    while (is_first || !rest_.starts_with(']')) {
+      is_first = false;
+      KERF_RETURN_IF_ERROR(Item());
+    }
+    rest_.remove_prefix(1);
+    return absl::OkStatus();
+  }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  // A character, a range of them, or a class.
+  absl::Status Item() {
+    if (rest_.starts_with("[:")) return Class();
+    KERF_ASSIGN_OR_RETURN(const unsigned char from, Character());
+    if (!rest_.starts_with('-') || rest_.starts_with("-]")) return absl::OkStatus();
+    rest_.remove_prefix(1);
+    KERF_ASSIGN_OR_RETURN(const unsigned char to, Character());
+    if (from <= to) return absl::OkStatus();
+    return absl::InvalidArgumentError("a range in '[...]' runs backwards");
+  }
+
+  absl::StatusOr<unsigned char> Character() {
+    if (rest_.starts_with('\\')) rest_.remove_prefix(1);
+    if (rest_.empty()) {
+      return absl::InvalidArgumentError("a '[' has no ']' (write \\[ for the character itself)");
+    }
+    const char character = rest_.front();
+    rest_.remove_prefix(1);
+    return static_cast<unsigned char>(character);
+  }
+
+  absl::Status Class() {
+    const std::size_t end = rest_.find(":]");
+    const std::string_view name = rest_.substr(2, end == std::string_view::npos ? end : end - 2);
+    if (end == std::string_view::npos ||
+        std::find(std::begin(kClasses), std::end(kClasses), name) == std::end(kClasses)) {
+      return absl::InvalidArgumentError(
+          "a '[:' is no class of characters such as [:digit:] (write \\[ for the character "
+          "itself)");
+    }
+    rest_.remove_prefix(end + 2);
+    return absl::OkStatus();
+  }
+
+  std::string_view rest_;
+};
+
+// fnmatch would take what is broken for the characters themselves, or match nothing.
+absl::Status CheckComponent(std::string_view component) {
+  while (!component.empty()) {
+    const char character = component.front();
+    component.remove_prefix(1);
+    if (character == '\\') {
+      if (component.empty()) {
+        return absl::InvalidArgumentError(
+            "there is nothing behind its last '\\' (write \\\\ for the character itself)");
+      }
+      component.remove_prefix(1);
+    } else if (character == '[') {
+      BracketCheck bracket(component);
+      KERF_RETURN_IF_ERROR(bracket.Run());
+      component = bracket.rest();
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ExcludePatterns::Add(std::string_view text) {
@@ -60,6 +143,11 @@ absl::Status ExcludePatterns::Add(std::string_view text) {
   if (pattern.components.empty() || text.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError(
         ToAbsl(Cat("the exclude pattern '", text, "' matches nothing")));
+  }
+  for (const std::string& component : pattern.components) {
+    if (const absl::Status status = CheckComponent(component); !status.ok()) {
+      return Annotate(status, Cat("the exclude pattern '", text, "'"));
+    }
   }
   if (!pattern.anchored && pattern.components.front() != kAnyDepth) {
     pattern.components.insert(pattern.components.begin(), std::string(kAnyDepth));

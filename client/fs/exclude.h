@@ -19,7 +19,8 @@ namespace kerf::agent {
 // Immutable once filled; matching is thread-safe.
 class ExcludePatterns {
  public:
-  // InvalidArgument if the pattern can match nothing: it is empty or only of '/'.
+  // InvalidArgument if the pattern can match nothing, as an empty one, or is broken, as one with a
+  // '[' without its ']'.
   absl::Status Add(std::string_view pattern);
 
   // One pattern a line; empty lines and lines that begin with '#' do not count. NotFound and

@@ -63,6 +63,30 @@ TEST(Exclude, RefusesWhatMatchesNothing) {
   EXPECT_FALSE(patterns.Add("//").ok());
 }
 
+TEST(Exclude, RefusesWhatIsBroken) {
+  for (const std::string pattern : {"[", "a[b", "[]", "[!]", "[a-", "[a\\]", "a/[b/c]", "x\\",
+                                    "[z-a]", "[[:digit:]", "[[:number:]]", "[[:]"}) {
+    ExcludePatterns patterns;
+    const absl::Status status = patterns.Add(pattern);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pattern;
+    EXPECT_NE(MessageOf(status).find(Cat("'", pattern, "'")), std::string_view::npos) << status;
+  }
+}
+
+TEST(Exclude, BracketsMeanWhatTheyMeanInAShell) {
+  EXPECT_TRUE(Excludes("\\[", "["));
+  EXPECT_TRUE(Excludes("[[]", "["));
+  EXPECT_TRUE(Excludes("[]]", "]"));
+  EXPECT_TRUE(Excludes("[!]]x", "ax"));
+  EXPECT_FALSE(Excludes("[!]]x", "]x"));
+  EXPECT_TRUE(Excludes("[a\\]]", "]"));
+  EXPECT_TRUE(Excludes("[a-]", "-"));
+  EXPECT_TRUE(Excludes("[[:digit:]x]", "7"));
+  EXPECT_TRUE(Excludes("[[:digit:]x]", "x"));
+  EXPECT_FALSE(Excludes("[[:digit:]x]", "y"));
+  EXPECT_TRUE(Excludes("]", "]"));
+}
+
 TEST(Exclude, ReadsAFile) {
   const testing::TemporaryDirectory directory;
   const std::string file = directory / "excludes";

@@ -2,41 +2,25 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
+#include "client/fs/owner_names.h"
 #include "client/fs/path.h"
+#include "client/fs/stamp_clock.h"
+#include "client/fs/xattrs.h"
 
 namespace kerf::agent {
 namespace {
 
 constexpr std::uint64_t kStatBlockBytes = 512;
-// A file system stamps changes with the tick of the kernel (up to 10 ms), or with whole seconds;
-// within that time two changes look like one.
-constexpr std::int64_t kTickNanoseconds = 20'000'000;
-constexpr std::int64_t kCoarseTickNanoseconds = 2'000'000'000;
-constexpr std::int64_t kSecondNanoseconds = 1'000'000'000;
 // A snapshot names every extent. What is behind the last of these counts as data.
 constexpr std::size_t kMaxExtents = 65536;
-
-Timestamp FromTimespec(const timespec& time) {
-  return {time.tv_sec, static_cast<std::uint32_t>(time.tv_nsec)};
-}
-
-// True if a change right now could get the same time as the change at `changed`.
-bool IsFresh(const Timestamp& changed) {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const std::int64_t window = changed.nanoseconds == 0 ? kCoarseTickNanoseconds : kTickNanoseconds;
-  const std::int64_t seconds = now.tv_sec - changed.seconds;
-  if (seconds > kCoarseTickNanoseconds / kSecondNanoseconds + 1) return false;
-  return seconds * kSecondNanoseconds + now.tv_nsec - changed.nanoseconds < window;
-}
 
 int OpenWithoutTouching(int directory, const std::string& path, int flags) {
   const int fd = openat(directory, path.c_str(), flags | O_NOATIME);
@@ -67,41 +51,56 @@ int OpenForReading(int directory, const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> OpenFile(const std::string& node_path, const std::string& absolute) {
-  UniqueFd parent;
-  int directory = AT_FDCWD;
-  std::string path = absolute;
-  if (absolute.size() >= kMaxPathCallBytes) {
-    const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    KERF_ASSIGN_OR_RETURN(parent, OpenBelow(root.get(), ParentOf(node_path), O_PATH | O_DIRECTORY));
-    directory = parent.get();
-    path = NameOf(node_path);
-  }
-  const int fd = OpenForReading(directory, path);
-  if (fd >= 0) return UniqueFd(fd);
-  const int error = errno;
-  if (error == ELOOP || error == ENXIO) {
+absl::Status OpenError(int error, const std::string& absolute) {
+  if (error == ELOOP || error == ENXIO || error == EISDIR) {
     return absl::FailedPreconditionError(ToAbsl(Cat("it is no longer a regular file: ", absolute)));
   }
   return OsError(error, "cannot open", absolute);
 }
 
+// Follows no symlink on its way.
+absl::StatusOr<UniqueFd> OpenStepByStep(const std::string& node_path) {
+  const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd parent;
+  int directory = root.get();
+  if (const std::string_view above = ParentOf(node_path); !above.empty()) {
+    KERF_ASSIGN_OR_RETURN(parent, OpenBelow(root.get(), above, O_PATH | O_DIRECTORY));
+    directory = parent.get();
+  }
+  const int fd = OpenForReading(directory, std::string(NameOf(node_path)));
+  if (fd < 0) return OpenError(errno, "/" + node_path);
+  return UniqueFd(fd);
+}
+
+// By its whole path, which is quicker, and then it must be the file that was scanned; otherwise
+// something on the way may be a symlink by now.
+UniqueFd OpenAtOnce(const std::string& absolute, const NodeIdentity& scanned) {
+  if (absolute.size() >= kMaxPathCallBytes) return {};
+  UniqueFd fd(OpenForReading(AT_FDCWD, absolute));
+  struct stat status{};
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return {};
+  if (status.st_dev != scanned.device || status.st_ino != scanned.inode) fd.Reset();
+  return fd;
+}
+
 }  // namespace
 
 absl::StatusOr<FileSource> FileSource::Open(const std::string& node_path,
-                                            const NodeIdentity& expected) {
+                                            const NodeIdentity& scanned) {
   FileSource source;
   source.path_ = "/" + node_path;
-  KERF_ASSIGN_OR_RETURN(source.fd_, OpenFile(node_path, source.path_));
-  struct stat status{};
-  if (fstat(source.fd_.get(), &status) != 0) return OsError(errno, "cannot stat", source.path_);
-  source.identity_ = {status.st_dev, status.st_ino, FromTimespec(status.st_ctim)};
-  if (!S_ISREG(status.st_mode) || source.identity_.device != expected.device ||
-      source.identity_.inode != expected.inode) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("it was replaced by another file during the backup: ", source.path_)));
+  source.fd_ = OpenAtOnce(source.path_, scanned);
+  if (!source.fd_.valid()) {
+    KERF_ASSIGN_OR_RETURN(source.fd_, OpenStepByStep(node_path));
   }
-  source.modified_ = FromTimespec(status.st_mtim);
+  // Before the look at the file: what is written from then on is read, or moves its ctime.
+  source.opened_at_ = StampClockNow();
+  struct stat& status = source.opened_;
+  if (fstat(source.fd_.get(), &status) != 0) return OsError(errno, "cannot stat", source.path_);
+  if (!S_ISREG(status.st_mode)) return OpenError(ENXIO, source.path_);
+  source.identity_ = IdentityOf(status);
+  source.is_settled_ = IsSettledOn(source.fd_.get(), source.identity_.changed, source.opened_at_);
+  source.is_as_scanned_ = source.is_settled_ && source.identity_ == scanned;
   source.size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   source.content_bytes_ = source.size_bytes_;
   source.extents_ = {{0, source.size_bytes_}};
@@ -109,6 +108,14 @@ absl::StatusOr<FileSource> FileSource::Open(const std::string& node_path,
     KERF_RETURN_IF_ERROR(source.FindExtents());
   }
   return source;
+}
+
+bool FileSource::IsSameFileAs(const Incarnation& scanned) const {
+  return IsSameFile(scanned, IncarnationOf(fd_.get(), opened_, opened_at_));
+}
+
+absl::Status FileSource::ReadXattrs(std::vector<Xattr>& xattrs) const {
+  return agent::ReadXattrs(fd_.get(), path_, xattrs);
 }
 
 absl::Status FileSource::FindExtents() {
@@ -179,19 +186,26 @@ absl::StatusOr<bool> FileSource::Finish() {
   struct stat status{};
   if (fstat(fd_.get(), &status) != 0) return OsError(errno, "cannot stat", path_);
   fd_.Reset();
-  fresh_ = IsFresh(identity_.changed);
   return shrunk_ || static_cast<std::uint64_t>(status.st_size) != size_bytes_ ||
-         FromTimespec(status.st_mtim) != modified_ ||
-         FromTimespec(status.st_ctim) != identity_.changed;
+         ModifiedOf(status) != ModifiedOf(opened_) ||
+         IdentityOf(status).changed != identity_.changed;
 }
 
 void FileSource::Describe(Node& node, NodeIdentity& identity) const {
   node.size_bytes = size_bytes_;
   node.sparse = sparse_;
   node.extents = sparse_ ? extents_ : std::vector<Extent>();
-  node.modified = modified_;
+  node.mode = opened_.st_mode & 07777;
+  node.modified = ModifiedOf(opened_);
+  if (node.uid != opened_.st_uid || node.gid != opened_.st_gid) {
+    OwnerNames owners;
+    node.uid = opened_.st_uid;
+    node.gid = opened_.st_gid;
+    node.user = owners.User(node.uid);
+    node.group = owners.Group(node.gid);
+  }
   identity = identity_;
-  if (fresh_) identity.changed = {};
+  if (!is_settled_) identity.changed = {};
 }
 
 }  // namespace kerf::agent

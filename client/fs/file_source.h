@@ -1,6 +1,8 @@
 // The content of one regular file, read once from front to back.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "client/fs/incarnation.h"
 #include "client/fs/node.h"
 
 namespace kerf::agent {
@@ -17,14 +20,20 @@ namespace kerf::agent {
 // Holds one descriptor. Movable; one thread at a time.
 class FileSource {
  public:
-  // Opens the node's file without following symlinks and without touching its access time (where
-  // the kernel permits), and looks for holes if it takes less space than its size. Waits where
-  // someone else must give back a lease on it first (fcntl(2), F_SETLEASE). Fails with
+  // Opens what has the node's name now, without following symlinks and without touching its access
+  // time (where the kernel permits), and looks for holes if it takes less space than its size.
+  // Waits where someone else must give back a lease on it first (fcntl(2), F_SETLEASE). Fails with
   //   NotFound            it vanished
-  //   FailedPrecondition  another file or another kind of node stands there now
+  //   FailedPrecondition  another kind of node stands there now
   //   PermissionDenied, ... as from open(2)
-  static absl::StatusOr<FileSource> Open(const std::string& node_path,
-                                         const NodeIdentity& expected);
+  static absl::StatusOr<FileSource> Open(const std::string& node_path, const NodeIdentity& scanned);
+
+  // Nothing of the file can have changed since `scanned` was seen, its name included.
+  bool IsAsScanned() const { return is_as_scanned_; }
+  // Whether it is certain that this is the file that was seen as `scanned`.
+  bool IsSameFileAs(const Incarnation& scanned) const;
+  // Before Finish.
+  absl::Status ReadXattrs(std::vector<Xattr>& xattrs) const;
 
   // Fills the front of `buffer` with the next bytes of the content: of the extents one after the
   // other, holes left out. Less than the whole buffer only at the end; 0 is the end. A file that
@@ -40,10 +49,10 @@ class FileSource {
   // Of the content: what Read will give if the file does not change.
   std::uint64_t content_bytes() const { return content_bytes_; }
 
-  // After Finish: sets what belongs to the bytes that were read: size, sparse, extents, mtime and
-  // ctime as they were on opening. If the file changed within the last moments, so that a further
-  // change might not move its ctime, `identity.changed` is zero, which no file has: the next backup
-  // reads it again.
+  // After Finish: sets what belongs to the bytes that were read: size, sparse, extents, mode,
+  // owner, mtime and ctime as they were on opening. If the file had changed so shortly before that
+  // a further change might not move its ctime (stamp_clock.h), `identity.changed` is zero, which
+  // counts as changed: the next backup reads it again.
   void Describe(Node& node, NodeIdentity& identity) const;
 
  private:
@@ -56,11 +65,13 @@ class FileSource {
   std::string path_;
   std::uint64_t size_bytes_ = 0;
   std::uint64_t content_bytes_ = 0;
-  Timestamp modified_;
+  Timestamp opened_at_;
+  struct stat opened_{};
   NodeIdentity identity_;
+  bool is_settled_ = false;
+  bool is_as_scanned_ = false;
   bool sparse_ = false;
   bool shrunk_ = false;
-  bool fresh_ = false;
   std::vector<Extent> extents_;
   // Where reading stands: in which extent, and how far in it.
   std::size_t extent_index_ = 0;

@@ -11,7 +11,10 @@
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "client/fs/node_stat.h"
+#include "client/fs/testing/inode_reuse.h"
 #include "client/fs/testing/memory_snapshot.h"
+#include "client/fs/testing/settle.h"
 #include "client/fs/testing/temporary_directory.h"
 
 namespace kerf::agent {
@@ -124,20 +127,116 @@ TEST_F(FileSourceTest, AFileRewrittenInPlaceIsChanged) {
   EXPECT_TRUE(*source->Finish());
 }
 
-TEST_F(FileSourceTest, AnotherFileIsRefused) {
+// A backup that takes long must not take what was written while it read for what it has read: the
+// file that was changed just before may get the same ctime again.
+TEST_F(FileSourceTest, AFileIsTrustedIfItWasQuietOnOpeningHoweverLongItIsRead) {
+  Write("busy", 5000);
+  Write("quiet", 5000);
+  auto busy = Open("busy");
+  ASSERT_TRUE(busy.ok()) << busy.status();
+  std::vector<std::uint8_t> buffer(1000);
+  EXPECT_EQ(*busy->Read(buffer), 1000u);
+  {
+    // Of the same size, and perhaps in the same tick: then nothing tells.
+    const UniqueFd writer(open((directory_ / "busy").c_str(), O_WRONLY));
+    ASSERT_EQ(pwrite(writer.get(), "b", 1, 0), 1);
+  }
+  testing::LetFilesSettle();
+  EXPECT_EQ(ReadAll(*busy), 4000u);
+  ASSERT_TRUE(busy->Finish().ok());
+  Node node;
+  NodeIdentity identity;
+  busy->Describe(node, identity);
+  EXPECT_EQ(identity.changed, Timestamp());
+
+  auto quiet = Open("quiet");
+  ASSERT_TRUE(quiet.ok()) << quiet.status();
+  EXPECT_EQ(ReadAll(*quiet), 5000u);
+  EXPECT_FALSE(*quiet->Finish());
+  quiet->Describe(node, identity);
+  struct stat status{};
+  ASSERT_EQ(lstat((directory_ / "quiet").c_str(), &status), 0);
+  EXPECT_EQ(identity, IdentityOf(status));
+}
+
+TEST_F(FileSourceTest, WhatHasTheNameNowIsOpenedAndDescribed) {
+  Write("scanned", 10);
+  Write("file", 20);
+  ASSERT_EQ(chmod((directory_ / "file").c_str(), 0604), 0);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown((directory_ / "file").c_str(), 4321, 8765), 0);
+  }
+  auto source = FileSource::Open(directory_.NodePath("file"), Identity("scanned"));
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_FALSE(source->IsAsScanned());
+  EXPECT_EQ(ReadAll(*source), 20u);
+  ASSERT_TRUE(source->Finish().ok());
+  Node node;
+  NodeIdentity identity;
+  node.mode = 0777;
+  node.user = "somebody";
+  source->Describe(node, identity);
+  EXPECT_EQ(identity.inode, Identity("file").inode);
+  EXPECT_EQ(node.size_bytes, 20u);
+  EXPECT_EQ(node.mode, 0604u);
+  if (geteuid() != 0) return;
+  EXPECT_EQ(node.uid, 4321u);
+  EXPECT_EQ(node.gid, 8765u);
+  EXPECT_NE(node.user, "somebody");
+}
+
+TEST_F(FileSourceTest, WhatIsNoFileIsRefused) {
   Write("file", 10);
-  NodeIdentity other = Identity("file");
-  ++other.inode;
-  EXPECT_EQ(FileSource::Open(directory_.NodePath("file"), other).status().code(),
-            absl::StatusCode::kFailedPrecondition);
   std::filesystem::create_symlink("file", directory_ / "link");
-  EXPECT_EQ(FileSource::Open(directory_.NodePath("link"), Identity("file")).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Open("link").status().code(), absl::StatusCode::kFailedPrecondition);
+  std::filesystem::create_directory(directory_ / "directory");
+  EXPECT_EQ(Open("directory").status().code(), absl::StatusCode::kFailedPrecondition);
   // A fifo must not make it wait.
   ASSERT_EQ(mkfifo((directory_ / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(Open("fifo").status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(FileSource::Open(directory_.NodePath("none"), other).status().code(),
+  EXPECT_EQ(FileSource::Open(directory_.NodePath("none"), Identity("file")).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileSourceTest, NoSymlinkOnTheWayIsFollowedToAnotherFile) {
+  std::filesystem::create_directories(directory_ / "one/sub");
+  std::filesystem::create_directories(directory_ / "two/sub");
+  Write("one/sub/file", 10);
+  Write("two/sub/file", 20);
+  const NodeIdentity scanned = Identity("one/sub/file");
+  std::filesystem::rename(directory_ / "one", directory_ / "away");
+  std::filesystem::create_symlink("two", directory_ / "one");
+  EXPECT_EQ(FileSource::Open(directory_.NodePath("one/sub/file"), scanned).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  // The same file is, however it was reached.
+  std::filesystem::remove(directory_ / "one");
+  std::filesystem::create_symlink("away", directory_ / "one");
+  EXPECT_TRUE(FileSource::Open(directory_.NodePath("one/sub/file"), scanned).ok());
+}
+
+TEST_F(FileSourceTest, AFileThatGotTheNumberOfAnotherOneIsNotThatOne) {
+  Write("file", 10);
+  const Incarnation scanned = testing::Incarnate(directory_ / "file");
+  {
+    const auto source = FileSource::Open(directory_.NodePath("file"), scanned.identity);
+    ASSERT_TRUE(source.ok());
+    if (scanned.handle.empty()) GTEST_SKIP() << "this file system tells no files of a number apart";
+    EXPECT_TRUE(source->IsSameFileAs(scanned));
+  }
+  // Another of its changes does not make it another file.
+  Write("file", 20);
+  {
+    const auto source = FileSource::Open(directory_.NodePath("file"), scanned.identity);
+    ASSERT_TRUE(source.ok());
+    EXPECT_TRUE(source->IsSameFileAs(scanned));
+  }
+  std::filesystem::remove(directory_ / "file");
+  if (!testing::MakeFileOfInode(directory_ / "file", scanned.identity.inode)) {
+    GTEST_SKIP() << "this file system does not give numbers again";
+  }
+  const auto source = FileSource::Open(directory_.NodePath("file"), scanned.identity);
+  ASSERT_TRUE(source.ok());
+  EXPECT_FALSE(source->IsSameFileAs(scanned));
 }
 
 TEST_F(FileSourceTest, ALeaseIsWaitedFor) {

@@ -69,8 +69,8 @@ struct Node {
   // Files only: if true, the content is that of `extents` one after the other, all else is hole.
   bool sparse = false;
   std::vector<Extent> extents;
-  // Files only: path of the earlier node of the same snapshot that is the same inode; then this
-  // node has no content of its own. Empty otherwise.
+  // Path of the earlier node of the same snapshot that is the same inode, never a directory; then
+  // this node has no content of its own. Empty otherwise.
   std::string hard_link_to;
   // Symlinks only.
   std::string link_target;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
 #include "client/fs/restore_metadata.h"
@@ -269,9 +270,9 @@ NodeOutcome RestoreHardLink(int source_directory_fd, const std::string& source_n
     outcome.status = OsError(errno, "cannot find the file to link to for", Shown(node));
     return outcome;
   }
-  if (!S_ISREG(source.st_mode)) {
+  if (KindOf(source.st_mode) != node.kind) {
     outcome.status = absl::FailedPreconditionError(
-        Cat("what ", Shown(node), " is a hard link to is not a regular file"));
+        Cat("what ", Shown(node), " is a hard link to is of another kind"));
     return outcome;
   }
   struct stat existing{};

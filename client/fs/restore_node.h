@@ -41,7 +41,7 @@ struct NodeOutcome {
 NodeOutcome RestoreNode(int directory_fd, const Node& node, FileContent* content,
                         OverwritePolicy policy, bool with_sum);
 
-// Gives the regular file `source_name` the further name of `node`.
+// Gives `source_name`, which must be of the node's kind, the further name of `node`.
 NodeOutcome RestoreHardLink(int source_directory_fd, const std::string& source_name,
                             int directory_fd, const Node& node, OverwritePolicy policy);
 

@@ -140,7 +140,7 @@ class TreeRestorer : public Restorer {
   std::vector<std::thread> threads_;
 
   std::mutex report_mutex_;
-  // Files with content that are not there: nothing may be linked to them.
+  // What is not there: nothing may be linked to it.
   std::unordered_set<std::string> failed_paths_;
 
   std::atomic<std::uint64_t> file_count_{0};
@@ -229,7 +229,7 @@ void TreeRestorer::Add(Node node, std::unique_ptr<FileContent> content) {
   }
   if (node.kind == NodeKind::kDirectory) {
     AddDirectory(std::move(node), (*directory)->get());
-  } else if (node.kind == NodeKind::kFile && !node.hard_link_to.empty()) {
+  } else if (!node.hard_link_to.empty()) {
     AddHardLink(std::move(node));
   } else {
     Enqueue({std::move(node), std::move(content), *std::move(directory)});
@@ -320,8 +320,8 @@ void TreeRestorer::Restore(Task& task) {
   task.content.reset();
   Count(task.node, outcome);
   if (!outcome.file.has_value()) {
-    const bool lost = task.node.kind == NodeKind::kFile && !outcome.skipped;
-    if (lost) NoteFailed(task.node.path);
+    const bool is_there = task.node.kind != NodeKind::kFile && outcome.restored;
+    if (!is_there && !outcome.skipped) NoteFailed(task.node.path);
     return;
   }
   Node& node = task.node;

@@ -34,6 +34,14 @@ struct InodeHash {
   }
 };
 
+// One with several names, of which the walk has met some.
+struct FirstName {
+  std::string path;
+  Incarnation incarnation;
+  // Names that are still to come, at most.
+  std::uint64_t left_count = 0;
+};
+
 // What could not be read, found before the node of this index in its batch.
 struct Problem {
   std::size_t before = 0;
@@ -92,8 +100,8 @@ class AheadScanner : public Scanner {
   Batch batch_;
   std::size_t next_ = 0;
   std::size_t next_problem_ = 0;
-  // Names of regular files with several, by which those that come later are known.
-  std::unordered_map<Inode, std::string, InodeHash> first_names_;
+  // By which those that come later are known.
+  std::unordered_map<Inode, FirstName, InodeHash> first_names_;
 
   // The last member: it ends before what it uses.
   std::jthread thread_;
@@ -161,9 +169,16 @@ void AheadScanner::Report() {
 }
 
 void AheadScanner::NoteHardLink(ScannedNode& scanned) {
-  const auto [first, added] = first_names_.try_emplace(
-      {scanned.identity.device, scanned.identity.inode}, scanned.node.path);
-  if (!added) scanned.node.hard_link_to = first->second;
+  const auto [found, added] =
+      first_names_.try_emplace({scanned.identity.device, scanned.identity.inode});
+  FirstName& first = found->second;
+  // Its number may be another one's by now.
+  if (added || !IsSameFile(first.incarnation, scanned.incarnation)) {
+    first = {scanned.node.path, scanned.incarnation, scanned.other_name_count};
+    return;
+  }
+  scanned.node.hard_link_to = first.path;
+  if (--first.left_count == 0) first_names_.erase(found);
 }
 
 bool AheadScanner::Next(ScannedNode& scanned) {
@@ -173,7 +188,7 @@ bool AheadScanner::Next(ScannedNode& scanned) {
     Report();
   }
   scanned = std::move(batch_.nodes[next_++]);
-  if (scanned.has_other_names) NoteHardLink(scanned);
+  if (scanned.other_name_count > 0) NoteHardLink(scanned);
   return true;
 }
 

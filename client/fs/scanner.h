@@ -14,7 +14,9 @@ namespace kerf::agent {
 // Emits nodes depth first, a directory before its children, children in byte order of their names
 // (ComparePaths). The parents of a root come first, as directories without their other children.
 // Roots may repeat and may lie inside each other; every path is emitted once. Of several names of
-// one regular file the first has the content, the later ones point to it by hard_link_to.
+// one file (or symlink, fifo, socket, device) the first is a node of its own, the later ones point
+// to it by hard_link_to. Where it is not certain that it is the same file (incarnation.h), they are
+// nodes of their own too.
 //
 // Follows no symlink inside a tree. Symlinks among the parents of a root are resolved, so that all
 // parents are directories; a root that is a symlink is backed up as a symlink, or with a '/' at its
@@ -30,8 +32,8 @@ class Scanner {
   // False at the end. Reuses the memory of `scanned`.
   virtual bool Next(ScannedNode& scanned) = 0;
 
-  // Tells that a node with content was not stored after all (it could not be read): the next name
-  // of the same file, if any is still to come, is emitted with content.
+  // Tells that a node was not stored after all (it could not be read): the next name of the same
+  // file, if any is still to come, is a node of its own.
   virtual void ForgetHardLink(const NodeIdentity& identity) = 0;
 };
 

@@ -6,11 +6,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/fs/path.h"
+#include "client/fs/testing/inode_reuse.h"
 #include "client/fs/testing/memory_snapshot.h"
 #include "client/fs/testing/nasty_tree.h"
 #include "client/fs/testing/temporary_directory.h"
@@ -19,6 +21,7 @@
 namespace kerf::agent {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -267,6 +270,152 @@ TEST_F(ScannerTest, HardLinksPointToTheFirstThatWasStored) {
       EXPECT_EQ(scanned.node.hard_link_to, directory_.NodePath("tree/c"));
     }
   }
+}
+
+// Of a file with two names both go while the walk is under way, and a new one gets its number.
+TEST_F(ScannerTest, AFileThatGotTheNumberOfAnotherOneIsNoHardLinkOfIt) {
+  std::filesystem::create_directories(directory_ / "tree/z");
+  WriteFile(directory_ / "tree/a1");
+  std::filesystem::create_hard_link(directory_ / "tree/a1", directory_ / "tree/a2");
+  // More than the scanner walks ahead.
+  for (int number = 0; number < 3'000; ++number) WriteFile(directory_ / Cat("tree/f", number));
+  auto scanner = MakeScanner({directory_ / "tree"}, {});
+  ASSERT_TRUE(scanner.ok());
+  ScannedNode scanned;
+  int seen_count = 0;
+  while ((*scanner)->Next(scanned)) {
+    const std::string_view name = NameOf(scanned.node.path);
+    if (name == "a1") {
+      std::filesystem::remove(directory_ / "tree/a1");
+      std::filesystem::remove(directory_ / "tree/a2");
+      // Where the first one was: numbers are given by folder.
+      if (!testing::MakeFileOfInode(directory_ / "tree/new", scanned.identity.inode)) {
+        GTEST_SKIP() << "this file system does not give numbers again";
+      }
+      std::filesystem::rename(directory_ / "tree/new", directory_ / "tree/z/z1");
+      std::filesystem::create_hard_link(directory_ / "tree/z/z1", directory_ / "tree/z/z2");
+    }
+    if (name == "z1") {
+      EXPECT_EQ(scanned.node.hard_link_to, "");
+      EXPECT_EQ(scanned.other_name_count, 1u);
+      ++seen_count;
+    }
+    if (name == "z2") {
+      EXPECT_EQ(scanned.node.hard_link_to, directory_.NodePath("tree/z/z1"));
+      ++seen_count;
+    }
+  }
+  EXPECT_EQ(seen_count, 2);
+}
+
+TEST(IncarnationTest, IsTheSameOnlyIfThatIsCertain) {
+  const Incarnation settled{{1, 2, {1000, 5}}, "", true};
+  const Incarnation fresh{{1, 2, {1000, 5}}, "", false};
+  const Incarnation later{{1, 2, {1000, 6}}, "", true};
+  EXPECT_TRUE(IsSameFile(settled, settled));
+  EXPECT_FALSE(IsSameFile(settled, later)) << "it may have been changed, or be another one";
+  EXPECT_FALSE(IsSameFile(fresh, settled)) << "another one may have been made in the same tick";
+  const Incarnation known{{1, 2, {1000, 5}}, "handle", false};
+  EXPECT_TRUE(IsSameFile(known, {{1, 2, {2000, 0}}, "handle", false})) << "it was changed";
+  EXPECT_FALSE(IsSameFile(known, {{1, 2, {1000, 5}}, "other", false}));
+  EXPECT_FALSE(IsSameFile(known, {{1, 3, {1000, 5}}, "handle", false}));
+  EXPECT_FALSE(IsSameFile(known, {{2, 2, {1000, 5}}, "handle", false}));
+}
+
+TEST_F(ScannerTest, WhatIsNoFileHasHardLinksToo) {
+  std::filesystem::create_directory(directory_ / "tree");
+  std::filesystem::create_symlink("nowhere", directory_ / "tree/link-1");
+  ASSERT_EQ(mkfifo((directory_ / "tree/fifo-1").c_str(), 0600), 0);
+  ASSERT_EQ(mknod((directory_ / "tree/socket-1").c_str(), S_IFSOCK | 0600, 0), 0);
+  for (const std::string kind : {"link", "fifo", "socket"}) {
+    ASSERT_EQ(link((directory_ / "tree/" + kind + "-1").c_str(),
+                   (directory_ / "tree/" + kind + "-2").c_str()),
+              0);
+  }
+  Scan({"tree"});
+  for (const std::string kind : {"link", "fifo", "socket"}) {
+    const std::string first = directory_.NodePath("tree/" + kind + "-1");
+    EXPECT_EQ(snapshot_.Find(first)->node.hard_link_to, "");
+    EXPECT_EQ(snapshot_.Find(directory_.NodePath("tree/" + kind + "-2"))->node.hard_link_to, first);
+  }
+  EXPECT_EQ(snapshot_.Find(directory_.NodePath("tree/link-2"))->node.link_target, "nowhere");
+  for (const auto& entry : snapshot_.nodes) {
+    EXPECT_TRUE(entry.node.kind != NodeKind::kDirectory || entry.node.hard_link_to.empty());
+  }
+}
+
+// More levels than stay open: those further up are opened again on the way back.
+class DeepScannerTest : public ScannerTest {
+ protected:
+  static constexpr int kLevels = 100;
+
+  std::string Level(int level) const {
+    std::string path = directory_ / "tree";
+    for (int i = 0; i < level; ++i) path += "/s";
+    return path;
+  }
+  void MakeLevels() {
+    for (int level = 0; level <= kLevels; ++level) {
+      std::filesystem::create_directory(Level(level));
+      WriteFile(Level(level) + "/t");
+    }
+  }
+  // The levels whose file "t" was found; calls `change` at the deepest of them.
+  std::vector<int> Walk(const std::function<void()>& change) {
+    ScanOptions options;
+    // They are read by the whole path.
+    options.read_xattrs = false;
+    options.on_error = [&](const std::string& path, const absl::Status& status) {
+      errors_.push_back(Cat(path, ": ", std::string_view(status.ToString())));
+    };
+    auto walk = OpenTreeWalk({directory_ / "tree"}, options);
+    EXPECT_TRUE(walk.ok());
+    std::vector<int> levels;
+    ScannedNode scanned;
+    while ((*walk)->Next(scanned)) {
+      if (NameOf(scanned.node.path) != "t") continue;
+      sizes_.push_back(scanned.node.size_bytes);
+      levels.push_back(
+          static_cast<int>((scanned.node.path.size() - directory_.NodePath("tree/t").size()) / 2));
+      if (levels.size() == 1) change();
+    }
+    return levels;
+  }
+
+  std::vector<std::string> errors_;
+  std::vector<std::uint64_t> sizes_;
+};
+
+TEST_F(DeepScannerTest, AllLevelsAreFoundOnTheWayBack) {
+  MakeLevels();
+  const std::vector<int> levels = Walk([] {});
+  EXPECT_THAT(errors_, IsEmpty());
+  ASSERT_EQ(levels.size(), std::size_t{kLevels} + 1);
+  for (int level = 0; level <= kLevels; ++level) EXPECT_EQ(levels[level], kLevels - level);
+}
+
+TEST_F(DeepScannerTest, ADirectoryThatWasMovedIsFoundAgain) {
+  MakeLevels();
+  // The way back from level 3 leads elsewhere; level 2 has stayed where it was.
+  const std::vector<int> levels =
+      Walk([this] { std::filesystem::rename(Level(3), directory_ / "away"); });
+  EXPECT_THAT(errors_, IsEmpty());
+  EXPECT_EQ(levels.size(), std::size_t{kLevels} + 1);
+}
+
+TEST_F(DeepScannerTest, AnotherDirectoryInThePlaceOfOneIsNotTakenForIt) {
+  MakeLevels();
+  const std::vector<int> levels = Walk([this] {
+    std::filesystem::rename(Level(3), directory_ / "away");
+    std::filesystem::rename(Level(2), directory_ / "away-2");
+    std::filesystem::create_directory(Level(2));
+    WriteFile(Level(2) + "/t", "of another directory");
+  });
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_THAT(errors_[0], AllOf(HasSubstr("replaced by another directory"), HasSubstr(Level(2))));
+  EXPECT_THAT(sizes_, ::testing::Each(1u));
+  EXPECT_THAT(levels, ::testing::Not(::testing::Contains(2)));
+  EXPECT_THAT(levels, ::testing::Contains(1));
 }
 
 TEST_F(ScannerTest, XattrsOnlyIfAsked) {

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
 #include "client/fs/path.h"
@@ -25,6 +26,8 @@ namespace {
 
 // Directories that stay open on the way down; those above are opened again on the way back.
 constexpr std::size_t kMaxOpenDirectories = 64;
+// At a name that is given to something else each time.
+constexpr int kMaxLooks = 3;
 
 struct Inode {
   std::uint64_t device = 0;
@@ -49,7 +52,7 @@ struct Frame {
   UniqueFd fd;
   // Of the directory, "" for "/".
   std::string path;
-  std::uint64_t device = 0;
+  Inode inode;
   // What of it is walked: its names, sorted.
   std::vector<std::string> names;
   std::size_t next = 0;
@@ -66,49 +69,6 @@ std::string JoinPath(std::string_view directory, std::string_view name) {
   if (!path.empty()) path.push_back('/');
   path.append(name);
   return path;
-}
-
-NodeKind KindOf(mode_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFDIR:
-      return NodeKind::kDirectory;
-    case S_IFLNK:
-      return NodeKind::kSymlink;
-    case S_IFIFO:
-      return NodeKind::kFifo;
-    case S_IFSOCK:
-      return NodeKind::kSocket;
-    case S_IFCHR:
-      return NodeKind::kCharDevice;
-    case S_IFBLK:
-      return NodeKind::kBlockDevice;
-    default:
-      return NodeKind::kFile;
-  }
-}
-
-// What stat tells of any node; all else is empty.
-void FillFromStat(const struct stat& status, OwnerNames& owners, ScannedNode& scanned) {
-  Node& node = scanned.node;
-  node.kind = KindOf(status.st_mode);
-  node.mode = status.st_mode & 07777;
-  node.uid = status.st_uid;
-  node.gid = status.st_gid;
-  node.user = owners.User(status.st_uid);
-  node.group = owners.Group(status.st_gid);
-  node.modified = {status.st_mtim.tv_sec, static_cast<std::uint32_t>(status.st_mtim.tv_nsec)};
-  node.size_bytes = 0;
-  node.sparse = false;
-  node.extents.clear();
-  node.hard_link_to.clear();
-  node.link_target.clear();
-  node.device_number = 0;
-  node.xattrs.clear();
-  scanned.has_other_names = false;
-  scanned.identity.device = status.st_dev;
-  scanned.identity.inode = status.st_ino;
-  scanned.identity.changed = {status.st_ctim.tv_sec,
-                              static_cast<std::uint32_t>(status.st_ctim.tv_nsec)};
 }
 
 // A path for system calls that take no directory: `plain`, or where that is too long the way
@@ -165,12 +125,19 @@ class PlannedWalk : public TreeWalk {
   // Emits the entry `name` of the top frame, and enters it if it is a directory; false if it is
   // left out.
   bool Visit(const std::string& name, ScannedNode& scanned);
+  // What stands at a name: false if it is left out. Opens a directory that is to be entered;
+  // `opened` says why it could not.
+  absl::StatusOr<bool> LookAt(const std::string& name, const std::string& path, struct stat& status,
+                              Frame& below, absl::Status& opened) const;
   bool IsSkipped(const struct stat& status) const;
-  absl::Status Describe(const Frame& frame, const std::string& name, const struct stat& status,
+  bool IsOtherFileSystem(const struct stat& status) const {
+    return options_.one_file_system && status.st_dev != frames_.back().inode.device;
+  }
+  absl::Status Describe(const std::string& name, struct stat status, const Frame& below,
                         ScannedNode& scanned);
-  void Enter(const std::string& name, const struct stat& status, const Node& node, const Plan* plan,
-             bool whole);
+  void Enter(Frame frame, const Node& node);
   void Leave();
+  absl::Status Reopen(const UniqueFd& child, Frame& frame) const;
 
   ScanOptions options_;
   Plan plan_;
@@ -206,7 +173,7 @@ absl::Status PlannedWalk::Start(const std::vector<std::string>& roots) {
   if (!top.fd.valid() || fstat(top.fd.get(), &status) != 0) {
     return OsError(errno, "cannot open", "/");
   }
-  top.device = status.st_dev;
+  top.inode = {status.st_dev, status.st_ino};
   top.plan = &plan_;
   top.whole = plan_.is_root;
   if (top.whole) {
@@ -236,51 +203,89 @@ bool PlannedWalk::IsSkipped(const struct stat& status) const {
          skipped_.end();
 }
 
-bool PlannedWalk::Visit(const std::string& name, ScannedNode& scanned) {
+absl::StatusOr<bool> PlannedWalk::LookAt(const std::string& name, const std::string& path,
+                                         struct stat& status, Frame& below,
+                                         absl::Status& opened) const {
   const Frame& frame = frames_.back();
-  Node& node = scanned.node;
-  node.path = JoinPath(frame.path, name);
-  struct stat status{};
-  if (fstatat(frame.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    Report(node.path, OsError(errno, "cannot stat", AbsolutePath(node.path)));
-    return false;
+  below.plan = frame.plan == nullptr ? nullptr : frame.plan->Child(name);
+  const bool is_root = below.plan != nullptr && below.plan->is_root;
+  for (int look = 1;; ++look) {
+    if (fstatat(frame.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      return OsError(errno, "cannot stat", AbsolutePath(path));
+    }
+    const bool is_directory = S_ISDIR(status.st_mode);
+    const bool is_wanted = frame.whole && !options_.excludes.Matches(path, is_directory);
+    if (!is_wanted && below.plan == nullptr) return false;
+    below.whole = is_root || (is_wanted && !IsOtherFileSystem(status));
+    if (!is_directory || (!below.whole && below.plan == nullptr)) break;
+    // Parents of a root need no more than the right to pass through.
+    const int flags = (below.whole ? O_RDONLY : O_PATH) | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    below.fd = UniqueFd(openat(frame.fd.get(), name.c_str(), flags));
+    const bool is_open = below.fd.valid() && fstat(below.fd.get(), &status) == 0;
+    const int error = errno;
+    // Another thing has the name by now.
+    const bool is_gone = error == ENOENT || error == ENOTDIR || error == ELOOP;
+    if (!is_open && is_gone && look < kMaxLooks) continue;
+    if (!is_open) opened = OsError(error, "cannot open the directory", AbsolutePath(path));
+    // What was opened may not be what was seen, as where something is mounted on demand.
+    if (!is_root && IsOtherFileSystem(status)) below.whole = false;
+    break;
   }
-  const bool is_directory = S_ISDIR(status.st_mode);
-  const Plan* plan = frame.plan == nullptr ? nullptr : frame.plan->Child(name);
-  bool whole = frame.whole;
-  if (whole && options_.excludes.Matches(node.path, is_directory)) whole = false;
-  const bool emitted = whole || plan != nullptr;
-  if (whole && options_.one_file_system && status.st_dev != frame.device) whole = false;
-  if (plan != nullptr && plan->is_root) whole = true;
-  if (!emitted || (is_directory && !skipped_.empty() && IsSkipped(status))) return false;
+  return !S_ISDIR(status.st_mode) || skipped_.empty() || !IsSkipped(status);
+}
 
-  if (absl::Status described = Describe(frame, name, status, scanned); !described.ok()) {
+bool PlannedWalk::Visit(const std::string& name, ScannedNode& scanned) {
+  Node& node = scanned.node;
+  node.path = JoinPath(frames_.back().path, name);
+  struct stat status{};
+  Frame below;
+  absl::Status opened;
+  const absl::StatusOr<bool> is_there = LookAt(name, node.path, status, below, opened);
+  if (!is_there.ok()) Report(node.path, is_there.status());
+  if (!is_there.ok() || !*is_there) return false;
+  if (absl::Status described = Describe(name, status, below, scanned); !described.ok()) {
     Report(node.path, described);
     return false;
   }
-  if (is_directory && (whole || plan != nullptr)) Enter(name, status, node, plan, whole);
+  if (!opened.ok()) Report(node.path, opened);
+  if (opened.ok() && below.fd.valid()) Enter(std::move(below), node);
   return true;
 }
 
-absl::Status PlannedWalk::Describe(const Frame& frame, const std::string& name,
-                                   const struct stat& status, ScannedNode& scanned) {
-  FillFromStat(status, owners_, scanned);
+absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, const Frame& below,
+                                   ScannedNode& scanned) {
+  const UniqueFd& directory = frames_.back().fd;
   Node& node = scanned.node;
-  if (node.kind == NodeKind::kFile) {
-    node.size_bytes = static_cast<std::uint64_t>(status.st_size);
-    scanned.has_other_names = status.st_nlink > 1;
-  } else if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
-    node.device_number = status.st_rdev;
-  } else if (node.kind == NodeKind::kSymlink) {
+  scanned.other_name_count = 0;
+  if (!S_ISDIR(status.st_mode) && status.st_nlink > 1) {
+    // Number and handle must be those of one inode, whatever becomes of the name.
+    const Timestamp now = StampClockNow();
+    const UniqueFd fd(openat(directory.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.valid() || fstat(fd.get(), &status) != 0) {
+      return OsError(errno, "cannot stat", AbsolutePath(node.path));
+    }
+    if (S_ISDIR(status.st_mode)) {
+      return absl::FailedPreconditionError(ToAbsl(
+          Cat("it was replaced by a directory during the backup: ", AbsolutePath(node.path))));
+    }
+    scanned.other_name_count = status.st_nlink > 1 ? status.st_nlink - 1 : 0;
+    scanned.incarnation = IncarnationOf(fd.get(), status, now);
+  }
+  FillFromStat(status, owners_, node);
+  scanned.identity = IdentityOf(status);
+  if (node.kind == NodeKind::kSymlink) {
     node.link_target.resize(PATH_MAX);
     const ssize_t length =
-        readlinkat(frame.fd.get(), name.c_str(), node.link_target.data(), node.link_target.size());
+        readlinkat(directory.get(), name.c_str(), node.link_target.data(), node.link_target.size());
     if (length < 0) return OsError(errno, "cannot read the symlink", AbsolutePath(node.path));
     node.link_target.resize(static_cast<std::size_t>(length));
   }
   if (!options_.read_xattrs) return absl::OkStatus();
-  const std::string path = CallPath(AbsolutePath(node.path), frame.fd, name);
-  if (absl::Status read = ReadXattrs(path, node.xattrs); !read.ok()) {
+  const absl::Status read =
+      below.fd.valid() && below.whole
+          ? ReadXattrs(below.fd.get(), AbsolutePath(node.path), node.xattrs)
+          : ReadXattrs(CallPath(AbsolutePath(node.path), directory, name), node.xattrs);
+  if (!read.ok()) {
     // The node is worth more than its attributes.
     node.xattrs.clear();
     Report(node.path, read);
@@ -288,27 +293,15 @@ absl::Status PlannedWalk::Describe(const Frame& frame, const std::string& name,
   return absl::OkStatus();
 }
 
-void PlannedWalk::Enter(const std::string& name, const struct stat& status, const Node& node,
-                        const Plan* plan, bool whole) {
-  Frame frame;
+void PlannedWalk::Enter(Frame frame, const Node& node) {
+  struct stat status{};
+  if (fstat(frame.fd.get(), &status) == 0) frame.inode = {status.st_dev, status.st_ino};
   frame.path = node.path;
-  frame.device = status.st_dev;
-  frame.plan = plan;
-  frame.whole = whole;
-  // Parents of a root need no more than the right to pass through.
-  const int access = whole ? O_RDONLY : O_PATH;
-  frame.fd = UniqueFd(
-      openat(frames_.back().fd.get(), name.c_str(), access | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!frame.fd.valid()) {
-    Report(node.path, OsError(errno, "cannot open the directory", AbsolutePath(node.path)));
-    return;
-  }
-  if (whole) {
+  if (frame.whole) {
     const absl::Status listed = ListNames(frame.fd.get(), AbsolutePath(node.path), frame.names);
     if (!listed.ok()) Report(node.path, listed);
-  }
-  if (plan != nullptr && !whole) {
-    for (const auto& [child, unused] : plan->children) frame.names.push_back(child);
+  } else if (frame.plan != nullptr) {
+    for (const auto& [child, unused] : frame.plan->children) frame.names.push_back(child);
   }
   frames_.push_back(std::move(frame));
   if (frames_.size() > kMaxOpenDirectories) {
@@ -317,17 +310,33 @@ void PlannedWalk::Enter(const std::string& name, const struct stat& status, cons
 }
 
 void PlannedWalk::Leave() {
+  const UniqueFd child = std::move(frames_.back().fd);
   frames_.pop_back();
   if (frames_.empty() || frames_.back().fd.valid()) return;
   Frame& frame = frames_.back();
-  absl::StatusOr<UniqueFd> opened =
-      OpenBelow(frames_.front().fd.get(), frame.path, O_RDONLY | O_DIRECTORY);
-  if (opened.ok()) {
-    frame.fd = *std::move(opened);
-    return;
+  if (absl::Status opened = Reopen(child, frame); !opened.ok()) {
+    Report(frame.path, opened);
+    frame.next = frame.names.size();
   }
-  Report(frame.path, opened.status());
-  frame.next = frame.names.size();
+}
+
+// Of a child as long as that has not been moved: from "/" downwards, each of many levels would cost
+// as many calls as there are above it.
+absl::Status PlannedWalk::Reopen(const UniqueFd& child, Frame& frame) const {
+  constexpr int kFlags = O_PATH | O_DIRECTORY;
+  const auto is_it = [&frame](const UniqueFd& fd) {
+    struct stat status{};
+    return fd.valid() && fstat(fd.get(), &status) == 0 &&
+           Inode{status.st_dev, status.st_ino} == frame.inode;
+  };
+  frame.fd = UniqueFd(openat(child.get(), "..", kFlags | O_CLOEXEC));
+  if (is_it(frame.fd)) return absl::OkStatus();
+  KERF_ASSIGN_OR_RETURN(frame.fd, OpenBelow(frames_.front().fd.get(), frame.path, kFlags));
+  if (is_it(frame.fd)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      ToAbsl(Cat("it was replaced by another directory during the backup, and what was to come of "
+                 "it is left out: ",
+                 AbsolutePath(frame.path))));
 }
 
 }  // namespace
@@ -354,26 +363,6 @@ absl::StatusOr<std::unique_ptr<TreeWalk>> OpenTreeWalk(const std::vector<std::st
   auto walk = std::make_unique<PlannedWalk>(std::move(options));
   KERF_RETURN_IF_ERROR(walk->Start(roots));
   return walk;
-}
-
-absl::Status RescanFile(ScannedNode& scanned) {
-  Node& node = scanned.node;
-  const std::string name(NameOf(node.path));
-  const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  KERF_ASSIGN_OR_RETURN(const UniqueFd parent,
-                        OpenBelow(root.get(), ParentOf(node.path), O_PATH | O_DIRECTORY));
-  struct stat status{};
-  if (fstatat(parent.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-    return OsError(errno, "cannot stat", AbsolutePath(node.path));
-  }
-  if (!S_ISREG(status.st_mode) || status.st_nlink != 1) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("it was replaced during the backup: ", AbsolutePath(node.path))));
-  }
-  OwnerNames owners;
-  FillFromStat(status, owners, scanned);
-  node.size_bytes = static_cast<std::uint64_t>(status.st_size);
-  return ReadXattrs(CallPath(AbsolutePath(node.path), parent, name), node.xattrs);
 }
 
 std::string AbsolutePath(const std::string& node_path) { return "/" + node_path; }

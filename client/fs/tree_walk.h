@@ -1,6 +1,7 @@
 // The walk over the trees that a backup is about: what scanner.h runs ahead in a thread of its own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/fs/exclude.h"
+#include "client/fs/incarnation.h"
 #include "client/fs/node.h"
 
 namespace kerf::agent {
@@ -17,8 +19,10 @@ struct ScannedNode {
   // Everything but `sparse` and `extents`, which only reading tells (file_source.h).
   Node node;
   NodeIdentity identity;
-  // A regular file with several names, of which this is one.
-  bool has_other_names = false;
+  // Further names of it, hard links: 0 of a directory.
+  std::uint64_t other_name_count = 0;
+  // Of what has some.
+  Incarnation incarnation;
 };
 
 struct ScanOptions {
@@ -39,8 +43,8 @@ struct ScanOptions {
   std::function<void(const std::string& path, const absl::Status& status)> on_error;
 };
 
-// Emits nodes in the order and by the rules of Scanner, each name of a regular file as if it were
-// the only one. Not thread-safe.
+// Emits nodes in the order and by the rules of Scanner, each name of a file as if it were the only
+// one. Not thread-safe.
 class TreeWalk {
  public:
   virtual ~TreeWalk() = default;
@@ -57,12 +61,6 @@ absl::StatusOr<std::unique_ptr<TreeWalk>> OpenTreeWalk(const std::vector<std::st
 // kernel does), without "." and ".."; "/" for the root of the file system. NotFound, ... as from
 // realpath(3) and lstat(2); InvalidArgument if it is empty.
 absl::StatusOr<std::string> ResolveRoot(const std::string& root);
-
-// Looks again at a file that was replaced after the scan: all of `scanned` but its path becomes
-// that of what is there now. FailedPrecondition if that is no regular file or has several names;
-// NotFound,
-// ... as from open(2) and stat(2).
-absl::Status RescanFile(ScannedNode& scanned);
 
 // The path of a node as the scanned machine knows it: with '/' in front.
 std::string AbsolutePath(const std::string& node_path);

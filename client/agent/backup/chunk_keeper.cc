@@ -42,12 +42,15 @@ absl::Status ChunkKeeper::CheckFingerprint(const Digest& digest,
 PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk) {
   const std::lock_guard lock(mutex_);
   ++counts_.chunks;
+  counts_.bytes += chunk.length_bytes;
   const bool distrusted = distrusted_.contains(chunk.digest) && !restored_.contains(chunk.digest);
   std::optional<ChunkPlace> place;
   if (!distrusted) place = index_.Locate(chunk.digest);
   if (place.has_value()) {
     if (chunk.verdict == v1::VERDICT_DUPLICATE) return nullptr;
-    if (chunk.verdict == v1::VERDICT_NEW) ++counts_.healed_chunks;
+    // One of this run's own is on its way to the index.
+    const bool is_own = own_packs_.contains(place->pack->id);
+    if (chunk.verdict == v1::VERDICT_NEW && !is_own) ++counts_.healed_chunks;
     AddCommit(lane, chunk.digest, place->locator(), 1);
     return nullptr;
   }
@@ -111,6 +114,7 @@ void ChunkKeeper::OnSealed(SealedPack pack) {
   const PackId id = pack.id;
   const std::vector<PackChunk> chunks = pack.footer.chunks;
   std::lock_guard lock(mutex_);
+  own_packs_.insert(id);
   index_.AddPack(std::move(pack));
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {
     const Digest& digest = chunks[index].digest;

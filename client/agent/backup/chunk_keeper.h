@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,12 +20,14 @@ namespace kerf::agent {
 
 struct ChunkCounts {
   std::uint64_t chunks = 0;
+  std::uint64_t bytes = 0;
   // Chunks whose bytes this run put into the store.
   std::uint64_t new_chunks = 0;
   std::uint64_t new_bytes = 0;
-  // Answered NEW though the store holds them: the index has lost them, or has not heard of them yet
-  // (their commit is under way, or its agent has died), and is told again. So each insert that it
-  // has lost is counted by the first backup that meets the chunk.
+  // Answered NEW though the store held them before this run: the index has lost them, or has not
+  // heard of them yet (another agent's commit is under way, or that agent has died), and is told
+  // again. So each insert that it has lost is counted by the first later backup that meets the
+  // chunk.
   std::uint64_t healed_chunks = 0;
   // Answered DUPLICATE though the store does not hold them.
   std::uint64_t stale_chunks = 0;
@@ -100,6 +103,8 @@ class ChunkKeeper final : public ChunkTaker {
   absl::flat_hash_map<ChunkLane*, LaneState> lanes_;
   // Chunks in packs that are not durable yet.
   absl::flat_hash_map<Digest, std::vector<Waiter>, DigestHash> unsealed_;
+  // Of this run.
+  std::set<PackId> own_packs_;
   // Of distrusted_: those that this run has stored again.
   absl::flat_hash_set<Digest, DigestHash> restored_;
   ChunkCounts counts_;

@@ -154,6 +154,21 @@ TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {
   EXPECT_EQ(keeper_.counts().new_chunks, 0u);
 }
 
+// The commit of the first answer may not have reached the index when the second one is given.
+TEST_F(ChunkKeeperTest, WhatThisRunHasStoredIsNoLossOfTheIndex) {
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_NEW).ok());
+  Finish();
+  EXPECT_TRUE(Committed(other_lane_, "content"));
+  EXPECT_EQ(other_lane_.resolved_count, 2u);
+  EXPECT_EQ(keeper_.counts().healed_chunks, 0u);
+  EXPECT_EQ(keeper_.counts().chunks, 3u);
+  EXPECT_EQ(keeper_.counts().bytes, 3 * std::string("content").size());
+  EXPECT_EQ(keeper_.counts().new_bytes, std::string("content").size());
+}
+
 TEST_F(ChunkKeeperTest, APackOfAnotherAgentIsCommittedOnlyWhenItsNameIsDurable) {
   disk_.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "/packs/",
                                absl::UnknownError("Input/output error")));

@@ -15,12 +15,13 @@
 #include "base/strings.h"
 #include "client/agent/backup/entry_window.h"
 #include "client/agent/backup/file_queue.h"
+#include "client/agent/backup/file_sender.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/late_commits.h"
 #include "client/agent/backup/metadata_upload.h"
 #include "client/agent/backup/parent_tree.h"
+#include "client/agent/backup/standard_input.h"
 #include "client/cpp/shard_key.h"
-#include "client/fs/file_source.h"
 #include "client/fs/scanner.h"
 #include "client/store/collect/collection_guard.h"
 #include "client/store/snapshots/pending.h"
@@ -84,6 +85,7 @@ class Engine {
   absl::StatusOr<BackupResult> Run();
 
  private:
+  FileSender::Options SenderOptions();
   absl::Status Prepare();
   absl::Status OpenLanes();
   absl::StatusOr<std::unique_ptr<Lane>> OpenLane(const std::string& profile,
@@ -92,14 +94,12 @@ class Engine {
   absl::StatusOr<std::unique_ptr<PackWriter>> MakeWriter(unsigned thread_count);
   absl::Status Scan();
   absl::Status HandleNode(ScannedNode& scanned);
-  bool Unchanged(const ScannedNode& scanned, BackupEntry& parent) const;
-  bool TakeRecipe(BackupEntry& parent) const;
   absl::Status EmitReady(bool wait);
+  void LoseName(const EntryWindow::Slot& slot);
+  absl::Status MakeFirstName(std::unique_ptr<EntryWindow::Slot> slot);
   void RunLane(std::size_t index);
   bool WaitForStream(Lane& lane);
   void DoWithoutLane(const absl::Status& status);
-  absl::Status SendOne(Lane& lane, EntryWindow::Slot* slot);
-  static bool TakeReplacement(EntryWindow::Slot& slot);
   absl::Status FlushPacks();
   absl::Status Finish();
   absl::Status Publish();
@@ -131,6 +131,7 @@ class Engine {
   std::unique_ptr<Scanner> scanner_;
   EntryWindow window_;
   FileQueue queue_{kMaxQueuedFiles};
+  FileSender sender_{keeper_, window_, progress_, SenderOptions()};
   // Whether any lane has met a server.
   const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
   // The last one carries the metadata.
@@ -139,9 +140,9 @@ class Engine {
   std::unique_ptr<MetadataUpload> metadata_;
   std::vector<std::thread> lane_threads_;
   store::v1::Snapshot snapshot_;
-  // Paths to which further names of a file may not point: their content could not be read, or is
-  // that of another file.
-  absl::flat_hash_set<std::string> dropped_;
+  // Names to which further ones may not point, because they could not be read, or are those of
+  // another file; each with the one that has taken its place, once there is one.
+  absl::flat_hash_map<std::string, std::string> lost_names_;
 
   std::mutex mutex_;
   absl::Status failure_;
@@ -158,15 +159,14 @@ class Engine {
   std::jthread watch_thread_;
 };
 
-// The server's name of a file: its path, or where that is longer than the protocol takes, a
-// fingerprint of it.
-std::string FileKey(const std::string& path) {
-  constexpr std::size_t kMaxFileKeyBytes = 4096;
-  if (path.size() <= kMaxFileKeyBytes) return path;
-  const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(path.data()),
-                                            path.size());
-  return DigestToHex(Fingerprint(DigestAlgorithm::kBlake3, bytes),
-                     DigestSizeBytes(DigestAlgorithm::kBlake3));
+FileSender::Options Engine::SenderOptions() {
+  FileSender::Options options;
+  options.stream_fd = options_.stream_fd;
+  options.failure = [this] { return failure(); };
+  options.warn = [this](const std::string& path, const absl::Status& status) {
+    Warn(path, status);
+  };
+  return options;
 }
 
 void Engine::Warn(const std::string& path, const absl::Status& status) {
@@ -323,6 +323,10 @@ absl::Status Engine::Prepare() {
   KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1));
   KERF_RETURN_IF_ERROR(OpenLanes());
 
+  if (options_.stream_fd.has_value()) {
+    scanner_ = MakeStreamScanner(options_.paths.front().substr(1));
+    return absl::OkStatus();
+  }
   ScanOptions scan;
   scan.excludes = options_.excludes;
   scan.one_file_system = options_.one_file_system;
@@ -345,33 +349,18 @@ absl::Status Engine::Prepare() {
   return absl::OkStatus();
 }
 
-// Nothing of a file may have changed, and all its chunks must still be in the store.
-bool Engine::Unchanged(const ScannedNode& scanned, BackupEntry& parent) const {
-  const Node& node = scanned.node;
-  const Node& before = parent.tree.node;
-  return before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
-         before.size_bytes == node.size_bytes && before.modified == node.modified &&
-         parent.identity == scanned.identity && TakeRecipe(parent) &&
-         std::all_of(parent.tree.recipe.begin(), parent.tree.recipe.end(),
-                     [this](const ChunkRef& chunk) { return keeper_.Holds(chunk.digest); });
-}
-
-// Makes the recipe of an entry of the parent whole. False if it cannot be, or if it has more chunks
-// than a file of its size: then the file is read again.
-bool Engine::TakeRecipe(BackupEntry& parent) const {
-  if (!parent.tree.long_recipe.has_value()) return true;
-  const std::uint64_t chunk_count = parent.tree.long_recipe->chunk_count;
-  return chunk_count <= parent.tree.node.size_bytes / kMinAvgBytes &&
-         parent_->LoadRecipe(parent).ok();
-}
-
 absl::Status Engine::HandleNode(ScannedNode& scanned) {
   BackupEntry entry;
-  BackupEntry* before = parent_ != nullptr ? parent_->Find(scanned.node.path) : nullptr;
   store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
   const bool has_content =
       scanned.node.kind == NodeKind::kFile && scanned.node.hard_link_to.empty();
-  const bool unchanged = has_content && before != nullptr && Unchanged(scanned, *before);
+  BackupEntry* const before = has_content && parent_ != nullptr
+                                  ? parent_->FindUnchanged(scanned, options_.ignore_device,
+                                                           [this](const ChunkRef& chunk) {
+                                                             return keeper_.Holds(chunk.digest);
+                                                           })
+                                  : nullptr;
+  const bool unchanged = before != nullptr;
   entry.tree.node = std::move(scanned.node);
   entry.identity = scanned.identity;
   if (unchanged) {
@@ -380,6 +369,7 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
     entry.tree.node.extents = std::move(before->tree.node.extents);
     stats.set_unchanged_file_count(stats.unchanged_file_count() + 1);
     progress_.unchanged_files.fetch_add(1, std::memory_order_relaxed);
+    sender_.CountUnchanged(entry.tree.recipe);
   }
   const std::uint64_t size_bytes = entry.tree.node.size_bytes;
   const bool is_file = entry.tree.node.kind == NodeKind::kFile;
@@ -393,39 +383,61 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
     }
   }
   EntryWindow::Slot* slot = window_.Push(std::move(entry), upload ? 2 : 0);
+  if (scanned.other_name_count > 0) slot->shared = std::move(scanned.incarnation);
   if (upload && !queue_.Push(slot)) return failure();
   return EmitReady(window_.size() >= kMaxWindowEntries ||
                    window_.chunk_count() >= kMaxWindowChunks);
 }
 
+// Further names may not point to this one.
+void Engine::LoseName(const EntryWindow::Slot& slot) {
+  if (!slot.shared.has_value()) return;
+  scanner_->ForgetHardLink(slot.shared->identity);
+  lost_names_[slot.entry.tree.node.path] = "";
+}
+
+// Of a file whose first name was lost: this one is read in its place.
+absl::Status Engine::MakeFirstName(std::unique_ptr<EntryWindow::Slot> slot) {
+  slot->instead_of = std::exchange(slot->entry.tree.node.hard_link_to, "");
+  const Node& node = slot->entry.tree.node;
+  const bool has_content = node.kind == NodeKind::kFile;
+  if (has_content) {
+    progress_.scanned_bytes.fetch_add(node.size_bytes, std::memory_order_relaxed);
+    progress_.done_files.fetch_sub(1, std::memory_order_relaxed);
+  }
+  EntryWindow::Slot* const again = window_.PutBack(std::move(slot), has_content ? 2 : 0);
+  return has_content && !queue_.Push(again) ? failure() : absl::OkStatus();
+}
+
 // Moves complete entries from the front of the window to the tree stream; with `wait`, at least
 // one.
 absl::Status Engine::EmitReady(bool wait) {
-  while (const std::unique_ptr<EntryWindow::Slot> slot = window_.Pop(wait)) {
+  while (std::unique_ptr<EntryWindow::Slot> slot = window_.Pop(wait)) {
     wait = false;
-    const Node& node = slot->entry.tree.node;
+    Node& node = slot->entry.tree.node;
     if (slot->state == EntryWindow::State::kDropped) {
-      scanner_->ForgetHardLink(slot->entry.identity);
-      dropped_.insert(node.path);
+      LoseName(*slot);
       continue;
     }
-    if (slot->replaced.has_value()) {
-      // Further names of the old file are no names of the new one.
-      scanner_->ForgetHardLink(*slot->replaced);
-      dropped_.insert(node.path);
-    }
-    if (dropped_.contains(node.hard_link_to)) {
-      Warn(AbsolutePath(node.path), absl::NotFoundError("another name of it could not be read"));
-      continue;
+    if (const auto lost = lost_names_.find(node.hard_link_to); lost != lost_names_.end()) {
+      if (lost->second.empty()) {
+        KERF_RETURN_IF_ERROR(MakeFirstName(std::move(slot)));
+        continue;
+      }
+      node.hard_link_to = lost->second;
     }
     if (!FitsTree(slot->entry.tree, digest_size_bytes_)) {
       Warn(AbsolutePath(node.path),
            absl::ResourceExhaustedError(
                "it has more chunks than a snapshot can list (make a store of larger chunks with "
                "--profile), or a path or extended attributes beyond what a snapshot holds"));
-      scanner_->ForgetHardLink(slot->entry.identity);
-      dropped_.insert(node.path);
+      LoseName(*slot);
       continue;
+    }
+    if (slot->is_other_file) {
+      LoseName(*slot);
+    } else if (!slot->instead_of.empty()) {
+      lost_names_[slot->instead_of] = node.path;
     }
     store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
     stats.set_entry_count(stats.entry_count() + 1);
@@ -433,6 +445,9 @@ absl::Status Engine::EmitReady(bool wait) {
     if (node.kind == NodeKind::kFile) {
       stats.set_file_count(stats.file_count() + 1);
       if (node.hard_link_to.empty()) stats.set_total_bytes(stats.total_bytes() + node.size_bytes);
+    }
+    if (node.kind != NodeKind::kFile && !node.hard_link_to.empty()) {
+      snapshot_.set_has_linked_specials(true);
     }
     KERF_RETURN_IF_ERROR(metadata_->Append(slot->entry.tree, slot->entry.identity));
   }
@@ -446,8 +461,9 @@ absl::Status Engine::Scan() {
     KERF_RETURN_IF_ERROR(HandleNode(scanned));
   }
   progress_.scan_done = true;
-  queue_.Close();
+  // What is emitted may have to be read yet: a further name of what could not be.
   while (window_.size() > 0) KERF_RETURN_IF_ERROR(EmitReady(true));
+  queue_.Close();
   return metadata_->Finish();
 }
 
@@ -480,83 +496,13 @@ void Engine::RunLane(std::size_t index) {
     const FileQueue::Batch batch = queue_.Pop(index, [&lane] { lane.Flush(); });
     if (batch.empty()) break;
     for (EntryWindow::Slot* slot : batch) {
-      if (const absl::Status status = SendOne(lane, slot); !status.ok()) {
+      if (const absl::Status status = sender_.Send(lane, slot); !status.ok()) {
         Fail(status);
         return;
       }
     }
   }
   if (const absl::Status status = lane.WaitAnswered(); !status.ok()) Fail(status);
-}
-
-// Editors and package managers replace files all the time: what has the name now is backed up.
-bool Engine::TakeReplacement(EntryWindow::Slot& slot) {
-  BackupEntry& entry = slot.entry;
-  ScannedNode now{entry.tree.node, entry.identity};
-  if (!RescanFile(now).ok()) return false;
-  slot.replaced = entry.identity;
-  entry.tree.node = std::move(now.node);
-  entry.identity = now.identity;
-  return true;
-}
-
-// OK unless the lane has failed; a file that cannot be read is warned of and dropped.
-absl::Status Engine::SendOne(Lane& lane, EntryWindow::Slot* slot) {
-  KERF_RETURN_IF_ERROR(failure());
-  BackupEntry& entry = slot->entry;
-  const std::string path = entry.tree.node.path;
-  absl::StatusOr<FileSource> source = FileSource::Open(path, entry.identity);
-  if (absl::IsFailedPrecondition(source.status()) && TakeReplacement(*slot)) {
-    source = FileSource::Open(path, entry.identity);
-  }
-  if (!source.ok()) {
-    Warn(AbsolutePath(path), source.status());
-    window_.DropParts(slot, 2);
-    return absl::OkStatus();
-  }
-  const std::uint64_t hole_bytes = source->size_bytes() - source->content_bytes();
-  const auto on_complete = [this, slot, hole_bytes](FileOutcome outcome) {
-    slot->entry.tree.recipe = std::move(outcome.recipe);
-    progress_.done_files.fetch_add(1, std::memory_order_relaxed);
-    progress_.done_bytes.fetch_add(hole_bytes, std::memory_order_relaxed);
-    progress_.new_bytes.store(keeper_.counts().new_bytes, std::memory_order_relaxed);
-    window_.CompleteParts(slot, 1);
-  };
-  absl::Status read_status;
-  if (source->content_bytes() == 0) {
-    on_complete({});
-  } else {
-    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
-      KERF_RETURN_IF_ERROR(failure());
-      KERF_ASSIGN_OR_RETURN(const std::size_t count, source->Read(span));
-      // As it is read, so that one large file does not look like a standstill.
-      progress_.done_bytes.fetch_add(count, std::memory_order_relaxed);
-      progress_.new_bytes.store(keeper_.counts().new_bytes, std::memory_order_relaxed);
-      return count;
-    };
-    KERF_RETURN_IF_ERROR(
-        lane.SendFile(FileKey(path), source->content_bytes(), read, on_complete, read_status));
-  }
-  if (!read_status.ok()) {
-    KERF_RETURN_IF_ERROR(failure());
-    // The lane will not complete what could not be read to its end.
-    Warn(AbsolutePath(path), read_status);
-    window_.DropParts(slot, 2);
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<bool> changed = source->Finish();
-  if (!changed.ok()) {
-    Warn(AbsolutePath(path), changed.status());
-    window_.DropParts(slot, 1);
-    return absl::OkStatus();
-  }
-  if (*changed) {
-    Warn(AbsolutePath(path),
-         absl::AbortedError("it changed while it was read; what was read is in the snapshot"));
-  }
-  source->Describe(entry.tree.node, entry.identity);
-  window_.CompleteParts(slot, 1);
-  return absl::OkStatus();
 }
 
 absl::Status Engine::FlushPacks() {
@@ -639,7 +585,9 @@ absl::StatusOr<BackupResult> RunBackup(Store& store, const BackupOptions& option
                                        BackupProgress& progress) {
   // A collection that came in between costs another round, which finds nearly all of it stored.
   absl::StatusOr<BackupResult> result;
-  for (int round = 0; round < kMaxRounds; ++round) {
+  // A stream comes once.
+  const int round_count = options.stream_fd.has_value() ? 1 : kMaxRounds;
+  for (int round = 0; round < round_count; ++round) {
     progress.Reset();
     KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_before, store.ReadEpoch());
     result = Engine(store, options, progress).Run();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "client/agent/backup/chunk_keeper.h"
 #include "client/agent/backup/lane.h"
+#include "client/agent/backup/progress.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/resuming_upload.h"
 #include "client/cpp/retry.h"
@@ -22,28 +24,11 @@
 
 namespace kerf::agent {
 
-// As of now; written by the engine, read by whoever shows progress.
-struct BackupProgress {
-  std::atomic<std::uint64_t> scanned_files{0};
-  std::atomic<std::uint64_t> scanned_bytes{0};
-  std::atomic<bool> scan_done{false};
-  // Uploaded or unchanged; of a file that is being read, what has been read.
-  std::atomic<std::uint64_t> done_files{0};
-  std::atomic<std::uint64_t> done_bytes{0};
-  std::atomic<std::uint64_t> unchanged_files{0};
-  std::atomic<std::uint64_t> new_bytes{0};
-
-  void Reset() {
-    for (auto* counter :
-         {&scanned_files, &scanned_bytes, &done_files, &done_bytes, &unchanged_files, &new_bytes}) {
-      *counter = 0;
-    }
-    scan_done = false;
-  }
-};
-
 struct BackupOptions {
   std::vector<std::string> paths;
+  // In place of files: all that this descriptor gives, as the one file of `paths`, "/NAME" (see
+  // standard_input.h). FailedPrecondition if it gives nothing.
+  std::optional<int> stream_fd;
   // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
   std::vector<std::string> servers;
   // Sends streams past a front, to the workers that it names, where those can be reached.
@@ -59,6 +44,8 @@ struct BackupOptions {
       commit_late;
   ExcludePatterns excludes;
   bool one_file_system = false;
+  // A file of the snapshot before may have another device number by now.
+  bool ignore_device = false;
   // Reads every file, even one that looks unchanged.
   bool force = false;
   // Upload streams at once; 0 takes as many as there are cores, at most kMaxLanes.

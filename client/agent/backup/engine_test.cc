@@ -1,11 +1,14 @@
 #include "client/agent/backup/engine.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,9 +21,16 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/agent/backup/late_commits.h"
+#include "client/agent/backup/parent_tree.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/cpp/shard_key.h"
+#include "client/fs/path.h"
+#include "client/fs/testing/inode_reuse.h"
+#include "client/fs/testing/settle.h"
 #include "client/store/format/file_hook.h"
+#include "client/store/format/tree_codec.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/snapshots/recipe_stream.h"
 #include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
 
@@ -39,7 +49,7 @@ std::string TimesAbove(const std::filesystem::path& path) {
   }
 }
 
-class EngineTest : public testing::Test {
+class EngineTest : public ::testing::Test {
  protected:
   EngineTest() {
     std::filesystem::create_directory(files());
@@ -63,8 +73,25 @@ class EngineTest : public testing::Test {
     options.answer_limit = answer_limit_;
     options.target_pack_bytes = target_pack_bytes_;
     options.max_kept_chunks = max_kept_chunks_;
+    options.ignore_device = ignore_device_;
     BackupProgress progress;
     return RunBackup(*store_, options, progress);
+  }
+
+  // What the snapshot has of files(), by name.
+  std::map<std::string, TreeEntry> Entries(const store::v1::Snapshot& snapshot) {
+    ChunkIndex packs(store_->packs_directory());
+    EXPECT_TRUE(packs.Refresh().ok());
+    ChunkReader reader(packs, ChunkReader::Options());
+    TreeReader tree(ReadRecipe(reader, *RecipeFromProto(snapshot.tree(), 32)), 32);
+    std::map<std::string, TreeEntry> entries;
+    TreeEntry entry;
+    while (*tree.Next(entry)) {
+      if (ParentOf(entry.node.path) == files().substr(1)) {
+        entries[std::string(NameOf(entry.node.path))] = entry;
+      }
+    }
+    return entries;
   }
 
   std::size_t SnapshotCount() { return store_->ListSnapshots()->snapshots.size(); }
@@ -79,6 +106,7 @@ class EngineTest : public testing::Test {
   unsigned lane_count_ = 2;
   std::uint64_t target_pack_bytes_ = BackupOptions().target_pack_bytes;
   std::size_t max_kept_chunks_ = kMaxKeptChunks;
+  bool ignore_device_ = false;
 };
 
 TEST_F(EngineTest, AnInterruptEndsTheWaitForASilentServer) {
@@ -320,6 +348,7 @@ TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
   std::string before;
   absl::StatusOr<BackupResult> first = absl::UnknownError("none yet");
   // A file that was written a moment ago is read again, for it may change unseen.
+  testing::LetFilesSettle();
   for (int round = 0; round < 30; ++round) {
     const std::string above = TimesAbove(files());
     const auto next = Backup(CuttingServer());
@@ -338,6 +367,168 @@ TEST_F(EngineTest, AFileOfALongRecipeThatHasNotChangedIsNotReadAgain) {
     if (next->snapshot.stats().unchanged_file_count() == 3) return;
   }
   FAIL() << "they are read again and again";
+}
+
+TEST(ParentTreeTest, WhatIsTheSameFileUnchanged) {
+  const NodeIdentity before{1, 2, {1000, 5}};
+  EXPECT_TRUE(IsUnchanged(before, before, false));
+  EXPECT_FALSE(IsUnchanged(before, {1, 2, {1000, 6}}, true));
+  EXPECT_FALSE(IsUnchanged(before, {1, 3, {1000, 5}}, true));
+  EXPECT_FALSE(IsUnchanged(before, {7, 2, {1000, 5}}, false));
+  EXPECT_TRUE(IsUnchanged(before, {7, 2, {1000, 5}}, true));
+  // One that was too young to tell, or whose file system has no such time.
+  const NodeIdentity untold{1, 2, {0, 0}};
+  EXPECT_FALSE(IsUnchanged(untold, untold, false));
+  EXPECT_FALSE(IsUnchanged(untold, untold, true));
+}
+
+// A snapshot of a file system has another device number each time that it is mounted.
+TEST_F(EngineTest, AnotherDeviceIsAnotherFileUnlessThatIsToBeIgnored) {
+  testing::LetFilesSettle();
+  const auto first = Backup(CuttingServer());
+  ASSERT_TRUE(first.ok()) << first.status();
+  store::v1::Snapshot moved = first->snapshot;
+  {
+    ChunkIndex packs(store_->packs_directory());
+    ASSERT_TRUE(packs.Refresh().ok());
+    ChunkReader reader(packs, ChunkReader::Options());
+    IdentityReader identities(ReadRecipe(reader, *RecipeFromProto(moved.identity(), 32)));
+    std::string stream;
+    std::vector<std::uint8_t> bytes;
+    NodeIdentity identity;
+    while (*identities.Next(identity)) {
+      identity.device += 1;
+      EncodeIdentity(identity, bytes);
+    }
+    stream.assign(bytes.begin(), bytes.end());
+    PackWriterOptions options;
+    options.packs_directory = store_->packs_directory();
+    options.temporary_directory = store_->temporary_directory();
+    options.digest_algorithm = DigestAlgorithm::kBlake3;
+    options.on_sealed = [](const SealedPack&) {};
+    PackWriter writer(std::move(options));
+    ASSERT_TRUE(writer.Add(RefOf(stream).digest, bytes).ok());
+    ASSERT_TRUE(writer.Flush().ok());
+    moved.clear_identity();
+    RecipeToProto({RefOf(stream)}, 32, *moved.mutable_identity());
+  }
+  moved.clear_id();
+  moved.set_started_unix_ns(moved.started_unix_ns() + 1);
+  ASSERT_TRUE(store_->WriteSnapshot(moved).ok());
+  store::v1::Snapshot with_it = moved;
+  const auto read = Backup(CuttingServer());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->snapshot.parent(), moved.id());
+  EXPECT_EQ(read->snapshot.stats().unchanged_file_count(), 0u);
+
+  with_it.clear_id();
+  with_it.set_started_unix_ns(read->snapshot.started_unix_ns() + 1);
+  ASSERT_TRUE(store_->WriteSnapshot(with_it).ok());
+  ignore_device_ = true;
+  const auto ignored = Backup(CuttingServer());
+  ASSERT_TRUE(ignored.ok()) << ignored.status();
+  EXPECT_EQ(ignored->snapshot.parent(), with_it.id());
+  EXPECT_EQ(ignored->snapshot.stats().unchanged_file_count(), 3u);
+}
+
+// A server that opens no stream before `change` was done, so that what is in files() has been
+// scanned and not opened.
+class ChangedFilesTest : public EngineTest {
+ protected:
+  ChangedFilesTest() {
+    for (const char* name : {"one", "two", "three"}) {
+      std::filesystem::remove(files() + "/" + name);
+    }
+    WriteTestFile(files() + "/a1", old_);
+    for (const char* name : {"a2", "a3"}) {
+      std::filesystem::create_hard_link(files() + "/a1", files() + "/" + name);
+    }
+    lane_count_ = 1;
+  }
+
+  absl::StatusOr<BackupResult> BackupAndChange(const std::function<void()>& change) {
+    std::once_flag once;
+    return Backup([&](grpc::ServerContext& context, FakeServer::Stream& stream) {
+      std::call_once(once, [&] {
+        // The scan needs no server.
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        change();
+      });
+      return CuttingServer()(context, stream);
+    });
+  }
+
+  void ExpectContent(const TreeEntry& entry, const std::string& content) {
+    EXPECT_EQ(entry.node.hard_link_to, "");
+    EXPECT_EQ(entry.node.size_bytes, content.size());
+    std::uint64_t position = 0;
+    for (const ChunkRef& chunk : entry.recipe) {
+      EXPECT_EQ(chunk.digest, RefOf(content.substr(position, chunk.length_bytes)).digest);
+      position += chunk.length_bytes;
+    }
+    EXPECT_EQ(position, content.size());
+  }
+
+  const std::string old_ = std::string(5000, 'o');
+  const std::string new_ = std::string(6000, 'n');
+};
+
+TEST_F(ChangedFilesTest, WhereTheFirstNameIsGoneTheNextOneIsRead) {
+  const auto result = BackupAndChange([this] { std::filesystem::remove(files() + "/a1"); });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->warning_count, 1u);
+  std::map<std::string, TreeEntry> entries = Entries(result->snapshot);
+  EXPECT_FALSE(entries.contains("a1"));
+  ExpectContent(entries["a2"], old_);
+  EXPECT_EQ(entries["a3"].node.hard_link_to, entries["a2"].node.path);
+  EXPECT_EQ(result->snapshot.stats().file_count(), 2u);
+  EXPECT_EQ(result->snapshot.stats().total_bytes(), old_.size());
+}
+
+TEST_F(ChangedFilesTest, WhereTheFirstNameIsAnotherFilesTheNextOneIsRead) {
+  const auto result = BackupAndChange([this] {
+    WriteTestFile(files() + "/new", new_);
+    std::filesystem::rename(files() + "/new", files() + "/a1");
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->warning_count, 0u);
+  std::map<std::string, TreeEntry> entries = Entries(result->snapshot);
+  ExpectContent(entries["a1"], new_);
+  ExpectContent(entries["a2"], old_);
+  EXPECT_EQ(entries["a3"].node.hard_link_to, entries["a2"].node.path);
+}
+
+TEST_F(ChangedFilesTest, WhereTheFirstNameIsAnotherFilesOfTheSameNumberNoneIsLinkedToIt) {
+  bool was_made = false;
+  const auto result = BackupAndChange([&] {
+    struct stat status{};
+    ASSERT_EQ(lstat((files() + "/a1").c_str(), &status), 0);
+    for (const char* name : {"a1", "a2", "a3"}) std::filesystem::remove(files() + "/" + name);
+    was_made = testing::MakeFileOfInode(files() + "/a1", status.st_ino);
+    WriteTestFile(files() + "/a2", new_);
+  });
+  if (!was_made) GTEST_SKIP() << "this file system does not give numbers again";
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::map<std::string, TreeEntry> entries = Entries(result->snapshot);
+  ExpectContent(entries["a1"], "another file");
+  ExpectContent(entries["a2"], new_);
+  EXPECT_FALSE(entries.contains("a3"));
+  EXPECT_EQ(result->warning_count, 1u) << "a3 is gone";
+}
+
+TEST_F(ChangedFilesTest, WhatIsSaidOfAFileIsThatOfTheOneThatWasRead) {
+  const auto result = BackupAndChange([this] {
+    WriteTestFile(files() + "/new", new_);
+    ASSERT_EQ(chmod((files() + "/new").c_str(), 0604), 0);
+    ASSERT_EQ(setxattr((files() + "/new").c_str(), "user.kerf", "x", 1, 0), 0);
+    std::filesystem::rename(files() + "/new", files() + "/a1");
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Node node = Entries(result->snapshot)["a1"].node;
+  EXPECT_EQ(node.size_bytes, new_.size());
+  EXPECT_EQ(node.mode, 0604u);
+  ASSERT_EQ(node.xattrs.size(), 1u);
+  EXPECT_EQ(node.xattrs[0].name, "user.kerf");
 }
 
 // Calls what it was given whenever a snapshot becomes pending, before.

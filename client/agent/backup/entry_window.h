@@ -8,8 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "client/fs/incarnation.h"
 #include "client/fs/node.h"
 #include "client/store/format/tree_codec.h"
 
@@ -30,8 +32,12 @@ class EntryWindow {
     // Parts that must be reported before the entry is complete: its recipe and its description.
     int open_parts = 0;
     bool dropped = false;
-    // What it was when it was scanned, if another file has taken its name since.
-    std::optional<NodeIdentity> replaced;
+    // As it was scanned, if it has further names.
+    std::optional<Incarnation> shared;
+    // It is not certain to be that file any more.
+    bool is_other_file = false;
+    // The name that it would have been linked to, had that not been lost.
+    std::string instead_of;
     State state = State::kPending;
   };
 
@@ -45,6 +51,16 @@ class EntryWindow {
     if (open_parts == 0) chunk_count_ += slot->entry.tree.recipe.size();
     slots_.push_back(std::move(slot));
     return slots_.back().get();
+  }
+
+  // Back to where Pop has taken it from, to wait for `open_parts` reports.
+  Slot* PutBack(std::unique_ptr<Slot> slot, int open_parts) {
+    slot->open_parts = open_parts;
+    slot->state = open_parts == 0 ? State::kComplete : State::kPending;
+    std::lock_guard lock(mutex_);
+    if (open_parts == 0) chunk_count_ += slot->entry.tree.recipe.size();
+    slots_.push_front(std::move(slot));
+    return slots_.front().get();
   }
 
   // `count` parts of the entry are there. What the caller wrote into the entry before is seen by

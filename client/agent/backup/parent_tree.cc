@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "client/fs/path.h"
+#include "kernels/profile.h"
 
 namespace kerf::agent {
 
@@ -28,6 +29,27 @@ absl::StatusOr<std::unique_ptr<ParentTree>> ParentTree::Open(ChunkReader& reader
   return std::unique_ptr<ParentTree>(new ParentTree(reader, std::move(shared_tree),
                                                     ReadRecipe(reader, std::move(identity)),
                                                     digest_size_bytes, max_kept_chunks));
+}
+
+BackupEntry* ParentTree::FindUnchanged(const ScannedNode& scanned, bool ignore_device,
+                                       const std::function<bool(const ChunkRef&)>& is_held) {
+  BackupEntry* const entry = Find(scanned.node.path);
+  if (entry == nullptr) return nullptr;
+  const Node& before = entry->tree.node;
+  const bool is_unchanged =
+      before.kind == NodeKind::kFile && before.hard_link_to.empty() &&
+      before.size_bytes == scanned.node.size_bytes && before.modified == scanned.node.modified &&
+      IsUnchanged(entry->identity, scanned.identity, ignore_device) && TakeRecipe(*entry) &&
+      std::all_of(entry->tree.recipe.begin(), entry->tree.recipe.end(), is_held);
+  return is_unchanged ? entry : nullptr;
+}
+
+// Makes the recipe of an entry whole. False if it cannot be, or if it has more chunks than a file
+// of its size: then the file is read again.
+bool ParentTree::TakeRecipe(BackupEntry& entry) const {
+  if (!entry.tree.long_recipe.has_value()) return true;
+  const std::uint64_t chunk_count = entry.tree.long_recipe->chunk_count;
+  return chunk_count <= entry.tree.node.size_bytes / kMinAvgBytes && LoadRecipe(entry).ok();
 }
 
 absl::Status ParentTree::LoadRecipe(BackupEntry& entry) const {
@@ -64,6 +86,11 @@ BackupEntry* ParentTree::Find(const std::string& path) {
     at_end_ = !has_current_;
   }
   return nullptr;
+}
+
+bool IsUnchanged(const NodeIdentity& before, const NodeIdentity& now, bool ignore_device) {
+  return before.changed != Timestamp() && before.changed == now.changed &&
+         before.inode == now.inode && (ignore_device || before.device == now.device);
 }
 
 std::optional<store::v1::Snapshot> FindParent(const SnapshotList& list, const std::string& host,

@@ -1,12 +1,14 @@
 // The snapshot before this one, read alongside the scan.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "client/agent/backup/entry_window.h"
+#include "client/fs/tree_walk.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/snapshots/recipe_stream.h"
 #include "client/store/snapshots/store.h"
@@ -22,19 +24,21 @@ class ParentTree {
                                                           std::size_t digest_size_bytes,
                                                           std::size_t max_kept_chunks);
 
-  // The parent's entry of `path`, or null. Paths must be asked for in ComparePaths order. A parent
-  // that turns out to be damaged has no further entries, and damage() says why.
-  BackupEntry* Find(const std::string& path);
-
-  // Reads the recipe of an entry of Find that has a long one into it.
-  absl::Status LoadRecipe(BackupEntry& entry) const;
+  // The parent's entry of a file, with its whole recipe, if nothing of the file has changed and all
+  // its chunks are held; or null. Files must be asked for in ComparePaths order. A parent that
+  // turns out to be damaged has no further entries, and damage() says why.
+  BackupEntry* FindUnchanged(const ScannedNode& scanned, bool ignore_device,
+                             const std::function<bool(const ChunkRef&)>& is_held);
 
   const absl::Status& damage() const { return damage_; }
 
  private:
   ParentTree(ChunkReader& reader, SharedRecipe tree, StreamSource identity,
              std::size_t digest_size_bytes, std::size_t max_kept_chunks);
+  BackupEntry* Find(const std::string& path);
   absl::StatusOr<bool> Advance();
+  bool TakeRecipe(BackupEntry& entry) const;
+  absl::Status LoadRecipe(BackupEntry& entry) const;
 
   ChunkReader& reader_;
   const SharedRecipe tree_recipe_;
@@ -46,6 +50,10 @@ class ParentTree {
   bool at_end_ = false;
   absl::Status damage_;
 };
+
+// Whether the file of the snapshot before is the one that is there now, unchanged. A ctime of zero
+// tells nothing.
+bool IsUnchanged(const NodeIdentity& before, const NodeIdentity& now, bool ignore_device);
 
 // The latest snapshot of the same host and paths.
 std::optional<store::v1::Snapshot> FindParent(const SnapshotList& list, const std::string& host,

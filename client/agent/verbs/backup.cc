@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
+#include "client/agent/backup/standard_input.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
@@ -35,6 +36,7 @@ constexpr char kExamples[] =
     "  kerf backup ~/documents --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
     "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
+    "  pg_dump db | kerf backup --stdin-filename db.sql --store /backup\n"
     "  kerf backup /srv --store /backup --json | jq .";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
@@ -45,11 +47,15 @@ struct BackupFlags {
   std::vector<std::string> paths;
   std::string store;
   std::string server;
-  CutFlags cut;
+  // Empty: a new store's default, and whatever a store has.
+  std::string profile;
+  std::string digest;
   std::string host;
   std::vector<std::string> excludes;
   std::vector<std::string> exclude_files;
   bool one_file_system = false;
+  bool ignore_device = false;
+  std::string stdin_filename;
   bool force = false;
   unsigned streams = 0;
   int level = 3;
@@ -71,6 +77,14 @@ absl::StatusOr<std::string> AbsolutePathOf(const std::string& path) {
   return absl::NotFoundError(Cat("cannot tell where ", path, " is: ", error.message()));
 }
 
+// What this process has open, by one of the names for it: a snapshot would have the symlink alone.
+bool IsOwnDescriptor(const std::string& path) {
+  for (const char* name : {"/dev/stdin", "/dev/stdout", "/dev/stderr"}) {
+    if (path == name) return true;
+  }
+  return path.starts_with("/proc/") && std::filesystem::path(path).parent_path().filename() == "fd";
+}
+
 // Sorted and each once, so that however they are written the same paths have the same history. What
 // does not exist stays as it is written: the scan reports it.
 absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::string>& paths) {
@@ -80,6 +94,11 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
     if (absl::IsInvalidArgument(resolved.status())) return resolved.status();
     if (!resolved.ok()) resolved = AbsolutePathOf(path);
     if (!resolved.ok()) return resolved.status();
+    if (IsOwnDescriptor(*resolved)) {
+      return absl::InvalidArgumentError(
+          Cat("cannot back up ", path, ", which is a pipe or file that this program has open: ",
+              "leave it out, and give what it gives a name with --stdin-filename"));
+    }
     result.push_back(*std::move(resolved));
   }
   std::sort(result.begin(), result.end());
@@ -87,9 +106,34 @@ absl::StatusOr<std::vector<std::string>> CanonicalPaths(const std::vector<std::s
   return result;
 }
 
+// What is to be backed up.
+absl::Status AddSources(const BackupFlags& flags, BackupOptions& options) {
+  if (flags.stdin_filename.empty()) {
+    if (flags.paths.empty()) {
+      return absl::InvalidArgumentError(
+          "there is nothing to back up: give a PATH, or --stdin-filename NAME");
+    }
+    KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
+    return absl::OkStatus();
+  }
+  if (!flags.paths.empty()) {
+    return absl::InvalidArgumentError(
+        "with --stdin-filename standard input is all that is backed up: leave the paths out");
+  }
+  KERF_RETURN_IF_ERROR(CheckStreamName(flags.stdin_filename));
+  if (isatty(STDIN_FILENO) != 0) {
+    return absl::InvalidArgumentError(
+        "standard input is a terminal: --stdin-filename backs up what a program writes to it, as "
+        "in `pg_dump db | kerf backup --stdin-filename db.sql`");
+  }
+  options.paths = {"/" + flags.stdin_filename};
+  options.stream_fd = STDIN_FILENO;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   BackupOptions options;
-  KERF_ASSIGN_OR_RETURN(options.paths, CanonicalPaths(flags.paths));
+  KERF_RETURN_IF_ERROR(AddSources(flags, options));
   KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server));
   KERF_ASSIGN_OR_RETURN(options.retry.time, ParseDuration(flags.retry_for));
   for (const std::string& pattern : flags.excludes) {
@@ -99,6 +143,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
     KERF_RETURN_IF_ERROR(options.excludes.AddFile(file));
   }
   options.one_file_system = flags.one_file_system;
+  options.ignore_device = flags.ignore_device;
   options.force = flags.force;
   options.direct = flags.direct;
   options.lane_count = flags.streams;
@@ -232,10 +277,30 @@ absl::Status CheckServerCuts(const std::string& server, const UploadProfile& pro
           "': it keeps no hints (start kerfd with --hint-memory 64M); no store was made"));
 }
 
+absl::StatusOr<UploadRule> ParseRule(const BackupFlags& flags) {
+  CutFlags cut;
+  if (!flags.profile.empty()) cut.profile = flags.profile;
+  if (!flags.digest.empty()) cut.digest = flags.digest;
+  return ParseUploadFlags(cut);
+}
+
+// A store keeps what it was made with: who asks for something else is not to believe that he gets
+// it.
+absl::Status CheckStoreRule(const Store& store, const BackupFlags& flags, const UploadRule& rule) {
+  const std::string& profile = store.config().profile();
+  const bool same_profile = flags.profile.empty() || FormatUploadProfile(rule.profile) == profile;
+  const bool same_digest = flags.digest.empty() || rule.digest == store.digest_algorithm();
+  if (same_profile && same_digest) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("the store ", store.directory(), " has --profile ", profile,
+                                        " and --digest ",
+                                        DigestAlgorithmName(store.digest_algorithm()),
+                                        " for good: leave both out, or make another store"));
+}
+
 ExitCode Run(Context& context, const BackupFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
-  const absl::StatusOr<UploadRule> rule = ParseUploadFlags(flags.cut);
+  const absl::StatusOr<UploadRule> rule = ParseRule(flags);
   if (!rule.ok()) return FailUsage(context, rule.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
@@ -250,6 +315,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const absl::StatusOr<std::unique_ptr<Store>> store =
       Store::OpenOrCreate(*store_path, FormatUploadProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
+  const absl::Status same_rule = CheckStoreRule(**store, flags, *rule);
+  if (!same_rule.ok()) return FailUsage(context, same_rule);
   WarnOfFlaws(context, **store);
   WarnOfSetBack(context, **store);
   options->cancelled = &context.cancelled;
@@ -281,6 +348,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
       state.done_bytes = progress.done_bytes;
       state.total_bytes = progress.scanned_bytes;
       state.counting = !progress.scan_done;
+      state.known_bytes = progress.known_bytes;
       state.new_bytes = progress.new_bytes;
       state.has_saved = true;
       return state;
@@ -305,26 +373,36 @@ void AddBackupVerb(Context& context) {
   const Verb verb =
       AddVerb(context, "backup", "Back up files and folders as a new snapshot", kExamples);
   auto flags = std::make_shared<BackupFlags>();
-  verb.AddOption("paths", flags->paths, "What to back up")
-      .Required()
-      .Check(RefuseEmpty)
-      .Type("PATH");
+  verb.AddOption("paths", flags->paths, "What to back up").Check(RefuseEmpty).Type("PATH");
   AddStoreOption(verb, flags->store);
   AddServerOption(verb, flags->server);
+  verb.AddOption("--stdin-filename", flags->stdin_filename,
+                 "Back up standard input instead, to its end, as a file of this name at the root "
+                 "of the snapshot. In a pipe, `set -o pipefail` tells of the other programs")
+      .Check(RefuseEmpty)
+      .Type("NAME");
   verb.AddOption("--exclude", flags->excludes, "Leave out what matches the pattern (repeatable)")
       .Type("GLOB");
   verb.AddOption("--exclude-from", flags->exclude_files, "Read such patterns, one a line")
       .Check(RefuseEmpty)
       .Type("FILE");
   verb.AddFlag("--one-file-system", flags->one_file_system, "Do not go into other file systems");
+  verb.AddFlag("--ignore-device", flags->ignore_device,
+               "Do not read a file again because its file system has another device number, as a "
+               "snapshot of a file system has at each mount. Safe where all that is ever mounted "
+               "there are states of one file system");
   verb.AddFlag(
       "--force", flags->force,
       "Read every file, even one that looks unchanged. Do so now and then: what is written "
       "through mmap may move no time of its file");
-  AddCutOptions(verb, flags->cut,
-                "How a new store cuts: see `kerf chunk --help`. With +ff, +ff-rwt or +ff-mt "
-                "behind it a server with hints goes where earlier versions were cut",
-                "What a new store names chunks by: blake3, sha256 or xxh3-128");
+  verb.AddOption("--profile", flags->profile,
+                 Cat("How a new store cuts, ", kDefaultProfileName,
+                     " if it is left out: see `kerf chunk --help`. With +ff, +ff-rwt or +ff-mt "
+                     "behind it a server with hints goes where earlier versions were cut"))
+      .Check(RefuseEmpty);
+  verb.AddOption("--digest", flags->digest,
+                 "What a new store names chunks by: blake3 (if it is left out), sha256 or xxh3-128")
+      .Check(RefuseEmpty);
   verb.AddOption("--host", flags->host, "Name of this machine in the snapshot")
       .Check(RefuseEmpty)
       .Type("NAME");

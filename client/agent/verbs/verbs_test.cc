@@ -389,6 +389,11 @@ TEST_F(VerbsTest, ValuesOutOfTheirRange) {
                               {"backup", ".", "--host", ""},
                               {"backup", ".", "--profile", ""},
                               {"backup", ".", "--digest", ""},
+                              {"backup", ".", "--exclude", "["},
+                              {"backup", ".", "--exclude", "a\\"},
+                              {"backup", "/dev/stdin"},
+                              {"backup", "/dev/fd/0"},
+                              {"backup", ".", "/proc/self/fd/1"},
                               {"restore", "latest", "--target", target(), "--threads", "257"},
                               {"restore", "latest", "--target", target(), "--overwrite", ""},
                               {"gc", "--max-waste", "1.1"},
@@ -409,6 +414,25 @@ TEST_F(VerbsTest, ValuesOutOfTheirRange) {
     EXPECT_THAT(outcome.message(), ::testing::Not(HasSubstr("unexpected")));
   }
   EXPECT_FALSE(std::filesystem::exists(target()));
+}
+
+// It would not be done: the store keeps what it was made with.
+TEST_F(VerbsTest, AnotherCutThanTheStoreHasIsAMistake) {
+  for (const Arguments& flags : std::vector<Arguments>{{"--digest", "sha256"},
+                                                       {"--digest", "xxh3-128"},
+                                                       {"--profile", "fastcdc2020-64k"},
+                                                       {"--profile", "rabin-8k"}}) {
+    Arguments arguments = {"backup", ".", "--server", "127.0.0.1:1", "--retry-for", "0"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << flags[1] << outcome.out;
+    EXPECT_THAT(outcome.message(),
+                AllOf(HasSubstr(test_.store().config().profile()), HasSubstr("--digest blake3"),
+                      HasSubstr("leave both out")));
+  }
+  const Outcome outcome =
+      OnStore({"backup", ".", "--server", "127.0.0.1:1", "--retry-for", "0", "--digest", "blake3"});
+  EXPECT_NE(outcome.exit_code, 2) << outcome.out;
 }
 
 // `--store=$UNSET` must not take the next argument for the store.

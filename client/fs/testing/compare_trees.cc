@@ -127,11 +127,13 @@ class Comparison {
                     right.st_mtim.tv_sec, ".", right.st_mtim.tv_nsec));
     }
     Equal(Xattrs(left_fd, name), Xattrs(right_fd, name), path, "extended attributes");
-    if (S_ISREG(left.st_mode)) {
+    if (!S_ISDIR(left.st_mode)) {
       Equal(left.st_nlink, right.st_nlink, path, "number of links");
       Equal(left_inodes_.try_emplace({left.st_dev, left.st_ino}, path).first->second,
             right_inodes_.try_emplace({right.st_dev, right.st_ino}, path).first->second, path,
             "what it is a hard link to");
+    }
+    if (S_ISREG(left.st_mode)) {
       Files(left_fd, right_fd, name, path, left, right);
     } else if (S_ISLNK(left.st_mode)) {
       Equal(LinkTarget(left_fd, name), LinkTarget(right_fd, name), path, "link target");

@@ -131,6 +131,9 @@ class Builder {
     Symlink("../..", "links/upwards");
     Symlink(std::string(4000, 'x'), "links/long");
     Symlink("not\xffutf8\n", "links/odd-target");
+    for (const char* name : {"links/b-symlink-2", "links/other/symlink-3"}) {
+      KERF_CHECK(link(Path("links/upwards").c_str(), Path(name).c_str()) == 0);
+    }
   }
 
   void Special() {
@@ -141,7 +144,16 @@ class Builder {
     LeaveOut(mknod(Path("special/null").c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0 &&
                  mknod(Path("special/loop").c_str(), S_IFBLK | 0660, makedev(7, 200)) == 0,
              "device nodes");
+    for (const char* name : {"fifo", "socket", "null", "loop"}) AnotherName(Cat("special/", name));
   }
+
+  // Of what is there, in its folder, and for every kind before and behind it in a walk.
+  void AnotherName(const std::string& name) {
+    if (access(Path(name).c_str(), F_OK) != 0) return;
+    KERF_CHECK(link(Path(name).c_str(), Path(name + "-2").c_str()) == 0);
+    KERF_CHECK(link(Path(name).c_str(), Path("files/" + NameIn(name)).c_str()) == 0);
+  }
+  static std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
   void Modes() {
     Directory("modes");

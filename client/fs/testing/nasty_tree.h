@@ -18,9 +18,9 @@ struct NastyTree {
 // the process where even plain files cannot be made. Contents:
 //   files    empty, 1 byte, about 3 MiB, incompressible and constant, sizes around powers of 2
 //   sparse   a leading, inner, trailing hole, only a hole, a hole of 1 TiB
-//   links    hard links in one and across directories; symlinks dangling, absolute, in a loop, to
-//            directories, with a long target
-//   special  fifo, socket, device nodes
+//   links    hard links in one and across directories, of symlinks too; symlinks dangling,
+//            absolute, in a loop, to directories, with a long target
+//   special  fifo, socket, device nodes, and hard links of them
 //   modes    0000, 0111, 0444, 4755, 2755, 1777, a read-only directory with content
 //   times    before 1970, with nanoseconds, in the far future; on symlinks and directories too
 //   xattrs   empty, binary, large, many; on directories too; ACLs

@@ -332,7 +332,7 @@ TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
         Store::SnapshotPath(test_.store().snapshots_directory(), kept.id())}) {
     const std::string good = ReadTestFile(path);
     std::string newer = good;
-    newer[8] = 2;
+    newer[8] = 9;
     WriteTestFile(path, newer);
     // A newer one changes both copies.
     const std::string copy = test_.directory() + "/copies/epoch";

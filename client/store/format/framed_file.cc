@@ -11,15 +11,15 @@
 namespace kerf::agent {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kHeadBytes = 8 + 4 + 4 + 8;
 constexpr std::size_t kChecksumBytes = 32;
 
 }  // namespace
 
-std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload) {
+std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload,
+                                       std::uint32_t version) {
   std::vector<std::uint8_t> out(magic.begin(), magic.end());
-  AppendLittleEndian(out, kVersion);
+  AppendLittleEndian(out, version);
   AppendLittleEndian(out, std::uint32_t{0});
   AppendLittleEndian(out, static_cast<std::uint64_t>(payload.size()));
   out.insert(out.end(), payload.begin(), payload.end());
@@ -34,8 +34,11 @@ absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
       std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) {
     return absl::DataLossError("it is not the kind of file that its name says, or was cut short");
   }
-  KERF_RETURN_IF_ERROR(
-      CheckFormatVersion(LoadLittleEndian<std::uint32_t>(bytes.data() + 8), kVersion));
+  const auto version = LoadLittleEndian<std::uint32_t>(bytes.data() + 8);
+  const std::uint32_t last = magic == kSnapshotMagic ? kLinkedSnapshotVersion : kFirstFramedVersion;
+  if (version < kFirstFramedVersion || version > last) {
+    KERF_RETURN_IF_ERROR(CheckFormatVersion(version, last));
+  }
   const std::size_t payload_bytes = bytes.size() - kHeadBytes - kChecksumBytes;
   const Digest checksum =
       Fingerprint(DigestAlgorithm::kBlake3, bytes.first(kHeadBytes + payload_bytes));

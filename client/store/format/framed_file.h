@@ -23,8 +23,14 @@ inline constexpr FileMagic kNoteMagic = {'K', 'E', 'R', 'F', 'N', 'O', 'T', 'E'}
 inline constexpr FileMagic kMemoryMagic = {'K', 'E', 'R', 'F', 'M', 'E', 'M', 'O'};
 inline constexpr FileMagic kPinMagic = {'K', 'E', 'R', 'F', 'P', 'I', 'N', 'S'};
 
-// Magic, version 1 (u32), reserved (u32), payload length (u64), payload, BLAKE3 of all before it.
-std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload);
+// Of all files but some snapshots.
+inline constexpr std::uint32_t kFirstFramedVersion = 1;
+// Of snapshots with hard links of what is no file: a kerf that does not know them must not read on.
+inline constexpr std::uint32_t kLinkedSnapshotVersion = 2;
+
+// Magic, version (u32), reserved (u32), payload length (u64), payload, BLAKE3 of all before it.
+std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload,
+                                       std::uint32_t version = kFirstFramedVersion);
 
 // DataLoss if the bytes are not what EncodeFramed made; FailedPrecondition for a later version.
 absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,

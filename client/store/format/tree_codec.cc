@@ -239,13 +239,17 @@ absl::Status DecodeRecipe(FieldReader& reader, const RecipeUse& use, std::uint64
   return absl::OkStatus();
 }
 
+void DecodeHardLink(FieldReader& reader, Node& node) {
+  reader.Text(node.hard_link_to, kMaxTreePathBytes);
+  if (node.hard_link_to.empty()) reader.Fail();
+}
+
 absl::Status DecodeFile(FieldReader& reader, std::uint8_t flags, const RecipeUse& use,
                         TreeEntry& entry) {
   Node& node = entry.node;
   node.size_bytes = reader.Varint();
   if ((flags & kFlagHardLink) != 0) {
-    reader.Text(node.hard_link_to, kMaxTreePathBytes);
-    if (node.hard_link_to.empty()) reader.Fail();
+    DecodeHardLink(reader, node);
     return absl::OkStatus();
   }
   std::uint64_t content_bytes = node.size_bytes;
@@ -285,11 +289,14 @@ absl::Status DecodeEntry(FieldReader& reader, const RecipeUse& use, TreeEntry& e
   if ((flags & kFlagXattrs) != 0) DecodeXattrs(reader, node.xattrs);
   if (node.kind == NodeKind::kFile) {
     KERF_RETURN_IF_ERROR(DecodeFile(reader, flags, use, entry));
+  } else if ((flags & kFlagHardLink) != 0) {
+    DecodeHardLink(reader, node);
   }
-  const bool file_flags = (flags & (kFlagSparse | kFlagHardLink)) != 0;
+  const bool is_linked_directory =
+      (flags & kFlagHardLink) != 0 && node.kind == NodeKind::kDirectory;
   if (!reader.done() || kind < static_cast<std::uint8_t>(NodeKind::kFile) ||
       kind > static_cast<std::uint8_t>(NodeKind::kBlockDevice) || (flags & ~kKnownFlags) != 0 ||
-      (file_flags && node.kind != NodeKind::kFile) || node.mode > 07777 ||
+      (node.sparse && node.kind != NodeKind::kFile) || is_linked_directory || node.mode > 07777 ||
       node.modified.nanoseconds >= 1'000'000'000) {
     return Damaged(node.path, "it cannot be understood");
   }
@@ -365,24 +372,23 @@ void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
       PutText(out, xattr.value);
     }
   }
-  if (node.kind == NodeKind::kFile) {
-    PutVarint(out, node.size_bytes);
-    if (!node.hard_link_to.empty()) {
-      PutText(out, node.hard_link_to);
-    } else {
-      if (node.sparse) {
-        PutVarint(out, node.extents.size());
-        for (const Extent& extent : node.extents) {
-          PutVarint(out, extent.offset);
-          PutVarint(out, extent.length_bytes);
-        }
+  if (node.kind == NodeKind::kFile) PutVarint(out, node.size_bytes);
+  if (!node.hard_link_to.empty()) {
+    KERF_CHECK(node.kind != NodeKind::kDirectory);
+    PutText(out, node.hard_link_to);
+  } else if (node.kind == NodeKind::kFile) {
+    if (node.sparse) {
+      PutVarint(out, node.extents.size());
+      for (const Extent& extent : node.extents) {
+        PutVarint(out, extent.offset);
+        PutVarint(out, extent.length_bytes);
       }
-      PutVarint(out, entry.recipe.size());
-      for (const ChunkRef& chunk : entry.recipe) {
-        PutVarint(out, chunk.length_bytes);
-        out.insert(out.end(), chunk.digest.bytes.begin(),
-                   chunk.digest.bytes.begin() + static_cast<std::ptrdiff_t>(digest_size_bytes));
-      }
+    }
+    PutVarint(out, entry.recipe.size());
+    for (const ChunkRef& chunk : entry.recipe) {
+      PutVarint(out, chunk.length_bytes);
+      out.insert(out.end(), chunk.digest.bytes.begin(),
+                 chunk.digest.bytes.begin() + static_cast<std::ptrdiff_t>(digest_size_bytes));
     }
   }
   KERF_CHECK(out.size() - start - kLengthBytes <= kMaxEntryBytes);

@@ -104,6 +104,15 @@ std::vector<TreeEntry> AllKinds() {
   entries.push_back(Entry("d/sparse-all-hole", NodeKind::kFile));
   entries.back().node.size_bytes = 5;
   entries.back().node.sparse = true;
+  entries.push_back(Entry("d/z-char", NodeKind::kCharDevice));
+  entries.back().node.device_number = 0x0103;
+  entries.back().node.hard_link_to = "d/char";
+  entries.push_back(Entry("d/z-fifo", NodeKind::kFifo));
+  entries.back().node.hard_link_to = "d/fifo";
+  entries.push_back(Entry("d/z-link", NodeKind::kSymlink));
+  entries.back().node.link_target = "../else\nwhere";
+  entries.back().node.hard_link_to = "d/link";
+  entries.back().node.xattrs = {{"trusted.a", "1"}};
   return entries;
 }
 
@@ -217,6 +226,29 @@ TEST(TreeCodecTest, AHardLinkPointsBackwards) {
   ExpectRefused(Encode({link}), "b", "it is a hard link to nothing before it");
   link.node.hard_link_to = "b";
   ExpectRefused(Encode({link}), "b", "it is a hard link to nothing before it");
+  link.node.kind = NodeKind::kSymlink;
+  link.node.hard_link_to = "c";
+  ExpectRefused(Encode({link}), "b", "it is a hard link to nothing before it");
+}
+
+TEST(TreeCodecTest, NoDirectoryIsAHardLink) {
+  TreeEntry link = Entry("b", NodeKind::kFifo);
+  link.node.hard_link_to = "a";
+  std::vector<std::uint8_t> stream = Encode({link});
+  // Length (4), length of the path (1), path (1), kind.
+  ASSERT_EQ(stream[6], static_cast<std::uint8_t>(NodeKind::kFifo));
+  stream[6] = static_cast<std::uint8_t>(NodeKind::kDirectory);
+  ExpectRefused(stream, "b", "it cannot be understood");
+}
+
+// As kerf 0.1.0 wrote it.
+TEST(TreeCodecTest, AHardLinkOfAFileIsWrittenAsEver) {
+  TreeEntry link = Entry("b", NodeKind::kFile);
+  link.node.size_bytes = 300;
+  link.node.hard_link_to = "a";
+  const std::vector<std::uint8_t> expected = {16, 0, 0, 0, 1, 'b', 1,    2, 0xA4, 3,
+                                              0,  0, 0, 0, 0, 0,   0xAC, 2, 1,    'a'};
+  EXPECT_EQ(Encode({link}), expected);
 }
 
 TEST(TreeCodecTest, UnknownKindsFlagsAndNumbersAreRefused) {

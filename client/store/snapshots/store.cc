@@ -222,8 +222,10 @@ absl::Status Store::WriteSnapshotTo(const std::string& directory,
             " bytes: split the backup into several of fewer paths"));
   }
   if (snapshot.id().empty()) snapshot.set_id(RandomHex().substr(0, kSnapshotIdDigits));
+  const std::uint32_t version =
+      snapshot.has_linked_specials() ? kLinkedSnapshotVersion : kFirstFramedVersion;
   return WriteFileDurably(SnapshotPath(directory, snapshot.id()), temporary_directory(),
-                          EncodeFramed(kSnapshotMagic, snapshot.SerializeAsString()));
+                          EncodeFramed(kSnapshotMagic, snapshot.SerializeAsString(), version));
 }
 
 absl::Status Store::WriteSnapshot(store::v1::Snapshot& snapshot) const {

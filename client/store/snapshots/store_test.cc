@@ -79,6 +79,22 @@ TEST(StoreTest, EveryDamagedByteOfASmallFileIsNoticed) {
   EXPECT_TRUE(test.store().FindSnapshot("latest").ok());
 }
 
+// kerf 0.1.0 knows version 1, and refuses a later one by name.
+TEST(StoreTest, OnlyASnapshotWithLinkedSpecialsIsOfVersionTwo) {
+  TestStore test;
+  for (const bool has_links : {false, true}) {
+    store::v1::Snapshot snapshot;
+    snapshot.set_has_linked_specials(has_links);
+    ASSERT_TRUE(test.store().WriteSnapshot(snapshot).ok());
+    const std::string path = Store::SnapshotPath(test.store().snapshots_directory(), snapshot.id());
+    const std::string bytes = ReadTestFile(path);
+    EXPECT_EQ(bytes[8], has_links ? 2 : 1);
+    const auto read = test.store().FindSnapshot(snapshot.id());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->has_linked_specials(), has_links);
+  }
+}
+
 TEST(StoreTest, FindsSnapshotsByIdAndPrefix) {
   TestStore test;
   for (const std::string_view id : {"aaaa000000000000", "aabb000000000000", "cccc000000000000"}) {
