@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -71,8 +72,28 @@ ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& 
   return options;
 }
 
+// Opens the index; what it waits for meanwhile is why kerfd is not ready.
+absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings,
+                                           const StopSignals& signals, metrics::Port* port) {
+  std::mutex mutex;
+  std::string waits_for = "starting";
+  const ShownSubject shown(port, {.readiness = [&]() -> absl::Status {
+                                    const std::lock_guard lock(mutex);
+                                    return absl::UnavailableError(waits_for);
+                                  },
+                                  .add_metrics = [](metrics::Page& /*page*/) {}});
+  return OpenIndex(
+      settings, [&signals] { return signals.HaveCome(); },
+      [&](const absl::Status& why) {
+        const std::lock_guard lock(mutex);
+        waits_for = Cat("starting, waiting for Redis: ", MessageOf(why));
+      });
+}
+
 // Not OK: why somebody who could go elsewhere should.
-absl::Status ReadinessOf(const GpuSettings& settings, const cuda::GpuSet* gpus) {
+absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
+                         const cuda::GpuSet* gpus) {
+  if (const IndexHealth health = index.health(); !health.status.ok()) return health.status;
   // Without it the CPU takes over; whoever requires one wants to hear of that.
   const bool is_lost = gpus != nullptr && gpus->lost_count() > 0;
   if (!is_lost || settings.use != GpuUse::kRequire) return absl::OkStatus();
@@ -86,8 +107,7 @@ absl::Status ServeUploads(const CuttingSettings& settings, const ServingSettings
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
-  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened,
-                        OpenIndex(settings, [&signals] { return signals.HaveCome(); }));
+  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, signals, port));
   Index* const index = opened.index.get();
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
   options.hints = hints.cache;
@@ -114,13 +134,13 @@ absl::Status ServeUploads(const CuttingSettings& settings, const ServingSettings
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  const ShownSubject shown(port,
-                           {.readiness = [&] { return ReadinessOf(settings.gpu, gpus.get()); },
-                            .add_metrics =
-                                [&](metrics::Page& page) {
-                                  server->AddMetrics(page);
-                                  AddMetrics(opened, page);
-                                }});
+  const ShownSubject shown(
+      port, {.readiness = [&] { return ReadinessOf(*index, settings.gpu, gpus.get()); },
+             .add_metrics =
+                 [&](metrics::Page& page) {
+                   server->AddMetrics(page);
+                   AddMetrics(opened, page);
+                 }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
 
   signals.Wait();

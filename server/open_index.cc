@@ -19,12 +19,19 @@ namespace kerf {
 namespace {
 
 absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
-                                      std::function<bool()> is_cancelled) {
+                                      std::function<bool()> is_cancelled,
+                                      std::function<void(const absl::Status&)> on_trouble) {
   RedisIndexOptions options;
   KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout));
   options.replica_count = static_cast<int>(settings.redis.replica_count);
   options.expected_entry_count = settings.redis.expected_chunk_count;
   options.is_cancelled = std::move(is_cancelled);
+  options.on_trouble = [&settings, on_trouble = std::move(on_trouble)](const absl::Status& why) {
+    Log(LogLevel::kWarning,
+        Cat("waiting for Redis, ", settings.edge.index_timeout.count(),
+            " ms at most (--index-timeout-ms); is --redis right? ", MessageOf(why)));
+    on_trouble(why);
+  };
   std::string names;
   for (const RedisAddress& seed : settings.redis.seeds) names += " " + FormatRedisAddress(seed);
   Log(LogLevel::kInfo, Cat("opening the index in Redis at", names));
@@ -41,8 +48,11 @@ absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
 }  // namespace
 
 absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
-                                      std::function<bool()> is_cancelled) {
-  if (!settings.redis.seeds.empty()) return OpenRedis(settings, std::move(is_cancelled));
+                                      std::function<bool()> is_cancelled,
+                                      std::function<void(const absl::Status&)> on_trouble) {
+  if (!settings.redis.seeds.empty()) {
+    return OpenRedis(settings, std::move(is_cancelled), std::move(on_trouble));
+  }
   OpenedIndex opened;
   if (settings.index.data_dir.empty()) {
     Log(LogLevel::kWarning,

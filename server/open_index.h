@@ -19,11 +19,13 @@ struct OpenedIndex {
 };
 
 // Opens or makes it, and logs what an operator should know about it. Waits for a Redis that is not
-// there yet, for at most EdgeSettings::index_timeout, or until `is_cancelled` (Cancelled).
+// there yet, for at most EdgeSettings::index_timeout, or until `is_cancelled` (Cancelled);
+// `on_trouble` is told why, soon and again, and the log is, too.
 // FailedPrecondition for a folder or a Redis that cannot be used, and for a password file that
 // cannot be read or that others may read.
 absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
-                                      std::function<bool()> is_cancelled);
+                                      std::function<bool()> is_cancelled,
+                                      std::function<void(const absl::Status&)> on_trouble);
 
 // Of Redis, if the index is there.
 void AddMetrics(const OpenedIndex& opened, metrics::Page& page);

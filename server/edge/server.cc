@@ -83,7 +83,10 @@ class GrpcServer final : public Server {
                    .registry = &registry_}),
         index_calls_(options.index_calls, &index_pool_, &options_.clock),
         index_service_(index, &index_pool_, &index_calls_),
-        status_service_(options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); }),
+        status_service_(
+            options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
+            [this](v1::IndexState& state) { ShowIndex(state); }),
+        index_(*index),
         pool_(options.worker_threads),
         index_pool_(kIndexCallThreads) {}
 
@@ -106,6 +109,7 @@ class GrpcServer final : public Server {
     const bool has_lost_gpu = options_.gpus != nullptr && options_.gpus->lost_count() > 0;
     // Who watches it is told each time.
     if (has_lost_gpu && !is_gpu_loss_told_.exchange(true)) SetGpuHealth(false);
+    SetIndexHealth();
     const TimePoint now = options_.clock();
     std::size_t ended_count =
         deadline_index_.CheckTime(now) + registry_.CheckTime(now) + index_calls_.CheckTime(now);
@@ -118,6 +122,9 @@ class GrpcServer final : public Server {
  private:
   void Watch();
   void Count(v1::WorkerCounts& counts) const;
+  void ShowIndex(v1::IndexState& state) const;
+  // Whoever has another server to go to should, while this one has no index.
+  void SetIndexHealth();
   void SetGpuHealth(bool is_well) { listener_->SetServing(kGpuHealthService, is_well); }
 
   const ServerOptions options_;
@@ -137,12 +144,17 @@ class GrpcServer final : public Server {
   IndexCalls index_calls_;
   IndexService index_service_;
   StatusService status_service_;
+  const Index& index_;
   // Behind what its last tasks use: the ends of streams.
   ThreadPool pool_;
   // Calls of the Index service may keep the threads in which they ask: not those that cut.
   ThreadPool index_pool_;
   std::unique_ptr<GrpcListener> listener_;
   std::atomic<bool> is_gpu_loss_told_{false};
+
+  std::mutex health_mutex_;
+  bool has_index_ = true;
+  bool is_draining_ = false;
 
   std::mutex watch_mutex_;
   std::condition_variable watch_wakeup_;
@@ -162,6 +174,7 @@ absl::Status GrpcServer::Listen() {
         builder.RegisterService(&status_service_);
       }));
   if (options_.gpus != nullptr) SetGpuHealth(true);
+  SetIndexHealth();
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
   return absl::OkStatus();
 }
@@ -208,6 +221,23 @@ void GrpcServer::Count(v1::WorkerCounts& counts) const {
   counts.set_max_memory_byte_count(input_budget_.limit_bytes() + work_budget_.limit_bytes());
 }
 
+void GrpcServer::ShowIndex(v1::IndexState& state) const {
+  const IndexHealth health = index_.health();
+  state.set_identity(health.identity);
+  // Whoever drains has no use for anybody, whatever its index is worth.
+  if (!health.status.ok() && !registry_.is_draining()) {
+    state.set_trouble(std::string(MessageOf(health.status)));
+  }
+}
+
+void GrpcServer::SetIndexHealth() {
+  const bool has_index = index_.health().status.ok();
+  const std::lock_guard lock(health_mutex_);
+  if (std::exchange(has_index_, has_index) != has_index && !is_draining_) {
+    listener_->SetServing(has_index);
+  }
+}
+
 void GrpcServer::Watch() {
   std::unique_lock lock(watch_mutex_);
   while (!watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return stopping_; })) {
@@ -218,7 +248,11 @@ void GrpcServer::Watch() {
 }
 
 void GrpcServer::BeginDrain(std::chrono::milliseconds drain) {
-  listener_->SetServing(false);
+  {
+    const std::lock_guard lock(health_mutex_);
+    is_draining_ = true;
+    listener_->SetServing(false);
+  }
   registry_.Drain(drain);
 }
 

@@ -33,6 +33,9 @@ grpc::ServerUnaryReactor* StatusService::GetStatus(grpc::CallbackServerContext* 
                                                    const v1::GetStatusRequest* /*request*/,
                                                    v1::GetStatusResponse* response) {
   count_(*response->mutable_counts());
+  v1::IndexState& index = *response->mutable_index();
+  index_state_(index);
+  if (!index.trouble().empty()) response->add_degradations(index.trouble());
   if (gpus_ != nullptr) {
     for (const cuda::GpuState& state : gpus_->states()) Show(state, *response);
   }

@@ -13,9 +13,11 @@ namespace kerf {
 
 class StatusService final : public v1::StatusService::CallbackService {
  public:
-  // They outlive the service; null: the server has none. `count` says what else there is.
-  StatusService(const cuda::GpuSet* gpus, std::function<void(v1::WorkerCounts&)> count)
-      : gpus_(gpus), count_(std::move(count)) {}
+  // They outlive the service; null: the server has none. `count` says what else there is, and
+  // `index_state` what its index is worth.
+  StatusService(const cuda::GpuSet* gpus, std::function<void(v1::WorkerCounts&)> count,
+                std::function<void(v1::IndexState&)> index_state)
+      : gpus_(gpus), count_(std::move(count)), index_state_(std::move(index_state)) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -24,6 +26,7 @@ class StatusService final : public v1::StatusService::CallbackService {
  private:
   const cuda::GpuSet* const gpus_;
   const std::function<void(v1::WorkerCounts&)> count_;
+  const std::function<void(v1::IndexState&)> index_state_;
 };
 
 }  // namespace kerf

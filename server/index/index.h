@@ -75,6 +75,15 @@ struct ForgetOlderResult {
   std::optional<Digest> last;
 };
 
+// What an index is worth to new calls.
+struct IndexHealth {
+  // Not OK: why it cannot be reached, or is not to be used. Does not waver: a call that fails once
+  // changes nothing.
+  absl::Status status;
+  // Which index it is, of one that many kerfd share; empty: nobody knows.
+  std::string identity;
+};
+
 // Thread-safe: any method from any thread. Each call is a task (base/task.h): awaited, it answers
 // when it is done or its leaf's deadline has passed (kDeadlineExceeded, kUnavailable: nothing is
 // known about what was written; repeat it, every write is idempotent). Everything that the
@@ -147,6 +156,9 @@ class Index {
 
   // Each call is a round trip: better one that asks for much.
   virtual bool is_remote() const { return false; }
+
+  // As it is known; asks nobody.
+  virtual IndexHealth health() const { return {}; }
 };
 
 // InvalidArgument unless `name` is 1 to 64 of [A-Za-z0-9._-].

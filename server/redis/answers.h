@@ -14,6 +14,11 @@ namespace kerf {
 // What an answer means that is none of those that kerf asked for.
 inline absl::Status NotUnderstood(std::string_view what, const absl::StatusOr<RedisReply>& reply) {
   if (!reply.ok()) return reply.status();
+  if (reply->kind == RedisReply::Kind::kError && reply->text.starts_with("OOM")) {
+    return absl::ResourceExhaustedError(ToAbsl(
+        Cat("Redis is full (maxmemory): ", what,
+            ": give it more memory, or collect garbage (`kerf gc`), which it takes all the same")));
+  }
   if (reply->kind == RedisReply::Kind::kError) {
     return absl::UnavailableError(ToAbsl(Cat("Redis: ", what, ": ", reply->text)));
   }

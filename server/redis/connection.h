@@ -48,7 +48,7 @@ struct Flight {
   // Of kCommand.
   RequestPtr request;
   TimePoint sent_at;
-  enum class Kind : std::uint8_t { kCommand, kAuth, kAsking, kBarrier, kWait, kTopology };
+  enum class Kind : std::uint8_t { kCommand, kAuth, kMember, kAsking, kBarrier, kWait, kTopology };
   Kind kind = Kind::kCommand;
 };
 
@@ -65,15 +65,17 @@ struct Connection {
   // Written, and waiting for the answer to the WAIT behind them.
   std::deque<Held> held;
   bool wants_wait = false;
-  // For the answer to a WAIT, and whether what was sent in front of it was refused.
+  // For the answer to a WAIT, and why what was sent in front of it was not done.
   bool is_waiting = false;
-  bool was_barrier_refused = false;
+  std::string barrier_error;
   bool is_connected = false;
   TimePoint last_answer_at;
   TimePoint connect_began;
   TimePoint not_before;
   int failure_count = 0;
   std::string auth_error;
+  // Why what is at the other end is not the index; what it answers is dropped.
+  std::string stranger;
   std::string last_error;
 };
 

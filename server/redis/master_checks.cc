@@ -9,6 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "server/redis/identity.h"
+#include "server/redis/reply.h"
 #include "server/redis/wait_for.h"
 
 namespace kerf {
@@ -20,6 +22,13 @@ constexpr std::size_t kMinVotingMasters = 3;
 // again.
 constexpr std::chrono::milliseconds kPatience{2'000};
 constexpr std::chrono::milliseconds kPause{100};
+// Of the first attempt, so that a wrong address is told of soon; and how often one is told of.
+constexpr std::chrono::milliseconds kFirstPatience{1'000};
+constexpr std::chrono::milliseconds kTellInterval{10'000};
+// Of a seed.
+constexpr std::chrono::milliseconds kSeedPatience{1'000};
+
+using Reply = absl::StatusOr<RedisReply>;
 
 // The number or word behind "name:" at the begin of a line.
 std::string FieldOf(const std::string& info, std::string_view name) {
@@ -42,23 +51,6 @@ absl::Status QuorumSeenBy(const RedisAddress& node, const absl::StatusOr<RedisRe
           " at ", name, "): see redis-cli --cluster check ", name)));
 }
 
-// A cluster without a majority answers nothing, or elects nobody. The masters are asked all at
-// once, for some may be gone; one that sees no quorum says more than those that do not answer.
-absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& masters) {
-  std::vector<std::promise<absl::StatusOr<RedisReply>>> answers(masters.size());
-  for (std::size_t index = 0; index < masters.size(); ++index) {
-    client.Send({"", masters[index], {"CLUSTER", "INFO"}, 0, kPatience},
-                [&answers, index](const auto& reply) { answers[index].set_value(reply); });
-  }
-  absl::Status worst;
-  for (std::size_t index = 0; index < masters.size(); ++index) {
-    const auto reply = answers[index].get_future().get();
-    const absl::Status seen = QuorumSeenBy(masters[index], reply);
-    if (!seen.ok() && (worst.ok() || reply.ok())) worst = seen;
-  }
-  return worst;
-}
-
 // The log is all that a master without replicas has when it is killed. Whether it is written in
 // time may be something that kerfd has no right to ask.
 void WarnOfLateSync(RedisClient& client, const RedisAddress& master,
@@ -75,6 +67,52 @@ void WarnOfLateSync(RedisClient& client, const RedisAddress& master,
           "last, also that chunks are gone; set appendfsync to always, or --redis-replicas to 1"));
 }
 
+// FailedPrecondition if what it says of itself says that it may evict entries.
+absl::Status EvictionIn(const std::string& info, const std::string& name) {
+  const std::string policy = FieldOf(info, "maxmemory_policy");
+  if (policy == "noeviction" || policy.starts_with("volatile-")) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      ToAbsl(Cat("the Redis at ", name, " may throw entries of the index away (maxmemory-policy ",
+                 policy, "): set maxmemory-policy to noeviction or to one of volatile-*")));
+}
+
+// The answers of all `nodes`, which are asked at once.
+std::vector<Reply> AskAll(RedisClient& client, const std::vector<RedisAddress>& nodes,
+                          const std::vector<std::string>& arguments,
+                          std::chrono::milliseconds patience) {
+  std::vector<std::promise<Reply>> answers(nodes.size());
+  for (std::size_t index = 0; index < nodes.size(); ++index) {
+    client.Send({"", nodes[index], arguments, 0, patience},
+                [&answers, index](const Reply& reply) { answers[index].set_value(reply); });
+  }
+  std::vector<Reply> replies;
+  for (auto& answer : answers) replies.push_back(answer.get_future().get());
+  return replies;
+}
+
+// Not empty: why two that answered so to CLUSTER SLOTS are not one.
+std::string DifferenceOf(const RedisReply& slots, const RedisReply& others) {
+  if (IsOfSingle(slots) != IsOfSingle(others)) {
+    return "one of them is a single Redis, the other one is in a cluster";
+  }
+  const std::vector<std::string> ids = NodeIdsOf(slots);
+  const std::vector<std::string> other_ids = NodeIdsOf(others);
+  const bool is_one =
+      ids.empty() || other_ids.empty() ||
+      std::find_first_of(ids.begin(), ids.end(), other_ids.begin(), other_ids.end()) != ids.end();
+  return is_one ? "" : "they are in two clusters";
+}
+
+// The same of single ones, by how they name their indexes.
+std::string DifferenceOfNames(const Reply& name, const Reply& other) {
+  if (!name.ok() || !other.ok()) return "";
+  const auto identity = redis::ParseIdentity(name->text);
+  const auto other_identity = redis::ParseIdentity(other->text);
+  const bool is_one =
+      !identity.ok() || !other_identity.ok() || redis::IsSameLine(*identity, *other_identity);
+  return is_one ? "" : "they have two indexes";
+}
+
 // FailedPrecondition for a master that may evict entries, or that never has so many replicas.
 absl::Status CheckMaster(RedisClient& client, const RedisAddress& master, int replica_count,
                          std::vector<std::string>* warnings) {
@@ -88,12 +126,7 @@ absl::Status CheckMaster(RedisClient& client, const RedisAddress& master, int re
   }
   const std::string& info = reply->text;
   const std::string name = FormatRedisAddress(master);
-  const std::string policy = FieldOf(info, "maxmemory_policy");
-  if (policy != "noeviction" && !policy.starts_with("volatile-")) {
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("the Redis at ", name, " may throw entries of the index away (maxmemory-policy ",
-                   policy, "): set maxmemory-policy to noeviction or to one of volatile-*")));
-  }
+  KERF_RETURN_IF_ERROR(EvictionIn(info, name));
   const bool is_cluster = FieldOf(info, "redis_mode") == "cluster";
   int connected_count = 0;
   if (absl::SimpleAtoi(FieldOf(info, "connected_slaves"), &connected_count) &&
@@ -131,15 +164,68 @@ absl::Status CheckMasters(RedisClient& client, const std::vector<RedisAddress>& 
 
 }  // namespace
 
+// A cluster without a majority answers nothing, or elects nobody. The masters are asked all at
+// once, for some may be gone; one that sees no quorum says more than those that do not answer.
+absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& masters) {
+  const std::vector<Reply> replies = AskAll(client, masters, {"CLUSTER", "INFO"}, kPatience);
+  absl::Status worst;
+  for (std::size_t index = 0; index < masters.size(); ++index) {
+    const absl::Status seen = QuorumSeenBy(masters[index], replies[index]);
+    if (!seen.ok() && (worst.ok() || replies[index].ok())) worst = seen;
+  }
+  return worst;
+}
+
+absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters) {
+  const std::vector<Reply> replies = AskAll(client, masters, {"INFO", "memory"}, kPatience);
+  absl::Status worst;
+  for (std::size_t index = 0; index < masters.size(); ++index) {
+    const Reply& reply = replies[index];
+    const bool is_info = reply.ok() && reply->kind == RedisReply::Kind::kText;
+    const absl::Status seen = is_info ? EvictionIn(reply->text, FormatRedisAddress(masters[index]))
+                                      : absl::UnavailableError("a master does not answer INFO");
+    if (!seen.ok() && !absl::IsFailedPrecondition(worst)) worst = seen;
+  }
+  return worst;
+}
+
+absl::Status CheckSeeds(RedisClient& client, const std::vector<RedisAddress>& seeds) {
+  if (seeds.size() < 2) return absl::OkStatus();
+  const std::vector<Reply> slots = AskAll(client, seeds, {"CLUSTER", "SLOTS"}, kSeedPatience);
+  std::vector<std::size_t> known;
+  for (std::size_t index = 0; index < seeds.size(); ++index) {
+    const Reply& map = slots[index];
+    if (map.ok() && (IsOfSingle(*map) || !NodeIdsOf(*map).empty())) known.push_back(index);
+  }
+  if (known.size() < 2) return absl::OkStatus();
+  std::vector<Reply> names(seeds.size(), absl::UnknownError(""));
+  if (IsOfSingle(*slots[known.front()])) {
+    names = AskAll(client, seeds, {"GET", kIdentityKey}, kSeedPatience);
+  }
+  for (const std::size_t index : known) {
+    std::string difference = DifferenceOf(*slots[known.front()], *slots[index]);
+    if (difference.empty()) difference = DifferenceOfNames(names[known.front()], names[index]);
+    if (difference.empty()) continue;
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("--redis ", FormatRedisAddress(seeds[known.front()]), " and ",
+                   FormatRedisAddress(seeds[index]), " are not one index: ", difference)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WaitForMasters(RedisClient& client, int replica_count,
                             std::chrono::milliseconds patience,
                             const std::function<bool()>& is_cancelled,
+                            const std::function<void(const absl::Status&)>& on_trouble,
                             std::vector<std::string>* warnings) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
+  std::chrono::milliseconds attempt_patience = std::min(patience, kFirstPatience);
+  auto tell_at = std::chrono::steady_clock::now();
   while (true) {
     using Masters = absl::StatusOr<std::vector<RedisAddress>>;
-    const Masters masters = WaitFor<Masters>(
-        [&](auto done) { client.ReadMasters(std::move(done), std::min(patience, kPatience)); });
+    const Masters masters =
+        WaitFor<Masters>([&](auto done) { client.ReadMasters(std::move(done), attempt_patience); });
+    attempt_patience = std::min(patience, kPatience);
     std::vector<std::string> found;
     const absl::Status status =
         masters.ok() ? CheckMasters(client, *masters, replica_count, &found) : masters.status();
@@ -153,6 +239,10 @@ absl::Status WaitForMasters(RedisClient& client, int replica_count,
     if (std::chrono::steady_clock::now() >= deadline) {
       return absl::UnavailableError(
           ToAbsl(Cat("waited ", patience.count(), " ms for Redis: ", MessageOf(status))));
+    }
+    if (on_trouble && std::chrono::steady_clock::now() >= tell_at) {
+      on_trouble(status);
+      tell_at = std::chrono::steady_clock::now() + kTellInterval;
     }
     std::this_thread::sleep_for(kPause);
   }

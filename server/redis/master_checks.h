@@ -15,11 +15,25 @@ namespace kerf {
 // the middle of a failover, so it has `patience` to get over it, then that is Unavailable.
 // FailedPrecondition for a master that may evict entries, and for one Redis that has fewer replicas
 // than `replica_count`; in a cluster they may come back, so that is a warning. Cancelled soon after
-// `is_cancelled` (may be empty) says so. `warnings` gets what an operator should know. Not from the
-// client's thread.
+// `is_cancelled` (may be empty) says so. `on_trouble` (may be empty) is told what it waits for:
+// within two seconds, and again now and then. `warnings` gets what an operator should know. Not
+// from the client's thread.
 absl::Status WaitForMasters(RedisClient& client, int replica_count,
                             std::chrono::milliseconds patience,
                             const std::function<bool()>& is_cancelled,
+                            const std::function<void(const absl::Status&)>& on_trouble,
                             std::vector<std::string>* warnings);
+
+// Unavailable for a cluster without a majority or with slots that nobody has, and where one of
+// `masters` does not answer.
+absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& masters);
+
+// FailedPrecondition where one of `masters` may evict entries; Unavailable where it does not
+// answer.
+absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters);
+
+// FailedPrecondition where those of `seeds` that answer soon are not one Redis or one cluster: one
+// of the addresses is somebody else's.
+absl::Status CheckSeeds(RedisClient& client, const std::vector<RedisAddress>& seeds);
 
 }  // namespace kerf

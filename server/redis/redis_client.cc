@@ -17,11 +17,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "base/strings.h"
+#include "server/logging/logging.h"
 #include "server/net/name_resolver.h"
 #include "server/redis/connection.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
+#include "server/redis/strangers.h"
 #include "server/redis/topology.h"
 #include "server/redis/wire.h"
 
@@ -38,11 +41,13 @@ constexpr milliseconds kMaxPause{500};
 constexpr milliseconds kTopologyPause{50};
 // A command that is sent from node to node more often waits until the map is new.
 constexpr int kMaxRedirects = 5;
-// How long the key lives that is written in front of a WAIT.
-constexpr milliseconds kBarrierLife{1'000};
 constexpr int kMaxPauseDoublings = 6;
 // As the answer to a WAIT: there was none.
 constexpr std::int64_t kNobody = -1;
+
+// Another cluster at the addresses of one that was well is believed after so long: all nodes may
+// have been made anew.
+constexpr std::chrono::seconds kOthersPatience{10};
 
 using redis::Connection;
 using redis::Flight;
@@ -113,6 +118,10 @@ class Client final : public RedisClient {
       done(topology_.masters());
     };
     Post(std::move(request));
+  }
+
+  void ExpectIdentity(std::vector<std::string> known) override {
+    strangers_.Expect(std::move(known));
   }
 
   void Close() override {
@@ -192,9 +201,11 @@ class Client final : public RedisClient {
     for (auto& [address, node] : nodes_) {
       ForEachConnection(node, [&](Connection& connection) {
         if (connection.context == nullptr) return;
-        if (!connection.auth_error.empty() && connection.flights.empty()) {
-          // The password, or Redis's idea of it, may change.
-          connection.last_error = connection.auth_error;
+        const std::string& refusal =
+            connection.stranger.empty() ? connection.auth_error : connection.stranger;
+        if (!refusal.empty() && connection.flights.empty()) {
+          // The password, or Redis's idea of it, may change, and so may who is there.
+          connection.last_error = refusal;
           Close(connection);
           Pause(connection);
           return;
@@ -312,6 +323,7 @@ class Client final : public RedisClient {
       return false;
     }
     connection.auth_error.clear();
+    connection.stranger.clear();
     const std::string& host =
         (**hosts)[static_cast<std::size_t>(connection.failure_count) % (*hosts)->size()];
     redisAsyncContext* const context = redisAsyncConnect(host.c_str(), connection.address.port);
@@ -337,12 +349,17 @@ class Client final : public RedisClient {
     connection.connect_began = now;
     connect_count_.fetch_add(1, std::memory_order_relaxed);
     if (!options_.password.empty()) {
-      std::vector<std::string> auth = {"AUTH"};
-      if (!options_.username.empty()) auth.push_back(options_.username);
-      auth.push_back(options_.password);
-      Launch(connection, redis::FormatWire(auth), nullptr, Flight::Kind::kAuth);
+      Launch(connection, redis::AuthWire(options_), nullptr, Flight::Kind::kAuth);
     }
+    AskWhoItIs(connection);
     return true;
+  }
+
+  // In front of everything: an address may have gone to somebody else since it was last used.
+  void AskWhoItIs(Connection& connection) {
+    const std::vector<std::string> question = strangers_.Question();
+    if (question.empty()) return;
+    Launch(connection, redis::FormatWire(question), nullptr, Flight::Kind::kMember);
   }
 
   void OnConnected(Connection& connection, bool is_up, const char* error) {
@@ -395,7 +412,11 @@ class Client final : public RedisClient {
     connection.last_answer_at = Clock::now();
     if (reply != nullptr) connection.failure_count = 0;
     if (flight->kind == Flight::Kind::kBarrier) {
-      connection.was_barrier_refused = reply == nullptr || reply->type == REDIS_REPLY_ERROR;
+      if (reply == nullptr) {
+        connection.barrier_error = "the connection was lost";
+      } else if (reply->type == REDIS_REPLY_ERROR) {
+        connection.barrier_error.assign(reply->str, reply->len);
+      }
       return;
     }
     if (flight->kind == Flight::Kind::kWait) {
@@ -406,6 +427,11 @@ class Client final : public RedisClient {
       return;
     }
     if (flight->kind == Flight::Kind::kTopology) return OnTopology(connection, reply);
+    if (flight->kind == Flight::Kind::kMember) {
+      if (reply == nullptr) return;
+      connection.stranger = strangers_.Judge(connection.address, CopyReply(reply));
+      return;
+    }
     if (flight->kind == Flight::Kind::kAuth) {
       if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
         // Its first word only: what follows may repeat the password.
@@ -416,11 +442,12 @@ class Client final : public RedisClient {
     }
     if (flight->request == nullptr) return;
     RequestPtr request = std::move(flight->request);
-    if (reply == nullptr) {
+    if (reply == nullptr || !connection.stranger.empty()) {
       // What was held behind it goes again with it.
-      request->last_error =
-          Cat(FormatRedisAddress(connection.address), ": ",
-              connection.last_error.empty() ? "the connection was lost" : connection.last_error);
+      const std::string& error =
+          connection.stranger.empty() ? connection.last_error : connection.stranger;
+      request->last_error = Cat(FormatRedisAddress(connection.address), ": ",
+                                error.empty() ? "the connection was lost" : error);
       return Retry(std::move(request));
     }
     if (!connection.auth_error.empty()) {
@@ -477,7 +504,7 @@ class Client final : public RedisClient {
   // One at a time: it holds up the connection for as long as the replicas take. WAIT waits for the
   // last write of its connection, and is answered at once where that has none (Redis 7.2 and later
   // do not count a command that changed nothing, such as a repeated one). So a write that is always
-  // one goes in front of it.
+  // one goes in front of it; also in a Redis that is full, for what it covers may free memory.
   void SendWait(Connection& writer) {
     if (writer.context == nullptr || writer.is_waiting || !writer.wants_wait) return;
     writer.wants_wait = false;
@@ -490,15 +517,15 @@ class Client final : public RedisClient {
     }
     if (most == 0) return;
     writer.is_waiting = true;
-    Launch(writer, redis::FormatWire({"SET", barrier_key, "1", "PX", Cat(kBarrierLife.count())}),
-           nullptr, Flight::Kind::kBarrier);
+    Launch(writer, redis::BarrierWire(barrier_key), nullptr, Flight::Kind::kBarrier);
     Launch(writer, redis::FormatWire({"WAIT", Cat(most), Cat(options_.replica_timeout.count())}),
            nullptr, Flight::Kind::kWait);
   }
 
   void OnWaited(Connection& connection, std::int64_t replica_count) {
     connection.is_waiting = false;
-    if (std::exchange(connection.was_barrier_refused, false)) replica_count = kNobody;
+    const std::string barrier_error = std::exchange(connection.barrier_error, "");
+    if (!barrier_error.empty()) replica_count = kNobody;
     // Those that were answered before the WAIT: all, for answers come in order.
     std::deque<Held> held = std::move(connection.held);
     connection.held.clear();
@@ -509,7 +536,8 @@ class Client final : public RedisClient {
       }
       written.request->last_error =
           replica_count == kNobody
-              ? Cat(FormatRedisAddress(connection.address), ": the connection was lost")
+              ? Cat(FormatRedisAddress(connection.address), ": ",
+                    barrier_error.empty() ? "the connection was lost" : barrier_error)
               : Cat(FormatRedisAddress(connection.address), ": ", replica_count, " of ",
                     written.request->replica_count, " replicas have what was written");
       Retry(std::move(written.request));
@@ -538,9 +566,22 @@ class Client final : public RedisClient {
     }
     if (!connection.auth_error.empty()) return OnNoMap(connection, connection.auth_error, true);
     const RedisReply answer = CopyReply(reply);
-    if (topology_.Answered(answer, connection.address)) {
+    const bool is_stranger = !topology_.StrangerIn(answer).empty();
+    const bool may_be_others =
+        topology_.has_turn_failed() && Clock::now() - last_map_at_ >= kOthersPatience;
+    if (topology_.Answered(answer, connection.address, may_be_others)) {
+      last_map_at_ = Clock::now();
+      if (is_stranger) {
+        Log(LogLevel::kWarning,
+            Cat("no node of the Redis Cluster has answered for long but ",
+                FormatRedisAddress(connection.address),
+                ", which is of another one: it is taken for the same, made anew"));
+      }
       DropOthers(connection.address);
       return OnMap();
+    }
+    if (is_stranger) {
+      return OnNoMap(connection, strangers_.JudgeMap(connection.address, answer), false);
     }
     if (answer.kind != RedisReply::Kind::kError) {
       return OnNoMap(connection, "it knows no masters; is the cluster made?", false);
@@ -639,6 +680,8 @@ class Client final : public RedisClient {
   std::vector<RequestPtr> parked_;
   NameResolver names_;
   redis::Topology topology_;
+  TimePoint last_map_at_;
+  redis::Strangers strangers_{&topology_};
   bool wants_topology_ = false;
   TimePoint topology_not_before_;
   std::deque<RequestPtr> topology_waiters_;
@@ -649,17 +692,7 @@ class Client final : public RedisClient {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Create(RedisOptions options) {
-  if (options.seeds.empty()) return absl::InvalidArgumentError("no address of a Redis is given");
-  if (options.read_connection_count < 1) {
-    return absl::InvalidArgumentError("a Redis node needs a connection at least");
-  }
-  // WAIT takes 0 for ever, and one that outlasts the attempt looks like a node that is dead.
-  if (options.replica_timeout.count() < 1 || options.replica_timeout >= options.attempt_timeout) {
-    return absl::InvalidArgumentError(
-        ToAbsl(Cat("the time to wait for replicas of Redis, ", options.replica_timeout.count(),
-                   " ms, must be more than 0 and less than that for an attempt, ",
-                   options.attempt_timeout.count(), " ms")));
-  }
+  KERF_RETURN_IF_ERROR(redis::CheckOptions(options));
   return std::unique_ptr<RedisClient>(std::make_unique<Client>(std::move(options)));
 }
 

@@ -18,6 +18,9 @@
 
 namespace kerf {
 
+// What an index in Redis is called (server/redis/identity); one of the keys of ADR 0008.
+inline constexpr char kIdentityKey[] = "m:{kerf.identity}";
+
 // An answer of Redis. A plain value.
 struct RedisReply {
   enum class Kind : std::uint8_t { kNil, kInteger, kText, kError, kArray };
@@ -97,6 +100,10 @@ class RedisClient {
   // Answers everything with Cancelled, and whatever is sent from now on, before the return. Not
   // from within a `done`.
   virtual void Close() = 0;
+
+  // Of a single Redis: only one whose kIdentityKey has one of these in its value, or nothing, is
+  // answered from here on, on connections that are new. Of a cluster nodes are told by their ids.
+  virtual void ExpectIdentity(std::vector<std::string> known) = 0;
 
   virtual RedisCounters counters() const = 0;
 };

@@ -42,18 +42,25 @@ class Leaf final : public RedisIndex {
         repositories_(
             client.get(), options_.replica_count,
             {options_.base_bits, FirstPathBits(options_.expected_entry_count, options_.base_bits)}),
-        client_(std::move(client)) {}
+        client_(std::move(client)),
+        watch_(client_.get(), WatchOptions()) {}
 
-  void Close() override { client_->Close(); }
+  void Begin() { watch_.Begin(); }
+  void Close() override {
+    watch_.Stop();
+    client_->Close();
+  }
+  ~Leaf() override { Leaf::Close(); }
   RedisCounters counters() const override { return client_->counters(); }
 
   std::string_view backend_name() const override { return "redis"; }
   bool is_remote() const override { return true; }
+  IndexHealth health() const override { return {watch_.health(), watch_.identity()}; }
 
   Task<absl::Status> Lookup(const RepositoryId& id, std::uint64_t session_epoch,
                             std::span<const Digest> digests,
                             std::span<LookupResult> results) override {
-    absl::Status status = ValidateLookup(id, digests, results.size());
+    absl::Status status = Admit(ValidateLookup(id, digests, results.size()));
     if (!status.ok()) co_return status;
     std::fill(results.begin(), results.end(), LookupResult());
     auto repository = co_await repositories_.Load(id, /*create=*/false);
@@ -73,7 +80,7 @@ class Leaf final : public RedisIndex {
 
   Task<absl::Status> Commit(const RepositoryId& id, std::uint64_t session_epoch,
                             std::span<const IndexEntry> entries, bool replace) override {
-    absl::Status status = ValidateCommit(id, entries);
+    absl::Status status = Admit(ValidateCommit(id, entries));
     if (!status.ok() || entries.empty()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return repository.status();
@@ -88,7 +95,7 @@ class Leaf final : public RedisIndex {
   Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& id,
                                             std::span<const IndexEntry> entries) override {
     ForgetResult result;
-    absl::Status status = ValidateForget(id, entries);
+    absl::Status status = Admit(ValidateForget(id, entries));
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
@@ -113,7 +120,7 @@ class Leaf final : public RedisIndex {
                                                       const std::optional<Digest>& after,
                                                       std::size_t limit) override {
     ForgetOlderResult result;
-    absl::Status status = ValidateForgetOlder(id, after, limit);
+    absl::Status status = Admit(ValidateForgetOlder(id, after, limit));
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
@@ -139,7 +146,7 @@ class Leaf final : public RedisIndex {
 
   Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& id, std::uint64_t epoch,
                                                    std::uint64_t min_before) override {
-    absl::Status status = ValidateRepository(id);
+    absl::Status status = Admit(ValidateRepository(id));
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return repository.status();
@@ -172,7 +179,7 @@ class Leaf final : public RedisIndex {
   Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& id,
                                                      const std::optional<Digest>& after,
                                                      std::size_t limit) override {
-    absl::Status status = ValidateScan(id, after);
+    absl::Status status = Admit(ValidateScan(id, after));
     if (!status.ok()) co_return status;
     std::vector<IndexEntry> page;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
@@ -190,7 +197,7 @@ class Leaf final : public RedisIndex {
 
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& id) override {
     IndexStats stats;
-    absl::Status status = ValidateRepository(id);
+    absl::Status status = Admit(ValidateRepository(id));
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
@@ -204,6 +211,20 @@ class Leaf final : public RedisIndex {
 
  private:
   using Plan = std::function<absl::StatusOr<std::vector<FieldChange>>(const BucketGroup& group)>;
+
+  RedisWatchOptions WatchOptions() {
+    RedisWatchOptions options = options_.watch;
+    options.replica_count = options_.replica_count;
+    options.on_replaced = [this] { repositories_.ForgetAll(); };
+    return options;
+  }
+
+  // Not OK for arguments that are not, and while Redis has another index, or may throw it away.
+  absl::Status Admit(absl::Status arguments) const {
+    if (!arguments.ok()) return arguments;
+    const absl::Status fitness = watch_.fitness();
+    return fitness.ok() ? fitness : absl::UnavailableError(fitness.message());
+  }
 
   static std::vector<IndexEntry> EntriesOf(const BucketGroup& group,
                                            std::span<const IndexEntry> entries) {
@@ -482,8 +503,9 @@ class Leaf final : public RedisIndex {
 
   const RedisIndexOptions options_;
   RedisRepositories repositories_;
-  // Goes first: its thread runs the calls.
+  // Closed first: its thread runs the calls, and the watch waits for it.
   std::unique_ptr<RedisClient> client_;
+  RedisWatch watch_;
 };
 
 }  // namespace
@@ -491,9 +513,17 @@ class Leaf final : public RedisIndex {
 absl::StatusOr<std::unique_ptr<RedisIndex>> RedisIndex::Open(RedisIndexOptions options,
                                                              std::vector<std::string>* warnings) {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<RedisClient> client, RedisClient::Create(options.redis));
-  KERF_RETURN_IF_ERROR(WaitForMasters(*client, options.replica_count, options.redis.command_timeout,
-                                      options.is_cancelled, warnings));
-  return std::unique_ptr<RedisIndex>(std::make_unique<Leaf>(std::move(options), std::move(client)));
+  const absl::Status status =
+      WaitForMasters(*client, options.replica_count, options.redis.command_timeout,
+                     options.is_cancelled, options.on_trouble, warnings);
+  // What is wrong may be the stranger's, who was asked first.
+  if (status.ok() || absl::IsFailedPrecondition(status)) {
+    KERF_RETURN_IF_ERROR(CheckSeeds(*client, options.redis.seeds));
+  }
+  KERF_RETURN_IF_ERROR(status);
+  auto leaf = std::make_unique<Leaf>(std::move(options), std::move(client));
+  leaf->Begin();
+  return std::unique_ptr<RedisIndex>(std::move(leaf));
 }
 
 }  // namespace kerf

@@ -11,6 +11,7 @@
 #include "server/index/index.h"
 #include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
+#include "server/redis/redis_watch.h"
 
 namespace kerf {
 
@@ -24,6 +25,10 @@ struct RedisIndexOptions {
   int base_bits = kDefaultBaseBits;
   // Whether Open is to give up waiting for Redis; may be empty.
   std::function<bool()> is_cancelled = nullptr;
+  // Told by Open what it waits for, soon and again; may be empty.
+  std::function<void(const absl::Status&)> on_trouble = nullptr;
+  // How it is looked at while it is open.
+  RedisWatchOptions watch = {};
 };
 
 // Thread-safe; answers from the Redis client's thread. Beside the errors of Index: Unavailable

@@ -11,6 +11,8 @@ namespace kerf {
 namespace {
 
 constexpr int kMaxDepth = 8;
+// Of the answer to CLUSTER SLOTS.
+constexpr std::string_view kNoCluster = "cluster support disabled";
 
 RedisReply Copy(const redisReply* reply, int depth) {
   RedisReply copy;
@@ -88,6 +90,22 @@ absl::StatusOr<std::vector<RedisSlotRange>> ParseClusterSlots(const RedisReply& 
                       {is_unknown ? asked.host : host.text, static_cast<int>(port.integer)}});
   }
   return ranges;
+}
+
+std::vector<std::string> NodeIdsOf(const RedisReply& reply) {
+  std::vector<std::string> ids;
+  for (const RedisReply& range : reply.elements) {
+    // First and last slot, then the master and its replicas: host, port and id of each.
+    for (std::size_t at = 2; at < range.elements.size(); ++at) {
+      const std::vector<RedisReply>& node = range.elements[at].elements;
+      if (node.size() > 2 && !node[2].text.empty()) ids.push_back(node[2].text);
+    }
+  }
+  return ids;
+}
+
+bool IsOfSingle(const RedisReply& reply) {
+  return reply.kind == RedisReply::Kind::kError && reply.text.find(kNoCluster) != std::string::npos;
 }
 
 RedisErrorMeaning MeaningOf(std::string_view error, const RedisAddress& asked) {

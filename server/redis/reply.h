@@ -28,6 +28,13 @@ struct RedisSlotRange {
 absl::StatusOr<std::vector<RedisSlotRange>> ParseClusterSlots(const RedisReply& reply,
                                                               const RedisAddress& asked);
 
+// By what nodes of a cluster are told apart, for ever: the nodes that an answer to CLUSTER SLOTS
+// names. None: it is something else, or of a Redis that does not say.
+std::vector<std::string> NodeIdsOf(const RedisReply& reply);
+
+// Whether an answer to CLUSTER SLOTS is that of a Redis that is no cluster.
+bool IsOfSingle(const RedisReply& reply);
+
 // What an error of Redis means for the command that got it.
 struct RedisErrorMeaning {
   enum class Action : std::uint8_t {

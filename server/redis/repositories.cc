@@ -76,18 +76,13 @@ Task<absl::Status> RedisRepositories::Make(const RedisRepository& repository) {
 }
 
 Task<absl::Status> RedisRepositories::Write(const RedisRepository& repository) {
-  RedisCommand write;
-  write.key = MetaKey(repository.tag);
-  write.arguments = {"HSET",      write.key,
-                     "version",   std::string(kLayoutVersion),
-                     "name",      repository.id.name,
-                     "digest",    std::string(DigestAlgorithmName(repository.id.digest_algorithm)),
-                     "base_bits", Cat(repository.base_bits)};
-  write.replica_count = replica_count_;
-  std::vector<RedisCommand> commands;
-  commands.push_back(std::move(write));
-  SendAll send(*client_, std::move(commands));
-  RedisReplies written = co_await send;
+  std::vector<ScriptCall> calls;
+  calls.push_back({{MetaKey(repository.tag)},
+                   {"version", std::string(kLayoutVersion), "name", repository.id.name, "digest",
+                    std::string(DigestAlgorithmName(repository.id.digest_algorithm)), "base_bits",
+                    Cat(repository.base_bits)}});
+  RedisReplies written =
+      co_await RunScript(*client_, redis_scripts::kWrite, std::move(calls), replica_count_);
   if (!written[0].ok() || written[0]->kind != RedisReply::Kind::kInteger) {
     co_return NotUnderstood("making a repository", written[0]);
   }

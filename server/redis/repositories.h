@@ -64,6 +64,12 @@ class RedisRepositories {
   // or its place is taken.
   Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
 
+  // What was found is read anew when it is next asked for.
+  void ForgetAll() {
+    const std::lock_guard lock(mutex_);
+    by_tag_.clear();
+  }
+
   // Again what says that it is there.
   Task<absl::Status> Write(const RedisRepository& repository);
 

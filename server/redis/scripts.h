@@ -22,7 +22,9 @@ namespace kerf::redis_scripts {
 // value as read and the new one ("": none). {1, number of fields} if it was done; {0, 0} if
 // something is not what was read: nothing is changed then. ARGV[1] is "" for a bucket that is to be
 // made; then KEYS[2] says how long the longest path of its base bucket is, and there may be no
-// bucket on the way to it or behind it.
+// bucket on the way to it or behind it. What adds no entry, and makes none longer by more than 8
+// bytes, is done in a Redis that is full, too (maxmemory): it refuses what may need memory only to
+// scripts that have changed nothing yet, and to remove what is not there is a change.
 inline constexpr std::string_view kChange = KERF_LUA_IS_THERE R"lua(
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 if read('e') ~= ARGV[1] then return {0, 0} end
@@ -36,6 +38,11 @@ end
 for at = 3, #ARGV, 3 do
   if read(ARGV[at]) ~= ARGV[at + 1] then return {0, 0} end
 end
+local adds = false
+for at = 3, #ARGV, 3 do
+  adds = adds or (ARGV[at + 1] == '' and ARGV[at + 2] ~= '') or #ARGV[at + 2] > #ARGV[at + 1] + 8
+end
+if not adds then redis.call('HDEL', KEYS[1], '') end
 if ARGV[2] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'e', ARGV[2]) end
 for at = 3, #ARGV, 3 do
   if ARGV[at + 2] == ARGV[at + 1] then -- It stays.
@@ -43,6 +50,24 @@ for at = 3, #ARGV, 3 do
   else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
 end
 return {1, redis.call('HLEN', KEYS[1])}
+)lua";
+
+// KEYS[1]: what names the index. ARGV[1]: the name that it gets if it has none, also in a Redis
+// that is full. The name that it has then.
+inline constexpr std::string_view kName = R"lua(
+local name = redis.call('GET', KEYS[1])
+if name then return name end
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+)lua";
+
+// KEYS[1]: what says that a repository is there. ARGV: its fields and values, which are few and
+// short: a Redis that is full takes them, too.
+inline constexpr std::string_view kWrite = R"lua(
+redis.call('HDEL', KEYS[1], '')
+redis.call('HSET', KEYS[1], unpack(ARGV))
+return 1
 )lua";
 
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all

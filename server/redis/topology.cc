@@ -11,8 +11,6 @@ namespace kerf::redis {
 namespace {
 
 constexpr std::uint16_t kNoMaster = 0xFFFF;
-// Of the answer to CLUSTER SLOTS.
-constexpr std::string_view kNoCluster = "cluster support disabled";
 
 }  // namespace
 
@@ -44,14 +42,25 @@ absl::Status Topology::Failed(const std::string& error, bool is_forbidden) {
   if (is_forbidden) forbidden_ = error;
   if (++failed_count_ < masters_.size() + seeds_.size()) return absl::OkStatus();
   failed_count_ = 0;
+  has_turn_failed_ = true;
   const std::string forbidden = std::exchange(forbidden_, "");
   if (forbidden.empty()) return absl::OkStatus();
   return absl::PermissionDeniedError(ToAbsl(forbidden));
 }
 
-bool Topology::Answered(const RedisReply& answer, const RedisAddress& asked) {
-  const bool is_single =
-      answer.kind == RedisReply::Kind::kError && answer.text.find(kNoCluster) != std::string::npos;
+std::string Topology::StrangerIn(const RedisReply& answer) const {
+  if (node_ids_.empty()) return "";
+  if (IsOfSingle(answer)) return "a single Redis, and the index is in a cluster";
+  const std::vector<std::string> ids = NodeIdsOf(answer);
+  const bool is_known = ids.empty() || std::any_of(ids.begin(), ids.end(), [this](const auto& id) {
+                          return node_ids_.contains(id);
+                        });
+  return is_known ? "" : "a node of another cluster than that with the index";
+}
+
+bool Topology::Answered(const RedisReply& answer, const RedisAddress& asked, bool may_be_others) {
+  const bool is_single = IsOfSingle(answer);
+  if (!StrangerIn(answer).empty() && (is_single || !may_be_others)) return false;
   std::vector<RedisSlotRange> ranges;
   if (!is_single) {
     auto parsed = ParseClusterSlots(answer, asked);
@@ -60,8 +69,11 @@ bool Topology::Answered(const RedisReply& answer, const RedisAddress& asked) {
   }
   is_asking_ = false;
   failed_count_ = 0;
+  has_turn_failed_ = false;
   forbidden_.clear();
   error_.clear();
+  const std::vector<std::string> ids = NodeIdsOf(answer);
+  node_ids_ = {ids.begin(), ids.end()};
   masters_.clear();
   master_of_slot_.assign(kRedisSlotCount, kNoMaster);
   for (const RedisSlotRange& range : ranges) {

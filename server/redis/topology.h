@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,17 @@ class Topology {
   // by without one and somebody was forbidden to ask: PermissionDenied, with what that node said.
   absl::Status Failed(const std::string& error, bool is_forbidden);
   // The map is that of the answer from `asked`; false, and nothing has changed, if the answer is
-  // none.
-  bool Answered(const RedisReply& answer, const RedisAddress& asked);
+  // none, or a stranger's. One that is another cluster is believed if `may_be_others`: this one may
+  // have been made anew.
+  bool Answered(const RedisReply& answer, const RedisAddress& asked, bool may_be_others = false);
+
+  // Why a node that answers CLUSTER SLOTS so is none of the cluster that the map is of: it has an
+  // address that once was a node's. Empty: it is one, or nobody can tell.
+  std::string StrangerIn(const RedisReply& answer) const;
+  // Whether a whole turn has gone by without an answer since the last one.
+  bool has_turn_failed() const { return has_turn_failed_; }
+  bool is_single() const { return is_single_; }
+  bool is_cluster() const { return !node_ids_.empty(); }
 
   // Of the last question; empty if it was answered.
   const std::string& error() const { return error_; }
@@ -49,7 +59,10 @@ class Topology {
   std::vector<RedisAddress> masters_;
   // Into masters_.
   std::vector<std::uint16_t> master_of_slot_;
+  // Of all nodes of the cluster, replicas too; none of a single Redis.
+  std::set<std::string> node_ids_;
   bool is_single_ = false;
+  bool has_turn_failed_ = false;
   bool is_asking_ = false;
   std::uint64_t question_ = 0;
   // Since a question was answered, or somebody was told that they all fail.

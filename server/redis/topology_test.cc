@@ -70,5 +70,59 @@ TEST(TopologyTest, AnAnswerEndsATurn) {
   EXPECT_EQ(topology.MasterOf(8), std::nullopt);
 }
 
+RedisReply Integer(std::int64_t value) { return {RedisReply::Kind::kInteger, value, "", {}}; }
+RedisReply Text(const std::string& text) { return {RedisReply::Kind::kText, 0, text, {}}; }
+RedisReply Array(std::vector<RedisReply> elements) {
+  return {RedisReply::Kind::kArray, 0, "", std::move(elements)};
+}
+
+// All slots of one master and its replica.
+RedisReply MapOf(const std::string& master_id, const std::string& replica_id) {
+  return Array({Array({Integer(0), Integer(16'383), Array({Text("m"), Integer(1), Text(master_id)}),
+                       Array({Text("r"), Integer(1), Text(replica_id)})})});
+}
+
+TEST(TopologyTest, AStrangersAnswerChangesNothing) {
+  Topology topology(kSeeds);
+  const RedisReply single = Error("ERR This instance has cluster support disabled");
+  EXPECT_EQ(topology.StrangerIn(single), "");
+  ASSERT_TRUE(topology.Answered(MapOf("a", "b"), topology.Ask()));
+  EXPECT_TRUE(topology.is_cluster());
+  const RedisAddress master{"m", 1};
+  for (const bool may_be_others : {false, true}) {
+    const RedisAddress asked = topology.Ask();
+    EXPECT_NE(topology.StrangerIn(single), "");
+    EXPECT_FALSE(topology.Answered(single, asked, may_be_others));
+    EXPECT_TRUE(topology.is_asking());
+    EXPECT_TRUE(topology.Failed("a stranger", false).ok());
+    EXPECT_EQ(topology.MasterOf(7), master);
+    EXPECT_FALSE(topology.is_single());
+  }
+  EXPECT_NE(topology.StrangerIn(MapOf("c", "d")), "");
+  EXPECT_FALSE(topology.Answered(MapOf("c", "d"), topology.Ask()));
+  EXPECT_TRUE(topology.Failed("a stranger", false).ok());
+  // Nodes come and go one by one, as those know who stay.
+  EXPECT_EQ(topology.StrangerIn(MapOf("b", "c")), "");
+  ASSERT_TRUE(topology.Answered(MapOf("b", "c"), topology.Ask()));
+  EXPECT_NE(topology.StrangerIn(MapOf("a", "d")), "");
+  // Nobody else has answered for long: it was made anew.
+  ASSERT_TRUE(topology.Answered(MapOf("a", "d"), topology.Ask(), /*may_be_others=*/true));
+  EXPECT_EQ(topology.StrangerIn(MapOf("a", "x")), "");
+  // One that says no ids cannot be told.
+  EXPECT_EQ(topology.StrangerIn(MapOf("", "")), "");
+}
+
+TEST(TopologyTest, ATurnHasFailedOnceAllWereAskedInVain) {
+  Topology topology(kSeeds);
+  for (std::size_t at = 0; at < kSeeds.size(); ++at) {
+    EXPECT_FALSE(topology.has_turn_failed());
+    topology.Ask();
+    EXPECT_TRUE(topology.Failed("it is gone", false).ok());
+  }
+  EXPECT_TRUE(topology.has_turn_failed());
+  ASSERT_TRUE(topology.Answered(MapOf("a", "b"), topology.Ask()));
+  EXPECT_FALSE(topology.has_turn_failed());
+}
+
 }  // namespace
 }  // namespace kerf::redis
