@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,6 +24,7 @@
 namespace kerf::e2e {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::AllOf;
@@ -201,6 +204,11 @@ TEST_F(RedisTest, UploadsOutliveARedisThatIsGone) {
   TestRedis redis(TestRedis::Kind::kSingle);
   world_.StartServer(Flags(redis, "0"));
   ASSERT_FALSE(HasFatalFailure());
+  // Its only worker loses the index: nobody would do better, and it is not lost itself.
+  const auto front = world_.StartKerfd(
+      "f0", {"--role", "front", "--worker-check-ms", "200", "--workers", world_.address()});
+  ASSERT_NE(front, nullptr);
+  world_.SetEnvironment("KERF_SERVER", World::AddressOf("f0"));
   redis.Do({"pause", "1"});
   const auto began = steady_clock::now();
   const auto backup = world_.Start({"backup", tree_, "--json"});
@@ -211,13 +219,106 @@ TEST_F(RedisTest, UploadsOutliveARedisThatIsGone) {
   redis.Do({"resume", "1"});
   const Completed end = backup->Wait();
   ASSERT_EQ(end.exit_code, 0) << end.out << end.err;
-  EXPECT_THAT(end.out, HasSubstr("\"index_warning\":\"\""));
+  EXPECT_THAT(end.out, AllOf(HasSubstr("\"index_warning\":\"\""), HasSubstr("\"resumes\":0")));
   ExpectNothingNew();
   ExpectAllThere();
+  // It must have been back for some seconds.
+  const auto is_well = [this] {
+    const JsonRun top = world_.KerfJson({"top", "--once", "--interval", "100ms"});
+    return top.exit_code == 0 && top.Of("worker")[0]["state"] == "serving";
+  };
+  const auto deadline = steady_clock::now() + kOutage;
+  while (!is_well() && steady_clock::now() < deadline) {
+  }
+  front->Signal(SIGTERM);
+  EXPECT_THAT(front->Wait().err,
+              AllOf(HasSubstr("no worker has its index"), testing::Not(HasSubstr("is lost"))));
+  EXPECT_THAT(world_.StopServer(), AllOf(HasSubstr("the index in Redis cannot be reached"),
+                                         HasSubstr("can be reached again")));
+}
+
+// Three workers and a front; each worker's way to Redis goes through a proxy of its own.
+class WorkersOfRedisTest : public RedisTest {
+ protected:
+  static constexpr int kWorkerCount = 3;
+
+  WorkersOfRedisTest() : redis_(TestRedis::Kind::kSingle) {
+    for (int number = 0; number < 300; ++number) AddFile(Cat("small-", number), 3'000);
+  }
+
+  void SetUp() override {
+    std::vector<std::string> front = {"--role", "front", "--worker-check-ms", "200"};
+    for (int number = 0; number < kWorkerCount; ++number) {
+      const std::string name = Cat("w", number);
+      proxies_.push_back(std::make_unique<SlowProxy>(redis_.addresses()[0].port, milliseconds(0)));
+      workers_.push_back(
+          world_.StartKerfd(name, {"--role", "worker", "--worker-name", name, "--redis-replicas",
+                                   "0", "--redis", proxies_.back()->address()}));
+      ASSERT_NE(workers_.back(), nullptr);
+      front.insert(front.end(), {"--workers", World::AddressOf(name)});
+    }
+    front_ = world_.StartKerfd("f0", front);
+    ASSERT_NE(front_, nullptr);
+    world_.SetEnvironment("KERF_SERVER", World::AddressOf("f0"));
+  }
+
+  JsonRun Top() { return world_.KerfJson({"top", "--once", "--interval", "100ms"}); }
+  // The one that the store's streams have met most.
+  int BusiestWorker() {
+    int busiest = 0;
+    std::uint64_t most_bytes = 0;
+    for (const nlohmann::json& worker : Top().Of("worker")) {
+      const auto bytes = worker["new_bytes"].get<std::uint64_t>();
+      if (bytes < most_bytes) continue;
+      most_bytes = bytes;
+      busiest = worker["worker"].get<std::string>().back() - '0';
+    }
+    return busiest;
+  }
+
+  // A backup while one worker's way loses pieces that are longer than this is one, and soon.
+  void ExpectBackedUpWithout(std::int64_t max_piece_bytes) {
+    BackupAll();
+    for (int number = 0; number < 4; ++number) AddFile(Cat("more-", number), kFileBytes);
+    SlowProxy& cut = *proxies_[static_cast<std::size_t>(BusiestWorker())];
+    cut.LoseLongerThan(max_piece_bytes);
+    const auto began = steady_clock::now();
+    const nlohmann::json summary = world_.Backup({tree_});
+    EXPECT_LT(steady_clock::now() - began, seconds(30));
+    EXPECT_EQ(summary["index_warning"], "") << summary.dump();
+    ExpectAllThere();
+    // Those that come later do not meet it.
+    const auto deadline = steady_clock::now() + seconds(30);
+    while (Top().Only("summary")["lost_workers"] == 0 && steady_clock::now() < deadline) {
+    }
+    const auto again = steady_clock::now();
+    EXPECT_EQ(BackupAll()["resumes"], 0);
+    EXPECT_LT(steady_clock::now() - again, seconds(15));
+    cut.LoseNothing();
+    for (const auto& worker : workers_) {
+      worker->Signal(SIGTERM);
+      EXPECT_EQ(worker->Wait().exit_code, 0);
+    }
+    front_->Signal(SIGTERM);
+    EXPECT_THAT(front_->Wait().err,
+                AllOf(HasSubstr("gets no new calls"), HasSubstr("the index in Redis cannot be"),
+                      testing::Not(HasSubstr("no worker has its index"))));
+  }
+
+  TestRedis redis_;
+  std::vector<std::unique_ptr<SlowProxy>> proxies_;
+  std::vector<std::unique_ptr<Program>> workers_;
+  std::unique_ptr<Program> front_;
+};
+
+TEST_F(WorkersOfRedisTest, AWorkerThatIsCutOffFromRedisEndsNoBackup) { ExpectBackedUpWithout(0); }
+
+TEST_F(WorkersOfRedisTest, AWorkerWhosePathLosesLongPacketsEndsNoBackup) {
+  ExpectBackedUpWithout(1'400);
 }
 
 TEST_F(RedisTest, ASlowRedisOnlyTakesTime) {
-  constexpr std::chrono::milliseconds kDelay{5};
+  constexpr milliseconds kDelay{5};
   const TestRedis redis(TestRedis::Kind::kSingle);
   // 10 ms there and back.
   const SlowProxy proxy(redis.addresses()[0].port, kDelay);
@@ -273,8 +374,12 @@ TEST_F(RedisTest, WhatIsWrongWithARedisIsSaid) {
   const auto waiting =
       world_.StartOther({BuiltProgram("server/kerfd"), "--listen", "unix:server/other", "--redis",
                          address, "--redis-password-file", password});
+  // Which is said at once.
+  std::this_thread::sleep_for(seconds(2));
   waiting->Signal(SIGTERM);
-  EXPECT_NE(waiting->Wait().exit_code, 0);
+  end = waiting->Wait();
+  EXPECT_NE(end.exit_code, 0);
+  EXPECT_THAT(end.err, AllOf(HasSubstr("waiting for Redis"), HasSubstr(address)));
   end = with_password(kPassword, 0600);
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, AllOf(HasSubstr("waited 2000 ms for Redis"), HasSubstr(address)));

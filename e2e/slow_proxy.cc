@@ -72,7 +72,7 @@ SlowProxy::~SlowProxy() {
 
 bool SlowProxy::WaitUntilHeld(std::chrono::milliseconds patience) const {
   const auto deadline = Clock::now() + patience;
-  while (left_bytes_.load() > 0) {
+  while (limits_.left_bytes.load() > 0) {
     if (Clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(kHeldPoll_ms));
   }
@@ -81,8 +81,7 @@ bool SlowProxy::WaitUntilHeld(std::chrono::milliseconds patience) const {
 
 std::string SlowProxy::address() const { return Cat("127.0.0.1:", port_); }
 
-void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay,
-                        std::atomic<std::int64_t>* left_bytes) {
+void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay, Limits* limits) {
   struct Delayed {
     Clock::time_point due;
     std::string bytes;
@@ -90,6 +89,7 @@ void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay,
   std::deque<Delayed> delayed;
   std::array<char, kReadBytes> buffer;
   bool is_open = true;
+  bool is_lost = false;
   while (is_open || !delayed.empty()) {
     int wait_ms = -1;
     if (!delayed.empty()) {
@@ -98,14 +98,17 @@ void SlowProxy::Forward(int from, int to, std::chrono::milliseconds delay,
       wait_ms = static_cast<int>(std::max<long>(0, rest.count()));
     }
     pollfd ready{from, POLLIN, 0};
-    const bool is_held = left_bytes != nullptr && left_bytes->load() <= 0;
+    const bool is_held = limits != nullptr && limits->left_bytes.load() <= 0;
     if (is_held) wait_ms = wait_ms < 0 ? kHeldPoll_ms : std::min(wait_ms, kHeldPoll_ms);
     const bool reads = is_open && delayed.size() < kMaxDelayed && !is_held;
     if (poll(&ready, reads ? 1 : 0, wait_ms) > 0) {
       const ssize_t count = read(from, buffer.data(), buffer.size());
       is_open = count > 0;
-      if (is_open) {
-        if (left_bytes != nullptr && left_bytes->load() != kNoLimit) left_bytes->fetch_sub(count);
+      if (is_open && limits != nullptr) {
+        if (limits->left_bytes.load() != kNoLimit) limits->left_bytes.fetch_sub(count);
+        is_lost = is_lost || count > limits->max_piece_bytes.load();
+      }
+      if (is_open && !is_lost) {
         delayed.push_back({Clock::now() + delay, {buffer.data(), static_cast<std::size_t>(count)}});
       }
     }
@@ -133,7 +136,7 @@ void SlowProxy::Accept() {
     Pair& pair = pairs_.emplace_back();
     pair.near = std::move(near);
     pair.far = std::move(far);
-    pair.there = std::thread(Forward, pair.near.get(), pair.far.get(), delay_, &left_bytes_);
+    pair.there = std::thread(Forward, pair.near.get(), pair.far.get(), delay_, &limits_);
     pair.back = std::thread(Forward, pair.far.get(), pair.near.get(), delay_, nullptr);
     connection_count_.fetch_add(1);
   }

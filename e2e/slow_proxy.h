@@ -1,5 +1,5 @@
-// A TCP connection that is longer than it is: what goes through it arrives late, or stays on its
-// way until the test lets it go on.
+// A TCP connection that is longer than it is: what goes through it arrives late, stays on its way
+// until the test lets it go on, or is lost.
 #pragma once
 
 #include <atomic>
@@ -30,10 +30,16 @@ class SlowProxy {
 
   // From now on so many bytes more go to the server, of all connections together and rounded up to
   // a piece of each; what comes behind them waits for Release.
-  void HoldAfter(std::int64_t bytes) { left_bytes_.store(bytes); }
+  void HoldAfter(std::int64_t bytes) { limits_.left_bytes.store(bytes); }
   // Until they have gone; false if they do not come.
   bool WaitUntilHeld(std::chrono::milliseconds patience) const;
-  void Release() { left_bytes_.store(kNoLimit); }
+  void Release() { limits_.left_bytes.store(kNoLimit); }
+
+  // From now on a connection on which a piece of more bytes goes to the server takes it, and all
+  // that follows, and lets nothing of it arrive, as a path does that loses long packets; 0: each
+  // does. Connections that have lost something stay so.
+  void LoseLongerThan(std::int64_t bytes) { limits_.max_piece_bytes.store(bytes); }
+  void LoseNothing() { limits_.max_piece_bytes.store(kNoLimit); }
 
  private:
   // Two sockets, and a thread for each direction.
@@ -47,17 +53,22 @@ class SlowProxy {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
   void Accept();
-  // Until one end is closed. Takes from `left_bytes`, if there is one, and waits while nothing is
-  // left.
-  static void Forward(int from, int to, std::chrono::milliseconds delay,
-                      std::atomic<std::int64_t>* left_bytes);
+  // Of the direction to the server; the other one has none.
+  struct Limits {
+    std::atomic<std::int64_t> left_bytes{kNoLimit};
+    std::atomic<std::int64_t> max_piece_bytes{kNoLimit};
+  };
+
+  // Until one end is closed. Takes from what `limits`, if there are any, have left, and waits while
+  // nothing is.
+  static void Forward(int from, int to, std::chrono::milliseconds delay, Limits* limits);
 
   const int target_port_;
   const std::chrono::milliseconds delay_;
   UniqueFd listener_;
   int port_ = 0;
   std::atomic<int> connection_count_{0};
-  std::atomic<std::int64_t> left_bytes_{kNoLimit};
+  Limits limits_;
   std::atomic<bool> is_stopping_{false};
   // accepter_'s.
   std::list<Pair> pairs_;

@@ -37,9 +37,11 @@ Reach ReachOf(std::string_view address) {
 
 absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
                                          const std::string& shard_key,
+                                         const std::vector<std::string>& avoid,
                                          CallCancellation& cancellation) {
   v1::LocateRequest request;
   request.set_shard_key(shard_key);
+  for (const std::string& name : avoid) request.add_avoid(name);
   v1::LocateResponse place;
   grpc::ClientContext call;
   call.set_deadline(std::chrono::system_clock::now() + kLocateDeadline);
@@ -69,8 +71,9 @@ bool IsReachableAs(const std::string& server, const std::string& worker) {
 absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
                                               const std::shared_ptr<grpc::Channel>& channel,
                                               const std::string& shard_key,
+                                              const std::vector<std::string>& avoid,
                                               CallCancellation& cancellation) {
-  const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, cancellation);
+  const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, avoid, cancellation);
   if (!address.ok()) return address.status();
   if (address->empty()) return absl::NotFoundError(Cat(server, " is no front"));
   if (!IsReachableAs(server, *address)) {

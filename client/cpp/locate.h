@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
@@ -12,9 +13,11 @@
 namespace kerf::client {
 
 // Where the front at the other end of `channel` reaches the worker that has `shard_key`, in the
-// front's own words; empty: that server is no front. Ends within seconds, sooner with Cancelled.
+// front's own words; none of `avoid`, names of workers, while there are others. Empty: that server
+// is no front. Ends within seconds, sooner with Cancelled.
 absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
                                          const std::string& shard_key,
+                                         const std::vector<std::string>& avoid,
                                          CallCancellation& cancellation);
 
 // Whether a client of `server` may believe that `worker`, which a front there named, is the same
@@ -33,6 +36,7 @@ struct WorkerChannel {
 absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
                                               const std::shared_ptr<grpc::Channel>& channel,
                                               const std::string& shard_key,
+                                              const std::vector<std::string>& avoid,
                                               CallCancellation& cancellation);
 
 }  // namespace kerf::client

@@ -16,6 +16,8 @@ namespace {
 
 // Of commits that a server leaves without an answer: some 100 MB.
 constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
+// As many as a front looks at.
+constexpr std::size_t kMaxAvoided = 8;
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
   return {data.block->data() + data.position, length_bytes};
@@ -80,8 +82,10 @@ absl::Status ResumingUpload::RunStreams() {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
   const std::string& server = options_.servers[server_index_ % options_.servers.size()];
   absl::Status why;
+  std::vector<std::string> avoided;
   {
     std::lock_guard lock(mutex_);
+    avoided = avoided_;
     // A worker that answers others, but not this client.
     if (is_direct_ && !opened_) {
       why = absl::UnavailableError(
@@ -93,7 +97,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
   auto channel = OpenChannel(server);
   if (!channel.ok() || !options_.direct) return channel;
   if (why.ok()) {
-    auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, asking_);
+    auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, avoided, asking_);
     if (worker.ok()) {
       std::lock_guard lock(mutex_);
       // The front has answered.
@@ -126,7 +130,9 @@ absl::Status ResumingUpload::RunStream() {
     // Files are answered in order: those before the first one are over.
     number_shift_ = files_.empty() ? files_begun_ : files_.front().number - 1;
     AnswerHandler& answers = *this;
-    stream = std::make_shared<UploadStream>(*channel, options_.stream, answers);
+    UploadStream::Options stream_options = options_.stream;
+    stream_options.avoid = avoided_;
+    stream = std::make_shared<UploadStream>(*channel, stream_options, answers);
     stream_ = stream;
     request_id_ = stream->request_id();
   }
@@ -251,6 +257,7 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   const Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
   last_loss_ = loss;
+  NoteWorkerLocked(loss);
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
   // What this side gave up it would try again. Where a worker has opened nothing, and what was said
@@ -285,6 +292,16 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
     plan_.Progress();
   }
   return cancelled_ ? absl::CancelledError("the upload was cancelled") : absl::OkStatus();
+}
+
+void ResumingUpload::NoteWorkerLocked(const absl::Status& loss) {
+  // What this side gave up was silent.
+  if (lost_.ok() && !IsWorkersFault(loss)) return;
+  std::string name = WorkerOfLoss(loss);
+  if (name.empty() && opened_) name = worker_;
+  if (name.empty() || std::find(avoided_.begin(), avoided_.end(), name) != avoided_.end()) return;
+  if (avoided_.size() == kMaxAvoided) avoided_.erase(avoided_.begin());
+  avoided_.push_back(std::move(name));
 }
 
 absl::Status ResumingUpload::GaveUp(const absl::Status& loss) const {
@@ -604,6 +621,7 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
     file->unanswered.pop_front();
   }
   plan_.Progress();
+  avoided_.clear();
   changed_.notify_all();
 }
 

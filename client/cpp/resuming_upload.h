@@ -159,6 +159,8 @@ class ResumingUpload final : private AnswerHandler {
   // After `loss`: waits until the next try; not OK if there is none.
   absl::Status WaitForNextTry(const absl::Status& loss);
   absl::Status GaveUp(const absl::Status& loss) const;
+  // A worker that was met without getting anywhere is passed over until something is got.
+  void NoteWorkerLocked(const absl::Status& loss);
   void Publish();
   File* Find(std::uint64_t number);
   void Fail(const absl::Status& status);
@@ -213,6 +215,8 @@ class ResumingUpload final : private AnswerHandler {
   std::string address_;
   bool is_direct_ = false;
   absl::Status last_loss_;
+  // Names of workers, the last one met behind.
+  std::vector<std::string> avoided_;
   // Of what is asked before there is a stream.
   CallCancellation asking_;
   std::size_t first_tries_ = 0;

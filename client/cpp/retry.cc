@@ -24,6 +24,7 @@ constexpr std::string_view kRetriedReasons[] = {
     "DRAINING",         "IDLE_EVICTED",   "IDLE_TIMEOUT",      "INDEX_UNAVAILABLE",
     "MEMORY_EXHAUSTED", "NO_WORKER",      "OPEN_TIMEOUT",      "READ_STALLED",
     "TOO_MANY_STREAMS", "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
+constexpr std::string_view kWorkersFaults[] = {"INDEX_UNAVAILABLE", "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
 
 // gRPC's own words for a connection that broke in the middle of a call.
@@ -56,6 +57,17 @@ std::string ReasonOfLoss(const absl::Status& status) {
   const auto info = DetailOf<google::rpc::ErrorInfo>(status, kErrorInfoType);
   if (!info.has_value() || info->domain() != kDomain) return "";
   return info->reason();
+}
+
+bool IsWorkersFault(const absl::Status& status) {
+  return IsOf(ReasonOfLoss(status), kWorkersFaults);
+}
+
+std::string WorkerOfLoss(const absl::Status& status) {
+  const auto info = DetailOf<google::rpc::ErrorInfo>(status, kErrorInfoType);
+  if (!info.has_value() || info->domain() != kDomain) return "";
+  const auto found = info->metadata().find("worker");
+  return found == info->metadata().end() ? "" : found->second;
 }
 
 Loss LossOf(const absl::Status& status) {

@@ -32,6 +32,13 @@ Loss LossOf(const absl::Status& status);
 // there.
 std::string ReasonOfLoss(const absl::Status& status);
 
+// Whether another worker may do better than the one that has ended a stream so, or was silent: it
+// has no index, or cannot be reached.
+bool IsWorkersFault(const absl::Status& status);
+
+// The worker that a front says it is about; empty: none.
+std::string WorkerOfLoss(const absl::Status& status);
+
 // For how long the server asked to be left alone; 0 if it did not.
 std::chrono::milliseconds AskedWaitOf(const absl::Status& status);
 

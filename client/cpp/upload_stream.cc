@@ -23,6 +23,7 @@ namespace {
 
 constexpr char kUploadMethod[] = "/kerf.v1.ChunkingService/Upload";
 constexpr char kShardKeyMetadata[] = "kerf-shard-key";
+constexpr char kAvoidMetadata[] = "kerf-avoid-worker-bin";
 
 // Field 1 of UploadRequest and field 3 of UploadFrame, both length-delimited.
 constexpr std::uint8_t kFramesTag = (1 << 3) | 2;
@@ -61,6 +62,7 @@ class UploadStream::Reactor final
         stub_(channel) {
     context_.AddMetadata(kRequestIdMetadata, request_id);
     if (!options.shard_key.empty()) context_.AddMetadata(kShardKeyMetadata, options.shard_key);
+    for (const std::string& name : options.avoid) context_.AddMetadata(kAvoidMetadata, name);
     stub_.PrepareBidiStreamingCall(&context_, kUploadMethod, {}, this);
     // Writes start outside reactions; the hold goes when nothing can be read any more.
     AddHold();

@@ -56,6 +56,8 @@ class UploadStream {
     std::chrono::milliseconds keep_place = limits::kKeepPlace;
     // Tells fronts which worker the stream shall meet; empty: any.
     std::string shard_key = "";
+    // Names of workers that it shall not meet while there are others.
+    std::vector<std::string> avoid = {};
   };
 
   // Connects and sends Open. `handler` must outlive the stream.

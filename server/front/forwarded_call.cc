@@ -20,6 +20,8 @@
 namespace kerf {
 namespace {
 
+// Of a message that its worker does not take: longer than busy workers are.
+constexpr std::chrono::seconds kStuckAfter{30};
 constexpr std::string_view kUploadMethod = "/kerf.v1.ChunkingService/Upload";
 
 std::string_view ViewOf(const grpc::string_ref& text) { return {text.data(), text.size()}; }
@@ -50,6 +52,13 @@ bool IsLost(const grpc::Status& status) {
   if (!status.error_details().empty()) return false;
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::CANCELLED;
+}
+
+// Whether it is the worker's own word that it has no index, or the path to it is broken: another
+// worker may do better.
+bool IsWorkersFault(const grpc::Status& status) {
+  return IsLost(status) ||
+         ReasonNameIn(status.error_details()) == InfoOf(Reason::kIndexUnavailable).name;
 }
 
 // Whether it is the worker's own word that it stops, of which its health may say nothing yet.
@@ -284,6 +293,7 @@ void ForwardedCall::OnWorkerDone(const grpc::Status& status) {
   is_worker_done_ = true;
   to_worker_.write_ended = true;
   if (!is_finished_) {
+    options_.workers->Record(*worker_, !IsWorkersFault(status));
     worker_status_ = Translate(status, &worker_counted_as_);
     for (const auto& [key, value] : worker_context_.GetServerTrailingMetadata()) {
       if (!IsForwarded(key, value)) continue;
@@ -423,8 +433,15 @@ bool ForwardedCall::CheckTime(TimePoint now) {
   return true;
 }
 
+bool ForwardedCall::IsStuckLocked(TimePoint now) const {
+  return kind_ == routing::CallKind::kUpload && !is_finished_ && to_worker_.is_writing &&
+         now - to_worker_.write_began >= kStuckAfter;
+}
+
 void ForwardedCall::OnCancel() {
   const std::lock_guard lock(mutex_);
+  // A client that gives up a worker which is there, and takes nothing.
+  if (IsStuckLocked((*options_.clock)())) options_.workers->Record(*worker_, false);
   FinishLocked(grpc::Status::CANCELLED, absl::CancelledError());
 }
 

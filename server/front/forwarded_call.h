@@ -38,7 +38,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
     std::chrono::milliseconds stall_warn = limits::kStallWarn;
     const Clock* clock = nullptr;
     ForwardedCalls* registry = nullptr;
-    // Told of a worker that cannot be reached, or drains.
+    // Told of a worker that cannot be reached, or drains, and of how calls to it end.
     routing::WorkerSet* workers = nullptr;
     FrontMetrics* metrics = nullptr;
     // Not one for both: answers must find memory while requests have none, or a worker that waits
@@ -144,6 +144,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   WaitPlace FindPlaceLocked() const;
   // A message has come for which there is no memory; called without the lock.
   void MakeRoom(const MessageMemory& memory);
+  // Whether the worker has taken nothing of what it was sent for long.
+  bool IsStuckLocked(TimePoint now) const;
   // What the client is told of the worker's status; `counted_as` as of FinishLocked.
   grpc::Status Translate(const grpc::Status& status, absl::Status* counted_as) const;
   // The call's hold on itself, once both sides have ended; to be dropped without the lock.

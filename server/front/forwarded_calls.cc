@@ -62,6 +62,17 @@ void ForwardedCalls::Drain(std::chrono::milliseconds drain) { calls_.Drain(drain
 
 void ForwardedCalls::FailAll(const absl::Status& status) { calls_.FailAll(status); }
 
+std::size_t ForwardedCalls::FailUploadsTo(std::string_view worker_name,
+                                          const absl::Status& status) {
+  std::size_t ended_count = 0;
+  for (const auto& call : calls_.Snapshot()) {
+    if (call->kind() != CallKind::kUpload || call->worker_name() != worker_name) continue;
+    call->Fail(status);
+    ++ended_count;
+  }
+  return ended_count;
+}
+
 std::size_t ForwardedCalls::count(CallKind kind) const { return calls_.count(IndexOf(kind)); }
 
 }  // namespace kerf

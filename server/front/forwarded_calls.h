@@ -44,6 +44,8 @@ class ForwardedCalls {
   // New calls are refused from here on; open ones are told.
   void Drain(std::chrono::milliseconds drain);
   void FailAll(const absl::Status& status);
+  // Ends the uploads to this worker; how many.
+  std::size_t FailUploadsTo(std::string_view worker_name, const absl::Status& status);
 
   std::size_t count(routing::CallKind kind) const;
   // Since the start: uploads that were ended for others, and calls that ended with

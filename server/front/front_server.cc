@@ -18,6 +18,7 @@
 #include "server/front/forwarded_call.h"
 #include "server/front/forwarded_calls.h"
 #include "server/front/routing_service.h"
+#include "server/logging/logging.h"
 #include "server/net/grpc_listener.h"
 #include "server/net/refused_call.h"
 #include "server/net/request_id_of.h"
@@ -41,6 +42,15 @@ std::optional<std::string_view> MetadataOf(const grpc::GenericCallbackServerCont
   const auto found = context.client_metadata().find(key);
   if (found == context.client_metadata().end()) return std::nullopt;
   return std::string_view(found->second.data(), found->second.size());
+}
+
+routing::Avoid AvoidedBy(const grpc::GenericCallbackServerContext& context) {
+  routing::Avoid avoid;
+  const auto named = context.client_metadata().equal_range(routing::kAvoidMetadata);
+  for (auto at = named.first; at != named.second && avoid.size() < routing::kMaxAvoided; ++at) {
+    avoid.emplace_back(at->second.data(), at->second.size());
+  }
+  return avoid;
 }
 
 class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericService {
@@ -89,6 +99,9 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
  private:
   routing::WorkerSetOptions WithLiveness(routing::WorkerSetOptions options) {
     options.on_liveness = [this](bool has_live) { OnLiveness(has_live); };
+    options.on_unused = [this](const std::string& name, const std::string& why) {
+      OnUnused(name, why);
+    };
     return options;
   }
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -97,8 +110,10 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
                                          const absl::Status& status);
   // If the worker that has the key is full, an idle upload makes room.
   absl::StatusOr<routing::Route> PickWorker(std::string_view shard_key, CallKind kind,
-                                            TimePoint now);
+                                            const routing::Avoid& avoid, TimePoint now);
   void OnLiveness(bool has_live);
+  // Its uploads wait in vain, and would go on elsewhere.
+  void OnUnused(const std::string& name, const std::string& why);
   void SetHealthLocked();
   void Watch();
 
@@ -159,9 +174,9 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
   // Nobody has an empty name: who asks for it is not to meet just any worker.
   const auto worker_name = MetadataOf(*context, routing::kWorkerMetadata);
   absl::StatusOr<routing::Route> route =
-      worker_name.has_value()
-          ? workers_.PickNamed(*worker_name, kind)
-          : PickWorker(MetadataOf(*context, kShardKeyMetadata).value_or(""), kind, now);
+      worker_name.has_value() ? workers_.PickNamed(*worker_name, kind)
+                              : PickWorker(MetadataOf(*context, kShardKeyMetadata).value_or(""),
+                                           kind, AvoidedBy(*context), now);
   if (!route.ok()) return Refuse(*context, route.status());
   if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
     return Refuse(*context, status);
@@ -177,14 +192,16 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::Refuse(
 }
 
 absl::StatusOr<routing::Route> GrpcFrontServer::PickWorker(std::string_view shard_key,
-                                                           CallKind kind, TimePoint now) {
-  absl::StatusOr<routing::Route> route = workers_.Pick(shard_key, kind);
+                                                           CallKind kind,
+                                                           const routing::Avoid& avoid,
+                                                           TimePoint now) {
+  absl::StatusOr<routing::Route> route = workers_.Pick(shard_key, kind, avoid);
   if (route.ok() || kind != CallKind::kUpload || !absl::IsResourceExhausted(route.status())) {
     return route;
   }
   // One of its uploads may be idle.
-  const absl::StatusOr<routing::WorkerPlace> full = workers_.Locate(shard_key);
-  if (full.ok() && calls_.EvictIdle(full->name, now)) return workers_.Pick(shard_key, kind);
+  const absl::StatusOr<routing::WorkerPlace> full = workers_.Locate(shard_key, avoid);
+  if (full.ok() && calls_.EvictIdle(full->name, now)) return workers_.Pick(shard_key, kind, avoid);
   return route;
 }
 
@@ -213,6 +230,16 @@ void GrpcFrontServer::OnLiveness(bool has_live) {
   const std::lock_guard lock(mutex_);
   has_live_ = has_live;
   SetHealthLocked();
+}
+
+void GrpcFrontServer::OnUnused(const std::string& name, const std::string& why) {
+  const std::size_t count = calls_.FailUploadsTo(
+      name, MakeError(Reason::kIndexUnavailable,
+                      Cat("worker ", name, " is without the index that others have: ", why,
+                          "; what was committed is kept: go on there"),
+                      {{"worker", name}}));
+  Log(LogLevel::kWarning,
+      Cat("ended ", count, " uploads to worker ", name, ", which go on elsewhere: ", why));
 }
 
 void GrpcFrontServer::SetHealthLocked() {

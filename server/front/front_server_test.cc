@@ -31,7 +31,9 @@
 #include "kerf/v1/routing.grpc.pb.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/edge/testing/test_worker.h"
+#include "server/errors/errors.h"
 #include "server/front/testing/front_test.h"
+#include "server/net/grpc_status.h"
 
 namespace kerf {
 namespace {
@@ -390,6 +392,75 @@ TEST_F(FrontServerTest, TheNextStreamGoesToAnotherWorker) {
   EXPECT_EQ(upload.WaitForEnd().error_code(), grpc::StatusCode::UNAVAILABLE);
   ASSERT_TRUE(Eventually([&] { return front().live_worker_count() == 1; }));
   EXPECT_EQ(WorkerOf(channel, key), "one");
+}
+
+// Its health says that it has lost its index, and the other one has its own.
+TEST_F(FrontServerTest, AnUploadWhoseWorkerLosesItsIndexGoesOnElsewhere) {
+  TestWorker one(FreshSocketAddress(), "one");
+  TestWorker two(FreshSocketAddress(), "two");
+  FrontOptions options = Options({one.address(), two.address()});
+  options.workers.unused_grace = milliseconds(50);
+  const auto channel = StartAndConnect(options);
+  std::string key;
+  for (int number = 0; key.empty(); ++number) {
+    if (WorkerOf(channel, Cat("key-", number)) == "two") key = Cat("key-", number);
+  }
+  TestUpload upload(channel, /*read=*/true, key);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  two.SetIndexHealth({absl::UnavailableError("Redis is away"), ""});
+  const grpc::Status status = upload.WaitForEnd();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ReasonOf(status), "INDEX_UNAVAILABLE");
+  EXPECT_THAT(status.error_message(), HasSubstr("Redis is away"));
+  EXPECT_EQ(WorkerOf(channel, key), "one");
+  // Both: streams are opened all the same, where they always were, and stay open.
+  one.SetIndexHealth({absl::UnavailableError("Redis is away"), ""});
+  ASSERT_TRUE(Eventually([&] { return front().live_worker_count() == 2; }));
+  EXPECT_EQ(HealthOf(channel), 1);
+  TestUpload waiting(channel, /*read=*/true, key);
+  ASSERT_TRUE(waiting.SendOpen(OpenFor("home")));
+  const auto opened = waiting.WaitForAnswer(&v1::UploadAnswer::has_opened);
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(opened->opened().worker(), "two");
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_EQ(front().stream_count(), 1u);
+}
+
+// Its health is well, and its calls say that it has no index.
+TEST_F(FrontServerTest, WorkersWhoseCallsFailAreDoneWithout) {
+  ScriptedWorker failing([](grpc::ServerContext& /*context*/, ScriptedWorker::Stream& /*stream*/) {
+    return ToGrpcStatus(MakeError(Reason::kIndexUnavailable, "the index does not answer"));
+  });
+  TestWorker well(FreshSocketAddress(), "well");
+  const auto channel = StartAndConnect(Options({failing.address(), well.address()}));
+  std::string key;
+  int failed_count = 0;
+  for (int number = 0; key.empty(); ++number) {
+    if (WorkerOf(channel, Cat("key-", number)) == "well") continue;
+    key = Cat("key-", number);
+    ++failed_count;
+  }
+  // Who says so meets another one at once.
+  grpc::ClientContext context;
+  context.AddMetadata("kerf-shard-key", key);
+  context.AddMetadata("kerf-avoid-worker-bin", "nobody");
+  context.AddMetadata("kerf-avoid-worker-bin", failing.address());
+  v1::GetCapabilitiesResponse capabilities;
+  ASSERT_TRUE(
+      v1::ChunkingService::NewStub(channel)->GetCapabilities(&context, {}, &capabilities).ok());
+  EXPECT_EQ(capabilities.worker(), "well");
+  v1::LocateRequest request;
+  request.set_shard_key(key);
+  request.add_avoid(failing.address());
+  v1::LocateResponse place;
+  grpc::ClientContext locating;
+  ASSERT_TRUE(v1::RoutingService::NewStub(channel)->Locate(&locating, request, &place).ok());
+  EXPECT_EQ(place.address(), well.address());
+  // And the others do when some have failed.
+  while (WorkerOf(channel, key) != "well") ASSERT_LT(++failed_count, 100);
+  EXPECT_GE(failed_count, 3);
+  EXPECT_EQ(front().live_worker_count(), 1u);
 }
 
 TEST_F(FrontServerTest, ADrainTellsStreamsInBand) {

@@ -32,7 +32,9 @@ class RoutingService::List final : public grpc::ServerUnaryReactor {
 grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* context,
                                                  const v1::LocateRequest* request,
                                                  v1::LocateResponse* response) {
-  const absl::StatusOr<routing::WorkerPlace> place = workers_->Locate(request->shard_key());
+  const int avoided_count = std::min(request->avoid_size(), static_cast<int>(routing::kMaxAvoided));
+  const routing::Avoid avoid(request->avoid().begin(), request->avoid().begin() + avoided_count);
+  const absl::StatusOr<routing::WorkerPlace> place = workers_->Locate(request->shard_key(), avoid);
   metrics_->locates.Add();
   if (place.ok()) {
     response->set_worker(place->name);

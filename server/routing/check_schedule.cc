@@ -23,8 +23,9 @@ void CheckSchedule::Record(CheckResult result, TimePoint now, Random& random) {
     due_ = earliest_;
     return;
   }
-  is_live_ = result == CheckResult::kServing || is_late;
-  if (result == CheckResult::kServing) silent_count_ = unreachable_count_ = 0;
+  const bool answers = result == CheckResult::kServing || result == CheckResult::kWithoutIndex;
+  is_live_ = answers || is_late;
+  if (answers) silent_count_ = unreachable_count_ = 0;
   if (is_live_) {
     failure_count_ = 0;
     due_ = now + Shortened(times_.interval, random);

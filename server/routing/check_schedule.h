@@ -11,6 +11,8 @@ namespace kerf::routing {
 
 enum class CheckResult : std::uint8_t {
   kServing,
+  // It answers, and says that it has lost its index: it is alive, and others are better.
+  kWithoutIndex,
   // It answers that it does not serve: it drains.
   kNotServing,
   // There is nobody at its address, or the connection broke.

@@ -10,39 +10,46 @@
 #include "base/strings.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kerf/v1/chunking.pb.h"
+#include "kerf/v1/status.pb.h"
 
 namespace kerf::routing {
 namespace {
 
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+constexpr char kStatusMethod[] = "/kerf.v1.StatusService/GetStatus";
 constexpr char kCapabilitiesMethod[] = "/kerf.v1.ChunkingService/GetCapabilities";
 
 // Of a peer's words: those of each worker are kept, and listed to whoever asks.
 constexpr std::size_t kMaxWhyBytes = 200;
 
-// Not empty, whatever the peer says: without a reason a worker passes for one that is alive. ASCII:
-// bytes that are no UTF-8 would make a list of workers that no client can read.
+// ASCII: bytes that are no UTF-8 would make a list of workers that no client can read.
+std::string Shown(const std::string& words) {
+  std::string shown = words.substr(0, kMaxWhyBytes);
+  std::replace_if(
+      shown.begin(), shown.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  return shown;
+}
+
+// Not empty, whatever the peer says: without a reason a worker passes for one that is alive.
 std::string WhyOf(const grpc::Status& status) {
-  std::string why = status.error_message().substr(0, kMaxWhyBytes);
-  if (why.empty()) {
-    return Cat("it answers with status ", static_cast<int>(status.error_code()), " and no message");
-  }
-  std::replace_if(why.begin(), why.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
-  return why;
+  const std::string why = Shown(status.error_message());
+  if (!why.empty()) return why;
+  return Cat("it answers with status ", static_cast<int>(status.error_code()), " and no message");
 }
 
 CheckOutcome OutcomeOf(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return {CheckResult::kSilent, "", "it does not answer"};
+      return {CheckResult::kSilent, "", "it does not answer", ""};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {CheckResult::kNotServing, "",
               "it is no kerfd: it does not know the calls by which one is asked for its health and "
-              "its name"};
+              "its name",
+              ""};
     case grpc::StatusCode::FAILED_PRECONDITION:
-      return {CheckResult::kNotServing, "", WhyOf(status)};
+      return {CheckResult::kNotServing, "", WhyOf(status), ""};
     default:
-      return {CheckResult::kUnreachable, "", WhyOf(status)};
+      return {CheckResult::kUnreachable, "", WhyOf(status), ""};
   }
 }
 
@@ -71,18 +78,47 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
 
   void OnHealth(const grpc::Status& status, bool ask_for_name) {
     if (!status.ok()) return done_(OutcomeOf(status));
-    if (health_response_.status() != HealthCheckResponse::SERVING) {
-      return done_({CheckResult::kNotServing, "", "it says that it does not serve"});
-    }
-    if (!ask_for_name) return done_({CheckResult::kServing, "", ""});
+    if (!ask_for_name) return AskForIndex();
     name_context_.set_deadline(deadline_);
     // Says to a front that it is not meant.
     name_context_.AddMetadata(kFrontMetadata, "1");
     stub_.UnaryCall(&name_context_, kCapabilitiesMethod, {}, &name_request_, &name_response_,
                     [self = shared_from_this()](const grpc::Status& name_status) {
                       if (!name_status.ok()) return self->done_(OutcomeOf(name_status));
-                      self->done_({CheckResult::kServing, self->name_response_.worker(), ""});
+                      self->AskForIndex();
                     });
+  }
+
+  // Each time: it may be another one since it was last asked.
+  void AskForIndex() {
+    status_context_.set_deadline(deadline_);
+    status_context_.AddMetadata(kFrontMetadata, "1");
+    stub_.UnaryCall(&status_context_, kStatusMethod, {}, &status_request_, &status_response_,
+                    [self = shared_from_this()](const grpc::Status& status) {
+                      // A kerfd from before there was this call knows no more than its health.
+                      const bool is_old = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+                      if (!status.ok() && !is_old) return self->done_(OutcomeOf(status));
+                      self->OnAll();
+                    });
+  }
+
+  // A kerfd that knows of its index has two reasons not to serve: it drains, or is without it.
+  bool IsBack(bool says_why) const { return says_why && status_response_.has_index(); }
+
+  void OnAll() {
+    CheckOutcome outcome{CheckResult::kServing, name_response_.worker(), "",
+                         Shown(status_response_.index().identity())};
+    const std::string trouble = Shown(status_response_.index().trouble());
+    // What it says of itself is younger than its health, which may have changed meanwhile.
+    const bool says_why = status_response_.has_counts() && !status_response_.counts().draining();
+    if (says_why && !trouble.empty()) {
+      outcome.result = CheckResult::kWithoutIndex;
+      outcome.why = trouble;
+    } else if (health_response_.status() != HealthCheckResponse::SERVING && !IsBack(says_why)) {
+      outcome.result = CheckResult::kNotServing;
+      outcome.why = "it says that it does not serve";
+    }
+    done_(std::move(outcome));
   }
 
   const std::shared_ptr<Worker> worker_;
@@ -95,6 +131,9 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
   grpc::ClientContext name_context_;
   v1::GetCapabilitiesRequest name_request_;
   v1::GetCapabilitiesResponse name_response_;
+  grpc::ClientContext status_context_;
+  v1::GetStatusRequest status_request_;
+  v1::GetStatusResponse status_response_;
 };
 
 }  // namespace

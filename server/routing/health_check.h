@@ -13,10 +13,12 @@ namespace kerf::routing {
 
 struct CheckOutcome {
   CheckResult result = CheckResult::kUnreachable;
-  // The name that the worker gives itself (kerfd --worker-name). Only if it serves and was asked.
+  // The name that the worker gives itself (kerfd --worker-name). Only if it answers and was asked.
   std::string name;
   // What is wrong, for a person. Empty if it serves, and only then.
   std::string why;
+  // Of its index, if it answers and shares one; empty from a kerfd of 0.1.0.
+  std::string index;
 };
 
 // Begins and returns; `done` is called once, on a thread of gRPC, after `timeout` at the latest,

@@ -27,6 +27,10 @@ inline constexpr char kFrontMetadata[] = "kerf-front";
 // bytes.
 inline constexpr char kWorkerMetadata[] = "kerf-worker-bin";
 
+// Metadata of a call that is to meet none of the workers of these names, one each time, while there
+// are others.
+inline constexpr char kAvoidMetadata[] = "kerf-avoid-worker-bin";
+
 // Each has places of its own: what asks the index never waits for uploads to end, nor they for it.
 enum class CallKind : std::uint8_t { kUpload, kOther };
 inline constexpr std::size_t kCallKindCount = 2;
@@ -52,6 +56,16 @@ class Worker {
   std::size_t call_count(CallKind kind) const {
     return call_counts_[static_cast<std::size_t>(kind)].load();
   }
+  // Calls that have failed in a row by the worker's fault, for what looks for outliers.
+  void CountCall(bool is_well) {
+    if (is_well) {
+      failure_count_.store(0);
+    } else {
+      failure_count_.fetch_add(1);
+    }
+  }
+  int failure_count() const { return failure_count_.load(); }
+
   std::size_t max_calls(CallKind kind) const { return max_calls_[static_cast<std::size_t>(kind)]; }
 
  private:
@@ -62,6 +76,7 @@ class Worker {
   std::array<std::shared_ptr<grpc::Channel>, kConnectionsPerWorker> channels_;
   std::shared_ptr<grpc::Channel> check_channel_;
   std::atomic<std::size_t> next_channel_{0};
+  std::atomic<int> failure_count_{0};
   std::array<std::atomic<std::size_t>, kCallKindCount> call_counts_{};
 };
 

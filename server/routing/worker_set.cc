@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
+#include "server/routing/choice.h"
 #include "server/routing/health_check.h"
 #include "server/routing/rendezvous.h"
 
@@ -49,6 +50,16 @@ absl::Status CheckShardKey(std::string_view shard_key) {
       {{"field", "kerf-shard-key"}});
 }
 
+Live Without(const Live& live, const Avoid& avoid) {
+  Live others;
+  for (std::size_t index = 0; index < live.names.size(); ++index) {
+    if (std::find(avoid.begin(), avoid.end(), live.names[index]) != avoid.end()) continue;
+    others.names.push_back(live.names[index]);
+    others.workers.push_back(live.workers[index]);
+  }
+  return others;
+}
+
 absl::StatusOr<Route> Enter(const std::string& name, const std::shared_ptr<Worker>& worker,
                             CallKind kind) {
   CallPermit permit = CallPermit::TryEnter(worker, kind);
@@ -81,8 +92,9 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
         singles_.push_back(EndpointOf(address));
       }
     }
-    SetMembers(steady_clock::now());
-    Publish();
+    const TimePoint now = steady_clock::now();
+    SetMembers(now);
+    Publish(now);
   }
 
   void Start() {
@@ -135,8 +147,16 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     return states;
   }
   // Where in `live` the worker is that has the key.
-  absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key,
-                                   CallKind kind) const;
+  absl::StatusOr<std::size_t> Find(const Live& live, std::string_view shard_key, CallKind kind,
+                                   const Avoid& avoid) const;
+  // Calls of a worker have failed in a row.
+  void LookForOutliers() {
+    {
+      const std::lock_guard lock(mutex_);
+      has_failures_ = true;
+    }
+    changed_.notify_all();
+  }
   void Doubt(const std::string& address) {
     {
       const std::lock_guard lock(mutex_);
@@ -150,7 +170,8 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     Member(Endpoint endpoint, const WorkerSetOptions& options, TimePoint now)
         : worker(std::make_shared<Worker>(std::move(endpoint), options.max_calls_per_worker)),
           name(worker->endpoint().is_name ? worker->address() : ""),
-          schedule(options.check_times, now) {}
+          schedule(options.check_times, now),
+          outlier(options.ejection_times) {}
 
     const std::shared_ptr<Worker> worker;
     // Empty until it is known.
@@ -161,6 +182,14 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     // Doubted while a check was under way, which may have seen what was before.
     bool is_doubted = false;
     std::string why = "it has not been asked yet";
+    // As it said last: which index it has, and why it has none.
+    std::string index;
+    std::string trouble;
+    Outlier outlier;
+    // Alive, and all the same without calls: why, and since when.
+    std::string unused;
+    TimePoint unused_since;
+    bool is_unused_told = false;
   };
   struct Group {
     WorkerAddress address;
@@ -175,6 +204,16 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
 
   // The rest is the thread's own.
   void Run();
+  // When there is something to do for it next.
+  TimePoint WakeFor(const Member& member) const {
+    TimePoint wake_at = TimePoint::max();
+    if (!member.is_checking) wake_at = member.schedule.due();
+    if (member.outlier.is_ejected()) wake_at = std::min(wake_at, member.outlier.until());
+    if (!member.unused.empty() && !member.is_unused_told) {
+      wake_at = std::min(wake_at, member.unused_since + options_.unused_grace);
+    }
+    return wake_at;
+  }
   // Looks up the groups; when it wants to be called again.
   TimePoint Refresh(TimePoint now);
   // Of workers that nobody uses any more; whether there are no others. gRPC does not like its
@@ -188,9 +227,16 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   void TakeOutcome(const Ended& ended, TimePoint now);
   void TakeDoubt(const std::string& address, TimePoint now);
   void StartChecks(TimePoint now);
-  void Publish();
-  // Also puts those into `lost` that have the name of a live one.
-  std::shared_ptr<const Live> FindLive(std::vector<WorkerState>& lost);
+  void LookForOutliers(TimePoint now);
+  void Publish(TimePoint now);
+  // In the order of their names, one of each; also puts those into `lost` that have the name of
+  // another one.
+  std::vector<Member*> FindAnswering(std::vector<WorkerState>& lost);
+  // Also puts those into `lost` that answer and are not used.
+  std::shared_ptr<const Live> FindLive(TimePoint now, std::vector<WorkerState>& lost);
+  void SetUnused(Member& member, const std::string& why, TimePoint now);
+  // Tells of those that have been without their index for long enough.
+  void TellOfUnused(TimePoint now);
   // What is known and is not alive.
   void FindLost(std::vector<WorkerState>& lost) const;
   void WarnOfTwins(const std::string& name, const std::string& used_address);
@@ -206,6 +252,9 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   // Members that have gone, until their calls and checks have ended.
   std::vector<std::shared_ptr<Worker>> retired_;
   bool had_live_ = false;
+  // Of the workers that are used.
+  std::string index_;
+  bool is_without_index_ = false;
   // Of two that have it.
   std::set<std::string> warned_names_;
   std::thread thread_;
@@ -215,6 +264,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   bool is_stopping_ = false;
   std::vector<Ended> ended_;
   std::set<std::string> doubted_;
+  bool has_failures_ = false;
   std::shared_ptr<const Live> live_;
   std::vector<WorkerState> lost_;
   // Members, and groups without any, of which nothing has been heard.
@@ -229,19 +279,21 @@ void WorkerSet::State::Run() {
     TimePoint now = steady_clock::now();
     if (now >= next_refresh) next_refresh = Refresh(now);
     StartChecks(now);
-    Publish();
+    LookForOutliers(now);
+    Publish(now);
+    TellOfUnused(now);
     TimePoint wake_at = next_refresh;
     if (!DropRetired()) wake_at = std::min(wake_at, now + kRetiredPoll);
-    for (const auto& [address, member] : members_) {
-      if (!member.is_checking) wake_at = std::min(wake_at, member.schedule.due());
-    }
+    for (const auto& [address, member] : members_) wake_at = std::min(wake_at, WakeFor(member));
     std::vector<Ended> ended;
     std::set<std::string> doubted;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, wake_at,
-                          [this] { return is_stopping_ || !ended_.empty() || !doubted_.empty(); });
+      changed_.wait_until(lock, wake_at, [this] {
+        return is_stopping_ || !ended_.empty() || !doubted_.empty() || has_failures_;
+      });
       if (is_stopping_) return;
+      has_failures_ = false;
       ended.swap(ended_);
       doubted.swap(doubted_);
     }
@@ -333,6 +385,11 @@ void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
   if (std::exchange(member.is_doubted, false)) TakeDoubt(found->first, now);
   member.why = ended.outcome.why;
   const bool is_live = member.schedule.is_live();
+  const CheckResult result = ended.outcome.result;
+  if (result == CheckResult::kServing || result == CheckResult::kWithoutIndex) {
+    member.index = ended.outcome.index;
+    member.trouble = result == CheckResult::kServing ? "" : ended.outcome.why;
+  }
   if (is_live && member.name.empty()) {
     const std::string& name = ended.outcome.name;
     const bool is_good =
@@ -365,29 +422,105 @@ void WorkerSet::State::WarnOfTwins(const std::string& name, const std::string& u
                               " is used; give each its own --worker-name"));
 }
 
-std::shared_ptr<const Live> WorkerSet::State::FindLive(std::vector<WorkerState>& lost) {
-  std::vector<const Member*> live;
-  for (const auto& [address, member] : members_) {
-    if (member.schedule.is_live()) live.push_back(&member);
+std::vector<WorkerSet::State::Member*> WorkerSet::State::FindAnswering(
+    std::vector<WorkerState>& lost) {
+  std::vector<Member*> live;
+  for (auto& [address, member] : members_) {
+    if (member.schedule.is_live()) {
+      live.push_back(&member);
+    } else {
+      member.unused.clear();
+    }
   }
   // Of equal names the order of their addresses stays.
   std::stable_sort(live.begin(), live.end(), [](const Member* left, const Member* right) {
     return left->name < right->name;
   });
-  auto found = std::make_shared<Live>();
-  for (const Member* member : live) {
+  std::vector<Member*> found;
+  for (Member* const member : live) {
     // Of two with one name the first is used, whether calls have keys or not.
-    if (!found->names.empty() && found->names.back() == member->name) {
-      const std::string& used_address = found->workers.back()->address();
-      WarnOfTwins(member->name, used_address);
-      lost.push_back({{member->name, member->worker->address()},
-                      Cat("the worker at ", used_address, " has the same name")});
+    if (found.empty() || found.back()->name != member->name) {
+      found.push_back(member);
       continue;
     }
-    found->names.push_back(member->name);
-    found->workers.push_back(member->worker);
+    const std::string& used_address = found.back()->worker->address();
+    WarnOfTwins(member->name, used_address);
+    lost.push_back({{member->name, member->worker->address()},
+                    Cat("the worker at ", used_address, " has the same name")});
   }
   return found;
+}
+
+std::shared_ptr<const Live> WorkerSet::State::FindLive(TimePoint now,
+                                                       std::vector<WorkerState>& lost) {
+  const std::vector<Member*> members = FindAnswering(lost);
+  std::vector<Candidate> candidates;
+  candidates.reserve(members.size());
+  for (const Member* const member : members) {
+    candidates.push_back(
+        {member->name, member->index, member->trouble, member->outlier.is_ejected()});
+  }
+  Choice choice = Choose(candidates, index_);
+  auto found = std::make_shared<Live>();
+  for (std::size_t at = 0; at < members.size(); ++at) {
+    Member& member = *members[at];
+    SetUnused(member, choice.unused[at], now);
+    if (!member.unused.empty()) {
+      lost.push_back({{member.name, member.worker->address()}, member.unused});
+      continue;
+    }
+    found->names.push_back(member.name);
+    found->workers.push_back(member.worker);
+  }
+  index_ = std::move(choice.index);
+  const bool is_without_index = choice.is_without_index && !found->names.empty();
+  if (std::exchange(is_without_index_, is_without_index) != is_without_index) {
+    Log(is_without_index ? LogLevel::kError : LogLevel::kInfo,
+        is_without_index ? "no worker has its index; calls are passed on all the same, and wait"
+                         : "workers have their index again");
+  }
+  return found;
+}
+
+void WorkerSet::State::SetUnused(Member& member, const std::string& why, TimePoint now) {
+  const bool was_unused = !member.unused.empty();
+  member.unused = why;
+  if (!why.empty() && !was_unused) {
+    member.unused_since = now;
+    member.is_unused_told = false;
+    Log(LogLevel::kError,
+        Cat("worker ", member.name, " at ", member.worker->address(), " gets no new calls: ", why));
+  } else if (why.empty() && was_unused) {
+    Log(LogLevel::kInfo, Cat("worker ", member.name, " gets calls again"));
+  }
+}
+
+void WorkerSet::State::TellOfUnused(TimePoint now) {
+  for (auto& [address, member] : members_) {
+    if (member.unused.empty() || member.is_unused_told) continue;
+    if (now < member.unused_since + options_.unused_grace) continue;
+    member.is_unused_told = true;
+    // What an ejected one has under way may go well.
+    const bool has_index =
+        member.trouble.empty() && (member.index.empty() || member.index == index_);
+    if (!has_index && options_.on_unused) options_.on_unused(member.name, member.unused);
+  }
+}
+
+void WorkerSet::State::LookForOutliers(TimePoint now) {
+  for (auto& [address, member] : members_) {
+    const bool was_ejected = member.outlier.is_ejected();
+    const int failure_count = member.worker->failure_count();
+    const bool is_ejected = member.outlier.Look(failure_count, now, random_);
+    if (!is_ejected && !(was_ejected && !member.outlier.is_ejected())) continue;
+    // What has failed until now counts no more.
+    member.worker->CountCall(true);
+    if (is_ejected) {
+      Log(LogLevel::kWarning, Cat("worker ", member.name, " at ", address, ": ", failure_count,
+                                  " calls in a row have failed; others get its keys for a while, "
+                                  "unless that is half of all workers"));
+    }
+  }
 }
 
 void WorkerSet::State::FindLost(std::vector<WorkerState>& lost) const {
@@ -414,9 +547,9 @@ std::string WorkerSet::State::DescribeTroubles() const {
   return text;
 }
 
-void WorkerSet::State::Publish() {
+void WorkerSet::State::Publish(TimePoint now) {
   std::vector<WorkerState> lost;
-  std::shared_ptr<const Live> now_live = FindLive(lost);
+  std::shared_ptr<const Live> now_live = FindLive(now, lost);
   FindLost(lost);
   std::size_t unasked_count = 0;
   for (const auto& [address, member] : members_) unasked_count += member.was_asked ? 0 : 1;
@@ -438,11 +571,20 @@ void WorkerSet::State::Publish() {
 }
 
 absl::StatusOr<std::size_t> WorkerSet::State::Find(const Live& live, std::string_view shard_key,
-                                                   CallKind kind) const {
+                                                   CallKind kind, const Avoid& avoid) const {
   KERF_RETURN_IF_ERROR(CheckShardKey(shard_key));
   if (live.workers.empty()) {
     const std::lock_guard lock(mutex_);
     return MakeError(Reason::kNoWorker, Cat("no worker is alive: ", troubles_));
+  }
+  if (!avoid.empty()) {
+    const Live others = Without(live, avoid);
+    if (!others.names.empty()) {
+      KERF_ASSIGN_OR_RETURN(const std::size_t index, Find(others, shard_key, kind, {}));
+      const auto found =
+          std::lower_bound(live.names.begin(), live.names.end(), others.names[index]);
+      return static_cast<std::size_t>(found - live.names.begin());
+    }
   }
   if (!shard_key.empty()) return *PickMember(shard_key, live.names);
   const auto least = std::min_element(live.workers.begin(), live.workers.end(),
@@ -463,9 +605,10 @@ bool WorkerSet::WaitForFirstChecks(std::chrono::milliseconds patience) const {
   return state_->WaitForFirstChecks(patience);
 }
 
-absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key, CallKind kind) const {
+absl::StatusOr<Route> WorkerSet::Pick(std::string_view shard_key, CallKind kind,
+                                      const Avoid& avoid) const {
   const std::shared_ptr<const Live> live = state_->live();
-  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, kind));
+  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, kind, avoid));
   return Enter(live->names[index], live->workers[index], kind);
 }
 
@@ -478,10 +621,17 @@ absl::StatusOr<Route> WorkerSet::PickNamed(std::string_view name, CallKind kind)
   return Enter(*found, live->workers[static_cast<std::size_t>(found - live->names.begin())], kind);
 }
 
-absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key) const {
+absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key,
+                                              const Avoid& avoid) const {
   const std::shared_ptr<const Live> live = state_->live();
-  KERF_ASSIGN_OR_RETURN(const std::size_t index, state_->Find(*live, shard_key, CallKind::kUpload));
+  KERF_ASSIGN_OR_RETURN(const std::size_t index,
+                        state_->Find(*live, shard_key, CallKind::kUpload, avoid));
   return WorkerPlace{live->names[index], live->workers[index]->address()};
+}
+
+void WorkerSet::Record(Worker& worker, bool is_well) {
+  worker.CountCall(is_well);
+  if (worker.failure_count() >= kFailuresUntilEjected) state_->LookForOutliers();
 }
 
 void WorkerSet::Doubt(const Worker& worker) { state_->Doubt(worker.address()); }

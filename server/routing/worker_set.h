@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/net/name_resolver.h"
 #include "server/routing/check_schedule.h"
+#include "server/routing/outlier.h"
 #include "server/routing/worker.h"
 #include "server/routing/worker_address.h"
 
@@ -33,13 +34,19 @@ struct WorkerSetOptions {
   CheckTimes check_times;
   // Of one check.
   std::chrono::milliseconds check_timeout{1000};
+  EjectionTimes ejection_times;
+  // After which `on_unused` tells of a worker without the index of the others.
+  std::chrono::milliseconds unused_grace{3000};
   // How often the names of groups are looked up. A lookup that fails changes nothing.
   std::chrono::milliseconds refresh{5000};
   LookUpHost look_up = LookUpHostInSystem;
   // Of the jitter.
   std::uint64_t seed = 1;
   // Told whenever there is a live worker where there was none, or the other way; by one thread.
-  std::function<void(bool has_live)> on_liveness;
+  std::function<void(bool has_live)> on_liveness = nullptr;
+  // Told of a worker that has gone without its index, or had another one, for some time while
+  // others are well: what it has under way waits in vain. By the same thread.
+  std::function<void(const std::string& name, const std::string& why)> on_unused = nullptr;
 };
 
 // A worker that has been chosen for a call.
@@ -47,6 +54,10 @@ struct Route {
   std::string name;
   CallPermit permit;
 };
+
+// Names of workers. A client names so many at most; more are not looked at.
+using Avoid = std::vector<std::string_view>;
+inline constexpr std::size_t kMaxAvoided = 8;
 
 struct WorkerPlace {
   std::string name;
@@ -76,18 +87,24 @@ class WorkerSet {
   bool WaitForFirstChecks(std::chrono::milliseconds patience) const;
 
   // The live worker that has the key, with a place for one call; an empty key has the worker with
-  // the fewest calls of this kind. NO_WORKER if none is alive, TOO_MANY_STREAMS or TOO_MANY_CALLS
-  // if the one that has the key has no place, BAD_FIELD for a key that is none.
-  absl::StatusOr<Route> Pick(std::string_view shard_key, CallKind kind) const;
+  // the fewest calls of this kind. Those in `avoid` are passed over while there are others: a
+  // client has met them, and got nowhere. NO_WORKER if none is alive, TOO_MANY_STREAMS or
+  // TOO_MANY_CALLS if the one that has the key has no place, BAD_FIELD for a key that is none.
+  absl::StatusOr<Route> Pick(std::string_view shard_key, CallKind kind,
+                             const Avoid& avoid = {}) const;
   // The live worker of that name, with a place. NO_WORKER if there is none, TOO_MANY_STREAMS or
   // TOO_MANY_CALLS.
   absl::StatusOr<Route> PickNamed(std::string_view name, CallKind kind) const;
   // As Pick, without a place.
-  absl::StatusOr<WorkerPlace> Locate(std::string_view shard_key) const;
+  absl::StatusOr<WorkerPlace> Locate(std::string_view shard_key, const Avoid& avoid = {}) const;
 
   // A call to the worker has failed on its way, or it says that it drains: asks for its health at
   // once.
   void Doubt(const Worker& worker);
+  // A call to the worker has ended: whether it failed by the worker's fault, or went well. Of whose
+  // calls fail one after the other the others get the keys for a while (outlier.h), but for half of
+  // all workers at most.
+  void Record(Worker& worker, bool is_well);
 
   // All that are known, for those who watch them: the live ones first, by name.
   std::vector<WorkerState> States() const;

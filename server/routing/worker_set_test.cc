@@ -25,6 +25,7 @@
 #include "server/edge/testing/test_upload.h"
 #include "server/edge/testing/test_worker.h"
 #include "server/errors/errors.h"
+#include "server/routing/rendezvous.h"
 
 namespace kerf::routing {
 namespace {
@@ -411,6 +412,127 @@ TEST_F(WorkerSetTest, OfWhatALostWorkerSaysLittleIsKept) {
   ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
   EXPECT_THAT(StatesOf(workers), testing::ElementsAre(Cat(wordy.address(), " at ", wordy.address(),
                                                           " so???[2J", std::string(192, 'x'))));
+}
+
+IndexHealth Gone() { return {absl::UnavailableError("Redis is away"), "x"}; }
+const IndexHealth kWell{absl::OkStatus(), "x"};
+
+TEST_F(WorkerSetTest, WhoIsWithoutItsIndexLosesItsKeysToThoseWhoHaveTheirs) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  std::mutex mutex;
+  std::vector<std::string> told;
+  std::vector<bool> said;
+  WorkerSetOptions options = Options({one.address(), two.address()});
+  options.unused_grace = milliseconds(50);
+  options.on_unused = [&](const std::string& name, const std::string& why) {
+    const std::lock_guard lock(mutex);
+    told.push_back(name + ": " + why);
+  };
+  options.on_liveness = [&](bool has_live) {
+    const std::lock_guard lock(mutex);
+    said.push_back(has_live);
+  };
+  WorkerSet workers(options);
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  ASSERT_EQ(workers.live_count(), 2u);
+  one.SetIndexHealth(Gone());
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  EXPECT_EQ(NamesOf(workers), std::set<std::string>{two.address()});
+  const std::vector<WorkerState> states = workers.States();
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[1].lost, "Redis is away");
+  EXPECT_TRUE(Eventually([&] {
+    const std::lock_guard lock(mutex);
+    return told == std::vector<std::string>{one.address() + ": Redis is away"};
+  }));
+  // All are without: they are used, and nobody says that there is nobody.
+  two.SetIndexHealth(Gone());
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  EXPECT_EQ(NamesOf(workers).size(), 2u);
+  // The first that has it back is the only one.
+  one.SetIndexHealth(kWell);
+  ASSERT_TRUE(Eventually(
+      [&] { return workers.live_count() == 1 && NameOf(workers, "key") == one.address(); }));
+  two.SetIndexHealth(kWell);
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  // One that drains is not used for want of others.
+  one.SetIndexHealth(Gone());
+  two.SetIndexHealth(Gone());
+  one.server().BeginDrain(milliseconds(60'000));
+  ASSERT_TRUE(Eventually(
+      [&] { return NameOf(workers, "") == two.address() && NamesOf(workers).size() == 1; }));
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(said, testing::ElementsAre(true));
+}
+
+TEST_F(WorkerSetTest, WhoHasAnotherIndexThanMostIsNotUsed) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  TestWorker three(FreshSocketAddress());
+  for (TestWorker* const worker : {&one, &two}) worker->SetIndexHealth(kWell);
+  three.SetIndexHealth({absl::OkStatus(), "y"});
+  const WorkerSet workers(Options({one.address(), two.address(), three.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+  EXPECT_EQ(NamesOf(workers), (std::set<std::string>{one.address(), two.address()}));
+  EXPECT_THAT(workers.States()[2].lost, HasSubstr("another index, y"));
+  three.SetIndexHealth(kWell);
+  EXPECT_TRUE(Eventually([&] { return workers.live_count() == 3; }));
+}
+
+TEST_F(WorkerSetTest, WhoseCallsFailIsDoneWithoutForAWhile) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  WorkerSetOptions options = Options({one.address(), two.address()});
+  options.ejection_times.first = milliseconds(200);
+  WorkerSet workers(options);
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  const auto record = [&](const std::string& name, bool is_well) {
+    const auto route = workers.PickNamed(name, CallKind::kUpload);
+    if (route.ok()) workers.Record(*route->permit.worker(), is_well);
+  };
+  // One that goes well in between.
+  for (const bool is_well : {false, false, true, false, false}) record(one.address(), is_well);
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(workers.live_count(), 2u);
+  record(one.address(), false);
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 1; }));
+  EXPECT_EQ(NamesOf(workers), std::set<std::string>{two.address()});
+  EXPECT_THAT(workers.States()[1].lost, HasSubstr("its calls fail"));
+  // Not the last one.
+  for (int count = 0; count < 2 * kFailuresUntilEjected; ++count) record(two.address(), false);
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_GE(workers.live_count(), 1u);
+  EXPECT_TRUE(Eventually([&] { return workers.live_count() == 2; }));
+}
+
+TEST_F(WorkerSetTest, WhoIsAvoidedIsPassedOverWhileThereAreOthers) {
+  TestWorker one(FreshSocketAddress());
+  TestWorker two(FreshSocketAddress());
+  TestWorker three(FreshSocketAddress());
+  const WorkerSet workers(Options({one.address(), two.address(), three.address()}));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  const auto name_of = [&](std::string_view key, const Avoid& avoid) {
+    const auto route = workers.Pick(key, CallKind::kUpload, avoid);
+    const auto place = workers.Locate(key, avoid);
+    EXPECT_TRUE(route.ok() && place.ok());
+    if (!key.empty()) {
+      EXPECT_EQ(place->name, route->name);
+    }
+    return route->name;
+  };
+  for (int number = 0; number < 50; ++number) {
+    const std::string key = Cat("key-", number);
+    const std::string first = name_of(key, {});
+    const std::string second = name_of(key, {first, "nobody"});
+    const std::string third = name_of(key, {first, second});
+    EXPECT_EQ((std::set<std::string>{first, second, third}.size()), 3u);
+    EXPECT_GT(RendezvousScore(key, second), RendezvousScore(key, third));
+    // There is nobody else.
+    EXPECT_EQ(name_of(key, {first, second, third}), first);
+    EXPECT_NE(name_of("", {first}), first);
+  }
 }
 
 TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {

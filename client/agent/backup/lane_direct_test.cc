@@ -30,6 +30,7 @@ class FakeRouting final : public v1::RoutingService::Service {
     if (is_silent) return FakeServer::StaySilent(*context);
     std::lock_guard lock(mutex_);
     keys_.push_back(request->shard_key());
+    avoided_.emplace_back(request->avoid().begin(), request->avoid().end());
     if (address_.empty()) return FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "NO_WORKER");
     response->set_address(address_);
     return grpc::Status::OK;
@@ -42,6 +43,10 @@ class FakeRouting final : public v1::RoutingService::Service {
     std::lock_guard lock(mutex_);
     return keys_;
   }
+  std::vector<std::vector<std::string>> avoided() const {
+    std::lock_guard lock(mutex_);
+    return avoided_;
+  }
 
   std::atomic<bool> is_silent = false;
 
@@ -49,6 +54,7 @@ class FakeRouting final : public v1::RoutingService::Service {
   mutable std::mutex mutex_;
   std::string address_;
   std::vector<std::string> keys_;
+  std::vector<std::vector<std::string>> avoided_;
 };
 
 // The fixture's own server is the worker, and a front stands beside it.
@@ -114,6 +120,42 @@ TEST_F(LaneDirectTest, TheFrontIsAskedAgainWhenAStreamWasLost) {
   EXPECT_EQ(front_script_->stream_count(), 0);
   ASSERT_EQ(lost_.size(), 3u);
   EXPECT_EQ(lost_[0].server, worker) << "it was the worker's stream";
+}
+
+// Workers that have got nowhere are named to the front, until there is something; not those that
+// were lost for other reasons.
+TEST_F(LaneDirectTest, WorkersThatHaveNoIndexAreAvoidedUntilSomethingIsGot) {
+  using enum grpc::StatusCode;
+  std::atomic<int> count = 0;
+  StartDirect(
+      [&](Moment now) {
+        if (now != Moment::kInData && now != Moment::kChunksSent) return grpc::Status::OK;
+        const int at = count.load();
+        // The fifth stream gets somewhere.
+        if ((now == Moment::kChunksSent) != (at == 4)) return grpc::Status::OK;
+        switch (count++) {
+          case 0:
+            return FakeServer::Refusal(UNAVAILABLE, "INDEX_UNAVAILABLE", "w1");
+          case 1:
+            return FakeServer::Refusal(UNAVAILABLE, "DRAINING", "w2");
+          case 2:
+            return FakeServer::Refusal(UNAVAILABLE, "WORKER_UNREACHABLE", "w3");
+          case 3:
+            return FakeServer::Refusal(UNAVAILABLE, "INDEX_UNAVAILABLE", "w1");
+          case 4:
+            return kLost;
+          default:
+            return grpc::Status::OK;
+        }
+      },
+      Ok);
+  const std::vector<std::string> files = {RandomContent(3'000'000)};
+  EXPECT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(routing_.avoided(),
+            (std::vector<Names>{Names{}, Names{"w1"}, Names{"w1"}, Names{"w1", "w3"},
+                                Names{"w1", "w3"}, Names{}}));
 }
 
 TEST_F(LaneDirectTest, AWorkerThatCannotBeReachedIsMetThroughTheFront) {

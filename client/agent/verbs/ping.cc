@@ -75,7 +75,7 @@ ExitCode Run(Context& context, const std::string& server) {
   }
   client::CallCancellation nobody;
   const absl::StatusOr<std::string> worker_address =
-      client::LocateWorker(*channel, kShardKey, nobody);
+      client::LocateWorker(*channel, kShardKey, {}, nobody);
   if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), server);
   v1::GetStatusResponse state;
   grpc::ClientContext call;

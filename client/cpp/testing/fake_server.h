@@ -43,11 +43,13 @@ class FakeServer final : public v1::ChunkingService::Service {
     return script_(*context, *stream);
   }
 
-  // As kerfd ends a call, with a reason of docs/spec/protocol.md.
-  static grpc::Status Refusal(grpc::StatusCode code, const std::string& reason) {
+  // As kerfd ends a call, with a reason of docs/spec/protocol.md; a front names a worker with it.
+  static grpc::Status Refusal(grpc::StatusCode code, const std::string& reason,
+                              const std::string& worker = "") {
     google::rpc::Status details;
     google::rpc::ErrorInfo info;
     info.set_reason(reason);
+    if (!worker.empty()) (*info.mutable_metadata())["worker"] = worker;
     info.set_domain("kerf");
     details.add_details()->PackFrom(info);
     return {code, Cat("no: ", reason), details.SerializeAsString()};

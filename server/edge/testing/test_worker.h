@@ -2,14 +2,35 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "server/edge/server.h"
 #include "server/index/memory_index.h"
+#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
+
+// In memory, and worth what the test says.
+class TestIndex final : public ForwardingIndex {
+ public:
+  TestIndex() : ForwardingIndex(CreateMemoryIndex()) {}
+
+  void SetHealth(IndexHealth health) {
+    const std::lock_guard lock(mutex_);
+    health_ = std::move(health);
+  }
+  IndexHealth health() const override {
+    const std::lock_guard lock(mutex_);
+    return health_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  IndexHealth health_;
+};
 
 class TestWorker {
  public:
@@ -27,11 +48,13 @@ class TestWorker {
   TestWorker& operator=(const TestWorker&) = delete;
 
   Server& server() { return *server_; }
+  // Seen by others within moments.
+  void SetIndexHealth(IndexHealth health) { index_->SetHealth(std::move(health)); }
   // With the port that was picked.
   const std::string& address() const { return server_->addresses()[0]; }
 
  private:
-  std::unique_ptr<Index> index_ = CreateMemoryIndex();
+  std::unique_ptr<TestIndex> index_ = std::make_unique<TestIndex>();
   std::unique_ptr<Server> server_;
 };
 
