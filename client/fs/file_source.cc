@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -73,10 +75,23 @@ absl::StatusOr<UniqueFd> OpenStepByStep(const std::string& node_path) {
 }
 
 // By its whole path, which is quicker, and then it must be the file that was scanned; otherwise
-// something on the way may be a symlink by now.
+// something on the way may be a symlink by now. In as few calls as paths of their length allow:
+// below many levels one for each would be most of the work.
 UniqueFd OpenAtOnce(const std::string& absolute, const NodeIdentity& scanned) {
-  if (absolute.size() >= kMaxPathCallBytes) return {};
-  UniqueFd fd(OpenForReading(AT_FDCWD, absolute));
+  std::string_view rest = absolute;
+  UniqueFd directory;
+  int at = AT_FDCWD;
+  while (rest.size() >= kMaxPathCallBytes) {
+    const std::size_t slash = rest.rfind('/', kMaxPathCallBytes - 1);
+    if (slash == std::string_view::npos || slash == 0) return {};
+    const std::string piece(rest.substr(0, slash));
+    UniqueFd next(openat(at, piece.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!next.valid()) return {};
+    directory = std::move(next);
+    at = directory.get();
+    rest.remove_prefix(slash + 1);
+  }
+  UniqueFd fd(OpenForReading(at, std::string(rest)));
   struct stat status{};
   if (!fd.valid() || fstat(fd.get(), &status) != 0) return {};
   if (status.st_dev != scanned.device || status.st_ino != scanned.inode) fd.Reset();

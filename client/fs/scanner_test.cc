@@ -1,16 +1,22 @@
 #include "client/fs/scanner.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "base/unique_fd.h"
 #include "client/fs/path.h"
 #include "client/fs/testing/inode_reuse.h"
 #include "client/fs/testing/memory_snapshot.h"
@@ -276,9 +282,13 @@ TEST_F(ScannerTest, HardLinksPointToTheFirstThatWasStored) {
 TEST_F(ScannerTest, AFileThatGotTheNumberOfAnotherOneIsNoHardLinkOfIt) {
   std::filesystem::create_directories(directory_ / "tree/z");
   WriteFile(directory_ / "tree/a1");
-  std::filesystem::create_hard_link(directory_ / "tree/a1", directory_ / "tree/a2");
+  // Where the walk does not come, so that it waits for the second one until its end.
+  std::filesystem::create_hard_link(directory_ / "tree/a1", directory_ / "a2");
   // More than the scanner walks ahead.
-  for (int number = 0; number < 3'000; ++number) WriteFile(directory_ / Cat("tree/f", number));
+  WriteFile(directory_ / "tree/f");
+  for (int number = 0; number < 3'000; ++number) {
+    std::filesystem::create_hard_link(directory_ / "tree/f", directory_ / Cat("tree/f", number));
+  }
   auto scanner = MakeScanner({directory_ / "tree"}, {});
   ASSERT_TRUE(scanner.ok());
   ScannedNode scanned;
@@ -287,7 +297,7 @@ TEST_F(ScannerTest, AFileThatGotTheNumberOfAnotherOneIsNoHardLinkOfIt) {
     const std::string_view name = NameOf(scanned.node.path);
     if (name == "a1") {
       std::filesystem::remove(directory_ / "tree/a1");
-      std::filesystem::remove(directory_ / "tree/a2");
+      std::filesystem::remove(directory_ / "a2");
       // Where the first one was: numbers are given by folder.
       if (!testing::MakeFileOfInode(directory_ / "tree/new", scanned.identity.inode)) {
         GTEST_SKIP() << "this file system does not give numbers again";
@@ -392,6 +402,37 @@ TEST_F(DeepScannerTest, AllLevelsAreFoundOnTheWayBack) {
   EXPECT_THAT(errors_, IsEmpty());
   ASSERT_EQ(levels.size(), std::size_t{kLevels} + 1);
   for (int level = 0; level <= kLevels; ++level) EXPECT_EQ(levels[level], kLevels - level);
+}
+
+// From the root downwards each level on the way back would cost as much as all above it: 64 times
+// the work for 8 times the levels.
+TEST_F(DeepScannerTest, ManyLevelsCostWhatTheyAreMany) {
+  const auto cost_ns = [this](int level_count) {
+    const std::string root = directory_ / Cat("deep-", level_count);
+    KERF_CHECK(mkdir(root.c_str(), 0700) == 0);
+    UniqueFd at(open(root.c_str(), O_RDONLY | O_DIRECTORY));
+    for (int level = 0; level < level_count; ++level) {
+      KERF_CHECK(mkdirat(at.get(), "s", 0700) == 0);
+      at = UniqueFd(openat(at.get(), "s", O_RDONLY | O_DIRECTORY));
+    }
+    std::int64_t least_ns = INT64_MAX;
+    for (int round = 0; round < 3; ++round) {
+      timespec before{};
+      timespec after{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+      auto walk = OpenTreeWalk({root}, {});
+      KERF_CHECK(walk.ok());
+      ScannedNode scanned;
+      while ((*walk)->Next(scanned)) {
+      }
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+      least_ns = std::min<std::int64_t>(least_ns, (after.tv_sec - before.tv_sec) * 1'000'000'000 +
+                                                      after.tv_nsec - before.tv_nsec);
+    }
+    return least_ns;
+  };
+  const std::int64_t few_ns = cost_ns(100);
+  EXPECT_LT(cost_ns(800), 24 * few_ns);
 }
 
 TEST_F(DeepScannerTest, ADirectoryThatWasMovedIsFoundAgain) {
