@@ -59,6 +59,29 @@ class RedisTest : public testing::Test {
     return flags;
   }
 
+  // What a kerfd that is known by this --metrics-ready-file says when it has told what it waits
+  // for, or when the patience is over.
+  std::string ReadinessOf(const std::string& ready_file, seconds patience) {
+    const std::string path = world_ / ready_file;
+    const auto deadline = steady_clock::now() + patience;
+    std::string said;
+    while (said.find("waiting") == std::string::npos && steady_clock::now() < deadline) {
+      if (!std::filesystem::exists(path)) continue;
+      const std::string address = ReadText(path);
+      said = world_
+                 .Run({"/usr/bin/python3", "-c",
+                       Cat("import http.client\n"
+                           "ask = http.client.HTTPConnection('",
+                           address.substr(0, address.find('\n')),
+                           "')\n"
+                           "ask.request('GET', '/readyz')\n"
+                           "answer = ask.getresponse()\n"
+                           "print(answer.status, answer.read().decode())\n")})
+                 .out;
+    }
+    return said;
+  }
+
   // Everything once more, as if nothing of it were known to the agent.
   nlohmann::json BackupAll() { return world_.Backup({tree_, "--force"}); }
 
@@ -373,9 +396,11 @@ TEST_F(RedisTest, WhatIsWrongWithARedisIsSaid) {
   redis.Do({"kill", "1"});
   const auto waiting =
       world_.StartOther({BuiltProgram("server/kerfd"), "--listen", "unix:server/other", "--redis",
-                         address, "--redis-password-file", password});
-  // Which is said at once.
-  std::this_thread::sleep_for(seconds(2));
+                         address, "--redis-password-file", password, "--metrics-listen",
+                         "127.0.0.1:0", "--metrics-ready-file", "server/metrics"});
+  // Which is said at once, in the log and to who asks whether it is ready.
+  const std::string ready = ReadinessOf("server/metrics", seconds(2));
+  EXPECT_THAT(ready, AllOf(HasSubstr("503"), HasSubstr("waiting for Redis"), HasSubstr(address)));
   waiting->Signal(SIGTERM);
   end = waiting->Wait();
   EXPECT_NE(end.exit_code, 0);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,7 +16,11 @@
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "kerf/v1/index.grpc.pb.h"
+#include "kerf/v1/status.grpc.pb.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
@@ -39,6 +44,14 @@ class GatedIndex final : public ForwardingIndex {
     changed_.wait(lock, [this] { return is_open_; });
     return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
+  void SetHealth(IndexHealth health) {
+    const std::lock_guard lock(mutex_);
+    health_ = std::move(health);
+  }
+  IndexHealth health() const override {
+    const std::lock_guard lock(mutex_);
+    return health_;
+  }
   void SetOpen(bool is_open) {
     {
       const std::lock_guard lock(mutex_);
@@ -48,9 +61,10 @@ class GatedIndex final : public ForwardingIndex {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_open_ = true;
+  IndexHealth health_;
 };
 
 class WatchTest : public testing::Test {
@@ -203,6 +217,57 @@ TEST_F(WatchTest, AnErrorSaysWhichCallItAnswers) {
   EXPECT_EQ(AnsweredId(channel_, "").size(), 32u);
   EXPECT_EQ(AnsweredId(channel_, "\"}forged").size(), 32u);
   EXPECT_EQ(AnsweredId(channel_, std::string(65, 'x')).size(), 32u);
+}
+
+// What health says, once the watchdog has looked.
+int HealthOf(Server& server, const std::shared_ptr<grpc::Channel>& channel) {
+  server.CheckTimeouts();
+  grpc::TemplatedGenericStub<google::protobuf::MessageLite, google::protobuf::MessageLite> stub(
+      channel);
+  grpc::ClientContext context;
+  const grpc::health::v1::HealthCheckRequest request;
+  grpc::health::v1::HealthCheckResponse response;
+  std::promise<grpc::Status> ended;
+  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
+                 [&](const grpc::Status& status) { ended.set_value(status); });
+  return ended.get_future().get().ok() ? response.status() : -1;
+}
+
+v1::GetStatusResponse StatusOf(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  v1::GetStatusResponse response;
+  EXPECT_TRUE(v1::StatusService::NewStub(channel)->GetStatus(&context, {}, &response).ok());
+  return response;
+}
+
+TEST_F(WatchTest, HealthIsThatOfTheIndexUntilItDrains) {
+  constexpr int kServing = 1;
+  constexpr int kNotServing = 2;
+  EXPECT_EQ(HealthOf(*server_, channel_), kServing);
+  EXPECT_EQ(StatusOf(channel_).index().identity(), "");
+  index_.SetHealth({absl::UnavailableError("Redis is away"), "an id"});
+  EXPECT_EQ(HealthOf(*server_, channel_), kNotServing);
+  v1::GetStatusResponse said = StatusOf(channel_);
+  EXPECT_EQ(said.index().identity(), "an id");
+  EXPECT_EQ(said.index().trouble(), "Redis is away");
+  ASSERT_EQ(said.degradations_size(), 1);
+  EXPECT_EQ(said.degradations(0), "Redis is away");
+  // It still takes streams: who has nobody else waits here.
+  TestUpload upload(channel_);
+  upload.SendOpen(OpenFor("home"));
+  EXPECT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  index_.SetHealth({absl::OkStatus(), "an id"});
+  EXPECT_EQ(HealthOf(*server_, channel_), kServing);
+  EXPECT_EQ(StatusOf(channel_).index().trouble(), "");
+  // An index that comes back does not bring back who drains, nor is it why.
+  index_.SetHealth({absl::UnavailableError("Redis is away"), "an id"});
+  EXPECT_EQ(HealthOf(*server_, channel_), kNotServing);
+  server_->BeginDrain(milliseconds(60'000));
+  said = StatusOf(channel_);
+  EXPECT_EQ(said.index().trouble(), "");
+  EXPECT_TRUE(said.counts().draining());
+  index_.SetHealth({absl::OkStatus(), "an id"});
+  EXPECT_EQ(HealthOf(*server_, channel_), kNotServing);
 }
 
 }  // namespace

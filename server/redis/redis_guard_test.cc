@@ -296,5 +296,22 @@ TEST(RedisGuardTest, AStrangerAtAnOldAddressIsNotTakenForTheCluster) {
               testing::AllOf(HasSubstr(FormatRedisAddress(old)), HasSubstr("single Redis")));
 }
 
+// Each has an index of its own: nobody can tell which one is meant.
+TEST(RedisGuardTest, AddressesOfTwoIndexesAreRefused) {
+  const TestRedis one(TestRedis::Kind::kSingle);
+  const TestRedis two(TestRedis::Kind::kSingle);
+  RedisIndexOptions options{one.options(), 0};
+  options.redis.seeds.push_back(two.addresses()[0]);
+  std::vector<std::string> warnings;
+  // Only one of them has a name yet.
+  Open(one, 0);
+  EXPECT_TRUE(RedisIndex::Open(options, &warnings).ok());
+  Open(two, 0);
+  const auto index = RedisIndex::Open(options, &warnings);
+  ASSERT_FALSE(index.ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(index.status())) << index.status();
+  EXPECT_THAT(std::string(index.status().message()), HasSubstr("they have two indexes"));
+}
+
 }  // namespace
 }  // namespace kerf
