@@ -82,6 +82,7 @@ class TreeRestorer : public Restorer {
   ~TreeRestorer() override { Stop(true); }
 
   void Add(Node node, std::unique_ptr<FileContent> content) override;
+  void Report(const std::string& path, const absl::Status& status) override;
   RestoreSummary Finish(bool cancelled) override;
   RestoreSummary progress() const override;
 
@@ -104,7 +105,6 @@ class TreeRestorer : public Restorer {
   SettlerOptions MakeSettlerOptions();
   void TakeSettled(const Node& node, const absl::Status& status);
   void Count(const Node& node, const NodeOutcome& outcome);
-  void Report(const std::string& path, const absl::Status& status);
   void NoteFailed(const std::string& path) {
     const std::lock_guard lock(report_mutex_);
     failed_paths_.insert(path);

@@ -109,6 +109,9 @@ class Restorer {
   // through on_error.
   virtual void Add(Node node, std::unique_ptr<FileContent> content) = 0;
 
+  // Counts and reports what the caller could not give it: an entry, or a part of it.
+  virtual void Report(const std::string& path, const absl::Status& status) = 0;
+
   // Completes everything. If `cancelled`, what is queued is dropped, links are not made, and
   // directories get their metadata.
   virtual RestoreSummary Finish(bool cancelled) = 0;

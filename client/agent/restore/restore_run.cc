@@ -1,5 +1,8 @@
 #include "client/agent/restore/restore_run.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -14,6 +17,7 @@
 #include "client/fs/path.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/snapshots/recipe_stream.h"
+#include "client/store/snapshots/tree_salvage.h"
 
 namespace kerf::agent {
 namespace {
@@ -28,6 +32,7 @@ constexpr std::size_t kRunChunks = 16384;
 // Runs of one file that are read ahead: what it holds in memory.
 constexpr std::size_t kRunsAhead = 6;
 constexpr unsigned kMaxReadThreads = 8;
+constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 
 // The chunks of a recipe one after the other, from memory or from the tree stream.
 class Recipe {
@@ -112,35 +117,41 @@ class RestoreRun {
       : options_(options),
         digest_size_bytes_(digest_size_bytes),
         reader_(index, ReaderOptions(options)),
+        index_(index),
         read_ahead_(reader_, std::clamp(std::thread::hardware_concurrency(), 1u, kMaxReadThreads)) {
   }
 
-  absl::StatusOr<RestoreSummary> Run(const store::v1::Snapshot& snapshot) {
+  absl::StatusOr<RestoreResult> Run(const store::v1::Snapshot& snapshot) {
     KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
                           RecipeFromProto(snapshot.tree(), digest_size_bytes_));
     tree_ = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
     // Hard links may point out of the subtree: then their content must be known.
     if (!options_.subtree.empty()) KERF_RETURN_IF_ERROR(FindOutsideTargets(snapshot));
     KERF_ASSIGN_OR_RETURN(restorer_, MakeRestorer(options_.target, options_.restore));
-    const absl::Status status = AddAll();
+    const absl::Status status = AddAll(snapshot.stats().entry_count());
     const bool cancelled = Cancelled();
-    const RestoreSummary summary = restorer_->Finish(cancelled);
+    result_.restored = restorer_->Finish(cancelled);
     if (cancelled) return absl::CancelledError("the restore was interrupted");
     KERF_RETURN_IF_ERROR(status);
-    return summary;
+    result_.unreadable = reader_.stepped_over();
+    for (const DamagedPack& pack : index_.damaged()) {
+      result_.unreadable.push_back(Annotate(pack.status, pack.path));
+    }
+    return std::move(result_);
   }
 
  private:
   static ChunkReader::Options ReaderOptions(const RestoreRunOptions& options) {
     ChunkReader::Options reader;
     reader.verify = options.verify_chunks;
+    reader.old_chunks_only = true;
     return reader;
   }
 
   bool Cancelled() const { return options_.cancelled && options_.cancelled(); }
 
-  TreeReader OpenTree() {
-    return {ReadRecipe(reader_, tree_), digest_size_bytes_, options_.max_kept_chunks};
+  SalvagingTreeReader OpenTree(std::function<void(const TreeGap&)> on_gap) {
+    return {reader_, tree_, digest_size_bytes_, options_.max_kept_chunks, std::move(on_gap)};
   }
 
   Recipe RecipeOf(TreeEntry& entry) {
@@ -151,16 +162,23 @@ class RestoreRun {
   }
 
   absl::Status FindOutsideTargets(const store::v1::Snapshot& snapshot) {
-    TreeReader tree = OpenTree();
-    TreeEntry entry;
+    bool has_gaps = false;
+    SalvagingTreeReader tree = OpenTree([&](const TreeGap&) { has_gaps = true; });
+    SalvagedEntry next;
     bool found = false;
     while (true) {
-      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry));
+      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(next));
       if (!more) break;
-      if (!IsAtOrBelow(entry.node.path, options_.subtree)) continue;
+      const Node& node = next.entry.node;
+      if (!IsAtOrBelow(node.path, options_.subtree)) continue;
       found = true;
-      const std::string& target = entry.node.hard_link_to;
+      const std::string& target = node.hard_link_to;
       if (!target.empty() && !IsAtOrBelow(target, options_.subtree)) outside_[target] = {};
+    }
+    if (!found && has_gaps) {
+      return absl::DataLossError(Cat("snapshot ", snapshot.id(),
+                                     " is damaged, and what is left of ", "it holds no /",
+                                     options_.subtree));
     }
     if (!found) {
       return absl::NotFoundError(Cat("snapshot ", snapshot.id(), " holds no /", options_.subtree,
@@ -170,13 +188,20 @@ class RestoreRun {
     return absl::OkStatus();
   }
 
-  absl::Status AddAll() {
-    TreeReader tree = OpenTree();
-    TreeEntry entry;
+  absl::Status AddAll(std::uint64_t promised_count) {
+    SalvagingTreeReader tree = OpenTree([this](const TreeGap& gap) { ReportGap(gap); });
+    SalvagedEntry next;
+    std::uint64_t found_count = 0;
     for (std::uint64_t count = 1; !Cancelled(); ++count) {
-      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry));
-      if (!more) break;
-      Add(entry);
+      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(next));
+      if (!more) {
+        if (result_.gap_count > 0 && promised_count > found_count) {
+          result_.lost_entry_count = promised_count - found_count;
+        }
+        break;
+      }
+      if (!next.is_made_up) ++found_count;
+      Add(next);
       if (options_.on_progress && count % kProgressInterval == 0) {
         options_.on_progress(restorer_->progress());
       }
@@ -184,14 +209,67 @@ class RestoreRun {
     return absl::OkStatus();
   }
 
-  void Add(TreeEntry& entry) {
+  // Nothing of the subtree can be missing in it.
+  bool IsOutside(const TreeGap& gap) const {
+    const std::string& subtree = options_.subtree;
+    if (subtree.empty()) return false;
+    const bool is_before = !gap.before.empty() && ComparePaths(gap.before, subtree) <= 0;
+    const bool is_behind =
+        ComparePaths(gap.behind, subtree) > 0 && !IsAtOrBelow(gap.behind, subtree);
+    return is_before || is_behind;
+  }
+
+  void ReportGap(const TreeGap& gap) {
+    if (IsOutside(gap)) return;
+    ++result_.gap_count;
+    const std::string end =
+        gap.before.empty() ? " up to the end" : Cat(" and before /", gap.before);
+    restorer_->Report(gap.behind,
+                      absl::DataLossError(ToAbsl(
+                          Cat("the snapshot's list of files is damaged: what it had behind ",
+                              gap.behind.empty() ? "its beginning" : Cat("/", gap.behind), end,
+                              " is lost (", gap.lost_bytes, " bytes): ", MessageOf(gap.cause)))));
+  }
+
+  void Add(SalvagedEntry& next) {
+    TreeEntry& entry = next.entry;
     if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return;
+    if (next.is_made_up) {
+      ++result_.made_up_count;
+      entry.node.uid = geteuid();
+      entry.node.gid = getegid();
+      restorer_->Report(entry.node.path,
+                        absl::DataLossError("nothing is left of this directory but its name: only "
+                                            "its owner, who restores it, may enter"));
+    }
+    if (next.is_doubtful && !options_.trust_doubtful && !Withhold(entry.node)) return;
     std::unique_ptr<FileContent> content;
     if (entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty()) {
       content = std::make_unique<RecipeContent>(reader_, read_ahead_, RecipeOf(entry),
                                                 options_.cancelled);
     }
     restorer_->Add(std::move(entry.node), std::move(content));
+  }
+
+  // Takes away what would let a user become another one, had he made the entry up. False if nothing
+  // of it is left.
+  bool Withhold(Node& node) {
+    const auto is_privilege = [](const Xattr& xattr) {
+      return xattr.name.starts_with("security.") || xattr.name.starts_with("trusted.");
+    };
+    const bool is_device =
+        node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice;
+    const bool has_set_id = node.kind != NodeKind::kDirectory && (node.mode & kSetIdBits) != 0;
+    if (has_set_id) node.mode &= ~kSetIdBits;
+    if (std::erase_if(node.xattrs, is_privilege) == 0 && !has_set_id && !is_device) return true;
+    ++result_.withheld_count;
+    restorer_->Report(
+        node.path,
+        absl::DataLossError(Cat(
+            is_device ? "this device" : "its set-id bits, capabilities or labels",
+            " were left out: the entry was found behind a damaged place, where a user could have ",
+            "planted one; --trust-salvaged restores them, too")));
+    return !is_device;
   }
 
   // Renames the entry as seen from the subtree; false if it is not in it.
@@ -211,6 +289,12 @@ class RestoreRun {
     if (const auto outside = outside_.find(node.hard_link_to); outside != outside_.end()) {
       // The first of the names in the subtree takes the content, the others link to it.
       const std::string path = node.path;
+      if (outside->second.entry.node.path.empty()) {
+        restorer_->Report(path,
+                          absl::DataLossError(Cat("it is a hard link to /", outside->first,
+                                                  ", of which the snapshot has lost the entry")));
+        return false;
+      }
       if (outside->second.restored_as.empty()) {
         entry = outside->second.entry;
         entry.node.path = path;
@@ -232,16 +316,18 @@ class RestoreRun {
   const RestoreRunOptions& options_;
   const std::size_t digest_size_bytes_;
   ChunkReader reader_;
+  ChunkIndex& index_;
   ReadAhead read_ahead_;
   SharedRecipe tree_;
+  RestoreResult result_;
   absl::flat_hash_map<std::string, OutsideTarget> outside_;
   std::unique_ptr<Restorer> restorer_;
 };
 
 }  // namespace
 
-absl::StatusOr<RestoreSummary> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
-                                          const RestoreRunOptions& options) {
+absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
+                                         const RestoreRunOptions& options) {
   ChunkIndex index(store.packs_directory());
   KERF_RETURN_IF_ERROR(index.Refresh());
   return RestoreRun(options, index, DigestSizeBytes(store.digest_algorithm())).Run(snapshot);

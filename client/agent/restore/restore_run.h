@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/fs/restorer.h"
@@ -22,17 +23,34 @@ struct RestoreRunOptions {
   std::size_t max_kept_chunks = kMaxKeptChunks;
   // Checks the digest of every chunk that is read.
   bool verify_chunks = true;
+  // Gives doubtful entries (tree_salvage.h) the rights that let a user become another one.
+  bool trust_doubtful = false;
   // Ends the run with Cancelled once it gives true; asked often and by several threads.
   std::function<bool()> cancelled;
   // Now and then, from the calling thread: what the restorer has done.
   std::function<void(const RestoreSummary&)> on_progress;
 };
 
+struct RestoreResult {
+  RestoreSummary restored;
+  // Places at which entries of the tree are lost.
+  std::uint64_t gap_count = 0;
+  // How many: what the snapshot says that it has, less what was found.
+  std::uint64_t lost_entry_count = 0;
+  // Directories of which nothing but the name is known.
+  std::uint64_t made_up_count = 0;
+  // Rights that doubtful entries were not given.
+  std::uint64_t withheld_count = 0;
+  // What could not be read of the store, though it was not needed: other copies of chunks, and the
+  // footers of packs.
+  std::vector<absl::Status> unreadable;
+};
+
 // Entries that fail (DataLoss where the store is damaged) are reported through
-// options.restore.on_error and counted; the run goes on. An error where nothing can be restored:
-// DataLoss for a metadata stream that is damaged, NotFound for a subtree that the snapshot does not
-// hold.
-absl::StatusOr<RestoreSummary> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
-                                          const RestoreRunOptions& options);
+// options.restore.on_error and counted; so is every place at which entries of the tree are lost,
+// under the last path before it. The run goes on. An error where nothing can be restored: NotFound
+// for a subtree that the snapshot does not hold.
+absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
+                                         const RestoreRunOptions& options);
 
 }  // namespace kerf::agent

@@ -2,7 +2,9 @@
 #include "client/agent/restore/restore_run.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -33,6 +35,7 @@ class RestoreRunTest : public ::testing::Test {
   RestoreRunOptions Options() {
     RestoreRunOptions options;
     options.target = Cat(target_.path(), "/out");
+    options.restore.sync = false;
     options.restore.on_error = [this](const std::string& path, const absl::Status& status) {
       errors_.emplace_back(path, status);
     };
@@ -69,10 +72,10 @@ TEST_F(RestoreRunTest, FilesOfManyRunsBesideSmallOnes) {
     RestoreRunOptions options = Options();
     options.max_kept_chunks = max_kept_chunks;
     options.restore.overwrite = OverwritePolicy::kAlways;
-    const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, options);
-    ASSERT_TRUE(summary.ok()) << summary.status();
+    const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, options);
+    ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(errors_.size(), 0u);
-    EXPECT_EQ(summary->file_count, files.size());
+    EXPECT_EQ(result->restored.file_count, files.size());
     for (const auto& [name, chunks] : files) EXPECT_EQ(Restored(name), Join(chunks)) << name;
   }
 }
@@ -102,8 +105,8 @@ TEST_F(RestoreRunTest, AFileThatRepeatsOneChunkIsRestoredFromTheTreeStream) {
     RestoreRunOptions options = Options();
     options.max_kept_chunks = max_kept_chunks;
     options.restore.overwrite = OverwritePolicy::kAlways;
-    const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, options);
-    ASSERT_TRUE(summary.ok()) << summary.status();
+    const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, options);
+    ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(errors_.size(), 0u);
     EXPECT_EQ(Restored("file"), std::string(kRepeats, 'x'));
   }
@@ -125,12 +128,149 @@ TEST_F(RestoreRunTest, ADamagedChunkInTheMiddleEndsThatFileOnly) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::filesystem::permissions(largest, std::filesystem::perms::owner_all);
   WriteTestFile(largest, bytes);
-  const absl::StatusOr<RestoreSummary> summary = RunRestore(store_.store(), snapshot, Options());
-  ASSERT_TRUE(summary.ok()) << summary.status();
+  const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, Options());
+  ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(errors_.size(), 1u);
   EXPECT_EQ(errors_[0].second.code(), absl::StatusCode::kDataLoss) << errors_[0].second;
   EXPECT_FALSE(std::filesystem::exists(Cat(target_.path(), "/out/", errors_[0].first)));
-  EXPECT_EQ(summary->file_count, 1u);
+  EXPECT_EQ(result->restored.file_count, 1u);
+}
+
+// One flipped bit in the block of one metadata chunk out of many.
+TEST_F(RestoreRunTest, ADamagedChunkOfTheTreeCostsItsEntriesOnly) {
+  FileChunks files;
+  for (int number = 100; number < 400; ++number) files[Cat("f", number)] = {Cat("of ", number)};
+  std::vector<std::string> metadata;
+  const store::v1::Snapshot snapshot = store_.Describe(files, metadata);
+  ASSERT_GT(snapshot.tree_size(), 10);
+  std::vector<std::string> contents;
+  for (const auto& [name, chunks] : files) contents.push_back(chunks[0]);
+  store_.WritePack(contents);
+  // Another one than the first, which a tree without resynchronisation would get past.
+  const std::string lost_digest = snapshot.tree(1).digest();
+  std::erase_if(metadata, [&](const std::string& chunk) {
+    const Digest digest = RefOf(chunk).digest;
+    return std::equal(lost_digest.begin(), lost_digest.end(),
+                      reinterpret_cast<const char*>(digest.bytes.data()));
+  });
+  store_.WritePack(metadata);
+  const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, Options());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->gap_count, 1u);
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(errors_[0].second.code(), absl::StatusCode::kDataLoss);
+  EXPECT_GT(result->lost_entry_count, 0u);
+  EXPECT_LT(result->lost_entry_count, 60u);
+  EXPECT_EQ(result->restored.file_count + result->lost_entry_count, files.size());
+  std::uint64_t restored_count = 0;
+  for (const auto& [name, chunks] : files) {
+    if (!std::filesystem::exists(Cat(target_.path(), "/out/", name))) continue;
+    EXPECT_EQ(Restored(name), chunks[0]);
+    ++restored_count;
+  }
+  EXPECT_EQ(restored_count, result->restored.file_count);
+}
+
+TEST_F(RestoreRunTest, ACopyThatCannotBeReadIsReportedAndDoneWithout) {
+  const store::v1::Snapshot snapshot = store_.WriteSnapshot({{"file", {"content"}}});
+  store_.WritePack({"unneeded"});
+  for (const std::string& path : store_.PackFiles()) {
+    const std::string bytes = ReadTestFile(path);
+    if (bytes.find("unneeded") != std::string::npos) WriteTestFile(path, "short");
+  }
+  const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, Options());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Restored("file"), "content");
+  EXPECT_EQ(result->restored.error_count, 0u);
+  ASSERT_EQ(result->unreadable.size(), 1u);
+  EXPECT_NE(MessageOf(result->unreadable[0]).find(".pack"), std::string_view::npos);
+}
+
+class SalvagedRunTest : public RestoreRunTest {
+ protected:
+  static TreeEntry Entry(const std::string& path, NodeKind kind, std::uint32_t mode) {
+    TreeEntry entry;
+    entry.node.path = path;
+    entry.node.kind = kind;
+    entry.node.mode = mode;
+    return entry;
+  }
+
+  // Of which the piece from `begin` to `end` is lost, counted from the beginning of an entry.
+  store::v1::Snapshot WriteTree(const std::vector<TreeEntry>& entries, std::size_t first_lost,
+                                std::size_t last_lost) {
+    std::vector<std::uint8_t> stream;
+    std::vector<std::size_t> begins;
+    for (const TreeEntry& entry : entries) {
+      begins.push_back(stream.size());
+      EncodeTreeEntry(entry, 32, stream);
+    }
+    const std::string text(stream.begin(), stream.end());
+    const std::size_t begin = begins[first_lost];
+    const std::size_t end = begins[last_lost] + 10;
+    const std::vector<std::string> pieces = {text.substr(0, begin), text.substr(begin, end - begin),
+                                             text.substr(end)};
+    store_.WritePack({pieces[0], pieces[2]});
+    store::v1::Snapshot snapshot;
+    RecipeToProto({RefOf(pieces[0]), RefOf(pieces[1]), RefOf(pieces[2])}, 32,
+                  *snapshot.mutable_tree());
+    snapshot.mutable_stats()->set_entry_count(entries.size());
+    return snapshot;
+  }
+
+  mode_t RestoredMode(const std::string& name) {
+    struct stat status{};
+    EXPECT_EQ(lstat(Cat(target_.path(), "/out/", name).c_str(), &status), 0) << name;
+    return status.st_mode & 07777;
+  }
+};
+
+TEST_F(SalvagedRunTest, RightsThatCouldBePlantedAreLeftOutUnlessTheUserSaysSo) {
+  const std::vector<TreeEntry> entries = {
+      Entry("a", NodeKind::kFile, 04755),       Entry("d", NodeKind::kDirectory, 0755),
+      Entry("d/e", NodeKind::kDirectory, 0755), Entry("d/e/f", NodeKind::kFile, 0644),
+      Entry("d/e/g", NodeKind::kFile, 04755),   Entry("d/e/h", NodeKind::kFile, 0640),
+      Entry("n", NodeKind::kCharDevice, 0666)};
+  const store::v1::Snapshot snapshot = WriteTree(entries, 1, 3);
+  RestoreRunOptions options = Options();
+  absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->lost_entry_count, 3u);
+  EXPECT_EQ(result->made_up_count, 2u);
+  EXPECT_EQ(result->withheld_count, 2u);
+  EXPECT_EQ(RestoredMode("a"), 04755u);
+  EXPECT_EQ(RestoredMode("d"), 0700u);
+  EXPECT_EQ(RestoredMode("d/e"), 0700u);
+  EXPECT_EQ(RestoredMode("d/e/g"), 0755u);
+  EXPECT_EQ(RestoredMode("d/e/h"), 0640u);
+  EXPECT_FALSE(std::filesystem::exists(Cat(target_.path(), "/out/n")));
+  for (const auto& [path, status] : errors_) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << path << ": " << status;
+  }
+  options.trust_doubtful = true;
+  options.restore.overwrite = OverwritePolicy::kAlways;
+  result = RunRestore(store_.store(), snapshot, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->withheld_count, 0u);
+  EXPECT_EQ(RestoredMode("d/e/g"), 04755u);
+}
+
+TEST_F(SalvagedRunTest, AHardLinkWhoseFileIsLostIsNoEmptyFile) {
+  TreeEntry link = Entry("s/link", NodeKind::kFile, 0644);
+  link.node.hard_link_to = "b";
+  const std::vector<TreeEntry> entries = {
+      Entry("a", NodeKind::kFile, 0644), Entry("b", NodeKind::kFile, 0644),
+      Entry("s", NodeKind::kDirectory, 0755), link, Entry("s/z", NodeKind::kFile, 0644)};
+  const store::v1::Snapshot snapshot = WriteTree(entries, 1, 1);
+  RestoreRunOptions options = Options();
+  options.subtree = "s";
+  const absl::StatusOr<RestoreResult> result = RunRestore(store_.store(), snapshot, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->gap_count, 0u) << "it is not in what was asked for";
+  ASSERT_EQ(errors_.size(), 1u);
+  EXPECT_EQ(errors_[0].first, "link");
+  EXPECT_FALSE(std::filesystem::exists(Cat(target_.path(), "/out/link")));
+  EXPECT_TRUE(std::filesystem::exists(Cat(target_.path(), "/out/z")));
 }
 
 TEST_F(RestoreRunTest, PiecesThatNobodyTakesAreLeftBehind) {

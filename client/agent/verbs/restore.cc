@@ -31,6 +31,7 @@ struct RestoreFlags {
   std::string overwrite = "refuse";
   bool no_verify = false;
   bool no_sync = false;
+  bool trust_salvaged = false;
   bool verify = false;
   unsigned threads = 0;
 };
@@ -41,8 +42,9 @@ struct Shared {
   RestoreSummary summary;
 };
 
-nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreSummary& summary,
+nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreResult& result,
                            double seconds) {
+  const RestoreSummary& summary = result.restored;
   return {{"snapshot", snapshot.id()},
           {"files", summary.file_count},
           {"directories", summary.directory_count},
@@ -51,12 +53,33 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreSum
           {"verified", summary.verified_count},
           {"errors", summary.error_count},
           {"unprivileged", summary.unprivileged_count},
+          {"lost_places", result.gap_count},
+          {"lost_entries", result.lost_entry_count},
+          {"made_up_directories", result.made_up_count},
+          {"withheld", result.withheld_count},
+          {"unreadable", result.unreadable.size()},
           {"bytes", summary.written_bytes},
           {"seconds", seconds}};
 }
 
-void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const RestoreSummary& summary,
+void PrintSalvage(Reporter& reporter, const RestoreResult& result) {
+  if (result.gap_count == 0) return;
+  reporter.Line(Cat("  LOST      ", FormatCounted(result.lost_entry_count, "entry"),
+                    " of the snapshot at ", FormatCounted(result.gap_count, "damaged place"),
+                    "; what could be read is restored"));
+  if (result.made_up_count > 0) {
+    reporter.Line(Cat("  made up   ", FormatCounted(result.made_up_count, "directory"),
+                      " of which only the name is known"));
+  }
+  if (result.withheld_count > 0) {
+    reporter.Line(Cat("  withheld  special rights of ",
+                      FormatCounted(result.withheld_count, "entry"), " (see --trust-salvaged)"));
+  }
+}
+
+void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const RestoreResult& result,
            const std::string& target, double seconds) {
+  const RestoreSummary& summary = result.restored;
   reporter.Line(Cat("restored snapshot ", snapshot.id(), " to ", Printable(target)));
   reporter.Line(Cat("  files     ", FormatCount(summary.file_count), ", ",
                     FormatByteSize(summary.written_bytes), "; ",
@@ -74,15 +97,36 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
     reporter.Line(Cat("  as root only: ", FormatCount(summary.unprivileged_count),
                       " owners or attributes were not set"));
   }
+  PrintSalvage(reporter, result);
   if (summary.error_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(summary.error_count, "entry"), " failed"));
+  }
+}
+
+RestoreRunOptions OptionsOf(const RestoreFlags& flags, const SnapshotName& name) {
+  RestoreRunOptions options;
+  options.subtree = name.path;
+  options.target = flags.target;
+  options.restore.overwrite = *ParseOverwritePolicy(flags.overwrite);
+  options.restore.thread_count = flags.threads;
+  options.restore.sync = !flags.no_sync;
+  options.restore.verify = flags.verify;
+  options.verify_chunks = !flags.no_verify;
+  options.trust_doubtful = flags.trust_salvaged;
+  return options;
+}
+
+void WarnOfUnreadable(Reporter& reporter, const std::string& store, const RestoreResult& result) {
+  for (const absl::Status& status : result.unreadable) {
+    reporter.Warning(store, Annotate(status,
+                                     "this could not be read and was done without (see "
+                                     "`kerf verify --read-data`)"));
   }
 }
 
 ExitCode Run(Context& context, const RestoreFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
-  const auto overwrite = ParseOverwritePolicy(flags.overwrite);
   if (flags.verify && flags.no_sync) {
     return FailUsage(context, absl::InvalidArgumentError(
                                   "--verify reads back what is on the disk: leave --no-sync out"));
@@ -94,13 +138,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   if (!snapshot.ok()) return FailWith(context, snapshot.status());
 
   auto shared = std::make_shared<Shared>();
-  RestoreRunOptions options;
-  options.subtree = name.path;
-  options.target = flags.target;
-  options.restore.overwrite = *overwrite;
-  options.restore.thread_count = flags.threads;
-  options.restore.sync = !flags.no_sync;
-  options.restore.verify = flags.verify;
+  RestoreRunOptions options = OptionsOf(flags, name);
   // One call at a time.
   std::uint64_t damaged_count = 0;
   absl::Status disk_full;
@@ -116,13 +154,12 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
       reporter.Warning(Cat(flags.target, "/", path), status);
     }
   };
-  options.verify_chunks = !flags.no_verify;
   options.cancelled = [&] { return stop || context.cancelled; };
   options.on_progress = [shared](const RestoreSummary& summary) {
     std::lock_guard lock(shared->mutex);
     shared->summary = summary;
   };
-  absl::StatusOr<RestoreSummary> summary;
+  absl::StatusOr<RestoreResult> result;
   {
     const ProgressDisplay display(reporter, "restore", [shared, &snapshot] {
       std::lock_guard lock(shared->mutex);
@@ -133,18 +170,19 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
       state.total_bytes = snapshot->stats().total_bytes();
       return state;
     });
-    summary = RunRestore(**store, *snapshot, options);
+    result = RunRestore(**store, *snapshot, options);
   }
   if (!disk_full.ok()) {
     return FailWith(context, Annotate(disk_full, Cat("the disk of ", flags.target, " is full")));
   }
-  if (!summary.ok()) return FailWith(context, summary.status());
+  if (!result.ok()) return FailWith(context, result.status());
+  WarnOfUnreadable(reporter, flags.store, *result);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  reporter.Json("summary", SummaryJson(*snapshot, *summary, seconds));
-  Print(reporter, *snapshot, *summary, flags.target, seconds);
+  reporter.Json("summary", SummaryJson(*snapshot, *result, seconds));
+  Print(reporter, *snapshot, *result, flags.target, seconds);
   if (damaged_count > 0) return ExitCode::kIntegrity;
-  return summary->error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+  return result->restored.error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace
@@ -170,6 +208,10 @@ void AddRestoreVerb(Context& context) {
                "Read each file back, from the disk where the system lets it, and compare");
   verb.AddFlag("--no-sync", flags->no_sync,
                "Leave it to the system when what is restored becomes durable");
+  verb.AddFlag(
+      "--trust-salvaged", flags->trust_salvaged,
+      "Of a damaged snapshot: restore set-id bits, capabilities and devices of entries that "
+      "were found behind the damage, where a user could have planted them");
   verb.AddFlag("--no-verify", flags->no_verify, "Do not hash what is read from the store");
   verb.AddOption("--threads", flags->threads, "Threads that write; 0: one for each core")
       .Range(0u, 256u)

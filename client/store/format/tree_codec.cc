@@ -130,6 +130,7 @@ class FieldReader {
     absl::StatusOr<std::span<const std::uint8_t>> bytes = position_.source();
     if (bytes.ok()) {
       ++position_.given_count;
+      position_.given_bytes += bytes->size();
       position_.piece_bytes = bytes->size();
       rest_ = *bytes;
     } else {
@@ -446,6 +447,8 @@ absl::StatusOr<bool> TreeReader::Next(TreeEntry& entry, const ChunkVisitor& visi
 }
 
 absl::StatusOr<bool> TreeReader::ReadEntry(TreeEntry& entry, const ChunkVisitor& visit) {
+  entry_offset_ = position_.offset();
+  entry_end_.reset();
   std::array<std::uint8_t, kLengthBytes> length;
   FieldReader head(position_, kLengthBytes);
   length.front() = head.Byte();
@@ -454,7 +457,9 @@ absl::StatusOr<bool> TreeReader::ReadEntry(TreeEntry& entry, const ChunkVisitor&
   head.Bytes(length.data() + 1, length.size() - 1);
   KERF_RETURN_IF_ERROR(head.source_status());
   if (!head.ok()) return Damaged(last_path_, "the stream ends behind it");
-  FieldReader reader(position_, LoadLittleEndian<std::uint32_t>(length.data()));
+  const auto entry_bytes = LoadLittleEndian<std::uint32_t>(length.data());
+  entry_end_ = position_.offset() + entry_bytes;
+  FieldReader reader(position_, entry_bytes);
   const absl::Status status =
       DecodeEntry(reader, {digest_size_bytes_, visit, max_kept_chunks_}, entry);
   KERF_RETURN_IF_ERROR(reader.source_status());
@@ -474,20 +479,39 @@ absl::Status TreeReader::Check(const TreeEntry& entry) {
     return Damaged(node.path, Cat("it does not come behind '", last_path_, "'"));
   }
   const std::string_view parent = ParentOf(node.path);
+  const std::string_view last = last_path_;
   // Those that are open are the beginnings of the last path.
-  while (!open_directories_.empty() &&
-         std::string_view(last_path_).substr(0, open_directories_.back()) != parent) {
-    open_directories_.pop_back();
+  std::size_t open_count = open_directories_.size();
+  while (open_count > 0 &&
+         !IsAtOrBelow(parent, last.substr(0, open_directories_[open_count - 1]))) {
+    --open_count;
   }
-  if (!parent.empty() && open_directories_.empty()) {
-    return Damaged(node.path, "its parent is no directory of the snapshot");
+  const std::size_t open_bytes = open_count == 0 ? 0 : open_directories_[open_count - 1];
+  if (open_bytes != parent.size()) {
+    // Those between are missing, unless one of them is there and is no directory.
+    const bool is_below_last = !last.empty() && IsAtOrBelow(parent, last);
+    if (!entries_are_missing_ || (is_below_last && open_bytes < last.size())) {
+      return Damaged(node.path, "its parent is no directory of the snapshot");
+    }
   }
-  if (node.kind == NodeKind::kDirectory) open_directories_.push_back(node.path.size());
   if (!node.hard_link_to.empty() && ComparePaths(node.hard_link_to, node.path) >= 0) {
     return Damaged(node.path, "it is a hard link to nothing before it");
   }
+  open_directories_.resize(open_count);
+  for (std::size_t end = open_bytes; end != parent.size(); open_directories_.push_back(end)) {
+    end = std::min(node.path.find('/', end + 1), parent.size());
+  }
+  if (node.kind == NodeKind::kDirectory) open_directories_.push_back(node.path.size());
+  known_parent_bytes_ = open_bytes;
+  entries_are_missing_ = false;
   last_path_ = node.path;
   return absl::OkStatus();
+}
+
+void TreeReader::ResumeBehind(const TreeReader& before) {
+  last_path_ = before.last_path_;
+  open_directories_ = before.open_directories_;
+  entries_are_missing_ = true;
 }
 
 RecipeReader::RecipeReader(StreamSource source, const RecipePlace& place,

@@ -72,9 +72,13 @@ using StreamSource = std::function<absl::StatusOr<std::span<const std::uint8_t>>
 struct StreamPosition {
   StreamSource source;
   std::uint64_t given_count = 0;
+  std::uint64_t given_bytes = 0;
   // The piece that was given last, and what of it has not been read.
   std::size_t piece_bytes = 0;
   std::span<const std::uint8_t> rest{};
+
+  // Bytes before what has not been read.
+  std::uint64_t offset() const { return given_bytes - rest.size(); }
 };
 
 using ChunkVisitor = std::function<void(const ChunkRef&)>;
@@ -84,8 +88,8 @@ using ChunkVisitor = std::function<void(const ChunkRef&)>;
 // within their bounds, chunks are of a length that a profile can cut, recipes cover their content,
 // extents lie in order within the file, and hard links point to an earlier file. No more memory is
 // taken than for what the stream has given so far, nor than the bounds above allow;
-// ResourceExhausted where there is not that much. Behind an error it is of no further use. Not
-// thread-safe.
+// ResourceExhausted where there is not that much. Behind an error it gives no further entry, but
+// still says how far it came. Not thread-safe.
 class TreeReader {
  public:
   TreeReader(StreamSource source, std::size_t digest_size_bytes,
@@ -98,6 +102,23 @@ class TreeReader {
   // whether the rest of the entry is sound.
   absl::StatusOr<bool> Next(TreeEntry& entry, const ChunkVisitor& visit);
 
+  // Before the first Next, of a stream from the middle of another one: what comes next comes behind
+  // what `before` gave last, and some entries in between are missing. So the first entry's
+  // directories may be among these; all else is asked of it.
+  void ResumeBehind(const TreeReader& before);
+
+  const std::string& last_path() const { return last_path_; }
+  // Of the last entry's path: as long is that of the nearest directory above it that was given. No
+  // shorter than its parent's, unless entries are missing.
+  std::size_t known_parent_bytes() const { return known_parent_bytes_; }
+
+  // Where the entry begins that was read last, or could not be, in bytes of the source; and behind
+  // which of them it ends, as it says itself, if that much of it was there.
+  std::uint64_t entry_offset() const { return entry_offset_; }
+  std::optional<std::uint64_t> entry_end() const { return entry_end_; }
+  // How far the source was read.
+  std::uint64_t read_bytes() const { return position_.offset(); }
+
  private:
   absl::StatusOr<bool> ReadEntry(TreeEntry& entry, const ChunkVisitor& visit);
   absl::Status Check(const TreeEntry& entry);
@@ -105,6 +126,10 @@ class TreeReader {
   StreamPosition position_;
   const std::size_t digest_size_bytes_;
   const std::size_t max_kept_chunks_;
+  std::uint64_t entry_offset_ = 0;
+  std::optional<std::uint64_t> entry_end_;
+  bool entries_are_missing_ = false;
+  std::size_t known_parent_bytes_ = 0;
   std::string last_path_;
   // The directories above the last entry, itself included if it is one: how many bytes of its path
   // are theirs.
