@@ -14,6 +14,7 @@ void AddVerbs(Context& context) {
   AddLsVerb(context);
   AddVerifyVerb(context);
   AddCopyVerb(context);
+  AddRepairVerb(context);
   AddForgetVerb(context);
   AddGcVerb(context);
   AddStatsVerb(context);

@@ -15,6 +15,7 @@ void AddIndexVerb(Context& context);
 void AddLsVerb(Context& context);
 void AddPingVerb(Context& context);
 void AddProfilesVerb(Context& context);
+void AddRepairVerb(Context& context);
 void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);

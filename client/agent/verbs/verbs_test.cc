@@ -256,6 +256,33 @@ TEST_F(VerbsTest, AStoreThatWasSetBackIsSaid) {
   EXPECT_EQ(gc.exit_code, 6) << gc.out;
   EXPECT_THAT(gc.message(), HasSubstr("--accept-set-back"));
   EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 6);
+  EXPECT_EQ(OnStore({"repair"}).messages[0]["what"], "set_back");
+  EXPECT_EQ(OnStore({"repair", "--accept-set-back"}).exit_code, 6) << "without --apply";
+  EXPECT_EQ(OnStore({"repair", "--accept-set-back", "--apply"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"gc", "--server", "127.0.0.1:1"}).exit_code, 5) << "no server";
+}
+
+TEST_F(VerbsTest, RepairSaysWhatItWouldDoAndDoesItWhenTold) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  EXPECT_EQ(OnStore({"repair"}).exit_code, 0);
+  std::filesystem::remove(SnapshotPath(kSecond));
+  WriteTestFile(test_.directory() + "/config", "damaged");
+  const Outcome dry = OnStore({"repair"});
+  EXPECT_EQ(dry.exit_code, 6);
+  ASSERT_THAT(dry.messages, SizeIs(3));
+  EXPECT_EQ(dry.messages[0]["what"], "config");
+  EXPECT_EQ(dry.messages[0]["state"], "would");
+  EXPECT_EQ(dry.messages[1]["what"], "snapshot");
+  EXPECT_EQ(dry.messages[1]["state"], "needs_word");
+  EXPECT_EQ(dry.messages[2]["dry_run"], true);
+  EXPECT_EQ(OnStore({"repair", "--accept-loss", kFirst, "--apply"}).exit_code, 1) << "it is whole";
+  const Outcome done = OnStore({"repair", "--accept-loss", kSecond, "--apply"});
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_EQ(done.messages.back()["done"], 2);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"ls", "latest"}).exit_code, 0);
 }
 
 TEST_F(VerbsTest, ASnapshotFromTheFutureDoesNotMakeEachNewOneBeForgotten) {

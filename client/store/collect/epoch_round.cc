@@ -1,16 +1,12 @@
 #include "client/store/collect/epoch_round.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
-#include "client/store/format/durable_file.h"
+#include "client/store/snapshots/collector_lock.h"
 
 namespace kerf::agent {
 namespace {
@@ -30,15 +26,7 @@ EpochRound::EpochRound(const Store& store, CollectionIndex& server, IndexSteps s
     : store_(store), server_(server), steps_(std::move(steps)), findings_(*findings) {}
 
 absl::Status EpochRound::Lock() {
-  const std::string path = store_.collector_lock_path();
-  lock_ = UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock_.get() < 0) return ErrnoStatus(errno, path);
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, path);
-    return absl::FailedPreconditionError(
-        Cat(store_.directory(),
-            ": another collection is running, or a `kerf index rebuild`; wait until it is done"));
-  }
+  KERF_ASSIGN_OR_RETURN(lock_, LockCollector(store_.directory()));
   return absl::OkStatus();
 }
 

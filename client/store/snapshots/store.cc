@@ -21,9 +21,6 @@ constexpr std::uint64_t kMaxFramingBytes = 4096;
 // What protobuf can parse, less a frame.
 constexpr std::uint64_t kMaxSnapshotBytes = (std::uint64_t{1} << 31) - kMaxFramingBytes;
 constexpr std::size_t kSnapshotIdDigits = 16;
-// Small chunks, so that the metadata of unchanged files around a changed one is found again
-// (docs/adr/0004).
-constexpr std::string_view kMetadataProfile = "fastcdc2020:min=512,avg=2048,max=16384,level=1";
 constexpr std::string_view kEpochName = "epoch";
 constexpr std::string_view kConfigName = "config";
 constexpr std::string_view kManifestName = "manifest";

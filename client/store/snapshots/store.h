@@ -17,6 +17,11 @@
 
 namespace kerf::agent {
 
+// Small chunks, so that the metadata of unchanged files around a changed one is found again
+// (docs/adr/0004).
+inline constexpr std::string_view kMetadataProfile =
+    "fastcdc2020:min=512,avg=2048,max=16384,level=1";
+
 // What is not as it should be now of the store in `directory`, though it can be used.
 std::vector<StoreFlaw> FindFlaws(const std::string& directory);
 

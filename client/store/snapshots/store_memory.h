@@ -25,6 +25,8 @@ class StoreMemory {
   absl::Status Meet(const Store& store) const;
   // What it is now is right.
   absl::Status Accept(const Store& store) const;
+  // The highest epoch that the store was seen at; 0 if it was not.
+  std::uint64_t EpochOf(std::string_view id) const { return Read(id).epoch(); }
   // Ids of stores that were met in this folder.
   std::vector<std::string> IdsOf(const std::string& store_directory) const;
 
