@@ -23,7 +23,7 @@ SMALL_BYTES = 40_000
 BIG_FILES = 3
 EDITED_FILES = 4
 FILLING = bytes(1 << 20)
-EXIT_UNAVAILABLE, EXIT_FULL = 5, 7
+EXIT_PARTIAL, EXIT_UNAVAILABLE, EXIT_FULL = 3, 5, 7
 
 
 def manifest(tree):
@@ -119,8 +119,10 @@ class Agent:
                                   "--retry-for", "60s", *direct, deadline_s=BACKUP_DEADLINE_S)
         self.longest_s = max(self.longest_s, time.monotonic() - began)
         self.exit_codes[code] = self.exit_codes.get(code, 0) + 1
-        if code == 0:
-            summary = [message for message in messages if message["message_type"] == "summary"]
+        summary = [message for message in messages if message["message_type"] == "summary"]
+        # A server that was lost at the very end: the snapshot is whole, and its index has not heard of all of it.
+        is_index_behind = code == EXIT_PARTIAL and len(summary) == 1 and summary[0]["index_warning"] and not summary[0]["warnings"]
+        if code == 0 or is_index_behind:
             if len(summary) == 1 and summary[0].get("snapshot"):
                 self.committed[summary[0]["snapshot"]] = held
                 self.streams += summary[0]["streams"]
@@ -128,8 +130,8 @@ class Agent:
                 if summary[0]["direct_streams"] and not direct:
                     self.problem("a stream went past the front that was to go through it")
             else:
-                self.problem(f"exit code 0 without a snapshot: {messages[-1:]}")
-            return code
+                self.problem(f"exit code {code} without a snapshot: {messages[-1:]}")
+            return 0
         allowed = {EXIT_UNAVAILABLE, EXIT_FULL} if self.may_be_full() else {EXIT_UNAVAILABLE}
         said = [message for message in messages if message["message_type"] == "error"]
         if code is not None and (code not in allowed or not said):

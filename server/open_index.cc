@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "server/index/kept_index.h"
 #include "server/index/memory_index.h"
-#include "server/index/rocksdb_index.h"
 #include "server/logging/logging.h"
 #include "server/redis_options.h"
 
@@ -65,10 +65,9 @@ absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
     return absl::FailedPreconditionError(ToAbsl(
         Cat("cannot create --data-dir ", settings.index.data_dir, ": ", std::strerror(errno))));
   }
-  RocksDbIndexOptions options;
-  options.sync_commits = settings.index.sync_commits;
-  KERF_ASSIGN_OR_RETURN(opened.index,
-                        OpenRocksDbIndex(settings.index.data_dir + "/index", options));
+  KeptIndexOptions options;
+  options.rocksdb.sync_commits = settings.index.sync_commits;
+  KERF_ASSIGN_OR_RETURN(opened.index, OpenKeptIndex(settings.index.data_dir, options));
   return opened;
 }
 

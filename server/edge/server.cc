@@ -84,7 +84,7 @@ class GrpcServer final : public Server {
         index_calls_(options.index_calls, &index_pool_, &options_.clock),
         index_service_(index, &index_pool_, &index_calls_),
         status_service_(
-            options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
+            index, options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
             [this](v1::IndexState& state) { ShowIndex(state); }),
         index_(*index),
         pool_(options.worker_threads),

@@ -63,8 +63,8 @@ class Server {
   // The bound addresses, with the ports that were picked, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
 
-  // Health says NOT_SERVING, new streams are refused, open ones are told (GoAway) and have `drain`
-  // left for their commits.
+  // Health says NOT_SERVING (as it does while the index takes no commits), new streams are refused,
+  // open ones are told (GoAway) and have `drain` left for their commits.
   virtual void BeginDrain(std::chrono::milliseconds drain) = 0;
 
   // Ends all streams, waits for them, and closes the sockets.

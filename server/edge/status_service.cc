@@ -36,6 +36,9 @@ grpc::ServerUnaryReactor* StatusService::GetStatus(grpc::CallbackServerContext* 
   v1::IndexState& index = *response->mutable_index();
   index_state_(index);
   if (!index.trouble().empty()) response->add_degradations(index.trouble());
+  for (const std::string& finding : index_.health().findings) {
+    response->add_degradations(finding);
+  }
   if (gpus_ != nullptr) {
     for (const cuda::GpuState& state : gpus_->states()) Show(state, *response);
   }

@@ -8,22 +8,28 @@
 
 #include "kerf/v1/status.grpc.pb.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
+#include "server/index/index.h"
 
 namespace kerf {
 
 class StatusService final : public v1::StatusService::CallbackService {
  public:
-  // They outlive the service; null: the server has none. `count` says what else there is, and
-  // `index_state` what its index is worth.
-  StatusService(const cuda::GpuSet* gpus, std::function<void(v1::WorkerCounts&)> count,
+  // They outlive the service; without GPUs null. `count` says what else there is, and `index_state`
+  // what the index is worth.
+  StatusService(const Index* index, const cuda::GpuSet* gpus,
+                std::function<void(v1::WorkerCounts&)> count,
                 std::function<void(v1::IndexState&)> index_state)
-      : gpus_(gpus), count_(std::move(count)), index_state_(std::move(index_state)) {}
+      : index_(*index),
+        gpus_(gpus),
+        count_(std::move(count)),
+        index_state_(std::move(index_state)) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override;
 
  private:
+  const Index& index_;
   const cuda::GpuSet* const gpus_;
   const std::function<void(v1::WorkerCounts&)> count_;
   const std::function<void(v1::IndexState&)> index_state_;

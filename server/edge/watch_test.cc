@@ -259,6 +259,12 @@ TEST_F(WatchTest, HealthIsThatOfTheIndexUntilItDrains) {
   index_.SetHealth({absl::OkStatus(), "an id"});
   EXPECT_EQ(HealthOf(*server_, channel_), kServing);
   EXPECT_EQ(StatusOf(channel_).index().trouble(), "");
+  // What it has gone through is told, and is no reason to go elsewhere.
+  index_.SetHealth({.status = absl::OkStatus(), .findings = {"it was damaged"}});
+  EXPECT_EQ(HealthOf(*server_, channel_), kServing);
+  said = StatusOf(channel_);
+  ASSERT_EQ(said.degradations_size(), 1);
+  EXPECT_EQ(said.degradations(0), "it was damaged");
   // An index that comes back does not bring back who drains, nor is it why.
   index_.SetHealth({absl::UnavailableError("Redis is away"), "an id"});
   EXPECT_EQ(HealthOf(*server_, channel_), kNotServing);

@@ -32,8 +32,6 @@ constexpr double kFilterBitsPerKey = 10;
 constexpr std::size_t kMinMemtableBytes = 64 * kKiB;
 constexpr std::size_t kMemtableShare = 32;
 constexpr int kMemtableCount = 3;
-constexpr std::size_t kLogFileBytes = kMiB;
-constexpr std::size_t kLogFileCount = 2;
 
 rocksdb::Options DatabaseOptions(const RocksDbSegmentOptions& options) {
   rocksdb::BlockBasedTableOptions table;
@@ -61,9 +59,7 @@ rocksdb::Options DatabaseOptions(const RocksDbSegmentOptions& options) {
   // FIFO wants all files open.
   database.max_open_files = -1;
   database.max_background_jobs = 1;
-  database.info_log_level = rocksdb::WARN_LEVEL;
-  database.max_log_file_size = kLogFileBytes;
-  database.keep_log_file_num = kLogFileCount;
+  database.info_log = RocksDbLog();
   database.stats_dump_period_sec = 0;
   database.stats_persist_period_sec = 0;
   return database;

@@ -81,7 +81,9 @@ struct IndexHealth {
   // changes nothing.
   absl::Status status;
   // Which index it is, of one that many kerfd share; empty: nobody knows.
-  std::string identity;
+  std::string identity = {};
+  // What has happened to it since it was opened that costs uploads, for people.
+  std::vector<std::string> findings = {};
 };
 
 // Thread-safe: any method from any thread. Each call is a task (base/task.h): awaited, it answers

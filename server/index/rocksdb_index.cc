@@ -19,6 +19,7 @@
 #include "server/index/epoch_fence.h"
 #include "server/index/rocksdb_store.h"
 #include "server/index/rules.h"
+#include "server/index/sequence_mark.h"
 
 namespace kerf {
 namespace {
@@ -99,13 +100,18 @@ std::vector<const IndexEntry*> Sorted(std::span<const IndexEntry> entries) {
   return sorted;
 }
 
-class RocksDbIndex : public Index {
+class RocksDbIndex final : public EmbeddedIndex {
  public:
-  RocksDbIndex(std::unique_ptr<rocksdb::DB> database, const RocksDbIndexOptions& options)
-      : options_(options), database_(std::move(database)) {}
+  RocksDbIndex(std::string path, std::unique_ptr<rocksdb::DB> database,
+               const RocksDbIndexOptions& options)
+      : path_(std::move(path)), options_(options), database_(std::move(database)) {}
+  ~RocksDbIndex() override { MarkDurable().IgnoreError(); }
 
-  // Reads the epochs of all repositories. Once, before any other call.
-  absl::Status LoadEpochs();
+  // Reads the epochs of all repositories, and how far it was durable. Once, before any other call.
+  absl::Status Load();
+
+  absl::Status MarkDurable() override;
+  std::uint64_t lost_write_count() const override { return lost_write_count_; }
 
   Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const Digest> digests,
@@ -154,14 +160,52 @@ class RocksDbIndex : public Index {
   absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
                      std::uint64_t added_count);
 
+  absl::Status LoadEpochs();
+  // Waits for the disk, for all that was written.
+  absl::Status Sync();
+
+  const std::string path_;
   const RocksDbIndexOptions options_;
   const std::unique_ptr<rocksdb::DB> database_;
+  std::uint64_t lost_write_count_ = 0;
+  std::mutex mark_mutex_;
+  std::uint64_t marked_sequence_ = 0;
   std::array<std::mutex, kStripeCount> stripes_;
   EpochFence fence_;
   std::shared_mutex epochs_mutex_;
   // By RepositoryKey; what is in here is durable.
   std::map<std::string, std::uint64_t, std::less<>> epochs_;
 };
+
+absl::Status RocksDbIndex::Load() {
+  KERF_RETURN_IF_ERROR(LoadEpochs());
+  const std::uint64_t sequence = database_->GetLatestSequenceNumber();
+  KERF_ASSIGN_OR_RETURN(marked_sequence_, ReadSequenceMark(path_));
+  if (sequence < marked_sequence_) lost_write_count_ = marked_sequence_ - sequence;
+  // What is lost is told once.
+  return lost_write_count_ == 0 ? absl::OkStatus() : MarkDurable();
+}
+
+// Not by SyncWAL: behind a write that has failed, as on a full disk, that ends the process. A write
+// is refused then, and comes behind all others.
+absl::Status RocksDbIndex::Sync() {
+  rocksdb::WriteBatch nothing;
+  KERF_RETURN_IF_ERROR(FromRocksDb(nothing.PutLogData("sync"), "syncing the index"));
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  return FromRocksDb(database_->Write(write, &nothing), "syncing the index");
+}
+
+absl::Status RocksDbIndex::MarkDurable() {
+  const std::lock_guard lock(mark_mutex_);
+  // Before the disk is waited for: what comes meanwhile may not be on it.
+  const std::uint64_t sequence = database_->GetLatestSequenceNumber();
+  if (sequence == marked_sequence_) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(Sync());
+  KERF_RETURN_IF_ERROR(WriteSequenceMark(path_, sequence));
+  marked_sequence_ = sequence;
+  return absl::OkStatus();
+}
 
 absl::Status RocksDbIndex::LoadEpochs() {
   const std::string prefix = index_codec::KindPrefix(KeyKind::kEpoch);
@@ -274,7 +318,7 @@ Task<absl::Status> RocksDbIndex::Commit(const RepositoryId& repository, std::uin
     KERF_RETURN_IF_ERROR(CommitBatch(repository, prefix, session_epoch, part, replace));
   }
   if (!options_.sync_commits) return absl::OkStatus();
-  return FromRocksDb(database_->SyncWAL(), "syncing the index");
+  return Sync();
 }
 
 absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repository,
@@ -333,7 +377,7 @@ absl::StatusOr<ForgetResult> RocksDbIndex::ForgetAll(const RepositoryId& reposit
   }
   // Even if nothing was removed: another call may have removed it just now and not synced it yet.
   if (!entries.empty()) {
-    KERF_RETURN_IF_ERROR(FromRocksDb(database_->SyncWAL(), "syncing the index"));
+    KERF_RETURN_IF_ERROR(Sync());
   }
   KERF_ASSIGN_OR_RETURN(result.removed_count, ReadNumber(KeyKind::kRemovedCount, repository));
   return result;
@@ -441,11 +485,11 @@ Task<absl::StatusOr<IndexStats>> RocksDbIndex::Stats(const RepositoryId& reposit
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Index>> OpenRocksDbIndex(const std::string& path,
-                                                        const RocksDbIndexOptions& options) {
+absl::StatusOr<std::unique_ptr<EmbeddedIndex>> OpenRocksDbIndex(
+    const std::string& path, const RocksDbIndexOptions& options) {
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<rocksdb::DB> database, OpenRocksDb(path, options));
-  auto index = std::make_unique<RocksDbIndex>(std::move(database), options);
-  KERF_RETURN_IF_ERROR(index->LoadEpochs());
+  auto index = std::make_unique<RocksDbIndex>(path, std::move(database), options);
+  KERF_RETURN_IF_ERROR(index->Load());
   return index;
 }
 

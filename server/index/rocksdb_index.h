@@ -31,6 +31,16 @@ struct RocksDbIndexOptions {
   rocksdb::Env* env = nullptr;
 };
 
+class EmbeddedIndex : public Index {
+ public:
+  // Makes what was written until now durable, and notes how far that is. Done at its end as well.
+  virtual absl::Status MarkDurable() = 0;
+  // Of the writes that were noted as durable, how many were not there when it was opened: somebody
+  // has removed or damaged its log. It has gone back in time by so much, as an old copy of itself
+  // would: what it was told to forget then is back together with the epoch of that time.
+  virtual std::uint64_t lost_write_count() const = 0;
+};
+
 // Opens or creates the index in folder `path`, whose parent must exist. It owns the folder until it
 // is destroyed. FailedPrecondition: another process or object has it open, or a newer kerf wrote
 // it; DataLoss: it is corrupt (delete the folder and rebuild the index from the store);
@@ -38,7 +48,7 @@ struct RocksDbIndexOptions {
 //
 // Stats are exact, after a crash too. ResourceExhausted from a write: the disk is full. Unavailable
 // from a write: the disk failed; RocksDB then takes no more writes until it is opened again.
-absl::StatusOr<std::unique_ptr<Index>> OpenRocksDbIndex(const std::string& path,
-                                                        const RocksDbIndexOptions& options);
+absl::StatusOr<std::unique_ptr<EmbeddedIndex>> OpenRocksDbIndex(const std::string& path,
+                                                                const RocksDbIndexOptions& options);
 
 }  // namespace kerf

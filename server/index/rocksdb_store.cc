@@ -1,6 +1,10 @@
 #include "server/index/rocksdb_store.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "base/status.h"
@@ -12,6 +16,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "server/index/codec.h"
+#include "server/logging/logging.h"
 
 namespace kerf {
 namespace {
@@ -24,8 +29,7 @@ constexpr std::uint64_t kFirstLevelBytes = 256 * kMiB;
 constexpr int kMemtableCount = 4;
 constexpr double kMemtableFilterShare = 0.05;
 constexpr int kBackgroundJobCount = 2;
-constexpr std::size_t kLogFileBytes = kMiB;
-constexpr std::size_t kLogFileCount = 2;
+constexpr std::size_t kMaxLogLineBytes = 1024;
 
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -65,6 +69,10 @@ rocksdb::Options DatabaseOptions(const RocksDbIndexOptions& options) {
   rocksdb::Options database;
   if (options.env != nullptr) database.env = options.env;
   database.create_if_missing = true;
+  // A log that is gone while a later one is there is damage. Else what was forgotten in the one
+  // would be back behind an epoch that was raised in the other: a synced write tells the manifest
+  // of all logs before its own.
+  database.track_and_verify_wals_in_manifest = true;
   database.merge_operator = std::make_shared<AddNumbers>();
   database.table_factory.reset(rocksdb::NewBlockBasedTableFactory(TableOptions(options)));
   // Digests do not compress.
@@ -82,10 +90,7 @@ rocksdb::Options DatabaseOptions(const RocksDbIndexOptions& options) {
   database.target_file_size_base = kTableFileBytes;
   database.max_bytes_for_level_base = kFirstLevelBytes;
   database.level_compaction_dynamic_level_bytes = true;
-  // RocksDB's own log: small, and only what matters.
-  database.info_log_level = rocksdb::WARN_LEVEL;
-  database.max_log_file_size = kLogFileBytes;
-  database.keep_log_file_num = kLogFileCount;
+  database.info_log = RocksDbLog();
   database.stats_dump_period_sec = 0;
   database.stats_persist_period_sec = 0;
   return database;
@@ -106,6 +111,20 @@ absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
       ToAbsl(Cat(MessageOf(error),
                  "; delete this folder and start again: nothing that was backed up is "
                  "lost, agents upload once more what the index does not know")));
+}
+
+// RocksDB would begin a new database beside what is left of one, without a word.
+absl::Status CheckNotBeheaded(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path + "/CURRENT", error)) return absl::OkStatus();
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".sst" && extension != ".log") continue;
+    return absl::DataLossError(
+        ToAbsl(Cat("opening the index in ", path, ": its file CURRENT is missing, and ",
+                   entry.path().filename().string(), " is there")));
+  }
+  return absl::OkStatus();
 }
 
 bool IsEmpty(rocksdb::DB& database) {
@@ -141,6 +160,24 @@ absl::Status CheckFormat(rocksdb::DB& database, const std::string& path) {
 
 }  // namespace
 
+std::shared_ptr<rocksdb::Logger> RocksDbLog() {
+  class ToLog final : public rocksdb::Logger {
+   public:
+    ToLog() : Logger(rocksdb::WARN_LEVEL) {}
+
+    // What comes without a level is a heading: all options, for instance.
+    void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+    void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+      if (level < rocksdb::WARN_LEVEL || level > rocksdb::FATAL_LEVEL) return;
+      std::array<char, kMaxLogLineBytes> line{};
+      std::vsnprintf(line.data(), line.size(), format, arguments);
+      // What fails is told by whoever asked, too.
+      Log(LogLevel::kDebug, Cat("RocksDB: ", line.data()));
+    }
+  };
+  return std::make_shared<ToLog>();
+}
+
 absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view doing) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = Cat(doing, ": ", status.ToString());
@@ -172,6 +209,7 @@ absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view doing) 
 
 absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenRocksDb(const std::string& path,
                                                          const RocksDbIndexOptions& options) {
+  KERF_RETURN_IF_ERROR(CheckNotBeheaded(path));
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(options), path, &opened);
   std::unique_ptr<rocksdb::DB> database(opened);

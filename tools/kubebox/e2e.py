@@ -100,7 +100,10 @@ class Scenario:
         command = self.agent_command()
 
         def back_up(*options):
-            done = run([*command, "backup", tree, "--store", store, "--json", *options], timeout_s=120)
+            done = run([*command, "backup", tree, "--store", store, "--json", *options], timeout_s=120, check=False)
+            # 3: the snapshot is whole, and the index has not heard of all of it (index_warning).
+            if done.returncode not in (0, 3):
+                raise Failed(f"a backup ended with exit code {done.returncode}: {done.stderr.strip()}")
             return json.loads(done.stdout.strip().splitlines()[-1])
 
         warning = back_up()["index_warning"]
