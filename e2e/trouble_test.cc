@@ -94,6 +94,31 @@ TEST_F(Trouble, AStoreThatMayNotBeWrittenCanStillBeRead) {
   EXPECT_EQ(world_.Backup({"tree"})["files"], 1);
 }
 
+TEST_F(Trouble, ACollectionThatMeetsDamageSaysSo) {
+  WriteNoise("noise", 200'000);
+  world_.Backup({"tree"});
+  EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
+  std::string pack;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(world_.store() + "/packs")) {
+    if (entry.is_regular_file() && entry.file_size() > 100'000) pack = entry.path();
+  }
+  ASSERT_FALSE(pack.empty());
+  const std::string sound = ReadText(pack);
+  std::string damaged = sound;
+  // In the footer.
+  damaged[damaged.size() - 70] ^= 1;
+  WriteText(pack, damaged);
+  const JsonRun gc = world_.KerfJson({"gc"});
+  EXPECT_EQ(gc.exit_code, kIntegrity);
+  EXPECT_GT(gc.Only("summary")["missing_chunks"], 0);
+  EXPECT_EQ(gc.Only("summary")["damage"].size(), 2u);
+  EXPECT_EQ(gc.Of("warning").front()["code"], "DATA_LOSS");
+  EXPECT_EQ(ReadText(pack), damaged);
+  WriteText(pack, sound);
+  EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
+}
+
 TEST_F(Trouble, AnInterruptedBackupEndsWith130AndTheNextOneIsWhole) {
   for (const int number : {SIGINT, SIGTERM}) {
     WriteNoise("noise", 3 << 20);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
@@ -30,6 +32,8 @@ struct GcFlags {
 };
 
 void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, double seconds) {
+  std::vector<std::string> findings = report.damage;
+  findings.insert(findings.end(), report.findings.begin(), report.findings.end());
   reporter.Json("summary", {{"epoch", report.epoch},
                             {"dry_run", dry_run},
                             {"snapshots", report.snapshot_count},
@@ -43,10 +47,16 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
                             {"stored_bytes_before", report.stored_bytes_before},
                             {"stored_bytes_after", report.stored_bytes_after},
                             {"missing_chunks", report.missing_chunk_count},
-                            {"findings", report.findings},
+                            {"left_packs", report.left_pack_count},
+                            {"left_bytes", report.left_bytes},
+                            {"findings", findings},
+                            {"damage", report.damage},
                             {"seconds", seconds}});
+  for (const std::string& damage : report.damage) {
+    reporter.Warning("gc", absl::DataLossError(damage));
+  }
   for (const std::string& finding : report.findings) {
-    reporter.Warning("gc", absl::DataLossError(finding));
+    reporter.Warning("gc", absl::FailedPreconditionError(finding));
   }
   reporter.Line(Cat(FormatCount(report.live_chunk_count), " of ",
                     FormatCounted(report.chunk_count, "chunk"), " in use by ",
@@ -85,7 +95,8 @@ ExitCode Run(Context& context, const GcFlags& flags) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RememberStore(**store);
   Print(context.reporter, *report, flags.dry_run, seconds);
-  return report->missing_chunk_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
+  if (!report->damage.empty()) return ExitCode::kIntegrity;
+  return report->left_pack_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 // Flag::Range lets what is no number pass.

@@ -15,6 +15,7 @@
 #include "client/store/snapshots/collector_lock.h"
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/manifest.h"
+#include "client/store/snapshots/quarantine.h"
 #include "client/store/snapshots/snapshot_list.h"
 #include "client/store/snapshots/store.h"
 
@@ -26,7 +27,6 @@ using State = RepairStep::State;
 // More than the collections can have raised it that nobody has heard of.
 constexpr std::uint64_t kEpochMargin = 4;
 constexpr std::uint64_t kMaxSnapshotFileBytes = std::uint64_t{1} << 31;
-constexpr std::size_t kQuarantineSuffixDigits = 8;
 // Those that can be made again empty.
 constexpr std::string_view kPlainFolders[] = {"copies", "forgotten", "pins", "pending",
                                               "tmp",    "gc",        "locks"};
@@ -88,7 +88,7 @@ void Repair::Ask(std::string what, std::string path, std::string text) {
 
 // What is not there need not be moved.
 absl::Status Repair::PutAside(const std::string& path) const {
-  const absl::Status status = MoveToQuarantine(directory_, path);
+  const absl::Status status = MoveToQuarantine(directory_, path).status();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
@@ -352,20 +352,6 @@ absl::StatusOr<std::string> GiveNewId(const std::string& directory) {
         WriteConfigFile(ConfigCopyPath(directory), store->temporary_directory(), config));
   }
   return config.id();
-}
-
-absl::Status MoveToQuarantine(const std::string& store_directory, const std::string& path) {
-  if (!MayExist(path)) return absl::NotFoundError(Cat(path, " is not there"));
-  const std::string folder = Cat(store_directory, "/quarantine");
-  KERF_RETURN_IF_ERROR(MakeDirectory(folder));
-  KERF_RETURN_IF_ERROR(SyncDirectory(store_directory));
-  std::string name = path.starts_with(store_directory + "/")
-                         ? path.substr(store_directory.size() + 1)
-                         : path.substr(path.rfind('/') + 1);
-  std::replace(name.begin(), name.end(), '/', '-');
-  const std::string suffix = RandomHex().substr(0, kQuarantineSuffixDigits);
-  KERF_RETURN_IF_ERROR(PublishFile(path, Cat(folder, "/", name, ".", suffix)));
-  return SyncDirectory(DirectoryOf(path));
 }
 
 }  // namespace kerf::agent

@@ -63,8 +63,4 @@ absl::StatusOr<RepairReport> RepairStore(const std::string& directory,
 // the store meanwhile.
 absl::StatusOr<std::string> GiveNewId(const std::string& directory);
 
-// Moves a file of the store to quarantine/, durably, under a name that is free there. NotFound if
-// it is not there.
-absl::Status MoveToQuarantine(const std::string& store_directory, const std::string& path);
-
 }  // namespace kerf::agent

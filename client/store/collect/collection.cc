@@ -1,13 +1,11 @@
 #include "client/store/collect/collection.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -15,19 +13,35 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/units.h"
 #include "client/store/collect/collection_plan.h"
 #include "client/store/collect/index_batch.h"
 #include "client/store/collect/marks.h"
+#include "client/store/collect/mover.h"
+#include "client/store/collect/targets.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/packs/pack_writer.h"
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/quarantine.h"
 #include "client/store/snapshots/roots.h"
 
 namespace kerf::agent {
 namespace {
+
+// A full disk: each pass makes room for the next one.
+constexpr int kMaxPasses = 32;
+// How often unchecked snapshots may go while they are looked at.
+constexpr int kMaxListings = 16;
+
+// Nothing may be deleted then.
+absl::Status CannotRead(std::string_view snapshot, const absl::Status& why, std::string_view mend) {
+  return absl::FailedPreconditionError(
+      Cat(snapshot, " cannot be read, so what it references is unknown (", MessageOf(why), "); ",
+          mend.empty() ? "run `kerf gc` again once the store can be read" : mend));
+}
 
 class Collection {
  public:
@@ -44,29 +58,27 @@ class Collection {
 
   absl::StatusOr<CollectionReport> Run();
 
- private:
-  // A planned pack, by its index in marks_.
-  struct Target {
-    std::size_t pack_index = 0;
-    // It had live chunks when all roots had been read.
-    bool has_live = false;
-    // It goes because it is small.
-    bool is_merge = false;
-    // A chunk of it could not be moved: it stays.
-    bool keep = false;
-  };
+  // There was no room to rewrite all that should be.
+  bool is_short() const { return is_short_; }
 
+ private:
   absl::Status ExpireForgotten();
   absl::Status MarkRoots();
-  void MarkForgotten(const SnapshotList& forgotten);
-  absl::Status MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked);
-  void ChooseTargets();
+  absl::Status ListAndMark();
+  absl::Status MarkChecked(const store::v1::Snapshot& snapshot);
+  absl::Status MarkPending(const store::v1::Snapshot& snapshot);
+  absl::Status VisitChunks(const store::v1::Snapshot& snapshot, std::uint64_t& missing_count);
+  absl::Status MarkForgotten(const SnapshotList& forgotten);
+  absl::Status SetAside(const std::string& path, const absl::Status& why);
+  absl::Status RefuseUnlessDamaged(const std::string& path, const absl::Status& why) const;
+  bool HasRotted(const absl::Status& unreadable) const;
+  void Choose();
+  std::optional<std::uint64_t> AvailableBytes() const;
   std::vector<PlannedPack> Condemn() const;
   absl::StatusOr<ForgottenChunks> Forget();
   absl::Status Move();
-  bool OtherCopyIsSound(const PackChunk& chunk);
-  bool IsTarget(const KnownPack& pack) const;
-  absl::Status MoveChunks(PackWriter& writer);
+  absl::Status Change();
+  void CountWhatWouldBeDone();
   absl::Status CommitMoves(std::uint64_t epoch);
   absl::Status CommitAll(std::uint64_t epoch);
   absl::Status Delete(bool with_live);
@@ -86,28 +98,30 @@ class Collection {
   // Forgotten snapshots that are no roots any more.
   absl::flat_hash_set<std::string> expired_;
   std::vector<Target> targets_;
-  absl::flat_hash_set<const KnownPack*> target_packs_;
-  // Packs that hold what was moved.
-  std::vector<SealedPack> moved_;
+  // From when the targets are chosen.
+  std::optional<Mover> mover_;
   CollectionReport report_;
+  bool is_short_ = false;
   EpochRound round_;
 };
 
-absl::Status Collection::MarkSnapshot(const store::v1::Snapshot& snapshot, bool checked) {
-  std::uint64_t missing_count = 0;
-  const absl::Status status = VisitSnapshot(
+// Then it stays as it is. What no pack holds may lie in one that cannot be read today.
+bool Collection::HasRotted(const absl::Status& unreadable) const {
+  if (absl::IsDataLoss(unreadable)) return true;
+  const std::vector<DamagedPack> damaged = index_.damaged();
+  return absl::IsNotFound(unreadable) &&
+         std::all_of(damaged.begin(), damaged.end(),
+                     [](const DamagedPack& pack) { return absl::IsDataLoss(pack.status); });
+}
+
+absl::Status Collection::VisitChunks(const store::v1::Snapshot& snapshot,
+                                     std::uint64_t& missing_count) {
+  return VisitSnapshot(
       snapshot, DigestSizeBytes(store_.digest_algorithm()), reader_,
       [&](const ChunkRef& chunk) {
         if (!marks_->Mark(chunk.digest)) ++missing_count;
       },
       EntryVisitor());
-  if (checked) report_.missing_chunk_count += missing_count;
-  // Its agent has not checked it yet, and will find the same chunk missing.
-  if (!checked && absl::IsNotFound(status)) return absl::OkStatus();
-  if (status.ok()) return status;
-  return absl::FailedPreconditionError(
-      Cat("snapshot ", snapshot.id(), " cannot be read, so what it references is unknown (",
-          MessageOf(status), "); repair it, or remove it with `kerf forget ", snapshot.id(), "`"));
 }
 
 absl::Status Collection::ExpireForgotten() {
@@ -120,75 +134,154 @@ absl::Status Collection::ExpireForgotten() {
   return absl::OkStatus();
 }
 
-// One that cannot be read could not be brought back either: nobody waits for it.
-void Collection::MarkForgotten(const SnapshotList& forgotten) {
+// One that has rotted could not be brought back either: nobody waits for it. One that cannot be
+// read today could be tomorrow.
+absl::Status Collection::MarkForgotten(const SnapshotList& forgotten) {
+  for (const DamagedSnapshot& damaged : forgotten.damaged) {
+    if (absl::IsDataLoss(damaged.status)) {
+      report_.damage.push_back(Cat("a forgotten snapshot is damaged: ", MessageOf(damaged.status)));
+    } else {
+      return CannotRead(Cat("forgotten snapshot ", damaged.path), damaged.status, "");
+    }
+  }
   for (const store::v1::Snapshot& snapshot : forgotten.snapshots) {
     if (expired_.contains(snapshot.id())) continue;
-    const absl::Status status = MarkSnapshot(snapshot, false);
-    if (!status.ok()) report_.findings.push_back(Cat("forgotten ", MessageOf(status)));
+    std::uint64_t missing_count = 0;
+    const absl::Status status = VisitChunks(snapshot, missing_count);
+    if (status.ok()) continue;
+    const std::string name = Cat("forgotten snapshot ", snapshot.id());
+    if (!HasRotted(status)) return CannotRead(name, status, "");
+    report_.damage.push_back(
+        Cat(name, " can be brought back in part at most: ", MessageOf(status)));
   }
+  return absl::OkStatus();
 }
 
-absl::Status Collection::MarkRoots() {
+absl::Status Collection::MarkChecked(const store::v1::Snapshot& snapshot) {
+  if (marked_.contains(snapshot.id())) return absl::OkStatus();
+  const absl::Status status = VisitChunks(snapshot, report_.missing_chunk_count);
+  if (status.ok()) {
+    marked_.insert(snapshot.id());
+    return absl::OkStatus();
+  }
+  return CannotRead(Cat("snapshot ", snapshot.id()), status,
+                    HasRotted(status) ? Cat("bring back what is damaged, or remove it with `kerf "
+                                            "forget ",
+                                            snapshot.id(), "`")
+                                      : "");
+}
+
+// Of one that cannot be read nobody knows what it references, and its agent may have checked it
+// already and be about to make it a snapshot. Once it has left pending/, nobody can.
+absl::Status Collection::MarkPending(const store::v1::Snapshot& snapshot) {
+  std::uint64_t unused_count = 0;
+  const absl::Status status = VisitChunks(snapshot, unused_count);
+  // Its agent has not checked it yet, and will find the same chunk missing.
+  if (status.ok() || (absl::IsNotFound(status) && index_.damaged().empty())) {
+    return absl::OkStatus();
+  }
+  const std::string path = Store::SnapshotPath(store_.pending_directory(), snapshot.id());
+  if (HasRotted(status)) return SetAside(path, status);
+  return RefuseUnlessDamaged(path, status);
+}
+
+absl::Status Collection::RefuseUnlessDamaged(const std::string& path,
+                                             const absl::Status& why) const {
+  // Of a newer kerf: nobody should remove that.
+  if (absl::IsFailedPrecondition(why)) return why;
+  if (absl::IsDataLoss(why)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("what the unchecked snapshot ", path, " references is unknown (", MessageOf(why),
+          "); run `kerf gc` again, and if it stays so move that file out of the store: the backup "
+          "that it is of has to be made again"));
+}
+
+absl::Status Collection::SetAside(const std::string& path, const absl::Status& why) {
+  if (options_.dry_run) {
+    report_.damage.push_back(Cat("the unchecked snapshot ", path, " cannot be read (",
+                                 MessageOf(why), "): it would be put into quarantine"));
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<std::string> moved = MoveToQuarantine(store_.directory(), path);
+  if (absl::IsNotFound(moved.status())) {
+    // Its agent has withdrawn it, or was quicker and has made it a snapshot.
+    return absl::AbortedError("");
+  }
+  KERF_RETURN_IF_ERROR(moved.status());
+  report_.damage.push_back(Cat("the unchecked snapshot ", path, " cannot be read (", MessageOf(why),
+                               "): it is in ", *moved,
+                               " now, and the backup that it is of has to be made again"));
+  return absl::OkStatus();
+}
+
+absl::Status Collection::ListAndMark() {
   KERF_ASSIGN_OR_RETURN(const Roots roots, ListRoots(store_));
   KERF_RETURN_IF_ERROR(CheckRootsAreComplete(store_, roots));
-  if (!roots.checked.damaged.empty() || !roots.pending.damaged.empty()) {
-    const DamagedSnapshot& damaged = roots.checked.damaged.empty() ? roots.pending.damaged.front()
-                                                                   : roots.checked.damaged.front();
+  for (const DamagedSnapshot& damaged : roots.checked.damaged) {
     // Of a newer kerf: nobody should remove that.
     if (absl::IsFailedPrecondition(damaged.status)) return damaged.status;
-    return absl::FailedPreconditionError(Cat("what a damaged snapshot references is unknown (",
-                                             MessageOf(damaged.status), "); remove the file ",
-                                             damaged.path, " if it is not needed"));
+    return CannotRead("a snapshot", damaged.status,
+                      absl::IsDataLoss(damaged.status)
+                          ? Cat("remove the file ", damaged.path, " if it is not needed")
+                          : "");
+  }
+  for (const DamagedSnapshot& damaged : roots.pending.damaged) {
+    KERF_RETURN_IF_ERROR(RefuseUnlessDamaged(damaged.path, damaged.status));
+    KERF_RETURN_IF_ERROR(SetAside(damaged.path, damaged.status));
   }
   // A snapshot that was removed must not come back once its chunks are gone.
   KERF_RETURN_IF_ERROR(SyncDirectory(store_.pending_directory()));
   KERF_RETURN_IF_ERROR(SyncDirectory(store_.snapshots_directory()));
-  if (!marks_.has_value()) {
-    // After the roots were listed, so that what they reference is in it.
-    KERF_RETURN_IF_ERROR(index_.Refresh());
-    marks_.emplace(index_);
-  }
+  // After the roots were listed, so that what they reference is in it.
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  if (!marks_.has_value()) marks_.emplace(index_);
   // Always again: what could not be read of one before may have been published since.
   for (const store::v1::Snapshot& snapshot : roots.pending.snapshots) {
-    KERF_RETURN_IF_ERROR(MarkSnapshot(snapshot, false));
+    KERF_RETURN_IF_ERROR(MarkPending(snapshot));
   }
   for (const store::v1::Snapshot& snapshot : roots.checked.snapshots) {
-    if (marked_.contains(snapshot.id())) continue;
-    KERF_RETURN_IF_ERROR(MarkSnapshot(snapshot, true));
-    marked_.insert(snapshot.id());
+    KERF_RETURN_IF_ERROR(MarkChecked(snapshot));
   }
-  MarkForgotten(roots.forgotten);
+  KERF_RETURN_IF_ERROR(MarkForgotten(roots.forgotten));
   report_.snapshot_count = roots.checked.snapshots.size();
   report_.pending_count = roots.pending.snapshots.size();
   return absl::OkStatus();
 }
 
-void Collection::ChooseTargets() {
-  for (const DamagedPack& damaged : index_.damaged()) {
-    report_.findings.push_back(Cat(MessageOf(damaged.status), " (left as it is)"));
+absl::Status Collection::MarkRoots() {
+  for (int round = 0; round < kMaxListings; ++round) {
+    const absl::Status status = ListAndMark();
+    // One of them has left pending/ under its reader: what is where now?
+    if (!absl::IsAborted(status)) return status;
   }
-  std::vector<std::size_t> small;
+  return absl::UnavailableError("unchecked snapshots come and go: run `kerf gc` again");
+}
+
+std::optional<std::uint64_t> Collection::AvailableBytes() const {
+  if (options_.available_bytes) return options_.available_bytes();
+  struct statvfs info{};
+  if (statvfs(store_.packs_directory().c_str(), &info) != 0) return std::nullopt;
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+void Collection::Choose() {
+  for (const DamagedPack& damaged : index_.damaged()) {
+    report_.damage.push_back(Cat(MessageOf(damaged.status), " (left as it is)"));
+  }
+  for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
+    report_.stored_bytes_before += marks_->pack(pack_index).file_bytes;
+  }
+  ChosenTargets chosen = ChooseTargets(*marks_, options_, AvailableBytes());
+  targets_ = std::move(chosen.targets);
+  report_.left_pack_count = chosen.left_count;
+  report_.left_bytes = chosen.left_bytes;
+  is_short_ = chosen.is_short;
+  mover_.emplace(index_, reader_, *marks_, targets_, report_.damage);
   for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
     const KnownPack& pack = marks_->pack(pack_index);
-    report_.stored_bytes_before += pack.file_bytes;
-    const std::uint64_t live_count = marks_->live_count(pack_index);
-    const bool all_live = live_count == pack.footer.chunks.size();
-    const double waste_ratio = marks_->DeadBytes(pack_index) / static_cast<double>(pack.file_bytes);
-    if (live_count == 0 || (!all_live && waste_ratio > options_.max_waste_ratio)) {
-      targets_.push_back({pack_index, live_count > 0});
-    } else if (pack.file_bytes < options_.small_pack_bytes &&
-               pack.footer.chunks.size() < options_.small_pack_chunks) {
-      small.push_back(pack_index);
-    }
+    if (pack.flaw.empty() || mover_->IsTarget(pack)) continue;
+    report_.damage.push_back(Cat(index_.PackPath(pack.id), ": ", pack.flaw, " (left as it is)"));
   }
-  if (small.size() >= options_.min_merged_packs) {
-    for (const std::size_t pack_index : small) targets_.push_back({pack_index, true, true});
-  }
-  for (const Target& target : targets_) target_packs_.insert(&marks_->pack(target.pack_index));
-  std::sort(targets_.begin(), targets_.end(), [this](const Target& a, const Target& b) {
-    return marks_->pack(a.pack_index).id < marks_->pack(b.pack_index).id;
-  });
 }
 
 std::vector<PlannedPack> Collection::Condemn() const {
@@ -228,48 +321,11 @@ absl::StatusOr<ForgottenChunks> Collection::Forget() {
   return all;
 }
 
-// False if the copy that is to stay instead of this redundant one has rotted.
-bool Collection::OtherCopyIsSound(const PackChunk& chunk) {
-  const std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
-  // Of a chunk that is moved, any copy that is sound is taken.
-  if (!place.has_value() || IsTarget(*place->pack)) return true;
-  return !absl::IsDataLoss(reader_.ReadAt(*place, {chunk.digest, chunk.length_bytes}).status());
-}
-
-bool Collection::IsTarget(const KnownPack& pack) const { return target_packs_.contains(&pack); }
-
-absl::Status Collection::MoveChunks(PackWriter& writer) {
-  for (Target& target : targets_) {
-    const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
-    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-      if (!marks_->live(target.pack_index, index) &&
-          (!marks_->referenced(target.pack_index, index) || OtherCopyIsSound(chunks[index]))) {
-        continue;
-      }
-      const absl::StatusOr<ChunkBytes> bytes =
-          reader_.Read({chunks[index].digest, chunks[index].length_bytes});
-      if (absl::IsDataLoss(bytes.status())) {
-        // Once for each pack. The rest of it is moved all the same: of a chunk that is damaged here
-        // and sound in another pack that goes, this is the only reading.
-        if (!target.keep) {
-          report_.findings.push_back(Cat(MessageOf(bytes.status()), " (its pack is kept)"));
-        }
-        target.keep = true;
-        continue;
-      }
-      if (!bytes.ok()) return bytes.status();
-      KERF_RETURN_IF_ERROR(writer.Add(chunks[index].digest, bytes->bytes()));
-      report_.moved_bytes += chunks[index].length_bytes;
-    }
-  }
-  return writer.Flush();
-}
-
 absl::Status Collection::CommitMoves(std::uint64_t epoch) {
   IndexBatch batch(
       [this, epoch](std::span<const StoredChunk> chunks) { return server_.Commit(epoch, chunks); });
   absl::flat_hash_map<Digest, std::string, DigestHash> moved;
-  for (const SealedPack& pack : moved_) {
+  for (const SealedPack& pack : mover_->moved()) {
     const std::vector<PackChunk>& chunks = pack.footer.chunks;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       const std::string locator = EncodeLocator(pack.id, index);
@@ -277,16 +333,20 @@ absl::Status Collection::CommitMoves(std::uint64_t epoch) {
       KERF_RETURN_IF_ERROR(batch.Add({chunks[index].digest, chunks[index].length_bytes, locator}));
     }
   }
-  // The index may name the redundant copies that go: it is told the ones that stay.
+  // The index may name the redundant copies that go: it is told the ones that stay. And it may have
+  // been made whole without the packs that were to go.
   for (const Target& target : targets_) {
     const std::vector<PackChunk>& chunks = marks_->pack(target.pack_index).footer.chunks;
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       const Digest& digest = chunks[index].digest;
-      if (marks_->live(target.pack_index, index) || moved.contains(digest) ||
+      const bool is_live = marks_->live(target.pack_index, index);
+      if (moved.contains(digest) || (is_live && !target.keep) ||
           !marks_->referenced(target.pack_index, index)) {
         continue;
       }
-      const std::optional<ChunkPlace> place = index_.Locate(digest);
+      const std::optional<ChunkPlace> place =
+          is_live ? ChunkPlace{marks_->shared_pack(target.pack_index), index}
+                  : index_.Locate(digest);
       if (!place.has_value()) continue;
       moved.emplace(digest, place->locator());
       KERF_RETURN_IF_ERROR(batch.Add({digest, chunks[index].length_bytes, place->locator()}));
@@ -296,7 +356,6 @@ absl::Status Collection::CommitMoves(std::uint64_t epoch) {
 }
 
 absl::Status Collection::Move() {
-  std::mutex mutex;
   PackWriterOptions writer_options;
   writer_options.packs_directory = store_.packs_directory();
   writer_options.temporary_directory = store_.temporary_directory();
@@ -304,15 +363,17 @@ absl::Status Collection::Move() {
   writer_options.zstd_level = options_.zstd_level;
   writer_options.target_pack_bytes = options_.target_pack_bytes;
   writer_options.thread_count = options_.thread_count;
-  writer_options.on_sealed = [this, &mutex](SealedPack pack) {
-    const std::lock_guard lock(mutex);
-    moved_.push_back(std::move(pack));
-  };
-  {
-    PackWriter writer(std::move(writer_options));
-    KERF_RETURN_IF_ERROR(MoveChunks(writer));
+  KERF_RETURN_IF_ERROR(mover_->Move(writer_options));
+  report_.moved_bytes = mover_->moved_bytes();
+  for (const SealedPack& pack : mover_->moved()) report_.stored_bytes_after += pack.file_bytes;
+  if (mover_->disk_was_full()) {
+    is_short_ = true;
+    for (const Target& target : targets_) {
+      if (!target.keep || target.is_merge) continue;
+      ++report_.left_pack_count;
+      report_.left_bytes += static_cast<std::uint64_t>(marks_->DeadBytes(target.pack_index));
+    }
   }
-  for (const SealedPack& pack : moved_) report_.stored_bytes_after += pack.file_bytes;
   return Step(CollectionStep::kMoved);
 }
 
@@ -320,25 +381,30 @@ absl::Status Collection::CommitAll(std::uint64_t epoch) {
   IndexBatch batch(
       [this, epoch](std::span<const StoredChunk> chunks) { return server_.Commit(epoch, chunks); });
   for (const auto& pack : index_.packs()) {
-    if (!IsTarget(*pack)) KERF_RETURN_IF_ERROR(batch.AddPack(*pack));
+    if (!mover_->IsTarget(*pack)) KERF_RETURN_IF_ERROR(batch.AddPack(*pack));
   }
   KERF_RETURN_IF_ERROR(batch.Flush());
   return CommitMoves(epoch);
 }
 
+// One that cannot be deleted does not hold up the others.
 absl::Status Collection::Delete(bool with_live) {
+  absl::Status failure;
   for (const Target& target : targets_) {
     if (target.has_live != with_live || target.keep) continue;
     const KnownPack& pack = marks_->pack(target.pack_index);
     const std::string path = index_.PackPath(pack.id);
     const absl::Status status = RemoveFile(path);
-    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    if (!status.ok() && !absl::IsNotFound(status)) {
+      if (failure.ok()) failure = status;
+      continue;
+    }
     ++report_.deleted_pack_count;
     if (with_live) ++report_.rewritten_pack_count;
     if (target.is_merge) ++report_.merged_pack_count;
     report_.stored_bytes_after -= pack.file_bytes;
   }
-  return absl::OkStatus();
+  return failure;
 }
 
 // What dead agents have left behind. Failures to remove it do not matter.
@@ -358,6 +424,47 @@ absl::Status Collection::RemoveOldFiles() {
   return remove(store_.pending_directory(), options_.max_pending_age_s);
 }
 
+absl::Status Collection::Change() {
+  KERF_RETURN_IF_ERROR(round_.PublishPlan(Condemn()));
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
+  KERF_RETURN_IF_ERROR(round_.RaiseStoreToFence());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
+  KERF_RETURN_IF_ERROR(round_.Fence());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
+  KERF_RETURN_IF_ERROR(MarkRoots());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarkedAgain));
+  KERF_RETURN_IF_ERROR(Forget().status());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kForgotten));
+  KERF_RETURN_IF_ERROR(Move());
+  KERF_RETURN_IF_ERROR(CommitMoves(round_.epoch()));
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kMovesCommitted));
+  KERF_RETURN_IF_ERROR(round_.RaiseStoreAgain());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
+  KERF_RETURN_IF_ERROR(round_.Advance());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
+  KERF_RETURN_IF_ERROR(round_.PublishThatChunksGo());
+  KERF_RETURN_IF_ERROR(Delete(false));
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeadDeleted));
+  KERF_RETURN_IF_ERROR(Delete(true));
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeleted));
+  KERF_RETURN_IF_ERROR(round_.RemovePlan());
+  return Step(CollectionStep::kPlanRemoved);
+}
+
+void Collection::CountWhatWouldBeDone() {
+  for (const Target& target : targets_) {
+    const KnownPack& pack = marks_->pack(target.pack_index);
+    ++report_.deleted_pack_count;
+    if (target.has_live) ++report_.rewritten_pack_count;
+    if (target.is_merge) ++report_.merged_pack_count;
+    report_.condemned_chunk_count +=
+        pack.footer.chunks.size() - marks_->live_count(target.pack_index);
+    report_.stored_bytes_after -=
+        target.has_live ? static_cast<std::uint64_t>(marks_->DeadBytes(target.pack_index))
+                        : pack.file_bytes;
+  }
+}
+
 absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
@@ -365,50 +472,18 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   if (!options_.dry_run) KERF_RETURN_IF_ERROR(RemoveOldFiles());
   KERF_RETURN_IF_ERROR(ExpireForgotten());
   KERF_RETURN_IF_ERROR(MarkRoots());
-  ChooseTargets();
+  Choose();
   report_.stored_bytes_after = report_.stored_bytes_before;
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarked));
-
-  if (!options_.dry_run) {
-    KERF_RETURN_IF_ERROR(round_.PublishPlan(Condemn()));
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
-    KERF_RETURN_IF_ERROR(round_.RaiseStoreToFence());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
-    KERF_RETURN_IF_ERROR(round_.Fence());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kFenced));
-    KERF_RETURN_IF_ERROR(MarkRoots());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kMarkedAgain));
-    KERF_RETURN_IF_ERROR(Forget().status());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kForgotten));
-    KERF_RETURN_IF_ERROR(Move());
-    KERF_RETURN_IF_ERROR(CommitMoves(round_.epoch()));
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kMovesCommitted));
-    KERF_RETURN_IF_ERROR(round_.RaiseStoreAgain());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
-    KERF_RETURN_IF_ERROR(round_.Advance());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kAdvanced));
-    KERF_RETURN_IF_ERROR(round_.PublishThatChunksGo());
-    KERF_RETURN_IF_ERROR(Delete(false));
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeadDeleted));
-    KERF_RETURN_IF_ERROR(Delete(true));
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeleted));
-    KERF_RETURN_IF_ERROR(round_.RemovePlan());
-    KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanRemoved));
-  }
   if (options_.dry_run) {
-    for (const Target& target : targets_) {
-      const KnownPack& pack = marks_->pack(target.pack_index);
-      ++report_.deleted_pack_count;
-      if (target.has_live) ++report_.rewritten_pack_count;
-      if (target.is_merge) ++report_.merged_pack_count;
-      report_.condemned_chunk_count +=
-          pack.footer.chunks.size() - marks_->live_count(target.pack_index);
-      report_.stored_bytes_after -=
-          target.has_live ? static_cast<std::uint64_t>(marks_->DeadBytes(target.pack_index))
-                          : pack.file_bytes;
-    }
+    CountWhatWouldBeDone();
+  } else {
+    KERF_RETURN_IF_ERROR(Change());
   }
   report_.epoch = round_.epoch();
+  for (const absl::Status& damage : reader_.stepped_over()) {
+    report_.damage.push_back(Cat(MessageOf(damage), " (another copy was read)"));
+  }
   for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
     report_.chunk_count += marks_->pack(pack_index).footer.chunks.size();
     report_.live_chunk_count += marks_->live_count(pack_index);
@@ -416,11 +491,59 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   return std::move(report_);
 }
 
+// What two passes have done together.
+void Add(CollectionReport& sum, CollectionReport pass) {
+  sum.epoch = pass.epoch;
+  sum.snapshot_count = pass.snapshot_count;
+  sum.pending_count = pass.pending_count;
+  sum.condemned_chunk_count += pass.condemned_chunk_count;
+  sum.deleted_pack_count += pass.deleted_pack_count;
+  sum.rewritten_pack_count += pass.rewritten_pack_count;
+  sum.merged_pack_count += pass.merged_pack_count;
+  sum.left_pack_count = pass.left_pack_count;
+  sum.left_bytes = pass.left_bytes;
+  sum.moved_bytes += pass.moved_bytes;
+  sum.stored_bytes_after = pass.stored_bytes_after;
+  sum.removed_temporary_count += pass.removed_temporary_count;
+  sum.missing_chunk_count = pass.missing_chunk_count;
+  for (auto [lines, more] :
+       {std::pair(&sum.findings, &pass.findings), std::pair(&sum.damage, &pass.damage)}) {
+    for (std::string& line : *more) {
+      if (std::find(lines->begin(), lines->end(), line) == lines->end()) {
+        lines->push_back(std::move(line));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options) {
-  return Collection(store, index, options).Run();
+  std::optional<CollectionReport> sum;
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
+    Collection collection(store, index, options);
+    KERF_ASSIGN_OR_RETURN(CollectionReport report, collection.Run());
+    // What a pass has deleted is room for the next one.
+    const bool goes_on = collection.is_short() && report.deleted_pack_count > 0 && !options.dry_run;
+    if (sum.has_value()) {
+      Add(*sum, std::move(report));
+    } else {
+      sum = std::move(report);
+    }
+    if (!goes_on) break;
+  }
+  if (sum->left_pack_count > 0) {
+    sum->findings.push_back(
+        Cat("the disk is too full to rewrite all packs without their waste: ", sum->left_pack_count,
+            " are left as they are, with ", FormatByteSize(sum->left_bytes),
+            " that nobody needs; make room, and run `kerf gc` again"));
+  }
+  if (sum->missing_chunk_count > 0) {
+    sum->damage.push_back(Cat("no pack holds ", sum->missing_chunk_count,
+                              " of the chunks that snapshots need: `kerf verify` names the files"));
+  }
+  return *std::move(sum);
 }
 
 }  // namespace kerf::agent

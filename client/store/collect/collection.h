@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ struct CollectionOptions {
   // What snapshots need that were forgotten longer ago than this goes, and they cannot be brought
   // back any more.
   std::int64_t max_forgotten_age_s = 0;
+  // How much room there is for packs; nothing if that is not known. Empty: what the file system
+  // says.
+  std::function<std::optional<std::uint64_t>()> available_bytes;
   // Called behind each step; a status that is not OK ends the collection there, as a crash would.
   std::function<absl::Status(CollectionStep)> on_step;
 };
@@ -64,21 +68,30 @@ struct CollectionReport {
   std::uint64_t rewritten_pack_count = 0;
   // Of those, the ones that were small and nothing else.
   std::uint64_t merged_pack_count = 0;
+  // Packs with too much waste that were not rewritten, because the disk is too full to write what
+  // is live in them; and their waste.
+  std::uint64_t left_pack_count = 0;
+  std::uint64_t left_bytes = 0;
   std::uint64_t moved_bytes = 0;
   // Pack files before and after.
   std::uint64_t stored_bytes_before = 0;
   std::uint64_t stored_bytes_after = 0;
   std::uint64_t removed_temporary_count = 0;
-  // Chunks that checked snapshots reference and no pack holds: run `kerf verify`.
+  // Chunks that checked snapshots reference and no pack holds.
   std::uint64_t missing_chunk_count = 0;
-  // Damage that was met and left as it is, one line each.
+  // What was met and set right, or does no harm, one line each.
   std::vector<std::string> findings;
+  // What is damaged and was left as it is, or put into quarantine, one line each.
+  std::vector<std::string> damage;
 };
 
+// Goes on behind packs that cannot be read: it keeps them and says so. Where the disk is too full
+// to rewrite everything it deletes what it can, and goes on with the room that this has made.
+//
 // DataLoss if a snapshot is gone that nobody has forgotten. FailedPrecondition if another
-// collection runs, if a checked snapshot cannot be read (then nobody knows what it references), or
-// if the index's epoch is past kMaxFollowedEpoch or the store's past kMaxStoreEpoch. The index's
-// errors come back as they are; run it again.
+// collection runs, if a checked snapshot cannot be read, or a pending one for a reason that may
+// pass (then nobody knows what it references), or if the index's epoch is past kMaxFollowedEpoch or
+// the store's past kMaxStoreEpoch. The index's errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 

@@ -206,7 +206,7 @@ TEST_F(CollectionTest, ASmallPackWithADamagedChunkStays) {
   for (int round = 0; round < 3; ++round) {
     const auto report = Collect(kMuchWaste);
     ASSERT_TRUE(report.ok()) << report.status();
-    EXPECT_EQ(report->findings.size(), round == 0 ? 1u : 0u) << "and does not come again";
+    EXPECT_EQ(report->damage.size(), round == 0 ? 1u : 0u) << "and does not come again";
     EXPECT_EQ(ReadTestFile(path), bytes) << "what is left of it may still be of use";
     EXPECT_EQ(test_.PackFiles().size(), 2u);
   }
@@ -280,8 +280,8 @@ TEST_F(CollectionTest, APackWhoseChunksCannotAllBeMovedIsKept) {
   WriteTestFile(path, bytes);
   const auto report = Collect();
   ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_EQ(report->findings.size(), 1u);
-  EXPECT_NE(report->findings.front().find("its pack is kept"), std::string::npos);
+  ASSERT_EQ(report->damage.size(), 1u);
+  EXPECT_NE(report->damage.front().find("its pack is kept"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 

@@ -22,6 +22,9 @@ class Marks {
 
   std::size_t pack_count() const { return packs_.size(); }
   const KnownPack& pack(std::size_t pack_index) const { return *packs_[pack_index]; }
+  const std::shared_ptr<const KnownPack>& shared_pack(std::size_t pack_index) const {
+    return packs_[pack_index];
+  }
   bool live(std::size_t pack_index, std::size_t chunk_index) const {
     return live_[pack_index][chunk_index];
   }

@@ -422,8 +422,8 @@ TEST(CopyPowerCutTest, WhateverIsLeftIsWholeAndGoesOn) {
     std::optional<TestStore> to(std::in_place, folder.path());
     std::atomic<int> left = cut_count;
     hook.RefuseWith([&left](const FileOperation& operation) {
-      const bool is_change = operation.kind != FileOperation::Kind::kListDirectory;
-      return !is_change || left-- > 0 ? absl::OkStatus() : absl::UnavailableError("no power");
+      return !operation.changes_something() || left-- > 0 ? absl::OkStatus()
+                                                          : absl::UnavailableError("no power");
     });
     is_done = CopySnapshots(from.store(), to->store(), list.snapshots, options).ok();
     const std::size_t published_count = is_done ? 3 : 0;

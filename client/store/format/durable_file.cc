@@ -155,6 +155,7 @@ absl::Status WriteFileDurably(const std::string& path, const std::string& tempor
 }
 
 absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path) {
+  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kOpen, path));
   constexpr int kFlags = O_RDONLY | O_CLOEXEC;
   UniqueFd fd(open(path.c_str(), kFlags | O_NONBLOCK));
   struct stat info{};
@@ -183,8 +184,11 @@ absl::StatusOr<std::vector<std::uint8_t>> ReadWholeFile(const std::string& path,
   return bytes;
 }
 
+void DropFromPageCache(int fd) { posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); }
+
 absl::Status PReadExactly(int fd, std::span<std::uint8_t> bytes, std::uint64_t offset,
                           const std::string& path) {
+  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kRead, path, {}, offset, bytes));
   while (!bytes.empty()) {
     const ssize_t count = pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;

@@ -17,7 +17,8 @@ namespace kerf::agent {
 // EACCES and EPERM PermissionDenied, EEXIST AlreadyExists, all else Unknown.
 absl::Status ErrnoStatus(int error_number, std::string_view what);
 
-// All changes of a store go through the functions below, which is what a FileHook sees.
+// All changes of a store go through the functions below, and so does all reading of its packs: that
+// is what a FileHook sees.
 
 // A new file that is open for writing, mode 0600. AlreadyExists if there is one.
 absl::StatusOr<UniqueFd> CreateNewFile(const std::string& path);
@@ -67,6 +68,10 @@ absl::StatusOr<UniqueFd> OpenRegularFile(const std::string& path);
 // The whole file; OutOfRange if it is larger than `max_bytes`.
 absl::StatusOr<std::vector<std::uint8_t>> ReadWholeFile(const std::string& path,
                                                         std::uint64_t max_bytes);
+
+// What of the open file is in memory and not changed is read from the disk the next time. A hint,
+// which file systems in memory do not follow.
+void DropFromPageCache(int fd);
 
 // DataLoss if the file ends before.
 absl::Status PReadExactly(int fd, std::span<std::uint8_t> bytes, std::uint64_t offset,

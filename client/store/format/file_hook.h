@@ -21,15 +21,22 @@ struct FileOperation {
     kLink,
     kRemove,
     kMakeDirectory,
+    // From here on nothing is changed.
     kListDirectory,
+    // For reading.
+    kOpen,
+    kRead,
   };
 
   Kind kind = Kind::kCreate;
   std::string_view path;
   std::string_view to;
-  // Of kWrite.
+  // Of kWrite and kRead.
   std::uint64_t offset = 0;
+  // Of kWrite what is written; of kRead only how much is wanted.
   std::span<const std::uint8_t> bytes;
+
+  bool changes_something() const { return kind < Kind::kListDirectory; }
 };
 
 // Thread-safe.

@@ -14,6 +14,11 @@ namespace {
 constexpr std::string_view kHeaderMagic = "KERFPACK";
 constexpr std::string_view kTrailerMagic = "KERFPEND";
 constexpr std::uint32_t kVersion = 1;
+// Where they lie in a header, and in a trailer.
+constexpr std::size_t kHeaderVersionOffset = 8;
+constexpr std::size_t kHeaderReservedOffset = 12;
+constexpr std::size_t kTrailerVersionOffset = 8 + 4;
+constexpr std::size_t kTrailerReservedOffset = 8 + 4 + 4 + 32;
 constexpr std::size_t kBlockRowBytes = 8 + 4 + 4 + 1;
 constexpr std::size_t kFooterHeadBytes = 4 + 4 + 1;
 constexpr std::size_t kChunkPlaceBytes = 4 + 4 + 4;
@@ -111,6 +116,22 @@ absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId&
   PackId stored;
   reader.GetBytes(stored.bytes.data(), stored.bytes.size());
   if (stored != id) return Damaged(Cat("it is pack ", PackIdToHex(stored), " under another name"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckReservedBytes(std::span<const std::uint8_t> header,
+                                std::span<const std::uint8_t> trailer) {
+  if (header.size() != kPackHeaderBytes || trailer.size() != kPackTrailerBytes) {
+    return Damaged("it is too short for a pack");
+  }
+  if (LoadLittleEndian<std::uint32_t>(header.data() + kHeaderReservedOffset) != 0 ||
+      LoadLittleEndian<std::uint64_t>(trailer.data() + kTrailerReservedOffset) != 0) {
+    return Damaged("bytes are set in it that are zero in every pack");
+  }
+  if (LoadLittleEndian<std::uint32_t>(header.data() + kHeaderVersionOffset) !=
+      LoadLittleEndian<std::uint32_t>(trailer.data() + kTrailerVersionOffset)) {
+    return Damaged("its beginning and its end name different versions");
+  }
   return absl::OkStatus();
 }
 

@@ -59,6 +59,12 @@ inline constexpr std::uint32_t kMaxFooterBytes = 64u << 20;
 std::array<std::uint8_t, kPackHeaderBytes> EncodePackHeader(const PackId& id);
 absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId& id);
 
+// What of a header and a trailer nothing else holds to anything: DataLoss if bytes that are zero in
+// every pack are not, or the trailer's version is not the header's. The pack can be read all the
+// same, but its file is not what was written.
+absl::Status CheckReservedBytes(std::span<const std::uint8_t> header,
+                                std::span<const std::uint8_t> trailer);
+
 // Footer and trailer, to be written at `footer_offset`.
 std::vector<std::uint8_t> EncodePackEnd(const PackFooter& footer, std::uint64_t footer_offset);
 

@@ -61,7 +61,8 @@ absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& 
   KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), bytes, trailer->footer_offset, path));
   absl::StatusOr<PackFooter> footer = DecodePackFooter(bytes, *trailer);
   if (!footer.ok()) return Annotate(footer.status(), path);
-  return KnownPack{id, *std::move(footer), file_bytes};
+  return KnownPack{id, *std::move(footer), file_bytes,
+                   std::string(MessageOf(CheckReservedBytes(header, end)))};
 }
 
 std::uint64_t MaxIndexedChunks() {

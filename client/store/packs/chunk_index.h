@@ -23,6 +23,8 @@ struct KnownPack {
   PackId id;
   PackFooter footer;
   std::uint64_t file_bytes = 0;
+  // Not empty: what is wrong with the file though all of it can be read (CheckReservedBytes).
+  std::string flaw = {};
 };
 
 // Where a chunk lies.

@@ -20,9 +20,12 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   int crashed_collection_count = 0;
   int rebuild_count = 0;
   int check_count = 0;
+  int short_collection_count = 0;
+  int refused_write_count = 0;
   std::uint64_t merged_pack_count = 0;
   for (int number = 0; number < kWorldCount; ++number) {
     SimWorld world(seeds.Next());
+    world.may_fill_disk = true;
     const absl::Status status = world.Run(kStepsPerWorld);
     ASSERT_TRUE(status.ok()) << "world " << number << ": " << status;
     const absl::Status mended = world.CheckDamageIsFoundAndMended();
@@ -33,16 +36,21 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     crashed_collection_count += world.crashed_collection_count;
     rebuild_count += world.rebuild_count;
     check_count += world.check_count;
+    short_collection_count += world.short_collection_count;
+    refused_write_count += world.refused_write_count;
     merged_pack_count += world.merged_pack_count;
   }
   std::printf(
-      "%zu snapshots checked, %d repaired, %d commits refused, %d collections crashed, %zu packs "
-      "merged, %d rebuilds, %d checks of the index\n",
+      "%zu snapshots checked, %d repaired, %d commits refused, %d collections crashed, %d went "
+      "on with the room that they made, %d writes refused, %zu packs merged, %d rebuilds, %d "
+      "checks of the index\n",
       confirmed_count, repaired_count, refused_count, crashed_collection_count,
-      static_cast<std::size_t>(merged_pack_count), rebuild_count, check_count);
+      short_collection_count, refused_write_count, static_cast<std::size_t>(merged_pack_count),
+      rebuild_count, check_count);
   // The seeds have led somewhere.
   EXPECT_GT(confirmed_count, 0u);
   EXPECT_GT(merged_pack_count, 0u);
+  EXPECT_GT(short_collection_count + refused_write_count, 0);
   // More than the one of each world that has come to its end.
   EXPECT_GT(rebuild_count, 2 * kWorldCount);
   EXPECT_GT(check_count, 0);

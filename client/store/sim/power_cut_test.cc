@@ -55,7 +55,7 @@ class Recorder final : public FileHook {
   };
 
   absl::Status Before(const FileOperation& operation) override {
-    if (operation.kind == FileOperation::Kind::kListDirectory) return absl::OkStatus();
+    if (!operation.changes_something()) return absl::OkStatus();
     const std::lock_guard lock(mutex_);
     Record& record = records_.emplace_back();
     record.operation = operation;

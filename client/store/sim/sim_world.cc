@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
@@ -10,6 +11,7 @@
 #include "client/store/check/index_check.h"
 #include "client/store/collect/index_rebuild.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/file_hook.h"
 #include "client/store/snapshots/pending.h"
 
 namespace kerf::agent {
@@ -24,6 +26,10 @@ constexpr int kMaxBackUpSteps = 1000;
 constexpr std::uint64_t kCallsPerLostAnswer = 20;
 // Small: more happens between two calls.
 constexpr std::size_t kScannedEntries = 32;
+// What a collection leaves free (targets.cc), and what it may have beside that.
+constexpr std::uint64_t kFreeBytesBesides = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxFreeBytes = 4000;
+constexpr std::uint64_t kMaxWritesOnFullDisk = 12;
 // Of a comparison: a collection takes long.
 constexpr std::uint64_t kCallsPerCollection = 24;
 
@@ -68,6 +74,34 @@ class ComparedIndex final : public ReadableIndex {
 
  private:
   SimWorld& world_;
+};
+
+// A disk that is full after some more writes into new packs, until the object goes.
+class FullDisk final : public FileHook {
+ public:
+  FullDisk(std::uint64_t write_count, int& refused_count)
+      : left_count_(write_count), refused_count_(refused_count) {
+    SetFileHookForTest(this);
+  }
+  ~FullDisk() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    const bool is_pack =
+        operation.kind == FileOperation::Kind::kWrite && operation.path.ends_with(".pack");
+    if (!is_pack) return absl::OkStatus();
+    const std::lock_guard lock(mutex_);
+    if (left_count_ > 0) {
+      --left_count_;
+      return absl::OkStatus();
+    }
+    ++refused_count_;
+    return absl::ResourceExhaustedError("No space left on device");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t left_count_;
+  int& refused_count_;
 };
 
 }  // namespace
@@ -484,6 +518,28 @@ absl::Status SimWorld::Collect(bool may_crash) {
   if (random.OneIn(2)) options.target_pack_bytes = 500;
   bool crashed = false;
   options.on_step = StepsOf(may_crash, crashed);
+  std::optional<FullDisk> full_disk;
+  int pass_count = 0;
+  if (may_fill_disk && !is_calm_) {
+    if (random.OneIn(3)) {
+      // Not for ever: a collection goes on as long as it makes room.
+      options.available_bytes = [this, left_count = random.Between(1, 2)]() mutable {
+        if (left_count == 0) return std::optional<std::uint64_t>();
+        --left_count;
+        return std::optional(kFreeBytesBesides + random.Below(kMaxFreeBytes));
+      };
+    }
+    // Only for the collection itself: nobody else writes between these two steps.
+    options.on_step = [&, steps = options.on_step](CollectionStep step) {
+      full_disk.reset();
+      if (step == CollectionStep::kPlanned) ++pass_count;
+      const absl::Status status = steps(step);
+      if (step == CollectionStep::kForgotten && random.OneIn(3)) {
+        full_disk.emplace(random.Below(kMaxWritesOnFullDisk), refused_write_count);
+      }
+      return status;
+    };
+  }
   ++collection_count;
   index.may_lose_answers = may_crash;
   index.lost_answer = false;
@@ -491,6 +547,7 @@ absl::Status SimWorld::Collect(bool may_crash) {
   const absl::Status& status = report.status();
   if (report.ok()) {
     merged_pack_count += report->merged_pack_count;
+    if (pass_count > 1) ++short_collection_count;
     for (const std::string& finding : report->findings) {
       if (finding.find("not of the same time") != std::string::npos) ++distrusted_count;
     }

@@ -163,6 +163,11 @@ class SimWorld {
   int refused_count = 0;
   int distrusted_count = 0;
   int reported_count = 0;
+  // Collections that went on with the room that they had made.
+  int short_collection_count = 0;
+  int refused_write_count = 0;
+  // Whether the disk may be full for collections. Not where another FileHook looks on.
+  bool may_fill_disk = false;
 
   std::string RandomContent();
 

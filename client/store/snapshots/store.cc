@@ -24,6 +24,7 @@ constexpr std::size_t kSnapshotIdDigits = 16;
 constexpr std::string_view kEpochName = "epoch";
 constexpr std::string_view kConfigName = "config";
 constexpr std::string_view kManifestName = "manifest";
+constexpr std::string_view kQuarantineName = "quarantine";
 // The first ones hold what nobody can make again: where they are gone they stay so.
 constexpr std::string_view kFolders[] = {"packs", "snapshots", "manifest", "copies", "forgotten",
                                          "pins",  "pending",   "tmp",      "gc",     "locks"};
@@ -161,7 +162,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
   for (const std::string& name : names) {
     // Another agent may be making the store right now.
-    if (name == kEpochName || name == kConfigName) continue;
+    if (name == kEpochName || name == kConfigName || name == kQuarantineName) continue;
     if (std::find(std::begin(kFolders), std::end(kFolders), name) == std::end(kFolders)) {
       return absl::FailedPreconditionError(
           Cat(directory, " is not empty and holds no store: name an empty or a new directory"));

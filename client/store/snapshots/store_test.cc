@@ -11,7 +11,9 @@
 
 #include "base/strings.h"
 #include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/quarantine.h"
 #include "client/store/snapshots/store_stats.h"
+#include "client/store/testing/disk_hook.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -144,6 +146,31 @@ TEST(PendingTest, OneThatIsGoneIsNotConfirmed) {
   EXPECT_TRUE(WithdrawPending(test.store(), snapshot.id()).ok());
   EXPECT_TRUE(WithdrawPending(test.store(), snapshot.id()).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(ConfirmPending(test.store(), snapshot)));
+}
+
+TEST(QuarantineTest, WhatIsMovedThereIsKeptUnderItsOwnNameAndSurvives) {
+  const TemporaryFolder folder;
+  DiskHook hook(folder.path());
+  TestStore test(folder.path());
+  const std::string path = test.store().pending_directory() + "/a.snap";
+  const std::string moved = test.directory() + "/quarantine/pending-a.snap";
+  EXPECT_TRUE(absl::IsNotFound(MoveToQuarantine(test.directory(), path).status()));
+  const auto write = [&](std::string_view text) {
+    ASSERT_TRUE(WriteFileDurably(path, test.store().temporary_directory(),
+                                 {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()})
+                    .ok());
+  };
+  write("first");
+  EXPECT_EQ(*MoveToQuarantine(test.directory(), path), moved);
+  write("second");
+  EXPECT_EQ(*MoveToQuarantine(test.directory(), path), moved + ".1");
+  EXPECT_EQ(ReadTestFile(moved), "first");
+  EXPECT_EQ(ReadTestFile(moved + ".1"), "second");
+  const TemporaryFolder after;
+  hook.CutPower(after.path());
+  EXPECT_EQ(ReadTestFile(after.path() + "/store/quarantine/pending-a.snap"), "first");
+  EXPECT_EQ(ReadTestFile(after.path() + "/store/quarantine/pending-a.snap.1"), "second");
+  EXPECT_FALSE(std::filesystem::exists(after.path() + "/store/pending/a.snap"));
 }
 
 TEST(StoreStatsTest, CountsEachChunkOnce) {

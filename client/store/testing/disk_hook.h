@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/strings.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/packs/chunk_index.h"
@@ -34,7 +35,7 @@ class DiskHook final : public FileHook {
     if (refuse_) {
       if (absl::Status status = refuse_(operation); !status.ok()) return status;
     }
-    disk_.Apply(operation);
+    if (operation.changes_something()) disk_.Apply(operation);
     return absl::OkStatus();
   }
 
@@ -69,6 +70,16 @@ inline DiskHook::Refuse RefuseEvery(FileOperation::Kind kind, std::string part,
           status = std::move(status)](const FileOperation& operation) {
     const bool hit = operation.kind == kind && operation.path.find(part) != std::string_view::npos;
     return hit ? status : absl::OkStatus();
+  };
+}
+
+// Fails every reading of the file that touches the bytes from `begin` to `end`, as a sector does
+// that the disk cannot read.
+inline DiskHook::Refuse RefuseReading(std::string path, std::uint64_t begin, std::uint64_t end) {
+  return [path = std::move(path), begin, end](const FileOperation& operation) {
+    const bool hit = operation.kind == FileOperation::Kind::kRead && operation.path == path &&
+                     operation.offset < end && operation.offset + operation.bytes.size() > begin;
+    return hit ? absl::UnknownError(Cat(path, ": Input/output error")) : absl::OkStatus();
   };
 }
 

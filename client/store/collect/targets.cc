@@ -1,0 +1,90 @@
+#include "client/store/collect/targets.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kerf::agent {
+namespace {
+
+// Beside the chunks themselves: footers, blocks that compress less well in other company, the plan,
+// and what backups write meanwhile.
+constexpr std::uint64_t kMovedShareBesides = 16;
+constexpr std::uint64_t kFreeBytesBesides = std::uint64_t{1} << 20;
+
+std::uint64_t LiveBytes(const Marks& marks, const Target& target) {
+  const double dead_bytes = marks.DeadBytes(target.pack_index);
+  const auto file_bytes = static_cast<double>(marks.pack(target.pack_index).file_bytes);
+  return static_cast<std::uint64_t>(std::max(file_bytes - dead_bytes, 0.0));
+}
+
+bool Fits(std::uint64_t moved_bytes, std::uint64_t available_bytes) {
+  return moved_bytes + moved_bytes / kMovedShareBesides + kFreeBytesBesides <= available_bytes;
+}
+
+// All that should go, whatever room there is.
+std::vector<Target> AllTargets(const Marks& marks, const CollectionOptions& options) {
+  std::vector<Target> targets;
+  std::vector<std::size_t> small;
+  for (std::size_t pack_index = 0; pack_index < marks.pack_count(); ++pack_index) {
+    const KnownPack& pack = marks.pack(pack_index);
+    const std::uint64_t live_count = marks.live_count(pack_index);
+    const bool all_live = live_count == pack.footer.chunks.size();
+    const double waste_ratio = marks.DeadBytes(pack_index) / static_cast<double>(pack.file_bytes);
+    if (live_count == 0 || (!all_live && waste_ratio > options.max_waste_ratio)) {
+      targets.push_back({pack_index, live_count > 0});
+    } else if (pack.file_bytes < options.small_pack_bytes &&
+               pack.footer.chunks.size() < options.small_pack_chunks) {
+      small.push_back(pack_index);
+    }
+  }
+  if (small.size() >= options.min_merged_packs) {
+    for (const std::size_t pack_index : small) targets.push_back({pack_index, true, true});
+  }
+  return targets;
+}
+
+// What frees the most for what is written comes first.
+void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, ChosenTargets& chosen) {
+  std::vector<Target> all = std::move(chosen.targets);
+  chosen.targets.clear();
+  std::sort(all.begin(), all.end(), [&](const Target& a, const Target& b) {
+    const auto live_share = [&](const Target& target) {
+      return static_cast<double>(LiveBytes(marks, target)) /
+             static_cast<double>(marks.pack(target.pack_index).file_bytes);
+    };
+    return live_share(a) < live_share(b);
+  });
+  std::uint64_t moved_bytes = 0;
+  for (const Target& target : all) {
+    const std::uint64_t live_bytes = target.has_live ? LiveBytes(marks, target) : 0;
+    if (!target.has_live || (!target.is_merge && Fits(moved_bytes + live_bytes, available_bytes))) {
+      moved_bytes += live_bytes;
+      chosen.targets.push_back(target);
+    } else if (!target.is_merge) {
+      ++chosen.left_count;
+      chosen.left_bytes += static_cast<std::uint64_t>(marks.DeadBytes(target.pack_index));
+    }
+  }
+}
+
+}  // namespace
+
+ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options,
+                            std::optional<std::uint64_t> available_bytes) {
+  ChosenTargets chosen;
+  chosen.targets = AllTargets(marks, options);
+  std::uint64_t moved_bytes = 0;
+  for (const Target& target : chosen.targets) {
+    if (target.has_live) moved_bytes += LiveBytes(marks, target);
+  }
+  if (moved_bytes > 0 && available_bytes.has_value() && !Fits(moved_bytes, *available_bytes)) {
+    chosen.is_short = true;
+    LeaveWhatDoesNotFit(marks, *available_bytes, chosen);
+  }
+  std::sort(chosen.targets.begin(), chosen.targets.end(), [&](const Target& a, const Target& b) {
+    return marks.pack(a.pack_index).id < marks.pack(b.pack_index).id;
+  });
+  return chosen;
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,49 @@
+#include "client/store/snapshots/quarantine.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/format/durable_file.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::string_view kFolder = "/quarantine";
+// More files of one name than any store was mended.
+constexpr int kMaxSameName = 10'000;
+
+bool IsThere(const std::string& path) {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 || errno != ENOENT;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
+                                             const std::string& path) {
+  KERF_CHECK(path.starts_with(Cat(store_directory, "/")));
+  if (!IsThere(path)) return ErrnoStatus(ENOENT, path);
+  const std::string folder = Cat(store_directory, kFolder);
+  KERF_RETURN_IF_ERROR(MakeDirectory(folder));
+  KERF_RETURN_IF_ERROR(SyncDirectory(store_directory));
+  std::string name = path.substr(store_directory.size() + 1);
+  std::replace(name.begin(), name.end(), '/', '-');
+  std::string target = Cat(folder, "/", name);
+  for (int number = 1; IsThere(target); ++number) {
+    if (number > kMaxSameName) {
+      return absl::ResourceExhaustedError(
+          Cat(folder, ": it holds too many files called ", name, ": move them elsewhere"));
+    }
+    target = Cat(folder, "/", name, ".", number);
+  }
+  KERF_RETURN_IF_ERROR(PublishFile(path, target));
+  KERF_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(path)));
+  return target;
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,16 @@
+// Where a store keeps what is damaged and no longer used: kerf never deletes it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace kerf::agent {
+
+// Moves a file of the store into its folder quarantine/, durably, and returns where it is now: its
+// path in the store with '-' for '/', and a number behind it if that name is taken. NotFound if it
+// is not there. One call at a time in a store: collections and repairs hold the collector's lock.
+absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
+                                             const std::string& path);
+
+}  // namespace kerf::agent
