@@ -545,7 +545,8 @@ TEST_F(Cli, CompletionScriptsAreSound) {
        "echo ${COMPREPLY[*]}; "
        "COMP_WORDS=(kerf backup --store ba); COMP_CWORD=3; _kerf; echo ${COMPREPLY[*]}"});
   EXPECT_EQ(used.out,
-            "verify\n--read-data\n--store\nservice\n--rounds\nrapid\ninsert-delete\nrebuild\n--"
+            "verify\n--read-data "
+            "--read-data-subset\n--store\nservice\n--rounds\nrapid\ninsert-delete\nrebuild\n--"
             "output\nbash zsh "
             "fish\nalways\nbash\n")
       << used.err;
@@ -563,7 +564,7 @@ TEST_F(Cli, CompletionScriptsAreSound) {
       world_.Run({"/usr/bin/fish", "--no-config", "-c",
                   "source fish; for line in 'kerf ver' 'kerf verify --re' 'kerf completion z' "
                   "'kerf restore latest --overwrite al'; complete -C$line | cut -f1; end"});
-  EXPECT_EQ(fish.out, "verify\n--read-data\nzsh\nalways\n") << fish.err;
+  EXPECT_EQ(fish.out, "verify\n--read-data\n--read-data-subset\nzsh\nalways\n") << fish.err;
 }
 
 class Configuration : public Cli {

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -39,7 +42,10 @@ class Verification {
   void FindDamage(const std::string& pack_path, absl::Status status);
   void CheckSmallFiles();
   void CheckNotes();
-  void CheckPack(const KnownPack& pack);
+  void CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs);
+  void ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs);
+  void ReadPack(const KnownPack& pack);
+  bool EndsEarly() const;
   void CheckBlocks(const KnownPack& pack, int fd, const std::string& path);
   void CheckChunks(const KnownPack& pack, std::uint32_t block_index,
                    std::span<const std::uint8_t> raw, std::size_t first_chunk,
@@ -55,6 +61,9 @@ class Verification {
   const std::size_t digest_size_bytes_;
   ChunkIndex index_;
   ChunkReader reader_;
+
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::atomic<bool> pack_is_gone_ = false;
 
   std::mutex mutex_;
   VerifyReport report_;
@@ -147,37 +156,91 @@ void Verification::CheckBlocks(const KnownPack& pack, int fd, const std::string&
   }
 }
 
-void Verification::CheckPack(const KnownPack& pack) {
-  if (pack.footer.digest_algorithm != store_.digest_algorithm()) {
+void Verification::CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs) {
+  for (const DamagedPack& damaged : index_.damaged()) {
+    FindDamage(damaged.path, Annotate(damaged.status, "a pack is damaged"));
+  }
+  for (const auto& pack : packs) {
+    const std::string path = index_.PackPath(pack->id);
+    if (!pack->flaw.empty()) {
+      FindDamage(path, absl::DataLossError(Cat("a pack is damaged: ", path, ": ", pack->flaw)));
+    }
+    if (pack->footer.digest_algorithm == store_.digest_algorithm()) continue;
     Find("", "",
-         absl::DataLossError(Cat(index_.PackPath(pack.id), ": its digest algorithm is ",
-                                 DigestAlgorithmName(pack.footer.digest_algorithm),
+         absl::DataLossError(Cat(path, ": its digest algorithm is ",
+                                 DigestAlgorithmName(pack->footer.digest_algorithm),
                                  ", not that of the store")));
   }
-  if (options_.read_data) {
-    const std::string path = index_.PackPath(pack.id);
-    const absl::StatusOr<UniqueFd> fd = OpenRegularFile(path);
-    if (fd.ok()) {
-      CheckBlocks(pack, fd->get(), path);
-    } else if (!absl::IsNotFound(fd.status())) {
-      // A pack that is gone was deleted by a collection; what it took with it is found below.
-      Find("", "", fd.status());
-    }
+}
+
+void Verification::ReadPack(const KnownPack& pack) {
+  const std::string path = index_.PackPath(pack.id);
+  const absl::StatusOr<UniqueFd> fd = OpenRegularFile(path);
+  if (absl::IsNotFound(fd.status())) {
+    // A collection has deleted it; what else it took with it is found among the snapshots.
+    pack_is_gone_ = true;
+    return;
   }
-  AddProgress([](VerifyProgress& done) { ++done.packs_done; });
+  if (!fd.ok()) return FindDamage(path, fd.status());
+  // What is in memory may be better than what is on the disk.
+  DropFromPageCache(fd->get());
+  if (const absl::Status footer = ReadPackFooter(path, pack.id).status(); !footer.ok()) {
+    FindDamage(path, Annotate(footer, "a pack is damaged"));
+  }
+  CheckBlocks(pack, fd->get(), path);
+  DropFromPageCache(fd->get());
+}
+
+bool Verification::EndsEarly() const {
+  if (options_.is_cancelled && options_.is_cancelled()) return true;
+  return deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_;
+}
+
+// In order, as far as several threads allow: what is told to be read has nothing unread before it.
+void Verification::ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs) {
+  const std::chrono::milliseconds max_time = options_.subset.max_time;
+  if (max_time.count() > 0) deadline_ = std::chrono::steady_clock::now() + max_time;
+  std::vector<bool> is_read(packs.size());
+  std::size_t read_up_to = 0;
+  ForEachInParallel(packs.size(), options_.thread_count, [&](std::size_t index) {
+    // One is read however little time there is: else a store would never be read to its end.
+    if (index > 0 && EndsEarly()) return;
+    ReadPack(*packs[index]);
+    AddProgress([&](VerifyProgress& done) {
+      ++done.packs_done;
+      ++report_.read_pack_count;
+      is_read[index] = true;
+      const std::size_t before = read_up_to;
+      while (read_up_to < packs.size() && is_read[read_up_to]) ++read_up_to;
+      if (read_up_to > before && options_.on_read_up_to) {
+        options_.on_read_up_to(packs[read_up_to - 1]->id);
+      }
+    });
+  });
 }
 
 void Verification::ForgetDamageWithSoundCopies(
     const std::vector<std::shared_ptr<const KnownPack>>& packs) {
   if (damaged_.empty()) return;
-  absl::flat_hash_map<Digest, std::uint64_t, DigestHash> copies;
+  struct Copies {
+    std::uint64_t count = 0;
+    std::uint32_t length_bytes = 0;
+  };
+  absl::flat_hash_map<Digest, Copies, DigestHash> copies;
   for (const auto& pack : packs) {
     for (const PackChunk& chunk : pack->footer.chunks) {
-      if (damaged_.contains(chunk.digest)) ++copies[chunk.digest];
+      if (!damaged_.contains(chunk.digest)) continue;
+      Copies& copy = copies[chunk.digest];
+      ++copy.count;
+      copy.length_bytes = chunk.length_bytes;
     }
   }
-  for (const auto& [digest, count] : copies) {
-    if (damaged_[digest] < count) damaged_.erase(digest);
+  for (const auto& [digest, copy] : copies) {
+    // Of a subset the other ones have perhaps not been read.
+    if (damaged_[digest] < copy.count &&
+        (options_.subset.is_everything() || reader_.Read({digest, copy.length_bytes}).ok())) {
+      damaged_.erase(digest);
+    }
   }
 }
 
@@ -264,25 +327,34 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   }
   CheckNotes();
   KERF_RETURN_IF_ERROR(index_.Refresh());
-  for (const DamagedPack& damaged : index_.damaged()) {
-    FindDamage(damaged.path, Annotate(damaged.status, "a pack is damaged"));
-  }
   const std::vector<std::shared_ptr<const KnownPack>> packs = index_.packs();
+  report_.pack_count = packs.size();
+  CheckFooters(packs);
+  std::vector<std::shared_ptr<const KnownPack>> to_read;
+  if (options_.read_data) to_read = ChoosePacks(packs, options_.subset);
   AddProgress([&](VerifyProgress& done) {
-    done.packs_total = packs.size();
+    done.packs_total = options_.read_data ? to_read.size() : packs.size();
+    if (!options_.read_data) done.packs_done = done.packs_total;
     done.snapshots_total = roots.checked.snapshots.size();
-    for (const auto& pack : packs) {
-      for (const PackBlock& block : pack->footer.blocks) {
-        if (options_.read_data) done.bytes_total += block.raw_bytes;
-      }
+    for (const auto& pack : to_read) {
+      for (const PackBlock& block : pack->footer.blocks) done.bytes_total += block.raw_bytes;
     }
   });
   // The packs first: what is damaged in them is then named with the files that it is part of.
-  ForEachInParallel(packs.size(), options_.thread_count,
-                    [&](std::size_t index) { CheckPack(*packs[index]); });
+  ReadPacks(to_read);
+  if (options_.is_cancelled && options_.is_cancelled()) {
+    return absl::CancelledError("the verification was interrupted");
+  }
+  if (pack_is_gone_) KERF_RETURN_IF_ERROR(index_.Refresh());
   ForgetDamageWithSoundCopies(packs);
   ForEachInParallel(roots.checked.snapshots.size(), options_.thread_count,
                     [&](std::size_t index) { CheckSnapshot(roots.checked.snapshots[index]); });
+  if (!options_.read_data || !options_.subset.is_everything()) {
+    // Of the metadata, that was read all the same.
+    for (const absl::Status& damage : reader_.stepped_over()) {
+      Find("", "", Annotate(damage, "another copy was read instead of one that is damaged"));
+    }
+  }
   return std::move(report_);
 }
 

@@ -10,11 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/store/check/read_subset.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 
 struct VerifyProgress {
+  // With read_data those that are to be read.
   std::uint64_t packs_done = 0;
   std::uint64_t packs_total = 0;
   // Raw bytes that were read and hashed.
@@ -28,10 +30,16 @@ struct VerifyOptions {
   // Also reads, decompresses and hashes every chunk of every pack; without it only the metadata is
   // read.
   bool read_data = false;
+  // Of which packs, if not of all.
+  ReadSubset subset;
   // 0: as many as there are cores.
   unsigned thread_count = 0;
   // Called from any thread, one call at a time.
   std::function<void(const VerifyProgress&)> on_progress;
+  // The same, whenever another pack is read: all of the subset up to it are.
+  std::function<void(const PackId&)> on_read_up_to;
+  // Reads no further pack when it says true; the verification ends with Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 // One thing that is wrong.
@@ -54,6 +62,9 @@ inline constexpr std::string_view kMendDamagedPacks =
 
 struct VerifyReport {
   VerifyProgress done;
+  // All packs of the store, and how many of them were read.
+  std::uint64_t pack_count = 0;
+  std::uint64_t read_pack_count = 0;
   std::uint64_t entry_count = 0;
   // Checks of a chunk against the packs, each time that it is referenced.
   std::uint64_t reference_count = 0;
@@ -65,8 +76,9 @@ struct VerifyReport {
   std::set<std::string> damaged_packs;
 };
 
-// Goes on behind every finding. An error only if the store's folders cannot be listed. Beside
-// backups and collections: snapshots that are removed meanwhile do not count.
+// Goes on behind every finding. An error only if the store's folders cannot be listed, or
+// Cancelled. Beside backups and collections: snapshots that are removed meanwhile do not count.
+// What is read of packs comes from the disk, not out of the page cache, and does not stay there.
 absl::StatusOr<VerifyReport> VerifyStore(const Store& store, const VerifyOptions& options);
 
 }  // namespace kerf::agent
