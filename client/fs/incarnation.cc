@@ -31,6 +31,10 @@ Incarnation IncarnationOf(int fd, const struct stat& status, const Timestamp& no
   return incarnation;
 }
 
+bool MayBeSameFile(const Incarnation& earlier, const Incarnation& later) {
+  return earlier.identity == later.identity;
+}
+
 bool IsSameFile(const Incarnation& earlier, const Incarnation& later) {
   if (earlier.identity.device != later.identity.device ||
       earlier.identity.inode != later.identity.inode) {

@@ -23,6 +23,14 @@ struct Incarnation {
 // before that.
 Incarnation IncarnationOf(int fd, const struct stat& status, const Timestamp& now);
 
+// Whether IsSameFile can be true of it and what is seen later.
+inline bool CanBeProven(const Incarnation& earlier) {
+  return earlier.is_settled || !earlier.handle.empty();
+}
+
+// Whether it may be, for all that device, inode and ctime tell.
+bool MayBeSameFile(const Incarnation& earlier, const Incarnation& later);
+
 // True only if it is certain that what was seen as `later` is the same file. `earlier` was seen
 // first.
 bool IsSameFile(const Incarnation& earlier, const Incarnation& later);

@@ -173,11 +173,12 @@ void AheadScanner::NoteHardLink(ScannedNode& scanned) {
       first_names_.try_emplace({scanned.identity.device, scanned.identity.inode});
   FirstName& first = found->second;
   // Its number may be another one's by now.
-  if (added || !IsSameFile(first.incarnation, scanned.incarnation)) {
+  const bool is_same = !added && IsSameFile(first.incarnation, scanned.incarnation);
+  if (added || (!is_same && !MayBeSameFile(first.incarnation, scanned.incarnation))) {
     first = {scanned.node.path, scanned.incarnation, scanned.other_name_count};
     return;
   }
-  scanned.node.hard_link_to = first.path;
+  (is_same ? scanned.node.hard_link_to : scanned.may_be_link_to) = first.path;
   if (--first.left_count == 0) first_names_.erase(found);
 }
 

@@ -257,6 +257,7 @@ absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, 
   const UniqueFd& directory = frames_.back().fd;
   Node& node = scanned.node;
   scanned.other_name_count = 0;
+  scanned.may_be_link_to.clear();
   if (!S_ISDIR(status.st_mode) && status.st_nlink > 1) {
     // Number and handle must be those of one inode, whatever becomes of the name.
     const Timestamp now = StampClockNow();

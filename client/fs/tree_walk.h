@@ -23,6 +23,9 @@ struct ScannedNode {
   std::uint64_t other_name_count = 0;
   // Of what has some.
   Incarnation incarnation;
+  // An earlier node that may be the same file, or may have had its number and be gone. Set by the
+  // scanner, in place of hard_link_to: if both hold the same it does not matter which it is.
+  std::string may_be_link_to;
 };
 
 struct ScanOptions {

@@ -18,6 +18,7 @@
 #include "client/agent/backup/file_sender.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/late_commits.h"
+#include "client/agent/backup/link_marks.h"
 #include "client/agent/backup/metadata_upload.h"
 #include "client/agent/backup/parent_tree.h"
 #include "client/agent/backup/standard_input.h"
@@ -143,6 +144,7 @@ class Engine {
   // Names to which further ones may not point, because they could not be read, or are those of
   // another file; each with the one that has taken its place, once there is one.
   absl::flat_hash_map<std::string, std::string> lost_names_;
+  LinkMarks link_marks_;
 
   std::mutex mutex_;
   absl::Status failure_;
@@ -383,7 +385,10 @@ absl::Status Engine::HandleNode(ScannedNode& scanned) {
     }
   }
   EntryWindow::Slot* slot = window_.Push(std::move(entry), upload ? 2 : 0);
-  if (scanned.other_name_count > 0) slot->shared = std::move(scanned.incarnation);
+  if (scanned.other_name_count > 0) {
+    slot->shared = std::move(scanned.incarnation);
+    slot->may_be_link_to = std::move(scanned.may_be_link_to);
+  }
   if (upload && !queue_.Push(slot)) return failure();
   return EmitReady(window_.size() >= kMaxWindowEntries ||
                    window_.chunk_count() >= kMaxWindowChunks);
@@ -438,6 +443,11 @@ absl::Status Engine::EmitReady(bool wait) {
       LoseName(*slot);
     } else if (!slot->instead_of.empty()) {
       lost_names_[slot->instead_of] = node.path;
+    }
+    if (!slot->may_be_link_to.empty()) {
+      link_marks_.LinkIfTheSame(slot->may_be_link_to, slot->entry);
+    } else if (slot->shared.has_value() && !CanBeProven(*slot->shared)) {
+      link_marks_.Add(slot->entry);
     }
     store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
     stats.set_entry_count(stats.entry_count() + 1);

@@ -21,6 +21,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/agent/backup/late_commits.h"
+#include "client/agent/backup/link_marks.h"
 #include "client/agent/backup/parent_tree.h"
 #include "client/agent/backup/testing/cutting_server.h"
 #include "client/cpp/shard_key.h"
@@ -380,6 +381,38 @@ TEST(ParentTreeTest, WhatIsTheSameFileUnchanged) {
   const NodeIdentity untold{1, 2, {0, 0}};
   EXPECT_FALSE(IsUnchanged(untold, untold, false));
   EXPECT_FALSE(IsUnchanged(untold, untold, true));
+}
+
+// Where nothing tells whether a later name is that of the same file, and what it holds does.
+TEST(LinkMarksTest, OnlyWhatIsTheSameInAllButItsNameIsLinked) {
+  BackupEntry first;
+  first.tree.node.path = "a";
+  first.tree.node.size_bytes = 300;
+  first.tree.node.xattrs = {{"user.a", "1"}};
+  first.tree.recipe = {RefOf(std::string(300, 'x'))};
+  first.identity = {1, 2, {}};
+  LinkMarks marks;
+  const BackupEntry before = first;
+  marks.Add(first);
+  EXPECT_EQ(first.tree, before.tree);
+  const auto link = [&](const std::function<void(BackupEntry&)>& change) {
+    BackupEntry entry = before;
+    entry.tree.node.path = "b";
+    change(entry);
+    marks.LinkIfTheSame("a", entry);
+    EXPECT_EQ(entry.tree.recipe.empty(), !entry.tree.node.hard_link_to.empty());
+    return entry.tree.node.hard_link_to;
+  };
+  EXPECT_EQ(link([](BackupEntry&) {}), "a");
+  EXPECT_EQ(link([](BackupEntry& b) { b.identity.changed = {5, 0}; }), "a") << "it was not read";
+  EXPECT_EQ(link([](BackupEntry& b) { b.tree.recipe = {RefOf(std::string(300, 'y'))}; }), "");
+  EXPECT_EQ(link([](BackupEntry& b) { b.tree.node.mode = 0600; }), "");
+  EXPECT_EQ(link([](BackupEntry& b) { b.tree.node.modified.nanoseconds = 1; }), "");
+  EXPECT_EQ(link([](BackupEntry& b) { b.tree.node.xattrs.clear(); }), "");
+  EXPECT_EQ(link([](BackupEntry& b) { b.identity.inode = 3; }), "");
+  BackupEntry other = before;
+  marks.LinkIfTheSame("never added", other);
+  EXPECT_EQ(other.tree, before.tree);
 }
 
 // A snapshot of a file system has another device number each time that it is mounted.

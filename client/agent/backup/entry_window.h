@@ -36,6 +36,8 @@ class EntryWindow {
     std::optional<Incarnation> shared;
     // It is not certain to be that file any more.
     bool is_other_file = false;
+    // A name to which it is linked if both hold the same.
+    std::string may_be_link_to;
     // The name that it would have been linked to, had that not been lost.
     std::string instead_of;
     State state = State::kPending;

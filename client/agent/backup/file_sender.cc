@@ -43,7 +43,9 @@ void FileSender::CountSavings() {
 // Editors and package managers replace files all the time: what has the name now is backed up, and
 // all that is said of it is that of the open file.
 void FileSender::TakeWhatIsOpen(const FileSource& source, EntryWindow::Slot& slot) const {
-  slot.is_other_file = slot.shared.has_value() && !source.IsSameFileAs(*slot.shared);
+  // To what nothing can prove no name was linked.
+  slot.is_other_file =
+      slot.shared.has_value() && CanBeProven(*slot.shared) && !source.IsSameFileAs(*slot.shared);
   if (source.IsAsScanned()) return;
   Node& node = slot.entry.tree.node;
   if (const absl::Status read = source.ReadXattrs(node.xattrs); !read.ok()) {
