@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +11,7 @@
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/store/check/store_repair.h"
+#include "client/store/repair/pack_repair.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/snapshots/store_memory.h"
 
@@ -19,6 +23,7 @@ using State = RepairStep::State;
 constexpr char kExamples[] =
     "  kerf repair --store /backup\n"
     "  kerf repair --store /backup --apply\n"
+    "  kerf repair --store /backup --packs --apply\n"
     "  kerf repair --store /backup --accept-loss 3f2a91c05be7d844 --apply\n"
     "Without --apply it only says what it would do. Nothing is deleted: what is of no use is "
     "moved\n"
@@ -30,6 +35,7 @@ struct RepairFlags {
   std::string id;
   bool new_id = false;
   bool accept_set_back = false;
+  bool packs = false;
   bool apply = false;
 };
 
@@ -80,6 +86,82 @@ void MendSetBack(const RepairFlags& flags, const StoreMemory& memory, RepairRepo
   if (!accepted.ok()) step.text += Cat(": ", MessageOf(accepted));
 }
 
+RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
+  RepairStep step;
+  step.what = "pack";
+  step.path = pack.path;
+  if (dry_run) {
+    step.text = Cat(MessageOf(pack.damage), "; ",
+                    pack.footer_is_lost
+                        ? std::string("its list of chunks is lost: what snapshots need is looked "
+                                      "for in it")
+                        : Cat(pack.lost_chunk_count,
+                              " of its chunks are sound nowhere, the others go into a new pack"),
+                    "; it goes to quarantine/");
+    step.state = State::kWould;
+    return step;
+  }
+  step.text = Cat(MessageOf(pack.damage), "; ", FormatCounted(pack.saved_chunk_count, "chunk"),
+                  " of it saved, ", pack.lost_chunk_count, " lost");
+  if (pack.quarantine_path.empty()) {
+    step.text += "; it stays, for it may be read another time, or by a newer kerf";
+    step.state = State::kFailed;
+  } else {
+    step.text += Cat("; it is ", pack.quarantine_path, " now");
+    step.state = State::kDone;
+  }
+  return step;
+}
+
+// Of a store that can be opened: a pack says nothing without its configuration.
+absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport& report) {
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  struct Shared {
+    std::atomic<std::uint64_t> done = 0;
+    std::atomic<std::uint64_t> total = 0;
+  };
+  const auto shared = std::make_shared<Shared>();
+  PackRepairOptions options;
+  options.dry_run = !flags.apply;
+  options.is_cancelled = [&context] { return context.cancelled.load(); };
+  options.on_progress = [shared](std::uint64_t done, std::uint64_t total) {
+    shared->done = done;
+    shared->total = total;
+  };
+  absl::StatusOr<PackRepairReport> packs;
+  {
+    const ProgressDisplay display(context.reporter, "repair", [shared] {
+      ProgressState state;
+      state.noun = "packs";
+      state.counts_only = true;
+      state.done_files = shared->done;
+      state.total_files = shared->total;
+      return state;
+    });
+    packs = RepairPacks(*store, options);
+  }
+  KERF_RETURN_IF_ERROR(packs.status());
+  bool has_moved = false;
+  for (const RepairedPack& pack : packs->packs) {
+    has_moved |= !pack.quarantine_path.empty();
+    report.steps.push_back(StepOf(pack, options.dry_run));
+  }
+  for (const VerifyFinding& lost : packs->lost) {
+    RepairStep& step = report.steps.emplace_back();
+    step.what = "lost";
+    step.path = lost.path.empty() ? std::string() : Cat("/", lost.path);
+    step.text = Cat(lost.snapshot_id.empty() ? "store" : Cat("snapshot ", lost.snapshot_id), ", ",
+                    step.path, ": ", MessageOf(lost.status),
+                    ": run `kerf backup --force` over the same paths while they are there");
+    step.state = State::kNeedsWord;
+  }
+  if (has_moved) {
+    context.reporter.Line(
+        "the server's index still names what was lost, and is not believed: run `kerf gc`");
+  }
+  return absl::OkStatus();
+}
+
 ExitCode Run(Context& context, const RepairFlags& flags) {
   const StoreMemory memory(StoreMemory::UsualDirectory());
   RepairOptions options;
@@ -94,6 +176,11 @@ ExitCode Run(Context& context, const RepairFlags& flags) {
   absl::StatusOr<RepairReport> report = RepairStore(flags.store, options);
   if (!report.ok()) return FailWith(context, report.status());
   MendSetBack(flags, memory, *report);
+  if (flags.packs) {
+    if (const absl::Status status = MendPacks(context, flags, *report); !status.ok()) {
+      return FailWith(context, status);
+    }
+  }
   Reporter& reporter = context.reporter;
   for (const RepairStep& step : report->steps) Print(reporter, step);
   const std::size_t would = report->Count(State::kWould);
@@ -128,6 +215,8 @@ void AddRepairVerb(Context& context) {
       .Check(RefuseEmpty)
       .Type("ID");
   verb.AddFlag("--new-id", flags->new_id, "Take a new id should it not be known");
+  verb.AddFlag("--packs", flags->packs,
+               "Also read every pack, and save what is sound in damaged ones");
   verb.AddFlag("--apply", flags->apply, "Do it");
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }

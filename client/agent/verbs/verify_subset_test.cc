@@ -1,4 +1,4 @@
-// `kerf verify --read-data-subset`: what it takes, and what it remembers.
+// `kerf verify --read-data-subset`: what it takes, and what it remembers; `kerf repair --packs`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "client/agent/command.h"
 #include "client/cli/testing/outcome.h"
+#include "client/store/packs/chunk_index.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -92,6 +93,36 @@ TEST_F(VerifySubsetVerbTest, WhatIsNoPartOfAStoreIsRefused) {
     EXPECT_EQ(outcome.exit_code, 2) << subset;
     EXPECT_THAT(outcome.message(), HasSubstr("no part of a store")) << subset;
   }
+}
+
+// `kerf repair --packs`, behind what verify finds.
+TEST_F(VerifySubsetVerbTest, ADamagedPackIsMendedAndWhatIsLostIsNamed) {
+  const std::string sound(300, 's');
+  const std::string lost(300, 'l');
+  std::vector<std::string> metadata;
+  store::v1::Snapshot snapshot = test_.Describe({{"a", {sound}}, {"b", {lost}}}, metadata);
+  test_.WritePack(metadata);
+  const SealedPack pack = test_.WritePack({sound, lost});
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  EXPECT_EQ(OnStore({"repair", "--packs"}).exit_code, 0);
+  const std::string path = ChunkIndex(test_.store().packs_directory()).PackPath(pack.id);
+  std::string bytes = ReadTestFile(path);
+  bytes[pack.footer.blocks[1].offset + 5] ^= 1;
+  WriteTestFile(path, bytes);
+  const Outcome dry = OnStore({"repair", "--packs"});
+  EXPECT_EQ(dry.exit_code, 6);
+  EXPECT_EQ(dry.messages.front()["what"], "pack");
+  EXPECT_EQ(dry.messages.front()["state"], "would");
+  EXPECT_EQ(ReadTestFile(path), bytes);
+  const Outcome done = OnStore({"repair", "--packs", "--apply"});
+  EXPECT_EQ(done.exit_code, 6) << "something is lost";
+  ASSERT_THAT(done.messages, SizeIs(3));
+  EXPECT_EQ(done.messages[0]["state"], "done");
+  EXPECT_EQ(done.messages[1]["what"], "lost");
+  EXPECT_EQ(done.messages[1]["path"], "/b");
+  test_.WritePack({lost});
+  EXPECT_EQ(OnStore({"verify", "--read-data"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"repair", "--packs"}).exit_code, 0);
 }
 
 }  // namespace

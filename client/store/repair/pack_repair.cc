@@ -1,0 +1,343 @@
+#include "client/store/repair/pack_repair.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/parallel.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/collect/epoch_round.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/packs/block.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/packs/pack_writer.h"
+#include "client/store/repair/pack_salvage.h"
+#include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/quarantine.h"
+#include "client/store/snapshots/roots.h"
+
+namespace kerf::agent {
+namespace {
+
+// A pack without its footer is read whole; no writer makes one of this size.
+constexpr std::uint64_t kMaxFooterlessBytes = std::uint64_t{1} << 30;
+// Metadata that was found names further chunks to look for.
+constexpr int kMaxSearches = 8;
+
+// The repair tells no server: the store's epoch passes its index.
+class NoIndex final : public CollectionIndex {
+ public:
+  absl::StatusOr<std::uint64_t> ReadEpoch() override { return None(); }
+  absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t, std::uint64_t) override {
+    return None();
+  }
+  absl::StatusOr<ForgottenChunks> Forget(std::span<const StoredChunk>) override { return None(); }
+  absl::StatusOr<ForgottenChunks> ForgetOlder(std::uint64_t) override { return None(); }
+  absl::Status Commit(std::uint64_t, std::span<const StoredChunk>) override { return None(); }
+  absl::StatusOr<std::vector<StoredChunk>> ScanPage(const std::optional<Digest>&) override {
+    return None();
+  }
+
+ private:
+  static absl::Status None() { return absl::InternalError("a repair asks no server"); }
+};
+
+class PackRepair {
+ public:
+  PackRepair(const Store& store, const PackRepairOptions& options)
+      : store_(store),
+        options_(options),
+        index_(store.packs_directory(), SeenPacks::kAreDurable),
+        round_(store, no_index_, {}, &notes_) {}
+
+  absl::StatusOr<PackRepairReport> Run();
+
+ private:
+  using Chunks = absl::flat_hash_set<Digest, DigestHash>;
+  // A damaged pack.
+  struct Patient {
+    RepairedPack report;
+    // Null if the footer is lost.
+    std::shared_ptr<const KnownPack> pack;
+    std::vector<bool> is_sound;
+    // Everything that is wrong stays so.
+    bool has_rotted = true;
+  };
+
+  void Examine(const std::shared_ptr<const KnownPack>& pack, absl::Status damage);
+  void ExamineUnreadable(const DamagedPack& damaged);
+  void ExamineBlock(Patient& patient, int fd, std::uint32_t block_index,
+                    std::span<const std::uint32_t> chunks) const;
+  absl::Status ExamineAll();
+  absl::Status SaveSound(PackWriter& writer);
+  absl::StatusOr<std::uint64_t> SearchFooterless(PackWriter& writer);
+  absl::StatusOr<ChunkOrder> WantedChunks();
+  absl::Status MoveAway();
+  absl::Status Save();
+
+  const Store& store_;
+  const PackRepairOptions& options_;
+  ChunkIndex index_;
+  NoIndex no_index_;
+  std::vector<std::string> notes_;
+  EpochRound round_;
+  std::mutex mutex_;
+  std::vector<Patient> patients_;
+  // Chunks with a copy in a pack without damage, or in a new one.
+  Chunks safe_;
+};
+
+void PackRepair::ExamineBlock(Patient& patient, int fd, std::uint32_t block_index,
+                              std::span<const std::uint32_t> chunks) const {
+  const PackFooter& footer = patient.pack->footer;
+  const PackBlock& block = footer.blocks[block_index];
+  const std::string& path = patient.report.path;
+  absl::StatusOr<std::vector<std::uint8_t>> raw = ReadBlock(fd, path, block);
+  if (!raw.ok()) {
+    if (patient.report.damage.ok()) patient.report.damage = raw.status();
+    SalvagedBytes stored = ReadPieces(fd, path, block.offset, block.stored_bytes);
+    if (!stored.failure.ok() && !absl::IsDataLoss(stored.failure)) patient.has_rotted = false;
+    raw = DecodePrefix(block, std::move(stored.bytes));
+  }
+  for (const std::uint32_t index : chunks) {
+    const PackChunk& chunk = footer.chunks[index];
+    const auto bytes = std::span(*raw).subspan(chunk.offset_in_block, chunk.length_bytes);
+    patient.is_sound[index] = Fingerprint(footer.digest_algorithm, bytes) == chunk.digest;
+    if (patient.is_sound[index] || !patient.report.damage.ok()) continue;
+    patient.report.damage =
+        absl::DataLossError(Cat(path, ": a chunk in block ", block_index, " is damaged"));
+  }
+}
+
+void PackRepair::Examine(const std::shared_ptr<const KnownPack>& pack, absl::Status damage) {
+  Patient patient;
+  patient.pack = pack;
+  patient.report.path = index_.PackPath(pack->id);
+  patient.report.damage = std::move(damage);
+  const std::vector<PackChunk>& chunks = pack->footer.chunks;
+  patient.is_sound.resize(chunks.size());
+  if (patient.report.damage.ok() && !pack->flaw.empty()) {
+    patient.report.damage = absl::DataLossError(Cat(patient.report.path, ": ", pack->flaw));
+  }
+  const absl::StatusOr<UniqueFd> fd = OpenRegularFile(patient.report.path);
+  if (fd.ok()) {
+    DropFromPageCache(fd->get());
+    std::vector<std::vector<std::uint32_t>> of_block(pack->footer.blocks.size());
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      of_block[chunks[index].block_index].push_back(index);
+    }
+    for (std::uint32_t block_index = 0; block_index < of_block.size(); ++block_index) {
+      ExamineBlock(patient, fd->get(), block_index, of_block[block_index]);
+    }
+    DropFromPageCache(fd->get());
+  } else {
+    patient.report.damage = fd.status();
+    patient.has_rotted = absl::IsDataLoss(fd.status());
+  }
+  const std::lock_guard lock(mutex_);
+  if (patient.report.damage.ok()) {
+    for (const PackChunk& chunk : chunks) safe_.insert(chunk.digest);
+  } else {
+    patients_.push_back(std::move(patient));
+  }
+}
+
+void PackRepair::ExamineUnreadable(const DamagedPack& damaged) {
+  const std::size_t name = damaged.path.rfind('/') + 1;
+  const std::optional<PackId> id =
+      ParsePackId(damaged.path.substr(name, damaged.path.rfind('.') - name));
+  absl::StatusOr<KnownPack> pack = ReadFooterAnyway(damaged.path, *id);
+  // Of a newer kerf: its footer means something else.
+  if (pack.ok() && absl::IsDataLoss(damaged.status)) {
+    return Examine(std::make_shared<const KnownPack>(*std::move(pack)), damaged.status);
+  }
+  Patient& patient = patients_.emplace_back();
+  patient.report.path = damaged.path;
+  patient.report.damage = damaged.status;
+  patient.report.footer_is_lost = true;
+  patient.has_rotted = absl::IsDataLoss(damaged.status);
+}
+
+absl::Status PackRepair::ExamineAll() {
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  const auto packs = index_.packs();
+  std::uint64_t done_count = 0;
+  const auto is_cancelled = [this] { return options_.is_cancelled && options_.is_cancelled(); };
+  ForEachInParallel(packs.size(), options_.thread_count, [&](std::size_t index) {
+    if (is_cancelled()) return;
+    Examine(packs[index], absl::OkStatus());
+    const std::lock_guard lock(mutex_);
+    if (options_.on_progress) options_.on_progress(++done_count, packs.size());
+  });
+  if (is_cancelled())
+    return absl::CancelledError("the repair was interrupted; nothing was changed");
+  for (const DamagedPack& damaged : index_.damaged()) ExamineUnreadable(damaged);
+  std::sort(patients_.begin(), patients_.end(),
+            [](const Patient& a, const Patient& b) { return a.report.path < b.report.path; });
+  return absl::OkStatus();
+}
+
+absl::Status PackRepair::SaveSound(PackWriter& writer) {
+  for (Patient& patient : patients_) {
+    const bool has_sound =
+        std::find(patient.is_sound.begin(), patient.is_sound.end(), true) != patient.is_sound.end();
+    if (!has_sound) continue;
+    const PackFooter& footer = patient.pack->footer;
+    KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(patient.report.path));
+    std::optional<std::uint32_t> block_index;
+    std::vector<std::uint8_t> raw;
+    for (std::uint32_t index = 0; index < footer.chunks.size(); ++index) {
+      const PackChunk& chunk = footer.chunks[index];
+      if (!patient.is_sound[index] || safe_.contains(chunk.digest)) continue;
+      if (block_index != chunk.block_index) {
+        block_index = chunk.block_index;
+        const PackBlock& block = footer.blocks[chunk.block_index];
+        raw = DecodePrefix(
+            block,
+            ReadPieces(fd.get(), patient.report.path, block.offset, block.stored_bytes).bytes);
+      }
+      // The writer holds it against its digest once more.
+      KERF_RETURN_IF_ERROR(writer.Add(
+          chunk.digest, std::span(raw).subspan(chunk.offset_in_block, chunk.length_bytes)));
+      safe_.insert(chunk.digest);
+      ++patient.report.saved_chunk_count;
+    }
+  }
+  return writer.Flush();
+}
+
+// Of all that snapshots need; of one whose metadata is missing as much as is there.
+absl::StatusOr<ChunkOrder> PackRepair::WantedChunks() {
+  KERF_RETURN_IF_ERROR(index_.Refresh());
+  KERF_ASSIGN_OR_RETURN(const Roots roots, ListRoots(store_));
+  ChunkReader reader(index_, ChunkReader::Options());
+  ChunkOrder order;
+  for (const SnapshotList* list : {&roots.checked, &roots.pending, &roots.forgotten}) {
+    for (const store::v1::Snapshot& snapshot : list->snapshots) {
+      order.Break();
+      // What cannot be read of it is looked for itself.
+      VisitSnapshot(
+          snapshot, DigestSizeBytes(store_.digest_algorithm()), reader,
+          [&order](const ChunkRef& chunk) { order.Add(chunk); }, EntryVisitor())
+          .IgnoreError();
+    }
+  }
+  return order;
+}
+
+absl::StatusOr<std::uint64_t> PackRepair::SearchFooterless(PackWriter& writer) {
+  KERF_ASSIGN_OR_RETURN(const ChunkOrder order, WantedChunks());
+  std::uint64_t found_count = 0;
+  for (Patient& patient : patients_) {
+    if (patient.pack != nullptr || !patient.has_rotted || order.empty()) continue;
+    KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(patient.report.path));
+    struct stat info{};
+    if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, patient.report.path);
+    const auto size_bytes = std::min(static_cast<std::uint64_t>(info.st_size), kMaxFooterlessBytes);
+    const SalvagedBytes file = ReadPieces(fd.get(), patient.report.path, 0, size_bytes);
+    KERF_RETURN_IF_ERROR(
+        FindChunks(file.bytes, store_.digest_algorithm(), order,
+                   [&](const ChunkRef& chunk, std::span<const std::uint8_t> bytes) -> absl::Status {
+                     if (!safe_.insert(chunk.digest).second) return absl::OkStatus();
+                     ++found_count;
+                     ++patient.report.saved_chunk_count;
+                     return writer.Add(chunk.digest, bytes);
+                   }));
+  }
+  KERF_RETURN_IF_ERROR(writer.Flush());
+  return found_count;
+}
+
+absl::Status PackRepair::Save() {
+  PackWriterOptions writer_options;
+  writer_options.packs_directory = store_.packs_directory();
+  writer_options.temporary_directory = store_.temporary_directory();
+  writer_options.digest_algorithm = store_.digest_algorithm();
+  writer_options.thread_count = options_.thread_count;
+  writer_options.on_sealed = [](const SealedPack&) {};
+  PackWriter writer(std::move(writer_options));
+  KERF_RETURN_IF_ERROR(SaveSound(writer));
+  const bool has_footerless =
+      std::any_of(patients_.begin(), patients_.end(),
+                  [](const Patient& patient) { return patient.pack == nullptr; });
+  for (int search = 0; has_footerless && search < kMaxSearches; ++search) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t found_count, SearchFooterless(writer));
+    if (found_count == 0) break;
+  }
+  return absl::OkStatus();
+}
+
+// As a collection does what it deletes: agents that count on these packs see the plan, or a later
+// epoch, and look at the packs again. The index may name what is lost, so it is passed by: it is at
+// an epoch before the store's until a collection makes it whole (docs/adr/0005).
+absl::Status PackRepair::MoveAway() {
+  std::vector<Patient*> moved;
+  std::vector<PlannedPack> planned;
+  for (Patient& patient : patients_) {
+    const bool may_come_back =
+        !patient.has_rotted && (patient.pack == nullptr || patient.report.lost_chunk_count > 0);
+    if (may_come_back) continue;
+    moved.push_back(&patient);
+    if (patient.pack == nullptr) continue;
+    PlannedPack& plan = planned.emplace_back();
+    plan.id = patient.pack->id;
+    for (const PackChunk& chunk : patient.pack->footer.chunks) {
+      plan.condemned.push_back(!safe_.contains(chunk.digest));
+    }
+  }
+  if (moved.empty()) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(round_.ReadEpochs(/*with_index=*/false));
+  round_.Distrust();
+  KERF_RETURN_IF_ERROR(round_.PublishPlan(std::move(planned)));
+  KERF_RETURN_IF_ERROR(round_.RaiseStoreToFence());
+  for (Patient* patient : moved) {
+    KERF_ASSIGN_OR_RETURN(patient->report.quarantine_path,
+                          MoveToQuarantine(store_.directory(), patient->report.path));
+  }
+  KERF_RETURN_IF_ERROR(round_.RaiseStoreAgain());
+  return round_.RemovePlan();
+}
+
+absl::StatusOr<PackRepairReport> PackRepair::Run() {
+  KERF_RETURN_IF_ERROR(round_.Lock());
+  KERF_RETURN_IF_ERROR(ExamineAll());
+  if (!options_.dry_run) KERF_RETURN_IF_ERROR(Save());
+  PackRepairReport report;
+  Chunks sound = safe_;
+  for (const Patient& patient : patients_) {
+    for (std::size_t index = 0; index < patient.is_sound.size(); ++index) {
+      if (patient.is_sound[index]) sound.insert(patient.pack->footer.chunks[index].digest);
+    }
+  }
+  for (Patient& patient : patients_) {
+    if (patient.pack == nullptr) continue;
+    for (const PackChunk& chunk : patient.pack->footer.chunks) {
+      if (!sound.contains(chunk.digest)) ++patient.report.lost_chunk_count;
+    }
+  }
+  if (!options_.dry_run) KERF_RETURN_IF_ERROR(MoveAway());
+  for (Patient& patient : patients_) report.packs.push_back(std::move(patient.report));
+  if (!options_.dry_run && !report.packs.empty()) {
+    KERF_ASSIGN_OR_RETURN(VerifyReport verified, VerifyStore(store_, VerifyOptions()));
+    report.lost_count = verified.finding_count;
+    report.lost = std::move(verified.findings);
+  }
+  return report;
+}
+
+}  // namespace
+
+absl::StatusOr<PackRepairReport> RepairPacks(const Store& store, const PackRepairOptions& options) {
+  return PackRepair(store, options).Run();
+}
+
+}  // namespace kerf::agent

@@ -1,0 +1,57 @@
+// Mends packs: what is sound in a damaged one goes into new packs, and the damaged one into
+// quarantine/.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/store/check/verify.h"
+#include "client/store/snapshots/store.h"
+
+namespace kerf::agent {
+
+struct PackRepairOptions {
+  // Only says what is damaged.
+  bool dry_run = false;
+  // 0: as many as there are cores.
+  unsigned thread_count = 0;
+  // Packs that were read.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
+  // When it says true the repair ends with Cancelled, before anything is moved.
+  std::function<bool()> is_cancelled;
+};
+
+// One pack that is not as it was written.
+struct RepairedPack {
+  std::string path;
+  // The first damage that was found; names the path.
+  absl::Status damage;
+  // Its footer could not be read: of its chunks only those are known that snapshots need.
+  bool footer_is_lost = false;
+  // Chunks that are sound in it and nowhere else: they are in new packs now.
+  std::uint64_t saved_chunk_count = 0;
+  // Chunks of which neither it nor another pack has a sound copy.
+  std::uint64_t lost_chunk_count = 0;
+  // Where it is now. Empty: it stays, with a dry run, or because something of it may yet be read
+  // (an error of the disk, not rot) or a newer kerf wrote it.
+  std::string quarantine_path;
+};
+
+struct PackRepairReport {
+  std::vector<RepairedPack> packs;
+  // With packs that were moved: what snapshots miss now, file by file.
+  std::uint64_t lost_count = 0;
+  std::vector<VerifyFinding> lost;
+};
+
+// Reads every pack. Holds the collector's lock; beside backups. Once it has moved a pack the
+// server's index is not believed (its answers are UNVERIFIED) until `kerf gc` or `kerf index
+// rebuild` has told it: backups store again what they find lost. FailedPrecondition if a collection
+// runs, ResourceExhausted if there is no room for new packs: nothing was moved then.
+absl::StatusOr<PackRepairReport> RepairPacks(const Store& store, const PackRepairOptions& options);
+
+}  // namespace kerf::agent
