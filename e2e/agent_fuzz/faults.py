@@ -103,8 +103,11 @@ def of_changes(random, operations):
 def of_looks(random):
     """What reading a store may meet: also bytes that are wrong."""
     operation, nth = moment(random, STORE_LOOKS)
-    action = random.choice(("EIO", "EIO", "EACCES", "ESTALE", "late:EIO", "short", "zeros", "flip"))
-    return f"{'read' if action in ('short', 'zeros', 'flip') else operation} {nth} {times(random)} {action}"
+    action = random.choice(("EIO", "EIO", "EACCES", "ESTALE", "late:EIO", "short", "zeros", "flip", "flip"))
+    if action not in ("short", "zeros", "flip"):
+        return f"{operation} {nth} {times(random)} {action}"
+    # Mostly in packs, where the bytes of files are.
+    return f"read {nth} {times(random)} {action}{random.choice((' packs/', ' packs/', ''))}"
 
 
 def of_store(random):

@@ -119,14 +119,15 @@ class Run:
             raise Wrong(f"{self}: prints what is no JSON: {error}: {lines[-1][:300]!r}") from error
 
     def warned(self, root):
-        """Paths below the root, relative to it, of which it has warned; b"" is the root itself, and so is what is above."""
+        """Paths below the root, relative to it, of which it has warned; b"" is the root itself, and so is what is above. What it
+        says of other places, as of its store, excuses nothing."""
         found = set()
         for line in self.warnings:
-            path = exact(line, "path") if line.get("path") else b""
-            if path == root or not path.startswith(root + b"/"):
-                found.add(b"")
-            else:
+            path = exact(line, "path") if line.get("path") else b"/"
+            if path.startswith(root + b"/"):
                 found.add(path[len(root) + 1:])
+            elif (root + b"/").startswith(path.rstrip(b"/") + b"/"):
+                found.add(b"")
         return found
 
     def tell(self):

@@ -98,7 +98,7 @@ def slow_read(one):
 
 def store_fault(one):
     """Under any verb."""
-    kind = one.random.choice(("backup", "backup", "restore", "gc", "gc", "forget", "verify"))
+    kind = one.random.choice(("backup", "backup", "restore", "restore", "gc", "gc", "forget", "verify"))
     snapshot = some(one)
     if kind == "backup" or snapshot is None:
         return one.backup_with_fault(one.world.store, faults.of_store(one.random))
@@ -120,11 +120,12 @@ def target_fault(one):
 
 
 def power_cut(one):
-    """A run is killed at an operation on the store, and what it had not synced is lost."""
+    """A run is killed at an operation on the store, or that goes wrong, and then what was not synced is lost."""
     snapshot = some(one)
     kind = one.random.choice(("backup", "backup", "gc", "forget")) if snapshot else "backup"
     states = [one.tree()]
-    one.fault(one.world.store, faults.of_power(one.random, faults.STORE_CHANGES))
+    dies = one.random.random() < 0.7
+    one.fault(one.world.store, (faults.of_power if dies else faults.of_changes)(one.random, faults.STORE_CHANGES))
     if kind == "backup":
         run = one.over(one.start_backup())
         one.judge_backup(run, states)
@@ -146,7 +147,12 @@ def together(one):
     parts = []
     # A store that is not there yet is made by whoever comes first, and only backups come.
     kinds = KINDS if one.known else ("backup",)
-    for kind in one.random.choices(kinds, k=one.random.choice((2, 2, 3))):
+    chosen = one.random.choices(kinds, k=one.random.choice((2, 2, 3)))
+    if one.known and one.random.random() < 0.5:
+        # What a backup is told of as stored is just what a collection is about to delete.
+        one.forget(list(one.known))
+        chosen = one.random.choice((["backup", "gc"], ["gc", "backup"], ["gc", "backup", "gc"], ["backup", "gc", "backup"]))
+    for kind in chosen:
         snapshot = some(one)
         part = Part(one, kind, snapshot)
         one.fault(one.world.store, faults.stop(one.random, STOPS))

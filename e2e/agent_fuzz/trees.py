@@ -12,7 +12,6 @@ MAX_PATH = 2500
 ODD_NAMES = (b"-rf", b"*", b"\\", b"a\nb", b" ", b"\xff\xfe", b"caf\xe9", "café".encode(), b"cafe\xcc\x81",
              b"\x01\x7f", b"\"'", b"..a", b"a:b", b"~", b"\xed\xa0\x80", b"CON", b"%s%n", b"[", b"{}", b"#x", b"\xe2\x80\xae")
 BLOCK = 4096
-LINKS_OF_ALL = bool(os.environ.get("KERF_FUZZ_LINKS"))
 
 
 class Maker:
@@ -123,15 +122,11 @@ class Maker:
 
     # Nodes.
 
-    def is_linkable(self, path):
-        kind = os.lstat(path).st_mode
-        return stat.S_ISREG(kind) or LINKS_OF_ALL and not stat.S_ISDIR(kind)
-
     def make(self, directory, existing=()):
         """One node in it; its path."""
         path = self.new_path(directory)
         kind = self.random.random()
-        linkable = [other for other in existing if os.path.lexists(other) and self.is_linkable(other)]
+        linkable = [other for other in existing if os.path.lexists(other) and not is_directory(other)]
         if kind < 0.15 and linkable:
             os.link(self.random.choice(linkable), path, follow_symlinks=False)
             return path

@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What tools/test starts, but for Bazel.
 COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cluster_test.py", "loadtest/smoke",
             "loadtest/faults", "deploy/check", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
-            "tools/cross", "tools/tidy", "tools/sass"]
+            "tools/cross", "tools/tidy", "tools/sass", "e2e/fault_fs/install", "e2e/fault_fs/fault_fs_test.py", "e2e/fidelity/run",
+            "e2e/agent_fuzz/run"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
           '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')
