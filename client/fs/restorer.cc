@@ -409,6 +409,12 @@ RestoreSummary TreeRestorer::Finish(bool cancelled) {
   Stop(cancelled);
   settler_.Finish();
   if (!cancelled) MakeHardLinks();
+  if (!cancelled && error_count_ == 0 && options_.before_directories) {
+    stack_.PopTo("");
+    if (const auto target = stack_.Top(); target.ok()) {
+      options_.before_directories((*target)->get());
+    }
+  }
   FinishDirectories();
   SyncAll();
   return progress();

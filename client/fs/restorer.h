@@ -62,6 +62,9 @@ struct RestoreOptions {
   bool sync = true;
   // Reads every file again, past the page cache if `sync`, and compares it with what was written.
   bool verify = false;
+  // Called by Finish when all but the metadata of directories is done and nothing has failed, with
+  // the target: what it changes in directories does not change their times.
+  std::function<void(int target_fd)> before_directories;
   // The calls behind `sync`; null: the kernel's.
   Durability* durability = nullptr;
   // Called for every node that could not be restored, or not completely, with its path in the

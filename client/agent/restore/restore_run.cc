@@ -1,9 +1,11 @@
 #include "client/agent/restore/restore_run.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,8 +15,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/agent/restore/read_ahead.h"
+#include "client/fs/os_error.h"
 #include "client/fs/path.h"
+#include "client/fs/pruner.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/snapshots/recipe_stream.h"
 #include "client/store/snapshots/tree_salvage.h"
@@ -125,14 +130,25 @@ class RestoreRun {
     KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> tree,
                           RecipeFromProto(snapshot.tree(), digest_size_bytes_));
     tree_ = std::make_shared<const std::vector<ChunkRef>>(std::move(tree));
+    if (options_.delete_others) KERF_RETURN_IF_ERROR(CheckDelete(snapshot));
     // Hard links may point out of the subtree: then their content must be known.
     if (!options_.subtree.empty()) KERF_RETURN_IF_ERROR(FindOutsideTargets(snapshot));
-    KERF_ASSIGN_OR_RETURN(restorer_, MakeRestorer(options_.target, options_.restore));
+    if (options_.dry_run) return DryRun();
+    RestoreOptions restore = options_.restore;
+    bool may_delete = false;
+    absl::Status deleted;
+    restore.before_directories = [&](int target_fd) {
+      may_delete = true;
+      if (options_.delete_others) deleted = DeleteOthers(UniqueFd(dup(target_fd)));
+    };
+    KERF_ASSIGN_OR_RETURN(restorer_, MakeRestorer(options_.target, std::move(restore)));
     const absl::Status status = AddAll(snapshot.stats().entry_count());
     const bool cancelled = Cancelled();
     result_.restored = restorer_->Finish(cancelled);
     if (cancelled) return absl::CancelledError("the restore was interrupted");
     KERF_RETURN_IF_ERROR(status);
+    KERF_RETURN_IF_ERROR(deleted);
+    result_.kept_others = options_.delete_others && !may_delete;
     result_.unreadable = reader_.stepped_over();
     for (const DamagedPack& pack : index_.damaged()) {
       result_.unreadable.push_back(Annotate(pack.status, pack.path));
@@ -141,6 +157,79 @@ class RestoreRun {
   }
 
  private:
+  // Before anything is touched.
+  absl::Status CheckDelete(const store::v1::Snapshot& snapshot) {
+    if (snapshot.stats().error_count() > 0) {
+      return absl::FailedPreconditionError(
+          Cat("snapshot ", snapshot.id(), " lacks ", snapshot.stats().error_count(),
+              " entries that could not be read when it was made: --delete would remove them; "
+              "restore without it"));
+    }
+    struct stat root{};
+    struct stat target{};
+    if (stat("/", &root) == 0 && stat(options_.target.c_str(), &target) == 0 &&
+        root.st_dev == target.st_dev && root.st_ino == target.st_ino) {
+      return absl::FailedPreconditionError(
+          "--delete never cleans up the root of the running system: restore a part of the "
+          "snapshot into the directory that it belongs to");
+    }
+    for (const std::string& path : snapshot.paths()) {
+      backed_up_.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RestoreResult> DryRun() {
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    UniqueFd target(open(options_.target.c_str(), kFlags));
+    // Where nothing is, nothing would be removed.
+    if (!target.valid() && errno == ENOENT) return std::move(result_);
+    if (!target.valid()) return OsError(errno, "cannot open", options_.target);
+    KERF_RETURN_IF_ERROR(DeleteOthers(std::move(target)));
+    return std::move(result_);
+  }
+
+  // As the snapshot names a directory of the target.
+  std::string NameInSnapshot(std::string_view path) const {
+    if (options_.subtree.empty()) return std::string(path);
+    return path.empty() ? options_.subtree : Cat(options_.subtree, "/", path);
+  }
+
+  void ReportUnremoved(const std::string& path, const absl::Status& status) {
+    ++result_.unremoved_count;
+    if (options_.restore.on_error) options_.restore.on_error(path, status);
+  }
+
+  absl::Status DeleteOthers(UniqueFd target) {
+    PruneOptions prune;
+    prune.dry_run = options_.dry_run;
+    prune.may_remove_in = [this](std::string_view directory) {
+      const std::string name = NameInSnapshot(directory);
+      return std::any_of(backed_up_.begin(), backed_up_.end(),
+                         [&](const std::string& path) { return IsAtOrBelow(name, path); });
+    };
+    prune.on_removed = options_.on_removed ? options_.on_removed : [](const std::string&) {};
+    prune.on_error = [this](const std::string& path, const absl::Status& status) {
+      ReportUnremoved(path, status);
+    };
+    Pruner pruner(std::move(target), std::move(prune));
+    absl::Status damage;
+    SalvagingTreeReader tree = OpenTree([&](const TreeGap& gap) { damage = gap.cause; });
+    SalvagedEntry next;
+    while (!Cancelled()) {
+      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(next));
+      // What is lost of the snapshot is not to be removed.
+      if (!damage.ok()) return damage;
+      if (!more) {
+        pruner.Finish();
+        break;
+      }
+      if (RenameIntoSubtree(next.entry.node)) pruner.Keep(next.entry.node);
+    }
+    result_.removed_count = pruner.removed_count();
+    return absl::OkStatus();
+  }
+
   static ChunkReader::Options ReaderOptions(const RestoreRunOptions& options) {
     ChunkReader::Options reader;
     reader.verify = options.verify_chunks;
@@ -172,6 +261,11 @@ class RestoreRun {
       const Node& node = next.entry.node;
       if (!IsAtOrBelow(node.path, options_.subtree)) continue;
       found = true;
+      if (options_.delete_others && node.path == options_.subtree &&
+          node.kind != NodeKind::kDirectory) {
+        return absl::FailedPreconditionError(Cat(
+            "/", node.path, " is no directory: what lies beside it is not --delete's to remove"));
+      }
       const std::string& target = node.hard_link_to;
       if (!target.empty() && !IsAtOrBelow(target, options_.subtree)) outside_[target] = {};
     }
@@ -272,19 +366,23 @@ class RestoreRun {
     return !is_device;
   }
 
+  bool RenameIntoSubtree(Node& node) const {
+    const std::string& subtree = options_.subtree;
+    if (subtree.empty()) return true;
+    if (!IsAtOrBelow(node.path, subtree)) return false;
+    if (node.path == subtree && node.kind == NodeKind::kDirectory) return false;
+    node.path = node.path == subtree ? std::string(NameOf(node.path))
+                                     : node.path.substr(subtree.size() + 1);
+    return true;
+  }
+
   // Renames the entry as seen from the subtree; false if it is not in it.
   bool MoveIntoSubtree(TreeEntry& entry) {
     Node& node = entry.node;
     if (const auto outside = outside_.find(node.path); outside != outside_.end()) {
       outside->second.entry = entry;
     }
-    if (!IsAtOrBelow(node.path, options_.subtree)) return false;
-    if (node.path == options_.subtree) {
-      if (node.kind == NodeKind::kDirectory) return false;
-      node.path = std::string(NameOf(node.path));
-    } else {
-      node.path = node.path.substr(options_.subtree.size() + 1);
-    }
+    if (!RenameIntoSubtree(node)) return false;
     if (node.hard_link_to.empty()) return true;
     if (const auto outside = outside_.find(node.hard_link_to); outside != outside_.end()) {
       // The first of the names in the subtree takes the content, the others link to it.
@@ -319,6 +417,8 @@ class RestoreRun {
   ChunkIndex& index_;
   ReadAhead read_ahead_;
   SharedRecipe tree_;
+  // As node paths, with --delete.
+  std::vector<std::string> backed_up_;
   RestoreResult result_;
   absl::flat_hash_map<std::string, OutsideTarget> outside_;
   std::unique_ptr<Restorer> restorer_;

@@ -25,6 +25,13 @@ struct RestoreRunOptions {
   bool verify_chunks = true;
   // Gives doubtful entries (tree_salvage.h) the rights that let a user become another one.
   bool trust_doubtful = false;
+  // Removes from the target what the snapshot has not, at and below the paths that were backed up,
+  // if all else went well.
+  bool delete_others = false;
+  // Restores nothing, and only tells what delete_others would remove.
+  bool dry_run = false;
+  // Each thing that is removed, with all that is below it; from the calling thread.
+  std::function<void(const std::string& path)> on_removed;
   // Ends the run with Cancelled once it gives true; asked often and by several threads.
   std::function<bool()> cancelled;
   // Now and then, from the calling thread: what the restorer has done.
@@ -41,6 +48,12 @@ struct RestoreResult {
   std::uint64_t made_up_count = 0;
   // Rights that doubtful entries were not given.
   std::uint64_t withheld_count = 0;
+  // Files and directories that were removed, or would be.
+  std::uint64_t removed_count = 0;
+  // What could not be removed, or is on another file system.
+  std::uint64_t unremoved_count = 0;
+  // Something else went wrong, and nothing was removed.
+  bool kept_others = false;
   // What could not be read of the store, though it was not needed: other copies of chunks, and the
   // footers of packs.
   std::vector<absl::Status> unreadable;
@@ -49,7 +62,8 @@ struct RestoreResult {
 // Entries that fail (DataLoss where the store is damaged) are reported through
 // options.restore.on_error and counted; so is every place at which entries of the tree are lost,
 // under the last path before it. The run goes on. An error where nothing can be restored: NotFound
-// for a subtree that the snapshot does not hold.
+// for a subtree that the snapshot does not hold, FailedPrecondition for delete_others where the
+// snapshot lacks what its backup could not read, or where the target is the root of the system.
 absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                          const RestoreRunOptions& options);
 

@@ -22,7 +22,11 @@ constexpr char kExamples[] =
     "  kerf restore 3f2a91:/etc/ssh --store /backup --target /etc/ssh --overwrite always\n"
     "      what was in /etc/ssh goes straight into the target\n"
     "  kerf restore latest:/srv --store /backup --target /srv --overwrite if-changed --verify\n"
-    "      what differs in size or time is replaced, and read back from the disk";
+    "      what differs in size or time is replaced, and read back from the disk\n"
+    "  kerf restore latest:/srv --store /backup --target /srv --overwrite if-changed --delete "
+    "--dry-run\n"
+    "      lists what --delete would remove, because the snapshot has it not; without --dry-run\n"
+    "      /srv is as in the snapshot then";
 
 struct RestoreFlags {
   std::string snapshot;
@@ -32,6 +36,8 @@ struct RestoreFlags {
   bool no_verify = false;
   bool no_sync = false;
   bool trust_salvaged = false;
+  bool delete_others = false;
+  bool dry_run = false;
   bool verify = false;
   unsigned threads = 0;
 };
@@ -52,6 +58,8 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreRes
           {"skipped", summary.skipped_count},
           {"verified", summary.verified_count},
           {"errors", summary.error_count},
+          {"deleted", result.removed_count},
+          {"undeleted", result.unremoved_count},
           {"unprivileged", summary.unprivileged_count},
           {"lost_places", result.gap_count},
           {"lost_entries", result.lost_entry_count},
@@ -97,6 +105,10 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
     reporter.Line(Cat("  as root only: ", FormatCount(summary.unprivileged_count),
                       " owners or attributes were not set"));
   }
+  if (result.removed_count > 0) {
+    reporter.Line(Cat("  deleted   ", FormatCounted(result.removed_count, "entry"),
+                      " that the snapshot has not"));
+  }
   PrintSalvage(reporter, result);
   if (summary.error_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(summary.error_count, "entry"), " failed"));
@@ -113,6 +125,8 @@ RestoreRunOptions OptionsOf(const RestoreFlags& flags, const SnapshotName& name)
   options.restore.verify = flags.verify;
   options.verify_chunks = !flags.no_verify;
   options.trust_doubtful = flags.trust_salvaged;
+  options.delete_others = flags.delete_others;
+  options.dry_run = flags.dry_run;
   return options;
 }
 
@@ -124,12 +138,33 @@ void WarnOfUnreadable(Reporter& reporter, const std::string& store, const Restor
   }
 }
 
+// What is wrong with flags that do not go together; empty: nothing.
+std::string FindContradiction(const RestoreFlags& flags) {
+  if (flags.verify && flags.no_sync) {
+    return "--verify reads back what is on the disk: leave --no-sync out";
+  }
+  if (flags.dry_run && !flags.delete_others) return "--dry-run is for --delete";
+  if (flags.delete_others && flags.overwrite != "if-changed" && flags.overwrite != "always") {
+    return "--delete makes the target as the snapshot is: it needs --overwrite if-changed or "
+           "always";
+  }
+  return "";
+}
+
+// Of each thing that --delete removes.
+void TellRemoved(Reporter& reporter, const RestoreFlags& flags, const std::string& path) {
+  const std::string full = Cat(flags.target, "/", path);
+  reporter.Line(Cat(flags.dry_run ? "would delete " : "deleted ", Printable(full)));
+  nlohmann::json object = {{"dry_run", flags.dry_run}};
+  PutBytes(object, "path", full);
+  reporter.Json("deleted", std::move(object));
+}
+
 ExitCode Run(Context& context, const RestoreFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
-  if (flags.verify && flags.no_sync) {
-    return FailUsage(context, absl::InvalidArgumentError(
-                                  "--verify reads back what is on the disk: leave --no-sync out"));
+  if (const std::string wrong = FindContradiction(flags); !wrong.empty()) {
+    return FailUsage(context, absl::InvalidArgumentError(wrong));
   }
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
@@ -154,6 +189,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
       reporter.Warning(Cat(flags.target, "/", path), status);
     }
   };
+  options.on_removed = [&](const std::string& path) { TellRemoved(reporter, flags, path); };
   options.cancelled = [&] { return stop || context.cancelled; };
   options.on_progress = [shared](const RestoreSummary& summary) {
     std::lock_guard lock(shared->mutex);
@@ -177,12 +213,17 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   }
   if (!result.ok()) return FailWith(context, result.status());
   WarnOfUnreadable(reporter, flags.store, *result);
+  if (result->kept_others) {
+    reporter.Warning(flags.target, absl::AbortedError("nothing was deleted, because not all of the "
+                                                      "snapshot could be restored"));
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", SummaryJson(*snapshot, *result, seconds));
-  Print(reporter, *snapshot, *result, flags.target, seconds);
+  if (!flags.dry_run) Print(reporter, *snapshot, *result, flags.target, seconds);
   if (damaged_count > 0) return ExitCode::kIntegrity;
-  return result->restored.error_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+  const bool is_partial = result->restored.error_count > 0 || result->unremoved_count > 0;
+  return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace
@@ -208,6 +249,13 @@ void AddRestoreVerb(Context& context) {
                "Read each file back, from the disk where the system lets it, and compare");
   verb.AddFlag("--no-sync", flags->no_sync,
                "Leave it to the system when what is restored becomes durable");
+  verb.AddFlag(
+      "--delete", flags->delete_others,
+      "At and below the paths that were backed up, remove from the target what the snapshot "
+      "has not (also what the backup left out: --exclude), once all of it is restored; on "
+      "the target's own file system only");
+  verb.AddFlag("--dry-run", flags->dry_run,
+               "With --delete: restore nothing, and list what would be removed");
   verb.AddFlag(
       "--trust-salvaged", flags->trust_salvaged,
       "Of a damaged snapshot: restore set-id bits, capabilities and devices of entries that "

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "client/agent/command.h"
+#include "client/agent/verbs/verbs_fixture.h"
 #include "client/cli/testing/outcome.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/testing/test_store.h"
@@ -30,61 +30,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-
-class VerbsTest : public testing::Test {
- protected:
-  VerbsTest() {
-    for (const char* name :
-         {"KERF_STORE", "KERF_SERVER", "KERF_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME"}) {
-      unsetenv(name);
-    }
-    setenv("HOME", folder_.path().c_str(), 1);
-  }
-
-  Outcome Run(Arguments arguments) { return RunHere(RunCommand, std::move(arguments), cancelled_); }
-  Outcome RunJson(Arguments arguments) {
-    return RunJsonHere(RunCommand, std::move(arguments), cancelled_);
-  }
-
-  // With --store.
-  Outcome OnStore(Arguments arguments) {
-    arguments.insert(arguments.end(), {"--store", test_.directory()});
-    return RunJson(std::move(arguments));
-  }
-
-  void AddSnapshot(const std::string& id, const std::string& content) {
-    std::vector<std::string> chunks;
-    store::v1::Snapshot snapshot = test_.Describe({{"file", {content}}}, chunks);
-    snapshot.set_id(id);
-    snapshot.set_started_unix_ns(++last_start_);
-    test_.WritePack(chunks);
-    last_pack_ =
-        ChunkIndex(test_.store().packs_directory()).PackPath(test_.WritePack({content}).id);
-    ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
-  }
-
-  std::string SnapshotPath(const std::string& id) {
-    return Store::SnapshotPath(test_.store().snapshots_directory(), id);
-  }
-  std::vector<std::string> Ids() {
-    std::vector<std::string> ids;
-    const auto list = test_.store().ListSnapshots();
-    for (const store::v1::Snapshot& snapshot : list->snapshots) ids.push_back(snapshot.id());
-    return ids;
-  }
-  std::string target() const { return folder_.path() + "/target"; }
-
-  static constexpr char kFirst[] = "aaaa000000000001";
-  static constexpr char kSecond[] = "aaaa000000000002";
-
-  const TemporaryFolder folder_;
-  TestStore test_;
-  std::string last_pack_;
-  std::atomic<bool> cancelled_ = false;
-
- private:
-  std::int64_t last_start_ = 0;
-};
 
 // All that work on a snapshot, and need no server.
 std::vector<Arguments> NamingVerbs(const std::string& snapshot, const std::string& target) {
@@ -562,22 +507,6 @@ TEST_F(VerbsTest, WhatIsInTheWayStaysUnlessToldOtherwise) {
   EXPECT_EQ(OnStore({"restore", "latest", "--target", target(), "--overwrite", "always"}).exit_code,
             0);
   EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
-}
-
-TEST_F(VerbsTest, ARestoreReadsBackWhatItWrote) {
-  AddSnapshot(kFirst, "first");
-  const Outcome plain = OnStore({"restore", "latest", "--target", target(), "--no-sync"});
-  EXPECT_EQ(plain.exit_code, 0);
-  EXPECT_EQ(plain.messages.back()["verified"], 0);
-  const Outcome verified =
-      OnStore({"restore", "latest", "--target", target(), "--overwrite", "always", "--verify"});
-  EXPECT_EQ(verified.exit_code, 0);
-  EXPECT_EQ(verified.messages.back()["verified"], 1);
-  const Outcome both =
-      OnStore({"restore", "latest", "--target", target() + "2", "--verify", "--no-sync"});
-  EXPECT_EQ(both.exit_code, 2);
-  EXPECT_THAT(both.message(), HasSubstr("--no-sync"));
-  EXPECT_FALSE(std::filesystem::exists(target() + "2"));
 }
 
 TEST_F(VerbsTest, ChunkNamesEachFileThatItCannotRead) {

@@ -1,0 +1,101 @@
+// What `kerf restore` makes of its flags.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "client/agent/verbs/verbs_fixture.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RestoreVerbTest : public VerbsTest {};
+
+TEST_F(RestoreVerbTest, ARestoreReadsBackWhatItWrote) {
+  AddSnapshot(kFirst, "first");
+  const Outcome plain = OnStore({"restore", "latest", "--target", target(), "--no-sync"});
+  EXPECT_EQ(plain.exit_code, 0);
+  EXPECT_EQ(plain.messages.back()["verified"], 0);
+  const Outcome verified =
+      OnStore({"restore", "latest", "--target", target(), "--overwrite", "always", "--verify"});
+  EXPECT_EQ(verified.exit_code, 0);
+  EXPECT_EQ(verified.messages.back()["verified"], 1);
+  const Outcome both =
+      OnStore({"restore", "latest", "--target", target() + "2", "--verify", "--no-sync"});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.message(), HasSubstr("--no-sync"));
+  EXPECT_FALSE(std::filesystem::exists(target() + "2"));
+}
+
+TEST_F(RestoreVerbTest, ARestoreRemovesWhatTheSnapshotHasNot) {
+  std::vector<std::string> chunks;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {"first"}}}, chunks);
+  snapshot.set_id(kFirst);
+  snapshot.add_paths("/");
+  chunks.emplace_back("first");
+  test_.WritePack(chunks);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const auto restore = [&](Arguments more) {
+    Arguments arguments = {"restore", "latest", "--target", target(), "--delete"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return OnStore(arguments);
+  };
+  EXPECT_EQ(restore({}).exit_code, 2) << "it needs --overwrite";
+  EXPECT_EQ(OnStore({"restore", "latest", "--target", target(), "--dry-run"}).exit_code, 2);
+  std::filesystem::create_directories(target() + "/other/below");
+  const Outcome dry = restore({"--overwrite", "always", "--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0);
+  ASSERT_THAT(dry.messages, SizeIs(2));
+  EXPECT_EQ(dry.messages[0]["message_type"], "deleted");
+  EXPECT_EQ(dry.messages[0]["path"], target() + "/other");
+  EXPECT_EQ(dry.messages[0]["dry_run"], true);
+  EXPECT_EQ(dry.messages[1]["deleted"], 2);
+  EXPECT_FALSE(std::filesystem::exists(target() + "/file"));
+  // Nothing goes unless all is there.
+  std::filesystem::create_directory(target() + "/file");
+  const Outcome failed = restore({"--overwrite", "always"});
+  EXPECT_EQ(failed.exit_code, 3);
+  EXPECT_EQ(failed.messages.back()["deleted"], 0);
+  EXPECT_TRUE(std::filesystem::exists(target() + "/other/below"));
+  std::filesystem::remove(target() + "/file");
+  const Outcome done = restore({"--overwrite", "always"});
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_EQ(done.messages.back()["deleted"], 2);
+  EXPECT_FALSE(std::filesystem::exists(target() + "/other"));
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
+}
+
+TEST_F(RestoreVerbTest, ARestoreRefusesToRemoveWhatItDoesNotKnow) {
+  std::vector<std::string> chunks;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {"first"}}}, chunks);
+  snapshot.set_id(kFirst);
+  snapshot.add_paths("/");
+  test_.WritePack(chunks);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  std::filesystem::create_directories(target() + "/precious");
+  const auto restore = [&](const std::string& what, const std::string& where) {
+    return OnStore({"restore", what, "--target", where, "--delete", "--overwrite", "always"});
+  };
+  // A file alone would take all that lies beside it along.
+  const Outcome file = restore("latest:/file", target());
+  EXPECT_EQ(file.exit_code, 1);
+  EXPECT_THAT(file.message(), HasSubstr("no directory"));
+  const Outcome root = restore("latest", "/.");
+  EXPECT_EQ(root.exit_code, 1);
+  EXPECT_THAT(root.message(), HasSubstr("root of the running system"));
+  snapshot.set_id(kSecond);
+  snapshot.mutable_stats()->set_error_count(1);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const Outcome partial = restore(kSecond, target());
+  EXPECT_EQ(partial.exit_code, 1);
+  EXPECT_THAT(partial.message(), HasSubstr("could not be read"));
+  EXPECT_TRUE(std::filesystem::exists(target() + "/precious"));
+}
+
+}  // namespace
+}  // namespace kerf::agent
