@@ -119,7 +119,7 @@ TEST_F(Trouble, ACollectionThatMeetsDamageSaysSo) {
   EXPECT_EQ(world_.KerfJson({"gc"}).exit_code, kOk);
 }
 
-TEST_F(Trouble, AnInterruptedBackupEndsWith130AndTheNextOneIsWhole) {
+TEST_F(Trouble, AnInterruptedBackupSaysSoAndTheNextOneIsWhole) {
   for (const int number : {SIGINT, SIGTERM}) {
     WriteNoise("noise", 3 << 20);
     const std::string fifo = world_ / Cat("excludes-", number);
@@ -131,7 +131,7 @@ TEST_F(Trouble, AnInterruptedBackupEndsWith130AndTheNextOneIsWhole) {
     patterns << "*.o\n";
     patterns.close();
     const Completed end = kerf->Wait();
-    EXPECT_EQ(end.exit_code, kInterrupted);
+    EXPECT_EQ(end.exit_code, 128 + number);
     EXPECT_THAT(end.err, HasSubstr("interrupted"));
     EXPECT_EQ(std::count(end.err.begin(), end.err.end(), '\n'), 1) << end.err;
   }

@@ -18,14 +18,19 @@ enum class ExitCode : int {
   kIntegrity = 6,
   // Disk full, or a quota.
   kQuota = 7,
+  // SIGINT, or whatever else has cancelled it.
   kInterrupted = 130,
+  // SIGTERM; RunProgram says kInterrupted, and ProgramMain by which signal.
+  kTerminated = 143,
 };
 
 // For --help.
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 failure, 2 usage, 3 partial (some entries failed), 4 not authorised,\n"
     "5 server unavailable, 6 integrity (stored data is damaged), 7 disk full or quota, 130 "
-    "interrupted";
+    "interrupted\n(SIGINT), 143 terminated (SIGTERM); docs/exit_codes.md tells which verb ends "
+    "with "
+    "which";
 
 ExitCode ExitCodeOf(const absl::Status& status);
 

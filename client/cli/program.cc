@@ -1,7 +1,5 @@
 #include "client/cli/program.h"
 
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "client/cli/config_file.h"
+#include "client/cli/interrupt.h"
 
 namespace kerf::agent {
 namespace {
@@ -50,23 +49,6 @@ std::string Describe(const UsageError& error, const ProgramOptions& program) {
       break;
   }
   return Cat(error.text, help);
-}
-
-std::atomic<bool> interrupted{false};
-
-void OnSignal(int signal_number) {
-  // The second one ends the process at once: whatever is not sealed leaves nothing behind in the
-  // store.
-  if (interrupted.exchange(true)) std::_Exit(128 + signal_number);
-}
-
-void InstallSignalHandlers() {
-  struct sigaction action{};
-  action.sa_handler = OnSignal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  // A closed pipe is an error of write, not the end.
-  std::signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace
@@ -120,8 +102,10 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
 int ProgramMain(int argc, char** argv,
                 int (*run)(int argc, char** argv, const std::atomic<bool>& cancelled)) {
   return CatchAll("kerf", [&] {
-    InstallSignalHandlers();
-    return run(argc, argv, interrupted);
+    const int code = run(argc, argv, CatchInterrupts());
+    const bool was_interrupted =
+        code == static_cast<int>(ExitCode::kInterrupted) && InterruptExitCode() != 0;
+    return was_interrupted ? InterruptExitCode() : code;
   });
 }
 

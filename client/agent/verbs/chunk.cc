@@ -78,6 +78,7 @@ class FileChunker {
     const absl::Status status =
         CutFileInParallel(fd, options_, context_.cancelled, [&](std::span<const FileChunk> chunks) {
           for (const FileChunk& chunk : chunks) {
+            if (context_.cancelled) return;
             Report(file, chunk.offset_bytes, chunk.length_bytes, chunk.digest);
           }
         });
@@ -95,7 +96,8 @@ class FileChunker {
     }
     digests_.resize(chunks_.size());
     FingerprintMany(options_.digest, bytes_, digests_);
-    for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    // Whoever reads it may be in no hurry.
+    for (std::size_t index = 0; index < chunks_.size() && !context_.cancelled; ++index) {
       Report(file, chunks_[index].offset_bytes, chunks_[index].bytes.size(), digests_[index]);
     }
   }

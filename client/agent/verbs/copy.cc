@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
@@ -205,11 +206,12 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   options.transfer.zstd_level = flags.level;
   options.transfer.cancelled = [&context] { return context.cancelled.load(); };
   options.on_snapshot = [&reporter](const SnapshotCopy& copy) { Say(reporter, copy); };
+  InterruptedCalls calls(context);
   std::optional<client::ServerIndex> index;
   if (!flags.server.empty()) {
     const auto channel = client::OpenChannel(flags.server);
     if (!channel.ok()) return FailUsage(context, channel.status());
-    index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm());
+    index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm(), &calls.cancellation());
     options.commit = [&index](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
       return index->Commit(epoch, chunks);
     };

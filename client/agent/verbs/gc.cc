@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
@@ -81,7 +82,9 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   if (const absl::Status status = CheckNotSetBack(**store); !status.ok()) {
     return FailWith(context, status);
   }
-  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
+  InterruptedCalls calls(context);
+  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+                            &calls.cancellation());
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
   options.dry_run = flags.dry_run;

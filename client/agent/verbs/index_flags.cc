@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
+#include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/cpp/channel.h"
 #include "client/store/format/pack_format.h"
@@ -49,7 +50,9 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags,
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
-  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm());
+  InterruptedCalls calls(context);
+  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+                            &calls.cancellation());
   return run(**store, index);
 }
 

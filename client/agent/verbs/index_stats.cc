@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "client/agent/verbs/index_flags.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/progress_display.h"
 #include "client/store/collect/collection_guard.h"
 
@@ -83,6 +84,7 @@ void AddIndexStats(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(
       index_verb, "stats", "Show how large the index is, and its epoch", kExamples, *flags);
   verb.OnRun([&context, flags] {
+    EndAtOnceWhenInterrupted();
     return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
       return Run(context, *flags, store, index);
     });

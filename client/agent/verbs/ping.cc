@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
@@ -54,6 +55,7 @@ nlohmann::json JsonOf(const v1::GpuState& gpu) {
 }
 
 ExitCode Run(Context& context, const std::string& server) {
+  EndAtOnceWhenInterrupted();
   const auto channel = client::OpenChannel(server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto stub = v1::ChunkingService::NewStub(*channel);

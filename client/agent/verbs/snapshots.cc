@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/progress_display.h"
 #include "client/store/snapshots/store.h"
 
@@ -50,6 +51,7 @@ void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot) {
 }
 
 ExitCode Run(Context& context, const std::string& directory) {
+  EndAtOnceWhenInterrupted();
   const auto store = OpenStore(context, directory);
   if (!store.ok()) return FailWith(context, store.status());
   const auto list = (*store)->ListSnapshots();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/program_folder.h"
 #include "client/lab/flags/lab_verbs.h"
 
@@ -61,6 +62,8 @@ ExitCode StartLab(Context& context) {
   std::vector<char*> argv = {lab.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  // A signal that comes from here on is kerf-lab's.
+  HoldInterrupts();
   if (context.cancelled) return ExitCode::kInterrupted;
   execv(lab.c_str(), argv.data());
   return FailWith(context,

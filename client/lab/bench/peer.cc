@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unfinished_paths.h"
 #include "client/cpp/channel.h"
 
 namespace kerf::bench {
@@ -65,12 +66,14 @@ absl::StatusOr<std::unique_ptr<ScratchFolder>> ScratchFolder::Create() {
   if (mkdtemp(path.data()) == nullptr) {
     return absl::UnavailableError(ToAbsl(Cat("cannot make ", path, ": ", std::strerror(errno))));
   }
+  AddUnfinishedPath(path);
   return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  ForgetUnfinishedPath(path_);
 }
 
 absl::StatusOr<std::unique_ptr<Peer>> Peer::Start(std::vector<std::string> arguments,

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unfinished_paths.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "client/cli/cut_flags.h"
@@ -88,6 +89,7 @@ class PlotFile {
     KERF_ASSIGN_OR_RETURN(file.format_, analyze::PlotFormatOf(path));
     file.is_new_ = access(path.c_str(), F_OK) != 0;
     file.fd_ = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (file.is_new_ && file.fd_.valid()) AddUnfinishedPath(path);
     if (!file.fd_.valid()) return Annotate(ErrnoStatus(errno, path), "--plot");
     return file;
   }
@@ -104,6 +106,7 @@ class PlotFile {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size());
     KERF_RETURN_IF_ERROR(PWriteExactly(fd_.get(), bytes, 0, path_));
     written_ = true;
+    ForgetUnfinishedPath(path_);
     return absl::OkStatus();
   }
 

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unfinished_paths.h"
 #include "client/store/format/file_hook.h"
 
 namespace kerf::agent {
@@ -69,6 +70,7 @@ absl::StatusOr<UniqueFd> CreateNewFile(const std::string& path) {
   KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kCreate, path));
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.valid()) return ErrnoStatus(errno, path);
+  AddUnfinishedPath(path);
   return fd;
 }
 
@@ -128,6 +130,7 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
 absl::Status PublishFile(const std::string& from, const std::string& to) {
   KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kRename, from, to));
   if (rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(errno, to);
+  ForgetUnfinishedPath(from);
   return SyncDirectory(DirectoryOf(to));
 }
 
@@ -140,6 +143,7 @@ absl::Status PublishUnlessThere(const std::string& from, const std::string& to) 
 absl::Status RemoveFile(const std::string& path) {
   KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kRemove, path));
   if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, path);
+  ForgetUnfinishedPath(path);
   return absl::OkStatus();
 }
 

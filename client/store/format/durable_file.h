@@ -20,7 +20,8 @@ absl::Status ErrnoStatus(int error_number, std::string_view what);
 // All changes of a store go through the functions below, and so does all reading of its packs: that
 // is what a FileHook sees.
 
-// A new file that is open for writing, mode 0600. AlreadyExists if there is one.
+// A new file that is open for writing, mode 0600. AlreadyExists if there is one. Until it is
+// renamed or removed it is unfinished (base/unfinished_paths.h).
 absl::StatusOr<UniqueFd> CreateNewFile(const std::string& path);
 
 // Makes the content of the open file durable.
