@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "base/strings.h"
+#include "client/fs/testing/settle.h"
 #include "e2e/round_trip.h"
 
 namespace kerf::e2e {
@@ -68,6 +69,7 @@ TEST_F(Copy, RestoresAreTheSame) {
   std::filesystem::create_symlink("small", tree_ + "/folder/link");
   const std::string first = Backup();
   WriteRandom("large", 2, 3'000'000);
+  agent::testing::LetFilesSettle();
   const std::string second = Backup();
 
   const JsonRun missing = CopyTo();

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
+
+#include "base/strings.h"
 
 namespace kerf::agent {
 namespace {
@@ -26,10 +31,28 @@ TEST(ExitCodeTest, EveryCodeHasItsNumber) {
 }
 
 TEST(ExitCodeTest, HelpNamesThemAll) {
-  for (const char* text :
-       {"0 ok", "1 failure", "2 usage", "3 partial", "4 ", "5 ", "6 ", "7 ", "130 interrupted"}) {
-    EXPECT_NE(std::string(kExitCodeHelp).find(text), std::string::npos) << text;
+  for (const NamedExitCode& named : kExitCodes) {
+    EXPECT_NE(std::string(kExitCodeHelp).find(Cat(static_cast<int>(named.code), " ", named.name)),
+              std::string::npos)
+        << named.name;
   }
+}
+
+// The first table of docs/exit_codes.md, whose other one e2e/exit_codes_test.cc has.
+TEST(ExitCodeTest, ThePageNamesThemAll) {
+  std::ifstream page(Cat(std::getenv("TEST_SRCDIR"), "/kerf/docs/exit_codes.md"));
+  ASSERT_TRUE(page.good());
+  std::map<int, std::string> documented;
+  for (std::string line; std::getline(page, line) && !line.starts_with("## ");) {
+    int code = 0;
+    char name[32] = "";
+    if (std::sscanf(line.c_str(), "| %d | %31[^|]", &code, name) == 2) documented[code] = name;
+  }
+  std::map<int, std::string> defined;
+  for (const NamedExitCode& named : kExitCodes) {
+    defined[static_cast<int>(named.code)] = Cat(named.name, " ");
+  }
+  EXPECT_EQ(documented, defined);
 }
 
 }  // namespace

@@ -138,16 +138,16 @@ ExitCode Run(Context& context, const ChunkFlags& flags) {
   options.digest = rule->digest;
   options.thread_count = flags.threads;
   FileChunker cutter(context, **chunker, options, flags.files.size() > 1);
-  bool failed = false;
+  std::size_t failed_count = 0;
   for (const std::string& file : flags.files) {
     if (const absl::Status status = cutter.Run(file); !status.ok()) {
       context.reporter.Error(status);
-      failed = true;
+      ++failed_count;
     }
     if (context.cancelled) return ExitCode::kInterrupted;
   }
-  if (!failed) return ExitCode::kOk;
-  return flags.files.size() > 1 ? ExitCode::kPartial : ExitCode::kFailure;
+  if (failed_count == 0) return ExitCode::kOk;
+  return failed_count < flags.files.size() ? ExitCode::kPartial : ExitCode::kFailure;
 }
 
 }  // namespace

@@ -123,8 +123,11 @@ absl::Status List(Context& context, const LsFlags& flags) {
   while (!context.cancelled) {
     std::uint64_t chunk_count = 0;
     const auto count = [&chunk_count](const ChunkRef&) { ++chunk_count; };
-    KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(entry, count));
-    if (!more) break;
+    const absl::StatusOr<bool> more = tree.Next(entry, count);
+    // That there is such a snapshot was seen before: something that it needs is gone.
+    if (absl::IsNotFound(more.status())) return absl::DataLossError(more.status().message());
+    if (!more.ok()) return more.status();
+    if (!*more) break;
     if (!IsAtOrBelow(entry.node.path, name.path)) continue;
     found = true;
     Print(context.reporter, entry, chunk_count, flags.detailed);
