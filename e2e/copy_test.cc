@@ -140,9 +140,10 @@ TEST_F(Copy, TheServerLearnsOfItIfItIsTold) {
   world_.StopServer();
   std::filesystem::remove_all(other_);
   const JsonRun lost = CopyTo({"--create", "--server", world_.address()});
-  EXPECT_EQ(lost.exit_code, kOk);
+  EXPECT_EQ(lost.exit_code, kPartial);
   EXPECT_EQ(lost.Only("summary")["copied"], 2);
   EXPECT_NE(lost.Only("summary")["index_warning"], "");
+  EXPECT_EQ(lost.Only("warning")["path"], world_.address());
 }
 
 TEST_F(Copy, WhatIsDamagedIsLeftOutAndSaid) {

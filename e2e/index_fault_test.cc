@@ -202,8 +202,8 @@ TEST_F(IndexFaultTest, ADiskThatRefusesIsToldToTheAgentAndLosesNothing) {
   EXPECT_EQ(quiet.exit_code, 3);
   EXPECT_EQ(quiet.out, "");
   EXPECT_THAT(quiet.err, AllOf(StartsWith("kerf: warning: "),
-                               HasSubstr("the server's index does not take what this backup tells "
-                                         "it: the snapshot is whole")));
+                               HasSubstr("the server's index does not take what it is told: what "
+                                         "was stored is whole")));
   EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
   EXPECT_TRUE(WaitUntilReadinessIs("not ready: the index takes no commits"));
   EXPECT_FALSE(world_.server().HasEnded());

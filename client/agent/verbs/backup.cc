@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/backup/standard_input.h"
+#include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
@@ -244,21 +245,6 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   }
 }
 
-// A collection that ran beside the backup, and so refused what it had not heard of, is as it should
-// be. All else is for somebody to look at: as long as it lasts, each backup sends everything again.
-bool IsIndexBehind(const BackupResult& result) {
-  return !result.index_warning.ok() && !absl::IsFailedPrecondition(result.index_warning);
-}
-
-void WarnOfIndex(Reporter& reporter, const std::string& server, const BackupResult& result) {
-  const std::string text =
-      Cat("the server's index does not take what this backup tells it: the snapshot is whole, and "
-          "the next backup costs more (",
-          MessageOf(result.index_warning), ")");
-  reporter.Warning(server, client::WithRequestId({result.index_warning.code(), ToAbsl(text)},
-                                                 client::RequestIdOf(result.index_warning)));
-}
-
 std::string RefuseNoDuration(const std::string& text) {
   return std::string(MessageOf(ParseDuration(text).status()));
 }
@@ -377,10 +363,11 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   RememberStore(**store);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (IsIndexBehind(*result)) WarnOfIndex(reporter, flags.server, *result);
+  const bool is_index_behind = IsIndexBehind(result->index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, flags.server, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
   Print(reporter, *result, seconds);
-  return result->warning_count > 0 || IsIndexBehind(*result) ? ExitCode::kPartial : ExitCode::kOk;
+  return result->warning_count > 0 || is_index_behind ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace

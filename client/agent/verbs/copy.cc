@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
@@ -226,8 +227,10 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   PrintSummary(reporter, *report, seconds);
+  const bool is_index_behind = IsIndexBehind(report->index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, flags.server, report->index_warning);
   if (report->damaged_count > 0 || !chosen->damaged.empty()) return ExitCode::kIntegrity;
-  return report->failed_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+  return report->failed_count > 0 || is_index_behind ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace

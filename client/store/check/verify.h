@@ -56,9 +56,8 @@ inline constexpr std::size_t kMaxFindings = 10'000;
 
 // What to do about VerifyReport::damaged_packs.
 inline constexpr std::string_view kMendDamagedPacks =
-    "move these packs out of the store, run `kerf backup --force` over the same paths, and verify "
-    "again; if snapshots then miss chunks, move the packs back: what is sound in them is still of "
-    "use";
+    "`kerf repair --packs --apply` saves what is sound in these packs and names the files that are "
+    "lost; then `kerf backup --force` over the same paths stores anew what is on the disk still";
 
 struct VerifyReport {
   VerifyProgress done;
