@@ -357,6 +357,23 @@ TEST_F(MemoryTest, AnEpochThatWentBackIsNoticed) {
               AllOf(HasSubstr("--accept-set-back"), HasSubstr("--new-id")));
 }
 
+// Another agent of the same user takes the store further, and remembers that, in the middle of it.
+TEST_F(MemoryTest, AStoreThatGoesOnMeanwhileWasNotSetBack) {
+  SkipSyncForTest();
+  ASSERT_TRUE(Meet().ok());
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    Meanwhile meanwhile(number, [&] {
+      store::v1::Snapshot snapshot;
+      EXPECT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+      EXPECT_TRUE(test_.store().WriteEpoch(static_cast<std::uint64_t>(number) + 2).ok());
+      EXPECT_TRUE(Meet().ok());
+    });
+    EXPECT_TRUE(Meet().ok()) << "before operation " << number << ": " << Meet();
+    came = meanwhile.came();
+  }
+}
+
 TEST_F(MemoryTest, WithoutAHomeNothingIsRemembered) {
   const StoreMemory none{std::string()};
   EXPECT_TRUE(none.Meet(test_.store()).ok());

@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint64_t kMaxMemoryBytes = std::uint64_t{1} << 20;
 // More copies of one store than anybody has.
 constexpr int kMaxBehindDirectories = 64;
+// At a store that seems to lie behind.
+constexpr int kMaxLooks = 4;
 
 std::string Resolved(const std::string& directory) {
   std::error_code error;
@@ -64,16 +66,26 @@ absl::Status StoreMemory::Write(std::string_view id, const store::v1::StoreMemor
 }
 
 absl::Status StoreMemory::Meet(const Store& store) const {
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store.ReadEpoch());
-  KERF_ASSIGN_OR_RETURN(const std::uint64_t generation, store.manifest().ReadGeneration());
   const std::string& id = store.config().id();
   const std::string folder = Resolved(store.directory());
+  // Before the store is looked at: another agent may take it further in between, and remember that.
   const store::v1::StoreMemory before = Read(id);
+  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
+  bool is_behind = true;
+  // Once more, for a listing of the folder may miss a generation that is replaced meanwhile. The
+  // numbers only rise: one reading that is high enough is proof.
+  for (int look = 0; is_behind && look < kMaxLooks; ++look) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch_now, store.ReadEpoch());
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t generation_now, store.manifest().ReadGeneration());
+    epoch = std::max(epoch, epoch_now);
+    generation = std::max(generation, generation_now);
+    is_behind = epoch < before.epoch() || generation < before.generation();
+  }
   store::v1::StoreMemory memory = before;
   memory.set_epoch(std::max(before.epoch(), epoch));
   memory.set_generation(std::max(before.generation(), generation));
   memory.set_directory(folder);
-  const bool is_behind = epoch < before.epoch() || generation < before.generation();
   const bool was_behind = Holds(before.behind_directories(), folder);
   if (is_behind && !was_behind && memory.behind_directories_size() < kMaxBehindDirectories) {
     memory.add_behind_directories(folder);
