@@ -100,7 +100,7 @@ struct RestoreSummary {
 // interrupted leaves no file that looks like the snapshot's and is not. Owners are restored by
 // number; where they cannot be, set-id bits are not restored either. Directories that exist are
 // entered and get the metadata of their node. What is restored has no attribute or right that its
-// node has not, at no moment (docs/adr/0016-restoring.md).
+// node has not, at no moment (docs/adr/0017-restoring.md).
 //
 // Add and Finish belong to one thread.
 class Restorer {

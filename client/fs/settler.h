@@ -28,7 +28,7 @@ struct WaitingFile {
 
 struct SettlerOptions {
   // Makes files durable, a group at a time: the whole file system at once, which costs a hundredth
-  // of syncing file after file (docs/adr/0016-restoring.md).
+  // of syncing file after file (docs/adr/0017-restoring.md).
   bool sync = true;
   // Reads each file again, from the disk if they are synced, and compares.
   bool verify = false;

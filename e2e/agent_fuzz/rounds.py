@@ -193,7 +193,7 @@ class Round:
             files.say(f"cut {self.random.randrange(2**32)}")
             files.say("untrack")
         overwrite = self.random.choice(("if-changed", "if-changed", "always"))
-        # A file of its size and time counts as complete (docs/adr/0016), though its attributes were refused and it was said.
+        # A file of its size and time counts as complete (docs/adr/0017), though its attributes were refused and it was said.
         excused = first.warned(self.target_of(target)) if overwrite == "if-changed" else frozenset()
         self.restore(snapshot, "--overwrite", overwrite, target=target, excused=excused)
 
