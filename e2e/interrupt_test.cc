@@ -135,7 +135,9 @@ TEST_F(Interrupt, WhileAServerSaysNothing) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ASSERT_FALSE(run->HasEnded()) << run->Wait().err;
     ExpectEnd(*run, kSignals[number++ % 2]);
-    if (arguments[0] != "copy") EXPECT_EQ(NamesIn(world_.path()), before);
+    if (arguments[0] != "copy") {
+      EXPECT_EQ(NamesIn(world_.path()), before);
+    }
   }
   EXPECT_THAT(NamesIn(world_ / "other/tmp"), IsEmpty());
   EXPECT_THAT(NamesIn(world_ / "other/pending"), IsEmpty());

@@ -8,6 +8,7 @@ namespace kerf::agent {
 namespace {
 
 void AddVerbs(Context& context) {
+  AddInitVerb(context);
   AddBackupVerb(context);
   AddRestoreVerb(context);
   AddSnapshotsVerb(context);
@@ -16,9 +17,13 @@ void AddVerbs(Context& context) {
   AddCopyVerb(context);
   AddRepairVerb(context);
   AddForgetVerb(context);
+  AddUndeleteVerb(context);
+  AddPinVerb(context);
+  AddUnpinVerb(context);
   AddGcVerb(context);
   AddStatsVerb(context);
   AddIndexVerb(context);
+  AddStoreVerb(context);
   AddProfilesVerb(context);
   AddChunkVerb(context);
   AddLabAnalyzeVerb(context);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <system_error>
 
@@ -298,6 +299,38 @@ absl::Status CheckStoreRule(const Store& store, const BackupFlags& flags, const 
                                         " for good: leave both out, or make another store"));
 }
 
+// How the run ends if a store would have to be made, and must not be.
+std::optional<ExitCode> RefuseNewStore(Context& context, const BackupFlags& flags,
+                                       const std::string& store_path, const UploadRule& rule) {
+  if (!absl::IsNotFound(Store::Open(store_path).status())) return std::nullopt;
+  const absl::Status made_status = CheckStoreMayBeMade(store_path);
+  if (!made_status.ok()) return FailWith(context, made_status);
+  if (!rule.profile.criterion) return std::nullopt;
+  const absl::Status digest_status = CheckCriterionDigest(rule);
+  if (!digest_status.ok()) return FailUsage(context, digest_status);
+  const absl::Status status = CheckServerCuts(flags.server, rule.profile);
+  if (!status.ok()) return FailWithServer(context, status, flags.server);
+  return std::nullopt;
+}
+
+absl::StatusOr<BackupResult> BackupWithProgress(Reporter& reporter, Store& store,
+                                                const BackupOptions& options) {
+  BackupProgress progress;
+  const ProgressDisplay display(reporter, "backup", [&progress] {
+    ProgressState state;
+    state.done_files = progress.done_files;
+    state.total_files = progress.scanned_files;
+    state.done_bytes = progress.done_bytes;
+    state.total_bytes = progress.scanned_bytes;
+    state.counting = !progress.scan_done;
+    state.known_bytes = progress.known_bytes;
+    state.new_bytes = progress.new_bytes;
+    state.has_saved = true;
+    return state;
+  });
+  return RunBackup(store, options, progress);
+}
+
 ExitCode Run(Context& context, const BackupFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
@@ -307,12 +340,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!options.ok()) return FailUsage(context, options.status());
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
-  if (rule->profile.criterion && absl::IsNotFound(Store::Open(*store_path).status())) {
-    const absl::Status digest_status = CheckCriterionDigest(*rule);
-    if (!digest_status.ok()) return FailUsage(context, digest_status);
-    const absl::Status status = CheckServerCuts(flags.server, rule->profile);
-    if (!status.ok()) return FailWithServer(context, status, flags.server);
-  }
+  if (const auto refused = RefuseNewStore(context, flags, *store_path, *rule)) return *refused;
   const absl::StatusOr<std::unique_ptr<Store>> store =
       Store::OpenOrCreate(*store_path, FormatUploadProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
@@ -339,23 +367,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     return index.Commit(epoch, chunks);
   };
 
-  BackupProgress progress;
-  absl::StatusOr<BackupResult> result;
-  {
-    const ProgressDisplay display(reporter, "backup", [&progress] {
-      ProgressState state;
-      state.done_files = progress.done_files;
-      state.total_files = progress.scanned_files;
-      state.done_bytes = progress.done_bytes;
-      state.total_bytes = progress.scanned_bytes;
-      state.counting = !progress.scan_done;
-      state.known_bytes = progress.known_bytes;
-      state.new_bytes = progress.new_bytes;
-      state.has_saved = true;
-      return state;
-    });
-    result = RunBackup(**store, *options, progress);
-  }
+  const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
     const absl::Status& status = result.status();
     return FailWithServer(context, was_lost ? AdviseAfterRetries(status) : status, flags.server);

@@ -116,6 +116,7 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
     KERF_RETURN_IF_ERROR(CheckNotSetBack(*store));
     KERF_RETURN_IF_ERROR(SetFutureAside(list, flags.ignore_future));
     ids = ByRule(list, flags);
+    std::erase_if(ids, [&](const std::string& id) { return store->pins().Has(id); });
   } else {
     WarnOfSetBack(context, *store);
   }
@@ -124,6 +125,11 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
     KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name));
     // One may have been named twice, as its id and as latest.
     if (std::find(ids.begin(), ids.end(), snapshot.id()) == ids.end()) ids.push_back(snapshot.id());
+  }
+  for (const std::string& id : ids) {
+    if (!store->pins().Has(id)) continue;
+    return absl::FailedPreconditionError(
+        Cat("snapshot ", id, " is pinned: `kerf unpin ", id, "` lets it be forgotten"));
   }
   for (const std::string& id : ids) {
     if (!flags.dry_run) KERF_RETURN_IF_ERROR(store->RemoveSnapshot(id));

@@ -12,6 +12,7 @@
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/duration.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/server_index.h"
@@ -29,6 +30,7 @@ struct GcFlags {
   std::string store;
   std::string server;
   double max_waste = CollectionOptions().max_waste_ratio;
+  std::string keep_forgotten = "0";
   bool dry_run = false;
 };
 
@@ -88,6 +90,9 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
   options.dry_run = flags.dry_run;
+  const auto keep_forgotten = ParseDuration(flags.keep_forgotten);
+  if (!keep_forgotten.ok()) return FailUsage(context, keep_forgotten.status());
+  options.max_forgotten_age_s = std::chrono::ceil<std::chrono::seconds>(*keep_forgotten).count();
   options.on_step = [&context](CollectionStep) {
     return context.cancelled ? absl::CancelledError("the collection was interrupted")
                              : absl::OkStatus();
@@ -100,6 +105,10 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   Print(context.reporter, *report, flags.dry_run, seconds);
   if (!report->damage.empty()) return ExitCode::kIntegrity;
   return report->left_pack_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+}
+
+std::string RefuseNoDuration(const std::string& text) {
+  return std::string(MessageOf(ParseDuration(text).status()));
 }
 
 // Flag::Range lets what is no number pass.
@@ -119,6 +128,12 @@ void AddGcVerb(Context& context) {
   verb.AddOption("--max-waste", flags->max_waste,
                  "Rewrite packs of which more than this share is not needed")
       .Check(RefuseNoShare)
+      .ShowDefault();
+  verb.AddOption("--keep-forgotten", flags->keep_forgotten,
+                 "Keep what snapshots need that were forgotten less than this ago: `kerf undelete` "
+                 "brings them back")
+      .Check(RefuseNoDuration)
+      .Type("DURATION")
       .ShowDefault();
   verb.AddFlag("--dry-run", flags->dry_run, "Only say what would be done");
   verb.OnRun([&context, flags] { return Run(context, *flags); });

@@ -1,6 +1,7 @@
 #include "client/agent/verbs/open_store.h"
 
 #include "base/status.h"
+#include "base/strings.h"
 #include "client/store/snapshots/store_memory.h"
 
 namespace kerf::agent {
@@ -28,6 +29,14 @@ void WarnOfFlaws(Context& context, const Store& store) {
 void WarnOfSetBack(Context& context, const Store& store) {
   const absl::Status status = CheckNotSetBack(store);
   if (!status.ok()) context.reporter.Warning(store.directory(), status);
+}
+
+absl::Status CheckStoreMayBeMade(const std::string& directory) {
+  const std::vector<std::string> ids = StoreMemory(StoreMemory::UsualDirectory()).IdsOf(directory);
+  if (ids.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(directory, " holds no store, and you have had one there (", ids.front(),
+          "): is its disk mounted? `kerf init --store ", directory, "` makes a new one"));
 }
 
 absl::Status CheckNotSetBack(const Store& store) {

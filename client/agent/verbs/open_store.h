@@ -20,6 +20,9 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStoreForWriting(Context& context,
 void WarnOfFlaws(Context& context, const Store& store);
 void WarnOfSetBack(Context& context, const Store& store);
 
+// FailedPrecondition if this user has seen a store in the folder, where now is none.
+absl::Status CheckStoreMayBeMade(const std::string& directory);
+
 // DataLoss if the store lies behind what this user has seen of it.
 absl::Status CheckNotSetBack(const Store& store);
 // After the store was changed: so far has it come.

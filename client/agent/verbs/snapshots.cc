@@ -28,7 +28,7 @@ std::string FormatTime(std::int64_t unix_ns) {
   return text;
 }
 
-void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot) {
+void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot, bool is_pinned) {
   nlohmann::json paths = nlohmann::json::array();
   for (const std::string& path : snapshot.paths()) {
     nlohmann::json object;
@@ -47,33 +47,35 @@ void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot) {
                              {"total_bytes", snapshot.stats().total_bytes()},
                              {"new_bytes", snapshot.stats().new_bytes()},
                              {"stored_bytes", snapshot.stats().stored_bytes()},
-                             {"errors", snapshot.stats().error_count()}});
+                             {"errors", snapshot.stats().error_count()},
+                             {"pinned", is_pinned}});
 }
 
-ExitCode Run(Context& context, const std::string& directory) {
+ExitCode Run(Context& context, const std::string& directory, bool forgotten) {
   EndAtOnceWhenInterrupted();
   const auto store = OpenStore(context, directory);
   if (!store.ok()) return FailWith(context, store.status());
-  const auto list = (*store)->ListSnapshots();
+  const auto list = forgotten ? (*store)->ListForgotten() : (*store)->ListSnapshots();
   if (!list.ok()) return FailWith(context, list.status());
   Reporter& reporter = context.reporter;
-  if (list->snapshots.empty()) reporter.Line("no snapshots yet");
+  if (list->snapshots.empty()) reporter.Line(forgotten ? "none was forgotten" : "no snapshots yet");
   if (!list->snapshots.empty()) {
     reporter.Result(absl::StrFormat("%-16s  %-19s  %-12s  %9s  %10s  %10s  %s", "ID", "TIME",
                                     "HOST", "FILES", "SIZE", "ADDED", "PATHS"));
   }
   for (const store::v1::Snapshot& snapshot : list->snapshots) {
-    ReportJson(reporter, snapshot);
+    const bool is_pinned = (*store)->pins().Has(snapshot.id());
+    ReportJson(reporter, snapshot, is_pinned);
     std::string paths;
     for (const std::string& path : snapshot.paths()) {
       paths += Cat(paths.empty() ? "" : " ", Printable(path));
     }
     reporter.Result(absl::StrFormat(
-        "%-16s  %-19s  %-12s  %9s  %10s  %10s  %s%s", snapshot.id(),
+        "%-16s  %-19s  %-12s  %9s  %10s  %10s  %s%s%s", snapshot.id(),
         FormatTime(snapshot.started_unix_ns()), Printable(snapshot.host()),
         FormatCount(snapshot.stats().file_count()), FormatByteSize(snapshot.stats().total_bytes()),
         FormatByteSize(snapshot.stats().stored_bytes()), paths,
-        snapshot.stats().error_count() > 0 ? "  (partial)" : ""));
+        snapshot.stats().error_count() > 0 ? "  (partial)" : "", is_pinned ? "  (pinned)" : ""));
   }
   for (const DamagedSnapshot& damaged : list->damaged) {
     reporter.Warning(damaged.path, damaged.status);
@@ -88,9 +90,15 @@ ExitCode Run(Context& context, const std::string& directory) {
 
 void AddSnapshotsVerb(Context& context) {
   const Verb verb = AddVerb(context, "snapshots", "List the snapshots of a store", kExamples);
-  auto store = std::make_shared<std::string>();
-  AddStoreOption(verb, *store);
-  verb.OnRun([&context, store] { return Run(context, *store); });
+  struct Flags {
+    std::string store;
+    bool forgotten = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  AddStoreOption(verb, flags->store);
+  verb.AddFlag("--forgotten", flags->forgotten,
+               "List those that were forgotten and can be brought back");
+  verb.OnRun([&context, flags] { return Run(context, flags->store, flags->forgotten); });
 }
 
 }  // namespace kerf::agent

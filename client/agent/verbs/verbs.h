@@ -12,14 +12,19 @@ void AddCopyVerb(Context& context);
 void AddForgetVerb(Context& context);
 void AddGcVerb(Context& context);
 void AddIndexVerb(Context& context);
+void AddInitVerb(Context& context);
 void AddLsVerb(Context& context);
+void AddPinVerb(Context& context);
 void AddPingVerb(Context& context);
 void AddProfilesVerb(Context& context);
 void AddRepairVerb(Context& context);
 void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
+void AddStoreVerb(Context& context);
 void AddTopVerb(Context& context);
+void AddUndeleteVerb(Context& context);
+void AddUnpinVerb(Context& context);
 void AddVerifyVerb(Context& context);
 
 // Of `kerf index`.

@@ -18,7 +18,6 @@
 #include "client/agent/verbs/verbs_fixture.h"
 #include "client/cli/testing/outcome.h"
 #include "client/store/packs/chunk_index.h"
-#include "client/store/testing/test_store.h"
 #include "kernels/profile.h"
 
 namespace kerf::agent {
@@ -142,115 +141,6 @@ TEST_F(VerbsTest, AStoreThatCannotBeRead) {
     }
   }
   EXPECT_EQ(ReadTestFile(folder_.path() + "/file"), "x");
-}
-
-TEST_F(VerbsTest, OneSoundCopyOfTheConfigurationIsEnoughAndTheOtherIsSaid) {
-  AddSnapshot(kFirst, "first");
-  const std::string config = test_.directory() + "/config";
-  std::string bad = ReadTestFile(config);
-  bad[30] ^= 1;
-  WriteTestFile(config, bad);
-  for (const Arguments& arguments : std::vector<Arguments>{{"ls", kFirst}, {"snapshots"}}) {
-    const Outcome outcome = OnStore(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << arguments[0];
-    EXPECT_EQ(outcome.messages[0]["message_type"], "warning") << arguments[0];
-    EXPECT_EQ(outcome.messages[0]["path"], config) << arguments[0];
-  }
-  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
-}
-
-TEST_F(VerbsTest, AnOlderSnapshotIsNotTakenForTheLatest) {
-  AddSnapshot(kFirst, "first");
-  AddSnapshot(kSecond, "second");
-  const std::string path = SnapshotPath(kSecond);
-  const std::string good = ReadTestFile(path);
-  for (const bool is_gone : {false, true}) {
-    if (is_gone) {
-      std::filesystem::remove(path);
-    } else {
-      WriteTestFile(path, good.substr(0, 30));
-    }
-    for (const Arguments& arguments : NamingVerbs("latest", target())) {
-      const Outcome outcome = OnStore(arguments);
-      EXPECT_EQ(outcome.exit_code, 6) << arguments[0];
-      EXPECT_THAT(outcome.message(), AllOf(HasSubstr(kSecond), HasSubstr("--accept-loss")));
-    }
-    EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 6);
-    EXPECT_EQ(OnStore({"snapshots"}).exit_code, 6);
-    EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
-    EXPECT_EQ(OnStore({"ls", kFirst}).exit_code, 0);
-  }
-  WriteTestFile(path, good);
-  EXPECT_THAT(Ids(), SizeIs(2)) << "nothing was forgotten";
-  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
-}
-
-TEST_F(VerbsTest, AStoreThatWasSetBackIsSaid) {
-  AddSnapshot(kFirst, "first");
-  const std::string copy = folder_.path() + "/copy";
-  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
-  AddSnapshot(kSecond, "second");
-  EXPECT_THAT(OnStore({"snapshots"}).messages, SizeIs(2));
-  std::filesystem::remove_all(test_.directory());
-  std::filesystem::copy(copy, test_.directory(), std::filesystem::copy_options::recursive);
-  const Outcome list = OnStore({"snapshots"});
-  ASSERT_THAT(list.messages, SizeIs(2));
-  EXPECT_THAT(std::string(list.messages[0]["message"]), HasSubstr("set back"));
-  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
-  const Outcome gc = OnStore({"gc", "--server", "127.0.0.1:1"});
-  EXPECT_EQ(gc.exit_code, 6) << gc.out;
-  EXPECT_THAT(gc.message(), HasSubstr("--accept-set-back"));
-  EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 6);
-  EXPECT_EQ(OnStore({"repair"}).messages[0]["what"], "set_back");
-  EXPECT_EQ(OnStore({"repair", "--accept-set-back"}).exit_code, 6) << "without --apply";
-  EXPECT_EQ(OnStore({"repair", "--accept-set-back", "--apply"}).exit_code, 0);
-  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
-  EXPECT_EQ(OnStore({"gc", "--server", "127.0.0.1:1"}).exit_code, 5) << "no server";
-}
-
-TEST_F(VerbsTest, RepairSaysWhatItWouldDoAndDoesItWhenTold) {
-  AddSnapshot(kFirst, "first");
-  AddSnapshot(kSecond, "second");
-  EXPECT_EQ(OnStore({"repair"}).exit_code, 0);
-  std::filesystem::remove(SnapshotPath(kSecond));
-  WriteTestFile(test_.directory() + "/config", "damaged");
-  const Outcome dry = OnStore({"repair"});
-  EXPECT_EQ(dry.exit_code, 6);
-  ASSERT_THAT(dry.messages, SizeIs(3));
-  EXPECT_EQ(dry.messages[0]["what"], "config");
-  EXPECT_EQ(dry.messages[0]["state"], "would");
-  EXPECT_EQ(dry.messages[1]["what"], "snapshot");
-  EXPECT_EQ(dry.messages[1]["state"], "needs_word");
-  EXPECT_EQ(dry.messages[2]["dry_run"], true);
-  EXPECT_EQ(OnStore({"repair", "--accept-loss", kFirst, "--apply"}).exit_code, 1) << "it is whole";
-  const Outcome done = OnStore({"repair", "--accept-loss", kSecond, "--apply"});
-  EXPECT_EQ(done.exit_code, 0);
-  EXPECT_EQ(done.messages.back()["done"], 2);
-  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
-  EXPECT_EQ(OnStore({"ls", "latest"}).exit_code, 0);
-}
-
-TEST_F(VerbsTest, ASnapshotFromTheFutureDoesNotMakeEachNewOneBeForgotten) {
-  AddSnapshot(kFirst, "first");
-  std::vector<std::string> chunks;
-  store::v1::Snapshot ahead = test_.Describe({{"file", {"ahead"}}}, chunks);
-  ahead.set_id(kSecond);
-  constexpr std::int64_t kYear2200Ns = 7'258'118'400'000'000'000;
-  ahead.set_started_unix_ns(kYear2200Ns);
-  ASSERT_TRUE(test_.store().WriteSnapshot(ahead).ok());
-  const Arguments rules = {"forget", "--keep-last", "1", "--keep-daily", "1"};
-  const Outcome refused = OnStore(rules);
-  EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.message(), AllOf(HasSubstr(kSecond), HasSubstr("--ignore-future")));
-  EXPECT_THAT(Ids(), SizeIs(2));
-  Arguments told = rules;
-  told.emplace_back("--ignore-future");
-  const Outcome ignored = OnStore(told);
-  EXPECT_EQ(ignored.exit_code, 0);
-  EXPECT_EQ(ignored.messages.back()["forgotten"], 0) << "the newest of the others is kept";
-  EXPECT_EQ(OnStore({"forget", kSecond}).exit_code, 0);
-  EXPECT_EQ(OnStore(rules).exit_code, 0);
-  EXPECT_THAT(Ids(), SizeIs(1));
 }
 
 TEST_F(VerbsTest, AStoreThatIsNotThere) {

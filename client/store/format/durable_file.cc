@@ -59,6 +59,9 @@ absl::Status ErrnoStatus(int error_number, std::string_view what) {
     case ENOSPC:
     case EDQUOT:
       return absl::ResourceExhaustedError(message);
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return absl::UnimplementedError(message);
     default:
       return absl::UnknownError(message);
   }
@@ -89,10 +92,15 @@ void StartWriteback(int fd, std::uint64_t offset, std::uint64_t size_bytes) {
 void SkipSyncForTest() { skip_sync = true; }
 
 absl::Status SyncDirectory(const std::string& directory) {
-  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kSyncDirectory, directory));
+  const absl::Status hooked = Before(FileOperation::Kind::kSyncDirectory, directory);
+  if (!hooked.ok() && !absl::IsUnimplemented(hooked)) return hooked;
   if (skip_sync) return absl::OkStatus();
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoStatus(errno, directory);
+  if (!fd.valid()) return ErrnoStatus(errno, directory);
+  if (hooked.ok() && fsync(fd.get()) == 0) return absl::OkStatus();
+  const bool is_known = hooked.ok() && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS;
+  // Some file systems sync no directories. All of them together they do, and that takes longer.
+  if (is_known || syncfs(fd.get()) != 0) return ErrnoStatus(errno, directory);
   return absl::OkStatus();
 }
 
@@ -134,9 +142,29 @@ absl::Status PublishFile(const std::string& from, const std::string& to) {
   return SyncDirectory(DirectoryOf(to));
 }
 
+static absl::Status RenameUnlessThere(const std::string& from, const std::string& to) {
+  if (access(to.c_str(), F_OK) == 0) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kRename, from, to));
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
+      errno == EEXIST) {
+    return absl::OkStatus();
+  }
+  if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, to);
+  return absl::UnimplementedError(
+      Cat(to, ": this file system has neither hard links nor names that replace nothing: ",
+          "agents that make a store at once could not agree; keep the store on another one"));
+}
+
 absl::Status PublishUnlessThere(const std::string& from, const std::string& to) {
-  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kLink, from, to));
-  if (link(from.c_str(), to.c_str()) != 0 && errno != EEXIST) return ErrnoStatus(errno, to);
+  absl::Status status = Before(FileOperation::Kind::kLink, from, to);
+  if (status.ok() && link(from.c_str(), to.c_str()) != 0 && errno != EEXIST) {
+    status = ErrnoStatus(errno, to);
+  }
+  // FAT and some file servers have no hard links: the first says EPERM.
+  if (absl::IsUnimplemented(status) || absl::IsPermissionDenied(status)) {
+    status = RenameUnlessThere(from, to);
+  }
+  KERF_RETURN_IF_ERROR(status);
   return SyncDirectory(DirectoryOf(to));
 }
 

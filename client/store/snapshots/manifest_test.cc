@@ -297,6 +297,35 @@ TEST_F(CopiesTest, EachOfTwoIsEnough) {
   }
 }
 
+// FAT and some file servers have no hard links, others sync no directories.
+class PoorFileSystem final : public FileHook {
+ public:
+  PoorFileSystem() { SetFileHookForTest(this); }
+  ~PoorFileSystem() override { SetFileHookForTest(nullptr); }
+  absl::Status Before(const FileOperation& operation) override {
+    const bool is_poor = operation.kind == FileOperation::Kind::kLink ||
+                         operation.kind == FileOperation::Kind::kSyncDirectory;
+    return is_poor ? absl::UnimplementedError("not here") : absl::OkStatus();
+  }
+};
+
+TEST(PoorFileSystemTest, AStoreIsMadeAndUsedThere) {
+  const PoorFileSystem poor;
+  const TemporaryFolder folder;
+  TestStore test(folder.path());
+  test.WriteSnapshot({{"a", {"content"}}});
+  EXPECT_TRUE(test.RestoreAll().ok());
+  const std::string id = test.store().config().id();
+  const auto again = Store::OpenOrCreate(test.directory(), "ram-8k", DigestAlgorithm::kSha256);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ((*again)->config().id(), id) << "what is there stays";
+  EXPECT_THAT((*again)->flaws(), IsEmpty());
+  WriteTestFile(folder.path() + "/new", "new");
+  WriteTestFile(folder.path() + "/old", "old");
+  EXPECT_TRUE(PublishUnlessThere(folder.path() + "/new", folder.path() + "/old").ok());
+  EXPECT_EQ(ReadTestFile(folder.path() + "/old"), "old");
+}
+
 TEST_F(CopiesTest, TheHigherEpochCounts) {
   for (const auto& [epoch, copy] : {std::pair(7, 6), std::pair(6, 7)}) {
     ASSERT_TRUE(WriteEpochFile(EpochPath(test_.directory()), test_.store().temporary_directory(),

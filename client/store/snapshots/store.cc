@@ -288,6 +288,18 @@ absl::StatusOr<store::v1::Snapshot> Store::FindSnapshot(std::string_view name) c
   return found;
 }
 
+absl::Status Store::PinSnapshot(const store::v1::SnapshotPin& pin) const {
+  if (!IsSnapshotId(pin.id())) {
+    return absl::InvalidArgumentError(Cat("'", pin.id(), "' is no snapshot id"));
+  }
+  KERF_RETURN_IF_ERROR(pins().Add(pin));
+  if (manifest_.Has(pin.id()) && MayExist(SnapshotPath(snapshots_directory(), pin.id()))) {
+    return absl::OkStatus();
+  }
+  KERF_RETURN_IF_ERROR(pins().Remove(pin.id()));
+  return absl::NotFoundError(Cat("snapshot ", pin.id(), " is not there, or is being forgotten"));
+}
+
 // The note goes first, so that nobody misses the snapshot, and once more behind it: who noted what
 // seemed to be forgotten by nobody may have come in between.
 absl::Status Store::RemoveSnapshot(const std::string& id) const {
@@ -296,7 +308,16 @@ absl::Status Store::RemoveSnapshot(const std::string& id) const {
   KERF_RETURN_IF_ERROR(MakeDirectory(forgotten_directory()));
   // Whoever forgets this one may count on a later one: that one must not be lost when this one is.
   KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
+  const absl::StatusOr<store::v1::SnapshotNote> note = manifest_.Read(id);
   KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+  // Behind the note, which whoever pins looks for behind the pin: one of the two sees the other.
+  if (pins().Has(id)) {
+    if (note.ok()) KERF_RETURN_IF_ERROR(manifest_.Add(*note));
+    const absl::StatusOr<store::v1::SnapshotPin> pin = pins().Read(id);
+    return absl::FailedPreconditionError(Cat("snapshot ", id, " is pinned",
+                                             pin.ok() ? Cat(" (", pin->reason(), ")") : "",
+                                             ": `kerf unpin ", id, "` lets it be forgotten"));
+  }
   const absl::Status status = PublishFile(path, SnapshotPath(forgotten_directory(), id));
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/manifest.h"
+#include "client/store/snapshots/pins.h"
 #include "client/store/snapshots/snapshot_list.h"
 #include "kerf/store/v1/store.pb.h"
 #include "kernels/fingerprint/digest.h"
@@ -45,6 +46,7 @@ class Store {
     return static_cast<DigestAlgorithm>(config_.digest_algorithm());
   }
   const Manifest& manifest() const { return manifest_; }
+  Pins pins() const { return Pins(directory_); }
   // What was not as it should be when it was opened.
   const std::vector<StoreFlaw>& flaws() const { return flaws_; }
   std::string packs_directory() const { return directory_ + "/packs"; }
@@ -81,7 +83,11 @@ class Store {
   // prefix that several share; DataLoss for one that is damaged or gone, and for "latest" if such a
   // one may be newer.
   absl::StatusOr<store::v1::Snapshot> FindSnapshot(std::string_view name) const;
+  // Pins it: nobody forgets it from then on. Durable on return. NotFound if it is not there, or is
+  // being forgotten.
+  absl::Status PinSnapshot(const store::v1::SnapshotPin& pin) const;
   // Moves it to those that were forgotten. Durable on return; OK if another one has done so.
+  // FailedPrecondition if it is pinned.
   absl::Status RemoveSnapshot(const std::string& id) const;
 
  private:

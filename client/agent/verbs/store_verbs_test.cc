@@ -1,0 +1,207 @@
+// What the verbs say of a store that has lost something, and what mends it:
+// docs/adr/0016-what-a-store-notices.md.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "client/agent/verbs/verbs_fixture.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class StoreVerbsTest : public VerbsTest {
+ protected:
+  // All that work on a snapshot, and need no server.
+  std::vector<Arguments> NamingVerbs(const std::string& snapshot) {
+    return {{"restore", snapshot, "--target", target()}, {"ls", snapshot}, {"forget", snapshot}};
+  }
+};
+
+TEST_F(StoreVerbsTest, OneSoundCopyOfTheConfigurationIsEnoughAndTheOtherIsSaid) {
+  AddSnapshot(kFirst, "first");
+  const std::string config = test_.directory() + "/config";
+  std::string bad = ReadTestFile(config);
+  bad[30] ^= 1;
+  WriteTestFile(config, bad);
+  for (const Arguments& arguments : std::vector<Arguments>{{"ls", kFirst}, {"snapshots"}}) {
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments[0];
+    EXPECT_EQ(outcome.messages[0]["message_type"], "warning") << arguments[0];
+    EXPECT_EQ(outcome.messages[0]["path"], config) << arguments[0];
+  }
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+}
+
+TEST_F(StoreVerbsTest, AnOlderSnapshotIsNotTakenForTheLatest) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  const std::string path = SnapshotPath(kSecond);
+  const std::string good = ReadTestFile(path);
+  for (const bool is_gone : {false, true}) {
+    if (is_gone) {
+      std::filesystem::remove(path);
+    } else {
+      WriteTestFile(path, good.substr(0, 30));
+    }
+    for (const Arguments& arguments : NamingVerbs("latest")) {
+      const Outcome outcome = OnStore(arguments);
+      EXPECT_EQ(outcome.exit_code, 6) << arguments[0];
+      EXPECT_THAT(outcome.message(), AllOf(HasSubstr(kSecond), HasSubstr("--accept-loss")));
+    }
+    EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 6);
+    EXPECT_EQ(OnStore({"snapshots"}).exit_code, 6);
+    EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+    EXPECT_EQ(OnStore({"ls", kFirst}).exit_code, 0);
+  }
+  WriteTestFile(path, good);
+  EXPECT_THAT(Ids(), SizeIs(2)) << "nothing was forgotten";
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, AStoreThatWasSetBackIsSaid) {
+  AddSnapshot(kFirst, "first");
+  const std::string copy = folder_.path() + "/copy";
+  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
+  AddSnapshot(kSecond, "second");
+  EXPECT_THAT(OnStore({"snapshots"}).messages, SizeIs(2));
+  std::filesystem::remove_all(test_.directory());
+  std::filesystem::copy(copy, test_.directory(), std::filesystem::copy_options::recursive);
+  const Outcome list = OnStore({"snapshots"});
+  ASSERT_THAT(list.messages, SizeIs(2));
+  EXPECT_THAT(std::string(list.messages[0]["message"]), HasSubstr("set back"));
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+  const Outcome gc = OnStore({"gc", "--server", "127.0.0.1:1"});
+  EXPECT_EQ(gc.exit_code, 6) << gc.out;
+  EXPECT_THAT(gc.message(), HasSubstr("--accept-set-back"));
+  EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 6);
+  EXPECT_EQ(OnStore({"repair"}).messages[0]["what"], "set_back");
+  EXPECT_EQ(OnStore({"repair", "--accept-set-back"}).exit_code, 6) << "without --apply";
+  EXPECT_EQ(OnStore({"repair", "--accept-set-back", "--apply"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"gc", "--server", "127.0.0.1:1"}).exit_code, 5) << "no server";
+}
+
+TEST_F(StoreVerbsTest, AFolderThatHadAStoreGetsNoNewOneInSilence) {
+  const std::string folder = folder_.path() + "/disk";
+  const Arguments backup = {"backup", ".", "--server", "127.0.0.1:1", "--store", folder};
+  EXPECT_EQ(RunJson(backup).exit_code, 5) << "a new store, and no server";
+  EXPECT_TRUE(std::filesystem::exists(folder + "/config"));
+  // As a mount point is whose disk is not there.
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const Outcome refused = RunJson(backup);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("mounted"), HasSubstr("kerf init")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_EQ(RunJson({"init", "--store", folder}).exit_code, 0);
+  EXPECT_EQ(RunJson({"init", "--store", folder}).exit_code, 1) << "it holds one";
+  EXPECT_EQ(RunJson(backup).exit_code, 5);
+}
+
+TEST_F(StoreVerbsTest, ACopiedStoreGetsAnIdOfItsOwn) {
+  AddSnapshot(kFirst, "first");
+  EXPECT_EQ(OnStore({"snapshots"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"store", "adopt"}).exit_code, 2);
+  const Outcome adopted = OnStore({"store", "adopt", "--new-id"});
+  EXPECT_EQ(adopted.exit_code, 0);
+  EXPECT_NE(adopted.messages[0]["repository"], test_.store().config().id());
+  EXPECT_EQ(OnStore({"stats"}).messages[0]["repository"], adopted.messages[0]["repository"]);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, APinnedSnapshotIsNotForgotten) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  EXPECT_EQ(OnStore({"pin", kFirst, "--reason", "for ever"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"pin", "bbbb"}).exit_code, 1);
+  EXPECT_EQ(OnStore({"snapshots"}).messages[0]["pinned"], true);
+  const Outcome by_id = OnStore({"forget", kFirst});
+  EXPECT_EQ(by_id.exit_code, 1);
+  EXPECT_THAT(by_id.message(), HasSubstr("kerf unpin"));
+  EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 0);
+  EXPECT_THAT(Ids(), SizeIs(2));
+  EXPECT_TRUE(absl::IsFailedPrecondition(test_.store().RemoveSnapshot(kFirst)));
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0) << "its note is there again";
+  EXPECT_TRUE(test_.store().manifest().Has(kFirst));
+  EXPECT_EQ(OnStore({"unpin", kFirst}).exit_code, 0);
+  EXPECT_EQ(OnStore({"unpin", kFirst}).exit_code, 1);
+  EXPECT_EQ(OnStore({"forget", "--keep-last", "1"}).exit_code, 0);
+  EXPECT_THAT(Ids(), ::testing::ElementsAre(kSecond));
+}
+
+TEST_F(StoreVerbsTest, WhatWasForgottenCanBeBroughtBack) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  EXPECT_EQ(OnStore({"undelete", kSecond}).exit_code, 1) << "it was not forgotten";
+  EXPECT_EQ(OnStore({"undelete", "../config"}).exit_code, 2);
+  EXPECT_EQ(OnStore({"forget", kSecond}).exit_code, 0);
+  EXPECT_EQ(OnStore({"snapshots", "--forgotten"}).messages[0]["snapshot"], kSecond);
+  EXPECT_EQ(OnStore({"undelete", "aaaa"}).exit_code, 0);
+  EXPECT_THAT(OnStore({"snapshots", "--forgotten"}).messages, IsEmpty());
+  EXPECT_THAT(Ids(), SizeIs(2));
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  // A collection has taken what it needs.
+  EXPECT_EQ(OnStore({"forget", kSecond}).exit_code, 0);
+  std::filesystem::remove(last_pack_);
+  const Outcome lost = OnStore({"undelete", kSecond});
+  EXPECT_EQ(lost.exit_code, 6) << lost.out;
+  EXPECT_THAT(Ids(), SizeIs(1));
+  EXPECT_EQ(OnStore({"snapshots", "--forgotten"}).messages[0]["snapshot"], kSecond);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, RepairSaysWhatItWouldDoAndDoesItWhenTold) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  EXPECT_EQ(OnStore({"repair"}).exit_code, 0);
+  std::filesystem::remove(SnapshotPath(kSecond));
+  WriteTestFile(test_.directory() + "/config", "damaged");
+  const Outcome dry = OnStore({"repair"});
+  EXPECT_EQ(dry.exit_code, 6);
+  ASSERT_THAT(dry.messages, SizeIs(3));
+  EXPECT_EQ(dry.messages[0]["what"], "config");
+  EXPECT_EQ(dry.messages[0]["state"], "would");
+  EXPECT_EQ(dry.messages[1]["what"], "snapshot");
+  EXPECT_EQ(dry.messages[1]["state"], "needs_word");
+  EXPECT_EQ(dry.messages[2]["dry_run"], true);
+  EXPECT_EQ(OnStore({"repair", "--accept-loss", kFirst, "--apply"}).exit_code, 1) << "it is whole";
+  const Outcome done = OnStore({"repair", "--accept-loss", kSecond, "--apply"});
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_EQ(done.messages.back()["done"], 2);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"ls", "latest"}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, ASnapshotFromTheFutureDoesNotMakeEachNewOneBeForgotten) {
+  AddSnapshot(kFirst, "first");
+  std::vector<std::string> chunks;
+  store::v1::Snapshot ahead = test_.Describe({{"file", {"ahead"}}}, chunks);
+  ahead.set_id(kSecond);
+  constexpr std::int64_t kYear2200Ns = 7'258'118'400'000'000'000;
+  ahead.set_started_unix_ns(kYear2200Ns);
+  ASSERT_TRUE(test_.store().WriteSnapshot(ahead).ok());
+  const Arguments rules = {"forget", "--keep-last", "1", "--keep-daily", "1"};
+  const Outcome refused = OnStore(rules);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr(kSecond), HasSubstr("--ignore-future")));
+  EXPECT_THAT(Ids(), SizeIs(2));
+  Arguments told = rules;
+  told.emplace_back("--ignore-future");
+  const Outcome ignored = OnStore(told);
+  EXPECT_EQ(ignored.exit_code, 0);
+  EXPECT_EQ(ignored.messages.back()["forgotten"], 0) << "the newest of the others is kept";
+  EXPECT_EQ(OnStore({"forget", kSecond}).exit_code, 0);
+  EXPECT_EQ(OnStore(rules).exit_code, 0);
+  EXPECT_THAT(Ids(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace kerf::agent

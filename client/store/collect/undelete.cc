@@ -1,0 +1,63 @@
+#include "client/store/collect/undelete.h"
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/store/collect/collection_guard.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/packs/chunk_index.h"
+#include "client/store/packs/chunk_reader.h"
+#include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/roots.h"
+
+namespace kerf::agent {
+namespace {
+
+// Moves the snapshot's file, durably under both names.
+absl::Status Move(const std::string& from, const std::string& to) {
+  KERF_RETURN_IF_ERROR(PublishFile(from, to));
+  return SyncDirectory(DirectoryOf(from));
+}
+
+absl::Status CheckAllIsThere(const Store& store, const store::v1::Snapshot& snapshot) {
+  ChunkIndex index(store.packs_directory(), SeenPacks::kAreDurable);
+  ChunkReader reader(index, ChunkReader::Options());
+  // Of no epoch: everything is looked at, as collections may have run since it was forgotten.
+  KERF_ASSIGN_OR_RETURN(const FinishCheck check,
+                        CollectionGuard().Check(store, index, [&](const ChunkVisitor& visit) {
+                          return VisitSnapshot(snapshot, DigestSizeBytes(store.digest_algorithm()),
+                                               reader, visit, EntryVisitor());
+                        }));
+  if (check.lost.empty()) return absl::OkStatus();
+  return absl::DataLossError(Cat("collections took ", check.lost.size(), " of its chunks"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string& name) {
+  KERF_ASSIGN_OR_RETURN(const SnapshotList list, store.ListForgotten());
+  std::string found;
+  for (const store::v1::Snapshot& snapshot : list.snapshots) {
+    if (name.empty() || !snapshot.id().starts_with(name)) continue;
+    if (!found.empty()) {
+      return absl::InvalidArgumentError(
+          Cat("several forgotten snapshots begin with '", name, "': give more of the id"));
+    }
+    found = snapshot.id();
+  }
+  if (!found.empty()) return found;
+  return absl::NotFoundError(Cat("no snapshot '", name, "' was forgotten and can be brought back: ",
+                                 "`kerf snapshots --forgotten` lists them"));
+}
+
+absl::Status Undelete(const Store& store, const std::string& id) {
+  const std::string forgotten = SnapshotPath(store.forgotten_directory(), id);
+  const std::string pending = SnapshotPath(store.pending_directory(), id);
+  KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, ReadSnapshot(forgotten));
+  KERF_RETURN_IF_ERROR(Move(forgotten, pending));
+  const absl::Status status = CheckAllIsThere(store, snapshot);
+  if (status.ok()) return ConfirmPending(store, snapshot);
+  Move(pending, forgotten).IgnoreError();
+  return absl::DataLossError(Cat("snapshot ", id, " cannot be brought back: ", MessageOf(status)));
+}
+
+}  // namespace kerf::agent
