@@ -47,7 +47,7 @@ class ExitCodes : public RoundTrip {
   }
 
   void Note(const Arguments& arguments, int code) {
-    const bool has_subverb = arguments[0] == "index";
+    const bool has_subverb = arguments[0] == "index" || arguments[0] == "store";
     seen_[has_subverb ? Cat(arguments[0], " ", arguments[1]) : arguments[0]].insert(code);
   }
 
@@ -63,6 +63,12 @@ class ExitCodes : public RoundTrip {
       if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
     }
     return files;
+  }
+  static std::string NewestOf(const std::string& directory) {
+    const auto store = agent::Store::Open(directory);
+    const auto snapshot = store.ok() ? (*store)->FindSnapshot("latest") : store.status();
+    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    return snapshot.ok() ? snapshot->id() : "";
   }
   static void CutShort(const std::string& path) {
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
@@ -90,6 +96,9 @@ void ExitCodes::WhatIsWell() {
                               "forget --keep-last 5",
                               "gc",
                               "stats",
+                              "init --store made",
+                              "pin latest",
+                              "unpin latest",
                               "index stats",
                               "index check",
                               "index rebuild",
@@ -103,15 +112,35 @@ void ExitCodes::WhatIsWell() {
                               kSmallBench}) {
     Expect(kOk, command);
   }
+  const std::string newest = NewestOf(world_.store());
+  Expect(kOk, Cat("forget ", newest));
+  Expect(kOk, Cat("undelete ", newest));
+  CopyOfStore("adopted");
+  Expect(kOk, "store adopt --new-id --store adopted");
 }
 
 void ExitCodes::WhatCannotBeDone() {
-  for (const char* command :
-       {"backup tree --store tree", "restore none --target out", "ls none", "ls latest:/none",
-        "copy --to nowhere", "copy --to copied none", "forget none",
-        "repair --accept-loss 0000000000000000 --apply", "index export --output none/list",
-        "chunk none", "chunk none neither", "analyze none", "bench service --kerfd none",
-        "snapshots --store nowhere", "verify --store nowhere", "stats --store nowhere"}) {
+  for (const char* command : {"backup tree --store tree",
+                              "restore none --target out",
+                              "ls none",
+                              "ls latest:/none",
+                              "copy --to nowhere",
+                              "copy --to copied none",
+                              "forget none",
+                              "init",
+                              "pin none",
+                              "unpin none",
+                              "unpin latest",
+                              "undelete none",
+                              "repair --accept-loss 0000000000000000 --apply",
+                              "index export --output none/list",
+                              "chunk none",
+                              "chunk none neither",
+                              "analyze none",
+                              "bench service --kerfd none",
+                              "snapshots --store nowhere",
+                              "verify --store nowhere",
+                              "stats --store nowhere"}) {
     Expect(kFailure, command);
   }
   // That there is no store is not this verb's own.
@@ -176,11 +205,18 @@ void ExitCodes::WhatIsDamaged() {
        {"restore latest --target out-no", "verify", "copy --to fifth --create", "gc"}) {
     Expect(kIntegrity, Cat(command, " --store no-data"));
   }
+  const std::string newest = NewestOf(no_data);
+  Expect(kOk, Cat("forget ", newest, " --store no-data"));
+  Expect(kIntegrity, Cat("undelete ", newest, " --store no-data"));
+  const std::string no_config = CopyOfStore("no-config");
+  std::filesystem::remove(no_config + "/config");
+  std::filesystem::remove(no_config + "/copies/config");
+  Expect(kIntegrity, "init --store no-config");
   const std::string cut_snapshot = CopyOfStore("cut-snapshot");
   for (const std::string& snapshot : FilesOf(cut_snapshot, ".snap")) CutShort(snapshot);
   for (const std::string command :
        {"snapshots", "forget --keep-last 1", "verify", "stats", "copy --to sixth --create",
-        "repair", "restore latest --target out-s"}) {
+        "pin latest", "repair", "restore latest --target out-s"}) {
     Expect(kIntegrity, Cat(command, " --store cut-snapshot"));
   }
 }

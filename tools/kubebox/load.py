@@ -44,7 +44,7 @@ class Agent(threading.Thread):
         except subprocess.TimeoutExpired:
             return f"a backup was not done within {BACKUP_TIMEOUT_S} s"
         # The snapshot is whole: a worker that was lost at the very end has not told the index.
-        if done.returncode == EXIT_PARTIAL and "the snapshot is whole" in done.stderr:
+        if done.returncode == EXIT_PARTIAL and "what was stored is whole" in done.stderr:
             return ""
         if done.returncode != 0:
             return f"a backup ended with exit code {done.returncode}:\n{done.stderr.strip()}"

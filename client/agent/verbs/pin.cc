@@ -61,8 +61,9 @@ absl::Status Unpin(Context& context, const PinFlags& flags) {
       id = snapshot.id();
     }
     const absl::Status status = store->pins().Remove(id);
-    if (absl::IsNotFound(status))
+    if (absl::IsNotFound(status)) {
       return absl::NotFoundError(Cat("snapshot ", id, " is not pinned"));
+    }
     KERF_RETURN_IF_ERROR(status);
     context.reporter.Line(Cat("unpinned ", id));
   }
