@@ -320,7 +320,7 @@ absl::Status Engine::Prepare() {
   snapshot_.set_store_epoch(guard_->epoch());
   snapshot_.set_store_id(store_.config().id());
   KERF_RETURN_IF_ERROR(index_.Refresh());
-  keeper_.Distrust(guard_->Condemned(index_));
+  keeper_.Distrust(guard_->Distrusted(index_));
   KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0));
   KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1));
   KERF_RETURN_IF_ERROR(OpenLanes());

@@ -43,6 +43,19 @@ DigestSet CollectionGuard::Condemned(const ChunkIndex& index) const {
   return condemned;
 }
 
+DigestSet CollectionGuard::Distrusted(const ChunkIndex& index) const {
+  DigestSet distrusted;
+  if (!plan_.has_value()) return distrusted;
+  for (const auto& pack : index.packs()) {
+    if (plan_->Find(pack->id) == nullptr) continue;
+    for (const PackChunk& chunk : pack->footer.chunks) {
+      const std::optional<ChunkPlace> place = index.Locate(chunk.digest);
+      if (place.has_value() && plan_->Condemns(*place)) distrusted.insert(chunk.digest);
+    }
+  }
+  return distrusted;
+}
+
 absl::StatusOr<FinishCheck> CollectionGuard::Check(
     const Store& store, ChunkIndex& index,
     const std::function<absl::Status(const ChunkVisitor&)>& visit) const {

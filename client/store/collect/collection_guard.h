@@ -43,6 +43,11 @@ class CollectionGuard {
   // refreshed after Begin.
   DigestSet Condemned(const ChunkIndex& index) const;
 
+  // Chunks whose place, as `index` gives it, will be deleted: those that are condemned, and those
+  // of which another copy is safe. Whoever committed that place would leave an index that names
+  // what is gone. `index` must have been refreshed after Begin.
+  DigestSet Distrusted(const ChunkIndex& index) const;
+
   // After the snapshot is pending. `visit` calls its argument with every chunk that the snapshot
   // references; it is not called if no collection has come near. Refreshes the index.
   absl::StatusOr<FinishCheck> Check(

@@ -75,6 +75,20 @@ TEST_F(CollectionGuardTest, OnlyChunksWithNoSafePlaceAreCondemned) {
   EXPECT_TRUE(condemned.contains(RefOf("goes twice").digest));
 }
 
+// Of two copies one goes: it matters which of them would be committed.
+TEST_F(CollectionGuardTest, APlaceThatGoesIsNotTrustedThoughAnotherCopyIsSafe) {
+  const SealedPack one = test_.WritePack({"twice"});
+  const SealedPack other = test_.WritePack({"twice"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  const PackId first = index_.Locate(RefOf("twice").digest)->pack->id;
+  const PackId second = first == one.id ? other.id : one.id;
+  Plan({{first, {true}}});
+  EXPECT_TRUE(Begin().Distrusted(index_).contains(RefOf("twice").digest));
+  EXPECT_TRUE(Begin().Condemned(index_).empty());
+  Plan({{second, {true}}});
+  EXPECT_TRUE(Begin().Distrusted(index_).empty());
+}
+
 TEST_F(CollectionGuardTest, APlanThatCameMeanwhileIsHeeded) {
   const SealedPack pack = test_.WritePack({"goes", "moves"});
   test_.WritePack({"stays"});

@@ -111,7 +111,7 @@ class CopyRun {
 absl::Status CopyRun::BeginSession() {
   KERF_ASSIGN_OR_RETURN(guard_, CollectionGuard::Begin(to_));
   KERF_RETURN_IF_ERROR(to_index_.Refresh());
-  transfer_.Distrust(guard_->Condemned(to_index_));
+  transfer_.Distrust(guard_->Distrusted(to_index_));
   return absl::OkStatus();
 }
 

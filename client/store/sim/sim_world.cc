@@ -237,7 +237,7 @@ void SimAgent::Begin() {
   index_ =
       std::make_unique<ChunkIndex>(world_.test.store().packs_directory(), SeenPacks::kAreDurable);
   KERF_CHECK(index_->Refresh().ok());
-  distrusted_ = guard_.Condemned(*index_);
+  distrusted_ = guard_.Distrusted(*index_);
   trusting_ = world_.random.OneIn(2);
   files_.clear();
   to_upload_.clear();
@@ -299,7 +299,7 @@ void SimAgent::OnRefused(const Digest& digest) {
   const CollectionGuard now = *CollectionGuard::Begin(world_.test.store());
   session_epoch_ = now.epoch();
   KERF_CHECK(index_->Refresh().ok());
-  for (const Digest& condemned : now.Condemned(*index_)) distrusted_.insert(condemned);
+  for (const Digest& digest_now : now.Distrusted(*index_)) distrusted_.insert(digest_now);
   Keep(world_.contents.at(digest));
 }
 
