@@ -56,8 +56,10 @@ TEST(ChoiceTest, TheIndexOfMostIsUsed) {
 TEST(ChoiceTest, HalfAreEjectedAtMost) {
   const auto unused_count = [](std::size_t count, std::size_t ejected_count) {
     std::vector<std::string> names;
+    names.reserve(count);
     for (std::size_t at = 0; at < count; ++at) names.push_back(Cat(at));
     std::vector<Candidate> candidates;
+    candidates.reserve(count);
     for (std::size_t at = 0; at < count; ++at)
       candidates.push_back({names[at], "", "", at < ejected_count});
     const Choice choice = Choose(candidates, "");
@@ -86,6 +88,7 @@ TEST(ChoiceTest, SomebodyIsUsedAndAllOfOneIndex) {
   for (int round = 0; round < 2'000; ++round) {
     std::vector<Candidate> candidates;
     const std::size_t count = random.Between(1, names.size());
+    candidates.reserve(count);
     for (std::size_t at = 0; at < count; ++at) {
       candidates.push_back({names[at], indexes[random.Below(indexes.size())],
                             random.OneIn(2) ? "gone" : "", random.OneIn(2)});

@@ -120,6 +120,7 @@ TEST_F(ManifestTest, ManyForgetAtOnce) {
   std::vector<absl::Status> ends(4);
   {
     std::vector<std::jthread> agents;
+    agents.reserve(ends.size());
     for (absl::Status& end : ends) {
       agents.emplace_back([&] {
         for (const std::string& id : ids) end.Update(test_.store().RemoveSnapshot(id));
@@ -177,6 +178,7 @@ TEST_F(ManifestTest, TheGenerationNeverGoesBack) {
   std::uint64_t last = *manifest.ReadGeneration();
   {
     std::vector<std::jthread> agents;
+    agents.reserve(4);
     for (int agent = 0; agent < 4; ++agent) {
       agents.emplace_back([&manifest] {
         for (int round = 0; round < 10; ++round) {
