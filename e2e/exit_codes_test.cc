@@ -228,7 +228,7 @@ Codes ExitCodes::Documented() {
   std::string line;
   while (std::getline(page, line) && !line.starts_with("| verb |")) {
   }
-  while (std::getline(page, line) && line.starts_with("|")) {
+  while (std::getline(page, line) && line.starts_with('|')) {
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
     if (cells.size() < 7 || cells[1].starts_with(" ---")) continue;
     const std::string verb(absl::StripAsciiWhitespace(cells[1]));

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxBytes = 64 * 1024;
 
 // Calls `get(data, size)` until the answer fits, and leaves it in `buffer`. Returns an errno.
 template <typename Get>
-int Fetch(Get get, std::string& buffer) {
+int Fetch(const Get& get, std::string& buffer) {
   std::array<char, kFirstTryBytes> first;
   ssize_t size = get(first.data(), first.size());
   if (size >= 0) {

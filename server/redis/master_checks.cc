@@ -86,6 +86,7 @@ std::vector<Reply> AskAll(RedisClient& client, const std::vector<RedisAddress>& 
                 [&answers, index](const Reply& reply) { answers[index].set_value(reply); });
   }
   std::vector<Reply> replies;
+  replies.reserve(answers.size());
   for (auto& answer : answers) replies.push_back(answer.get_future().get());
   return replies;
 }

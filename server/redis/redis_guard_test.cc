@@ -83,6 +83,7 @@ std::vector<RedisAddress> MastersOf(RedisClient& client) {
 void ExpectVerdict(Index& index, std::uint64_t epoch, const std::vector<IndexEntry>& entries,
                    Verdict verdict) {
   std::vector<Digest> digests;
+  digests.reserve(entries.size());
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(entries.size());
   ASSERT_TRUE(WaitFor(index.Lookup(kRepository, epoch, digests, results)).ok());
@@ -248,6 +249,7 @@ class StrayRedis {
                                             "--logfile",
                                             "/dev/null"};
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     KERF_CHECK(posix_spawnp(&pid_, "redis-server", nullptr, nullptr, argv.data(), environ) == 0);

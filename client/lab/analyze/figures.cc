@@ -35,7 +35,7 @@ bool LiesAt(const SavingsPoint& point, double average_bytes) {
 
 }  // namespace
 
-std::optional<double> SavingsAt(std::vector<SavingsPoint> points, double average_bytes) {
+std::optional<double> SavingsAt(const std::vector<SavingsPoint>& points, double average_bytes) {
   const auto distance = [average_bytes](const SavingsPoint& point) {
     return std::abs(std::log(point.average_bytes / average_bytes));
   };

@@ -80,7 +80,7 @@ inline constexpr double kSameAverage = 0.01;
 // The savings at that average: of the nearest point that lies there, else on a line between the
 // points on both sides, over the logarithm of the average. None where no point lies on one of the
 // sides: nobody knows how a line goes on.
-std::optional<double> SavingsAt(std::vector<SavingsPoint> points, double average_bytes);
+std::optional<double> SavingsAt(const std::vector<SavingsPoint>& points, double average_bytes);
 
 // Sets compared_at_bytes and savings_at_equal_average of each profile: for those of one wanted
 // average, at the median of the averages that they really have on this data, read off the line

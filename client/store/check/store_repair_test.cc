@@ -108,7 +108,7 @@ TEST_F(StoreRepairTest, TheCopyThatFitsThePacksIsTaken) {
 
 TEST_F(StoreRepairTest, ALostConfigurationIsMadeOfPacksAndSnapshots) {
   const store::v1::StoreConfig config = test_.store().config();
-  const std::string id = config.id();
+  std::string id = config.id();
   std::filesystem::remove(Path("config"));
   WriteTestFile(Path("copies/config"), "damaged");
   EXPECT_EQ(Mend().Count(State::kNeedsWord), 1u) << "these snapshots do not know the id";

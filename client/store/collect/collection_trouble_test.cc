@@ -64,6 +64,7 @@ class CollectionTroubleTest : public testing::Test {
   // From now on the blocks of these packs cannot be read; their footers can.
   void BreakBlocks(const std::vector<SealedPack>& packs) {
     std::vector<DiskHook::Refuse> refusals;
+    refusals.reserve(packs.size());
     for (const SealedPack& pack : packs) {
       refusals.push_back(
           RefuseReading(PathOf(pack), kPackHeaderBytes,
@@ -185,6 +186,7 @@ TEST_F(CollectionTroubleTest, APackThatCannotBeReadIsKeptAndTheOthersGo) {
 TEST_F(CollectionTroubleTest, APackThatCannotBeDeletedDoesNotHoldUpTheOthers) {
   const SealedPack fixed = test_.WritePack({Noise()});
   std::vector<SealedPack> dead;
+  dead.reserve(8);
   for (int count = 0; count < 8; ++count) dead.push_back(test_.WritePack({Noise()}));
   hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kRemove, PackIdToHex(fixed.id),
                                absl::PermissionDeniedError("Operation not permitted")));

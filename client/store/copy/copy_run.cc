@@ -80,7 +80,7 @@ class CopyRun {
   absl::Status PublishAll();
   absl::StatusOr<bool> Publish(Copied& copied);
   void Tell();
-  void Report(SnapshotCopy result);
+  void Report(const SnapshotCopy& result);
   bool Cancelled() const { return options_.transfer.cancelled && options_.transfer.cancelled(); }
   void ShowProgress() const {
     if (options_.on_progress) options_.on_progress(progress_);
@@ -339,7 +339,7 @@ void CopyRun::Tell() {
   is_server_lost_ = !absl::IsFailedPrecondition(status);
 }
 
-void CopyRun::Report(SnapshotCopy result) {
+void CopyRun::Report(const SnapshotCopy& result) {
   if (result.outcome == CopyOutcome::kCopied) ++report_.copied_count;
   if (result.outcome == CopyOutcome::kWasThere) ++report_.present_count;
   if (result.outcome == CopyOutcome::kFailed) ++report_.failed_count;

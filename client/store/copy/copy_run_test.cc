@@ -234,6 +234,7 @@ TEST_F(CopyRunTest, WhatTheOtherStoreHasLostComesBack) {
 TEST_F(CopyRunTest, AnInterruptedOneGoesOnWhereItWas) {
   // More than a batch of 16 MiB.
   std::vector<std::string> chunks;
+  chunks.reserve(180);
   for (std::uint64_t number = 0; number < 180; ++number) {
     chunks.push_back(RandomText(number, 100'000));
   }
@@ -374,6 +375,7 @@ TEST_F(CopyRunTest, TwoAtOnceDoNotDisturbEachOther) {
   options_.on_snapshot = nullptr;
   options_.max_unpublished = 1;
   std::vector<std::jthread> runs;
+  runs.reserve(2);
   std::atomic<int> failure_count = 0;
   for (int run = 0; run < 2; ++run) {
     runs.emplace_back([&] {
