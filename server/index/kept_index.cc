@@ -68,7 +68,8 @@ bool HasFilesLeft() {
   return true;
 }
 
-const absl::Status& StatusOf(const absl::Status& status) { return status; }
+// By value: a status may be a temporary of the caller.
+absl::Status StatusOf(const absl::Status& status) { return status; }
 template <typename Value>
 const absl::Status& StatusOf(const absl::StatusOr<Value>& result) {
   return result.status();
@@ -327,6 +328,8 @@ absl::Status KeptIndex::BeginAnewLocked(const absl::Status& damage) {
   return absl::OkStatus();
 }
 
+// A copy: whatever it is of may be set or reset here.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void KeptIndex::OpenAgainLocked(absl::Status damage) {
   leaf_.reset();
   closed_ = damage.ok() ? OpenLocked() : BeginAnewLocked(damage);

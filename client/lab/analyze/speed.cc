@@ -44,7 +44,7 @@ class Stopwatch {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     last_seconds_ = time.count();
     best = std::max(best, static_cast<double>(size_bytes_ * pass_count_) / time.count());
-    return result / pass_count_;
+    return result / std::max<std::uint64_t>(pass_count_, 1);
   }
 
   std::uint64_t size_bytes() const { return size_bytes_; }
