@@ -150,7 +150,7 @@ absl::Status CopyRun::CopyOne(const store::v1::Snapshot& snapshot) {
       progress_.files_done += snapshot.stats().file_count();
       progress_.bytes_done += snapshot.stats().total_bytes();
       result.outcome = CopyOutcome::kWasThere;
-      Report(std::move(result));
+      Report(result);
       return absl::OkStatus();
     }
   }
@@ -160,7 +160,7 @@ absl::Status CopyRun::CopyOne(const store::v1::Snapshot& snapshot) {
     if (transfer_.target_failed() || absl::IsCancelled(status)) return status;
     result.outcome = CopyOutcome::kFailed;
     result.status = DescribeFailure(snapshot.id(), status);
-    Report(std::move(result));
+    Report(result);
     return absl::OkStatus();
   }
   result.new_chunk_count = transfer_.new_chunk_count() - chunk_count_before;
@@ -292,7 +292,7 @@ absl::Status CopyRun::PublishAll() {
           copied.result.outcome = is_there.ok() ? CopyOutcome::kWasThere : CopyOutcome::kFailed;
           copied.result.status = is_there.status();
         }
-        Report(std::move(copied.result));
+        Report(copied.result);
       }
     }
     KERF_RETURN_IF_ERROR(BeginSession());
@@ -308,7 +308,7 @@ absl::Status CopyRun::PublishAll() {
       if (is_over) return status;
       copied.result.outcome = CopyOutcome::kFailed;
       copied.result.status = DescribeFailure(copied.snapshot.id(), status);
-      Report(std::move(copied.result));
+      Report(copied.result);
     }
   }
   return absl::OkStatus();
