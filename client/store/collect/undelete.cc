@@ -12,12 +12,6 @@
 namespace kerf::agent {
 namespace {
 
-// Moves the snapshot's file, durably under both names.
-absl::Status Move(const std::string& from, const std::string& to) {
-  KERF_RETURN_IF_ERROR(PublishFile(from, to));
-  return SyncDirectory(DirectoryOf(from));
-}
-
 absl::Status CheckAllIsThere(const Store& store, const store::v1::Snapshot& snapshot) {
   ChunkIndex index(store.packs_directory(), SeenPacks::kAreDurable);
   ChunkReader reader(index, ChunkReader::Options());
@@ -49,15 +43,24 @@ absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string&
                                  "`kerf snapshots --forgotten` lists them"));
 }
 
+// A copy becomes pending, and the forgotten one stays until that is a snapshot: whoever is killed in
+// between leaves what he found, and a collection does not take the file for one of a backup that
+// died a week ago.
 absl::Status Undelete(const Store& store, const std::string& id) {
   const std::string forgotten = SnapshotPath(store.forgotten_directory(), id);
-  const std::string pending = SnapshotPath(store.pending_directory(), id);
-  KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, ReadSnapshot(forgotten));
-  KERF_RETURN_IF_ERROR(Move(forgotten, pending));
-  const absl::Status status = CheckAllIsThere(store, snapshot);
-  if (status.ok()) return ConfirmPending(store, snapshot);
-  Move(pending, forgotten).IgnoreError();
-  return absl::DataLossError(Cat("snapshot ", id, " cannot be brought back: ", MessageOf(status)));
+  KERF_ASSIGN_OR_RETURN(store::v1::Snapshot snapshot, ReadSnapshot(forgotten));
+  KERF_RETURN_IF_ERROR(PublishPending(store, snapshot));
+  absl::Status status = CheckAllIsThere(store, snapshot);
+  if (!status.ok()) {
+    WithdrawPending(store, id).IgnoreError();
+    if (absl::IsNotFound(status)) status = absl::DataLossError(status.message());
+    return Annotate(status, Cat("snapshot ", id, " cannot be brought back"));
+  }
+  KERF_RETURN_IF_ERROR(ConfirmPending(store, snapshot));
+  status = RemoveFile(forgotten);
+  // A collection may have thought that its time was over.
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  return SyncDirectory(store.forgotten_directory());
 }
 
 }  // namespace kerf::agent

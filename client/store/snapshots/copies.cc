@@ -52,6 +52,11 @@ bool ForbidsTheOther(const absl::Status& status) {
 
 // Of neither copy being of use: says how to mend it.
 absl::Status BothUseless(const absl::Status& first, const absl::Status& copy) {
+  for (const absl::Status& status : {first, copy}) {
+    if (absl::IsNotFound(status) || absl::IsDataLoss(status)) continue;
+    // What a disk or a server does not give today, it may tomorrow: nothing is known to be lost.
+    return Annotate(status, "no copy can be read, run it again; `kerf repair` if it stays so");
+  }
   const absl::Status& status = absl::IsNotFound(first) && !absl::IsNotFound(copy) ? copy : first;
   const std::string text =
       Cat(MessageOf(status), ", and there is no other copy of use: `kerf repair` makes it anew");

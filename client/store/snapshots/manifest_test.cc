@@ -19,6 +19,7 @@
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/snapshots/store_memory.h"
+#include "client/store/testing/meanwhile.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -192,29 +193,6 @@ TEST_F(ManifestTest, TheGenerationNeverGoesBack) {
   EXPECT_GE(*manifest.ReadGeneration(), last + 10);
 }
 
-// Does `other` before the n-th file operation of what comes.
-class Meanwhile final : public FileHook {
- public:
-  Meanwhile(int number, std::function<void()> other)
-      : remaining_(number), other_(std::move(other)) {
-    SetFileHookForTest(this);
-  }
-  ~Meanwhile() override { SetFileHookForTest(nullptr); }
-  absl::Status Before(const FileOperation& /*operation*/) override {
-    if (remaining_-- == 0) {
-      SetFileHookForTest(nullptr);
-      other_();
-      SetFileHookForTest(this);
-    }
-    return absl::OkStatus();
-  }
-  bool came() const { return remaining_ < 0; }
-
- private:
-  int remaining_;
-  const std::function<void()> other_;
-};
-
 // Whatever comes between which two steps: a snapshot is forgotten or not, and nobody misses it.
 TEST(ManifestRaceTest, ForgettingAndNotingAtOnceMissNothing) {
   struct Race {
@@ -264,6 +242,25 @@ class CopiesTest : public ManifestTest {
  protected:
   absl::StatusOr<std::unique_ptr<Store>> Open() { return Store::Open(test_.directory()); }
 };
+
+// What no copy gives today is not lost: nobody should be told to make it anew.
+TEST_F(CopiesTest, WhatCannotBeReadTodayIsNotDamaged) {
+  class NothingIsRead final : public FileHook {
+   public:
+    NothingIsRead() { SetFileHookForTest(this); }
+    ~NothingIsRead() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& operation) override {
+      return operation.kind == FileOperation::Kind::kOpen
+                 ? absl::UnknownError("Input/output error")
+                 : absl::OkStatus();
+    }
+  };
+  const NothingIsRead disk;
+  for (const absl::Status& status : {Open().status(), test_.store().ReadEpoch().status()}) {
+    EXPECT_TRUE(absl::IsUnknown(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr("no copy can be read, run it again"));
+  }
+}
 
 TEST_F(CopiesTest, EachOfTwoIsEnough) {
   const std::string id = test_.store().config().id();

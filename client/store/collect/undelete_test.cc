@@ -1,0 +1,141 @@
+// What was forgotten and is wanted back: it is a root at every moment, whatever comes in between.
+#include "client/store/collect/undelete.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <ctime>
+#include <string>
+
+#include "client/store/collect/collection.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/format/file_hook.h"
+#include "client/store/testing/meanwhile.h"
+#include "client/store/testing/plain_index.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+constexpr std::time_t kDayS = std::time_t{24} * 3600;
+
+class UndeleteTest : public testing::Test {
+ protected:
+  // Of a snapshot that was made 30 days ago and forgotten today.
+  static std::string Forget(TestStore& test) {
+    const std::string id = test.WriteSnapshot({{"a", {"wanted back"}}}).id();
+    const std::string path = SnapshotPath(test.store().snapshots_directory(), id);
+    const std::array<timespec, 2> times = {{{0, UTIME_OMIT}, {std::time(nullptr) - 30 * kDayS, 0}}};
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+    EXPECT_TRUE(test.store().RemoveSnapshot(id).ok());
+    return id;
+  }
+
+  static absl::Status Collect(TestStore& test, std::int64_t max_forgotten_age_s) {
+    PlainIndex index;
+    CollectionOptions options;
+    options.thread_count = 1;
+    options.max_forgotten_age_s = max_forgotten_age_s;
+    return CollectGarbage(test.store(), index, options).status();
+  }
+
+  static bool IsForgotten(TestStore& test) {
+    return test.store().ListForgotten()->snapshots.size() == 1;
+  }
+  static bool IsBack(TestStore& test) {
+    return test.store().ListSnapshots()->snapshots.size() == 1;
+  }
+
+  void SetUp() override { SkipSyncForTest(); }
+};
+
+TEST_F(UndeleteTest, BringsBackWhatWasForgotten) {
+  TestStore test;
+  const std::string id = Forget(test);
+  EXPECT_EQ(*FindForgotten(test.store(), id.substr(0, 4)), id);
+  ASSERT_TRUE(Undelete(test.store(), id).ok());
+  EXPECT_TRUE(IsBack(test));
+  EXPECT_FALSE(IsForgotten(test));
+  EXPECT_TRUE(test.store().ListPending()->snapshots.empty());
+  EXPECT_TRUE(test.store().manifest().Has(id));
+  EXPECT_TRUE(test.RestoreAll().ok());
+}
+
+TEST_F(UndeleteTest, WhatCollectionsHaveTakenSomethingOfStaysForgotten) {
+  TestStore test;
+  const std::string id = Forget(test);
+  for (const std::string& pack : test.PackFiles()) ASSERT_TRUE(RemoveFile(pack).ok());
+  EXPECT_TRUE(absl::IsDataLoss(Undelete(test.store(), id)));
+  EXPECT_FALSE(IsBack(test));
+  EXPECT_TRUE(IsForgotten(test));
+  EXPECT_TRUE(test.store().ListPending()->snapshots.empty());
+}
+
+// However old the snapshot is: a collection that begins in the middle takes the pending file of a
+// backup that died a week ago.
+TEST_F(UndeleteTest, CollectionsMeanwhileTakeNothingOfIt) {
+  for (const std::int64_t max_forgotten_age_s : {std::int64_t{3600}, std::int64_t{0}}) {
+    bool came = true;
+    for (int number = 0; came; ++number) {
+      const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+      TestStore test(folder.path());
+      const std::string id = Forget(test);
+      absl::Status status;
+      {
+        Meanwhile meanwhile(number, [&] { EXPECT_TRUE(Collect(test, max_forgotten_age_s).ok()); });
+        status = Undelete(test.store(), id);
+        came = meanwhile.came();
+      }
+      EXPECT_EQ(IsBack(test), status.ok()) << "before operation " << number << ": " << status;
+      // One whose time is over may go as long as it is not wanted back.
+      if (max_forgotten_age_s > 0) {
+        EXPECT_TRUE(status.ok()) << "before operation " << number << ": " << status;
+      }
+      EXPECT_TRUE(Collect(test, max_forgotten_age_s).ok());
+      const absl::Status whole = test.RestoreAll();
+      EXPECT_TRUE(whole.ok()) << "before operation " << number << ": " << whole;
+    }
+  }
+}
+
+// Whoever is killed, or meets a disk that fails, leaves the snapshot or what he found.
+TEST_F(UndeleteTest, WhatFailsInTheMiddleLosesNothing) {
+  class FailsFrom final : public FileHook {
+   public:
+    explicit FailsFrom(int number) : remaining_(number) { SetFileHookForTest(this); }
+    ~FailsFrom() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& /*operation*/) override {
+      return remaining_-- > 0 ? absl::OkStatus() : absl::UnknownError("Input/output error");
+    }
+    bool failed() const { return remaining_ < 0; }
+
+   private:
+    int remaining_;
+  };
+  bool failed = true;
+  for (int number = 0; failed; ++number) {
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    absl::Status status;
+    {
+      FailsFrom disk(number);
+      status = Undelete(test.store(), id);
+      failed = disk.failed();
+    }
+    EXPECT_EQ(status.ok(), !failed);
+    EXPECT_FALSE(absl::IsDataLoss(status)) << status;
+    EXPECT_TRUE(Collect(test, kDayS).ok());
+    EXPECT_TRUE(IsBack(test) || IsForgotten(test)) << "from operation " << number;
+    EXPECT_TRUE(test.store().ListSnapshots()->missing.empty());
+    if (!IsBack(test)) {
+      EXPECT_TRUE(Undelete(test.store(), id).ok()) << "from operation " << number;
+    }
+    EXPECT_TRUE(test.RestoreAll().ok());
+  }
+}
+
+}  // namespace
+}  // namespace kerf::agent
