@@ -43,8 +43,8 @@ absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string&
                                  "`kerf snapshots --forgotten` lists them"));
 }
 
-// A copy becomes pending, and the forgotten one stays until that is a snapshot: whoever is killed in
-// between leaves what he found, and a collection does not take the file for one of a backup that
+// A copy becomes pending, and the forgotten one stays until that is a snapshot: whoever is killed
+// in between leaves what he found, and a collection does not take the file for one of a backup that
 // died a week ago.
 absl::Status Undelete(const Store& store, const std::string& id) {
   const std::string forgotten = SnapshotPath(store.forgotten_directory(), id);

@@ -250,9 +250,8 @@ TEST_F(CopiesTest, WhatCannotBeReadTodayIsNotDamaged) {
     NothingIsRead() { SetFileHookForTest(this); }
     ~NothingIsRead() override { SetFileHookForTest(nullptr); }
     absl::Status Before(const FileOperation& operation) override {
-      return operation.kind == FileOperation::Kind::kOpen
-                 ? absl::UnknownError("Input/output error")
-                 : absl::OkStatus();
+      return operation.kind == FileOperation::Kind::kOpen ? absl::UnknownError("Input/output error")
+                                                          : absl::OkStatus();
     }
   };
   const NothingIsRead disk;
