@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status.h"
@@ -58,6 +59,7 @@ class Collection {
 
   absl::StatusOr<CollectionReport> Run();
 
+  bool has_lock() const { return round_.has_lock(); }
   // There was no room to rewrite all that should be.
   bool is_short() const { return is_short_; }
 
@@ -125,8 +127,12 @@ absl::Status Collection::VisitChunks(const store::v1::Snapshot& snapshot,
 }
 
 absl::Status Collection::ExpireForgotten() {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> expired,
-                        ExpiredForgotten(store_, options_.max_forgotten_age_s));
+  std::vector<std::string> expired;
+  // To tell the time a file is made.
+  KERF_RETURN_IF_ERROR(store_.reserve().Spend([&]() -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(expired, ExpiredForgotten(store_, options_.max_forgotten_age_s));
+    return absl::OkStatus();
+  }));
   for (const std::string& id : expired) {
     expired_.insert(id);
     if (!options_.dry_run) KERF_RETURN_IF_ERROR(PurgeForgotten(store_, id));
@@ -202,7 +208,13 @@ absl::Status Collection::SetAside(const std::string& path, const absl::Status& w
                                  MessageOf(why), "): it would be put into quarantine"));
     return absl::OkStatus();
   }
-  const absl::StatusOr<std::string> moved = MoveToQuarantine(store_.directory(), path);
+  absl::StatusOr<std::string> moved;
+  store_.reserve()
+      .Spend([&] {
+        moved = MoveToQuarantine(store_.directory(), path);
+        return moved.status();
+      })
+      .IgnoreError();
   if (absl::IsNotFound(moved.status())) {
     // Its agent has withdrawn it, or was quicker and has made it a snapshot.
     return absl::AbortedError("");
@@ -520,10 +532,18 @@ void Add(CollectionReport& sum, CollectionReport pass) {
 
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options) {
+  // However it ends. If that fails, whoever opens the store next tries again.
+  bool may_have_spent = false;
+  const absl::Cleanup take_back = [&] {
+    if (may_have_spent) store.reserve().TakeBack().IgnoreError();
+  };
   std::optional<CollectionReport> sum;
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     Collection collection(store, index, options);
-    KERF_ASSIGN_OR_RETURN(CollectionReport report, collection.Run());
+    absl::StatusOr<CollectionReport> ended = collection.Run();
+    // Another one that runs may be about to write where the reserve was.
+    may_have_spent |= collection.has_lock() && !options.dry_run;
+    KERF_ASSIGN_OR_RETURN(CollectionReport report, std::move(ended));
     // What a pass has deleted is room for the next one.
     const bool goes_on = collection.is_short() && report.deleted_pack_count > 0 && !options.dry_run;
     if (sum.has_value()) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/store/collect/epoch_round.h"
 #include "client/store/index/collection_index.h"
+#include "client/store/snapshots/reserve.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -21,6 +22,9 @@ inline constexpr std::uint64_t kSmallPackBytes = std::uint64_t{16} << 20;
 inline constexpr std::size_t kSmallPackChunks = std::size_t{1} << 16;
 // Four backups of files and metadata.
 inline constexpr std::size_t kMinMergedPacks = 8;
+// What the plan may take where hardly anything is free but the reserve: it is there twice when it
+// is replaced. Of packs with 8,192 chunks some 250, 15 GiB: the next pass has room for more.
+inline constexpr std::uint64_t kFullDiskPlanBytes = kReserveBytes / 4;
 
 struct CollectionOptions {
   // A pack is rewritten if more than this share of its stored bytes is dead. At 0 any waste is
@@ -52,6 +56,8 @@ struct CollectionOptions {
   // How much room there is for packs; nothing if that is not known. Empty: what the file system
   // says.
   std::function<std::optional<std::uint64_t>()> available_bytes;
+  // The plan is no longer than this, or than a quarter of the room that there is.
+  std::uint64_t full_disk_plan_bytes = kFullDiskPlanBytes;
   // Called behind each step; a status that is not OK ends the collection there, as a crash would.
   std::function<absl::Status(CollectionStep)> on_step;
 };

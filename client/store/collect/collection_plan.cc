@@ -63,6 +63,10 @@ bool CollectionPlan::Condemns(const PackId& pack, std::uint32_t chunk_index) con
   return chunk_index >= planned->condemned.size() || planned->condemned[chunk_index];
 }
 
+std::uint64_t PlannedBytes(std::size_t chunk_count) {
+  return kPackHeadBytes + BitmapBytes(chunk_count);
+}
+
 std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan) {
   std::vector<std::uint8_t> bytes;
   AppendLittleEndian(bytes, plan.target_epoch);

@@ -44,6 +44,9 @@ struct CollectionPlan {
   }
 };
 
+// What the pack takes in the plan's file.
+std::uint64_t PlannedBytes(std::size_t chunk_count);
+
 std::vector<std::uint8_t> EncodeCollectionPlan(const CollectionPlan& plan);
 // Takes any bytes. DataLoss says what is wrong with them, FailedPrecondition that a newer kerf
 // wrote them.

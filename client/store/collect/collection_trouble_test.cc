@@ -11,6 +11,7 @@
 #include "client/store/collect/collection.h"
 #include "client/store/collect/collection_plan.h"
 #include "client/store/snapshots/pending.h"
+#include "client/store/snapshots/reserve.h"
 #include "client/store/testing/disk_hook.h"
 #include "client/store/testing/plain_index.h"
 #include "client/store/testing/test_store.h"
@@ -446,6 +447,53 @@ TEST_F(FullDiskTest, AWriteThatFailsTakesNothingWithIt) {
       EXPECT_THAT(report->findings, IsEmpty());
     }
   }
+}
+
+TEST_F(FullDiskTest, ADiskWithoutAByteIsMadeRoomOnOutOfTheReserve) {
+  const Reserve reserve = test_.store().reserve();
+  ASSERT_TRUE(reserve.IsThere());
+  options_.available_bytes = [] { return 0; };
+  options_.max_forgotten_age_s = 3600;
+  const store::v1::Snapshot snapshot = WriteSnapshotOf({{"x", {files_["a"].front()}}});
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(reserve.path()));
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(std::filesystem::exists(PathOf(dead_)));
+  EXPECT_TRUE(reserve.IsThere()) << "for the next time";
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+}
+
+// There is no other word for it where nothing is left to give up.
+TEST_F(FullDiskTest, WithoutAReserveItSaysThatTheDiskIsFull) {
+  std::filesystem::remove(test_.store().reserve().path());
+  options_.available_bytes = [] { return 0; };
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(test_.directory()));
+  EXPECT_TRUE(absl::IsResourceExhausted(Collect().status()));
+  hook_.RefuseWith({});
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+}
+
+// The plan has to fit into what the reserve leaves: several plans, each for what it has room for.
+TEST_F(FullDiskTest, APlanIsNoLongerThanThereIsRoomFor) {
+  for (int count = 0; count < 6; ++count) test_.WritePack({Noise()});
+  options_.available_bytes = [] { return 0; };
+  options_.full_disk_plan_bytes = 3 * PlannedBytes(1) - 1;
+  std::vector<std::size_t> planned;
+  options_.on_step = [&](CollectionStep step) {
+    if (step != CollectionStep::kPlanned) return absl::OkStatus();
+    const auto plan = ReadCollectionPlan(test_.store().plan_path());
+    EXPECT_TRUE(plan.ok() && plan->has_value());
+    planned.push_back((*plan)->packs.size());
+    return absl::OkStatus();
+  };
+  const auto report = Collect();
+  ASSERT_TRUE(report.ok()) << report.status();
+  // Seven that are dead; then there is none that goes.
+  EXPECT_THAT(planned, ElementsAre(2, 2, 2, 1, 0));
+  EXPECT_EQ(report->deleted_pack_count, 7u);
+  EXPECT_EQ(report->left_pack_count, 8u);
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
 }
 
 }  // namespace

@@ -26,8 +26,10 @@ EpochRound::EpochRound(const Store& store, CollectionIndex& server, IndexSteps s
     : store_(store), server_(server), steps_(std::move(steps)), findings_(*findings) {}
 
 absl::Status EpochRound::Lock() {
-  KERF_ASSIGN_OR_RETURN(lock_, LockCollector(store_.directory()));
-  return absl::OkStatus();
+  return store_.reserve().Spend([this]() -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(lock_, LockCollector(store_.directory()));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status EpochRound::ReadEpochs(bool with_index) {
@@ -133,7 +135,8 @@ absl::Status EpochRound::WritePlan() {
   plan.index_is_behind = index_is_behind_;
   plan.min_index_epoch = min_index_epoch_;
   plan.packs = planned_;
-  return WriteCollectionPlan(store_.plan_path(), store_.temporary_directory(), plan);
+  return store_.reserve().Spend(
+      [&] { return WriteCollectionPlan(store_.plan_path(), store_.temporary_directory(), plan); });
 }
 
 absl::Status EpochRound::RaiseStoreEpoch() {

@@ -64,6 +64,7 @@ class EpochRound {
 
   // FailedPrecondition if somebody else holds it. It is held for as long as the round lives.
   absl::Status Lock();
+  bool has_lock() const { return lock_.valid(); }
   // Where store, index and the plan of one that has died are. FailedPrecondition if the index's
   // epoch is past kMaxFollowedEpoch or the store's past kMaxStoreEpoch.
   absl::Status ReadEpochs(bool with_index);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/store/collect/collection_plan.h"
+
 namespace kerf::agent {
 namespace {
 
@@ -10,6 +12,8 @@ namespace {
 // and what backups write meanwhile.
 constexpr std::uint64_t kMovedShareBesides = 16;
 constexpr std::uint64_t kFreeBytesBesides = std::uint64_t{1} << 20;
+// It is there twice when it is replaced, and what is moved needs room, too.
+constexpr std::uint64_t kPlanShare = 4;
 
 std::uint64_t LiveBytes(const Marks& marks, const Target& target) {
   const double dead_bytes = marks.DeadBytes(target.pack_index);
@@ -20,6 +24,24 @@ std::uint64_t LiveBytes(const Marks& marks, const Target& target) {
 bool Fits(std::uint64_t moved_bytes, std::uint64_t available_bytes) {
   return moved_bytes + moved_bytes / kMovedShareBesides + kFreeBytesBesides <= available_bytes;
 }
+
+// Of the plan.
+class PlanRoom {
+ public:
+  PlanRoom(const Marks& marks, std::uint64_t max_bytes) : marks_(marks), left_bytes_(max_bytes) {}
+
+  // False if the plan has no room for the pack.
+  bool Take(const Target& target) {
+    const std::uint64_t bytes = PlannedBytes(marks_.pack(target.pack_index).footer.chunks.size());
+    if (bytes > left_bytes_) return false;
+    left_bytes_ -= bytes;
+    return true;
+  }
+
+ private:
+  const Marks& marks_;
+  std::uint64_t left_bytes_;
+};
 
 // All that should go, whatever room there is.
 std::vector<Target> AllTargets(const Marks& marks, const CollectionOptions& options) {
@@ -44,7 +66,8 @@ std::vector<Target> AllTargets(const Marks& marks, const CollectionOptions& opti
 }
 
 // What frees the most for what is written comes first.
-void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, ChosenTargets& chosen) {
+void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, PlanRoom plan_room,
+                         ChosenTargets& chosen) {
   std::vector<Target> all = std::move(chosen.targets);
   chosen.targets.clear();
   std::sort(all.begin(), all.end(), [&](const Target& a, const Target& b) {
@@ -57,7 +80,9 @@ void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, Chos
   std::uint64_t moved_bytes = 0;
   for (const Target& target : all) {
     const std::uint64_t live_bytes = target.has_live ? LiveBytes(marks, target) : 0;
-    if (!target.has_live || (!target.is_merge && Fits(moved_bytes + live_bytes, available_bytes))) {
+    const bool has_room =
+        !target.has_live || (!target.is_merge && Fits(moved_bytes + live_bytes, available_bytes));
+    if (has_room && plan_room.Take(target)) {
       moved_bytes += live_bytes;
       chosen.targets.push_back(target);
     } else if (!target.is_merge) {
@@ -77,9 +102,16 @@ ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options
   for (const Target& target : chosen.targets) {
     if (target.has_live) moved_bytes += LiveBytes(marks, target);
   }
-  if (moved_bytes > 0 && available_bytes.has_value() && !Fits(moved_bytes, *available_bytes)) {
-    chosen.is_short = true;
-    LeaveWhatDoesNotFit(marks, *available_bytes, chosen);
+  if (available_bytes.has_value()) {
+    const PlanRoom plan_room(marks,
+                             std::max(*available_bytes / kPlanShare, options.full_disk_plan_bytes));
+    PlanRoom rest = plan_room;
+    const bool plan_fits = std::all_of(chosen.targets.begin(), chosen.targets.end(),
+                                       [&](const Target& target) { return rest.Take(target); });
+    if (!plan_fits || (moved_bytes > 0 && !Fits(moved_bytes, *available_bytes))) {
+      chosen.is_short = true;
+      LeaveWhatDoesNotFit(marks, *available_bytes, plan_room, chosen);
+    }
   }
   std::sort(chosen.targets.begin(), chosen.targets.end(), [&](const Target& a, const Target& b) {
     return marks.pack(a.pack_index).id < marks.pack(b.pack_index).id;

@@ -24,7 +24,7 @@ struct Target {
 struct ChosenTargets {
   // In ascending order of their packs' ids.
   std::vector<Target> targets;
-  // There is no room for the live chunks of all that should go.
+  // There is no room for the live chunks of all that should go, or for a plan that names it.
   bool is_short = false;
   // Of what is left for that reason, the packs that have more waste than they should.
   std::uint64_t left_count = 0;
@@ -32,9 +32,10 @@ struct ChosenTargets {
   std::uint64_t left_bytes = 0;
 };
 
-// Packs without a live chunk always go. Those that are to be rewritten go if what is live in all of
-// them fits into `available_bytes`; else as many of them as do, those with the most waste first,
-// and none is merged. Without a value there is room for everything.
+// Packs without a live chunk go, as many as a plan has room for that may take a quarter of
+// `available_bytes`, and options.full_disk_plan_bytes in any case. Those that are to be rewritten
+// go if what is live in all of them fits into `available_bytes`; else as many of them as do, those
+// with the most waste first, and none is merged. Without a value there is room for everything.
 ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options,
                             std::optional<std::uint64_t> available_bytes);
 

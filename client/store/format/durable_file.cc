@@ -245,6 +245,20 @@ absl::Status PWriteExactly(int fd, std::span<const std::uint8_t> bytes, std::uin
   return absl::OkStatus();
 }
 
+absl::Status AllocateFile(int fd, std::uint64_t size_bytes, const std::string& path) {
+  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kWrite, path));
+  while (fallocate(fd, 0, 0, static_cast<off_t>(size_bytes)) != 0) {
+    if (errno != EINTR) return ErrnoStatus(errno, path);
+  }
+  constexpr std::uint64_t kBlockBytes = 512;
+  struct stat info{};
+  if (fstat(fd, &info) != 0) return ErrnoStatus(errno, path);
+  if (static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes >= size_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(Cat(path, ": its room is not kept"));
+}
+
 void SeedRandomHexForTest(std::uint64_t seed) {
   const std::lock_guard lock(seeded_mutex);
   seeded.emplace(seed);

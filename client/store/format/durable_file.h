@@ -80,6 +80,10 @@ absl::Status PReadExactly(int fd, std::span<std::uint8_t> bytes, std::uint64_t o
 absl::Status PWriteExactly(int fd, std::span<const std::uint8_t> bytes, std::uint64_t offset,
                            const std::string& path);
 
+// Has the file system keep room for so many bytes of a new file. Unimplemented where it cannot, or
+// says so and does not.
+absl::Status AllocateFile(int fd, std::uint64_t size_bytes, const std::string& path);
+
 // 16 random bytes from the kernel, for ids and names of temporary files.
 std::string RandomHex();
 

@@ -119,8 +119,11 @@ absl::Status Store::MakeWhatIsMissing(const ConfigCopies& configs,
     KERF_RETURN_IF_ERROR(
         AddEpochFile(EpochCopyPath(directory_), temporary_directory(), *epochs.epoch));
   }
-  if (!is_new || !configs.config.ok()) return absl::OkStatus();
-  return AddConfigFile(ConfigCopyPath(directory_), temporary_directory(), *configs.config);
+  if (is_new && configs.config.ok()) {
+    KERF_RETURN_IF_ERROR(
+        AddConfigFile(ConfigCopyPath(directory_), temporary_directory(), *configs.config));
+  }
+  return reserve().Make();
 }
 
 // Notes the snapshots that kerf 0.1.0 made, or whose agent died before it had noted them.
@@ -202,8 +205,12 @@ absl::StatusOr<std::uint64_t> Store::ReadEpoch() const {
   return ChooseEpoch(ReadEpochCopies(directory_));
 }
 
-// Kerf 0.1.0 reads the first one only: the second one never lies behind what anybody has read.
 absl::Status Store::WriteEpoch(std::uint64_t epoch) const {
+  return reserve().Spend([&] { return WriteEpochs(epoch); });
+}
+
+// Kerf 0.1.0 reads the first one only: the second one never lies behind what anybody has read.
+absl::Status Store::WriteEpochs(std::uint64_t epoch) const {
   const absl::Status status =
       WriteEpochFile(EpochCopyPath(directory_), temporary_directory(), epoch);
   // There is no folder for it before the store was opened for writing.
@@ -300,15 +307,25 @@ absl::Status Store::PinSnapshot(const store::v1::SnapshotPin& pin) const {
   return absl::NotFoundError(Cat("snapshot ", pin.id(), " is not there, or is being forgotten"));
 }
 
-// The note goes first, so that nobody misses the snapshot, and once more behind it: who noted what
-// seemed to be forgotten by nobody may have come in between.
 absl::Status Store::RemoveSnapshot(const std::string& id) const {
   if (!IsSnapshotId(id)) return absl::InvalidArgumentError(Cat("'", id, "' is no snapshot id"));
+  const absl::StatusOr<store::v1::SnapshotNote> note = manifest_.Read(id);
+  // On a full disk snapshots are forgotten to make room.
+  const bool had_reserve = reserve().IsThere();
+  const absl::Status status = reserve().Spend([&] { return RemoveNoted(id, note); });
+  // Whoever opens the store next tries again.
+  if (had_reserve && !reserve().IsThere()) reserve().TakeBack().IgnoreError();
+  return status;
+}
+
+// The note goes first, so that nobody misses the snapshot, and once more behind it: who noted what
+// seemed to be forgotten by nobody may have come in between.
+absl::Status Store::RemoveNoted(const std::string& id,
+                                const absl::StatusOr<store::v1::SnapshotNote>& note) const {
   const std::string path = SnapshotPath(snapshots_directory(), id);
   KERF_RETURN_IF_ERROR(MakeDirectory(forgotten_directory()));
   // Whoever forgets this one may count on a later one: that one must not be lost when this one is.
   KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
-  const absl::StatusOr<store::v1::SnapshotNote> note = manifest_.Read(id);
   KERF_RETURN_IF_ERROR(manifest_.Remove(id));
   // Behind the note, which whoever pins looks for behind the pin: one of the two sees the other.
   if (pins().Has(id)) {

@@ -12,6 +12,7 @@
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/manifest.h"
 #include "client/store/snapshots/pins.h"
+#include "client/store/snapshots/reserve.h"
 #include "client/store/snapshots/snapshot_list.h"
 #include "kerf/store/v1/store.pb.h"
 #include "kernels/fingerprint/digest.h"
@@ -47,6 +48,7 @@ class Store {
   }
   const Manifest& manifest() const { return manifest_; }
   Pins pins() const { return Pins(directory_); }
+  Reserve reserve() const { return Reserve(directory_); }
   // What was not as it should be when it was opened.
   const std::vector<StoreFlaw>& flaws() const { return flaws_; }
   std::string packs_directory() const { return directory_ + "/packs"; }
@@ -61,7 +63,8 @@ class Store {
 
   // Raised by each collection of garbage; the first is 1.
   absl::StatusOr<std::uint64_t> ReadEpoch() const;
-  // Durable on return. Only the collector, under its lock.
+  // Durable on return. Only the collector, under its lock. Where the disk is full it spends the
+  // reserve, as RemoveSnapshot does.
   absl::Status WriteEpoch(std::uint64_t epoch) const;
 
   // Where `directory` keeps the snapshot.
@@ -95,6 +98,9 @@ class Store {
 
   absl::Status MakeWhatIsMissing(const ConfigCopies& configs, const EpochCopies& epochs) const;
   absl::Status NoteAll() const;
+  absl::Status WriteEpochs(std::uint64_t epoch) const;
+  absl::Status RemoveNoted(const std::string& id,
+                           const absl::StatusOr<store::v1::SnapshotNote>& note) const;
 
   const std::string directory_;
   const store::v1::StoreConfig config_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -10,8 +11,10 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "client/store/format/durable_file.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/quarantine.h"
+#include "client/store/snapshots/reserve.h"
 #include "client/store/snapshots/store_stats.h"
 #include "client/store/testing/disk_hook.h"
 #include "client/store/testing/test_store.h"
@@ -187,6 +190,114 @@ TEST(StoreStatsTest, CountsEachChunkOnce) {
   EXPECT_LT(stats->unique_bytes, 2000u);
   EXPECT_GE(stats->redundant_bytes, 2000u);
   EXPECT_GT(stats->compression_ratio(), 1.0);
+}
+
+class ReserveTest : public testing::Test {
+ protected:
+  ReserveTest() {
+    snapshot_.set_id(kId);
+    EXPECT_TRUE(test_.store().WriteSnapshot(snapshot_).ok());
+  }
+  std::size_t TemporaryCount() {
+    return ListDirectory(test_.store().temporary_directory())->size();
+  }
+
+  static constexpr char kId[] = "aaaa000000000001";
+  const TemporaryFolder folder_;
+  DiskHook hook_{folder_.path()};
+  TestStore test_{folder_.path()};
+  const Reserve reserve_ = test_.store().reserve();
+  store::v1::Snapshot snapshot_;
+  int rename_count_ = 0;
+};
+
+TEST_F(ReserveTest, ItTakesTheRoomThatItKeeps) {
+  struct stat info{};
+  ASSERT_EQ(stat(reserve_.path().c_str(), &info), 0);
+  EXPECT_GE(static_cast<std::uint64_t>(info.st_blocks) * 512, kReserveBytes);
+  // As one of kerf 0.1.0, which has none.
+  std::filesystem::remove(reserve_.path());
+  ASSERT_TRUE(Store::Open(test_.directory()).ok());
+  EXPECT_FALSE(reserve_.IsThere()) << "who reads changes nothing";
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_TRUE(reserve_.IsThere());
+}
+
+// A file system that keeps no room for what is not written gets bytes that do not compress.
+TEST_F(ReserveTest, WhereNoRoomCanBeKeptItIsWritten) {
+  std::filesystem::remove(reserve_.path());
+  hook_.RefuseWith([](const FileOperation& operation) {
+    return operation.kind == FileOperation::Kind::kWrite && operation.bytes.empty()
+               ? absl::UnimplementedError("Operation not supported")
+               : absl::OkStatus();
+  });
+  ASSERT_TRUE(reserve_.Make().ok());
+  const std::string bytes = ReadTestFile(reserve_.path());
+  EXPECT_EQ(bytes.size(), kReserveBytes);
+  std::vector<std::size_t> counts(256);
+  for (const char byte : bytes) ++counts[static_cast<unsigned char>(byte)];
+  EXPECT_LT(*std::max_element(counts.begin(), counts.end()), 2 * kReserveBytes / 256);
+}
+
+TEST_F(ReserveTest, ASnapshotIsForgottenOnADiskWithoutAByte) {
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(reserve_.path()));
+  const absl::Status status = test_.store().RemoveSnapshot(kId);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(reserve_.IsThere()) << "for the next one";
+  EXPECT_TRUE(test_.store().ListSnapshots()->snapshots.empty());
+  EXPECT_TRUE(test_.store().ListSnapshots()->missing.empty());
+  EXPECT_EQ(test_.store().ListForgotten()->snapshots.size(), 1u);
+}
+
+// Its note is gone already when the disk turns out to be full: the pin brings it back all the same.
+TEST_F(ReserveTest, APinHoldsOnADiskWithoutAByte) {
+  store::v1::SnapshotPin pin;
+  pin.set_id(kId);
+  ASSERT_TRUE(test_.store().PinSnapshot(pin).ok());
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(reserve_.path()));
+  const absl::Status status = test_.store().RemoveSnapshot(kId);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(test_.store().manifest().Has(kId));
+}
+
+TEST_F(ReserveTest, TheEpochIsWrittenOnADiskWithoutAByte) {
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(reserve_.path()));
+  EXPECT_TRUE(test_.store().WriteEpoch(7).ok());
+  EXPECT_EQ(*test_.store().ReadEpoch(), 7u);
+  // It is gone, and nothing else is to be given up.
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(test_.directory()));
+  EXPECT_TRUE(absl::IsResourceExhausted(test_.store().WriteEpoch(8)));
+  EXPECT_TRUE(absl::IsResourceExhausted(test_.store().RemoveSnapshot(kId)));
+}
+
+// Part of the room is in use: as much of it as there is.
+TEST_F(ReserveTest, ASmallerOneIsTakenBackAndBecomesWholeLater) {
+  std::filesystem::remove(reserve_.path());
+  hook_.RefuseWith([this](const FileOperation& operation) {
+    const bool is_first = operation.kind == FileOperation::Kind::kRename && ++rename_count_ <= 2;
+    return is_first ? absl::ResourceExhaustedError("No space left on device") : absl::OkStatus();
+  });
+  ASSERT_TRUE(reserve_.TakeBack().ok());
+  EXPECT_EQ(std::filesystem::file_size(reserve_.path()), kReserveBytes / 4);
+  EXPECT_EQ(TemporaryCount(), 0u);
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_EQ(std::filesystem::file_size(reserve_.path()), kReserveBytes);
+}
+
+TEST_F(ReserveTest, WhereThereIsNoRoomForItNoneIsMadeAndNothingSaid) {
+  std::filesystem::remove(reserve_.path());
+  // As a quota says.
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(test_.directory()));
+  const auto opened = Store::OpenForWriting(test_.directory());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE((*opened)->flaws().empty());
+  EXPECT_FALSE(reserve_.IsThere());
+  EXPECT_EQ(TemporaryCount(), 0u);
+  // A collection makes it again itself.
+  hook_.RefuseWith({});
+  WriteTestFile(test_.store().plan_path(), "");
+  EXPECT_TRUE(reserve_.Make().ok());
+  EXPECT_FALSE(reserve_.IsThere());
 }
 
 }  // namespace

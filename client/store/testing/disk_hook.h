@@ -73,6 +73,19 @@ inline DiskHook::Refuse RefuseEvery(FileOperation::Kind kind, std::string part,
   };
 }
 
+// A disk without a free byte: fails whatever needs one, as long as the file `path` is there.
+inline DiskHook::Refuse RefuseWhatNeedsRoomWhile(std::string path) {
+  return [path = std::move(path)](const FileOperation& operation) {
+    const bool needs_room = operation.kind == FileOperation::Kind::kCreate ||
+                            operation.kind == FileOperation::Kind::kWrite ||
+                            operation.kind == FileOperation::Kind::kRename ||
+                            operation.kind == FileOperation::Kind::kLink;
+    return needs_room && MayExist(path)
+               ? absl::ResourceExhaustedError(Cat(operation.path, ": No space left on device"))
+               : absl::OkStatus();
+  };
+}
+
 // Fails every reading of the file that touches the bytes from `begin` to `end`, as a sector does
 // that the disk cannot read.
 inline DiskHook::Refuse RefuseReading(std::string path, std::uint64_t begin, std::uint64_t end) {
