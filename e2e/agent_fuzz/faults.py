@@ -93,11 +93,19 @@ def of_source(random):
 
 def of_changes(random, operations):
     """What writing may meet: a store's or a target's."""
+    if random.random() < 0.2:
+        return of_keeping(random, operations)
     operation, nth = moment(random, operations)
     action = ("late:" if random.random() < 0.2 else "") + random.choice(ERRORS)
     if operation == "write" and random.random() < 0.3:
         action = "short"
     return f"{operation} {nth} {times(random)} {action}"
+
+
+def of_keeping(random, operations):
+    """What was taken is lost, and close or fsync says so."""
+    operation, nth = moment(random, {name: operations[name] for name in ("flush", "fsync")})
+    return f"{operation} {nth} {times(random)} drop:{random.choice(('EIO', 'ENOSPC', 'EDQUOT'))}"
 
 
 def of_looks(random):
@@ -110,6 +118,11 @@ def of_looks(random):
     return f"read {nth} {times(random)} {action}{random.choice((' packs/', ' packs/', ''))}"
 
 
+def of_failed_looks(random):
+    operation, nth = moment(random, STORE_LOOKS)
+    return f"{operation} {nth} {times(random)} {random.choice(('EIO', 'EIO', 'EACCES', 'ESTALE', 'late:EIO'))}"
+
+
 def of_store(random):
     return of_changes(random, STORE_CHANGES) if random.random() < 0.6 else of_looks(random)
 
@@ -118,6 +131,14 @@ def of_power(random, operations):
     """The process that does the n-th operation is gone in the middle of it, and whoever would go on."""
     operation, nth = moment(random, operations)
     return f"{operation} {nth} 0 kill"
+
+
+def of_collector(random, actions):
+    """At one of the moments that matter to a collection: its plan, its epochs, packs that come and packs that go."""
+    operation, path, most = random.choice((("create", "tmp/", 4), ("write", "tmp/", 6), ("fsync", "tmp/", 5), ("rename", "gc/plan", 2),
+                                           ("rename", "epoch", 4), ("rename", "packs/", 2), ("fsyncdir", "packs/", 3),
+                                           ("unlink", "packs/", 3), ("unlink", "packs/", 3), ("unlink", "gc/plan", 1)))
+    return f"{operation} {random.randint(1, most)} 1 {random.choice(actions)} {path}"
 
 
 def stop(random, operations):

@@ -38,6 +38,26 @@ class Snapshot:
                 found += self._never_so(path, restored[path])
         return found
 
+    def rest(self, restored, warned, has_gaps):
+        """(texts, paths that are not there) of a restore that has told of damage. What is there must be right. With gaps in
+        the list of files, nobody knows what stood there: folders are made up, and rights are withheld."""
+        before = self.states[0]
+        excused = self.warned | self.touched | self.folders
+        lost = {path for path in before.keys() - restored.keys() | warned & before.keys()
+                if not manifest.is_below_any(path, excused)}
+        if not has_gaps:
+            return self.problems(restored, warned), lost
+        found = []
+        for path in sorted(restored):
+            if manifest.is_below_any(path, excused):
+                continue
+            keys = ("kind", "content", "target")
+            if path not in before:
+                found.append(f"{path!r}: is new")
+            elif [restored[path].what.get(key) for key in keys] != [before[path].what.get(key) for key in keys]:
+                found.append(f"{path!r}: holds what it never held: {restored[path]} was {before[path]}")
+        return found, lost
+
     def _never_so(self, path, node):
         """What was edited is as it was at one time or another. Who is in a folder that is moved finds there what has
         another path by now."""

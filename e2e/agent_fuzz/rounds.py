@@ -13,13 +13,13 @@ import runs
 import trees
 from runs import Wrong
 
-THEMES = {"source": 4, "store": 5, "target": 3, "together": 5, "power": 3, "clock": 2}
+THEMES = {"source": 4, "store": 4, "target": 3, "together": 5, "power": 3, "clock": 1, "damage": 3}
 PROFILES = ("mincdc-8k", "mincdc-8k", "fastcdc2020-4k", "fixed-8k", "gear-8k")
 GRANULARITIES_NS = (1, 1, 1, 1_000_000_000, 2_000_000_000)
 CLOCKS_S = (0, 0, 3600, -3600, 86_400 * 40, -86_400 * 400, 1, -2)
-# How long one that waits for another's lock is waited for.
 # Of these rounds the tree is on the fault file system.
 STOPPED_AT_SOURCE = ("source", "clock")
+# How long one that waits for another's lock is waited for.
 LOCKED_PATIENCE_S = 1.0
 NANO = 1_000_000_000
 
@@ -32,15 +32,16 @@ class Round:
         self.theme = theme or random.choices(list(THEMES), list(THEMES.values()))[0]
         self.granularity_ns = random.choice(GRANULARITIES_NS) if self.theme == "source" else 1
         self.name = folder.name
-        # Only what lies on a file system of this kernel has links that kerf can be sure of: FUSE has no handles of inodes.
-        self.has_links = self.theme not in STOPPED_AT_SOURCE
-        source = world.source.backing if self.has_links else world.source.mount
+        source = world.source.mount if self.theme in STOPPED_AT_SOURCE else world.source.backing
         self.source = os.fsencode(source / self.name / "tree")
         self.backing = os.fsencode(world.source.backing / self.name / "tree")
-        self.store = world.store.mount / self.name
+        self.store, self.other_store = world.store.mount / self.name, world.store.mount / f"{self.name}-copy"
         self.maker = trees.Maker(random, self.backing, self.granularity_ns)
         # What must be there, what may be, and backups that did not say how they ended.
         self.known, self.maybe, self.attempts = {}, {}, []
+        # Those of the known that nobody can forget; forgotten ones that can be brought back, and that perhaps can; what the
+        # other store holds.
+        self.pinned, self.forgotten, self.fading, self.copied = set(), {}, {}, {}
         self.log = []
         self._next = 0
 
@@ -57,7 +58,7 @@ class Round:
         return self.random.choice(CLOCKS_S) if self.theme == "clock" else 0
 
     def tree(self):
-        return manifest.read(self.backing, self.granularity_ns, self.has_links)
+        return manifest.read(self.backing, self.granularity_ns)
 
     def start(self, *words):
         run = self.world.start(self.folder / f"run-{self.number()}", *words, clock_s=self.clock())
@@ -143,7 +144,7 @@ class Round:
         """Where the tree is restored to, as runs see it."""
         return os.fsencode(self.world.target.mount / target) + self.source
 
-    def restore(self, snapshot, *options, target=None, fault=None, excused=frozenset()):
+    def restore(self, snapshot, *options, target=None, fault=None, excused=frozenset(), store=None, well=True):
         """(run, folder of the restored tree as it is on the disk)."""
         target = target or f"{self.name}/{self.number()}"
         files = self.world.target
@@ -151,10 +152,10 @@ class Round:
             self.fault(files, fault)
         # One thread: the n-th operation is the same one the next time.
         threads = self.random.choice(("1", "1", "4"))
-        run = self.over(self.start("restore", snapshot.name, "--store", self.store, "--target", files.mount / target, "--threads",
-                                   threads, *options))
+        run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target", files.mount / target,
+                                   "--threads", threads, *options))
         hits = self.clear(files) if fault else 0
-        self.judge_restore(run, snapshot, target, hits, excused=excused)
+        self.judge_restore(run, snapshot, target, hits, well, excused)
         return run, target
 
     def judge_restore(self, run, snapshot, target, hits=0, well=True, excused=frozenset()):
@@ -164,10 +165,26 @@ class Round:
             return
         if run.code == runs.PARTIAL and well and hits == 0:
             raise Wrong(f"{run}: is partial, and nothing was in its way: {run.tell()}")
-        place = os.fsencode(self.world.target.backing / target) + self.source
         excused = excused | run.warned(self.target_of(target))
-        restored = manifest.read(place, links=self.has_links) if os.path.lexists(place) else {}
-        judge.hold(f"{run}: {snapshot}", snapshot.problems(restored, excused))
+        judge.hold(f"{run}: {snapshot}", snapshot.problems(self.restored(target), excused))
+
+    def restored(self, target):
+        place = os.fsencode(self.world.target.backing / target) + self.source
+        return manifest.read(place) if os.path.lexists(place) else {}
+
+    def losses_of(self, snapshot, store=None):
+        """The paths of a snapshot of a store with damage that cannot be brought back now. What can be is right, and the rest
+        was told."""
+        target = f"{self.name}/{self.number()}"
+        run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target",
+                                   self.world.target.mount / target))
+        if run.summary is None:
+            if run.code in (runs.OK, runs.PARTIAL):
+                raise Wrong(f"{run}: ended with {run.code} without a summary")
+            return frozenset(snapshot.states[0])
+        problems, lost = snapshot.rest(self.restored(target), run.warned(self.target_of(target)), run.summary["lost_places"] > 0)
+        judge.hold(f"{run}: {snapshot}", problems)
+        return frozenset(lost)
 
     def restore_with_fault_on_store(self, snapshot):
         wrong = self.random.choice(("flip", "zeros"))
@@ -187,17 +204,36 @@ class Round:
             files.say("track")
         kill = self.random.random() < 0.3
         fault = (faults.of_power if kill else faults.of_changes)(self.random, faults.TARGET)
-        first, _ = self.restore(snapshot, target=target, fault=fault)
+        # What is not synced has close alone to tell of losses.
+        options = () if cut or self.random.random() < 0.6 else ("--no-sync",)
+        if options:
+            fault = faults.of_keeping(self.random, faults.TARGET)
+        first, _ = self.restore(snapshot, *options, target=target, fault=fault)
         if cut:
             self.log.append("  power cut of target")
             files.say(f"cut {self.random.randrange(2**32)}")
             files.say("untrack")
         overwrite = self.random.choice(("if-changed", "if-changed", "always"))
+        # A full disk is told of once, not for each of its files.
+        if first.code == runs.DISK_FULL:
+            overwrite = "always"
         # A file of its size and time counts as complete (docs/adr/0017), though its attributes were refused and it was said.
         excused = first.warned(self.target_of(target)) if overwrite == "if-changed" else frozenset()
         self.restore(snapshot, "--overwrite", overwrite, target=target, excused=excused)
 
     # All else.
+
+    def cut_power(self):
+        changed = self.world.store.say(f"cut {self.random.randrange(2**32)}")
+        self.log.append(f"  power cut: {changed} names and files as they were")
+        self.count("names and files that power cuts took", int(changed))
+        # It may have taken the store itself, if that was being made.
+        if self.known:
+            self.look()
+
+    def forget_all(self):
+        if free := sorted(self.known.keys() - self.pinned):
+            self.forget(free)
 
     def forget(self, names):
         run = self.over(self.start("forget", *names, "--store", self.store))
@@ -210,15 +246,58 @@ class Round:
                 raise Wrong(f"{run}: was to forget {names}, and forgot {sorted(said)}")
         elif well:
             raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
-        for name in names:
+        pinned = self.pinned.intersection(names)
+        if pinned and run.code == runs.OK:
+            raise Wrong(f"{run}: forgot what is pinned: {sorted(pinned)}")
+        for name in set(names) - pinned:
             snapshot = self.known.pop(name, None)
-            if snapshot is not None and run.code != runs.OK:
-                self.maybe[name] = snapshot
+            if snapshot is not None:
+                (self.forgotten if run.code == runs.OK else self.maybe)[name] = snapshot
         return run
 
-    def start_gc(self):
+    def forget_one(self):
+        """Not the last, nor a pinned one."""
+        free = sorted(self.known.keys() - self.pinned)
+        if free and len(self.known) > 1:
+            self.forget([self.random.choice(free)])
+
+    def start_gc(self, *options):
+        if "--keep-forgotten" not in options:
+            self.fading |= self.forgotten
+            self.forgotten = {}
         return self.start("gc", "--store", self.store, "--server", self.world.server, "--max-waste",
-                          self.random.choice(("0", "0.2", "0.01")))
+                          self.random.choice(("0", "0.2", "0.01")), *options)
+
+    def gc(self, *options):
+        """In peace."""
+        run = self.over(self.start_gc(*options))
+        if run.code != runs.OK:
+            raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+        return run
+
+    # Copies.
+
+    def start_copy(self):
+        return self.start("copy", "--store", self.store, "--to", self.other_store, "--create",
+                          *self.random.choice(((), ("--server", self.world.server))))
+
+    def judge_copy(self, run, well=True):
+        if well and run.code != runs.OK:
+            raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
+        # Each one is told of when it is there.
+        for line in run.lines:
+            if line["message_type"] == "copied" and line["outcome"] != "failed":
+                name = line["snapshot"]
+                for snapshots in (self.known, self.maybe, self.forgotten, self.fading):
+                    if name in snapshots:
+                        self.copied[name] = snapshots[name]
+        if well and self.known.keys() - self.copied.keys():
+            raise Wrong(f"{run}: has not copied {sorted(self.known.keys() - self.copied.keys())}")
+        return run
+
+    def copy(self):
+        """In peace."""
+        return self.judge_copy(self.over(self.start_copy()))
 
     def in_peace(self, *words, codes=(runs.OK,)):
         run = self.over(self.start(*words))
@@ -243,7 +322,7 @@ class Round:
             return
         target = f"{self.name}/{self.number()}"
         run = self.in_peace("restore", name, "--store", self.store, "--target", self.world.target.mount / target)
-        restored = manifest.read(os.fsencode(self.world.target.backing / target) + self.source, links=self.has_links)
+        restored = self.restored(target)
         problems = []
         for number, attempt in enumerate(self.attempts):
             problems = attempt.problems(restored, frozenset())
@@ -266,12 +345,20 @@ class Round:
         self.in_peace("verify", "--read-data", "--store", self.store)
         edits.Editor(self.maker).edit(self.random.randint(0, 4))
         self.restore(self.backup())
-        self.in_peace("gc", "--store", self.store, "--server", self.world.server)
+        if self.pinned:
+            name = self.random.choice(sorted(self.pinned))
+            self.judge_forget(self.over(self.start("forget", name, "--store", self.store)), [name], well=False)
+        self.gc()
         self.check_all()
+        if self.copied:
+            self.copy()
+            self.in_peace("verify", "--read-data", "--store", self.other_store)
+            self.restore(self.random.choice(list(self.copied.values())), store=self.other_store)
 
     def remove(self):
         for files in (self.world.source, self.world.store, self.world.target):
-            shutil.rmtree(files.backing / self.name, ignore_errors=True)
+            for name in (self.name, self.other_store.name):
+                shutil.rmtree(files.backing / name, ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -31,9 +31,9 @@ def exact(line, key):
 class Run:
     """`kerf VERB ARGUMENTS --json`; with an offset of its clock in seconds."""
 
-    def __init__(self, kerf, log, *arguments, clock_s=0):
+    def __init__(self, kerf, log, *arguments, home, clock_s=0):
         self.arguments = [os.fsdecode(word) for word in arguments]
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TZ": "UTC"}
+        environment = {"PATH": os.environ["PATH"], "HOME": os.fspath(home), "TZ": "UTC"}
         if clock_s:
             environment |= {"LD_PRELOAD": FAKETIME, "FAKETIME": f"{clock_s:+d}", "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
         self.clock_s = clock_s

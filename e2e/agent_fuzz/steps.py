@@ -3,13 +3,17 @@
 import os
 import time
 
+import collecting
 import edits
 import faults
+import keeping
+import mending
 import rounds
 import runs
+import trees
 from runs import Wrong
 
-KINDS = ("backup", "backup", "gc", "gc", "forget", "restore", "verify", "index rebuild")
+KINDS = ("backup", "backup", "gc", "gc", "forget", "restore", "verify", "index rebuild", "copy", "undelete")
 SLOW, SLOW_BYTES, SLOW_S = b"a large file", 2_000_000, 0.6
 STOPS = faults.STORE_CHANGES | faults.STORE_LOOKS
 
@@ -35,8 +39,7 @@ def restore(one):
 
 
 def forget(one):
-    if len(one.known) > 1:
-        one.forget([one.random.choice(list(one.known))])
+    one.forget_one()
 
 
 def keep_last(one):
@@ -48,16 +51,17 @@ def keep_last(one):
     run = one.over(one.start("forget", "--keep-last", str(keep), "--store", one.store))
     said = {line["snapshot"] for line in run.lines if line["message_type"] == "forgotten"}
     ordered = sorted(listed, key=lambda line: line["started_unix_ns"])
-    if run.code == runs.OK and said != {line["snapshot"] for line in ordered[:-keep]}:
+    if run.code == runs.OK and said != {line["snapshot"] for line in ordered[:-keep]} - one.pinned:
         raise Wrong(f"{run}: forgot {sorted(said)} of {[line['snapshot'] for line in ordered]}")
     for name in said:
-        one.known.pop(name, None)
-        one.maybe.pop(name, None)
+        snapshot = one.known.pop(name, None) or one.maybe.pop(name, None)
+        if snapshot:
+            one.forgotten[name] = snapshot
 
 
 def gc(one):
     if one.known:
-        one.in_peace("gc", "--store", one.store, "--server", one.world.server, "--max-waste", one.random.choice(("0", "0.2")))
+        one.gc()
 
 
 def source_fault(one):
@@ -77,6 +81,9 @@ def slow_read(one):
     """A large file is written while it is read, in the bytes that have been read and in the tick of its times; reading then
     takes longer than a tick."""
     path = os.path.join(one.backing, SLOW)
+    # An edit may have made something else of an earlier one.
+    if os.path.lexists(path) and not os.path.isfile(path):
+        return
     one.maker.write_bytes(path, SLOW_BYTES)
     one.log.append("made a large file")
     one.fault(one.world.source, f"read {one.random.randint(2, 5)} 1 stop {os.fsdecode(SLOW)}")
@@ -107,7 +114,8 @@ def store_fault(one):
     one.fault(one.world.store, faults.of_store(one.random))
     if kind == "forget":
         run = one.over(one.start("forget", snapshot.name, "--store", one.store))
-        return one.judge_forget(run, [snapshot.name], well=one.clear(one.world.store) == 0)
+        well = one.clear(one.world.store) == 0 and snapshot.name not in one.pinned
+        return one.judge_forget(run, [snapshot.name], well)
     run = one.over(one.start_gc() if kind == "gc" else one.start("verify", "--read-data", "--store", one.store))
     if one.clear(one.world.store) == 0 and run.code != runs.OK:
         raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
@@ -119,10 +127,29 @@ def target_fault(one):
         one.restore_with_fault_on_target(snapshot)
 
 
+def restore_exactly(one):
+    """Over another tree, of which nothing is left."""
+    # One that lacks something is refused.
+    complete = [snapshot for snapshot in one.known.values() if not snapshot.warned]
+    if not complete:
+        return
+    snapshot = one.random.choice(complete)
+    _, target = one.restore(some(one))
+    root = os.fsencode(one.world.target.backing / target) + one.source
+    editor = edits.Editor(trees.Maker(one.random, root))
+    one.log.append("  edited there: " + ", ".join(editor.edit(one.random.randint(0, 8))))
+    words = ("--overwrite", "always", "--delete")
+    disturbed = one.random.random() < 0.3
+    if disturbed:
+        one.restore(snapshot, *words, target=target, fault=faults.of_changes(one.random, faults.TARGET), well=False)
+    # A directory is never replaced by something else; this is said, and then nothing is removed.
+    one.restore(snapshot, *words, target=target, well=False)
+
+
 def power_cut(one):
     """A run is killed at an operation on the store, or that goes wrong, and then what was not synced is lost."""
     snapshot = some(one)
-    kind = one.random.choice(("backup", "backup", "gc", "forget")) if snapshot else "backup"
+    kind = one.random.choice(("backup", "backup", "gc", "gc", "forget", "pin", "undelete", "copy")) if snapshot else "backup"
     states = [one.tree()]
     dies = one.random.random() < 0.7
     one.fault(one.world.store, (faults.of_power if dies else faults.of_changes)(one.random, faults.STORE_CHANGES))
@@ -131,15 +158,17 @@ def power_cut(one):
         one.judge_backup(run, states)
     elif kind == "gc":
         one.over(one.start_gc())
+    elif kind == "pin":
+        if one.over(one.start("pin", snapshot.name, "--store", one.store)).code == runs.OK:
+            one.pinned.add(snapshot.name)
+    elif kind == "undelete":
+        keeping.undelete_disturbed(one)
+    elif kind == "copy":
+        one.judge_copy(one.over(one.start_copy()), well=False)
     else:
         one.judge_forget(one.over(one.start("forget", snapshot.name, "--store", one.store)), [snapshot.name], well=False)
     one.clear(one.world.store)
-    changed = one.world.store.say(f"cut {one.random.randrange(2**32)}")
-    one.log.append(f"  power cut: {changed} names and files as they were")
-    one.count("names and files that power cuts took", int(changed))
-    # It may have taken the store itself, if that was being made.
-    if one.known:
-        one.look()
+    one.cut_power()
 
 
 def together(one):
@@ -150,7 +179,7 @@ def together(one):
     chosen = one.random.choices(kinds, k=one.random.choice((2, 2, 3)))
     if one.known and one.random.random() < 0.5:
         # What a backup is told of as stored is just what a collection is about to delete.
-        one.forget(list(one.known))
+        one.forget_all()
         chosen = one.random.choice((["backup", "gc"], ["gc", "backup"], ["gc", "backup", "gc"], ["backup", "gc", "backup"]))
     for kind in chosen:
         snapshot = some(one)
@@ -176,6 +205,9 @@ def together(one):
     forgotten = {part.snapshot.name for part in parts if part.kind == "forget"}
     for part in parts:
         part.judge(parts, forgotten)
+    if "gc" in chosen:
+        one.fading |= one.forgotten
+        one.forgotten = {}
 
 
 class Part:
@@ -199,6 +231,10 @@ class Part:
             self.run = one.start("restore", self.snapshot.name, "--store", one.store, "--target", one.world.target.mount / self.target)
         elif self.kind == "verify":
             self.run = one.start("verify", "--read-data", "--store", one.store)
+        elif self.kind == "copy":
+            self.run = one.start_copy()
+        elif self.kind == "undelete":
+            self.run, self.snapshot = keeping.start_undelete(one, self.snapshot)
         else:
             self.run = one.start("index", "rebuild", "--store", one.store, "--server", one.world.server)
 
@@ -206,18 +242,24 @@ class Part:
         one, run = self.one, self.run
         # Only one of these runs at a time, and says so.
         collectors = sum(part.kind in ("gc", "index rebuild") for part in parts)
-        if run.code == runs.DAMAGED:
+        if run.code == runs.DAMAGED and not (self.kind == "undelete" and collectors):
             raise Wrong(f"{run}: calls a store damaged that is not: {run.tell()}")
         if self.kind == "backup":
             # One that began when there was no store yet may meet another that makes it.
             one.judge_backup(run, self.states, well=not run.was_killed)
         elif self.kind == "forget":
             again = sum(part.kind == "forget" and part.snapshot is self.snapshot for part in parts) > 1
-            one.judge_forget(run, [self.snapshot.name], well=not run.was_killed and not again)
+            disturbed = run.was_killed or again or self.snapshot.name in one.pinned
+            one.judge_forget(run, [self.snapshot.name], well=not disturbed)
         elif self.kind == "restore":
             gone = self.snapshot.name in forgotten
             if not run.was_killed:
                 one.judge_restore(run, self.snapshot, self.target, hits=int(gone), well=not gone)
+        elif self.kind == "copy":
+            copies = sum(part.kind == "copy" for part in parts)
+            one.judge_copy(run, well=not (run.was_killed or forgotten or copies > 1 or "undelete" in [part.kind for part in parts]))
+        elif self.kind == "undelete":
+            keeping.judge_undelete(one, run, self.snapshot, well=not (run.was_killed or len(parts) > 1))
         elif not run.was_killed and run.code != runs.OK and collectors < 2:
             raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
 
@@ -227,14 +269,16 @@ def trouble_of_kerfd(one):
     one.log.append("kerfd was killed, and is back")
 
 
-COMMON = {edit: 6, backup: 4, restore: 2, forget: 2, gc: 2}
+COMMON = {edit: 6, backup: 4, restore: 2, forget: 2, gc: 2, keeping.pin: 1, keeping.forget_pinned: 1, keeping.unpin: 1,
+          keeping.undelete: 1, keeping.copy: 1, keeping.verify_a_part: 1}
 STEPS = {
-    "source": {edit: 6, source_fault: 8, edits_meanwhile: 10, slow_read: 1, backup: 2, gc: 2},
-    "store": COMMON | {store_fault: 14, trouble_of_kerfd: 1},
-    "target": {edit: 2, backup: 2, target_fault: 6},
-    "together": COMMON | {together: 12, trouble_of_kerfd: 1},
-    "power": COMMON | {power_cut: 12},
+    "source": {edit: 6, source_fault: 8, edits_meanwhile: 10, slow_read: 2, backup: 2, gc: 2},
+    "store": COMMON | {store_fault: 14, collecting.dies: 3, trouble_of_kerfd: 1, keeping.repair: 2, keeping.copy: 3},
+    "target": {edit: 2, backup: 2, target_fault: 6, restore_exactly: 2},
+    "together": COMMON | {together: 10, collecting.one_within_another: 8, trouble_of_kerfd: 1, keeping.keep_forgotten: 1},
+    "power": COMMON | {power_cut: 12, collecting.dies: 6},
     "clock": COMMON | {keep_last: 2, edits_meanwhile: 3, together: 2},
+    "damage": {edit: 3, backup: 4, forget: 2, gc: 1, keeping.pin: 1, keeping.copy: 1, mending.damaged: 8, keeping.old_collector: 1},
 }
 
 

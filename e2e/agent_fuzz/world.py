@@ -73,4 +73,4 @@ class World:
             raise runs.Wrong(f"kerfd has ended with {code}: {processes.log_tail(self.folder / 'kerfd.log')}")
 
     def start(self, log, *arguments, clock_s=0):
-        return runs.Run(self.kerf, pathlib.Path(log), *arguments, clock_s=clock_s)
+        return runs.Run(self.kerf, pathlib.Path(log), *arguments, home=self.folder / "home", clock_s=clock_s)

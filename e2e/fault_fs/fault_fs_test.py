@@ -86,6 +86,30 @@ class FaultFsTest(unittest.TestCase):
         with self.fails(errno.ENOSPC):
             os.close(file)
 
+    def test_close_and_fsync_fail_and_take_what_was_written(self):
+        for operation in ("flush", "fsync"):
+            self.path.write_bytes(b"a" * 10)
+            file = os.open(self.path, os.O_WRONLY)
+            os.pwrite(file, b"kept", 0)
+            os.fsync(file)
+            os.pwrite(file, b"lost", 6)
+            self.files.arm(f"{operation} 1 1 drop:EDQUOT")
+            with self.fails(errno.EDQUOT):
+                (os.close if operation == "flush" else os.fsync)(file)
+            self.assertEqual(self.read(), b"keptaa" + bytes(4), operation)
+            # A second one has nothing to lose, and says nothing.
+            if operation == "fsync":
+                os.fsync(file)
+                os.close(file)
+            self.assertEqual(self.files.clear(), 1)
+            # What was kept stays though a later close fails.
+            self.files.arm("flush 1 1 drop:EIO")
+            file = os.open(self.path, os.O_RDONLY)
+            with self.fails(errno.EIO):
+                os.close(file)
+            self.files.clear()
+            self.assertEqual(self.read(), b"keptaa" + bytes(4), operation)
+
     def test_late_errors_come_behind_the_deed(self):
         self.path.write_bytes(b"bytes")
         self.files.arm("rename 1 1 late:EIO")

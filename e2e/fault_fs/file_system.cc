@@ -55,11 +55,15 @@ Outcome Ask(std::string_view operation, const char* path) {
   return outcome;
 }
 
+bool Fails(const Outcome& outcome) {
+  return outcome.action == Action::kError || outcome.action == Action::kDropError;
+}
+
 // `perform` returns what the operation does, or -errno.
 template <typename Perform>
 int Try(std::string_view operation, const char* path, Perform perform) {
   const Outcome outcome = Ask(operation, path);
-  if (outcome.action == Action::kError) return -outcome.error;
+  if (Fails(outcome)) return -outcome.error;
   const int result = perform();
   return outcome.action == Action::kLateError && result >= 0 ? -outcome.error : result;
 }
@@ -173,7 +177,7 @@ int Open(const char* path, fuse_file_info* info) {
 
 int Read(const char* path, char* buffer, std::size_t size, off_t offset, fuse_file_info* info) {
   const Outcome outcome = Ask("read", path);
-  if (outcome.action == Action::kError) return -outcome.error;
+  if (Fails(outcome)) return -outcome.error;
   if (outcome.action == Action::kShort) size = std::max<std::size_t>(1, size / 2);
   const int result = Result(pread(Handle(info), buffer, size, offset));
   if (result < 0) return result;
@@ -189,10 +193,11 @@ int Read(const char* path, char* buffer, std::size_t size, off_t offset, fuse_fi
 int Write(const char* path, const char* bytes, std::size_t size, off_t offset,
           fuse_file_info* info) {
   const Outcome outcome = Ask("write", path);
-  if (outcome.action == Action::kError) return -outcome.error;
+  if (Fails(outcome)) return -outcome.error;
   if (outcome.action == Action::kShort) size = std::max<std::size_t>(1, size / 2);
   Files().unsynced.BeforeWrite(Handle(info));
   const int result = Result(pwrite(Handle(info), bytes, size, offset));
+  Files().unflushed.Wrote(Handle(info), offset, result);
   return outcome.action == Action::kLateError && result >= 0 ? -outcome.error : result;
 }
 
@@ -216,24 +221,36 @@ int Allocate(const char* path, int mode, off_t offset, off_t length, fuse_file_i
 
 off_t Seek(const char* path, off_t offset, int whence, fuse_file_info* info) {
   const Outcome outcome = Ask("lseek", path);
-  if (outcome.action == Action::kError) return -outcome.error;
+  if (Fails(outcome)) return -outcome.error;
   const off_t place = lseek(Handle(info), offset, whence);
   return place < 0 ? -errno : place;
 }
 
+// An operation behind which what was written stays, or is lost with its error.
+template <typename Perform>
+int TryToKeep(std::string_view operation, const char* path, int file, Perform perform) {
+  const Outcome outcome = Ask(operation, path);
+  if (outcome.action == Action::kDropError) Files().unflushed.Drop(file);
+  if (Fails(outcome)) return -outcome.error;
+  const int result = perform();
+  if (result >= 0) Files().unflushed.Kept(file);
+  return outcome.action == Action::kLateError && result >= 0 ? -outcome.error : result;
+}
+
 // close() answers what this does.
 int Flush(const char* path, fuse_file_info* info) {
-  return Try("flush", path, [&] { return Result(close(dup(Handle(info)))); });
+  return TryToKeep("flush", path, Handle(info), [&] { return Result(close(dup(Handle(info)))); });
 }
 
 int Release(const char* path, fuse_file_info* info) {
   static_cast<void>(path);
+  Files().unflushed.Kept(Handle(info));
   close(Handle(info));
   return 0;
 }
 
 int Sync(const char* path, int data_only, fuse_file_info* info) {
-  return Try("fsync", path, [&] {
+  return TryToKeep("fsync", path, Handle(info), [&] {
     // The model of the disk is enough for what is under test; the machine's own is not asked.
     static_cast<void>(data_only);
     Files().unsynced.Synced(Handle(info));

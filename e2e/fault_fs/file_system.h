@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "e2e/fault_fs/rules.h"
+#include "e2e/fault_fs/unflushed.h"
 #include "e2e/fault_fs/unsynced.h"
 
 namespace kerf::fault_fs {
@@ -17,6 +18,7 @@ struct FileSystem {
 
   Rules rules;
   Unsynced unsynced;
+  Unflushed unflushed;
   // Times are told rounded down to this, as by file systems that keep them so.
   std::atomic<std::int64_t> granularity_ns{1};
 };

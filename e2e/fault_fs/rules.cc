@@ -15,6 +15,7 @@ namespace kerf::fault_fs {
 namespace {
 
 constexpr std::string_view kLate = "late:";
+constexpr std::string_view kDrop = "drop:";
 constexpr int kErrorNumbers = 134;
 
 std::optional<int> ErrorNumber(std::string_view name) {
@@ -36,10 +37,18 @@ std::optional<Outcome> ParseOutcome(std::string_view text) {
   for (const auto& [name, action] : kActions) {
     if (text == name) return Outcome{action};
   }
-  const bool is_late = text.substr(0, kLate.size()) == kLate;
-  const auto number = ErrorNumber(is_late ? text.substr(kLate.size()) : text);
+  Outcome outcome{Action::kError};
+  for (const auto& [prefix, action] :
+       {std::pair(kLate, Action::kLateError), std::pair(kDrop, Action::kDropError)}) {
+    if (!text.starts_with(prefix)) continue;
+    text.remove_prefix(prefix.size());
+    outcome.action = action;
+    break;
+  }
+  const auto number = ErrorNumber(text);
   if (!number) return std::nullopt;
-  return Outcome{is_late ? Action::kLateError : Action::kError, *number};
+  outcome.error = *number;
+  return outcome;
 }
 
 }  // namespace

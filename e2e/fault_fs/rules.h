@@ -19,6 +19,7 @@ enum class Action {
   kNone,
   kError,      // the operation is not done, and fails
   kLateError,  // it is done, and fails all the same
+  kDropError,  // it fails; a flush or fsync takes with it what was written since the last one
   kShort,      // a read or write of half the bytes
   kZeros,      // a read answers zeros
   kFlip,       // a read answers bytes of which one bit is wrong
@@ -29,7 +30,7 @@ enum class Action {
 
 struct Outcome {
   Action action = Action::kNone;
-  // Of kError and kLateError.
+  // Of the three errors.
   int error = 0;
 };
 
@@ -45,7 +46,7 @@ struct Rule {
   Outcome outcome;
 
   // "OPERATION[,OPERATION]|* NTH TIMES ACTION [PART OF PATH]"; ACTION is an errno (EIO), late:EIO,
-  // short, zeros, flip, stop, kill or delay.
+  // drop:EIO, short, zeros, flip, stop, kill or delay.
   static absl::StatusOr<Rule> Parse(std::string_view text);
 };
 

@@ -1,0 +1,81 @@
+"""What rots in a store between two runs, or goes."""
+
+import os
+import pathlib
+
+SECTOR_BYTES = 512
+# Parts of a store, and how often one of them is hit.
+PARTS = {"pack": 12, "snapshot": 2, "config": 1, "copies/config": 1, "epoch": 1, "copies/epoch": 1, "note": 1, "forgotten": 1,
+         "both configurations": 1, "both epochs": 1}
+FOLDERS = {"pack": "packs", "snapshot": "snapshots", "note": "manifest", "forgotten": "forgotten"}
+SUFFIXES = (".pack", ".snap", ".note")
+BOTH = {"both configurations": ("config", "copies/config"), "both epochs": ("epoch", "copies/epoch")}
+
+
+class Damage:
+    """Of one or more files of a store; can be undone. `path` is relative to the store."""
+
+    def __init__(self, random, store):
+        self._before = {}
+        self.part = random.choices(list(PARTS), list(PARTS.values()))[0]
+        self._store = pathlib.Path(store)
+        # What went is of another kind of trouble than what rotted.
+        self.is_gone = random.random() < 0.2
+        self.done = []
+        if self.part in FOLDERS:
+            found = sorted(path for path in (self._store / FOLDERS[self.part]).rglob("*") if path.suffix in SUFFIXES)
+            paths = random.sample(found, min(len(found), random.choice((1, 1, 2))))
+        else:
+            paths = [self._store / name for name in BOTH.get(self.part, (self.part,))]
+        for path in paths:
+            if path.exists():
+                self._hurt(random, path)
+
+    def __str__(self):
+        return f"damage: {', '.join(self.done)}"
+
+    @property
+    def names(self):
+        """The ids of packs or snapshots that are hurt."""
+        return {path.stem for path in self._before}
+
+    def _hurt(self, random, path):
+        before = path.read_bytes()
+        after = b"" if self.is_gone else rotten(random, before)
+        if after == before and not self.is_gone:
+            return
+        found = path.stat()
+        self._before[path] = (before, found.st_mode)
+        if self.is_gone:
+            path.unlink()
+        else:
+            path.write_bytes(after)
+        self.done.append(f"{path.relative_to(self._store)} {'is gone' if self.is_gone else tell(before, after)}")
+
+    def undo(self):
+        for path, (before, mode) in self._before.items():
+            path.write_bytes(before)
+            os.chmod(path, mode)
+
+
+def rotten(random, before):
+    """The same bytes, but for a bit, a sector of zeros, or an end."""
+    kind = random.random()
+    if not before:
+        return before
+    if kind < 0.7:
+        at, after = random.randrange(len(before)), bytearray(before)
+        after[at] ^= 1 << random.randrange(8)
+        return bytes(after)
+    at = random.randrange(0, len(before), SECTOR_BYTES)
+    if kind < 0.9:
+        end = min(len(before), at + SECTOR_BYTES)
+        return before[:at] + bytes(end - at) + before[end:]
+    return before[:at]
+
+
+def tell(before, after):
+    if len(before) != len(after):
+        return f"is cut from {len(before)} to {len(after)} bytes"
+    wrong = [at for at, (one, other) in enumerate(zip(before, after)) if one != other]
+    return f"has {len(wrong)} wrong bytes from {wrong[0]} of {len(before)} on"
