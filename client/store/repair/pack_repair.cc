@@ -83,6 +83,9 @@ class PackRepair {
   absl::StatusOr<ChunkOrder> WantedChunks();
   absl::Status MoveAway();
   absl::Status Save();
+  absl::Status Step(CollectionStep step) const {
+    return options_.on_step ? options_.on_step(step) : absl::OkStatus();
+  }
 
   const Store& store_;
   const PackRepairOptions& options_;
@@ -298,13 +301,21 @@ absl::Status PackRepair::MoveAway() {
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(/*with_index=*/false));
   round_.Distrust();
   KERF_RETURN_IF_ERROR(round_.PublishPlan(std::move(planned)));
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));
+  // For an agent that reads the epoch before these packs go, and the plan when that is gone, too.
   KERF_RETURN_IF_ERROR(round_.RaiseStoreToFence());
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaised));
   for (Patient* patient : moved) {
     KERF_ASSIGN_OR_RETURN(patient->report.quarantine_path,
                           MoveToQuarantine(store_.directory(), patient->report.path));
   }
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeleted));
+  // For sessions of that epoch which found a chunk, before it went, in a pack that no plan can
+  // name: what they told the index of it is not believed later.
   KERF_RETURN_IF_ERROR(round_.RaiseStoreAgain());
-  return round_.RemovePlan();
+  KERF_RETURN_IF_ERROR(Step(CollectionStep::kEpochRaisedAgain));
+  KERF_RETURN_IF_ERROR(round_.RemovePlan());
+  return Step(CollectionStep::kPlanRemoved);
 }
 
 absl::StatusOr<PackRepairReport> PackRepair::Run() {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/store/check/verify.h"
+#include "client/store/collect/epoch_round.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -23,6 +24,9 @@ struct PackRepairOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
   // When it says true the repair ends with Cancelled, before anything is moved.
   std::function<bool()> is_cancelled;
+  // Behind each of kPlanned, kEpochRaised, kDeleted (moved away), kEpochRaisedAgain and
+  // kPlanRemoved; what is not OK ends the repair, and the next one goes on from there.
+  std::function<absl::Status(CollectionStep)> on_step;
 };
 
 // One pack that is not as it was written.

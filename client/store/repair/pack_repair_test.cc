@@ -4,14 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/store/collect/collection.h"
 #include "client/store/collect/collection_guard.h"
+#include "client/store/collect/epoch_round.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/file_hook.h"
 #include "client/store/testing/disk_hook.h"
 #include "client/store/testing/plain_index.h"
 #include "client/store/testing/test_store.h"
@@ -268,6 +274,103 @@ TEST_F(PackRepairTest, BackupsAndTheIndexNoticeIt) {
   ASSERT_TRUE(CollectGarbage(test_.store(), server, options).ok());
   EXPECT_FALSE(server.locators.contains(RefOf(lost).digest));
   EXPECT_TRUE(server.locators.contains(RefOf(sound).digest));
+}
+
+// An agent in memory has the footer of a pack that has lost it. No plan can name that pack, so
+// until it is moved the agent takes its chunks for stored, and may tell the index so. Whatever
+// epoch its session has, no session behind the repair believes it.
+TEST_F(PackRepairTest, WhatTheIndexIsToldBeforeAPackIsMovedIsNotBelieved) {
+  const std::string path = PathOf(test_.WritePack({Noise()}));
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  std::uint64_t session_epoch = 0;
+  PackRepairOptions options;
+  options.thread_count = 1;
+  options.on_step = [&](CollectionStep step) {
+    if (step == CollectionStep::kEpochRaised) {
+      EXPECT_TRUE(std::filesystem::exists(path));
+      session_epoch = *test_.store().ReadEpoch();
+    }
+    return absl::OkStatus();
+  };
+  const auto report = RepairPacks(test_.store(), options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_GT(session_epoch, 1u);
+  EXPECT_LT(session_epoch, *test_.store().ReadEpoch());
+}
+
+// Stops the thread of `Meet` where it is about to read the plan, until it is let go.
+class StopAtPlan final : public FileHook {
+ public:
+  StopAtPlan() { SetFileHookForTest(this); }
+  ~StopAtPlan() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    std::unique_lock lock(mutex_);
+    if (operation.kind != FileOperation::Kind::kOpen || !operation.path.ends_with("/gc/plan") ||
+        std::this_thread::get_id() != stopped_) {
+      return absl::OkStatus();
+    }
+    is_there_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return may_go_; });
+    return absl::OkStatus();
+  }
+
+  void Stop(std::thread::id thread) {
+    const std::lock_guard lock(mutex_);
+    stopped_ = thread;
+  }
+  void WaitUntilThere() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_there_; });
+  }
+  void LetGo() {
+    const std::lock_guard lock(mutex_);
+    may_go_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread::id stopped_;
+  bool is_there_ = false;
+  bool may_go_ = false;
+};
+
+// An agent publishes its snapshot when the pack is gone, reads the epoch, and stands still until
+// the plan is gone, too: the epoch that it has read tells it that there was one.
+TEST_F(PackRepairTest, WhoReadsTheEpochWhenThePackIsGoneLooksAtItsChunks) {
+  const std::string lost = Noise();
+  const SealedPack pack = test_.WritePack({lost});
+  const CollectionGuard guard = *CollectionGuard::Begin(test_.store());
+  ChunkIndex index(test_.store().packs_directory());
+  ASSERT_TRUE(index.Refresh().ok());
+  Flip(PathOf(pack), pack.footer.blocks[0].offset + 100);
+  StopAtPlan disk;
+  std::thread agent;
+  std::optional<absl::StatusOr<FinishCheck>> check;
+  PackRepairOptions options;
+  options.thread_count = 1;
+  options.on_step = [&](CollectionStep step) {
+    if (step != CollectionStep::kDeleted) return absl::OkStatus();
+    agent = std::thread([&] {
+      disk.Stop(std::this_thread::get_id());
+      check = guard.Check(test_.store(), index, [&](const ChunkVisitor& visit) {
+        visit(RefOf(lost));
+        return absl::OkStatus();
+      });
+    });
+    disk.WaitUntilThere();
+    return absl::OkStatus();
+  };
+  const auto report = RepairPacks(test_.store(), options);
+  disk.LetGo();
+  if (agent.joinable()) agent.join();
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_TRUE(check.has_value() && check->ok());
+  EXPECT_THAT((*check)->lost, SizeIs(1));
 }
 
 // The power goes at any moment: all that was needed and sound is still there.

@@ -1,4 +1,4 @@
-// Agents and collections in a seeded order, crashed and paused anywhere: docs/adr/0005.
+// Agents, collections and repairs in a seeded order, crashed and paused anywhere: docs/adr/0005.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ constexpr int kStepsPerWorld = 60;
 
 TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   Random seeds(TestSeed());
-  std::size_t confirmed_count = 0;
+  int confirmed_count = 0;
   int repaired_count = 0;
   int refused_count = 0;
   int crashed_collection_count = 0;
@@ -22,6 +22,10 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   int check_count = 0;
   int short_collection_count = 0;
   int refused_write_count = 0;
+  int mended_pack_count = 0;
+  int undeleted_count = 0;
+  int refused_undelete_count = 0;
+  int kept_pin_count = 0;
   std::uint64_t merged_pack_count = 0;
   for (int number = 0; number < kWorldCount; ++number) {
     SimWorld world(seeds.Next());
@@ -30,7 +34,11 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     ASSERT_TRUE(status.ok()) << "world " << number << ": " << status;
     const absl::Status mended = world.CheckDamageIsFoundAndMended();
     ASSERT_TRUE(mended.ok()) << "world " << number << ": " << mended;
-    confirmed_count += world.confirmed.size();
+    confirmed_count += world.confirmed_count;
+    mended_pack_count += world.mended_pack_count;
+    undeleted_count += world.undeleted_count;
+    refused_undelete_count += world.refused_undelete_count;
+    kept_pin_count += world.kept_pin_count;
     repaired_count += world.repaired_count;
     refused_count += world.refused_count;
     crashed_collection_count += world.crashed_collection_count;
@@ -41,14 +49,18 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     merged_pack_count += world.merged_pack_count;
   }
   std::printf(
-      "%zu snapshots checked, %d repaired, %d commits refused, %d collections crashed, %d went "
+      "%d snapshots checked, %d repaired, %d commits refused, %d collections crashed, %d went "
       "on with the room that they made, %d writes refused, %zu packs merged, %d rebuilds, %d "
-      "checks of the index\n",
+      "checks of the index; %d packs mended, %d snapshots brought back and %d not, %d pins kept\n",
       confirmed_count, repaired_count, refused_count, crashed_collection_count,
       short_collection_count, refused_write_count, static_cast<std::size_t>(merged_pack_count),
-      rebuild_count, check_count);
+      rebuild_count, check_count, mended_pack_count, undeleted_count, refused_undelete_count,
+      kept_pin_count);
   // The seeds have led somewhere.
-  EXPECT_GT(confirmed_count, 0u);
+  EXPECT_GT(confirmed_count, 0);
+  EXPECT_GT(mended_pack_count, 0);
+  EXPECT_GT(undeleted_count, 0);
+  EXPECT_GT(kept_pin_count, 0);
   EXPECT_GT(merged_pack_count, 0u);
   EXPECT_GT(short_collection_count + refused_write_count, 0);
   // More than the one of each world that has come to its end.

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -43,8 +44,7 @@ class Recorder final : public FileHook {
   struct Moment {
     SimIndex::State index;
     std::deque<SimWorld::Message> network;
-    std::size_t confirmed_count = 0;
-    std::size_t forgotten_count = 0;
+    std::size_t promise_count = 0;
   };
   struct Record {
     FileOperation operation;
@@ -74,8 +74,7 @@ class Recorder final : public FileHook {
 
   Moment Now() const {
     if (world_ == nullptr) return {};
-    return {world_->index.state, world_->network, world_->confirmed.size(),
-            world_->forgotten.size()};
+    return {world_->index.state, world_->network, world_->promises.size()};
   }
   const std::deque<Record>& records() const { return records_; }
 
@@ -88,12 +87,7 @@ class Recorder final : public FileHook {
 class PowerCut {
  public:
   PowerCut(const SimWorld& world, const Recorder::Moment& moment) : world_(world), moment_(moment) {
-    for (std::size_t index = 0; index < moment.confirmed_count; ++index) {
-      promised_.insert(world.confirmed[index]);
-    }
-    for (std::size_t index = 0; index < moment.forgotten_count; ++index) {
-      promised_.erase(world.forgotten[index]);
-    }
+    Promise({world.promises.data(), moment.promise_count});
   }
 
   // What is wrong with what was left in `folder`.
@@ -111,12 +105,23 @@ class PowerCut {
     KERF_RETURN_IF_ERROR(CheckWhole(after));
     KERF_RETURN_IF_ERROR(after.BackUp());
     KERF_RETURN_IF_ERROR(after.Run(kStepsAfter));
-    for (const std::string& id : after.confirmed) promised_.insert(id);
-    for (const std::string& id : after.forgotten) promised_.erase(id);
+    Promise(after.promises);
     return CheckWhole(after);
   }
 
  private:
+  void Promise(std::span<const SimWorld::Promise> promises) {
+    for (const SimWorld::Promise& promise : promises) {
+      std::set<std::string>& ids =
+          promise.kind == SimWorld::Promise::Kind::kPin ? pinned_ : promised_;
+      if (promise.holds) {
+        ids.insert(promise.id);
+      } else {
+        ids.erase(promise.id);
+      }
+    }
+  }
+
   absl::Status CheckWhole(SimWorld& after) {
     const Store& store = after.test.store();
     KERF_ASSIGN_OR_RETURN(const SnapshotList checked, store.ListSnapshots());
@@ -132,6 +137,9 @@ class PowerCut {
     for (const std::string& id : promised_) {
       if (!ids.contains(id)) return absl::DataLossError(Cat("snapshot ", id, " is gone"));
     }
+    for (const std::string& id : pinned_) {
+      if (!store.pins().Has(id)) return absl::DataLossError(Cat("the pin of ", id, " is gone"));
+    }
     ChunkIndex packs(store.packs_directory());
     KERF_RETURN_IF_ERROR(packs.Refresh());
     if (!packs.damaged().empty()) return packs.damaged().front().status;
@@ -142,14 +150,15 @@ class PowerCut {
 
   const SimWorld& world_;
   const Recorder::Moment& moment_;
-  // Snapshots that must be there.
+  // Snapshots that must be there, and those that must be pinned.
   std::set<std::string> promised_;
+  std::set<std::string> pinned_;
 };
 
 struct Totals {
   std::size_t operations = 0;
   std::size_t cuts = 0;
-  std::size_t confirmed = 0;
+  int confirmed = 0;
   int collections = 0;
   std::uint64_t merged = 0;
 };
@@ -190,7 +199,7 @@ void CutOneWorld(std::uint64_t seed, Totals& totals) {
   }
   totals.operations += records.size();
   totals.cuts += cuts.size();
-  totals.confirmed += world.confirmed.size();
+  totals.confirmed += world.confirmed_count;
   totals.collections += world.collection_count;
   totals.merged += world.merged_pack_count;
 }
@@ -204,10 +213,10 @@ TEST(PowerCutTest, WhatWasPromisedIsThereAndTheStoreGoesOn) {
     seed = seeds.Next();
   }
   std::printf(
-      "%zu cuts in %zu operations, %zu snapshots checked, %d collections, %zu packs merged\n",
+      "%zu cuts in %zu operations, %d snapshots checked, %d collections, %zu packs merged\n",
       totals.cuts, totals.operations, totals.confirmed, totals.collections,
       static_cast<std::size_t>(totals.merged));
-  EXPECT_GT(totals.confirmed, 0u);
+  EXPECT_GT(totals.confirmed, 0);
   EXPECT_GT(totals.collections, 0);
 }
 

@@ -32,6 +32,7 @@ constexpr std::uint64_t kMaxFreeBytes = 4000;
 constexpr std::uint64_t kMaxWritesOnFullDisk = 12;
 // Of a comparison: a collection takes long.
 constexpr std::uint64_t kCallsPerCollection = 24;
+constexpr std::int64_t kLongForgottenAge_s = 3600;
 
 // The world's index, read while the world goes on.
 class ComparedIndex final : public ReadableIndex {
@@ -342,7 +343,8 @@ void SimAgent::Check() {
 void SimAgent::Confirm() {
   world_.files_of[snapshot_.id()] = files_;
   KERF_CHECK(ConfirmPending(world_.test.store(), snapshot_).ok());
-  world_.confirmed.push_back(snapshot_.id());
+  world_.promises.push_back({SimWorld::Promise::Kind::kSnapshot, snapshot_.id(), true});
+  ++world_.confirmed_count;
   phase_ = Phase::kIdle;
 }
 
@@ -387,18 +389,24 @@ void SimWorld::ForgetSnapshot() {
   const SnapshotList list = *test.store().ListSnapshots();
   if (list.snapshots.size() <= kMaxSnapshots) return;
   const std::string id = list.snapshots[random.Below(list.snapshots.size())].id();
-  forgotten.push_back(id);
-  KERF_CHECK(test.store().RemoveSnapshot(id).ok());
+  const bool is_pinned = test.store().pins().Has(id);
+  if (is_pinned) {
+    ++kept_pin_count;
+  } else {
+    promises.push_back({Promise::Kind::kSnapshot, id, false});
+  }
+  KERF_CHECK(test.store().RemoveSnapshot(id).ok() != is_pinned);
 }
 
 void SimWorld::Step(bool collections) {
-  switch (random.Below(collections ? 25 : 22)) {
+  switch (random.Below(collections ? 30 : 25)) {
     case 0:
       return agents_[random.Below(agents_.size())]->Crash();
     case 1:
     case 2:
-      return ForgetSnapshot();
     case 3:
+      return ForgetSnapshot();
+    case 11:
       // The index is set back: by a failover, which loses the last writes, or by much.
       if (!backups_.empty() && random.OneIn(3)) {
         ++set_back_count;
@@ -412,14 +420,24 @@ void SimWorld::Step(bool collections) {
     case 7:
     case 8:
       return Deliver();
-    case 22:
-    case 23: {
+    case 9:
+      return BringBackSnapshot();
+    case 10:
+      return PinOrUnpin();
+    case 25:
+    case 26:
+    case 27: {
       const absl::Status status = random.OneIn(3) ? Rebuild(true) : Collect(true);
       if (failure_.ok()) failure_ = status;
       return;
     }
-    case 24: {
+    case 28: {
       const absl::Status status = CompareIndex();
+      if (failure_.ok()) failure_ = status;
+      return;
+    }
+    case 29: {
+      const absl::Status status = Repair();
       if (failure_.ok()) failure_ = status;
       return;
     }
@@ -516,6 +534,9 @@ absl::Status SimWorld::Collect(bool may_crash) {
   // All packs here are small.
   if (random.OneIn(2)) options.min_merged_packs = 2;
   if (random.OneIn(2)) options.target_pack_bytes = 500;
+  if (random.OneIn(4)) options.max_forgotten_age_s = kLongForgottenAge_s;
+  std::map<std::string, std::string> forgotten;
+  if (options.max_forgotten_age_s == 0 && random.OneIn(4)) forgotten = ReadForgotten();
   bool crashed = false;
   options.on_step = StepsOf(may_crash, crashed);
   std::optional<FullDisk> full_disk;
@@ -545,6 +566,7 @@ absl::Status SimWorld::Collect(bool may_crash) {
   index.lost_answer = false;
   const absl::StatusOr<CollectionReport> report = CollectGarbage(test.store(), index, options);
   const absl::Status& status = report.status();
+  PutForgottenBack(forgotten);
   if (report.ok()) {
     merged_pack_count += report->merged_pack_count;
     if (pass_count > 1) ++short_collection_count;
@@ -640,10 +662,10 @@ absl::Status SimWorld::CheckCalmRebuild() {
 }
 
 absl::Status SimWorld::BackUp() {
-  const std::size_t confirmed_before = confirmed.size();
+  const int confirmed_before = confirmed_count;
   for (int step = 0; step < kMaxBackUpSteps; ++step) {
     agents_.front()->Step();
-    if (confirmed.size() > confirmed_before) return absl::OkStatus();
+    if (confirmed_count > confirmed_before) return absl::OkStatus();
   }
   return absl::DeadlineExceededError("a backup does not come to its end");
 }

@@ -1,5 +1,6 @@
-// A seeded world of agents, collections and an index that share one real store. One thread: agents
-// take one step at a time, between any two steps of a collection and within its calls to the index.
+// A seeded world of agents, collections, repairs and an index that share one real store. One
+// thread: agents take one step at a time, between any two steps of a collection and within its
+// calls to the index.
 #pragma once
 
 #include <deque>
@@ -78,6 +79,8 @@ class SimAgent {
   void Crash();
   // The answer to a commit that came too late.
   void OnRefused(const Digest& digest);
+  // What it is about to make a snapshot of.
+  FileChunks files_at_work() const { return phase_ == Phase::kIdle ? FileChunks() : files_; }
 
  private:
   enum class Phase { kIdle, kUpload, kPublish, kCheck, kConfirm };
@@ -113,6 +116,13 @@ class SimWorld {
     Digest digest;
     std::string locator;
     bool replace = false;
+  };
+  // What somebody was told, or is about to take back.
+  struct Promise {
+    enum class Kind { kSnapshot, kPin };
+    Kind kind = Kind::kSnapshot;
+    std::string id;
+    bool holds = false;
   };
   // What a machine finds when it comes up again.
   struct Past {
@@ -150,9 +160,9 @@ class SimWorld {
   std::map<Digest, std::string> contents;
   std::map<std::string, FileChunks> files_of;
   std::vector<std::uint64_t> lives;
-  // Snapshots of which an agent was told that they are there, and that somebody began to remove.
-  std::vector<std::string> confirmed;
-  std::vector<std::string> forgotten;
+  // In their order: the last one of an id counts.
+  std::vector<Promise> promises;
+  int confirmed_count = 0;
   int collection_count = 0;
   int rebuild_count = 0;
   int check_count = 0;
@@ -163,6 +173,11 @@ class SimWorld {
   int refused_count = 0;
   int distrusted_count = 0;
   int reported_count = 0;
+  int mended_pack_count = 0;
+  int undeleted_count = 0;
+  int refused_undelete_count = 0;
+  // Pinned snapshots that somebody wanted to forget.
+  int kept_pin_count = 0;
   // Collections that went on with the room that they had made.
   int short_collection_count = 0;
   int refused_write_count = 0;
@@ -175,6 +190,18 @@ class SimWorld {
   void Step(bool collections);
   void Deliver();
   void ForgetSnapshot();
+  void BringBackSnapshot();
+  void PinOrUnpin();
+  // A pack rots of which nobody misses anything: each of its chunks has another copy, or nobody
+  // references it. The store is mended while all others go on.
+  absl::Status Repair();
+  std::optional<std::string> RotOnePack();
+  // All chunks that snapshots need, or will when their agents are done.
+  absl::StatusOr<DigestSet> NeededChunks();
+  // A collector of kerf 0.1.0 leaves forgotten snapshots where they are, and takes their chunks.
+  void Write(const std::string& path, const std::string& bytes);
+  std::map<std::string, std::string> ReadForgotten();
+  void PutForgottenBack(const std::map<std::string, std::string>& files);
   // One agent, while all others stand still.
   void BackUpSwiftly();
   absl::Status Collect(bool may_crash);
@@ -202,6 +229,7 @@ class SimWorld {
   // Of each, the last epoch whose sessions believe anything in it.
   std::vector<std::uint64_t> last_epochs_;
   std::unique_ptr<ChunkIndex> packs_;
+  int pin_count_ = 0;
   // Nobody else does anything while a collection runs.
   bool is_calm_ = false;
   // The index is believed in what is not so, until it is rebuilt.
