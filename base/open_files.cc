@@ -1,8 +1,12 @@
 #include "base/open_files.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <vector>
+
+#include "base/unique_fd.h"
 
 namespace kerf {
 
@@ -15,6 +19,15 @@ std::uint64_t RaiseOpenFileLimit(std::uint64_t wanted) {
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   return limit.rlim_cur;
+}
+
+bool HasOpenFilesLeft(int count) {
+  std::vector<UniqueFd> files;
+  for (int opened = 0; opened < count; ++opened) {
+    files.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!files.back().valid()) return false;
+  }
+  return true;
 }
 
 }  // namespace kerf

@@ -1,6 +1,7 @@
 #include "server/hints/rocksdb_segment_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -15,7 +16,9 @@
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
+#include "server/index/disk_room.h"
 #include "server/index/rocksdb_store.h"
+#include "server/logging/logging.h"
 
 namespace kerf {
 namespace {
@@ -33,6 +36,11 @@ constexpr std::size_t kMinMemtableBytes = 64 * kKiB;
 constexpr std::size_t kMemtableShare = 32;
 constexpr int kMemtableCount = 3;
 
+std::size_t MemtableBytes(const RocksDbSegmentOptions& options) {
+  return std::clamp<std::size_t>(options.capacity_bytes / kMemtableShare, kMinMemtableBytes,
+                                 std::max(options.memtable_bytes, kMinMemtableBytes));
+}
+
 rocksdb::Options DatabaseOptions(const RocksDbSegmentOptions& options) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
@@ -40,18 +48,21 @@ rocksdb::Options DatabaseOptions(const RocksDbSegmentOptions& options) {
   table.cache_index_and_filter_blocks = true;
 
   rocksdb::Options database;
+  if (options.env != nullptr) database.env = options.env;
   database.create_if_missing = true;
   database.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // Digests do not compress.
   database.compression = rocksdb::kNoCompression;
   // Nothing is ever merged: the files with what is oldest are deleted.
   database.compaction_style = rocksdb::kCompactionStyleFIFO;
-  const std::size_t memtable_bytes =
-      std::clamp<std::size_t>(options.capacity_bytes / kMemtableShare, kMinMemtableBytes,
-                              std::max(options.memtable_bytes, kMinMemtableBytes));
+  const std::size_t memtable_bytes = MemtableBytes(options);
   database.compaction_options_fifo.max_table_files_size =
       std::min(options.capacity_bytes, RocksDbSegmentOptions::kMaxFiles * memtable_bytes);
   database.compaction_options_fifo.allow_compaction = false;
+  // By size alone. The defaults go by the machine's clock, too: set forward by 30 days it would
+  // make an end of them all. RocksDB takes the one for the other where that is 0.
+  database.ttl = 0;
+  database.periodic_compaction_seconds = 0;
   database.level0_slowdown_writes_trigger = std::numeric_limits<int>::max();
   database.level0_stop_writes_trigger = std::numeric_limits<int>::max();
   database.write_buffer_size = memtable_bytes;
@@ -69,8 +80,9 @@ std::string KeyOf(char letter, const std::string& key) { return letter + key; }
 
 class RocksDbSegmentStore final : public SegmentStore {
  public:
-  explicit RocksDbSegmentStore(std::unique_ptr<rocksdb::DB> database)
-      : database_(std::move(database)) {}
+  RocksDbSegmentStore(std::string path, std::uint64_t min_free_bytes,
+                      std::unique_ptr<rocksdb::DB> database)
+      : path_(std::move(path)), min_free_bytes_(min_free_bytes), database_(std::move(database)) {}
 
   void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
     done(Find(KeyOf(kAnchorLetter, HintKeyOf(scope, anchor))));
@@ -79,8 +91,9 @@ class RocksDbSegmentStore final : public SegmentStore {
     done(Get(KeyOf(kSegmentLetter, HintKeyOf(scope, id)), kMaxSegmentBytes + 1));
   }
   void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
+    absl::Status status = CheckRoom();
+    if (!status.ok()) return done(status);
     rocksdb::WriteBatch batch;
-    absl::Status status;
     for (const StoredSegment& segment : segments) {
       status.Update(FromRocksDb(
           batch.Put(KeyOf(kSegmentLetter, HintKeyOf(scope, segment.id)), segment.bytes), kWriting));
@@ -124,6 +137,26 @@ class RocksDbSegmentStore final : public SegmentStore {
     return id;
   }
 
+  absl::Status CheckRoom() {
+    KERF_ASSIGN_OR_RETURN(const DiskState disk, ReadDisk(path_));
+    const bool has_room = disk.free_bytes >= min_free_bytes_;
+    if (has_room == has_room_.exchange(has_room)) {
+      return has_room ? absl::OkStatus() : absl::ResourceExhaustedError("no room for hints");
+    }
+    if (has_room) {
+      Log(LogLevel::kInfo, Cat("hints are written to ", path_, " again"));
+      return absl::OkStatus();
+    }
+    const std::string text =
+        Cat("the disk of ", path_, " has ", FormatByteSize(disk.free_bytes),
+            " of room left: hints are written from ", FormatByteSize(min_free_bytes_), " on");
+    Log(LogLevel::kWarning, text);
+    return absl::ResourceExhaustedError(ToAbsl(text));
+  }
+
+  const std::string path_;
+  const std::uint64_t min_free_bytes_;
+  std::atomic<bool> has_room_{true};
   const std::unique_ptr<rocksdb::DB> database_;
 };
 
@@ -161,7 +194,7 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenRocksDbSegmentStore(
   const rocksdb::Options database_options = DatabaseOptions(options);
   rocksdb::DB* opened = nullptr;
   rocksdb::Status status = rocksdb::DB::Open(database_options, path, &opened);
-  if (status.IsCorruption()) {
+  if (absl::IsDataLoss(FromRocksDb(status, path))) {
     KERF_RETURN_IF_ERROR(FromRocksDb(rocksdb::DestroyDB(path, database_options),
                                      Cat("deleting the damaged hints in ", path)));
     // It may have taken the folder as well.
@@ -170,7 +203,11 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenRocksDbSegmentStore(
   }
   std::unique_ptr<rocksdb::DB> database(opened);
   KERF_RETURN_IF_ERROR(FromRocksDb(status, Cat("opening the hints in ", path)));
-  return std::make_unique<RocksDbSegmentStore>(std::move(database));
+  // What waits in memory is written without asking again.
+  const std::uint64_t waiting_bytes = kMemtableCount * MemtableBytes(options);
+  const std::uint64_t min_free_bytes =
+      options.min_free_bytes + std::min(waiting_bytes, options.capacity_bytes);
+  return std::make_unique<RocksDbSegmentStore>(path, min_free_bytes, std::move(database));
 }
 
 }  // namespace kerf

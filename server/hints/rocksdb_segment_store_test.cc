@@ -1,6 +1,7 @@
 #include "server/hints/rocksdb_segment_store.h"
 
 #include <gtest/gtest.h>
+#include <rocksdb/env.h>
 
 #include <atomic>
 #include <chrono>
@@ -152,6 +153,64 @@ TEST(RocksDbSegmentStore, ADamagedOneIsBegunAnew) {
   ASSERT_TRUE(store.ok()) << store.status();
   const StoredSegment segment = SegmentOf(random, 1000, 3);
   ASSERT_TRUE(PutAndWait(**store, scope, {segment}).ok());
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+// Beside an index that still has to sort what it has.
+TEST(RocksDbSegmentStore, ADiskWithLittleRoomLeftIsReadOnly) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  RocksDbSegmentOptions options;
+  {
+    const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(PutAndWait(**store, scope, {segment}).ok());
+  }
+  options.min_free_bytes = std::uint64_t{1} << 60;
+  const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(PutAndWait(**store, scope, {SegmentOf(random, 1000, 3)}).code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+// A clock of the machine that is set.
+class AheadEnv final : public rocksdb::EnvWrapper {
+ public:
+  AheadEnv() : EnvWrapper(rocksdb::Env::Default()) {}
+  const char* Name() const override { return "ahead"; }
+  rocksdb::Status GetCurrentTime(std::int64_t* seconds) override {
+    const rocksdb::Status status = EnvWrapper::GetCurrentTime(seconds);
+    *seconds += ahead.count();
+    return status;
+  }
+
+  std::chrono::seconds ahead{0};
+};
+
+TEST(RocksDbSegmentStore, AClockThatIsSetForwardMakesNothingOld) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  AheadEnv env;
+  RocksDbSegmentOptions options;
+  options.env = &env;
+  // Each end in order writes a file, behind which RocksDB looks for files that are old.
+  for (const int ahead_days : {0, 365, 365}) {
+    env.ahead = ahead_days * std::chrono::hours(24);
+    const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const StoredSegment next = ahead_days == 0 ? segment : SegmentOf(random, 1000, 3);
+    ASSERT_TRUE(PutAndWait(**store, scope, {next}).ok());
+  }
+  const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
 }
 

@@ -7,8 +7,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/units.h"
 
 namespace kerf {
+
+// With less on its disk kerfd writes nothing more there that it can do without: what it has must
+// still be sorted and merged.
+inline constexpr std::uint64_t kMinFreeDiskBytes = 128 * kMiB;
 
 struct DiskState {
   std::uint64_t free_bytes = 0;

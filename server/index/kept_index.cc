@@ -1,10 +1,11 @@
 #include "server/index/kept_index.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/open_files.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "base/unique_fd.h"
 #include "server/index/disk_room.h"
 #include "server/index/set_aside.h"
 #include "server/logging/logging.h"
@@ -35,8 +36,11 @@ constexpr std::chrono::milliseconds kMaxWait{30'000};
 // part of it.
 constexpr int kMaxFaultyOpenings = 4;
 constexpr std::chrono::seconds kQuiet{60};
-// Of a process that has enough files left to try.
+// Of a process that has enough files left to try: without them an index that is well may look
+// damaged.
 constexpr int kOpeningFiles = 64;
+constexpr int kNoDamage[] = {EMFILE, ENFILE, ENOMEM, EAGAIN, EACCES,
+                             EPERM,  EROFS,  ENOSPC, EDQUOT, ENODEV};
 // Of what health() tells.
 constexpr std::size_t kMaxFindings = 8;
 
@@ -58,14 +62,14 @@ std::optional<FileId> IdOf(const std::string& path) {
   return FileId{state.st_dev, state.st_ino};
 }
 
-// Whether the process may open some more files: without them an index that is well looks damaged.
-bool HasFilesLeft() {
-  std::vector<UniqueFd> files;
-  for (int count = 0; count < kOpeningFiles; ++count) {
-    files.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!files.back().valid()) return false;
-  }
-  return true;
+// Whether it may be that the disk has lost something. Not what the process or the machine lacks,
+// for however long: RocksDB has the system's words for that.
+bool MayBeDamage(const absl::Status& fault) {
+  const std::string_view text = MessageOf(fault);
+  const auto is_about = [text](int error) {
+    return text.find(std::strerror(error)) != std::string_view::npos;
+  };
+  return std::none_of(std::begin(kNoDamage), std::end(kNoDamage), is_about);
 }
 
 // By value: a status may be a temporary of the caller.
@@ -147,8 +151,8 @@ class KeptIndex final : public Index {
   absl::Status CommitRefusal() const;
   // Hears of an error that an index of the `opening`-th opening has answered.
   void NoteFault(std::uint64_t opening, Kind kind, const absl::Status& status);
-  // Whether there is a new one in its place.
-  bool Mend(std::uint64_t opening, const absl::Status& damage);
+  // Puts a new one in its place, if that can be done now.
+  void Mend(std::uint64_t opening, const absl::Status& damage);
 
   // The following are called with the index locked for themselves.
   absl::Status OpenLocked();
@@ -227,7 +231,10 @@ Answer KeptIndex::Ask(Kind kind, const Call& call) {
       return call(*leaf_).TakeValue();
     }();
     const absl::Status& status = StatusOf(answer);
-    if (absl::IsDataLoss(status) && !is_mended && Mend(opening, status)) continue;
+    if (absl::IsDataLoss(status) && !is_mended) {
+      Mend(opening, status);
+      continue;
+    }
     NoteFault(opening, kind, status);
     return answer;
   }
@@ -258,12 +265,11 @@ void KeptIndex::NoteFault(std::uint64_t opening, Kind kind, const absl::Status& 
                             "well: ", MessageOf(status)));
 }
 
-bool KeptIndex::Mend(std::uint64_t opening, const absl::Status& damage) {
+void KeptIndex::Mend(std::uint64_t opening, const absl::Status& damage) {
   const std::lock_guard turn(turnstile_);
   const std::unique_lock alone(mutex_);
   // Else somebody else was faster.
   if (opening == opening_count_) OpenAgainLocked(damage);
-  return leaf_ != nullptr;
 }
 
 std::uint64_t KeptIndex::OpeningBytes() const {
@@ -316,6 +322,12 @@ absl::Status KeptIndex::OpenLocked() {
 }
 
 absl::Status KeptIndex::BeginAnewLocked(const absl::Status& damage) {
+  if (!HasOpenFilesLeft(kOpeningFiles)) {
+    return absl::UnavailableError(
+        ToAbsl(Cat("the index in ", path_, " looks damaged, and it is not sure that it is: the ",
+                   "process has no file descriptors left (ulimit -n, LimitNOFILE). It was: ",
+                   MessageOf(damage))));
+  }
   KERF_ASSIGN_OR_RETURN(const std::string aside,
                         SetAside(folder_, std::string(kName), kKeptDamaged));
   AddFinding(Cat("the index in ", path_, " was damaged (", MessageOf(damage),
@@ -415,10 +427,11 @@ void KeptIndex::OpenAgainIfFaulty() {
   wait_ = std::clamp(2 * wait_, options_.check_interval, kMaxWait);
   next_try_ = Clock::now() + wait_;
   // As long as it cannot be written it can perhaps be read.
-  if (!MakeRoom().ok() || !HasFilesLeft()) return;
+  if (!MakeRoom().ok() || !HasOpenFilesLeft(kOpeningFiles)) return;
   const std::lock_guard turn(turnstile_);
   const std::unique_lock alone(mutex_);
-  const bool is_again = is_unreadable && Clock::now() - last_opening_ < kQuiet;
+  const bool is_again =
+      is_unreadable && MayBeDamage(fault) && Clock::now() - last_opening_ < kQuiet;
   faulty_opening_count_ = is_again ? faulty_opening_count_ + 1 : 0;
   // Once: if an empty one fails as well, it is not the index.
   const bool is_damage = faulty_opening_count_ == kMaxFaultyOpenings && !has_given_up_;

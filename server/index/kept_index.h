@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "server/index/disk_room.h"
 #include "server/index/index.h"
 #include "server/index/rocksdb_index.h"
 
@@ -15,9 +16,9 @@ namespace kerf {
 
 struct KeptIndexOptions {
   RocksDbIndexOptions rocksdb;
-  // With less room on its disk it takes no commits: what it has must still be sorted and merged.
-  // Forgetting goes on, which may be what makes room.
-  std::uint64_t min_free_bytes = 128 * kMiB;
+  // With less room on its disk it takes no commits. Forgetting goes on, which may be what makes
+  // room.
+  std::uint64_t min_free_bytes = kMinFreeDiskBytes;
   // Held back in a file, so that the index can be opened, and told to forget, on a disk that others
   // have filled. Less than min_free_bytes, or commits would take it.
   std::uint64_t reserve_bytes = 64 * kMiB;
@@ -29,13 +30,13 @@ struct KeptIndexOptions {
 // time with a line in the log:
 //
 // - A damaged index is set aside, as `folder`/index.damaged-TIME, and an empty one begun. That is
-// an
-//   index that has gone back to its beginning, epoch and all: it names nothing that is gone
+//   an index that has gone back to its beginning, epoch and all: it names nothing that is gone
 //   (docs/adr/0005), and is made whole by `kerf index rebuild`, a collection, or uploads. The last
 //   kKeptDamaged are kept.
 // - One that cannot be written any more is opened again once its disk can be: until then it is
-// read.
-//   If that does not help, a part of it cannot be read, which is damage, too.
+//   read. If that does not help, a part of it cannot be read, which is damage, too.
+// - What the process or the machine lacks (file descriptors, memory, a permission) is no damage,
+//   however often it is met.
 // - One of which the folder was removed is begun anew, unless the disk itself is another one.
 // - What it has written is made durable every few seconds, so that it knows at its next start what
 //   it has lost.

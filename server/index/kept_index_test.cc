@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rocksdb/env.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -123,6 +125,17 @@ class KeptIndexTest : public testing::Test {
       count += entry.path().filename().string().starts_with("index.damaged-") ? 1 : 0;
     }
     return count;
+  }
+
+  static void WriteMark(const std::string& path, int number) { std::ofstream(path) << number; }
+  // Of those that were set aside.
+  bool HasMark(int number) const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      std::ifstream mark(entry.path() / "mark");
+      int found = -1;
+      if (mark >> found && found == number) return true;
+    }
+    return false;
   }
 
   bool WaitUntil(const std::function<bool()>& condition) {
@@ -373,6 +386,103 @@ TEST_F(KeptIndexTest, WhatCanNeverBeReadAgainIsSetAside) {
   ASSERT_TRUE(WaitUntilWell()) << index_->health().status;
   EXPECT_EQ(CountOf(Verdict::kNew, Entries(0, 5000)), 5000u);
   EXPECT_EQ(DamagedCount(), 1u);
+}
+
+TEST_F(KeptIndexTest, WhatTheProcessLacksIsNoDamageHoweverLong) {
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_TRUE(Commit(Entries(0, 5000)).ok());
+  Reopen();
+  ASSERT_FALSE(HasFatalFailure());
+  files_->Set(Fault::kNoDescriptors);
+  const Digest digest = Entries(0, 1)[0].digest;
+  LookupResult result;
+  // Time for some tries to open it again: their pauses grow from 5 ms on.
+  const auto until = std::chrono::steady_clock::now() + milliseconds(600);
+  while (std::chrono::steady_clock::now() < until) {
+    EXPECT_FALSE(
+        WaitFor(index_->Lookup(kRepository, 1, std::span(&digest, 1), std::span(&result, 1))).ok());
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_FALSE(index_->health().status.ok());
+  files_->Set(Fault::kNone);
+  ASSERT_TRUE(WaitUntilWell()) << index_->health().status;
+  EXPECT_EQ(CountOf(Verdict::kDuplicate, Entries(0, 5000)), 5000u);
+  EXPECT_EQ(DamagedCount(), 0u);
+}
+
+// RocksDB calls that corruption.
+TEST_F(KeptIndexTest, FilesThatItIsNotLetLookAtAreNoDamage) {
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_TRUE(Commit(Entries(0, 100)).ok());
+  Reopen();
+  ASSERT_FALSE(HasFatalFailure());
+  index_.reset();
+  files_->Set(Fault::kNoSizes);
+  const auto refused = OpenKeptIndex(folder_, options_);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable) << refused.status();
+  EXPECT_THAT(std::string(MessageOf(refused.status())), HasSubstr("Permission denied"));
+  files_->Set(Fault::kNone);
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_EQ(CountOf(Verdict::kDuplicate, Entries(0, 100)), 100u);
+  EXPECT_EQ(DamagedCount(), 0u);
+}
+
+// What is the matter is looked at when it can be looked at.
+TEST_F(KeptIndexTest, NothingIsSetAsideWithoutFileDescriptors) {
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_TRUE(Commit(Entries(0, 5000)).ok());
+  Reopen();
+  ASSERT_FALSE(HasFatalFailure());
+  index_.reset();
+  for (const std::string& table : FilesOf(folder_ + "/index", ".sst")) {
+    FlipByte(table, std::filesystem::file_size(table) / 3);
+  }
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  // The next one that would be used.
+  const int free = dup(STDERR_FILENO);
+  ASSERT_GE(free, 0);
+  close(free);
+  const rlimit none{static_cast<rlim_t>(free), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::vector<Digest> digests;
+  for (const IndexEntry& entry : Entries(0, 5000)) digests.push_back(entry.digest);
+  std::vector<LookupResult> results(digests.size());
+  const absl::Status status = WaitFor(index_->Lookup(kRepository, 1, digests, results));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(DamagedCount(), 0u);
+  ASSERT_TRUE(WaitUntilWell()) << index_->health().status;
+  EXPECT_EQ(CountOf(Verdict::kNew, Entries(0, 5000)), 5000u);
+  EXPECT_EQ(DamagedCount(), 1u);
+}
+
+// The clock may be set, and what is set aside last is what somebody wants to look at.
+TEST_F(KeptIndexTest, TheLastDamagedIndexesAreKeptWhateverTheClockSays) {
+  for (const char* time : {"29990101T000000Z", "29990101T000000Z-1"}) {
+    std::filesystem::create_directory(Cat(folder_, "/index.damaged-", time));
+  }
+  for (int round = 0; round < 2 * kKeptDamaged; ++round) {
+    Open();
+    ASSERT_FALSE(HasFatalFailure());
+    index_.reset();
+    WriteMark(folder_ + "/index/mark", round);
+    std::filesystem::remove(folder_ + "/index/CURRENT");
+    std::ofstream(folder_ + "/index/000001.log").put('x');
+    Open();
+    ASSERT_FALSE(HasFatalFailure());
+    EXPECT_EQ(DamagedCount(), static_cast<std::size_t>(kKeptDamaged)) << round;
+    EXPECT_TRUE(HasMark(round)) << "it was deleted at once";
+    if (round > 0) {
+      EXPECT_TRUE(HasMark(round - 1)) << "an older one was kept in its place";
+    }
+  }
 }
 
 TEST_F(KeptIndexTest, AFolderThatIsRemovedIsBegunAnew) {

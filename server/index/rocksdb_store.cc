@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -113,10 +115,22 @@ absl::Status OpenError(const std::string& path, const rocksdb::Status& status) {
                  "lost, agents upload once more what the index does not know")));
 }
 
+// RocksDB calls it corruption that it was not let look at a file, too (no descriptors, no
+// permission, a disk that does not answer). A file that is not there is lost.
+bool IsRefusal(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return text.find("IO error") != std::string::npos &&
+         text.find(std::strerror(ENOENT)) == std::string::npos;
+}
+
 // RocksDB would begin a new database beside what is left of one, without a word.
 absl::Status CheckNotBeheaded(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path + "/CURRENT", error)) return absl::OkStatus();
+  if (error) {
+    return absl::UnavailableError(
+        ToAbsl(Cat("opening the index in ", path, ": ", error.message())));
+  }
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string extension = entry.path().extension();
     if (extension != ".sst" && extension != ".log") continue;
@@ -184,6 +198,7 @@ absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view doing) 
   const absl::string_view message = ToAbsl(text);
   switch (status.code()) {
     case rocksdb::Status::kCorruption:
+      if (IsRefusal(status)) return absl::UnavailableError(message);
       return absl::DataLossError(message);
     case rocksdb::Status::kIOError:
       if (status.subcode() == rocksdb::Status::kNoSpace) {

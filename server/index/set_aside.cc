@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <compare>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -19,22 +23,52 @@
 namespace kerf {
 namespace {
 
-// Those of one second.
-constexpr int kMaxOfOneTime = 100;
+// What is behind the prefix of a name: a time of the clock that the machine had, and a number for
+// those of one second.
+struct Stamp {
+  std::string time;
+  int number = 0;
 
-void DeleteOldest(const std::string& folder, const std::string& prefix, std::size_t kept_count) {
-  std::vector<std::string> names;
+  friend auto operator<=>(const Stamp&, const Stamp&) = default;
+};
+
+Stamp StampOf(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  Stamp stamp{std::string(text.substr(0, dash)), 0};
+  if (dash == std::string_view::npos) return stamp;
+  // What is no number stays 0.
+  std::from_chars(text.data() + dash + 1, text.data() + text.size(), stamp.number);
+  return stamp;
+}
+
+std::string TextOf(const Stamp& stamp) {
+  return stamp.number == 0 ? stamp.time : Cat(stamp.time, "-", stamp.number);
+}
+
+std::vector<Stamp> StampsIn(const std::string& folder, const std::string& prefix) {
+  std::vector<Stamp> stamps;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(prefix)) names.push_back(name);
+    if (!name.starts_with(prefix)) continue;
+    stamps.push_back(StampOf(std::string_view(name).substr(prefix.size())));
   }
-  // By their times.
-  std::sort(names.begin(), names.end());
-  for (; names.size() > kept_count; names.erase(names.begin())) {
-    Log(LogLevel::kWarning, Cat("deleting ", folder, "/", names.front(), ": ", kept_count,
-                                " damaged indexes are newer"));
-    std::filesystem::remove_all(Cat(folder, "/", names.front()), error);
+  return stamps;
+}
+
+// `last` is the one that came last: those whose time is later were named by a clock that was ahead,
+// and are older.
+void DeleteOldest(const std::string& folder, const std::string& prefix, const Stamp& last,
+                  std::size_t kept_count) {
+  std::vector<Stamp> stamps = StampsIn(folder, prefix);
+  std::sort(stamps.begin(), stamps.end(), [&](const Stamp& left, const Stamp& right) {
+    return std::pair(left <= last, left) < std::pair(right <= last, right);
+  });
+  std::error_code error;
+  for (std::size_t index = 0; index + kept_count < stamps.size(); ++index) {
+    const std::string path = Cat(folder, "/", prefix, TextOf(stamps[index]));
+    Log(LogLevel::kWarning, Cat("deleting ", path, ": ", kept_count, " damaged indexes are newer"));
+    std::filesystem::remove_all(path, error);
   }
 }
 
@@ -43,23 +77,20 @@ void DeleteOldest(const std::string& folder, const std::string& prefix, std::siz
 absl::StatusOr<std::string> SetAside(const std::string& folder, const std::string& name,
                                      int kept_count) {
   const std::string prefix = name + ".damaged-";
-  const std::string time = absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone());
-  const std::string from = Cat(folder, "/", name);
-  for (int number = 0; number < kMaxOfOneTime; ++number) {
-    const std::string to =
-        Cat(folder, "/", prefix, time, number == 0 ? std::string() : Cat("-", number));
-    std::error_code error;
-    if (std::filesystem::exists(to, error)) continue;
-    if (rename(from.c_str(), to.c_str()) != 0) {
-      return absl::UnavailableError(
-          ToAbsl(Cat("cannot rename ", from, " to ", to, ": ", std::strerror(errno))));
-    }
-    const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.valid()) fsync(opened.get());
-    DeleteOldest(folder, prefix, static_cast<std::size_t>(kept_count));
-    return to;
+  Stamp stamp{absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()), 0};
+  for (const Stamp& other : StampsIn(folder, prefix)) {
+    if (other.time == stamp.time) stamp.number = std::max(stamp.number, other.number + 1);
   }
-  return absl::UnavailableError(ToAbsl(Cat(from, ": too many are set aside at once")));
+  const std::string from = Cat(folder, "/", name);
+  const std::string to = Cat(folder, "/", prefix, TextOf(stamp));
+  if (rename(from.c_str(), to.c_str()) != 0) {
+    return absl::UnavailableError(
+        ToAbsl(Cat("cannot rename ", from, " to ", to, ": ", std::strerror(errno))));
+  }
+  const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.valid()) fsync(opened.get());
+  DeleteOldest(folder, prefix, stamp, static_cast<std::size_t>(kept_count));
+  return to;
 }
 
 }  // namespace kerf

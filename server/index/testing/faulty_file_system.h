@@ -4,8 +4,10 @@
 #include <rocksdb/file_system.h>
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +23,10 @@ enum class Fault : std::uint8_t {
   kSyncBroken,
   // Table files cannot be read.
   kTablesUnreadable,
+  // The same, and not opened, for want of file descriptors.
+  kNoDescriptors,
+  // It says of no file how long it is.
+  kNoSizes,
 };
 
 // Holds up writes to table files while it is shut.
@@ -92,6 +98,17 @@ class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
   TableGate* const gate_;
 };
 
+inline rocksdb::IOStatus ReadFault(Fault fault) {
+  switch (fault) {
+    case Fault::kTablesUnreadable:
+      return rocksdb::IOStatus::IOError("test: read");
+    case Fault::kNoDescriptors:
+      return rocksdb::IOStatus::IOError("test: read", std::strerror(EMFILE));
+    default:
+      return rocksdb::IOStatus::OK();
+  }
+}
+
 class UnreadableFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
   UnreadableFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, const std::atomic<Fault>& fault)
@@ -100,19 +117,17 @@ class UnreadableFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
   rocksdb::IOStatus Read(std::uint64_t offset, std::size_t size, const rocksdb::IOOptions& options,
                          rocksdb::Slice* result, char* scratch,
                          rocksdb::IODebugContext* context) const override {
-    if (IsFaulty()) return rocksdb::IOStatus::IOError("test: read");
+    if (const rocksdb::IOStatus fault = ReadFault(fault_); !fault.ok()) return fault;
     return FSRandomAccessFileOwnerWrapper::Read(offset, size, options, result, scratch, context);
   }
   rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count,
                               const rocksdb::IOOptions& options,
                               rocksdb::IODebugContext* context) override {
-    if (IsFaulty()) return rocksdb::IOStatus::IOError("test: read");
+    if (const rocksdb::IOStatus fault = ReadFault(fault_); !fault.ok()) return fault;
     return FSRandomAccessFileOwnerWrapper::MultiRead(requests, count, options, context);
   }
 
  private:
-  bool IsFaulty() const { return fault_.load() == Fault::kTablesUnreadable; }
-
   const std::atomic<Fault>& fault_;
 };
 
@@ -136,11 +151,20 @@ class FaultyFileSystem : public rocksdb::FileSystemWrapper {
                                         const rocksdb::FileOptions& options,
                                         std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
                                         rocksdb::IODebugContext* context) override {
+    if (fault_ == Fault::kNoDescriptors) return ReadFault(fault_);
     std::unique_ptr<rocksdb::FSRandomAccessFile> real;
     const rocksdb::IOStatus status =
         FileSystemWrapper::NewRandomAccessFile(name, options, &real, context);
     if (status.ok()) *file = std::make_unique<UnreadableFile>(std::move(real), fault_);
     return status;
+  }
+
+  rocksdb::IOStatus GetFileSize(const std::string& name, const rocksdb::IOOptions& options,
+                                std::uint64_t* size, rocksdb::IODebugContext* context) override {
+    if (fault_ == Fault::kNoSizes) {
+      return rocksdb::IOStatus::IOError("test: stat", std::strerror(EACCES));
+    }
+    return FileSystemWrapper::GetFileSize(name, options, size, context);
   }
 
   void Set(Fault fault) { fault_ = fault; }
