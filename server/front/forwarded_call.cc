@@ -13,6 +13,7 @@
 #include "server/errors/errors.h"
 #include "server/front/forwarded_calls.h"
 #include "server/logging/logging.h"
+#include "server/net/grpc_deadline.h"
 #include "server/net/grpc_status.h"
 #include "server/net/request_id_of.h"
 #include "server/net/stall_log.h"
@@ -132,11 +133,12 @@ void ForwardedCall::StartWorkerSide() {
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   worker_context_.AddMetadata(routing::kFrontMetadata, "1");
-  auto deadline = context_->deadline();
+  gpr_timespec deadline = gpr_convert_clock_type(context_->raw_deadline(), GPR_CLOCK_MONOTONIC);
   // Else one that never says what it wants keeps its place; an upload has time limits of its own.
-  if (kind_ != routing::CallKind::kUpload)
-    deadline = std::min(deadline, std::chrono::system_clock::now() + limits::kMaxForwardedTime);
-  if (deadline != std::chrono::system_clock::time_point::max()) {
+  if (kind_ != routing::CallKind::kUpload) {
+    deadline = gpr_time_min(deadline, DeadlineIn(limits::kMaxForwardedTime));
+  }
+  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) != 0) {
     worker_context_.set_deadline(deadline);
   }
   stub_.PrepareBidiStreamingCall(&worker_context_, context_->method(), {}, &worker_side_);

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "server/net/grpc_deadline.h"
 #include "server/net/listen_address.h"
 
 namespace kerf {
@@ -117,7 +118,7 @@ void GrpcListener::SetServing(const std::string& part, bool is_serving) {
 }
 
 void GrpcListener::Stop() {
-  server_->Shutdown(std::chrono::system_clock::now() + kCloseGrace);
+  server_->Shutdown(DeadlineIn(kCloseGrace));
   server_->Wait();
   for (const std::string& path : socket_paths_) unlink(path.c_str());
 }

@@ -11,6 +11,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kerf/v1/status.pb.h"
+#include "server/net/grpc_deadline.h"
 
 namespace kerf::routing {
 namespace {
@@ -63,7 +64,7 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
       : worker_(std::move(worker)),
         done_(std::move(done)),
         stub_(worker_->check_channel()),
-        deadline_(std::chrono::system_clock::now() + timeout) {}
+        deadline_(DeadlineIn(timeout)) {}
 
   void Start(bool ask_for_name) {
     health_context_.set_deadline(deadline_);
@@ -124,7 +125,8 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
   const std::shared_ptr<Worker> worker_;
   const std::function<void(CheckOutcome)> done_;
   grpc::TemplatedGenericStub<Message, Message> stub_;
-  const std::chrono::system_clock::time_point deadline_;
+  // Of all calls together.
+  const gpr_timespec deadline_;
   grpc::ClientContext health_context_;
   grpc::health::v1::HealthCheckRequest health_request_;
   HealthCheckResponse health_response_;

@@ -30,6 +30,10 @@ NAME_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*")
 # Inputs of fuzzers, and what a release has written.
 MAY_BE_BINARY = re.compile(r"_?corpus/|^e2e/releases/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+# The machine's clock may be set at any time: what kerfd waits for, or calls old, goes by another one. Where only a
+# person reads it, or a rule says what a wrong day costs:
+WALL_CLOCK = re.compile(r"\bsystem_clock\b|\babsl::Now\b|\bgettimeofday\b|\bCLOCK_REALTIME\b|\btime\((nullptr|NULL|0)\)")
+MAY_READ_WALL_CLOCK = {"server/hints/hint_cache.cc", "server/index/set_aside.cc"}
 
 
 def tracked_files(root):
@@ -56,6 +60,11 @@ def is_python(path, text):
     return path.suffix == ".py" or PYTHON_PROGRAM.match(text) is not None
 
 
+def may_read_wall_clock(relative):
+    is_of_tests = relative.stem.endswith("_test") or "testing" in relative.parts
+    return is_of_tests or relative.as_posix() in MAY_READ_WALL_CLOCK
+
+
 def check_source(path, relative, text):
     lines = text.split("\n")
     if len(lines) > WALL_LINES:
@@ -73,6 +82,8 @@ def check_source(path, relative, text):
                 yield f"{relative}:{number}: {layer}/ includes from {other}/, which is later on the data path"
             if {layer, other} == {"server", "client"}:
                 yield f"{relative}:{number}: server/ and client/ share only base/, proto/ and kernels/"
+        if layer == "server" and WALL_CLOCK.search(line) and not may_read_wall_clock(relative):
+            yield f"{relative}:{number}: the machine's clock may be set meanwhile: steady_clock, or server/net/grpc_deadline.h"
         if re.search(r"\bTODO\b|\bFIXME\b|\bXXX\b", line) and path.name != "house_rules.py":
             yield f"{relative}:{number}: unfinished: do it or write an issue"
 

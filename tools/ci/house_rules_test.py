@@ -74,7 +74,9 @@ class Rules(unittest.TestCase):
             return list(house_rules.findings(root))
 
     def test_what_is_right_is_not_found(self):
-        self.assertEqual(self.findings({"base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
+        clock = "auto now = std::chrono::system_clock::now();\n"
+        self.assertEqual(self.findings({"server/a_test.cc": clock, "server/testing/a.cc": clock, "client/a.cc": clock,
+                                        "server/index/set_aside.cc": clock, "base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
                                         "base/b.cc": "int a;\n" * 699}, "S" * 72), [])
 
     def test_what_is_not_is(self):
@@ -89,6 +91,9 @@ class Rules(unittest.TestCase):
             ({"base/a.cc": '#include "server/b.h"\n'}, "later on the data path"),
             ({"server/a.cc": '#include "client/b.h"\n'}, "share only"),
             ({"base/a.cc": "// TO" "DO: later\n"}, "unfinished"),
+            ({"server/a.cc": "auto end = std::chrono::system_clock::now() + kWait;\n"}, "clock may be set"),
+            ({"server/a.h": "#pragma once\nabsl::Time begin = absl::Now();\n"}, "clock may be set"),
+            ({"server/a.cc": "const auto now = time(nullptr);\n"}, "clock may be set"),
             ({"--help/a": ""}, "no name for a file"),
             ({"base/a b": ""}, "no name for a file"),
             ({"x.log": ""}, "by mistake"),
