@@ -1,12 +1,10 @@
 // A kerfd whose index is taken, damaged, gone, or on a disk that is full: it says so, in words that
 // help, mends what it can, and is never ready while it is of no use.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,10 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
 #include "base/strings.h"
-#include "base/unique_fd.h"
-#include "e2e/world.h"
+#include "e2e/watched.h"
 
 namespace kerf::e2e {
 namespace {
@@ -32,9 +28,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::chrono::seconds kPatience{30};
-
-class IndexFaultTest : public testing::Test {
+class IndexFaultTest : public WatchedTest {
  protected:
   // A kerfd on the same data that must not start.
   Completed FailToStart() {
@@ -42,47 +36,7 @@ class IndexFaultTest : public testing::Test {
                        "--data-dir", "server/data"});
   }
 
-  void Start() {
-    world_.StartServer({"--metrics-listen", "127.0.0.1:0", "--metrics-ready-file",
-                        world_ / "server/metrics.ready"});
-  }
-
   std::string index_path() const { return world_ / "server/data/index"; }
-
-  // What /readyz says: "ready", or "not ready: ..."
-  std::string Readiness() {
-    const std::string address = ReadText(world_ / "server/metrics.ready");
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port =
-        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const UniqueFd connection(socket(AF_INET, SOCK_STREAM, 0));
-    if (connect(connection.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
-      return "no answer";
-    }
-    const std::string request = "GET /readyz HTTP/1.1\r\nHost: kerfd\r\nConnection: close\r\n\r\n";
-    EXPECT_EQ(write(connection.get(), request.data(), request.size()),
-              static_cast<ssize_t>(request.size()));
-    std::string answer;
-    char part[4096];
-    for (ssize_t size = 0; (size = read(connection.get(), part, sizeof part)) > 0;) {
-      answer.append(part, static_cast<std::size_t>(size));
-    }
-    const bool is_ready = answer.find(" 200 ") < answer.find('\n');
-    const std::size_t body = answer.find("\r\n\r\n");
-    const std::string text = body == std::string::npos ? "" : answer.substr(body + 4);
-    EXPECT_EQ(is_ready, text == "ready\n") << answer;
-    return text;
-  }
-  bool WaitUntilReadinessIs(const std::string& beginning) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!Readiness().starts_with(beginning)) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return true;
-  }
 
   // All that it has is in table files from then on.
   void SortIndex() {
@@ -107,14 +61,6 @@ class IndexFaultTest : public testing::Test {
     }
     ASSERT_GT(count, 0);
   }
-
-  void WriteRandom(const std::string& name, std::size_t bytes, std::uint64_t seed) {
-    std::string content(bytes, '\0');
-    Random(seed).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
-    WriteText(world_ / name, content);
-  }
-
-  World world_;
 };
 
 TEST_F(IndexFaultTest, TwoServersOnOneIndex) {
@@ -197,8 +143,8 @@ TEST_F(IndexFaultTest, ADiskThatRefusesIsToldToTheAgentAndLosesNothing) {
   const rlimit limit{16 * 1024, before.rlim_max};
   ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
   // The snapshot is whole, and what the index has not heard is a warning, however quiet it is to
-  // be. It has waited for 15 s until it gives up.
-  const Completed quiet = world_.Kerf({"backup", "file", "-q"});
+  // be. What it waits for the index comes out of --retry-for.
+  const Completed quiet = world_.Kerf({"backup", "file", "-q", "--retry-for", "2s"});
   EXPECT_EQ(quiet.exit_code, 3);
   EXPECT_EQ(quiet.out, "");
   EXPECT_THAT(quiet.err, AllOf(StartsWith("kerf: warning: "),

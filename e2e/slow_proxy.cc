@@ -46,12 +46,25 @@ bool WriteAll(int file, std::string_view bytes) {
 
 }  // namespace
 
-SlowProxy::SlowProxy(int port, std::chrono::milliseconds delay)
-    : target_port_(port), delay_(delay), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address = Loopback(0);
+UniqueFd SlowProxy::Listen(int port) {
+  UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address = Loopback(port);
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  KERF_CHECK(bind(listener.get(), generic, sizeof address) == 0);
+  KERF_CHECK(listen(listener.get(), 64) == 0);
+  return listener;
+}
+
+UniqueFd SlowProxy::ListenIn(const NetworkNamespace& there, int port) {
+  const NetworkNamespace::Scope inside(there);
+  return Listen(port);
+}
+
+SlowProxy::SlowProxy(UniqueFd listener, int port, std::chrono::milliseconds delay)
+    : target_port_(port), delay_(delay), listener_(std::move(listener)) {
+  sockaddr_in address{};
   socklen_t length = sizeof address;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  KERF_CHECK(bind(listener_.get(), generic, length) == 0 && listen(listener_.get(), 64) == 0);
   KERF_CHECK(getsockname(listener_.get(), generic, &length) == 0);
   port_ = ntohs(address.sin_port);
   accepter_ = std::thread([this] { Accept(); });

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "e2e/network_namespace.h"
 
 namespace kerf::e2e {
 
@@ -19,7 +20,10 @@ class SlowProxy {
  public:
   // What comes in goes to `port` of 127.0.0.1 after `delay`, and so does what comes back; how much
   // goes through is not limited by it.
-  SlowProxy(int port, std::chrono::milliseconds delay);
+  SlowProxy(int port, std::chrono::milliseconds delay) : SlowProxy(Listen(0), port, delay) {}
+  // The same, but it listens at that port of another network, as if it were there.
+  SlowProxy(int port, std::chrono::milliseconds delay, const NetworkNamespace& from)
+      : SlowProxy(ListenIn(from, port), port, delay) {}
   SlowProxy(const SlowProxy&) = delete;
   SlowProxy& operator=(const SlowProxy&) = delete;
   ~SlowProxy();
@@ -49,6 +53,10 @@ class SlowProxy {
     std::thread there;
     std::thread back;
   };
+
+  SlowProxy(UniqueFd listener, int port, std::chrono::milliseconds delay);
+  static UniqueFd Listen(int port);
+  static UniqueFd ListenIn(const NetworkNamespace& there, int port);
 
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 

@@ -1,7 +1,6 @@
 // A kerfd, a store and the `kerf` command, in a folder of their own.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -72,9 +71,9 @@ class World {
 
   // Backs up and returns the summary; the run must end with `exit_code`.
   nlohmann::json Backup(std::vector<std::string> arguments, int exit_code = 0);
-  // That the last backup had no new chunk. A snapshot tells of the folders above its paths, too,
-  // and those above path() are other tests', which may run now: where one has changed since the
-  // first backup, the two chunks that tell of it may be new.
+  // That the last backup had no new chunk but the two that tell of files: of the folders above
+  // path(), which are other tests', too, and may change at any time; and of one that was written
+  // less than two seconds before the backup before (client/fs/stamp_clock.h).
   void ExpectNothingNew(const nlohmann::json& backup) const;
 
  private:
@@ -85,15 +84,11 @@ class World {
     return folder_ / ("server/" + name + ".ready");
   }
   std::string NextPrefix();
-  // When those above path() have changed.
-  std::vector<std::filesystem::file_time_type> TimesAbove() const;
 
   agent::testing::TemporaryDirectory folder_;
   std::map<std::string, std::string> environment_;
   bool without_privileges_ = false;
   int run_count_ = 0;
-  // Before the first backup.
-  std::vector<std::filesystem::file_time_type> times_above_;
   std::unique_ptr<Program> server_;
 };
 

@@ -22,6 +22,7 @@
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"
+#include "server/net/self_check.h"
 #include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
@@ -134,18 +135,26 @@ absl::Status ServeUploads(const CuttingSettings& settings, const ServingSettings
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  const ShownSubject shown(
-      port, {.readiness = [&] { return ReadinessOf(*index, settings.gpu, gpus.get()); },
-             .add_metrics =
-                 [&](metrics::Page& page) {
-                   server->AddMetrics(page);
-                   AddMetrics(opened, page);
-                 }});
+  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses()));
+  const ShownSubject shown(port, {.readiness =
+                                      [&] {
+                                        absl::Status readiness =
+                                            ReadinessOf(*index, settings.gpu, gpus.get());
+                                        readiness.Update(self_check.readiness());
+                                        return readiness;
+                                      },
+                                  .add_metrics =
+                                      [&](metrics::Page& page) {
+                                        server->AddMetrics(page);
+                                        AddMetrics(opened, page);
+                                      },
+                                  .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
 
   signals.Wait();
   is_draining.store(true);
   if (port != nullptr) port->BeginDrain();
+  self_check.Stop();
   DrainAndStop(*server, signals, lifecycle.drain);
   if (hints.cache != nullptr) LogHints(server->rapid_totals(), *hints.cache);
   if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());

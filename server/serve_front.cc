@@ -13,6 +13,7 @@
 #include "server/front/front_server.h"
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
+#include "server/net/self_check.h"
 #include "server/open_metrics.h"
 
 namespace kerf {
@@ -68,15 +69,18 @@ absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& se
     Log(LogLevel::kInfo, Cat("kerfd ", kVersion, " serves ", address, " as a front of ",
                              server->live_worker_count(), " workers"));
   }
+  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses()));
   const ShownSubject shown(port,
                            {.readiness = [&]() -> absl::Status {
-                              if (server->live_worker_count() > 0) return absl::OkStatus();
+                              if (server->live_worker_count() > 0) return self_check.readiness();
                               return absl::UnavailableError("no worker is alive");
                             },
-                            .add_metrics = [&](metrics::Page& page) { server->AddMetrics(page); }});
+                            .add_metrics = [&](metrics::Page& page) { server->AddMetrics(page); },
+                            .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
   signals.Wait();
   if (port != nullptr) port->BeginDrain();
+  self_check.Stop();
   DrainAndStop(*server, signals, lifecycle.drain);
   if (!lifecycle.ready_file.empty()) unlink(lifecycle.ready_file.c_str());
   Log(LogLevel::kInfo, "stopped");

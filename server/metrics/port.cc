@@ -54,12 +54,16 @@ std::string Port::PageLocked() const {
 
 HttpAnswer Port::Answer(std::string_view path) {
   HttpAnswer answer;
-  // Without the lock: whoever holds it for long must not look dead.
+  std::unique_lock lock(mutex_, std::defer_lock);
   if (path == "/healthz") {
-    answer.body = "ok\n";
+    // Whoever holds the lock for long must not look dead.
+    const bool can_ask = lock.try_lock() && subject_.liveness != nullptr;
+    const absl::Status liveness = can_ask ? subject_.liveness() : absl::OkStatus();
+    answer.code = liveness.ok() ? answer.code : kUnavailable;
+    answer.body = liveness.ok() ? "ok\n" : Cat("to be started anew: ", MessageOf(liveness), "\n");
     return answer;
   }
-  const std::lock_guard lock(mutex_);
+  lock.lock();
   if (path == "/metrics") {
     answer.content_type = std::string(kPageContentType);
     answer.body = PageLocked();

@@ -21,6 +21,8 @@ struct Subject {
   std::function<absl::Status()> readiness;
   // Its metrics.
   std::function<void(Page& page)> add_metrics;
+  // Not OK: why only a new start helps, for people. None: it lives as long as it answers.
+  std::function<absl::Status()> liveness = nullptr;
 };
 
 // Thread-safe.

@@ -102,6 +102,16 @@ TEST(PortTest, TellsWhetherItIsAliveAndReady) {
   readiness = absl::UnavailableError("the sky is falling");
   EXPECT_NE(Get(address, "/readyz").find("not ready: the sky is falling\n"), std::string::npos);
   readiness = absl::OkStatus();
+  absl::Status liveness;
+  (*port)->Show({.readiness = [&] { return readiness; },
+                 .add_metrics = [](Page& /*page*/) {},
+                 .liveness = [&] { return liveness; }});
+  EXPECT_TRUE(Get(address, "/healthz").starts_with("HTTP/1.1 200 "));
+  liveness = absl::UnavailableError("it is deaf");
+  const std::string dead = Get(address, "/healthz");
+  EXPECT_TRUE(dead.starts_with("HTTP/1.1 503 ")) << dead;
+  EXPECT_NE(dead.find("to be started anew: it is deaf\n"), std::string::npos) << dead;
+  liveness = absl::OkStatus();
   (*port)->BeginDrain();
   const std::string draining = Get(address, "/readyz");
   EXPECT_TRUE(draining.starts_with("HTTP/1.1 503 ")) << draining;

@@ -37,6 +37,11 @@ void AddServingSettings(OptionSet& options, ServingSettings& settings) {
       {"stall-warn-ms",
        "The log tells of a stream that waits for one thing for this long, and for what"},
       settings.stall_warn);
+  options.AddTime({"self-check-ms",
+                   "kerfd connects this often to where it listens: it is not ready where nobody "
+                   "answers, and after six times as long /healthz says that it is to be started "
+                   "anew"},
+                  settings.self_check);
 }
 
 }  // namespace kerf

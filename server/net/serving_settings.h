@@ -22,6 +22,8 @@ struct ServingSettings {
   std::chrono::milliseconds idle_evict = limits::kIdleEvict;
   std::chrono::milliseconds write_stall = limits::kWriteStall;
   std::chrono::milliseconds stall_warn = limits::kStallWarn;
+  // Between two looks of kerfd at its own addresses.
+  std::chrono::milliseconds self_check{5'000};
 };
 
 void AddServingSettings(OptionSet& options, ServingSettings& settings);

@@ -41,6 +41,7 @@ constexpr std::string_view kOrder[] = {
     "max-calls", "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
+    "self-check-ms",
     // With what.
     "worker-name", "worker-threads", "backend", "gpu", "gpu-plugin", "gpu-devices", "gpu-memory",
     "gpu-lost",
