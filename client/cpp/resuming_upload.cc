@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
 // As many as a front looks at.
 constexpr std::size_t kMaxAvoided = 8;
+// Of streams past a front that were lost in a row and from which nothing came: something between
+// may let no more through than their beginning.
+constexpr int kDirectTries = 2;
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
   return {data.block->data() + data.position, length_bytes};
@@ -41,7 +44,8 @@ ResumingUpload::ResumingUpload(Options options, AnswerHandler& handler)
       options_(std::move(options)),
       max_unanswered_bytes_(options_.stream.block_bytes * options_.stream.max_blocks),
       plan_(options_.retry, options_.seed),
-      server_index_(options_.first_server) {
+      server_index_(options_.first_server),
+      question_(options_.stream.shard_key, options_.question_pause) {
   KERF_CHECK(!options_.servers.empty());
   thread_ = std::thread([this] { Run(); });
 }
@@ -90,7 +94,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
     if (is_direct_ && !opened_) {
       why = absl::UnavailableError(
           ToAbsl(Cat("the worker at ", address_, " opened no stream: ", MessageOf(last_loss_))));
+    } else if (is_direct_ && plan_.tries() >= kDirectTries && lost_.ok() &&
+               ReasonOfLoss(last_loss_).empty()) {
+      why = absl::UnavailableError(
+          ToAbsl(Cat("streams to the worker at ", address_, " break: ", MessageOf(last_loss_))));
     }
+    front_ = server;
     address_ = server;
     is_direct_ = false;
   }
@@ -493,6 +502,7 @@ void ResumingUpload::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
   asking_.Cancel();
+  question_.Cancel();
   if (stream_ != nullptr) stream_->Cancel();
   changed_.notify_all();
 }
@@ -502,6 +512,26 @@ void ResumingUpload::Lose(const absl::Status& status) {
   if (stream_ == nullptr || !lost_.ok()) return;
   lost_ = status;
   stream_->Cancel();
+}
+
+void ResumingUpload::AskFront() {
+  std::string front;
+  std::string worker;
+  std::uint64_t stream_count = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (!is_direct_ || stream_ == nullptr || !lost_.ok() || cancelled_) return;
+    front = front_;
+    worker = address_;
+    stream_count = stream_count_;
+  }
+  question_.Ask(front, worker, [this, worker, stream_count] {
+    std::lock_guard lock(mutex_);
+    if (stream_ == nullptr || stream_count_ != stream_count || !lost_.ok()) return;
+    lost_ = absl::UnavailableError(ToAbsl(
+        Cat("the worker at ", worker, " is silent, and the front has another one in its place")));
+    stream_->Cancel();
+  });
 }
 
 void ResumingUpload::Fail(const absl::Status& status) {

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/front_question.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/upload_stream.h"
 #include "grpcpp/channel.h"
@@ -56,8 +57,11 @@ class ResumingUpload final : private AnswerHandler {
     std::vector<std::string> servers = {};
     std::size_t first_server = 0;
     // Sends each stream past the server, if that is a front, to the worker that it names; through
-    // it where that worker cannot be reached, or has not opened the stream before.
+    // it where that worker cannot be reached, has not opened the stream before, or has lost two in
+    // a row from which nothing came.
     bool direct = false;
+    // Between two questions of AskFront.
+    std::chrono::milliseconds question_pause{5'000};
     RetryLimits retry = {};
     // Of the waits' random part.
     std::uint64_t seed = 0;
@@ -102,6 +106,11 @@ class ResumingUpload final : private AnswerHandler {
   // Gives up the stream that is open or being opened, but not the upload: a peer that is silent is
   // as good as lost. `status` says why.
   void Lose(const absl::Status& status);
+  // The stream is silent: if it went past a front, asks that whether the worker still has the key,
+  // and loses it if not: of a worker that has lost its index the others have the keys. Does not
+  // wait, and does nothing while a question is under way or was asked just now. For one thread at a
+  // time.
+  void AskFront();
   // Since when the present stream is open or being opened; nothing while there is none.
   std::optional<std::chrono::steady_clock::time_point> stream_since() const;
   // Of the present stream, or of the last one (failed_call.h); empty: there was none.
@@ -211,7 +220,9 @@ class ResumingUpload final : private AnswerHandler {
   absl::Status lost_;
   RetryPlan plan_;
   std::size_t server_index_ = 0;
-  // Of the present stream, or of the last one; written by the upload's own thread.
+  // Of the present stream, or of the last one; written by the upload's own thread. The first is the
+  // server by whose word it is the second.
+  std::string front_;
   std::string address_;
   bool is_direct_ = false;
   absl::Status last_loss_;
@@ -221,7 +232,8 @@ class ResumingUpload final : private AnswerHandler {
   CallCancellation asking_;
   std::size_t first_tries_ = 0;
 
-  // Last: uses all of the above.
+  // Last: they use all of the above.
+  FrontQuestion question_;
   std::thread thread_;
 };
 

@@ -41,6 +41,7 @@ Lane::Lane(Options options, ChunkTaker& taker)
       profile_(options.profile),
       digest_size_bytes_(options.digest_size_bytes),
       servers_(absl::StrJoin(options.upload.servers, ", ")),
+      doubt_after_(options.doubt_after),
       answer_limit_(options.answer_limit),
       on_pressure_(std::move(options.on_pressure)) {
   options.upload.stream.max_blocks = MaxBlocks(profile_);
@@ -235,6 +236,7 @@ absl::Status Lane::Watch() {
   // The answer thread may be held up by the agent's own disk.
   stream_->KeepPlace();
   absl::Status silence;
+  bool is_doubtful = false;
   {
     std::lock_guard lock(mutex_);
     const char* owed = awaited_;
@@ -244,12 +246,18 @@ absl::Status Lane::Watch() {
     if (!since.has_value()) return absl::OkStatus();
     const auto silent =
         std::chrono::steady_clock::now() - std::max({awaited_since_, answered_at_, *since});
-    if (silent < answer_limit_) return absl::OkStatus();
-    const double seconds = std::chrono::duration<double>(answer_limit_).count();
-    silence = absl::DeadlineExceededError(Cat("the server ", servers_, " was silent for ", seconds,
-                                              " s, while the agent waited for ", owed));
+    is_doubtful = silent >= doubt_after_;
+    if (silent >= answer_limit_) {
+      const double seconds = std::chrono::duration<double>(answer_limit_).count();
+      silence = absl::DeadlineExceededError(Cat("the server ", servers_, " was silent for ",
+                                                seconds, " s, while the agent waited for ", owed));
+    }
   }
-  stream_->Lose(silence);
+  if (!silence.ok()) {
+    stream_->Lose(silence);
+  } else if (is_doubtful) {
+    stream_->AskFront();
+  }
   return absl::OkStatus();
 }
 

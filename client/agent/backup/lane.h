@@ -34,6 +34,11 @@ struct FileOutcome {
 // How long a server may be silent while something is awaited of it.
 inline constexpr std::chrono::milliseconds kAnswerLimit = limits::kAnswerLimit;
 
+// The same before the front is asked whether it has another worker by now: it knows of one that is
+// lost, or without its index, after some seconds, and a worker may work on one answer for as long.
+inline constexpr std::chrono::milliseconds kDoubtAfter{5'000};
+static_assert(kDoubtAfter < kAnswerLimit);
+
 // A server must take so many entries in one Commit or ReportStale: each is a message of its own,
 // and one for every chunk or two would cost more than the chunks.
 inline constexpr std::uint64_t kMinCommitEntries = 16;
@@ -54,6 +59,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
     // The one that `upload.stream.open` names.
     Profile profile;
     std::size_t digest_size_bytes = 32;
+    // Of a stream that is silent for longer a front is asked, if it goes past one.
+    std::chrono::milliseconds doubt_after = kDoubtAfter;
     // A stream that is silent for longer counts as lost.
     std::chrono::milliseconds answer_limit = kAnswerLimit;
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
@@ -150,6 +157,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   const std::size_t digest_size_bytes_;
   // For messages.
   const std::string servers_;
+  const std::chrono::milliseconds doubt_after_;
   const std::chrono::milliseconds answer_limit_;
   const std::function<absl::Status()> on_pressure_;
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,7 @@ class LaneDirectTest : public ResumingLaneTest {
       front_ = std::make_unique<FakeServer>(*front_script_, &routing_);
       upload.servers = {front_->address()};
       upload.direct = true;
+      upload.question_pause = std::chrono::milliseconds(10);
       upload.stream.shard_key = "a key";
       upload.on_opened = [this](bool is_direct) { (is_direct ? direct_count_ : other_count_)++; };
       upload.on_detour = [this](const absl::Status& why) {
@@ -82,6 +84,10 @@ class LaneDirectTest : public ResumingLaneTest {
     Start(straight);
   }
   static grpc::Status Ok(Moment /*now*/) { return grpc::Status::OK; }
+  bool HasLost() {
+    std::lock_guard lock(mutex_);
+    return !lost_.empty();
+  }
 
   FakeRouting routing_;
   std::function<void()> adjust_routing_;
@@ -234,6 +240,55 @@ TEST_F(LaneDirectTest, AfterAStreamThroughTheFrontTheWorkerIsTriedAgain) {
   EXPECT_EQ(front_script_->stream_count(), 1);
   EXPECT_EQ(direct_count_, 1);
   EXPECT_EQ(other_count_, 1);
+}
+
+// As one that has lost its index is, to which nobody sends keys any more.
+TEST_F(LaneDirectTest, ASilentWorkerIsLeftForTheOneThatTheFrontNamesByThen) {
+  doubt_after_ = std::chrono::milliseconds(50);
+  auto silent = std::make_shared<std::atomic<bool>>(false);
+  StartDirect(
+      [this, silent](Moment now) {
+        if (now != Moment::kInData || silent->exchange(true)) return grpc::Status::OK;
+        // Asked for a while, the front names the same worker.
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        routing_.SetAddress(front_->address());
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (!HasLost() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        return kLost;
+      },
+      Ok);
+  const std::string worker = server_->address();
+  std::jthread watch([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      static_cast<void>(lane_->Watch());
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  const absl::Status status = Upload({RandomContent(1'000'000)});
+  watch.request_stop();
+  watch.join();
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_EQ(lost_.size(), 1u);
+  EXPECT_EQ(lost_[0].server, worker);
+  EXPECT_THAT(std::string(lost_[0].status.message()), HasSubstr("is silent, and the front has"));
+  End();
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_EQ(losing_->stream_count(), 1);
+  EXPECT_EQ(front_script_->stream_count(), 1);
+  EXPECT_EQ(direct_count_, 2);
+}
+
+// Something between lets their beginning through, and nothing else.
+TEST_F(LaneDirectTest, StreamsThatBreakWithoutAWordAreFollowedByOneThroughTheFront) {
+  retry_.tries = 6;
+  StartDirect([](Moment now) { return now == Moment::kInData ? kLost : grpc::Status::OK; }, Ok);
+  const absl::Status status = Upload({RandomContent(1'000'000)});
+  EXPECT_TRUE(status.ok()) << status;
+  End();
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_EQ(direct_count_, 2);
+  EXPECT_EQ(front_script_->stream_count(), 1);
+  EXPECT_THAT(detours_, ElementsAre(HasSubstr("break: Socket closed")));
 }
 
 // A kerfd that is no front is its own worker.

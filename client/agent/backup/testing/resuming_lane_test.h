@@ -91,6 +91,7 @@ class ResumingLaneTest : public ::testing::Test {
     };
     if (adjust_upload_) adjust_upload_(options.upload);
     options.profile = *ParseProfile(kProfile);
+    options.doubt_after = doubt_after_;
     options.answer_limit = answer_limit_;
     options.on_pressure = [this] { return taker_->Send(); };
     lane_ = std::make_unique<Lane>(std::move(options), *taker_);
@@ -198,6 +199,7 @@ class ResumingLaneTest : public ::testing::Test {
   Random random_{seed_};
   client::RetryLimits retry_{.first_wait = std::chrono::milliseconds(1),
                              .longest_wait = std::chrono::milliseconds(4)};
+  std::chrono::milliseconds doubt_after_ = kDoubtAfter;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
   // What a test wants otherwise.
   std::function<void(client::ResumingUpload::Options&)> adjust_upload_;

@@ -1,0 +1,40 @@
+#include "client/cpp/front_question.h"
+
+#include "absl/status/statusor.h"
+#include "client/cpp/channel.h"
+#include "client/cpp/locate.h"
+
+namespace kerf::client {
+namespace {
+
+// A front that is away knows nothing, and one that has no worker no better one.
+bool HasAnother(const std::string& front, const std::string& worker, const std::string& shard_key,
+                CallCancellation& cancellation) {
+  const auto channel = OpenChannel(front);
+  if (!channel.ok()) return false;
+  const absl::StatusOr<std::string> place = LocateWorker(*channel, shard_key, {}, cancellation);
+  return place.ok() && !place->empty() && *place != worker;
+}
+
+}  // namespace
+
+FrontQuestion::~FrontQuestion() {
+  Cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+void FrontQuestion::Ask(const std::string& front, const std::string& worker,
+                        std::function<void()> on_other) {
+  const auto now = std::chrono::steady_clock::now();
+  if (is_under_way_.load() || now < next_) return;
+  // It has ended, but for its return.
+  if (thread_.joinable()) thread_.join();
+  is_under_way_.store(true);
+  next_ = now + pause_;
+  thread_ = std::thread([this, front, worker, on_other = std::move(on_other)] {
+    if (HasAnother(front, worker, shard_key_, cancellation_)) on_other();
+    is_under_way_.store(false);
+  });
+}
+
+}  // namespace kerf::client
