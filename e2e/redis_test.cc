@@ -6,19 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/random.h"
 #include "base/strings.h"
-#include "base/test_seed.h"
-#include "client/fs/testing/compare_trees.h"
+#include "e2e/redis_fixture.h"
 #include "e2e/slow_proxy.h"
-#include "e2e/world.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf::e2e {
@@ -29,36 +25,13 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr char kPassword[] = "correct horse battery staple";
 // As long as uploads must outlive a Redis that is gone.
 constexpr seconds kOutage{30};
-// Less than any part of the index that could be lost by accident would bring back.
-constexpr std::size_t kMaxFolderBytes = 50'000;
-constexpr std::size_t kFileBytes = 12'000'000;
 
-class RedisTest : public testing::Test {
+class RefusedRedisTest : public RedisTest {
  protected:
-  RedisTest() : tree_(world_ / "tree") {
-    std::filesystem::create_directory(tree_);
-    for (const char* name : {"one", "two", "three"}) AddFile(name, kFileBytes);
-  }
-
-  void AddFile(const std::string& name, std::size_t size_bytes) {
-    std::string content(size_bytes, '\0');
-    random_.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
-    WriteText(tree_ + "/" + name, content);
-  }
-
-  std::vector<std::string> Flags(const TestRedis& redis, const std::string& replicas) {
-    std::vector<std::string> flags = {"--redis-replicas", replicas};
-    for (const RedisAddress& address : redis.addresses()) {
-      flags.insert(flags.end(), {"--redis", FormatRedisAddress(address)});
-    }
-    return flags;
-  }
-
   // What a kerfd that is known by this --metrics-ready-file says when it has told what it waits
   // for, or when the patience is over.
   std::string ReadinessOf(const std::string& ready_file, seconds patience) {
@@ -81,28 +54,6 @@ class RedisTest : public testing::Test {
     }
     return said;
   }
-
-  // Everything once more, as if nothing of it were known to the agent.
-  nlohmann::json BackupAll() { return world_.Backup({tree_, "--force"}); }
-
-  void ExpectNothingNew() {
-    const nlohmann::json summary = BackupAll();
-    // Folders have changed: the times of those above the tree, which other programs write to.
-    EXPECT_LT(summary["new_bytes"], kMaxFolderBytes) << summary.dump();
-    EXPECT_EQ(summary["index_warning"], "") << summary.dump();
-  }
-
-  void ExpectAllThere() {
-    const std::string target = world_ / "restored";
-    EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);
-    EXPECT_EQ(world_.Kerf({"restore", "latest", "--target", target}).exit_code, 0);
-    EXPECT_THAT(agent::testing::CompareTrees(tree_, target + tree_, {}), IsEmpty());
-    std::filesystem::remove_all(target);
-  }
-
-  Random random_{TestSeed()};
-  World world_;
-  const std::string tree_;
 };
 
 TEST_F(RedisTest, TwoServersShareACluster) {
@@ -170,6 +121,29 @@ TEST_F(RedisTest, AFlushedClusterIsRebuiltFromTheStore) {
   const nlohmann::json again = BackupAll();
   EXPECT_EQ(again["healed_chunks"], 0) << again.dump();
   EXPECT_LT(again["new_bytes"], kMaxFolderBytes) << again.dump();
+  ExpectAllThere();
+}
+
+// Of a Redis that takes no more entries a collection is what makes room.
+TEST_F(RedisTest, AFullClusterIsCollected) {
+  TestRedis redis(TestRedis::Kind::kCluster);
+  world_.StartServer(Flags(redis, "1"));
+  ASSERT_FALSE(HasFatalFailure());
+  const auto entry_count = [this] {
+    return world_.KerfJson({"index", "stats"}).Only("summary")["index_entries"].get<int>();
+  };
+  BackupAll();
+  std::filesystem::remove(tree_ + "/one");
+  BackupAll();
+  ASSERT_EQ(world_.Kerf({"forget", "--keep-last", "1"}).exit_code, 0);
+  const int before_count = entry_count();
+  redis.TellMasters({"CONFIG", "SET", "maxmemory", "1"});
+  const Completed gc = world_.Kerf({"gc"});
+  EXPECT_EQ(gc.exit_code, 0) << gc.out << gc.err;
+  EXPECT_LT(entry_count(), before_count - 500);
+  EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, 0);
+  redis.TellMasters({"CONFIG", "SET", "maxmemory", "0"});
+  ExpectNothingNew();
   ExpectAllThere();
 }
 
@@ -260,86 +234,6 @@ TEST_F(RedisTest, UploadsOutliveARedisThatIsGone) {
                                          HasSubstr("can be reached again")));
 }
 
-// Three workers and a front; each worker's way to Redis goes through a proxy of its own.
-class WorkersOfRedisTest : public RedisTest {
- protected:
-  static constexpr int kWorkerCount = 3;
-
-  WorkersOfRedisTest() : redis_(TestRedis::Kind::kSingle) {
-    for (int number = 0; number < 300; ++number) AddFile(Cat("small-", number), 3'000);
-  }
-
-  void SetUp() override {
-    std::vector<std::string> front = {"--role", "front", "--worker-check-ms", "200"};
-    for (int number = 0; number < kWorkerCount; ++number) {
-      const std::string name = Cat("w", number);
-      proxies_.push_back(std::make_unique<SlowProxy>(redis_.addresses()[0].port, milliseconds(0)));
-      workers_.push_back(
-          world_.StartKerfd(name, {"--role", "worker", "--worker-name", name, "--redis-replicas",
-                                   "0", "--redis", proxies_.back()->address()}));
-      ASSERT_NE(workers_.back(), nullptr);
-      front.insert(front.end(), {"--workers", World::AddressOf(name)});
-    }
-    front_ = world_.StartKerfd("f0", front);
-    ASSERT_NE(front_, nullptr);
-    world_.SetEnvironment("KERF_SERVER", World::AddressOf("f0"));
-  }
-
-  JsonRun Top() { return world_.KerfJson({"top", "--once", "--interval", "100ms"}); }
-  // The one that the store's streams have met most.
-  int BusiestWorker() {
-    int busiest = 0;
-    std::uint64_t most_bytes = 0;
-    for (const nlohmann::json& worker : Top().Of("worker")) {
-      const auto bytes = worker["new_bytes"].get<std::uint64_t>();
-      if (bytes < most_bytes) continue;
-      most_bytes = bytes;
-      busiest = worker["worker"].get<std::string>().back() - '0';
-    }
-    return busiest;
-  }
-
-  // A backup while one worker's way loses pieces that are longer than this is one, and soon.
-  void ExpectBackedUpWithout(std::int64_t max_piece_bytes) {
-    BackupAll();
-    for (int number = 0; number < 4; ++number) AddFile(Cat("more-", number), kFileBytes);
-    SlowProxy& cut = *proxies_[static_cast<std::size_t>(BusiestWorker())];
-    cut.LoseLongerThan(max_piece_bytes);
-    const auto began = steady_clock::now();
-    const nlohmann::json summary = world_.Backup({tree_});
-    EXPECT_LT(steady_clock::now() - began, seconds(30));
-    EXPECT_EQ(summary["index_warning"], "") << summary.dump();
-    ExpectAllThere();
-    // Those that come later do not meet it.
-    const auto deadline = steady_clock::now() + seconds(30);
-    while (Top().Only("summary")["lost_workers"] == 0 && steady_clock::now() < deadline) {
-    }
-    const auto again = steady_clock::now();
-    EXPECT_EQ(BackupAll()["resumes"], 0);
-    EXPECT_LT(steady_clock::now() - again, seconds(15));
-    cut.LoseNothing();
-    for (const auto& worker : workers_) {
-      worker->Signal(SIGTERM);
-      EXPECT_EQ(worker->Wait().exit_code, 0);
-    }
-    front_->Signal(SIGTERM);
-    EXPECT_THAT(front_->Wait().err,
-                AllOf(HasSubstr("gets no new calls"), HasSubstr("the index in Redis cannot be"),
-                      testing::Not(HasSubstr("no worker has its index"))));
-  }
-
-  TestRedis redis_;
-  std::vector<std::unique_ptr<SlowProxy>> proxies_;
-  std::vector<std::unique_ptr<Program>> workers_;
-  std::unique_ptr<Program> front_;
-};
-
-TEST_F(WorkersOfRedisTest, AWorkerThatIsCutOffFromRedisEndsNoBackup) { ExpectBackedUpWithout(0); }
-
-TEST_F(WorkersOfRedisTest, AWorkerWhosePathLosesLongPacketsEndsNoBackup) {
-  ExpectBackedUpWithout(1'400);
-}
-
 TEST_F(RedisTest, ASlowRedisOnlyTakesTime) {
   constexpr milliseconds kDelay{5};
   const TestRedis redis(TestRedis::Kind::kSingle);
@@ -359,7 +253,7 @@ TEST_F(RedisTest, ASlowRedisOnlyTakesTime) {
   ExpectAllThere();
 }
 
-TEST_F(RedisTest, WhatIsWrongWithARedisIsSaid) {
+TEST_F(RefusedRedisTest, WhatIsWrongWithARedisIsSaid) {
   TestRedis redis(TestRedis::Kind::kSingle, kPassword);
   const std::string address = FormatRedisAddress(redis.addresses()[0]);
   const auto start = [&](std::vector<std::string> flags) {
@@ -410,7 +304,7 @@ TEST_F(RedisTest, WhatIsWrongWithARedisIsSaid) {
   EXPECT_THAT(end.err, AllOf(HasSubstr("waited 2000 ms for Redis"), HasSubstr(address)));
 }
 
-TEST_F(RedisTest, AClusterWithoutAQuorumIsRefused) {
+TEST_F(RefusedRedisTest, AClusterWithoutAQuorumIsRefused) {
   TestRedis redis(TestRedis::Kind::kCluster);
   // Two of three masters: no majority can replace them.
   for (const char* node : {"1", "2"}) redis.Do({"kill", node});

@@ -86,16 +86,17 @@ RedisOptions TestRedis::options_of_kerfd() const {
   return options;
 }
 
-void TestRedis::Flush() {
+void TestRedis::TellMasters(const std::vector<std::string>& command) {
   const auto client = RedisClient::Create(options());
   KERF_CHECK(client.ok());
   std::promise<std::vector<RedisAddress>> answer;
   (*client)->ReadMasters([&](const auto& masters) { answer.set_value(masters.value()); });
   for (const RedisAddress& master : answer.get_future().get()) {
-    std::promise<bool> flushed;
-    (*client)->Send({"", master, {"FLUSHALL"}},
-                    [&](const auto& reply) { flushed.set_value(reply.ok()); });
-    KERF_CHECK(flushed.get_future().get());
+    std::promise<bool> taken;
+    (*client)->Send({"", master, command}, [&](const auto& reply) {
+      taken.set_value(reply.ok() && reply->kind != RedisReply::Kind::kError);
+    });
+    KERF_CHECK(taken.get_future().get());
   }
 }
 

@@ -35,7 +35,9 @@ class TestRedis {
   RedisOptions options_of_kerfd() const;
 
   // Removes all keys of all nodes.
-  void Flush();
+  void Flush() { TellMasters({"FLUSHALL"}); }
+  // Each master takes the command.
+  void TellMasters(const std::vector<std::string>& command);
 
   // A verb of tools/redis-cluster with its arguments, such as {"kill", "2"}; what it prints.
   std::string Do(const std::vector<std::string>& verb);
