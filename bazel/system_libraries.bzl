@@ -93,6 +93,15 @@ def system_libraries():
         modules = ["fmt"],
     )
 
+    # Loaded when a store has parity (client/store/parity/parity_code.cc): Debian has no static archive of it, and the agent
+    # is to run on machines without it.
+    pkg_config_repository(
+        name = "isal",
+        apt = "libisal-dev",
+        header_only = True,
+        modules = ["libisal"],
+    )
+
     # The processor is asked by kerf itself (kernels/vector), so that nothing has to be linked.
     pkg_config_repository(
         name = "hwy",

@@ -93,6 +93,8 @@ void ExitCodes::WhatIsWell() {
                               "verify",
                               "copy --to copied --create",
                               "repair",
+                              "parity --percent 5 --store copied",
+                              "parity --store copied",
                               "forget --keep-last 5",
                               "gc",
                               "stats",
@@ -132,6 +134,7 @@ void ExitCodes::WhatCannotBeDone() {
                               "unpin none",
                               "unpin latest",
                               "undelete none",
+                              "parity",
                               "repair --accept-loss 0000000000000000 --apply",
                               "index export --output none/list",
                               "chunk none",
@@ -192,7 +195,7 @@ void ExitCodes::WhatIsDamaged() {
   for (const std::string& pack : FilesOf(cut_pack, ".pack")) CutShort(pack);
   for (const std::string command :
        {"restore latest --target out-cut", "ls latest", "verify", "copy --to fourth --create",
-        "stats", "index check", "index rebuild"}) {
+        "stats", "index check", "index rebuild", "parity --percent 5"}) {
     Expect(kIntegrity, Cat(command, " --store cut-pack"));
   }
   // The metadata is there, and the content is not.
@@ -247,9 +250,11 @@ TEST_F(ExitCodes, AreThoseOfThePage) {
   WhatIsDoneInPart();
   WhatNeedsAServer();
   WhatIsDamaged();
-  // It takes a disk that fails to read; client/store/collect/collection_test.cc has one.
+  // It takes a disk that fails; client/store/collect/collection_parity_test.cc has one.
   Codes documented = Documented();
   EXPECT_EQ(documented["gc"].erase(kPartial), 1u);
+  // It takes a machine without the library.
+  EXPECT_EQ(documented["parity"].erase(kUnavailable), 1u);
   EXPECT_EQ(seen_, documented);
 }
 

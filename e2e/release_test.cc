@@ -227,6 +227,46 @@ TEST_P(ReleasedStore, IsAddedToAndCollected) {
   EXPECT_EQ(CheckIndex()["gone"], 0);
 }
 
+// Its packs stay as they are, and what is lost of each of them comes back.
+TEST_P(ReleasedStore, GetsParityAndIsMended) {
+  UseStore(GetParam());
+  const auto packs = [&] {
+    std::map<std::string, std::string> content;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(StorePath(GetParam()) + "/packs")) {
+      if (entry.is_regular_file()) content[entry.path()] = ReadText(entry.path());
+    }
+    return content;
+  };
+  const std::map<std::string, std::string> sound = packs();
+  const nlohmann::json made = world_.KerfJson({"parity", "--percent", "5"}).Only("summary");
+  EXPECT_EQ(made["made"], sound.size());
+  EXPECT_EQ(made["failed"], 0);
+  EXPECT_EQ(packs(), sound);
+  ExpectVerified();
+  // A sector of each, and all behind the footer's beginning of every other one.
+  bool is_cut = false;
+  for (const auto& [path, content] : sound) {
+    std::string damaged = content;
+    damaged.replace(damaged.size() / 2, 8, "DAMAGED!");
+    is_cut = !is_cut;
+    if (is_cut) damaged.resize(damaged.size() - 70);
+    WriteText(path, damaged);
+  }
+  for (const nlohmann::json& snapshot : RecordedList(GetParam(), "snapshots")) {
+    ExpectRecordedRestored(snapshot["snapshot"]);
+  }
+  const JsonRun verify = world_.KerfJson({"verify", "--read-data"});
+  EXPECT_EQ(verify.Only("summary")["damaged_packs"].size(), sound.size());
+  EXPECT_EQ(verify.Only("summary")["mendable_packs"].size(), sound.size());
+  EXPECT_EQ(world_.Kerf({"repair", "--packs", "--apply"}).exit_code, kOk);
+  EXPECT_EQ(packs(), sound);
+  ExpectVerified();
+  // The way back to that release.
+  EXPECT_EQ(world_.KerfJson({"parity", "--off"}).Only("summary")["removed"], sound.size());
+  EXPECT_EQ(packs(), sound);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, ReleasedStore,
                          ::testing::Values("plain", "collected", "interrupted"),
                          [](const auto& name) { return std::string(name.param); });

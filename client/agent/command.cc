@@ -16,6 +16,7 @@ void AddVerbs(Context& context) {
   AddVerifyVerb(context);
   AddCopyVerb(context);
   AddRepairVerb(context);
+  AddParityVerb(context);
   AddForgetVerb(context);
   AddUndeleteVerb(context);
   AddPinVerb(context);

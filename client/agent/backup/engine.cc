@@ -252,6 +252,7 @@ absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_c
   options.target_pack_bytes = options_.target_pack_bytes;
   options.thread_count = thread_count;
   options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
+  options.on_parity_failed = options_.on_parity_failed;
   return std::make_unique<PackWriter>(std::move(options));
 }
 

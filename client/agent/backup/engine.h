@@ -59,6 +59,8 @@ struct BackupOptions {
   std::string user;
   // An entry that could not be read, or changed while it was read; from any thread, one at a time.
   std::function<void(const std::string& path, const absl::Status& status)> on_warning;
+  // As of PackWriterOptions. It is no warning: the snapshot is as it should be.
+  std::function<void(const absl::Status&)> on_parity_failed = {};
   // Ends the run with Cancelled when it becomes true. When the snapshot is there and only the
   // server's last word is missing, it ends just the waiting for that.
   const std::atomic<bool>* cancelled = nullptr;

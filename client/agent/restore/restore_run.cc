@@ -153,6 +153,11 @@ class RestoreRun {
     for (const DamagedPack& pack : index_.damaged()) {
       result_.unreadable.push_back(Annotate(pack.status, pack.path));
     }
+    for (const auto& pack : index_.packs()) {
+      if (!pack->needs_parity) continue;
+      result_.unreadable.push_back(
+          absl::DataLossError(Cat(index_.PackPath(pack->id), ": ", pack->flaw)));
+    }
     return std::move(result_);
   }
 

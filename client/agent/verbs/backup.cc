@@ -352,6 +352,11 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
     reporter.Warning(path, status);
   };
+  std::atomic<std::uint64_t> parity_failure_count = 0;
+  options->on_parity_failed = [&](const absl::Status& status) {
+    ++parity_failure_count;
+    reporter.Warning(flags.store, status);
+  };
   std::atomic<bool> was_lost = false;
   options->on_lost = [&](const client::ResumingUpload::Lost& lost) {
     was_lost = true;
@@ -379,7 +384,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (is_index_behind) WarnOfIndex(reporter, flags.server, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
   Print(reporter, *result, seconds);
-  return result->warning_count > 0 || is_index_behind ? ExitCode::kPartial : ExitCode::kOk;
+  const bool is_partial = result->warning_count > 0 || is_index_behind || parity_failure_count > 0;
+  return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -206,6 +207,11 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   CopyOptions options;
   options.transfer.zstd_level = flags.level;
   options.transfer.cancelled = [&context] { return context.cancelled.load(); };
+  std::atomic<std::uint64_t> parity_failure_count = 0;
+  options.transfer.on_parity_failed = [&](const absl::Status& status) {
+    ++parity_failure_count;
+    reporter.Warning(flags.to, status);
+  };
   options.on_snapshot = [&reporter](const SnapshotCopy& copy) { Say(reporter, copy); };
   InterruptedCalls calls(context);
   std::optional<client::ServerIndex> index;
@@ -230,7 +236,8 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   const bool is_index_behind = IsIndexBehind(report->index_warning);
   if (is_index_behind) WarnOfIndex(reporter, flags.server, report->index_warning);
   if (report->damaged_count > 0 || !chosen->damaged.empty()) return ExitCode::kIntegrity;
-  return report->failed_count > 0 || is_index_behind ? ExitCode::kPartial : ExitCode::kOk;
+  const bool is_partial = report->failed_count > 0 || is_index_behind || parity_failure_count > 0;
+  return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
                             {"missing_chunks", report.missing_chunk_count},
                             {"left_packs", report.left_pack_count},
                             {"left_bytes", report.left_bytes},
+                            {"parity_failures", report.parity_failure_count},
                             {"findings", findings},
                             {"damage", report.damage},
                             {"seconds", seconds}});
@@ -104,7 +105,8 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   RememberStore(**store);
   Print(context.reporter, *report, flags.dry_run, seconds);
   if (!report->damage.empty()) return ExitCode::kIntegrity;
-  return report->left_pack_count > 0 ? ExitCode::kPartial : ExitCode::kOk;
+  const bool is_partial = report->left_pack_count > 0 || report->parity_failure_count > 0;
+  return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
 std::string RefuseNoDuration(const std::string& text) {

@@ -8,6 +8,8 @@
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
 #include "client/store/check/store_repair.h"
+#include "client/store/parity/parity_layout.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -15,6 +17,7 @@ namespace {
 
 constexpr char kInitExamples[] =
     "  kerf init --store /backup\n"
+    "  kerf init --store /backup --parity 5\n"
     "  kerf init --store /backup --profile fastcdc2020-64k --digest sha256";
 constexpr char kStoreExamples[] = "  kerf store adopt --new-id --store /copied/backup";
 constexpr char kAdoptExamples[] =
@@ -26,6 +29,7 @@ constexpr char kAdoptExamples[] =
 struct StoreFlags {
   std::string store;
   CutFlags cut;
+  unsigned parity = 0;
   bool new_id = false;
 };
 
@@ -39,9 +43,13 @@ absl::Status Make(Context& context, const StoreFlags& flags, const UploadRule& r
   KERF_ASSIGN_OR_RETURN(
       const std::unique_ptr<Store> store,
       Store::OpenOrCreate(flags.store, FormatUploadProfile(rule.profile), rule.digest));
+  if (flags.parity > 0) {
+    KERF_RETURN_IF_ERROR(WriteParityPercent(store->directory(), flags.parity));
+  }
   RememberStore(*store);
-  context.reporter.Json(
-      "summary", {{"repository", store->config().id()}, {"profile", store->config().profile()}});
+  context.reporter.Json("summary", {{"repository", store->config().id()},
+                                    {"profile", store->config().profile()},
+                                    {"parity_percent", flags.parity}});
   context.reporter.Line(Cat("made store ", store->config().id(), " in ", flags.store));
   return absl::OkStatus();
 }
@@ -66,6 +74,11 @@ void AddInitVerb(Context& context) {
   AddStoreOption(verb, flags->store);
   AddCutOptions(verb, flags->cut, "How the store cuts: see `kerf chunk --help`",
                 "What the store names chunks by: blake3, sha256 or xxh3-128");
+  verb.AddOption("--parity", flags->parity,
+                 "Also keep parity of packs, so many bytes for each 100, which mends damaged ones: "
+                 "see `kerf parity --help`")
+      .Range(kMinParityPercent, kMaxParityPercent)
+      .Type("PERCENT");
   verb.OnRun([&context, flags] {
     const absl::StatusOr<UploadRule> rule = ParseUploadFlags(flags->cut);
     if (!rule.ok()) return FailUsage(context, rule.status());

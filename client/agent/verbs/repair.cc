@@ -90,6 +90,15 @@ RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
   RepairStep step;
   step.what = "pack";
   step.path = pack.path;
+  if (pack.is_mended) {
+    step.text = Cat(MessageOf(pack.damage), dry_run ? "; its parity gives it its bytes again"
+                                                    : "; it has its bytes again, with its parity");
+    if (!pack.quarantine_path.empty()) {
+      step.text += Cat("; the damaged file is ", pack.quarantine_path, " now");
+    }
+    step.state = dry_run ? State::kWould : State::kDone;
+    return step;
+  }
   if (dry_run) {
     step.text = Cat(MessageOf(pack.damage), "; ",
                     pack.footer_is_lost
@@ -101,8 +110,11 @@ RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
     step.state = State::kWould;
     return step;
   }
-  step.text = Cat(MessageOf(pack.damage), "; ", FormatCounted(pack.saved_chunk_count, "chunk"),
-                  " of it saved, ", pack.lost_chunk_count, " lost");
+  const std::string with_parity =
+      pack.parity_failure.ok() ? "" : Cat("; with its parity: ", MessageOf(pack.parity_failure));
+  step.text =
+      Cat(MessageOf(pack.damage), with_parity, "; ", FormatCounted(pack.saved_chunk_count, "chunk"),
+          " of it saved, ", pack.lost_chunk_count, " lost");
   if (pack.quarantine_path.empty()) {
     step.text += "; it stays, for it may be read another time, or by a newer kerf";
     step.state = State::kFailed;
@@ -111,6 +123,23 @@ RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
     step.state = State::kDone;
   }
   return step;
+}
+
+void AddParitySteps(const PackRepairReport& packs, bool dry_run, RepairReport& report) {
+  for (const RepairedParity& parity : packs.parity) {
+    RepairStep& step = report.steps.emplace_back();
+    step.what = "parity";
+    step.path = parity.path;
+    step.text = Cat(MessageOf(parity.damage), parity.failure.ok() ? "; it is made anew" : "; ",
+                    MessageOf(parity.failure));
+    step.state = !parity.failure.ok() ? State::kFailed : dry_run ? State::kWould : State::kDone;
+  }
+  for (const absl::Status& failure : packs.parity_failures) {
+    RepairStep& step = report.steps.emplace_back();
+    step.what = "parity";
+    step.text = std::string(MessageOf(failure));
+    step.state = State::kFailed;
+  }
 }
 
 // Of a store that can be opened: a pack says nothing without its configuration.
@@ -141,9 +170,10 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport&
     packs = RepairPacks(*store, options);
   }
   KERF_RETURN_IF_ERROR(packs.status());
+  AddParitySteps(*packs, options.dry_run, report);
   bool has_moved = false;
   for (const RepairedPack& pack : packs->packs) {
-    has_moved |= !pack.quarantine_path.empty();
+    has_moved |= !pack.is_mended && !pack.quarantine_path.empty();
     report.steps.push_back(StepOf(pack, options.dry_run));
   }
   for (const VerifyFinding& lost : packs->lost) {
@@ -216,7 +246,8 @@ void AddRepairVerb(Context& context) {
       .Type("ID");
   verb.AddFlag("--new-id", flags->new_id, "Take a new id should it not be known");
   verb.AddFlag("--packs", flags->packs,
-               "Also read every pack, and save what is sound in damaged ones");
+               "Also read every pack, and mend damaged ones: with their parity, or by saving "
+               "what is sound in them; and make damaged parity anew");
   verb.AddFlag("--apply", flags->apply, "Do it");
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }

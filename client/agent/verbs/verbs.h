@@ -14,6 +14,7 @@ void AddGcVerb(Context& context);
 void AddIndexVerb(Context& context);
 void AddInitVerb(Context& context);
 void AddLsVerb(Context& context);
+void AddParityVerb(Context& context);
 void AddPinVerb(Context& context);
 void AddPingVerb(Context& context);
 void AddProfilesVerb(Context& context);

@@ -117,13 +117,20 @@ void Report(Reporter& reporter, const VerifyFinding& finding) {
   reporter.Json("finding", std::move(object));
 }
 
+std::string_view HowToMend(const VerifyReport& report) {
+  if (report.damaged_packs.empty()) return "";
+  const bool are_all_mendable = report.mendable_packs.size() == report.damaged_packs.size();
+  return are_all_mendable ? kMendWithParity : kMendDamagedPacks;
+}
+
 // What the findings mean for the one who has to mend them.
 void ReportDamagedPacks(Reporter& reporter, const VerifyReport& report, bool read_data) {
   for (const std::string& path : report.damaged_packs) {
-    reporter.Line(Cat("damaged pack: ", path));
+    reporter.Line(Cat("damaged pack: ", path,
+                      report.mendable_packs.contains(path) ? " (its parity can mend it)" : ""));
   }
   if (!report.damaged_packs.empty()) {
-    reporter.Line(Cat("to mend: ", kMendDamagedPacks));
+    reporter.Line(Cat("to mend: ", HowToMend(report)));
   } else if (report.finding_count > 0 && !read_data) {
     reporter.Line("to learn which packs are damaged, if any: kerf verify --read-data");
   }
@@ -164,7 +171,9 @@ void Print(Reporter& reporter, const VerifyReport& report, const VerifyFlags& fl
                             {"round_finished_unix_ns", state.round_finished_unix_ns},
                             {"findings", report.finding_count},
                             {"damaged_packs", report.damaged_packs},
-                            {"mend", report.damaged_packs.empty() ? "" : kMendDamagedPacks},
+                            {"mendable_packs", report.mendable_packs},
+                            {"packs_without_parity", report.packs_without_parity},
+                            {"mend", HowToMend(report)},
                             {"seconds", seconds}});
   std::string read = "contents not read (--read-data)";
   if (flags.read_data) {
@@ -179,6 +188,10 @@ void Print(Reporter& reporter, const VerifyReport& report, const VerifyFlags& fl
                     FormatCounted(report.pack_count, "pack"), "; ", read,
                     absl::StrFormat("; %.2f s", seconds)));
   ReportDamagedPacks(reporter, report, flags.read_data);
+  if (report.packs_without_parity > 0) {
+    reporter.Line(Cat(FormatCounted(report.packs_without_parity, "pack"),
+                      " without parity: `kerf parity --store ", flags.store, "` makes it"));
+  }
   reporter.Line(report.finding_count == 0 ? std::string("all is well")
                                           : FormatCounted(report.finding_count, "finding"));
 }

@@ -20,6 +20,9 @@
 #include "client/store/packs/block.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/parity/mender.h"
+#include "client/store/parity/parity_file.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/recipe_stream.h"
 
@@ -45,6 +48,8 @@ class Verification {
   void CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPack(const KnownPack& pack);
+  void CheckParity(const KnownPack& pack, const std::string& path);
+  void CountPacksWithoutParity(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   bool EndsEarly() const;
   void CheckBlocks(const KnownPack& pack, int fd, const std::string& path);
   void CheckChunks(const KnownPack& pack, std::uint32_t block_index,
@@ -68,7 +73,7 @@ class Verification {
   std::mutex mutex_;
   VerifyReport report_;
   // Of each chunk whose bytes are not what its digest says: in how many packs. Once all packs are
-  // read, only those remain that no pack holds undamaged.
+  // read, only those remain that no pack holds undamaged, nor its parity gives back.
   absl::flat_hash_map<Digest, std::uint64_t, DigestHash> damaged_;
 };
 
@@ -188,7 +193,40 @@ void Verification::ReadPack(const KnownPack& pack) {
     FindDamage(path, Annotate(footer, "a pack is damaged"));
   }
   CheckBlocks(pack, fd->get(), path);
+  CheckParity(pack, path);
   DropFromPageCache(fd->get());
+}
+
+void Verification::CheckParity(const KnownPack& pack, const std::string& path) {
+  const absl::StatusOr<ParityFile> parity = ParityFile::Open(ParityPathOf(path), pack.id);
+  if (absl::IsNotFound(parity.status())) return;
+  bool is_damaged = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_damaged = report_.damaged_packs.contains(path);
+  }
+  absl::Status status = parity.status();
+  if (status.ok()) status = parity->Check();
+  if (status.ok() && !is_damaged) status = parity->CheckFits(path);
+  // A collection may have deleted the pack, and its parity with it.
+  if (absl::IsNotFound(status)) return;
+  if (!status.ok()) {
+    Find("", "",
+         Annotate(status, "parity is damaged, which `kerf repair --packs --apply` makes anew"));
+  }
+  if (!is_damaged || !CheckMendable(path, pack.id).ok()) return;
+  const std::lock_guard lock(mutex_);
+  report_.mendable_packs.insert(path);
+}
+
+void Verification::CountPacksWithoutParity(
+    const std::vector<std::shared_ptr<const KnownPack>>& packs) {
+  // A setting that is damaged is a flaw of the store.
+  const absl::StatusOr<unsigned> percent = ReadParityPercent(store_.directory());
+  if (!percent.ok() || *percent == 0) return;
+  for (const auto& pack : packs) {
+    if (!MayExist(ParityPath(store_.directory(), pack->id))) ++report_.packs_without_parity;
+  }
 }
 
 bool Verification::EndsEarly() const {
@@ -236,9 +274,10 @@ void Verification::ForgetDamageWithSoundCopies(
     }
   }
   for (const auto& [digest, copy] : copies) {
-    // Of a subset the other ones have perhaps not been read.
-    if (damaged_[digest] < copy.count &&
-        (options_.subset.is_everything() || reader_.Read({digest, copy.length_bytes}).ok())) {
+    // Of a subset the other ones have perhaps not been read. Where all are damaged their parity may
+    // give it back.
+    if ((damaged_[digest] < copy.count && options_.subset.is_everything()) ||
+        reader_.Read({digest, copy.length_bytes}).ok()) {
       damaged_.erase(digest);
     }
   }
@@ -347,6 +386,7 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   }
   if (pack_is_gone_) KERF_RETURN_IF_ERROR(index_.Refresh());
   ForgetDamageWithSoundCopies(packs);
+  CountPacksWithoutParity(packs);
   ForEachInParallel(roots.checked.snapshots.size(), options_.thread_count,
                     [&](std::size_t index) { CheckSnapshot(roots.checked.snapshots[index]); });
   if (!options_.read_data || !options_.subset.is_everything()) {

@@ -54,7 +54,9 @@ struct VerifyFinding {
 
 inline constexpr std::size_t kMaxFindings = 10'000;
 
-// What to do about VerifyReport::damaged_packs.
+// What to do about VerifyReport::damaged_packs; if all of them are mendable, and if not.
+inline constexpr std::string_view kMendWithParity =
+    "`kerf repair --packs --apply` gives these packs their bytes again with their parity";
 inline constexpr std::string_view kMendDamagedPacks =
     "`kerf repair --packs --apply` saves what is sound in these packs and names the files that are "
     "lost; then `kerf backup --force` over the same paths stores anew what is on the disk still";
@@ -73,6 +75,10 @@ struct VerifyReport {
   // Files that are no whole packs, and, if the data was read, those with damaged chunks. A backup
   // heals none of them by itself: kMendDamagedPacks.
   std::set<std::string> damaged_packs;
+  // Of them, if the data was read, those that their parity can make whole again.
+  std::set<std::string> mendable_packs;
+  // Of a store that keeps parity.
+  std::uint64_t packs_without_parity = 0;
 };
 
 // Goes on behind every finding. An error only if the store's folders cannot be listed, or

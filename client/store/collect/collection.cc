@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -21,9 +22,11 @@
 #include "client/store/collect/mover.h"
 #include "client/store/collect/targets.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/pack_files.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/quarantine.h"
@@ -85,6 +88,7 @@ class Collection {
   absl::Status CommitAll(std::uint64_t epoch);
   absl::Status Delete(bool with_live);
   absl::Status RemoveOldFiles();
+  void RemoveParityWithoutPacks();
   absl::Status Step(CollectionStep step) const {
     return options_.on_step ? options_.on_step(step) : absl::OkStatus();
   }
@@ -375,6 +379,12 @@ absl::Status Collection::Move() {
   writer_options.zstd_level = options_.zstd_level;
   writer_options.target_pack_bytes = options_.target_pack_bytes;
   writer_options.thread_count = options_.thread_count;
+  std::mutex mutex;
+  writer_options.on_parity_failed = [&](const absl::Status& status) {
+    const std::lock_guard lock(mutex);
+    ++report_.parity_failure_count;
+    report_.findings.emplace_back(MessageOf(status));
+  };
   KERF_RETURN_IF_ERROR(mover_->Move(writer_options));
   report_.moved_bytes = mover_->moved_bytes();
   for (const SealedPack& pack : mover_->moved()) report_.stored_bytes_after += pack.file_bytes;
@@ -411,6 +421,8 @@ absl::Status Collection::Delete(bool with_live) {
       if (failure.ok()) failure = status;
       continue;
     }
+    // Behind its pack. What stays goes with the next collection.
+    RemoveFile(ParityPathOf(path)).IgnoreError();
     ++report_.deleted_pack_count;
     if (with_live) ++report_.rewritten_pack_count;
     if (target.is_merge) ++report_.merged_pack_count;
@@ -434,6 +446,18 @@ absl::Status Collection::RemoveOldFiles() {
   };
   KERF_RETURN_IF_ERROR(remove(store_.temporary_directory(), options_.max_temporary_age_s));
   return remove(store_.pending_directory(), options_.max_pending_age_s);
+}
+
+// Whoever makes parity does it behind the pack: what has none now is of one that was deleted, by
+// kerf 0.1.0, which knows no parity, or by a collection that died. A failure does not matter.
+void Collection::RemoveParityWithoutPacks() {
+  const absl::StatusOr<std::vector<PackId>> ids =
+      ListPackFiles(ParityDirectory(store_.directory()), kParitySuffix);
+  if (!ids.ok()) return;
+  for (const PackId& id : *ids) {
+    if (MayExist(index_.PackPath(id))) continue;
+    if (RemoveFile(ParityPath(store_.directory(), id)).ok()) ++report_.removed_temporary_count;
+  }
 }
 
 absl::Status Collection::Change() {
@@ -481,7 +505,10 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
-  if (!options_.dry_run) KERF_RETURN_IF_ERROR(RemoveOldFiles());
+  if (!options_.dry_run) {
+    KERF_RETURN_IF_ERROR(RemoveOldFiles());
+    RemoveParityWithoutPacks();
+  }
   KERF_RETURN_IF_ERROR(ExpireForgotten());
   KERF_RETURN_IF_ERROR(MarkRoots());
   Choose();
@@ -517,6 +544,7 @@ void Add(CollectionReport& sum, CollectionReport pass) {
   sum.moved_bytes += pass.moved_bytes;
   sum.stored_bytes_after = pass.stored_bytes_after;
   sum.removed_temporary_count += pass.removed_temporary_count;
+  sum.parity_failure_count += pass.parity_failure_count;
   sum.missing_chunk_count = pass.missing_chunk_count;
   for (auto [lines, more] :
        {std::pair(&sum.findings, &pass.findings), std::pair(&sum.damage, &pass.damage)}) {

@@ -83,6 +83,8 @@ struct CollectionReport {
   std::uint64_t stored_bytes_before = 0;
   std::uint64_t stored_bytes_after = 0;
   std::uint64_t removed_temporary_count = 0;
+  // New packs that have no parity, in a store that keeps it.
+  std::uint64_t parity_failure_count = 0;
   // Chunks that checked snapshots reference and no pack holds.
   std::uint64_t missing_chunk_count = 0;
   // What was met and set right, or does no harm, one line each.

@@ -46,7 +46,13 @@ absl::StatusOr<ChunkBytes> Mover::ReadToMove(const Target& target, std::uint32_t
     absl::StatusOr<ChunkBytes> others_bytes = reader_.ReadAt(other, chunk);
     if (others_bytes.ok()) return others_bytes;
   }
-  return bytes;
+  absl::StatusOr<ChunkBytes> mended = reader_.ReadWithParity(place, chunk);
+  if (!mended.ok()) return bytes;
+  // Once for each pack.
+  if (told_.insert(place.pack.get()).second) {
+    damage_.push_back(Cat(MessageOf(bytes.status()), " (its parity gave back what is lost)"));
+  }
+  return mended;
 }
 
 // What cannot be read today, perhaps can tomorrow, or on another machine: no copy of it goes.

@@ -34,6 +34,7 @@ std::unique_ptr<PackWriter> ChunkTransfer::MakeWriter(unsigned thread_count) {
   options.target_pack_bytes = options_.target_pack_bytes;
   options.thread_count = thread_count;
   options.on_sealed = [this](SealedPack pack) { OnSealed(std::move(pack)); };
+  options.on_parity_failed = options_.on_parity_failed;
   return std::make_unique<PackWriter>(std::move(options));
 }
 

@@ -26,6 +26,8 @@ struct TransferOptions {
   unsigned thread_count = 0;
   // Looked at between batches; null: nobody interrupts.
   std::function<bool()> cancelled;
+  // As of PackWriterOptions.
+  std::function<void(const absl::Status&)> on_parity_failed;
 };
 
 // What the other store's collections may not have taken away is asked of its own packs: a chunk

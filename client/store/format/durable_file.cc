@@ -155,11 +155,19 @@ static absl::Status RenameUnlessThere(const std::string& from, const std::string
           "agents that make a store at once could not agree; keep the store on another one"));
 }
 
+static absl::Status Link(const std::string& from, const std::string& to) {
+  KERF_RETURN_IF_ERROR(Before(FileOperation::Kind::kLink, from, to));
+  return link(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, to);
+}
+
+absl::Status LinkFile(const std::string& from, const std::string& to) {
+  KERF_RETURN_IF_ERROR(Link(from, to));
+  return SyncDirectory(DirectoryOf(to));
+}
+
 absl::Status PublishUnlessThere(const std::string& from, const std::string& to) {
-  absl::Status status = Before(FileOperation::Kind::kLink, from, to);
-  if (status.ok() && link(from.c_str(), to.c_str()) != 0 && errno != EEXIST) {
-    status = ErrnoStatus(errno, to);
-  }
+  absl::Status status = Link(from, to);
+  if (absl::IsAlreadyExists(status)) status = absl::OkStatus();
   // FAT and some file servers have no hard links: the first says EPERM.
   if (absl::IsUnimplemented(status) || absl::IsPermissionDenied(status)) {
     status = RenameUnlessThere(from, to);

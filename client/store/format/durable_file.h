@@ -56,6 +56,10 @@ absl::Status PublishFile(const std::string& from, const std::string& to);
 // The same for a name that is new: a file that is there already stays, and is made durable.
 absl::Status PublishUnlessThere(const std::string& from, const std::string& to);
 
+// Gives a file a second name, durably. AlreadyExists if there is a file of that name; Unimplemented
+// or PermissionDenied where the file system has no hard links.
+absl::Status LinkFile(const std::string& from, const std::string& to);
+
 // Not durable before the directory is synced. NotFound if it is not there.
 absl::Status RemoveFile(const std::string& path);
 

@@ -22,6 +22,7 @@ inline constexpr FileMagic kPlanMagic = {'K', 'E', 'R', 'F', 'P', 'L', 'A', 'N'}
 inline constexpr FileMagic kNoteMagic = {'K', 'E', 'R', 'F', 'N', 'O', 'T', 'E'};
 inline constexpr FileMagic kMemoryMagic = {'K', 'E', 'R', 'F', 'M', 'E', 'M', 'O'};
 inline constexpr FileMagic kPinMagic = {'K', 'E', 'R', 'F', 'P', 'I', 'N', 'S'};
+inline constexpr FileMagic kParitySettingMagic = {'K', 'E', 'R', 'F', 'P', 'S', 'E', 'T'};
 
 // Of all files but some snapshots.
 inline constexpr std::uint32_t kFirstFramedVersion = 1;

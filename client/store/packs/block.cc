@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/parity/mender.h"
 
 namespace kerf::agent {
 
@@ -36,6 +37,18 @@ absl::StatusOr<std::vector<std::uint8_t>> ReadBlock(int fd, const std::string& p
     return Annotate(raw.status(), Cat(path, ": the block at ", block.offset, " is damaged"));
   }
   return raw;
+}
+
+absl::StatusOr<std::vector<std::uint8_t>> ReadBlockWithParity(const std::string& path,
+                                                              const PackId& id,
+                                                              const PackBlock& block) {
+  KERF_ASSIGN_OR_RETURN(const Mender mender, Mender::Open(path, id));
+  KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> stored,
+                        mender.Read(block.offset, block.stored_bytes));
+  absl::StatusOr<std::vector<std::uint8_t>> raw = DecodeBlock(block, std::move(stored));
+  if (raw.ok()) return raw;
+  return Annotate(raw.status(), Cat(path, ": the block at ", block.offset,
+                                    " was damaged before its parity was made"));
 }
 
 }  // namespace kerf::agent

@@ -20,4 +20,10 @@ absl::StatusOr<std::vector<std::uint8_t>> DecodeBlock(const PackBlock& block,
 absl::StatusOr<std::vector<std::uint8_t>> ReadBlock(int fd, const std::string& path,
                                                     const PackBlock& block);
 
+// The same of the pack at `path`, of the store, with the help of its parity. NotFound if it has
+// none or is not there itself; Unavailable if parity cannot be used on this machine.
+absl::StatusOr<std::vector<std::uint8_t>> ReadBlockWithParity(const std::string& path,
+                                                              const PackId& id,
+                                                              const PackBlock& block);
+
 }  // namespace kerf::agent

@@ -3,16 +3,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/pack_files.h"
+#include "client/store/parity/mender.h"
 
 namespace kerf::agent {
 namespace {
@@ -21,21 +26,63 @@ constexpr std::string_view kPackSuffix = ".pack";
 // Fewer footers are read before a thread has started.
 constexpr std::size_t kMinPacksForThreads = 32;
 
-absl::StatusOr<std::vector<PackId>> ListPacks(const std::string& packs_directory) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListDirectory(packs_directory));
-  std::vector<PackId> ids;
-  for (const std::string& prefix : prefixes) {
-    if (prefix.size() != 2) continue;
-    KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          ListDirectory(Cat(packs_directory, "/", prefix)));
-    for (const std::string_view name : names) {
-      if (!name.ends_with(kPackSuffix)) continue;
-      if (const auto id = ParsePackId(name.substr(0, name.size() - kPackSuffix.size()))) {
-        ids.push_back(*id);
-      }
-    }
+// Fills the bytes from an offset on.
+using RangeReader = std::function<absl::Status(std::span<std::uint8_t>, std::uint64_t)>;
+
+absl::StatusOr<KnownPack> ReadFooterWith(const RangeReader& read, std::uint64_t file_bytes,
+                                         const std::string& path, const PackId& id) {
+  if (file_bytes < kPackHeaderBytes + kPackTrailerBytes) {
+    return absl::DataLossError(Cat(path, ": it is too short for a pack: it was cut short"));
   }
-  return ids;
+  std::array<std::uint8_t, kPackHeaderBytes> header;
+  KERF_RETURN_IF_ERROR(read(header, 0));
+  if (const absl::Status status = CheckPackHeader(header, id); !status.ok()) {
+    return Annotate(status, path);
+  }
+  std::array<std::uint8_t, kPackTrailerBytes> end;
+  KERF_RETURN_IF_ERROR(read(end, file_bytes - kPackTrailerBytes));
+  const absl::StatusOr<PackTrailer> trailer = DecodePackTrailer(end, file_bytes);
+  if (!trailer.ok()) return Annotate(trailer.status(), path);
+  std::vector<std::uint8_t> bytes(trailer->footer_bytes);
+  KERF_RETURN_IF_ERROR(read(bytes, trailer->footer_offset));
+  absl::StatusOr<PackFooter> footer = DecodePackFooter(bytes, *trailer);
+  if (!footer.ok()) return Annotate(footer.status(), path);
+  return KnownPack{id, *std::move(footer), file_bytes,
+                   std::string(MessageOf(CheckReservedBytes(header, end)))};
+}
+
+// Of a pack whose footer cannot be read as it is, and why.
+absl::StatusOr<KnownPack> ReadFooterWithParity(const std::string& path, const PackId& id,
+                                               const absl::Status& failure) {
+  KERF_ASSIGN_OR_RETURN(const Mender mender, Mender::Open(path, id));
+  const auto read = [&](std::span<std::uint8_t> bytes, std::uint64_t offset) -> absl::Status {
+    KERF_ASSIGN_OR_RETURN(const std::vector<std::uint8_t> mended,
+                          mender.Read(offset, bytes.size()));
+    std::copy(mended.begin(), mended.end(), bytes.begin());
+    return absl::OkStatus();
+  };
+  KERF_ASSIGN_OR_RETURN(KnownPack pack,
+                        ReadFooterWith(read, mender.parity().shape().pack_bytes, path, id));
+  std::string_view why = MessageOf(failure);
+  if (const std::string prefix = Cat(path, ": "); why.starts_with(prefix)) {
+    why.remove_prefix(prefix.size());
+  }
+  pack.flaw = Cat(why, "; it is read with its parity");
+  pack.needs_parity = true;
+  return pack;
+}
+
+// With its parity where that is needed.
+absl::StatusOr<KnownPack> ReadFooterAnyhow(const std::string& path, const PackId& id) {
+  absl::StatusOr<KnownPack> pack = ReadPackFooter(path, id);
+  // A flipped bit may look like a later version.
+  if (pack.ok() || absl::IsNotFound(pack.status())) return pack;
+  absl::StatusOr<KnownPack> mended = ReadFooterWithParity(path, id, pack.status());
+  if (mended.ok()) return mended;
+  if (absl::IsNotFound(mended.status())) return pack;
+  const absl::Status& status = pack.status();
+  return absl::Status(status.code(),
+                      ToAbsl(Cat(MessageOf(status), "; ", MessageOf(mended.status()))));
 }
 
 }  // namespace
@@ -44,25 +91,10 @@ absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& 
   KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
-  const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
-  if (file_bytes < kPackHeaderBytes + kPackTrailerBytes) {
-    return absl::DataLossError(Cat(path, ": it is too short for a pack: it was cut short"));
-  }
-  std::array<std::uint8_t, kPackHeaderBytes> header;
-  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), header, 0, path));
-  if (const absl::Status status = CheckPackHeader(header, id); !status.ok()) {
-    return Annotate(status, path);
-  }
-  std::array<std::uint8_t, kPackTrailerBytes> end;
-  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), end, file_bytes - kPackTrailerBytes, path));
-  const absl::StatusOr<PackTrailer> trailer = DecodePackTrailer(end, file_bytes);
-  if (!trailer.ok()) return Annotate(trailer.status(), path);
-  std::vector<std::uint8_t> bytes(trailer->footer_bytes);
-  KERF_RETURN_IF_ERROR(PReadExactly(fd.get(), bytes, trailer->footer_offset, path));
-  absl::StatusOr<PackFooter> footer = DecodePackFooter(bytes, *trailer);
-  if (!footer.ok()) return Annotate(footer.status(), path);
-  return KnownPack{id, *std::move(footer), file_bytes,
-                   std::string(MessageOf(CheckReservedBytes(header, end)))};
+  const auto read = [&](std::span<std::uint8_t> bytes, std::uint64_t offset) {
+    return PReadExactly(fd.get(), bytes, offset, path);
+  };
+  return ReadFooterWith(read, static_cast<std::uint64_t>(info.st_size), path, id);
 }
 
 std::uint64_t MaxIndexedChunks() {
@@ -78,15 +110,15 @@ ChunkIndex::ChunkIndex(std::string packs_directory, SeenPacks seen, std::uint64_
       rows_(0, RowHash{this}, RowEqual{this}) {}
 
 std::string ChunkIndex::PackPath(const PackId& id) const {
-  const std::string name = PackIdToHex(id);
-  return Cat(packs_directory_, "/", name.substr(0, 2), "/", name, kPackSuffix);
+  return PackFilePath(packs_directory_, id, kPackSuffix);
 }
 
 absl::Status ChunkIndex::Refresh() {
   // Known before the directory is listed: what AddPack brings meanwhile is not missed in the list.
   absl::flat_hash_set<std::string> gone;
   for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
-  KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids, ListPacks(packs_directory_));
+  KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids,
+                        ListPackFiles(packs_directory_, kPackSuffix));
   std::vector<PackId> unknown;
   for (const PackId& id : ids) {
     if (gone.erase(PackIdToHex(id)) == 0) unknown.push_back(id);
@@ -98,7 +130,7 @@ absl::Status ChunkIndex::Refresh() {
   for (const auto& pack : packs()) chunk_count += pack->footer.chunks.size();
   ForEachInParallel(unknown.size(), thread_count, [&](std::size_t index) {
     if (chunk_count > max_chunk_count_) return;
-    read[index] = ReadPackFooter(PackPath(unknown[index]), unknown[index]);
+    read[index] = ReadFooterAnyhow(PackPath(unknown[index]), unknown[index]);
     if (read[index].ok()) chunk_count += read[index]->footer.chunks.size();
   });
   if (chunk_count > max_chunk_count_) {

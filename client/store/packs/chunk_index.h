@@ -23,8 +23,11 @@ struct KnownPack {
   PackId id;
   PackFooter footer;
   std::uint64_t file_bytes = 0;
-  // Not empty: what is wrong with the file though all of it can be read (CheckReservedBytes).
+  // Not empty: what is wrong with the file though all of it can be read (CheckReservedBytes), or
+  // what of it could only be read with its parity.
   std::string flaw = {};
+  // The latter.
+  bool needs_parity = false;
 };
 
 // Where a chunk lies.
@@ -65,8 +68,9 @@ class ChunkIndex {
                       std::uint64_t max_chunk_count = MaxIndexedChunks());
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
-  // pack is left out and listed in damaged(). An error only for a directory that cannot be listed,
-  // or ResourceExhausted for more chunks than max_chunk_count.
+  // pack whose footer not even its parity gives back is left out and listed in damaged(). An error
+  // only for a directory that cannot be listed, or ResourceExhausted for more chunks than
+  // max_chunk_count.
   absl::Status Refresh();
 
   // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
@@ -132,7 +136,7 @@ class ChunkIndex {
   std::vector<DamagedPack> damaged_;
 };
 
-// Reads and checks the footer of one pack file.
+// Reads and checks the footer of one pack file, as it is.
 absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id);
 
 }  // namespace kerf::agent

@@ -44,7 +44,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyF
   const auto note = [&](const ChunkPlace& place, const absl::Status& status) {
     // A pack that is gone is no damage: a collection may have moved the chunk.
     failure.looks_moved |= absl::IsNotFound(status);
-    if (!absl::IsNotFound(status)) failed.push_back({index_.PackPath(place.pack->id), status});
+    if (!absl::IsNotFound(status)) failed.push_back({place, status});
   };
   note(*first, bytes.status());
   // Whatever is wrong with this copy, another one may be sound.
@@ -57,7 +57,26 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyF
     }
     note(place, bytes.status());
   }
-  return failed.empty() ? bytes.status() : failed.front().status;
+  if (failed.empty()) return bytes;
+  return ReadAnyWithParity(chunk, std::move(failed));
+}
+
+absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyWithParity(const ChunkRef& chunk,
+                                                          std::vector<Unreadable> failed) {
+  for (Unreadable& copy : failed) {
+    absl::StatusOr<ChunkBytes> bytes = ReadWithParity(copy.place, chunk);
+    if (absl::IsNotFound(bytes.status())) continue;
+    const std::string_view ending = bytes.ok() ? "its parity gave back what is lost (mend it with "
+                                                 "`kerf repair --packs --apply`)"
+                                               : MessageOf(bytes.status());
+    copy.status =
+        absl::Status(copy.status.code(), ToAbsl(Cat(MessageOf(copy.status), "; ", ending)));
+    if (bytes.ok()) {
+      StepOver(std::move(failed));
+      return bytes;
+    }
+  }
+  return failed.front().status;
 }
 
 absl::Status ChunkReader::LookAgain(bool is_unknown) {
@@ -73,7 +92,7 @@ void ChunkReader::StepOver(std::vector<Unreadable> copies) {
   const std::lock_guard lock(stepped_over_mutex_);
   for (Unreadable& copy : copies) {
     if (stepped_over_.size() < kMaxSteppedOver) {
-      stepped_over_.emplace(std::move(copy.pack), std::move(copy.status));
+      stepped_over_.emplace(index_.PackPath(copy.place.pack->id), std::move(copy.status));
     }
   }
 }
@@ -86,14 +105,15 @@ std::vector<absl::Status> ChunkReader::stepped_over() const {
   return statuses;
 }
 
-absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {
+absl::StatusOr<ChunkBytes> ChunkReader::ReadFrom(const ChunkPlace& place, const ChunkRef& chunk,
+                                                 Source source) {
   const PackChunk& row = place.chunk();
   if (row.length_bytes != chunk.length_bytes) {
     return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": it holds a chunk of ",
                                    row.length_bytes, " bytes where the recipe has ",
                                    chunk.length_bytes));
   }
-  KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place));
+  KERF_ASSIGN_OR_RETURN(Block block, GetBlock(place, source));
   const std::span<const std::uint8_t> bytes(block->data() + row.offset_in_block, row.length_bytes);
   if (options_.verify && Fingerprint(place.pack->footer.digest_algorithm, bytes) != chunk.digest) {
     return absl::DataLossError(Cat(index_.PackPath(place.pack->id), ": chunk ",
@@ -102,10 +122,11 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAt(const ChunkPlace& place, const Ch
   return ChunkBytes(std::move(block), bytes);
 }
 
-absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place) {
+absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place, Source source) {
   std::string key(place.pack->id.bytes.begin(), place.pack->id.bytes.end());
   const std::uint32_t block_index = place.chunk().block_index;
   key.append(reinterpret_cast<const char*>(&block_index), sizeof block_index);
+  key.push_back(static_cast<char>(source));
   Shard& shard = shards_[std::hash<std::string>()(key) % shards_.size()];
   std::unique_lock lock(shard.mutex);
   while (true) {
@@ -120,11 +141,13 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
     shard.loaded.wait(lock);
   }
   lock.unlock();
-  absl::StatusOr<Block> block = LoadBlock(place);
+  absl::StatusOr<Block> block = LoadBlock(place, source);
   lock.lock();
   shard.loading.erase(key);
   if (block.ok()) Keep(shard, key, *block);
-  if (absl::IsDataLoss(block.status()) && shard.damaged.size() < kMaxDamagedBlocks) {
+  // What parity is not there for now is not worth a look for each chunk either.
+  const bool stays_so = absl::IsDataLoss(block.status()) || source == Source::kParity;
+  if (!block.ok() && stays_so && shard.damaged.size() < kMaxDamagedBlocks) {
     shard.damaged.emplace(key, block.status());
   }
   shard.loaded.notify_all();
@@ -143,13 +166,17 @@ void ChunkReader::Keep(Shard& shard, const std::string& key, const Block& block)
   }
 }
 
-absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place) {
-  ++loaded_block_count_;
+absl::StatusOr<ChunkReader::Block> ChunkReader::LoadBlock(const ChunkPlace& place, Source source) {
+  if (source == Source::kPack) ++loaded_block_count_;
   const std::string path = index_.PackPath(place.pack->id);
-  KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
+  const auto read = [&]() -> absl::StatusOr<std::vector<std::uint8_t>> {
+    if (source == Source::kParity) return ReadBlockWithParity(path, place.pack->id, place.block());
+    KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
+    return ReadBlock(fd.get(), path, place.block());
+  };
   // An exception would leave those waiting who want the same block.
   try {
-    KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, ReadBlock(fd.get(), path, place.block()));
+    KERF_ASSIGN_OR_RETURN(std::vector<std::uint8_t> raw, read());
     return std::make_shared<const std::vector<std::uint8_t>>(std::move(raw));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(Cat(path,

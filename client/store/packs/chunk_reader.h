@@ -52,19 +52,26 @@ class ChunkReader {
   // `index` outlives the reader.
   ChunkReader(ChunkIndex& index, const Options& options);
 
-  // Any copy that is sound, whatever is wrong with the others. NotFound if no pack holds the chunk
-  // (the index is refreshed before that is said). If no copy can be read, what is wrong with the
-  // first, with the pack's path: DataLoss if it holds something else.
+  // Any copy that is sound, whatever is wrong with the others; else one that its pack's parity
+  // gives back. NotFound if no pack holds the chunk (the index is refreshed before that is said).
+  // If no copy can be read, what is wrong with the first, with the pack's path: DataLoss if it
+  // holds something else.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
 
-  // The same for one copy.
-  absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk);
+  // One copy, as it is.
+  absl::StatusOr<ChunkBytes> ReadAt(const ChunkPlace& place, const ChunkRef& chunk) {
+    return ReadFrom(place, chunk, Source::kPack);
+  }
+  // One copy, as its pack's parity gives it back. NotFound if the pack has none.
+  absl::StatusOr<ChunkBytes> ReadWithParity(const ChunkPlace& place, const ChunkRef& chunk) {
+    return ReadFrom(place, chunk, Source::kParity);
+  }
 
-  // What was wrong with copies in whose place Read gave another one: the first of each pack, by
-  // path.
+  // What was wrong with copies in whose place Read gave another one, or what parity gave back: the
+  // first of each pack, by path.
   std::vector<absl::Status> stepped_over() const;
 
-  // Blocks that were read from packs and not from memory.
+  // Blocks that were read from packs, as they are, and not from memory.
   std::uint64_t loaded_block_count() const { return loaded_block_count_; }
 
  private:
@@ -79,15 +86,17 @@ class ChunkReader {
     std::condition_variable loaded;
     // Blocks that a thread is reading: others wait for it.
     absl::flat_hash_set<std::string> loading;
-    // Blocks that cannot be decompressed: each is read once, not once for each chunk in it.
+    // Blocks that cannot be decompressed, or that parity does not give back: each is read once, not
+    // once for each chunk in it.
     absl::flat_hash_map<std::string, absl::Status> damaged;
     std::list<Cached> recent;
     absl::flat_hash_map<std::string, std::list<Cached>::iterator> by_key;
     std::uint64_t size_bytes = 0;
   };
 
+  enum class Source : char { kPack = 'p', kParity = 'r' };
   struct Unreadable {
-    std::string pack;
+    ChunkPlace place;
     absl::Status status;
   };
   struct CopyFailure {
@@ -98,10 +107,14 @@ class ChunkReader {
   };
 
   absl::StatusOr<ChunkBytes> ReadAnyCopy(const ChunkRef& chunk, CopyFailure& failure);
+  absl::StatusOr<ChunkBytes> ReadAnyWithParity(const ChunkRef& chunk,
+                                               std::vector<Unreadable> failed);
+  absl::StatusOr<ChunkBytes> ReadFrom(const ChunkPlace& place, const ChunkRef& chunk,
+                                      Source source);
   absl::Status LookAgain(bool is_unknown);
   void StepOver(std::vector<Unreadable> copies);
-  absl::StatusOr<Block> GetBlock(const ChunkPlace& place);
-  absl::StatusOr<Block> LoadBlock(const ChunkPlace& place);
+  absl::StatusOr<Block> GetBlock(const ChunkPlace& place, Source source);
+  absl::StatusOr<Block> LoadBlock(const ChunkPlace& place, Source source);
   void Keep(Shard& shard, const std::string& key, const Block& block) const;
 
   ChunkIndex& index_;

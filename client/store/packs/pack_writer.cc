@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/store/parity/parity_maker.h"
+#include "client/store/parity/parity_setting.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf::agent {
@@ -225,8 +227,10 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   KERF_RETURN_IF_ERROR(MakeDirectory(directory));
   // Also if it was there: whoever made it may not have come to this yet.
   KERF_RETURN_IF_ERROR(SyncDirectory(options_.packs_directory));
-  KERF_RETURN_IF_ERROR(PublishFile(pack->temporary_path, Cat(directory, "/", name, ".pack")));
+  const std::string path = Cat(directory, "/", name, ".pack");
+  KERF_RETURN_IF_ERROR(PublishFile(pack->temporary_path, path));
   pack->temporary_path.clear();
+  AddParity(path, pack->id);
   const std::uint64_t file_bytes = pack->size_bytes + end.size();
   {
     std::lock_guard lock(mutex_);
@@ -237,6 +241,20 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   for (const std::uint64_t ticket : pack->tickets) unsealed_.erase(ticket);
   changed_.notify_all();
   return absl::OkStatus();
+}
+
+// Behind the pack: parity without one is what a collection has left behind, and the next one
+// removes. The setting is read each time, and not before the pack is there: whoever changes it
+// looks for packs behind that.
+void PackWriter::AddParity(const std::string& path, const PackId& id) const {
+  const std::string store_directory = DirectoryOf(options_.packs_directory);
+  const absl::StatusOr<unsigned> percent = ReadParityPercent(store_directory);
+  absl::Status status = percent.status();
+  if (percent.ok() && *percent > 0) status = MakeParity(path, id, *percent);
+  if (status.ok() || !options_.on_parity_failed) return;
+  const std::string text = Cat(path, " has no parity (", MessageOf(status),
+                               "); `kerf parity --store ", store_directory, "` makes it later");
+  options_.on_parity_failed(absl::Status(status.code(), ToAbsl(text)));
 }
 
 }  // namespace kerf::agent

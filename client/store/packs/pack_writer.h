@@ -45,6 +45,9 @@ struct PackWriterOptions {
   // Called once for each pack when it is durable, from one of the writer's threads; several packs
   // may come at once.
   std::function<void(SealedPack)> on_sealed;
+  // A pack of a store that keeps parity (client/store/parity) has none, though it is durable
+  // itself; from any of the threads. Says what to do.
+  std::function<void(const absl::Status&)> on_parity_failed;
 };
 
 // Compresses and writes on threads of its own; holds a few blocks for each of them in memory. Packs
@@ -84,6 +87,7 @@ class PackWriter {
   absl::Status WriteBlock(Block block, std::vector<std::uint8_t>& scratch, void* zstd_context);
   absl::StatusOr<std::shared_ptr<OpenPack>> CreatePack();
   absl::Status Seal(const std::shared_ptr<OpenPack>& pack);
+  void AddParity(const std::string& path, const PackId& id) const;
   // True if a block up to `ticket` has not yet got that far.
   static bool AnyUpTo(const std::set<std::uint64_t>& tickets, std::uint64_t ticket) {
     return !tickets.empty() && *tickets.begin() <= ticket;

@@ -16,10 +16,16 @@
 #include "base/strings.h"
 #include "client/store/collect/epoch_round.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/read_pieces.h"
 #include "client/store/packs/block.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/parity/mender.h"
+#include "client/store/parity/parity_file.h"
+#include "client/store/parity/parity_maker.h"
+#include "client/store/parity/parity_setting.h"
+#include "client/store/repair/pack_mend.h"
 #include "client/store/repair/pack_salvage.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/quarantine.h"
@@ -71,6 +77,7 @@ class PackRepair {
     std::vector<bool> is_sound;
     // Everything that is wrong stays so.
     bool has_rotted = true;
+    PackId id;
   };
 
   void Examine(const std::shared_ptr<const KnownPack>& pack, absl::Status damage);
@@ -78,6 +85,9 @@ class PackRepair {
   void ExamineBlock(Patient& patient, int fd, std::uint32_t block_index,
                     std::span<const std::uint32_t> chunks) const;
   absl::Status ExamineAll();
+  void ExamineParity(const PackId& id, const std::string& path);
+  absl::Status MendWithParity();
+  void MakeParityAnew();
   absl::Status SaveSound(PackWriter& writer);
   absl::StatusOr<std::uint64_t> SearchFooterless(PackWriter& writer);
   absl::StatusOr<ChunkOrder> WantedChunks();
@@ -95,8 +105,11 @@ class PackRepair {
   EpochRound round_;
   std::mutex mutex_;
   std::vector<Patient> patients_;
+  PackRepairReport report_;
   // Chunks with a copy in a pack without damage, or in a new one.
   Chunks safe_;
+  // In the order of report_.parity.
+  std::vector<PackId> bad_parity_;
 };
 
 void PackRepair::ExamineBlock(Patient& patient, int fd, std::uint32_t block_index,
@@ -107,9 +120,10 @@ void PackRepair::ExamineBlock(Patient& patient, int fd, std::uint32_t block_inde
   absl::StatusOr<std::vector<std::uint8_t>> raw = ReadBlock(fd, path, block);
   if (!raw.ok()) {
     if (patient.report.damage.ok()) patient.report.damage = raw.status();
-    SalvagedBytes stored = ReadPieces(fd, path, block.offset, block.stored_bytes);
-    if (!stored.failure.ok() && !absl::IsDataLoss(stored.failure)) patient.has_rotted = false;
-    raw = DecodePrefix(block, std::move(stored.bytes));
+    std::vector<std::uint8_t> stored(block.stored_bytes);
+    const absl::Status failure = ReadPieces(fd, stored, block.offset, path);
+    if (!failure.ok() && !absl::IsDataLoss(failure)) patient.has_rotted = false;
+    raw = DecodePrefix(block, std::move(stored));
   }
   for (const std::uint32_t index : chunks) {
     const PackChunk& chunk = footer.chunks[index];
@@ -124,6 +138,7 @@ void PackRepair::ExamineBlock(Patient& patient, int fd, std::uint32_t block_inde
 void PackRepair::Examine(const std::shared_ptr<const KnownPack>& pack, absl::Status damage) {
   Patient patient;
   patient.pack = pack;
+  patient.id = pack->id;
   patient.report.path = index_.PackPath(pack->id);
   patient.report.damage = std::move(damage);
   const std::vector<PackChunk>& chunks = pack->footer.chunks;
@@ -146,12 +161,79 @@ void PackRepair::Examine(const std::shared_ptr<const KnownPack>& pack, absl::Sta
     patient.report.damage = fd.status();
     patient.has_rotted = absl::IsDataLoss(fd.status());
   }
+  if (patient.report.damage.ok()) ExamineParity(pack->id, patient.report.path);
   const std::lock_guard lock(mutex_);
   if (patient.report.damage.ok()) {
     for (const PackChunk& chunk : chunks) safe_.insert(chunk.digest);
   } else {
     patients_.push_back(std::move(patient));
   }
+}
+
+// Of a sound pack.
+void PackRepair::ExamineParity(const PackId& id, const std::string& path) {
+  const std::string parity_path = ParityPathOf(path);
+  const absl::StatusOr<ParityFile> parity = ParityFile::Open(parity_path, id);
+  if (absl::IsNotFound(parity.status())) return;
+  absl::Status damage = parity.status();
+  if (damage.ok()) damage = parity->Check();
+  if (damage.ok()) damage = parity->CheckFits(path);
+  if (damage.ok()) return;
+  const std::lock_guard lock(mutex_);
+  report_.parity.push_back({parity_path, std::move(damage), absl::OkStatus()});
+  bad_parity_.push_back(id);
+}
+
+// The pack is sound, so parity of it is right again.
+void PackRepair::MakeParityAnew() {
+  const absl::StatusOr<unsigned> percent = ReadParityPercent(store_.directory());
+  for (std::size_t index = 0; index < bad_parity_.size(); ++index) {
+    RepairedParity& parity = report_.parity[index];
+    parity.failure = percent.status();
+    // What a newer kerf made is not ours to replace.
+    if (absl::IsFailedPrecondition(parity.damage)) parity.failure = parity.damage;
+    if (!parity.failure.ok() || options_.dry_run) continue;
+    if (*percent > 0) {
+      parity.failure =
+          MakeParity(index_.PackPath(bad_parity_[index]), bad_parity_[index], *percent);
+    } else {
+      parity.failure = MoveToQuarantine(store_.directory(), parity.path).status();
+    }
+  }
+}
+
+// Those that it mends are patients no more.
+absl::Status PackRepair::MendWithParity() {
+  std::vector<Patient> others;
+  for (Patient& patient : patients_) {
+    if (options_.is_cancelled && options_.is_cancelled()) {
+      return absl::CancelledError("the repair was interrupted");
+    }
+    RepairedPack& report = patient.report;
+    absl::Status status;
+    if (options_.dry_run) {
+      status = CheckMendable(report.path, patient.id);
+    } else {
+      absl::StatusOr<std::string> mended = MendPack(store_.directory(), report.path, patient.id);
+      status = mended.status();
+      if (mended.ok()) report.quarantine_path = *std::move(mended);
+    }
+    // Without room now there would be none for new packs either.
+    if (absl::IsResourceExhausted(status)) return status;
+    report.is_mended = status.ok();
+    if (!status.ok()) {
+      if (!absl::IsNotFound(status)) report.parity_failure = status;
+      others.push_back(std::move(patient));
+      continue;
+    }
+    if (patient.pack != nullptr) {
+      for (const PackChunk& chunk : patient.pack->footer.chunks) safe_.insert(chunk.digest);
+    }
+    if (!options_.dry_run) ExamineParity(patient.id, report.path);
+    report_.packs.push_back(std::move(report));
+  }
+  patients_ = std::move(others);
+  return absl::OkStatus();
 }
 
 void PackRepair::ExamineUnreadable(const DamagedPack& damaged) {
@@ -164,6 +246,7 @@ void PackRepair::ExamineUnreadable(const DamagedPack& damaged) {
     return Examine(std::make_shared<const KnownPack>(*std::move(pack)), damaged.status);
   }
   Patient& patient = patients_.emplace_back();
+  patient.id = *id;
   patient.report.path = damaged.path;
   patient.report.damage = damaged.status;
   patient.report.footer_is_lost = true;
@@ -204,9 +287,9 @@ absl::Status PackRepair::SaveSound(PackWriter& writer) {
       if (block_index != chunk.block_index) {
         block_index = chunk.block_index;
         const PackBlock& block = footer.blocks[chunk.block_index];
-        raw = DecodePrefix(
-            block,
-            ReadPieces(fd.get(), patient.report.path, block.offset, block.stored_bytes).bytes);
+        std::vector<std::uint8_t> stored(block.stored_bytes);
+        ReadPieces(fd.get(), stored, block.offset, patient.report.path).IgnoreError();
+        raw = DecodePrefix(block, std::move(stored));
       }
       // The writer holds it against its digest once more.
       KERF_RETURN_IF_ERROR(writer.Add(
@@ -246,9 +329,10 @@ absl::StatusOr<std::uint64_t> PackRepair::SearchFooterless(PackWriter& writer) {
     struct stat info{};
     if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, patient.report.path);
     const auto size_bytes = std::min(static_cast<std::uint64_t>(info.st_size), kMaxFooterlessBytes);
-    const SalvagedBytes file = ReadPieces(fd.get(), patient.report.path, 0, size_bytes);
+    std::vector<std::uint8_t> file(size_bytes);
+    ReadPieces(fd.get(), file, 0, patient.report.path).IgnoreError();
     KERF_RETURN_IF_ERROR(
-        FindChunks(file.bytes, store_.digest_algorithm(), order,
+        FindChunks(file, store_.digest_algorithm(), order,
                    [&](const ChunkRef& chunk, std::span<const std::uint8_t> bytes) -> absl::Status {
                      if (!safe_.insert(chunk.digest).second) return absl::OkStatus();
                      ++found_count;
@@ -267,6 +351,10 @@ absl::Status PackRepair::Save() {
   writer_options.digest_algorithm = store_.digest_algorithm();
   writer_options.thread_count = options_.thread_count;
   writer_options.on_sealed = [](const SealedPack&) {};
+  writer_options.on_parity_failed = [this](const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    report_.parity_failures.push_back(status);
+  };
   PackWriter writer(std::move(writer_options));
   KERF_RETURN_IF_ERROR(SaveSound(writer));
   const bool has_footerless =
@@ -308,6 +396,10 @@ absl::Status PackRepair::MoveAway() {
   for (Patient* patient : moved) {
     KERF_ASSIGN_OR_RETURN(patient->report.quarantine_path,
                           MoveToQuarantine(store_.directory(), patient->report.path));
+    // With what it may yet be of use for.
+    const absl::Status status =
+        MoveToQuarantine(store_.directory(), ParityPathOf(patient->report.path)).status();
+    if (!absl::IsNotFound(status)) KERF_RETURN_IF_ERROR(status);
   }
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kDeleted));
   // For sessions of that epoch which found a chunk, before it went, in a pack that no plan can
@@ -321,8 +413,9 @@ absl::Status PackRepair::MoveAway() {
 absl::StatusOr<PackRepairReport> PackRepair::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(ExamineAll());
+  KERF_RETURN_IF_ERROR(MendWithParity());
+  MakeParityAnew();
   if (!options_.dry_run) KERF_RETURN_IF_ERROR(Save());
-  PackRepairReport report;
   Chunks sound = safe_;
   for (const Patient& patient : patients_) {
     for (std::size_t index = 0; index < patient.is_sound.size(); ++index) {
@@ -336,13 +429,13 @@ absl::StatusOr<PackRepairReport> PackRepair::Run() {
     }
   }
   if (!options_.dry_run) KERF_RETURN_IF_ERROR(MoveAway());
-  for (Patient& patient : patients_) report.packs.push_back(std::move(patient.report));
-  if (!options_.dry_run && !report.packs.empty()) {
+  for (Patient& patient : patients_) report_.packs.push_back(std::move(patient.report));
+  if (!options_.dry_run && !report_.packs.empty()) {
     KERF_ASSIGN_OR_RETURN(VerifyReport verified, VerifyStore(store_, VerifyOptions()));
-    report.lost_count = verified.finding_count;
-    report.lost = std::move(verified.findings);
+    report_.lost_count = verified.finding_count;
+    report_.lost = std::move(verified.findings);
   }
-  return report;
+  return std::move(report_);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Mends packs: what is sound in a damaged one goes into new packs, and the damaged one into
-// quarantine/.
+// Mends packs. A damaged one gets its bytes again with its parity, or what is sound in it goes into
+// new packs; the damaged file goes into quarantine/. Damaged parity is made anew.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,10 @@ struct RepairedPack {
   std::string path;
   // The first damage that was found; names the path.
   absl::Status damage;
+  // Its parity has what it lost: it has its bytes again, or with a dry run would have.
+  bool is_mended = false;
+  // Why it could not, where it has parity.
+  absl::Status parity_failure;
   // Its footer could not be read: of its chunks only those are known that snapshots need.
   bool footer_is_lost = false;
   // Chunks that are sound in it and nowhere else: they are in new packs now.
@@ -45,8 +49,19 @@ struct RepairedPack {
   std::string quarantine_path;
 };
 
+// Parity that is damaged, or not that of the pack as it is.
+struct RepairedParity {
+  std::string path;
+  absl::Status damage;
+  // Why it could not be made anew; OK if it was, or with a dry run would be.
+  absl::Status failure;
+};
+
 struct PackRepairReport {
   std::vector<RepairedPack> packs;
+  std::vector<RepairedParity> parity;
+  // New packs that have no parity, in a store that keeps it; says what to do.
+  std::vector<absl::Status> parity_failures;
   // With packs that were moved: what snapshots miss now, file by file.
   std::uint64_t lost_count = 0;
   std::vector<VerifyFinding> lost;

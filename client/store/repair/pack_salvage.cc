@@ -15,8 +15,6 @@
 namespace kerf::agent {
 namespace {
 
-// A sector that cannot be read takes no more with it than this.
-constexpr std::uint64_t kPieceBytes = 4096;
 constexpr std::array<std::uint8_t, 4> kFrameMagic = {0x28, 0xB5, 0x2F, 0xFD};
 
 struct StreamDeleter {
@@ -24,22 +22,6 @@ struct StreamDeleter {
 };
 
 }  // namespace
-
-SalvagedBytes ReadPieces(int fd, const std::string& path, std::uint64_t offset,
-                         std::uint64_t size_bytes) {
-  SalvagedBytes salvaged;
-  salvaged.bytes.resize(size_bytes);
-  const std::span<std::uint8_t> bytes(salvaged.bytes);
-  if (PReadExactly(fd, bytes, offset, path).ok()) return salvaged;
-  for (std::uint64_t at = 0; at < size_bytes; at += kPieceBytes) {
-    const std::span<std::uint8_t> piece = bytes.subspan(at, std::min(kPieceBytes, size_bytes - at));
-    const absl::Status status = PReadExactly(fd, piece, offset + at, path);
-    if (status.ok()) continue;
-    std::fill(piece.begin(), piece.end(), std::uint8_t{0});
-    if (salvaged.failure.ok()) salvaged.failure = status;
-  }
-  return salvaged;
-}
 
 std::vector<std::uint8_t> DecodePrefix(const PackBlock& block, std::vector<std::uint8_t> stored) {
   if (!block.compressed) {

@@ -16,18 +16,6 @@
 
 namespace kerf::agent {
 
-// What the pieces of a pack that cannot be read are taken for.
-struct SalvagedBytes {
-  // Zeros where nothing could be read.
-  std::vector<std::uint8_t> bytes;
-  // Of the first piece that could not be read; OK if all could.
-  absl::Status failure;
-};
-
-// Reads piece by piece, past what cannot be read.
-SalvagedBytes ReadPieces(int fd, const std::string& path, std::uint64_t offset,
-                         std::uint64_t size_bytes);
-
 // As much of a block's raw bytes as can be made of what is stored of it; zeros behind.
 std::vector<std::uint8_t> DecodePrefix(const PackBlock& block, std::vector<std::uint8_t> stored);
 

@@ -22,9 +22,8 @@ bool IsThere(const std::string& path) {
   return lstat(path.c_str(), &info) == 0 || errno != ENOENT;
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
+// Makes the folder; a name in it that is free, for a file that is there.
+absl::StatusOr<std::string> NameInQuarantine(const std::string& store_directory,
                                              const std::string& path) {
   KERF_CHECK(path.starts_with(Cat(store_directory, "/")));
   if (!IsThere(path)) return ErrnoStatus(ENOENT, path);
@@ -41,8 +40,23 @@ absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
     }
     target = Cat(folder, "/", name, ".", number);
   }
+  return target;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
+                                             const std::string& path) {
+  KERF_ASSIGN_OR_RETURN(std::string target, NameInQuarantine(store_directory, path));
   KERF_RETURN_IF_ERROR(PublishFile(path, target));
   KERF_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(path)));
+  return target;
+}
+
+absl::StatusOr<std::string> LinkToQuarantine(const std::string& store_directory,
+                                             const std::string& path) {
+  KERF_ASSIGN_OR_RETURN(std::string target, NameInQuarantine(store_directory, path));
+  KERF_RETURN_IF_ERROR(LinkFile(path, target));
   return target;
 }
 

@@ -13,4 +13,9 @@ namespace kerf::agent {
 absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
                                              const std::string& path);
 
+// The same, and the file keeps its place as well: something is about to replace it there.
+// Unimplemented or PermissionDenied where the file system has no hard links.
+absl::StatusOr<std::string> LinkToQuarantine(const std::string& store_directory,
+                                             const std::string& path);
+
 }  // namespace kerf::agent

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/framed_file.h"
+#include "client/store/parity/parity_setting.h"
 
 namespace kerf::agent {
 namespace {
@@ -25,6 +26,7 @@ constexpr std::string_view kEpochName = "epoch";
 constexpr std::string_view kConfigName = "config";
 constexpr std::string_view kManifestName = "manifest";
 constexpr std::string_view kQuarantineName = "quarantine";
+constexpr std::string_view kParityName = "parity";
 // The first ones hold what nobody can make again: where they are gone they stay so.
 constexpr std::string_view kFolders[] = {"packs", "snapshots", "manifest", "copies", "forgotten",
                                          "pins",  "pending",   "tmp",      "gc",     "locks"};
@@ -51,6 +53,9 @@ std::vector<StoreFlaw> FindFlaws(const std::string& directory, const ConfigCopie
     flaws.push_back({manifest.directory(),
                      absl::DataLossError(Cat(manifest.directory(), " is gone: whether snapshots ",
                                              "are is not known; `kerf repair` tells more"))});
+  }
+  if (const absl::Status status = ReadParityPercent(directory).status(); !status.ok()) {
+    flaws.push_back({ParitySettingPath(directory), status});
   }
   return flaws;
 }
@@ -165,7 +170,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenOrCreate(const std::string& di
   KERF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
   for (const std::string& name : names) {
     // Another agent may be making the store right now.
-    if (name == kEpochName || name == kConfigName || name == kQuarantineName) continue;
+    if (name == kEpochName || name == kConfigName || name == kQuarantineName ||
+        name == kParityName) {
+      continue;
+    }
     if (std::find(std::begin(kFolders), std::end(kFolders), name) == std::end(kFolders)) {
       return absl::FailedPreconditionError(
           Cat(directory, " is not empty and holds no store: name an empty or a new directory"));

@@ -1,0 +1,18 @@
+// Makes the parity of a pack.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/store/format/pack_format.h"
+
+namespace kerf::agent {
+
+// Reads the pack of the store at `pack_path`, which is durable, and puts its parity in its place,
+// durably; one that is there is replaced. Whether the pack is sound is for the caller to know:
+// damage that it has would be kept for good. Takes about 8 MiB of memory. Unavailable if ISA-L is
+// not on this machine; the errors of reading and writing name the file.
+absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent);
+
+}  // namespace kerf::agent
