@@ -1,10 +1,14 @@
 // docs/exit_codes.md, verb by verb: each code that the page gives a verb is seen here, and no
 // other.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -256,6 +260,55 @@ TEST_F(ExitCodes, AreThoseOfThePage) {
   // It takes a machine without the library.
   EXPECT_EQ(documented["parity"].erase(kUnavailable), 1u);
   EXPECT_EQ(seen_, documented);
+}
+
+// A server that answers every call in the same way.
+class Refusing {
+ public:
+  explicit Refusing(grpc::StatusCode code) : service_(code) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("localhost:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string address() const { return Cat("localhost:", port_); }
+
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Reactor(grpc::StatusCode code) { Finish({code, "not for you"}); }
+    void OnDone() override { delete this; }
+  };
+  class Service final : public grpc::CallbackGenericService {
+   public:
+    explicit Service(grpc::StatusCode code) : code_(code) {}
+    grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+      return new Reactor(code_);
+    }
+
+   private:
+    const grpc::StatusCode code_;
+  };
+
+  Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Who one is, or what one may: kerfd itself asks neither, a proxy before it may.
+TEST_F(ExitCodes, AServerThatRefusesWhoAsks) {
+  Expect(kOk, "backup tree");
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::UNAUTHENTICATED, grpc::StatusCode::PERMISSION_DENIED}) {
+    SCOPED_TRACE(static_cast<int>(code));
+    const Refusing refusing(code);
+    world_.SetEnvironment("KERF_SERVER", refusing.address());
+    for (const char* command : {"backup tree --force", "gc", "index stats", "index check",
+                                "index rebuild", "index export", "ping"}) {
+      Expect(kAuthentication, command);
+    }
+  }
 }
 
 TEST_F(ExitCodes, EveryVerbIsOnThePage) {

@@ -96,6 +96,8 @@ TEST_F(Interrupt, WhileAFileOfTheStoreDoesNotOpen) {
                                                            {"forget", "--keep-last", "1"},
                                                            {"stats"},
                                                            {"copy", "--to", "other", "--create"},
+                                                           {"repair"},
+                                                           {"repair", "--packs", "--apply"},
                                                            {"gc"},
                                                            {"index", "check"},
                                                            {"index", "rebuild"}}) {
@@ -200,6 +202,18 @@ TEST_F(Interrupt, WhileItMeasures) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ASSERT_FALSE(run->HasEnded()) << run->Wait().err;
     ExpectEnd(*run, kSignals[number++ % 2]);
+  }
+}
+
+TEST_F(Interrupt, WhileItMeasuresAGpu) {
+  for (const int signal_number : kSignals) {
+    const auto run = world_.Start({"bench", "gpu"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (run->HasEnded()) {
+      ASSERT_EQ(run->Wait().exit_code, kUnavailable);
+      GTEST_SKIP() << "no GPU here";
+    }
+    ExpectEnd(*run, signal_number);
   }
 }
 

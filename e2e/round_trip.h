@@ -17,6 +17,7 @@ inline constexpr int kOk = 0;
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;
 inline constexpr int kPartial = 3;
+inline constexpr int kAuthentication = 4;
 inline constexpr int kUnavailable = 5;
 inline constexpr int kIntegrity = 6;
 inline constexpr int kQuota = 7;

@@ -61,6 +61,30 @@ TEST_F(Trouble, AFullDiskEndsARestoreAtOnce) {
   EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
 }
 
+// What else docs/exit_codes.md has in the column of 7, on a disk without a free byte.
+TEST_F(Trouble, EveryVerbThatWritesTellsOfAFullDisk) {
+  if (!HasNamespaces()) GTEST_SKIP() << "no namespaces here";
+  WriteNoise("noise", 300'000);
+  world_.Backup({"tree"});
+  const Completed run = world_.Run(
+      {"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/sh", "-ec",
+       Cat("mkdir full && mount -t tmpfs -o size=8m none full\n", "kerf=",
+           BuiltProgram("client/agent/kerf"), "\n", "$kerf copy --to full/store --create --quiet\n",
+           // Of its chunks the others are saved, into a new pack.
+           "pack=$(find full/store/packs -size +200k)\n",
+           "printf x | dd of=$pack bs=1 seek=1000 conv=notrunc 2>/dev/null\n",
+           "head -c 8m /dev/zero > full/filler 2>/dev/null || true\n", "tell() {\n",
+           "  code=0; \"$@\" > said 2>&1 || code=$?\n",
+           "  grep -q 'No space left' said || cat said\n", "  echo \"$2 $code\"\n", "}\n",
+           "tell $kerf init --store full/other\n", "tell $kerf pin latest --store full/store\n",
+           "tell $kerf repair --packs --apply --store full/store\n",
+           "tell $kerf copy --to full/third --create\n",
+           "tell $kerf index export --output full/list\n",
+           "tell $kerf analyze tree --algorithm fixed --average 4K --plot full/plot.svg\n")});
+  EXPECT_EQ(run.exit_code, kOk) << run.err;
+  EXPECT_EQ(run.out, "init 7\npin 7\nrepair 7\ncopy 7\nindex 7\nanalyze 7\n") << run.err;
+}
+
 TEST_F(Trouble, AStoreThatMayNotBeWrittenCanStillBeRead) {
   WriteText(tree_ + "/file", "old");
   world_.Backup({"tree"});

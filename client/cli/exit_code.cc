@@ -1,5 +1,7 @@
 #include "client/cli/exit_code.h"
 
+#include "client/cpp/failed_call.h"
+
 namespace kerf::agent {
 
 ExitCode ExitCodeOf(const absl::Status& status) {
@@ -8,6 +10,9 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       return ExitCode::kOk;
     case absl::StatusCode::kUnauthenticated:
       return ExitCode::kAuthentication;
+    case absl::StatusCode::kPermissionDenied:
+      // By a server; without a call it is a file that may not be read or written.
+      return client::RequestIdOf(status).empty() ? ExitCode::kFailure : ExitCode::kAuthentication;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return ExitCode::kUnavailable;

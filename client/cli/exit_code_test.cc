@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
@@ -28,6 +29,12 @@ TEST(ExitCodeTest, EveryCodeHasItsNumber) {
               found == codes.end() ? 1 : found->second)
         << absl::StatusCodeToString(status_code);
   }
+}
+
+TEST(ExitCodeTest, AServerThatDeniesIsNotAFileThatIsDenied) {
+  const absl::Status denied = absl::PermissionDeniedError("not for you");
+  EXPECT_EQ(ExitCodeOf(denied), ExitCode::kFailure);
+  EXPECT_EQ(ExitCodeOf(client::WithRequestId(denied, "id")), ExitCode::kAuthentication);
 }
 
 TEST(ExitCodeTest, HelpNamesThemAll) {
