@@ -91,10 +91,10 @@ class ParityMaker {
   absl::Status EncodeGroups(std::uint32_t first_group, std::uint32_t count) {
     const std::size_t row_bytes = count * kSectorBytes;
     const std::uint32_t sector_count = shape_.data_count + shape_.parity_count;
-    std::vector<std::uint8_t> strip(sector_count * row_bytes);
+    strip_.resize(sector_count * row_bytes);
     std::vector<std::uint8_t*> rows;
     for (std::uint32_t row = 0; row < sector_count; ++row) {
-      rows.push_back(strip.data() + row * row_bytes);
+      rows.push_back(strip_.data() + row * row_bytes);
     }
     const auto first_of = [&](std::uint32_t row) {
       return std::uint64_t{row} * shape_.group_count + first_group;
@@ -148,6 +148,8 @@ class ParityMaker {
   const int fd_;
   // The table's rows.
   std::vector<std::uint64_t> sums_;
+  // Of the groups that are encoded; the same memory for all.
+  std::vector<std::uint8_t> strip_;
 };
 
 absl::Status Publish(const std::string& temporary, const std::string& path) {
