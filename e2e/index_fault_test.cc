@@ -144,7 +144,7 @@ TEST_F(IndexFaultTest, ADiskThatRefusesIsToldToTheAgentAndLosesNothing) {
   ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
   // The snapshot is whole, and what the index has not heard is a warning, however quiet it is to
   // be. What it waits for the index comes out of --retry-for.
-  const Completed quiet = world_.Kerf({"backup", "file", "-q", "--retry-for", "2s"});
+  const Completed quiet = world_.Kerf({"backup", "file", "-q", "--retry-for", "1s"});
   EXPECT_EQ(quiet.exit_code, 3);
   EXPECT_EQ(quiet.out, "");
   EXPECT_THAT(quiet.err, AllOf(StartsWith("kerf: warning: "),

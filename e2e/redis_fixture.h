@@ -26,9 +26,9 @@ class RedisTest : public testing::Test {
   static constexpr std::size_t kMaxFolderBytes = 50'000;
   static constexpr std::size_t kFileBytes = 12'000'000;
 
-  RedisTest() : tree_(world_ / "tree") {
+  explicit RedisTest(std::size_t file_bytes = kFileBytes) : tree_(world_ / "tree") {
     std::filesystem::create_directory(tree_);
-    for (const char* name : {"one", "two", "three"}) AddFile(name, kFileBytes);
+    for (const char* name : {"one", "two", "three"}) AddFile(name, file_bytes);
   }
 
   void AddFile(const std::string& name, std::size_t size_bytes) {

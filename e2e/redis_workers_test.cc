@@ -28,8 +28,11 @@ class WorkersTest : public RedisTest {
  protected:
   static constexpr int kWorkerCount = 3;
 
-  WorkersTest() {
-    for (int number = 0; number < 300; ++number) AddFile(Cat("small-", number), 3'000);
+  // Of which some are on their way at once; most of a test is waiting.
+  static constexpr std::size_t kSomeBytes = 4'000'000;
+
+  WorkersTest() : RedisTest(kSomeBytes) {
+    for (int number = 0; number < 100; ++number) AddFile(Cat("small-", number), 3'000);
   }
 
   // Null, and a failed test, if it does not start.
@@ -68,7 +71,7 @@ class WorkersTest : public RedisTest {
   void ExpectBackedUpWithout(std::int64_t max_piece_bytes,
                              const std::vector<std::string>& flags = {}) {
     BackupAll();
-    for (int number = 0; number < 4; ++number) AddFile(Cat("more-", number), kFileBytes);
+    for (int number = 0; number < 4; ++number) AddFile(Cat("more-", number), kSomeBytes);
     SlowProxy& cut = WayOf(BusiestWorker());
     cut.LoseLongerThan(max_piece_bytes);
     const auto began = steady_clock::now();
@@ -86,10 +89,8 @@ class WorkersTest : public RedisTest {
     EXPECT_EQ(BackupAll()["resumes"], 0);
     EXPECT_LT(steady_clock::now() - again, seconds(15));
     cut.LoseNothing();
-    for (const auto& worker : workers_) {
-      worker->Signal(SIGTERM);
-      EXPECT_EQ(worker->Wait().exit_code, 0);
-    }
+    for (const auto& worker : workers_) worker->Signal(SIGTERM);
+    for (const auto& worker : workers_) EXPECT_EQ(worker->Wait().exit_code, 0);
     front_->Signal(SIGTERM);
     EXPECT_THAT(front_->Wait().err,
                 AllOf(HasSubstr("gets no new calls"), HasSubstr("the index in Redis cannot be"),

@@ -26,6 +26,9 @@ constexpr std::chrono::milliseconds kMaxCheckPause{5000};
 constexpr std::chrono::milliseconds kMinCheckTimeout{1000};
 constexpr std::chrono::milliseconds kMaxCheckTimeout{5000};
 
+// A worker that is without its index at so many checks is told of.
+constexpr int kChecksUntilUnused = 3;
+
 // A worker that is stuck must not have all places of the front; the only one there is may.
 routing::CallCounts CallsPerWorker(const FrontSettings& settings, const ServingSettings& serving) {
   const bool is_alone = settings.workers.size() == 1 && !settings.workers[0].is_group;
@@ -45,6 +48,9 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
                                  .max_interval = std::max(settings.worker_check, kMaxCheckPause)};
   options.workers.check_timeout =
       std::clamp(settings.worker_check, kMinCheckTimeout, kMaxCheckTimeout);
+  // Of three checks, if these are often.
+  options.workers.unused_grace =
+      std::min(options.workers.unused_grace, kChecksUntilUnused * settings.worker_check);
   options.workers.refresh = settings.worker_refresh;
   options.workers.seed = std::random_device()();
   options.max_streams = serving.max_streams;
