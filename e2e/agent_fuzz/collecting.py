@@ -6,8 +6,6 @@ import rounds
 import runs
 from runs import Wrong
 
-BACKUP_MOMENTS = (("rename", "packs/", 2), ("rename", "pending/", 1), ("rename", "snapshots/", 1), ("fsyncdir", "packs/", 3),
-                  ("create", "tmp/", 4))
 MANY_FAULTS = 0.7
 
 
@@ -24,7 +22,7 @@ def waste(one):
 def dies(one):
     """A collection ends, or an operation of it fails, where much depends on the order."""
     waste(one)
-    one.fault(one.world.store, faults.of_collector(one.random, ("kill", "kill", "EIO", "ENOSPC", "late:EIO")))
+    one.fault(one.world.store, faults.at_moment(one.random, faults.OF_COLLECTOR, ("kill", "kill", "EIO", "ENOSPC", "late:EIO")))
     run = one.over(one.start_gc())
     one.clear(one.world.store)
     if one.theme == "power" and one.random.random() < MANY_FAULTS:
@@ -39,17 +37,15 @@ def one_within_another(one):
     """One stands still at such a moment while the other runs to its end."""
     if one.random.random() < 0.5:
         waste(one)
-    if one.random.random() < 0.7:
+    if one.random.random() < 0.8:
         # What a backup is told of as stored is just what goes.
         one.forget_all()
     states = [one.tree()]
-    if one.random.random() < 0.7:
-        fault, first, second = faults.of_collector(one.random, ("stop",)), one.start_gc, one.start_backup
+    if one.random.random() < 0.65:
+        moments, first, second = faults.OF_COLLECTOR, one.start_gc, one.start_backup
     else:
-        operation, path, most = one.random.choice(BACKUP_MOMENTS)
-        fault = f"{operation} {one.random.randint(1, most)} 1 stop {path}"
-        first, second = one.start_backup, one.start_gc
-    one.fault(one.world.store, fault)
+        moments, first, second = faults.OF_BACKUP, one.start_backup, one.start_gc
+    one.fault(one.world.store, faults.at_moment(one.random, moments, ("stop",)))
     outer = first()
     if outer.until_stopped():
         one.count(f"{outer.arguments[0]} stopped within another")

@@ -5,7 +5,7 @@ import pathlib
 
 SECTOR_BYTES = 512
 # Parts of a store, and how often one of them is hit.
-PARTS = {"pack": 12, "snapshot": 2, "config": 1, "copies/config": 1, "epoch": 1, "copies/epoch": 1, "note": 1, "forgotten": 1,
+PARTS = {"pack": 12, "snapshot": 4, "config": 1, "copies/config": 1, "epoch": 1, "copies/epoch": 1, "note": 1, "forgotten": 1,
          "both configurations": 1, "both epochs": 1}
 FOLDERS = {"pack": "packs", "snapshot": "snapshots", "note": "manifest", "forgotten": "forgotten"}
 SUFFIXES = (".pack", ".snap", ".note")
@@ -20,11 +20,14 @@ class Damage:
         self.part = random.choices(list(PARTS), list(PARTS.values()))[0]
         self._store = pathlib.Path(store)
         # What went is of another kind of trouble than what rotted.
-        self.is_gone = random.random() < 0.2
+        self.is_gone = random.random() < (0.6 if self.part == "snapshot" else 0.2)
         self.done = []
         if self.part in FOLDERS:
             found = sorted(path for path in (self._store / FOLDERS[self.part]).rglob("*") if path.suffix in SUFFIXES)
             paths = random.sample(found, min(len(found), random.choice((1, 1, 2))))
+            if self.part == "snapshot" and random.random() < 0.5:
+                # Nobody who writes has come since, who would note what its backup did not.
+                paths = [max(found, key=lambda path: path.stat().st_ctime_ns)] if found else []
         else:
             paths = [self._store / name for name in BOTH.get(self.part, (self.part,))]
         for path in paths:

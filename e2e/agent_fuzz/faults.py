@@ -20,6 +20,16 @@ TARGET = {"write": 25, "flush": 18, "fsync": 18, "fsyncdir": 10, "create": 18, "
           "unlink": 5, "*": 500}
 
 
+# (operation, part of the path, first and last of them): where the order matters, and how often one of them is taken.
+# Of a collection: its plan, its epochs, packs that come and packs that go.
+OF_COLLECTOR = {("fsync", "tmp/", 1, 1): 4, ("rename", "gc/plan", 1, 2): 3, ("rename", "epoch", 1, 2): 1, ("rename", "epoch", 3, 4): 4,
+                ("fsync", "tmp/", 2, 6): 2, ("rename", "packs/", 1, 2): 1, ("fsyncdir", "packs/", 1, 3): 1,
+                ("unlink", "packs/", 1, 2): 4, ("unlink", "gc/plan", 1, 1): 1}
+# Of a backup: what it knows of chunks, and what others know of it.
+OF_BACKUP = {("create", "tmp/", 1, 2): 3, ("fsync", "tmp/", 1, 3): 3, ("rename", "packs/", 1, 2): 1, ("rename", "pending/", 1, 1): 1,
+             ("rename", "snapshots/", 1, 1): 1}
+
+
 class FaultFs:
     """`backing` is what is in it, `mount` where faults happen."""
 
@@ -133,12 +143,9 @@ def of_power(random, operations):
     return f"{operation} {nth} 0 kill"
 
 
-def of_collector(random, actions):
-    """At one of the moments that matter to a collection: its plan, its epochs, packs that come and packs that go."""
-    operation, path, most = random.choice((("create", "tmp/", 4), ("write", "tmp/", 6), ("fsync", "tmp/", 5), ("rename", "gc/plan", 2),
-                                           ("rename", "epoch", 4), ("rename", "packs/", 2), ("fsyncdir", "packs/", 3),
-                                           ("unlink", "packs/", 3), ("unlink", "packs/", 3), ("unlink", "gc/plan", 1)))
-    return f"{operation} {random.randint(1, most)} 1 {random.choice(actions)} {path}"
+def at_moment(random, moments, actions):
+    operation, path, first, last = random.choices(list(moments), list(moments.values()))[0]
+    return f"{operation} {random.randint(first, last)} 1 {random.choice(actions)} {path}"
 
 
 def stop(random, operations):

@@ -67,6 +67,7 @@ def keep_forgotten(one):
 
 def old_collector(one):
     """As kerf 0.1.0, which knows nothing of what was forgotten: it deletes its chunks and leaves it there."""
+    one.forget_one()
     if not one.forgotten:
         return
     folder = one.world.store.backing / one.name / "forgotten"

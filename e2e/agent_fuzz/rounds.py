@@ -278,8 +278,10 @@ class Round:
     # Copies.
 
     def start_copy(self):
-        return self.start("copy", "--store", self.store, "--to", self.other_store, "--create",
-                          *self.random.choice(((), ("--server", self.world.server))))
+        run = self.start("copy", "--store", self.store, "--to", self.other_store, "--create",
+                         *self.random.choice(((), ("--server", self.world.server))))
+        run.snapshots = set(self.known)
+        return run
 
     def judge_copy(self, run, well=True):
         if well and run.code != runs.OK:
@@ -291,8 +293,8 @@ class Round:
                 for snapshots in (self.known, self.maybe, self.forgotten, self.fading):
                     if name in snapshots:
                         self.copied[name] = snapshots[name]
-        if well and self.known.keys() - self.copied.keys():
-            raise Wrong(f"{run}: has not copied {sorted(self.known.keys() - self.copied.keys())}")
+        if well and run.snapshots - self.copied.keys():
+            raise Wrong(f"{run}: has not copied {sorted(run.snapshots - self.copied.keys())}")
         return run
 
     def copy(self):

@@ -275,10 +275,10 @@ STEPS = {
     "source": {edit: 6, source_fault: 8, edits_meanwhile: 10, slow_read: 2, backup: 2, gc: 2},
     "store": COMMON | {store_fault: 14, collecting.dies: 3, trouble_of_kerfd: 1, keeping.repair: 2, keeping.copy: 3},
     "target": {edit: 2, backup: 2, target_fault: 6, restore_exactly: 2},
-    "together": COMMON | {together: 10, collecting.one_within_another: 8, trouble_of_kerfd: 1, keeping.keep_forgotten: 1},
+    "together": COMMON | {together: 10, collecting.one_within_another: 12, trouble_of_kerfd: 1, keeping.keep_forgotten: 1},
     "power": COMMON | {power_cut: 12, collecting.dies: 6},
     "clock": COMMON | {keep_last: 2, edits_meanwhile: 3, together: 2},
-    "damage": {edit: 3, backup: 4, forget: 2, gc: 1, keeping.pin: 1, keeping.copy: 1, mending.damaged: 8, keeping.old_collector: 1},
+    "damage": {edit: 3, backup: 4, forget: 2, gc: 1, keeping.pin: 1, keeping.copy: 1, mending.damaged: 8, keeping.old_collector: 2},
 }
 
 

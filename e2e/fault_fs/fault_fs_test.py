@@ -80,6 +80,17 @@ class FaultFsTest(unittest.TestCase):
         with open(self.path, "r+b") as file, self.fails(errno.EIO):
             os.fsync(file.fileno())
 
+    def test_open_files_have_their_paths(self):
+        for operation, use in (("read", lambda file: os.read(file, 1)), ("write", lambda file: os.write(file, b"x")),
+                               ("lseek", lambda file: os.lseek(file, 0, os.SEEK_DATA)), ("fsync", os.fsync)):
+            self.path.write_bytes(b"bytes")
+            file = os.open(self.path, os.O_RDWR)
+            self.files.arm(f"{operation} 1 1 EIO fil")
+            with self.fails(errno.EIO):
+                use(file)
+            self.files.clear()
+            os.close(file)
+
     def test_close_fails(self):
         self.files.arm("flush 1 1 ENOSPC")
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT)

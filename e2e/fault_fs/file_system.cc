@@ -78,7 +78,8 @@ void Round(timespec& time, std::int64_t granularity_ns) {
 void* Init(fuse_conn_info* connection, fuse_config* config) {
   connection->max_background = 64;
   config->use_ino = 1;
-  config->nullpath_ok = 1;
+  // Rules go by paths, also of what is done to open files.
+  config->nullpath_ok = 0;
   config->direct_io = 1;
   config->entry_timeout = 0;
   config->attr_timeout = 0;
