@@ -165,7 +165,8 @@ MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const 
       applier.NoteError(errno, "cannot set the mode of");
     }
   }
-  if (utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW) != 0) {
+  if (applier.result().status.ok() &&
+      utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW) != 0) {
     applier.NoteError(errno, "cannot set the time of");
   }
   return applier.result();

@@ -9,9 +9,10 @@
 namespace kerf::agent {
 
 struct MetadataResult {
-  // The first failure; the rest was tried all the same.
+  // The first failure; the rest was tried all the same. What has one is not to get its time.
   absl::Status status;
-  // Something needed root, and this process is not root.
+  // Something needed root, and this process is not root. No failure: it would be one again each
+  // time, and nothing that an ordinary user restores would ever be complete.
   bool unprivileged = false;
 };
 
@@ -25,7 +26,7 @@ MetadataResult ApplyAttributes(int fd, const Node& node);
 absl::Status ApplyTime(int fd, const Node& node);
 
 // Both, of anything but a file or directory: the child `name` of the directory, which may be a
-// symlink and is not followed.
+// symlink and is not followed. The time only if all else could be set.
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node);
 
 // Makes a directory that is there let in nobody whom the node does not, until it is complete: takes

@@ -140,7 +140,7 @@ void MakeFile(int directory_fd, const std::string& name, const Node& node, FileC
     return;
   }
   TakeMetadata(ApplyAttributes(fd.get(), node), outcome);
-  outcome.file = UnsettledFile{std::move(fd), name, sum.value()};
+  outcome.file = UnsettledFile{std::move(fd), name, sum.value(), !outcome.status.ok()};
 }
 
 // Returns what the system call returns.

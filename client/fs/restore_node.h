@@ -14,13 +14,17 @@
 
 namespace kerf::agent {
 
-// A file with its whole content and all its attributes but the time.
+// A file with its whole content, and as many of its attributes as could be set, but without its
+// time.
 struct UnsettledFile {
   // Writable; readable too, if a sum was asked for.
   UniqueFd fd;
   // In the node's directory: that of the node, or if it is to replace something another one.
   std::string name;
   ContentSum::Value sum{};
+  // One was refused, and that was reported: then the file is not as the snapshot's, and never gets
+  // its time, by which it would be taken for that (docs/adr/0017-restoring.md).
+  bool lacks_attributes = false;
 };
 
 struct NodeOutcome {

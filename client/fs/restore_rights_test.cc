@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/fs/restorer.h"
 #include "client/fs/testing/memory_nodes.h"
 #include "client/fs/testing/memory_snapshot.h"
@@ -56,9 +57,15 @@ bool SetXattr(const std::string& path, const char* name, const std::string& valu
   return setxattr(path.c_str(), name, value.data(), value.size(), 0) == 0;
 }
 
-std::vector<std::string> XattrNames(const std::string& path) {
+std::vector<Xattr> XattrsOf(const std::string& path) {
+  const UniqueFd handle(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   std::vector<Xattr> xattrs;
-  EXPECT_TRUE(ReadXattrs(path, xattrs).ok());
+  EXPECT_TRUE(ReadXattrsOfHandle(handle.get(), path, xattrs).ok());
+  return xattrs;
+}
+
+std::vector<std::string> XattrNames(const std::string& path) {
+  const std::vector<Xattr> xattrs = XattrsOf(path);
   std::vector<std::string> names;
   for (const Xattr& xattr : xattrs) {
     if (!xattr.name.starts_with("security.")) names.push_back(xattr.name);
@@ -121,12 +128,11 @@ TEST_F(RestoreRightsTest, AnAclOfTheSnapshotIsThereExactly) {
   MemoryNode folder = Directory("g", 0740);
   folder.node.xattrs = {{kAccess, Acl(0, 4)}, {kDefault, Acl(1, 1)}};
   ASSERT_THAT(RestoreAll({file, folder}, target_).errors, IsEmpty());
-  std::vector<Xattr> xattrs;
-  ASSERT_TRUE(ReadXattrs(target_ + "/f", xattrs).ok());
+  std::vector<Xattr> xattrs = XattrsOf(target_ + "/f");
   std::erase_if(xattrs, [](const Xattr& xattr) { return xattr.name.starts_with("security."); });
   EXPECT_EQ(xattrs, file.node.xattrs);
   EXPECT_EQ(ModeOf(target_ + "/f"), 0740u);
-  ASSERT_TRUE(ReadXattrs(target_ + "/g", xattrs).ok());
+  xattrs = XattrsOf(target_ + "/g");
   std::erase_if(xattrs, [](const Xattr& xattr) { return xattr.name.starts_with("security."); });
   EXPECT_EQ(xattrs, folder.node.xattrs);
 }
@@ -177,6 +183,42 @@ TEST_F(RestoreRightsTest, NobodyElseIsLetInBeforeAllIsThere) {
                    }));
   EXPECT_EQ((*restorer)->Finish(false).error_count, 0u);
   EXPECT_EQ(looked_count, 2);
+}
+
+bool HasSnapshotTime(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+  return status.st_mtim.tv_sec == File("", "").node.modified.seconds;
+}
+
+// By its time a file counts as the snapshot's: a later restore would pass over it without a word.
+TEST_F(RestoreRightsTest, WhatLacksAnAttributeNeverHasItsTime) {
+  // Longer than the kernel takes from anybody.
+  const std::vector<Xattr> impossible = {{Cat("user.", std::string(300, 'x')), "value"}};
+  MemoryNode file = File("a/f", "text");
+  MemoryNode fifo = File("a/fifo", "");
+  fifo.node.kind = NodeKind::kFifo;
+  MemoryNode folder = Directory("b", 0750);
+  for (MemoryNode* node : {&file, &fifo, &folder}) node->node.xattrs = impossible;
+  const std::vector<MemoryNode> nodes = {Directory("a"),      file,   fifo,
+                                         File("a/g", "text"), folder, File("b/h", "text")};
+  for (const OverwritePolicy policy :
+       {OverwritePolicy::kRefuse, OverwritePolicy::kIfChanged, OverwritePolicy::kIfChanged}) {
+    const testing::RestoreReport report = RestoreAll(nodes, target_, policy);
+    EXPECT_EQ(report.errors.size(), 3u) << "each time";
+    EXPECT_EQ(report.summary.skipped_count, policy == OverwritePolicy::kRefuse ? 0u : 2u);
+    for (const char* name : {"/a/f", "/a/fifo", "/b"}) {
+      EXPECT_FALSE(HasSnapshotTime(target_ + name)) << name;
+    }
+    for (const char* name : {"/a", "/a/g", "/b/h"}) EXPECT_TRUE(HasSnapshotTime(target_ + name));
+    EXPECT_EQ(testing::TextOf(target_ + "/a/f"), "text");
+  }
+  // Once nothing is in the way any more.
+  for (MemoryNode* node : {&file, &fifo, &folder}) node->node.xattrs = {};
+  ASSERT_THAT(
+      RestoreAll({Directory("a"), file, fifo, folder}, target_, OverwritePolicy::kIfChanged).errors,
+      IsEmpty());
+  for (const char* name : {"/a/f", "/a/fifo", "/b"}) EXPECT_TRUE(HasSnapshotTime(target_ + name));
 }
 
 }  // namespace

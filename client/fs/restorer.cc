@@ -397,7 +397,7 @@ void TreeRestorer::FinishDirectories() {
       const int error = durability_.SyncFile(fd);
       if (error != 0) result.status.Update(OsError(error, "cannot make durable", "/" + node.path));
     }
-    result.status.Update(ApplyTime(fd, node));
+    if (result.status.ok()) result.status = ApplyTime(fd, node);
     if (!result.status.ok()) Report(node.path, result.status);
     if (result.unprivileged) ++unprivileged_count_;
   });

@@ -96,8 +96,9 @@ struct RestoreSummary {
 // Directories are made at once, files by several threads, hard links and the metadata of
 // directories in Finish, deepest first. A file appears under its name with mode 0600 (or only when
 // complete, where it replaces another one), gets its attributes when its content is complete, and
-// is removed again if its content is not. Its time comes last, when it is durable: whoever is
-// interrupted leaves no file that looks like the snapshot's and is not. Owners are restored by
+// is removed again if its content is not. Its time comes last, when it is durable, and only if all
+// else of it could be set: whoever is interrupted, or refused an attribute, leaves nothing that
+// looks like the snapshot's and is not. Owners are restored by
 // number; where they cannot be, set-id bits are not restored either. Directories that exist are
 // entered and get the metadata of their node. What is restored has no attribute or right that its
 // node has not, at no moment (docs/adr/0017-restoring.md).

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "base/check.h"
@@ -203,6 +205,34 @@ TEST_F(ScannerTest, ADirectoryThatBecomesASymlinkIsNotFollowed) {
     std::filesystem::remove_all(directory_ / "tree/sub");
     std::filesystem::create_symlink(directory_ / "tree-2", directory_ / "tree/sub");
   }
+}
+
+// Nor for the attributes of what is in it: those of another file would be restored, by root, to
+// this one.
+TEST_F(ScannerTest, AttributesAreThoseOfTheFileWhoseDirectoryBecameASymlink) {
+  MakeSmallTree();
+  std::filesystem::create_directory(directory_ / "elsewhere");
+  const auto set = [&](const std::string& name, const std::string& value) {
+    return setxattr((directory_ / name).c_str(), "user.whose", value.data(), value.size(), 0) == 0;
+  };
+  WriteFile(directory_ / "elsewhere/x.o");
+  WriteFile(directory_ / "elsewhere/y");
+  WriteFile(directory_ / "tree/sub/y");
+  ASSERT_TRUE(set("tree/sub/x.o", "mine") && set("elsewhere/x.o", "theirs") &&
+              set("elsewhere/y", "theirs"));
+  auto walk = OpenTreeWalk({directory_ / "tree"}, {});
+  ASSERT_TRUE(walk.ok());
+  ScannedNode scanned;
+  std::map<std::string, std::vector<Xattr>> xattrs;
+  while ((*walk)->Next(scanned)) {
+    const std::string name(NameOf(scanned.node.path));
+    xattrs[name] = scanned.node.xattrs;
+    if (name != "deep") continue;
+    std::filesystem::rename(directory_ / "tree/sub", directory_ / "moved");
+    std::filesystem::create_symlink(directory_ / "elsewhere", directory_ / "tree/sub");
+  }
+  EXPECT_THAT(xattrs["x.o"], ElementsAre(Xattr{"user.whose", "mine"}));
+  EXPECT_THAT(xattrs["y"], IsEmpty());
 }
 
 // More files than the scanner walks ahead, so that what is removed lies before it.

@@ -115,7 +115,7 @@ absl::Status Settler::Complete(const WaitingFile& file) const {
     return OsError(error, "cannot write all of", Shown(file));
   }
   if (options_.verify) KERF_RETURN_IF_ERROR(Verify(file));
-  KERF_RETURN_IF_ERROR(ApplyTime(fd, file.node));
+  if (!file.file.lacks_attributes) KERF_RETURN_IF_ERROR(ApplyTime(fd, file.node));
   const std::string name(NameOf(file.node.path));
   const int directory_fd = file.directory->get();
   if (file.file.name != name &&

@@ -71,14 +71,6 @@ std::string JoinPath(std::string_view directory, std::string_view name) {
   return path;
 }
 
-// A path for system calls that take no directory: `plain`, or where that is too long the way
-// through the open directory.
-std::string CallPath(const std::string& plain, const UniqueFd& directory, std::string_view name) {
-  // The plain path is three times as fast.
-  if (plain.size() < kMaxPathCallBytes) return plain;
-  return Cat("/proc/self/fd/", directory.get(), "/", name);
-}
-
 // Lists the names of an open directory in byte order.
 absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>& names) {
   names.clear();
@@ -130,11 +122,16 @@ class PlannedWalk : public TreeWalk {
   absl::StatusOr<bool> LookAt(const std::string& name, const std::string& path, struct stat& status,
                               Frame& below, absl::Status& opened) const;
   bool IsSkipped(const struct stat& status) const;
+  void LeaveOut(const std::string& node_path) const {
+    if (options_.on_left_out) options_.on_left_out(node_path);
+  }
   bool IsOtherFileSystem(const struct stat& status) const {
     return options_.one_file_system && status.st_dev != frames_.back().inode.device;
   }
   absl::Status Describe(const std::string& name, struct stat status, const Frame& below,
                         ScannedNode& scanned);
+  absl::StatusOr<UniqueFd> Handle(const std::string& name, const std::string& path,
+                                  struct stat& status) const;
   void Enter(Frame frame, const Node& node);
   void Leave();
   absl::Status Reopen(const UniqueFd& child, Frame& frame) const;
@@ -231,7 +228,11 @@ absl::StatusOr<bool> PlannedWalk::LookAt(const std::string& name, const std::str
     if (!is_root && IsOtherFileSystem(status)) below.whole = false;
     break;
   }
-  return !S_ISDIR(status.st_mode) || skipped_.empty() || !IsSkipped(status);
+  if (!S_ISDIR(status.st_mode)) return true;
+  const bool is_skipped = !skipped_.empty() && IsSkipped(status);
+  const bool is_cut = frame.whole && !below.whole && IsOtherFileSystem(status);
+  if (is_skipped || is_cut) LeaveOut(path);
+  return !is_skipped;
 }
 
 bool PlannedWalk::Visit(const std::string& name, ScannedNode& scanned) {
@@ -252,40 +253,53 @@ bool PlannedWalk::Visit(const std::string& name, ScannedNode& scanned) {
   return true;
 }
 
+// Of what has the name, which is not opened: all that is asked of it is of one inode, whatever
+// becomes of the name, or of a directory on the way to it. `status` is its own afterwards.
+absl::StatusOr<UniqueFd> PlannedWalk::Handle(const std::string& name, const std::string& path,
+                                             struct stat& status) const {
+  const bool was_directory = S_ISDIR(status.st_mode);
+  UniqueFd fd(openat(frames_.back().fd.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) {
+    return OsError(errno, "cannot stat", AbsolutePath(path));
+  }
+  if (S_ISDIR(status.st_mode) == was_directory) return fd;
+  return absl::FailedPreconditionError(
+      ToAbsl(Cat("it was replaced by a ", was_directory ? "file" : "directory",
+                 " during the backup: ", AbsolutePath(path))));
+}
+
 absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, const Frame& below,
                                    ScannedNode& scanned) {
-  const UniqueFd& directory = frames_.back().fd;
   Node& node = scanned.node;
+  const std::string path = AbsolutePath(node.path);
   scanned.other_name_count = 0;
   scanned.may_be_link_to.clear();
-  if (!S_ISDIR(status.st_mode) && status.st_nlink > 1) {
-    // Number and handle must be those of one inode, whatever becomes of the name.
-    const Timestamp now = StampClockNow();
-    const UniqueFd fd(openat(directory.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.valid() || fstat(fd.get(), &status) != 0) {
-      return OsError(errno, "cannot stat", AbsolutePath(node.path));
-    }
-    if (S_ISDIR(status.st_mode)) {
-      return absl::FailedPreconditionError(ToAbsl(
-          Cat("it was replaced by a directory during the backup: ", AbsolutePath(node.path))));
-    }
-    scanned.other_name_count = status.st_nlink > 1 ? status.st_nlink - 1 : 0;
-    scanned.incarnation = IncarnationOf(fd.get(), status, now);
+  const bool is_directory = S_ISDIR(status.st_mode);
+  UniqueFd handle;
+  const Timestamp now = StampClockNow();
+  if ((!is_directory && status.st_nlink > 1) || S_ISLNK(status.st_mode) ||
+      (options_.read_xattrs && !below.fd.valid())) {
+    KERF_ASSIGN_OR_RETURN(handle, Handle(name, node.path, status));
+  }
+  if (handle.valid() && !is_directory && status.st_nlink > 1) {
+    scanned.other_name_count = status.st_nlink - 1;
+    scanned.incarnation = IncarnationOf(handle.get(), status, now);
   }
   FillFromStat(status, owners_, node);
   scanned.identity = IdentityOf(status);
   if (node.kind == NodeKind::kSymlink) {
     node.link_target.resize(PATH_MAX);
     const ssize_t length =
-        readlinkat(directory.get(), name.c_str(), node.link_target.data(), node.link_target.size());
-    if (length < 0) return OsError(errno, "cannot read the symlink", AbsolutePath(node.path));
+        readlinkat(handle.get(), "", node.link_target.data(), node.link_target.size());
+    if (length < 0) return OsError(errno, "cannot read the symlink", path);
     node.link_target.resize(static_cast<std::size_t>(length));
   }
   if (!options_.read_xattrs) return absl::OkStatus();
+  const bool is_open = below.fd.valid() && below.whole;
   const absl::Status read =
-      below.fd.valid() && below.whole
-          ? ReadXattrs(below.fd.get(), AbsolutePath(node.path), node.xattrs)
-          : ReadXattrs(CallPath(AbsolutePath(node.path), directory, name), node.xattrs);
+      is_open
+          ? ReadXattrs(below.fd.get(), path, node.xattrs)
+          : ReadXattrsOfHandle(below.fd.valid() ? below.fd.get() : handle.get(), path, node.xattrs);
   if (!read.ok()) {
     // The node is worth more than its attributes.
     node.xattrs.clear();

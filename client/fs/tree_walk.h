@@ -40,6 +40,9 @@ struct ScanOptions {
   // false leaves Node::xattrs empty: for a caller who reads them only where the ctime has changed
   // (ReadXattrs; setting an attribute changes the ctime).
   bool read_xattrs = true;
+  // Called for every directory that is left out, or emitted without what is in it, for another
+  // reason than `excludes`: with its node path, from the thread that walks.
+  std::function<void(const std::string& node_path)> on_left_out;
   // Called by Next(), in its thread, for every entry that could not be read, with its absolute
   // path: PermissionDenied, NotFound (it vanished), ... The walk goes on. A directory that cannot
   // be listed is emitted and then reported.

@@ -67,20 +67,23 @@ int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
   return Fetch(list, names);
 }
 
-absl::Status ReadXattrs(const std::string& path, std::vector<Xattr>& xattrs) {
-  return Read(
-      path, xattrs,
-      [&](char* data, std::size_t size) { return llistxattr(path.c_str(), data, size); },
-      [&](const char* name, char* data, std::size_t size) {
-        return lgetxattr(path.c_str(), name, data, size);
-      });
-}
-
 absl::Status ReadXattrs(int fd, const std::string& path, std::vector<Xattr>& xattrs) {
   return Read(
       path, xattrs, [&](char* data, std::size_t size) { return flistxattr(fd, data, size); },
       [&](const char* name, char* data, std::size_t size) {
         return fgetxattr(fd, name, data, size);
+      });
+}
+
+// The calls that take a descriptor refuse such a one. The link of /proc leads to its inode, and if
+// that is a symlink not on to what it names.
+absl::Status ReadXattrsOfHandle(int handle, const std::string& path, std::vector<Xattr>& xattrs) {
+  const std::string link = Cat("/proc/self/fd/", handle);
+  return Read(
+      path, xattrs,
+      [&](char* data, std::size_t size) { return listxattr(link.c_str(), data, size); },
+      [&](const char* name, char* data, std::size_t size) {
+        return getxattr(link.c_str(), name, data, size);
       });
 }
 

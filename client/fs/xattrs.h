@@ -18,12 +18,13 @@ namespace kerf::agent {
 int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
                std::string& names);
 
-// Replaces `xattrs` by those of `path` itself (a symlink is not followed), sorted by name. A file
-// system without extended attributes has none. An attribute that vanishes meanwhile is left out.
-// The error names the path. Thread-safe.
-absl::Status ReadXattrs(const std::string& path, std::vector<Xattr>& xattrs);
-
-// The same for the open file `fd`; `path` is for messages.
+// Replaces `xattrs` by those of the open file or directory, sorted by name. A file system without
+// extended attributes has none. An attribute that vanishes meanwhile is left out. The error names
+// the path, which is for messages. Thread-safe.
 absl::Status ReadXattrs(int fd, const std::string& path, std::vector<Xattr>& xattrs);
+
+// The same for what `handle`, which was opened with O_PATH, stands for; it may be a symlink itself.
+// By no path: what has one may be another thing from one call to the next.
+absl::Status ReadXattrsOfHandle(int handle, const std::string& path, std::vector<Xattr>& xattrs);
 
 }  // namespace kerf::agent

@@ -144,7 +144,7 @@ class Round:
         """Where the tree is restored to, as runs see it."""
         return os.fsencode(self.world.target.mount / target) + self.source
 
-    def restore(self, snapshot, *options, target=None, fault=None, excused=frozenset(), store=None, well=True):
+    def restore(self, snapshot, *options, target=None, fault=None, store=None, well=True):
         """(run, folder of the restored tree as it is on the disk)."""
         target = target or f"{self.name}/{self.number()}"
         files = self.world.target
@@ -155,17 +155,17 @@ class Round:
         run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target", files.mount / target,
                                    "--threads", threads, *options))
         hits = self.clear(files) if fault else 0
-        self.judge_restore(run, snapshot, target, hits, well, excused)
+        self.judge_restore(run, snapshot, target, hits, well)
         return run, target
 
-    def judge_restore(self, run, snapshot, target, hits=0, well=True, excused=frozenset()):
+    def judge_restore(self, run, snapshot, target, hits=0, well=True):
         if run.code not in (runs.OK, runs.PARTIAL):
             if well and hits == 0:
                 raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
             return
         if run.code == runs.PARTIAL and well and hits == 0:
             raise Wrong(f"{run}: is partial, and nothing was in its way: {run.tell()}")
-        excused = excused | run.warned(self.target_of(target))
+        excused = run.warned(self.target_of(target))
         judge.hold(f"{run}: {snapshot}", snapshot.problems(self.restored(target), excused))
 
     def restored(self, target):
@@ -217,9 +217,7 @@ class Round:
         # A full disk is told of once, not for each of its files.
         if first.code == runs.DISK_FULL:
             overwrite = "always"
-        # A file of its size and time counts as complete (docs/adr/0017), though its attributes were refused and it was said.
-        excused = first.warned(self.target_of(target)) if overwrite == "if-changed" else frozenset()
-        self.restore(snapshot, "--overwrite", overwrite, target=target, excused=excused)
+        self.restore(snapshot, "--overwrite", overwrite, target=target)
 
     # All else.
 
