@@ -20,6 +20,9 @@ struct Context {
   const std::atomic<bool>& cancelled;
   // What the process was started with, behind its own name.
   const std::vector<std::string> arguments;
+  // Something that every verb of its kind does beside its own work could not be done, and was
+  // warned of: what would end with kOk ends with kPartial.
+  bool is_partial = false;
 };
 
 // For the check of an argument that names something: "" is what a script's unset variable gives,

@@ -88,7 +88,10 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
       break;
   }
   reporter.Configure(output);
-  const int code = line.run()();
+  int code = line.run()();
+  if (code == static_cast<int>(ExitCode::kOk) && context.is_partial) {
+    code = static_cast<int>(ExitCode::kPartial);
+  }
   if (cancelled) return static_cast<int>(ExitCode::kInterrupted);
   if (const absl::Status written = reporter.Flush();
       !written.ok() && code == static_cast<int>(ExitCode::kOk)) {

@@ -107,6 +107,9 @@ class Run:
         failed = [line for line in self.lines if line.get("outcome") == "failed"]
         if code == PARTIAL and not self.warnings and not self.errors and not failed:
             raise Wrong(f"{self}: is partial, without a warning: {self.tell()}")
+        # That a second copy is gone is no failure as long as the first one is sound; that it cannot be made again is one.
+        if code == OK and any("could not be made" in line["message"] for line in self.warnings):
+            raise Wrong(f"{self}: ended with 0, and could not make what the store lacks: {self.tell()}")
         if code == OK and (self.errors or said):
             raise Wrong(f"{self}: ended with 0 and says {said[-500:]} {self.tell()}")
         return self

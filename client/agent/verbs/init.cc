@@ -46,6 +46,7 @@ absl::Status Make(Context& context, const StoreFlags& flags, const UploadRule& r
   if (flags.parity > 0) {
     KERF_RETURN_IF_ERROR(WriteParityPercent(store->directory(), flags.parity));
   }
+  WarnOfFlaws(context, *store);
   RememberStore(*store);
   context.reporter.Json("summary", {{"repository", store->config().id()},
                                     {"profile", store->config().profile()},

@@ -1,6 +1,8 @@
 #include <array>
 #include <ctime>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status.h"
@@ -12,6 +14,7 @@
 #include "client/store/packs/chunk_reader.h"
 #include "client/store/snapshots/recipe_stream.h"
 #include "client/store/snapshots/store.h"
+#include "client/store/snapshots/tree_salvage.h"
 
 namespace kerf::agent {
 namespace {
@@ -75,7 +78,12 @@ std::string OwnerText(const std::string& name, std::uint32_t number) {
   return name.empty() ? Cat(number) : Printable(name);
 }
 
-void Print(Reporter& reporter, const TreeEntry& entry, std::uint64_t chunk_count, bool detailed) {
+std::uint64_t ChunkCountOf(const TreeEntry& entry) {
+  return entry.long_recipe.has_value() ? entry.long_recipe->chunk_count : entry.recipe.size();
+}
+
+void Print(Reporter& reporter, const SalvagedEntry& salvaged, bool detailed) {
+  const TreeEntry& entry = salvaged.entry;
   const Node& node = entry.node;
   if (reporter.json()) {
     nlohmann::json object = {{"kind", KindName(node.kind)},
@@ -86,11 +94,13 @@ void Print(Reporter& reporter, const TreeEntry& entry, std::uint64_t chunk_count
                              {"mtime_ns", node.modified.nanoseconds}};
     PutBytes(object, "path", AbsoluteName(node.path));
     if (node.kind == NodeKind::kFile) object["size_bytes"] = node.size_bytes;
-    if (node.kind == NodeKind::kFile) object["chunks"] = chunk_count;
+    if (node.kind == NodeKind::kFile) object["chunks"] = ChunkCountOf(entry);
     if (!node.link_target.empty()) PutBytes(object, "target", node.link_target);
     if (!node.hard_link_to.empty()) {
       PutBytes(object, "hard_link_to", AbsoluteName(node.hard_link_to));
     }
+    if (salvaged.is_made_up) object["made_up"] = true;
+    if (salvaged.is_doubtful) object["doubtful"] = true;
     reporter.Json("entry", std::move(object));
     return;
   }
@@ -107,37 +117,48 @@ void Print(Reporter& reporter, const TreeEntry& entry, std::uint64_t chunk_count
   reporter.Result(line);
 }
 
-absl::Status List(Context& context, const LsFlags& flags) {
+// What is left of a tree that is damaged is listed, as a restore brings it back.
+absl::StatusOr<ExitCode> List(Context& context, const LsFlags& flags) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenStore(context, flags.store));
   const SnapshotName name = ParseSnapshotName(flags.snapshot);
   KERF_ASSIGN_OR_RETURN(const store::v1::Snapshot snapshot, store->FindSnapshot(name.snapshot));
   const std::size_t digest_size_bytes = DigestSizeBytes(store->digest_algorithm());
-  ChunkIndex index(store->packs_directory());
+  ChunkIndex index(store->packs_directory(), SeenPacks::kAsFarAsListed);
   KERF_RETURN_IF_ERROR(index.Refresh());
+  for (const UnlistedFolder& folder : index.unlisted()) {
+    context.reporter.Warning(folder.path, folder.status);
+  }
   ChunkReader reader(index, ChunkReader::Options());
   KERF_ASSIGN_OR_RETURN(std::vector<ChunkRef> recipe,
                         RecipeFromProto(snapshot.tree(), digest_size_bytes));
-  TreeReader tree(ReadRecipe(reader, std::move(recipe)), digest_size_bytes);
-  TreeEntry entry;
+  std::uint64_t gap_count = 0;
+  const auto report = [&](const TreeGap& gap) {
+    if (!MayTouch(gap, name.path)) return;
+    ++gap_count;
+    context.reporter.Warning(AbsoluteName(gap.behind), DescribeGap(gap));
+  };
+  // Of recipes only the lengths are shown.
+  SalvagingTreeReader tree(reader, std::make_shared<const std::vector<ChunkRef>>(std::move(recipe)),
+                           digest_size_bytes, /*max_kept_chunks=*/0, report);
+  SalvagedEntry next;
   bool found = name.path.empty();
   while (!context.cancelled) {
-    std::uint64_t chunk_count = 0;
-    const auto count = [&chunk_count](const ChunkRef&) { ++chunk_count; };
-    const absl::StatusOr<bool> more = tree.Next(entry, count);
-    // That there is such a snapshot was seen before: something that it needs is gone.
-    if (absl::IsNotFound(more.status())) return absl::DataLossError(more.status().message());
-    if (!more.ok()) return more.status();
-    if (!*more) break;
-    if (!IsAtOrBelow(entry.node.path, name.path)) continue;
+    KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(next));
+    if (!more) break;
+    if (!IsAtOrBelow(next.entry.node.path, name.path)) continue;
     found = true;
-    Print(context.reporter, entry, chunk_count, flags.detailed);
+    Print(context.reporter, next, flags.detailed);
+  }
+  if (!found && gap_count > 0) {
+    return absl::DataLossError(Cat("snapshot ", snapshot.id(), " is damaged, and what is left of ",
+                                   "it holds no ", AbsoluteName(name.path)));
   }
   if (!found) {
     return absl::NotFoundError(
         Cat("snapshot ", snapshot.id(), " holds no ", AbsoluteName(name.path),
             ": paths begin at the root, as `kerf ls ", snapshot.id(), "` shows them"));
   }
-  return absl::OkStatus();
+  return gap_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
 }
 
 }  // namespace
@@ -153,8 +174,8 @@ void AddLsVerb(Context& context) {
   AddStoreOption(verb, flags->store);
   verb.AddFlag("-l,--long", flags->detailed, "Show mode, owner, size and time");
   verb.OnRun([&context, flags] {
-    const absl::Status status = List(context, *flags);
-    return status.ok() ? ExitCode::kOk : FailWith(context, status);
+    const absl::StatusOr<ExitCode> code = List(context, *flags);
+    return code.ok() ? *code : FailWith(context, code.status());
   });
 }
 

@@ -23,7 +23,10 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStoreForWriting(Context& context,
 }
 
 void WarnOfFlaws(Context& context, const Store& store) {
-  for (const StoreFlaw& flaw : store.flaws()) context.reporter.Warning(flaw.path, flaw.status);
+  for (const StoreFlaw& flaw : store.flaws()) {
+    context.reporter.Warning(flaw.path, flaw.status);
+    if (flaw.was_not_made) context.is_partial = true;
+  }
 }
 
 void WarnOfSetBack(Context& context, const Store& store) {

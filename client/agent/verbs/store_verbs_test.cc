@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/agent/verbs/verbs_fixture.h"
+#include "client/store/format/file_hook.h"
 
 namespace kerf::agent {
 namespace {
@@ -40,6 +42,39 @@ TEST_F(StoreVerbsTest, OneSoundCopyOfTheConfigurationIsEnoughAndTheOtherIsSaid) 
   EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
 }
 
+// A full disk, as far as second copies are concerned.
+class NoRoomForCopies final : public FileHook {
+ public:
+  NoRoomForCopies() { SetFileHookForTest(this); }
+  ~NoRoomForCopies() override { SetFileHookForTest(nullptr); }
+  absl::Status Before(const FileOperation& operation) override {
+    const bool is_copy = operation.to.find("/copies/") != std::string_view::npos;
+    return is_copy ? absl::ResourceExhaustedError("no space left") : absl::OkStatus();
+  }
+};
+
+TEST_F(StoreVerbsTest, ASecondCopyThatCannotBeMadeIsNotAllWell) {
+  AddSnapshot(kFirst, "first");
+  const std::string copy = test_.directory() + "/copies/epoch";
+  std::filesystem::remove(copy);
+  const std::vector<Arguments> writers = {
+      {"pin", kFirst}, {"unpin", kFirst}, {"forget", kFirst}, {"undelete", kFirst}};
+  {
+    const NoRoomForCopies hook;
+    for (const Arguments& arguments : writers) {
+      const Outcome outcome = OnStore(arguments);
+      EXPECT_EQ(outcome.exit_code, 3) << arguments[0];
+      EXPECT_EQ(outcome.messages[0]["message_type"], "warning") << arguments[0];
+      EXPECT_THAT(std::string(outcome.messages[0]["message"]), HasSubstr("could not be made"));
+    }
+    EXPECT_EQ(OnStore({"ls", kFirst}).exit_code, 0) << "who only reads makes none";
+    EXPECT_EQ(OnStore({"repair", "--apply"}).exit_code, 6);
+  }
+  EXPECT_FALSE(std::filesystem::exists(copy));
+  for (const Arguments& arguments : writers) EXPECT_EQ(OnStore(arguments).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(copy));
+}
+
 TEST_F(StoreVerbsTest, AnOlderSnapshotIsNotTakenForTheLatest) {
   AddSnapshot(kFirst, "first");
   AddSnapshot(kSecond, "second");
@@ -64,6 +99,30 @@ TEST_F(StoreVerbsTest, AnOlderSnapshotIsNotTakenForTheLatest) {
   WriteTestFile(path, good);
   EXPECT_THAT(Ids(), SizeIs(2)) << "nothing was forgotten";
   EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, WhatIsLeftOfADamagedTreeIsListed) {
+  AddDamagedTree(kFirst);
+  const Outcome list = OnStore({"ls", kFirst});
+  EXPECT_EQ(list.exit_code, 6);
+  std::vector<std::string> paths;
+  std::string loss;
+  for (const nlohmann::json& message : list.messages) {
+    if (message["message_type"] == "entry") paths.push_back(message["path"]);
+    if (message["message_type"] == "warning") loss = message["message"];
+  }
+  ASSERT_THAT(list.messages, SizeIs(paths.size() + 1));
+  EXPECT_GT(paths.size(), 180u);
+  EXPECT_LT(paths.size(), 200u);
+  EXPECT_EQ(paths.front(), "/f100");
+  EXPECT_EQ(paths.back(), "/f299");
+  EXPECT_THAT(loss, HasSubstr("what it had behind /f10"));
+  EXPECT_EQ(OnStore({"restore", kFirst, "--target", target()}).exit_code, 6);
+  for (const std::string& path : paths) EXPECT_TRUE(std::filesystem::exists(target() + path));
+  // What is not concerned is not.
+  EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f100")}).exit_code, 0);
+  EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f105")}).exit_code, 6);
+  EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f299")}).exit_code, 0);
 }
 
 TEST_F(StoreVerbsTest, AStoreThatWasSetBackIsSaid) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "client/agent/command.h"
 #include "client/cli/testing/outcome.h"
 #include "client/store/packs/chunk_index.h"
@@ -46,6 +47,25 @@ class VerbsTest : public ::testing::Test {
     test_.WritePack(chunks);
     last_pack_ =
         ChunkIndex(test_.store().packs_directory()).PackPath(test_.WritePack({content}).id);
+    ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  }
+
+  // Of f100 to f299, of which those in one chunk of the tree are lost.
+  void AddDamagedTree(const std::string& id) {
+    FileChunks files;
+    std::vector<std::string> contents;
+    for (int number = 100; number < 300; ++number) {
+      contents.push_back(Cat("content of ", number));
+      files[Cat("f", number)] = {contents.back()};
+    }
+    std::vector<std::string> chunks;
+    store::v1::Snapshot snapshot = test_.Describe(files, chunks);
+    snapshot.set_id(id);
+    snapshot.set_started_unix_ns(++last_start_);
+    // The chunks of the tree come first, in its order.
+    chunks.erase(chunks.begin() + 1);
+    test_.WritePack(chunks);
+    test_.WritePack(contents);
     ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
   }
 

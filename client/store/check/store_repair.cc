@@ -59,6 +59,7 @@ class Repair {
   void MendPending();
   void MendSnapshots();
   void MendManifest();
+  void MakeWhatIsMissing();
   absl::Status Lose(const std::string& id);
 
   const std::string directory_;
@@ -106,7 +107,8 @@ absl::Status Repair::Look() {
     if (!read.ok()) return read.status();
     *list = *std::move(read);
   }
-  return CompareWithManifest(manifest_, Path("snapshots"), Path("forgotten"), checked_);
+  CompareWithManifest(manifest_, Path("snapshots"), Path("forgotten"), checked_);
+  return absl::OkStatus();
 }
 
 absl::Status Repair::CheckAcceptedLosses() const {
@@ -297,6 +299,9 @@ void Repair::MendManifest() {
                 return SyncDirectory(directory_);
               });
   }
+  if (!checked_.manifest.ok()) {
+    Ask("manifest", manifest_.directory(), std::string(MessageOf(checked_.manifest)));
+  }
   for (const store::v1::Snapshot& snapshot : checked_.snapshots) {
     const absl::Status status = manifest_.Read(snapshot.id()).status();
     if (status.ok() || absl::IsNotFound(status)) continue;
@@ -306,6 +311,18 @@ void Repair::MendManifest() {
          KERF_RETURN_IF_ERROR(PutAside(path));
          return manifest_.Add(NoteOf(snapshot));
        });
+  }
+}
+
+// Notes what nobody has noted, and makes copies that are not there. That a store cannot be opened
+// was said before.
+void Repair::MakeWhatIsMissing() {
+  const absl::StatusOr<std::unique_ptr<Store>> store = Store::OpenForWriting(directory_);
+  if (!store.ok()) return;
+  for (const StoreFlaw& flaw : (*store)->flaws()) {
+    if (!flaw.was_not_made) continue;
+    report_.steps.push_back(
+        {"folder", flaw.path, std::string(MessageOf(flaw.status)), State::kFailed});
   }
 }
 
@@ -322,8 +339,7 @@ absl::StatusOr<RepairReport> Repair::Run() {
   MendPending();
   MendSnapshots();
   MendManifest();
-  // Notes what nobody has noted, and makes copies that are not there.
-  if (!options_.dry_run) Store::OpenForWriting(directory_).status().IgnoreError();
+  if (!options_.dry_run) MakeWhatIsMissing();
   return std::move(report_);
 }
 

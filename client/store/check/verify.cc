@@ -23,8 +23,8 @@
 #include "client/store/parity/mender.h"
 #include "client/store/parity/parity_file.h"
 #include "client/store/parity/parity_setting.h"
-#include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/recipe_stream.h"
+#include "client/store/snapshots/snapshot_list.h"
 
 namespace kerf::agent {
 namespace {
@@ -35,7 +35,7 @@ class Verification {
       : store_(store),
         options_(options),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
-        index_(store.packs_directory()),
+        index_(store.packs_directory(), SeenPacks::kAsFarAsListed),
         reader_(index_, ChunkReader::Options()) {}
 
   absl::StatusOr<VerifyReport> Run();
@@ -45,6 +45,7 @@ class Verification {
   void FindDamage(const std::string& pack_path, absl::Status status);
   void CheckSmallFiles();
   void CheckNotes();
+  SnapshotList CheckList(absl::StatusOr<SnapshotList> list);
   void CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPack(const KnownPack& pack);
@@ -69,6 +70,7 @@ class Verification {
 
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::atomic<bool> pack_is_gone_ = false;
+  bool has_unlisted_ = false;
 
   std::mutex mutex_;
   VerifyReport report_;
@@ -106,11 +108,24 @@ void Verification::CheckSmallFiles() {
   }
 }
 
+// The snapshots of a folder, as far as they can be found and read.
+SnapshotList Verification::CheckList(absl::StatusOr<SnapshotList> list) {
+  if (!list.ok()) {
+    Find("", "", list.status());
+    return {};
+  }
+  for (const DamagedSnapshot& damaged : list->damaged) Find("", "", damaged.status);
+  for (const MissingSnapshot& missing : list->missing) {
+    Find(missing.id, "", DescribeLoss(missing));
+  }
+  if (!list->manifest.ok()) Find("", "", list->manifest);
+  return *std::move(list);
+}
+
 void Verification::CheckNotes() {
   const absl::StatusOr<std::vector<std::string>> ids = store_.manifest().ListIds();
-  // Of kerf 0.1.0; that it is gone is a flaw of the store.
-  if (absl::IsNotFound(ids.status())) return;
-  if (!ids.ok()) return Find("", "", ids.status());
+  // Of kerf 0.1.0, or gone, which is a flaw of the store; or the list of snapshots has said so.
+  if (!ids.ok()) return;
   for (const std::string& id : *ids) {
     const absl::Status status = store_.manifest().Read(id).status();
     if (!status.ok() && !absl::IsNotFound(status)) Find("", "", status);
@@ -162,6 +177,10 @@ void Verification::CheckBlocks(const KnownPack& pack, int fd, const std::string&
 }
 
 void Verification::CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs) {
+  for (const UnlistedFolder& folder : index_.unlisted()) {
+    has_unlisted_ = true;
+    Find("", "", folder.status);
+  }
   for (const DamagedPack& damaged : index_.damaged()) {
     FindDamage(damaged.path, Annotate(damaged.status, "a pack is damaged"));
   }
@@ -286,7 +305,10 @@ void Verification::ForgetDamageWithSoundCopies(
 absl::Status Verification::CheckReference(const ChunkRef& chunk) {
   const std::optional<ChunkPlace> place = index_.Locate(chunk.digest);
   const std::string name = DigestToHex(chunk.digest, digest_size_bytes_);
-  if (!place.has_value()) return absl::NotFoundError(Cat("no pack holds its chunk ", name));
+  if (!place.has_value()) {
+    return absl::NotFoundError(
+        Cat(has_unlisted_ ? "no pack that can be found" : "no pack", " holds its chunk ", name));
+  }
   if (place->chunk().length_bytes != chunk.length_bytes) {
     return absl::DataLossError(Cat("its chunk ", name, " has ", chunk.length_bytes,
                                    " bytes in the recipe and ", place->chunk().length_bytes,
@@ -357,13 +379,8 @@ void Verification::CheckSnapshot(const store::v1::Snapshot& snapshot) {
 absl::StatusOr<VerifyReport> Verification::Run() {
   CheckSmallFiles();
   // Before the packs, so that the chunks of every snapshot in the list are in them.
-  KERF_ASSIGN_OR_RETURN(const Roots roots, ListRoots(store_));
-  for (const SnapshotList* list : {&roots.pending, &roots.checked}) {
-    for (const DamagedSnapshot& damaged : list->damaged) Find("", "", damaged.status);
-  }
-  for (const MissingSnapshot& missing : roots.checked.missing) {
-    Find(missing.id, "", DescribeLoss(missing));
-  }
+  CheckList(store_.ListPending());
+  const SnapshotList checked = CheckList(store_.ListSnapshots());
   CheckNotes();
   KERF_RETURN_IF_ERROR(index_.Refresh());
   const std::vector<std::shared_ptr<const KnownPack>> packs = index_.packs();
@@ -374,7 +391,7 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   AddProgress([&](VerifyProgress& done) {
     done.packs_total = options_.read_data ? to_read.size() : packs.size();
     if (!options_.read_data) done.packs_done = done.packs_total;
-    done.snapshots_total = roots.checked.snapshots.size();
+    done.snapshots_total = checked.snapshots.size();
     for (const auto& pack : to_read) {
       for (const PackBlock& block : pack->footer.blocks) done.bytes_total += block.raw_bytes;
     }
@@ -387,8 +404,8 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   if (pack_is_gone_) KERF_RETURN_IF_ERROR(index_.Refresh());
   ForgetDamageWithSoundCopies(packs);
   CountPacksWithoutParity(packs);
-  ForEachInParallel(roots.checked.snapshots.size(), options_.thread_count,
-                    [&](std::size_t index) { CheckSnapshot(roots.checked.snapshots[index]); });
+  ForEachInParallel(checked.snapshots.size(), options_.thread_count,
+                    [&](std::size_t index) { CheckSnapshot(checked.snapshots[index]); });
   if (!options_.read_data || !options_.subset.is_everything()) {
     // Of the metadata, that was read all the same.
     for (const absl::Status& damage : reader_.stepped_over()) {

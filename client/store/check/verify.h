@@ -81,7 +81,7 @@ struct VerifyReport {
   std::uint64_t packs_without_parity = 0;
 };
 
-// Goes on behind every finding. An error only if the store's folders cannot be listed, or
+// Goes on behind every finding. An error only if the folder of all packs cannot be listed, or
 // Cancelled. Beside backups and collections: snapshots that are removed meanwhile do not count.
 // What is read of packs comes from the disk, not out of the page cache, and does not stay there.
 absl::StatusOr<VerifyReport> VerifyStore(const Store& store, const VerifyOptions& options);

@@ -117,11 +117,18 @@ absl::Status ChunkIndex::Refresh() {
   // Known before the directory is listed: what AddPack brings meanwhile is not missed in the list.
   absl::flat_hash_set<std::string> gone;
   for (const auto& pack : packs()) gone.insert(PackIdToHex(pack->id));
+  std::vector<UnlistedFolder> unlisted;
   KERF_ASSIGN_OR_RETURN(const std::vector<PackId> ids,
-                        ListPackFiles(packs_directory_, kPackSuffix));
+                        ListPackFiles(packs_directory_, kPackSuffix,
+                                      seen_ == SeenPacks::kAsFarAsListed ? &unlisted : nullptr));
   std::vector<PackId> unknown;
   for (const PackId& id : ids) {
     if (gone.erase(PackIdToHex(id)) == 0) unknown.push_back(id);
+  }
+  // What was seen in one before is there, for all that is known.
+  for (const UnlistedFolder& folder : unlisted) {
+    const std::string prefix = folder.path.substr(folder.path.size() - kPackFolderDigits);
+    absl::erase_if(gone, [&](const std::string& name) { return name.starts_with(prefix); });
   }
   if (seen_ == SeenPacks::kAreDurable) KERF_RETURN_IF_ERROR(MakeNamesDurable(unknown));
   std::vector<absl::StatusOr<KnownPack>> read(unknown.size(), absl::UnknownError(""));
@@ -151,6 +158,7 @@ absl::Status ChunkIndex::Refresh() {
   }
   std::unique_lock lock(mutex_);
   damaged_ = std::move(damaged);
+  unlisted_ = std::move(unlisted);
   if (!gone.empty()) Remove(gone);
   for (auto& pack : added) Insert(std::move(pack));
   return absl::OkStatus();
@@ -229,6 +237,11 @@ std::vector<std::shared_ptr<const KnownPack>> ChunkIndex::packs() const {
 std::vector<DamagedPack> ChunkIndex::damaged() const {
   std::shared_lock lock(mutex_);
   return damaged_;
+}
+
+std::vector<UnlistedFolder> ChunkIndex::unlisted() const {
+  std::shared_lock lock(mutex_);
+  return unlisted_;
 }
 
 }  // namespace kerf::agent

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/store/format/pack_files.h"
 #include "client/store/format/pack_format.h"
 #include "client/store/packs/pack_writer.h"
 
@@ -50,6 +51,9 @@ struct DamagedPack {
 enum class SeenPacks {
   // It is there now. For readers.
   kAreThere,
+  // The same; and of a folder that cannot be listed nothing is known, while the others are read
+  // (unlisted()). For who reads as much as can be read, and deletes and writes nothing for it.
+  kAsFarAsListed,
   // It also survives the machine: it may have been renamed into place a moment ago, and its writer
   // may die before its name is durable. For all who write or delete something because a pack is
   // there.
@@ -69,8 +73,8 @@ class ChunkIndex {
 
   // Looks at the directory: learns packs that have come, forgets those that are gone. A damaged
   // pack whose footer not even its parity gives back is left out and listed in damaged(). An error
-  // only for a directory that cannot be listed, or ResourceExhausted for more chunks than
-  // max_chunk_count.
+  // only for a directory that cannot be listed (see kAsFarAsListed), or ResourceExhausted for more
+  // chunks than max_chunk_count.
   absl::Status Refresh();
 
   // A pack that this process has sealed; saves reading its footer. Of a chunk that other packs hold
@@ -86,6 +90,7 @@ class ChunkIndex {
 
   std::vector<std::shared_ptr<const KnownPack>> packs() const;
   std::vector<DamagedPack> damaged() const;
+  std::vector<UnlistedFolder> unlisted() const;
 
   const std::string& packs_directory() const { return packs_directory_; }
   std::string PackPath(const PackId& id) const;
@@ -134,6 +139,7 @@ class ChunkIndex {
   // By the KeyOf a copy: the one that came before it. Chunks with one copy take nothing here.
   absl::flat_hash_map<std::uint64_t, Row> earlier_;
   std::vector<DamagedPack> damaged_;
+  std::vector<UnlistedFolder> unlisted_;
 };
 
 // Reads and checks the footer of one pack file, as it is.

@@ -36,7 +36,7 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyCopy(const ChunkRef& chunk, CopyF
   const std::optional<ChunkPlace> first = index_.Locate(chunk.digest);
   if (!first.has_value()) {
     failure.looks_moved = failure.is_unknown = true;
-    return absl::NotFoundError(Cat("no pack holds chunk ", DigestToHex(chunk.digest, 32)));
+    return DescribeUnknown(chunk);
   }
   absl::StatusOr<ChunkBytes> bytes = ReadAt(*first, chunk);
   if (bytes.ok()) return bytes;
@@ -77,6 +77,14 @@ absl::StatusOr<ChunkBytes> ChunkReader::ReadAnyWithParity(const ChunkRef& chunk,
     }
   }
   return failed.front().status;
+}
+
+absl::Status ChunkReader::DescribeUnknown(const ChunkRef& chunk) const {
+  const std::string name = DigestToHex(chunk.digest, 32);
+  const std::vector<UnlistedFolder> unlisted = index_.unlisted();
+  if (unlisted.empty()) return absl::NotFoundError(Cat("no pack holds chunk ", name));
+  return absl::DataLossError(Cat("no pack that can be found holds chunk ", name, ", and ",
+                                 MessageOf(unlisted.front().status)));
 }
 
 absl::Status ChunkReader::LookAgain(bool is_unknown) {

@@ -53,9 +53,9 @@ class ChunkReader {
   ChunkReader(ChunkIndex& index, const Options& options);
 
   // Any copy that is sound, whatever is wrong with the others; else one that its pack's parity
-  // gives back. NotFound if no pack holds the chunk (the index is refreshed before that is said).
-  // If no copy can be read, what is wrong with the first, with the pack's path: DataLoss if it
-  // holds something else.
+  // gives back. NotFound if no pack holds the chunk (the index is refreshed before that is said);
+  // DataLoss if one may, which lies where the index cannot look. If no copy can be read, what is
+  // wrong with the first, with the pack's path: DataLoss if it holds something else.
   absl::StatusOr<ChunkBytes> Read(const ChunkRef& chunk);
 
   // One copy, as it is.
@@ -111,6 +111,7 @@ class ChunkReader {
                                                std::vector<Unreadable> failed);
   absl::StatusOr<ChunkBytes> ReadFrom(const ChunkPlace& place, const ChunkRef& chunk,
                                       Source source);
+  absl::Status DescribeUnknown(const ChunkRef& chunk) const;
   absl::Status LookAgain(bool is_unknown);
   void StepOver(std::vector<Unreadable> copies);
   absl::StatusOr<Block> GetBlock(const ChunkPlace& place, Source source);

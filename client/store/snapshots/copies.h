@@ -17,6 +17,8 @@ namespace kerf::agent {
 struct StoreFlaw {
   std::string path;
   absl::Status status;
+  // Who opened it for writing was to make it, and could not.
+  bool was_not_made = false;
 };
 
 // Where `directory`, a store, keeps its small files.

@@ -86,8 +86,8 @@ absl::StatusOr<SnapshotList> ListSnapshotsIn(const std::string& directory) {
   return list;
 }
 
-absl::Status CompareWithManifest(const Manifest& manifest, const std::string& snapshots_directory,
-                                 const std::string& forgotten_directory, SnapshotList& list) {
+void CompareWithManifest(const Manifest& manifest, const std::string& snapshots_directory,
+                         const std::string& forgotten_directory, SnapshotList& list) {
   std::set<std::string> ids;
   for (const store::v1::Snapshot& snapshot : list.snapshots) ids.insert(snapshot.id());
   for (DamagedSnapshot& damaged : list.damaged) {
@@ -96,15 +96,19 @@ absl::Status CompareWithManifest(const Manifest& manifest, const std::string& sn
   }
   const absl::StatusOr<std::vector<std::string>> noted = manifest.ListIds();
   // Of kerf 0.1.0; that one was lost is for whoever opens the store to see.
-  if (absl::IsNotFound(noted.status())) return absl::OkStatus();
-  if (!noted.ok()) return noted.status();
+  if (absl::IsNotFound(noted.status())) return;
+  if (!noted.ok()) {
+    list.manifest =
+        absl::DataLossError(Cat("the manifest cannot be listed, so that nobody knows ",
+                                "whether snapshots are missing: ", MessageOf(noted.status())));
+    return;
+  }
   for (const std::string& id : *noted) {
     if (ids.contains(id) || !IsMissing(manifest, snapshots_directory, forgotten_directory, id)) {
       continue;
     }
     list.missing.push_back({id, NotedStart(manifest, id)});
   }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<store::v1::Snapshot> FindLatest(const std::string& store_directory,
@@ -118,6 +122,7 @@ absl::StatusOr<store::v1::Snapshot> FindLatest(const std::string& store_director
   for (const MissingSnapshot& missing : list.missing) {
     if (MayBeNewer(missing.started_unix_ns, list.snapshots)) newer = DescribeMissing(missing);
   }
+  if (!list.manifest.ok()) newer = MessageOf(list.manifest);
   if (newer.empty()) {
     if (!list.snapshots.empty()) return std::move(list.snapshots.back());
     return absl::NotFoundError(Cat(store_directory, " holds no snapshot yet"));
@@ -143,6 +148,7 @@ absl::Status CheckAllAreSound(const SnapshotList& list) {
 }
 
 absl::Status CheckNoneIsMissing(const SnapshotList& list) {
+  if (!list.manifest.ok()) return list.manifest;
   if (list.missing.empty()) return absl::OkStatus();
   const std::string others =
       list.missing.size() == 1 ? std::string() : Cat("; so are ", list.missing.size() - 1, " more");

@@ -36,6 +36,8 @@ struct SnapshotList {
   std::vector<store::v1::Snapshot> snapshots;
   std::vector<DamagedSnapshot> damaged;
   std::vector<MissingSnapshot> missing;
+  // Why it is not known whether any is missing; OK if it is.
+  absl::Status manifest;
 };
 
 // Where `directory` keeps the snapshot.
@@ -48,11 +50,12 @@ absl::StatusOr<SnapshotList> ListSnapshotsIn(const std::string& directory);
 
 // Adds what the notes know of those that are damaged or missing. `forgotten_directory` has those
 // that were forgotten.
-absl::Status CompareWithManifest(const Manifest& manifest, const std::string& snapshots_directory,
-                                 const std::string& forgotten_directory, SnapshotList& list);
+void CompareWithManifest(const Manifest& manifest, const std::string& snapshots_directory,
+                         const std::string& forgotten_directory, SnapshotList& list);
 
-// The newest one. DataLoss if one that is damaged or missing may be newer, and names the one that
-// can be asked for by its id; NotFound if there is none.
+// The newest one. DataLoss if one that is damaged or missing may be newer, or it is not known
+// whether one is missing, and names the one that can be asked for by its id; NotFound if there is
+// none.
 absl::StatusOr<store::v1::Snapshot> FindLatest(const std::string& store_directory,
                                                SnapshotList list);
 
@@ -61,7 +64,7 @@ absl::Status DescribeLoss(const MissingSnapshot& missing);
 
 // DataLoss if any is damaged or missing: whoever chooses by the order of snapshots must not go on.
 absl::Status CheckAllAreSound(const SnapshotList& list);
-// DataLoss if any is missing.
+// DataLoss if any is missing, or may be.
 absl::Status CheckNoneIsMissing(const SnapshotList& list);
 
 }  // namespace kerf::agent

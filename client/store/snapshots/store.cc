@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::OpenForWriting(const std::string& 
   // Where the disk is full a collection must still run.
   absl::Status status = store->MakeWhatIsMissing(configs, ReadEpochCopies(directory));
   if (!status.ok()) {
-    store->flaws_.push_back({directory, Annotate(status, "what it lacks could not be made")});
+    store->flaws_.push_back({directory, Annotate(status, "what it lacks could not be made"), true});
   }
   return store;
 }
@@ -260,8 +260,7 @@ absl::StatusOr<SnapshotList> Store::ListSnapshots() const {
         snapshots_directory(), " is gone, and with it all snapshots: ", "bring the folder back"));
   }
   if (!list.ok()) return list;
-  KERF_RETURN_IF_ERROR(
-      CompareWithManifest(manifest_, snapshots_directory(), forgotten_directory(), *list));
+  CompareWithManifest(manifest_, snapshots_directory(), forgotten_directory(), *list);
   return list;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/little_endian.h"
 #include "base/status.h"
+#include "base/strings.h"
 #include "client/fs/path.h"
 
 namespace kerf::agent {
@@ -53,6 +54,21 @@ TreeEntry MakeUpDirectory(std::string path) {
 }
 
 }  // namespace
+
+absl::Status DescribeGap(const TreeGap& gap) {
+  const std::string begin = gap.behind.empty() ? "its beginning" : Cat("/", gap.behind);
+  const std::string end = gap.before.empty() ? " up to the end" : Cat(" and before /", gap.before);
+  return absl::DataLossError(
+      ToAbsl(Cat("the snapshot's list of files is damaged: what it had behind ", begin, end,
+                 " is lost (", gap.lost_bytes, " bytes): ", MessageOf(gap.cause))));
+}
+
+bool MayTouch(const TreeGap& gap, std::string_view subtree) {
+  if (subtree.empty()) return true;
+  const bool is_before = !gap.before.empty() && ComparePaths(gap.before, subtree) <= 0;
+  const bool is_behind = ComparePaths(gap.behind, subtree) > 0 && !IsAtOrBelow(gap.behind, subtree);
+  return !is_before && !is_behind;
+}
 
 SalvagingTreeReader::SalvagingTreeReader(ChunkReader& reader, SharedRecipe recipe,
                                          std::size_t digest_size_bytes, std::size_t max_kept_chunks,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,11 @@ struct TreeGap {
   // Why the first of them could not be read.
   absl::Status cause;
 };
+
+// DataLoss, for people: between what, how much, and why.
+absl::Status DescribeGap(const TreeGap& gap);
+// False if nothing that is at or below the node's path can be missing there; empty: the whole tree.
+bool MayTouch(const TreeGap& gap, std::string_view subtree);
 
 struct SalvagedEntry {
   TreeEntry entry;
