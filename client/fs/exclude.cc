@@ -153,6 +153,7 @@ absl::Status ExcludePatterns::Add(std::string_view text) {
     pattern.components.insert(pattern.components.begin(), std::string(kAnyDepth));
   }
   patterns_.push_back(std::move(pattern));
+  texts_.emplace_back(text);
   return absl::OkStatus();
 }
 

@@ -28,6 +28,8 @@ class ExcludePatterns {
   absl::Status AddFile(const std::string& file);
 
   bool empty() const { return patterns_.empty(); }
+  // As they were added.
+  const std::vector<std::string>& texts() const { return texts_; }
 
   // `path` is a node's path.
   bool Matches(std::string_view path, bool is_directory) const;
@@ -40,6 +42,7 @@ class ExcludePatterns {
   };
 
   std::vector<Pattern> patterns_;
+  std::vector<std::string> texts_;
 };
 
 }  // namespace kerf::agent

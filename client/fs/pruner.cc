@@ -131,13 +131,145 @@ void Pruner::RemoveBefore(std::string_view name) {
   }
 }
 
+// What goes with a directory, level by level, without recursion: there may be thousands.
+class Pruner::Removal {
+ public:
+  Removal(Pruner& pruner, UniqueFd directory, const std::string& path)
+      : pruner_(pruner), path_(path), stack_(std::move(directory), O_RDONLY), levels_(1) {}
+
+  // True if nothing is left in it.
+  bool Run();
+
+ private:
+  struct Level {
+    std::vector<std::string> names;
+    // Paths in it that are gone; told unless it goes as well.
+    std::vector<std::string> removed;
+    bool is_empty = true;
+  };
+
+  std::string PathOf(std::string_view below) const {
+    return below.empty() ? path_ : Cat(path_, "/", below);
+  }
+  void List(int fd);
+  void Tell(const Level& level) const {
+    for (const std::string& removed : level.removed) pruner_.options_.on_removed(removed);
+  }
+  // Of the name in the deepest level.
+  void Take(int directory_fd, const std::string& name);
+  void Leave();
+
+  Pruner& pruner_;
+  const std::string& path_;
+  DirectoryStack stack_;
+  std::vector<Level> levels_;
+};
+
+void Pruner::Removal::List(int fd) {
+  Level& level = levels_.back();
+  struct stat status{};
+  const std::string path = PathOf(stack_.path());
+  if (fstat(fd, &status) != 0 || status.st_dev != pruner_.device_) {
+    pruner_.options_.on_error(path, OtherFileSystem(path));
+  } else if (const int error = ListNames(fd, level.names); error != 0) {
+    pruner_.options_.on_error(path, OsError(error, "cannot list", "/" + path));
+  } else {
+    return;
+  }
+  level.names.clear();
+  level.is_empty = false;
+}
+
+void Pruner::Removal::Take(int directory_fd, const std::string& name) {
+  const std::string path = PathOf(stack_.path().empty() ? name : Cat(stack_.path(), "/", name));
+  UniqueFd fd(openat(directory_fd, name.c_str(), kDirectoryFlags));
+  const int error = fd.valid() ? 0 : errno;
+  if (error == ENOENT) return;
+  const bool is_unknown = error != 0 && error != ENOTDIR && error != ELOOP;
+  if (is_unknown) pruner_.options_.on_error(path, OsError(error, "cannot open", "/" + path));
+  Level& level = levels_.back();
+  const bool stays = is_unknown || pruner_.Spares(path, fd.valid()) ||
+                     (fd.valid() && pruner_.SparesDirectory(fd.get()));
+  if (stays) {
+    level.is_empty = false;
+  } else if (fd.valid()) {
+    stack_.Push(name, std::move(fd));
+    levels_.emplace_back();
+    List((*stack_.Top())->get());
+  } else if (pruner_.RemoveEntry(directory_fd, name, path, 0)) {
+    level.removed.push_back(path);
+  } else {
+    level.is_empty = false;
+  }
+}
+
+void Pruner::Removal::Leave() {
+  const std::string below(stack_.path());
+  const Level level = std::move(levels_.back());
+  levels_.pop_back();
+  stack_.PopTo(ParentOf(below));
+  const auto top = stack_.Top();
+  const std::string path = PathOf(below);
+  const bool is_gone =
+      level.is_empty && top.ok() &&
+      pruner_.RemoveEntry((*top)->get(), std::string(NameOf(below)), path, AT_REMOVEDIR);
+  if (is_gone) {
+    levels_.back().removed.push_back(path);
+  } else {
+    Tell(level);
+    levels_.back().is_empty = false;
+  }
+}
+
+bool Pruner::Removal::Run() {
+  List((*stack_.Top())->get());
+  while (true) {
+    const auto top = stack_.Top();
+    if (!top.ok()) {
+      pruner_.options_.on_error(path_, top.status());
+      for (const Level& level : levels_) Tell(level);
+      return false;
+    }
+    Level& level = levels_.back();
+    if (!level.names.empty()) {
+      const std::string name = std::move(level.names.back());
+      level.names.pop_back();
+      Take((*top)->get(), name);
+    } else if (levels_.size() > 1) {
+      Leave();
+    } else {
+      if (!level.is_empty) Tell(level);
+      return level.is_empty;
+    }
+  }
+}
+
+bool Pruner::Spares(const std::string& path, bool is_directory) {
+  if (!options_.is_spared || !options_.is_spared(path, is_directory)) return false;
+  ++spared_count_;
+  return true;
+}
+
+bool Pruner::SparesDirectory(int directory_fd) {
+  struct stat status{};
+  const struct stat& spared = options_.spared_directory;
+  if (fstat(directory_fd, &status) != 0 || spared.st_ino == 0 || status.st_ino != spared.st_ino ||
+      status.st_dev != spared.st_dev) {
+    return false;
+  }
+  ++spared_count_;
+  return true;
+}
+
 void Pruner::Remove(int directory_fd, const std::string& name, const std::string& path) {
   struct stat status{};
   if (fstatat(directory_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno != ENOENT) options_.on_error(path, OsError(errno, "cannot stat", "/" + path));
     return;
   }
-  if (!S_ISDIR(status.st_mode)) {
+  const bool is_directory = S_ISDIR(status.st_mode);
+  if (Spares(path, is_directory)) return;
+  if (!is_directory) {
     if (RemoveEntry(directory_fd, name, path, 0)) options_.on_removed(path);
     return;
   }
@@ -146,7 +278,9 @@ void Pruner::Remove(int directory_fd, const std::string& name, const std::string
     options_.on_error(path, OsError(errno, "cannot open the directory", "/" + path));
     return;
   }
-  if (RemoveContent(std::move(fd), path) && RemoveEntry(directory_fd, name, path, AT_REMOVEDIR)) {
+  if (SparesDirectory(fd.get())) return;
+  if (Removal(*this, std::move(fd), path).Run() &&
+      RemoveEntry(directory_fd, name, path, AT_REMOVEDIR)) {
     options_.on_removed(path);
   }
 }
@@ -159,70 +293,6 @@ bool Pruner::RemoveEntry(int directory_fd, const std::string& name, const std::s
   }
   ++removed_count_;
   return true;
-}
-
-// Level by level, without recursion: there may be thousands.
-bool Pruner::RemoveContent(UniqueFd directory, const std::string& path) {
-  struct Inner {
-    std::vector<std::string> names;
-    bool is_empty = true;
-  };
-  DirectoryStack stack(std::move(directory), O_RDONLY);
-  std::vector<Inner> inner(1);
-  const auto path_of = [&](std::string_view below) {
-    return below.empty() ? path : Cat(path, "/", below);
-  };
-  const auto list = [&](int fd, Inner& level) {
-    struct stat status{};
-    std::string at = path_of(stack.path());
-    if (fstat(fd, &status) != 0 || status.st_dev != device_) {
-      options_.on_error(at, OtherFileSystem(at));
-    } else if (const int error = ListNames(fd, level.names); error != 0) {
-      options_.on_error(at, OsError(error, "cannot list", "/" + at));
-    } else {
-      return;
-    }
-    level.names.clear();
-    level.is_empty = false;
-  };
-  auto top = stack.Top();
-  list((*top)->get(), inner.back());
-  while (true) {
-    top = stack.Top();
-    if (!top.ok()) {
-      options_.on_error(path, top.status());
-      return false;
-    }
-    Inner& level = inner.back();
-    if (level.names.empty()) {
-      const bool is_empty = level.is_empty;
-      if (inner.size() == 1) return is_empty;
-      const std::string below(stack.path());
-      inner.pop_back();
-      stack.PopTo(ParentOf(below));
-      top = stack.Top();
-      const bool is_gone =
-          is_empty && top.ok() &&
-          RemoveEntry((*top)->get(), std::string(NameOf(below)), path_of(below), AT_REMOVEDIR);
-      if (!is_gone) inner.back().is_empty = false;
-      continue;
-    }
-    const std::string name = std::move(level.names.back());
-    level.names.pop_back();
-    UniqueFd fd(openat((*top)->get(), name.c_str(), kDirectoryFlags));
-    if (fd.valid()) {
-      stack.Push(name, std::move(fd));
-      inner.emplace_back();
-      list((*stack.Top())->get(), inner.back());
-    } else if (errno == ENOTDIR || errno == ELOOP) {
-      const std::string below = stack.path().empty() ? name : Cat(stack.path(), "/", name);
-      if (!RemoveEntry((*top)->get(), name, path_of(below), 0)) level.is_empty = false;
-    } else if (errno != ENOENT) {
-      const std::string below = stack.path().empty() ? name : Cat(stack.path(), "/", name);
-      options_.on_error(path_of(below), OsError(errno, "cannot open", "/" + path_of(below)));
-      level.is_empty = false;
-    }
-  }
 }
 
 }  // namespace kerf::agent

@@ -1,6 +1,7 @@
 // Removes from a target what a snapshot has not.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -18,9 +19,15 @@ namespace kerf::agent {
 struct PruneOptions {
   // Whether what else lies in this directory of the snapshot may go; not asked of what is below it.
   std::function<bool(std::string_view directory)> may_remove_in;
+  // What stays with all that is in it, wherever it lies, and with all that leads to it. Empty:
+  // nothing does.
+  std::function<bool(std::string_view path, bool is_directory)> is_spared;
+  // The same for one directory, by whatever name: the store.
+  struct stat spared_directory{};
   // Nothing is removed, only told.
   bool dry_run = false;
-  // Each thing that goes, with all that is below it.
+  // Each thing that goes, with all that is below it; of a directory that stays, because something
+  // in it does, what goes of it.
   std::function<void(const std::string& path)> on_removed;
   // What could not be removed, or looked at; the rest goes on.
   std::function<void(const std::string& path, const absl::Status& status)> on_error;
@@ -40,6 +47,8 @@ class Pruner {
 
   // Files and directories that are gone, those below others too.
   std::uint64_t removed_count() const { return removed_count_; }
+  // What was spared, without what is in it.
+  std::uint64_t spared_count() const { return spared_count_; }
 
  private:
   struct Level {
@@ -50,13 +59,15 @@ class Pruner {
     std::size_t next = 0;
   };
 
+  class Removal;
+
   void Enter(const std::string& path);
   // Removes what comes before `name` in the top.
   void RemoveBefore(std::string_view name);
   void Leave();
   void Remove(int directory_fd, const std::string& name, const std::string& path);
-  // True if nothing is left in it.
-  bool RemoveContent(UniqueFd directory, const std::string& path);
+  bool Spares(const std::string& path, bool is_directory);
+  bool SparesDirectory(int directory_fd);
   bool RemoveEntry(int directory_fd, const std::string& name, const std::string& path, int flags);
   std::string PathOf(std::string_view name) const;
 
@@ -65,6 +76,7 @@ class Pruner {
   dev_t device_ = 0;
   std::vector<Level> levels_;
   std::uint64_t removed_count_ = 0;
+  std::uint64_t spared_count_ = 0;
 };
 
 }  // namespace kerf::agent

@@ -2,11 +2,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +57,8 @@ class RestorePruneTest : public ::testing::Test {
     errors_.clear();
     PruneOptions options;
     options.dry_run = dry_run;
+    options.is_spared = is_spared_;
+    options.spared_directory = spared_directory_;
     options.may_remove_in = [&](std::string_view directory) {
       return std::any_of(roots.begin(), roots.end(),
                          [&](const std::string& root) { return IsAtOrBelow(directory, root); });
@@ -73,6 +77,8 @@ class RestorePruneTest : public ::testing::Test {
   TemporaryDirectory directory_;
   const std::string target_ = directory_ / "target";
   const std::string outside_ = directory_ / "outside";
+  std::function<bool(std::string_view, bool)> is_spared_;
+  struct stat spared_directory_{};
   std::vector<std::string> removed_;
   std::vector<std::string> errors_;
 };
@@ -91,6 +97,27 @@ TEST_F(RestorePruneTest, WhatTheSnapshotHasNotGoes) {
   EXPECT_TRUE(Exists(target_ + "/a/2"));
   EXPECT_TRUE(Exists(target_ + "/kept/sub/f"));
   EXPECT_TRUE(Exists(outside_ + "/secret")) << "no symlink is followed";
+}
+
+TEST_F(RestorePruneTest, WhatIsSparedStaysWithAllThatLeadsToIt) {
+  is_spared_ = [](std::string_view path, bool is_directory) {
+    return is_directory ? path == "a/gone/deep" || path == "z" : path == "a/3";
+  };
+  const std::vector<MemoryNode> nodes = {Directory("a"), File("a/2", ""), File("file", "")};
+  for (const bool dry_run : {true, false}) {
+    // 1, a link, x and another link in gone; a.c with f; kept, sub and f.
+    EXPECT_EQ(Prune(nodes, {""}, dry_run), 9u);
+    EXPECT_THAT(removed_, ElementsAre("a/1", "a/gone/x", "a/gone/link", "a/link", "a.c", "kept"));
+  }
+  EXPECT_THAT(errors_, IsEmpty());
+  for (const char* name : {"/a/3", "/a/gone/deep/y", "/z"}) EXPECT_TRUE(Exists(target_ + name));
+  EXPECT_FALSE(Exists(target_ + "/a/gone/x"));
+  // One directory, by whatever name: a store that lies in the target.
+  is_spared_ = nullptr;
+  ASSERT_EQ(stat((target_ + "/a/gone/deep").c_str(), &spared_directory_), 0);
+  EXPECT_EQ(Prune({}, {""}), 4u);
+  EXPECT_THAT(removed_, ElementsAre("a/3", "a/2", "file", "z"));
+  EXPECT_TRUE(Exists(target_ + "/a/gone/deep/y"));
 }
 
 TEST_F(RestorePruneTest, OnlyBelowWhatWasBackedUp) {
@@ -128,7 +155,8 @@ TEST_F(RestorePruneTest, WhatIsMountedStaysWithAllThatLeadsToIt) {
   EXPECT_TRUE(Exists(point + "/precious"));
   EXPECT_FALSE(Exists(target_ + "/a/gone/x"));
   EXPECT_THAT(errors_, ElementsAre(HasSubstr("on another file system")));
-  EXPECT_THAT(removed_, ElementsAre("a/1", "a/2", "a/3", "a/link"));
+  EXPECT_THAT(removed_, ElementsAre("a/1", "a/2", "a/3", "a/gone/deep/y", "a/gone/x", "a/gone/link",
+                                    "a/link"));
   // Nor is what is mounted where the snapshot has a directory.
   Prune({Directory("a"), Directory("a/gone"), Directory("a/gone/deep"),
          Directory("a/gone/deep/mount")},

@@ -148,6 +148,8 @@ class Engine {
 
   std::mutex mutex_;
   absl::Status failure_;
+  // Directories, but those that are excluded.
+  std::vector<std::string> left_out_;
   std::uint64_t warning_count_ = 0;
   std::atomic<std::uint64_t> resume_count_{0};
   std::atomic<std::uint64_t> stream_count_{0};
@@ -334,6 +336,14 @@ absl::Status Engine::Prepare() {
   scan.excludes = options_.excludes;
   scan.one_file_system = options_.one_file_system;
   scan.skip_directories = {store_.directory()};
+  scan.on_left_out = [this](const std::string& node_path) {
+    const std::lock_guard lock(mutex_);
+    left_out_.push_back(AbsolutePath(node_path));
+  };
+  for (const std::string& pattern : options_.excludes.texts()) {
+    snapshot_.mutable_left_out()->add_excludes(pattern);
+  }
+  snapshot_.mutable_left_out()->set_one_file_system(options_.one_file_system);
   scan.on_error = [this](const std::string& path, const absl::Status& status) {
     Warn(path, status);
   };
@@ -532,6 +542,7 @@ absl::Status Engine::Finish() {
   stats.set_new_bytes(counts.new_bytes);
   stats.set_stored_bytes(data_writer_->stored_bytes() + metadata_writer_->stored_bytes());
   stats.set_error_count(warning_count_);
+  for (const std::string& path : left_out_) snapshot_.mutable_left_out()->add_directories(path);
   metadata_->Describe(snapshot_);
   snapshot_.set_finished_unix_ns(NowUnixNs());
   return Publish();

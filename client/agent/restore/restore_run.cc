@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "client/agent/restore/kept_paths.h"
 #include "client/agent/restore/read_ahead.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
@@ -118,9 +119,10 @@ class RecipeContent final : public FileContent {
 
 class RestoreRun {
  public:
-  RestoreRun(const RestoreRunOptions& options, ChunkIndex& index, std::size_t digest_size_bytes)
-      : options_(options),
-        digest_size_bytes_(digest_size_bytes),
+  RestoreRun(const Store& store, const RestoreRunOptions& options, ChunkIndex& index)
+      : store_(store),
+        options_(options),
+        digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         reader_(index, ReaderOptions(options)),
         index_(index),
         read_ahead_(reader_, std::clamp(std::thread::hardware_concurrency(), 1u, kMaxReadThreads)) {
@@ -158,6 +160,9 @@ class RestoreRun {
       result_.unreadable.push_back(
           absl::DataLossError(Cat(index_.PackPath(pack->id), ": ", pack->flaw)));
     }
+    for (const UnlistedFolder& folder : index_.unlisted()) {
+      result_.unreadable.push_back(folder.status);
+    }
     return std::move(result_);
   }
 
@@ -178,10 +183,8 @@ class RestoreRun {
           "--delete never cleans up the root of the running system: restore a part of the "
           "snapshot into the directory that it belongs to");
     }
-    for (const std::string& path : snapshot.paths()) {
-      backed_up_.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
-    }
-    return absl::OkStatus();
+    KERF_RETURN_IF_ERROR(kept_.CheckTarget(store_.directory(), options_.target));
+    return kept_.Learn(snapshot, options_.delete_excluded);
   }
 
   absl::StatusOr<RestoreResult> DryRun() {
@@ -209,10 +212,12 @@ class RestoreRun {
     PruneOptions prune;
     prune.dry_run = options_.dry_run;
     prune.may_remove_in = [this](std::string_view directory) {
-      const std::string name = NameInSnapshot(directory);
-      return std::any_of(backed_up_.begin(), backed_up_.end(),
-                         [&](const std::string& path) { return IsAtOrBelow(name, path); });
+      return kept_.MayRemoveIn(NameInSnapshot(directory));
     };
+    prune.is_spared = [this](std::string_view path, bool is_directory) {
+      return kept_.IsLeftOut(NameInSnapshot(path), is_directory);
+    };
+    prune.spared_directory = kept_.store();
     prune.on_removed = options_.on_removed ? options_.on_removed : [](const std::string&) {};
     prune.on_error = [this](const std::string& path, const absl::Status& status) {
       ReportUnremoved(path, status);
@@ -232,6 +237,7 @@ class RestoreRun {
       if (RenameIntoSubtree(next.entry.node)) pruner.Keep(next.entry.node);
     }
     result_.removed_count = pruner.removed_count();
+    result_.spared_count = pruner.spared_count();
     return absl::OkStatus();
   }
 
@@ -308,26 +314,10 @@ class RestoreRun {
     return absl::OkStatus();
   }
 
-  // Nothing of the subtree can be missing in it.
-  bool IsOutside(const TreeGap& gap) const {
-    const std::string& subtree = options_.subtree;
-    if (subtree.empty()) return false;
-    const bool is_before = !gap.before.empty() && ComparePaths(gap.before, subtree) <= 0;
-    const bool is_behind =
-        ComparePaths(gap.behind, subtree) > 0 && !IsAtOrBelow(gap.behind, subtree);
-    return is_before || is_behind;
-  }
-
   void ReportGap(const TreeGap& gap) {
-    if (IsOutside(gap)) return;
+    if (!MayTouch(gap, options_.subtree)) return;
     ++result_.gap_count;
-    const std::string end =
-        gap.before.empty() ? " up to the end" : Cat(" and before /", gap.before);
-    restorer_->Report(gap.behind,
-                      absl::DataLossError(ToAbsl(
-                          Cat("the snapshot's list of files is damaged: what it had behind ",
-                              gap.behind.empty() ? "its beginning" : Cat("/", gap.behind), end,
-                              " is lost (", gap.lost_bytes, " bytes): ", MessageOf(gap.cause)))));
+    restorer_->Report(gap.behind, DescribeGap(gap));
   }
 
   void Add(SalvagedEntry& next) {
@@ -416,14 +406,15 @@ class RestoreRun {
     std::string restored_as;
   };
 
+  const Store& store_;
   const RestoreRunOptions& options_;
   const std::size_t digest_size_bytes_;
   ChunkReader reader_;
   ChunkIndex& index_;
   ReadAhead read_ahead_;
   SharedRecipe tree_;
-  // As node paths, with --delete.
-  std::vector<std::string> backed_up_;
+  // With --delete.
+  KeptPaths kept_;
   RestoreResult result_;
   absl::flat_hash_map<std::string, OutsideTarget> outside_;
   std::unique_ptr<Restorer> restorer_;
@@ -433,9 +424,9 @@ class RestoreRun {
 
 absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                          const RestoreRunOptions& options) {
-  ChunkIndex index(store.packs_directory());
+  ChunkIndex index(store.packs_directory(), SeenPacks::kAsFarAsListed);
   KERF_RETURN_IF_ERROR(index.Refresh());
-  return RestoreRun(options, index, DigestSizeBytes(store.digest_algorithm())).Run(snapshot);
+  return RestoreRun(store, options, index).Run(snapshot);
 }
 
 }  // namespace kerf::agent

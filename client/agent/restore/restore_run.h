@@ -28,6 +28,8 @@ struct RestoreRunOptions {
   // Removes from the target what the snapshot has not, at and below the paths that were backed up,
   // if all else went well.
   bool delete_others = false;
+  // Also what the backup left out on purpose; else that stays.
+  bool delete_excluded = false;
   // Restores nothing, and only tells what delete_others would remove.
   bool dry_run = false;
   // Each thing that is removed, with all that is below it; from the calling thread.
@@ -52,10 +54,12 @@ struct RestoreResult {
   std::uint64_t removed_count = 0;
   // What could not be removed, or is on another file system.
   std::uint64_t unremoved_count = 0;
+  // What stays because the backup left it out, or because it is the store.
+  std::uint64_t spared_count = 0;
   // Something else went wrong, and nothing was removed.
   bool kept_others = false;
-  // What could not be read of the store, though it was not needed: other copies of chunks, and the
-  // footers of packs.
+  // What could not be read of the store, though it was not needed: other copies of chunks, the
+  // footers of packs, folders of packs.
   std::vector<absl::Status> unreadable;
 };
 
@@ -63,7 +67,8 @@ struct RestoreResult {
 // options.restore.on_error and counted; so is every place at which entries of the tree are lost,
 // under the last path before it. The run goes on. An error where nothing can be restored: NotFound
 // for a subtree that the snapshot does not hold, FailedPrecondition for delete_others where the
-// snapshot lacks what its backup could not read, or where the target is the root of the system.
+// snapshot lacks what its backup could not read, or says what it left out in a way that this kerf
+// does not understand, or where the target is the root of the system, or in the store.
 absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                          const RestoreRunOptions& options);
 

@@ -37,6 +37,7 @@ struct RestoreFlags {
   bool no_sync = false;
   bool trust_salvaged = false;
   bool delete_others = false;
+  bool delete_excluded = false;
   bool dry_run = false;
   bool verify = false;
   unsigned threads = 0;
@@ -60,6 +61,7 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreRes
           {"errors", summary.error_count},
           {"deleted", result.removed_count},
           {"undeleted", result.unremoved_count},
+          {"spared", result.spared_count},
           {"unprivileged", summary.unprivileged_count},
           {"lost_places", result.gap_count},
           {"lost_entries", result.lost_entry_count},
@@ -109,6 +111,10 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
     reporter.Line(Cat("  deleted   ", FormatCounted(result.removed_count, "entry"),
                       " that the snapshot has not"));
   }
+  if (result.spared_count > 0) {
+    reporter.Line(Cat("  spared    ", FormatCounted(result.spared_count, "entry"),
+                      " that the backup left out (see --delete-excluded)"));
+  }
   PrintSalvage(reporter, result);
   if (summary.error_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(summary.error_count, "entry"), " failed"));
@@ -126,6 +132,7 @@ RestoreRunOptions OptionsOf(const RestoreFlags& flags, const SnapshotName& name)
   options.verify_chunks = !flags.no_verify;
   options.trust_doubtful = flags.trust_salvaged;
   options.delete_others = flags.delete_others;
+  options.delete_excluded = flags.delete_excluded;
   options.dry_run = flags.dry_run;
   return options;
 }
@@ -144,6 +151,7 @@ std::string FindContradiction(const RestoreFlags& flags) {
     return "--verify reads back what is on the disk: leave --no-sync out";
   }
   if (flags.dry_run && !flags.delete_others) return "--dry-run is for --delete";
+  if (flags.delete_excluded && !flags.delete_others) return "--delete-excluded is for --delete";
   if (flags.delete_others && flags.overwrite != "if-changed" && flags.overwrite != "always") {
     return "--delete makes the target as the snapshot is: it needs --overwrite if-changed or "
            "always";
@@ -252,8 +260,12 @@ void AddRestoreVerb(Context& context) {
   verb.AddFlag(
       "--delete", flags->delete_others,
       "At and below the paths that were backed up, remove from the target what the snapshot "
-      "has not (also what the backup left out: --exclude), once all of it is restored; on "
-      "the target's own file system only");
+      "has not, once all of it is restored; on the target's own file system only. What the "
+      "backup was told to leave out stays, unless the snapshot is one of kerf 0.1.0, which does "
+      "not say so");
+  verb.AddFlag("--delete-excluded", flags->delete_excluded,
+               "With --delete: remove also what the backup was told to leave out (--exclude, other "
+               "file systems)");
   verb.AddFlag("--dry-run", flags->dry_run,
                "With --delete: restore nothing, and list what would be removed");
   verb.AddFlag(

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class RestoreVerbTest : public VerbsTest {};
 
@@ -68,6 +69,81 @@ TEST_F(RestoreVerbTest, ARestoreRemovesWhatTheSnapshotHasNot) {
   EXPECT_EQ(done.messages.back()["deleted"], 2);
   EXPECT_FALSE(std::filesystem::exists(target() + "/other"));
   EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
+}
+
+TEST_F(RestoreVerbTest, ARestoreLeavesAloneWhatTheBackupLeftOut) {
+  std::vector<std::string> chunks;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {"first"}}}, chunks);
+  snapshot.set_id(kFirst);
+  snapshot.add_paths("/");
+  for (const char* pattern : {"*.o", "/made/cache/"}) {
+    snapshot.mutable_left_out()->add_excludes(pattern);
+  }
+  snapshot.mutable_left_out()->add_directories("/store");
+  chunks.emplace_back("first");
+  test_.WritePack(chunks);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const auto restore = [&](Arguments more) {
+    Arguments arguments = {"restore",     kFirst,   "--target", target(),
+                           "--overwrite", "always", "--delete"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return OnStore(arguments);
+  };
+  for (const char* folder : {"/made/cache", "/store/packs", "/other"}) {
+    std::filesystem::create_directories(target() + folder);
+  }
+  const std::vector<std::string> spared = {"/a.o", "/made/b.o", "/made/cache/c", "/store/packs/d"};
+  const std::vector<std::string> unknown = {"/x", "/made/y", "/other/z"};
+  for (const std::string& name : spared) WriteTestFile(target() + name, "");
+  for (const std::string& name : unknown) WriteTestFile(target() + name, "");
+  EXPECT_EQ(OnStore({"restore", kFirst, "--target", target(), "--delete-excluded"}).exit_code, 2);
+  const Outcome dry = restore({"--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_EQ(dry.messages.back()["deleted"], 4);
+  EXPECT_EQ(dry.messages.back()["spared"], 4);
+  const Outcome done = restore({});
+  EXPECT_EQ(done.exit_code, 0);
+  ASSERT_THAT(done.messages, SizeIs(4));
+  std::vector<std::string> deleted;
+  for (const nlohmann::json& message : done.messages) {
+    if (message["message_type"] == "deleted") deleted.push_back(message["path"]);
+  }
+  EXPECT_THAT(deleted,
+              UnorderedElementsAre(target() + "/made/y", target() + "/other", target() + "/x"));
+  for (const std::string& name : spared) EXPECT_TRUE(std::filesystem::exists(target() + name));
+  for (const std::string& name : unknown) EXPECT_FALSE(std::filesystem::exists(target() + name));
+  const Outcome all = restore({"--delete-excluded"});
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_EQ(all.messages.back()["spared"], 0);
+  for (const std::string& name : spared) EXPECT_FALSE(std::filesystem::exists(target() + name));
+  const Outcome list = OnStore({"snapshots"});
+  EXPECT_EQ(list.messages[0]["excludes"][0]["pattern"], "*.o");
+}
+
+// Whatever the snapshot says: it was all that there was to restore from.
+TEST_F(RestoreVerbTest, ARestoreNeverRemovesTheStore) {
+  std::vector<std::string> chunks;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {"first"}}}, chunks);
+  snapshot.set_id(kFirst);
+  snapshot.add_paths("/");
+  chunks.emplace_back("first");
+  test_.WritePack(chunks);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const std::string above = std::filesystem::path(test_.directory()).parent_path();
+  const auto restore = [&](const std::string& where) {
+    return OnStore({"restore", kFirst, "--target", where, "--overwrite", "always", "--delete",
+                    "--delete-excluded"});
+  };
+  WriteTestFile(above + "/other", "");
+  EXPECT_EQ(restore(above).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(above + "/other"));
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+  for (const char* below : {"", "/new/folder"}) {
+    const Outcome inside = restore(test_.directory() + below);
+    EXPECT_EQ(inside.exit_code, 1);
+    EXPECT_THAT(inside.message(), HasSubstr("lies in the store"));
+  }
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
 }
 
 TEST_F(RestoreVerbTest, ARestoreRefusesToRemoveWhatItDoesNotKnow) {

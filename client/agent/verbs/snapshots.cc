@@ -35,12 +35,20 @@ void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot, bool is
     PutBytes(object, "path", path);
     paths.push_back(std::move(object));
   }
+  nlohmann::json excludes = nlohmann::json::array();
+  for (const std::string& pattern : snapshot.left_out().excludes()) {
+    nlohmann::json object;
+    PutBytes(object, "pattern", pattern);
+    excludes.push_back(std::move(object));
+  }
   reporter.Json("snapshot", {{"snapshot", snapshot.id()},
                              {"started_unix_ns", snapshot.started_unix_ns()},
                              {"finished_unix_ns", snapshot.finished_unix_ns()},
                              {"host", snapshot.host()},
                              {"user", snapshot.user()},
                              {"paths", std::move(paths)},
+                             {"excludes", std::move(excludes)},
+                             {"one_file_system", snapshot.left_out().one_file_system()},
                              {"parent", snapshot.parent()},
                              {"profile", snapshot.profile()},
                              {"files", snapshot.stats().file_count()},
@@ -83,7 +91,9 @@ ExitCode Run(Context& context, const std::string& directory, bool forgotten) {
   for (const MissingSnapshot& missing : list->missing) {
     reporter.Warning(Cat("snapshot ", missing.id), DescribeLoss(missing));
   }
-  return list->damaged.empty() && list->missing.empty() ? ExitCode::kOk : ExitCode::kIntegrity;
+  if (!list->manifest.ok()) reporter.Warning((*store)->manifest().directory(), list->manifest);
+  const bool is_sound = list->damaged.empty() && list->missing.empty() && list->manifest.ok();
+  return is_sound ? ExitCode::kOk : ExitCode::kIntegrity;
 }
 
 }  // namespace
