@@ -134,6 +134,16 @@ TEST_F(RoundTrip, ExcludesAndTheStoreItself) {
   world_.SetEnvironment("KERF_STORE", tree_ + "/store");
   world_.Backup({tree_, "--exclude", "cache/", "--exclude-from", world_ / "excludes"});
   EXPECT_THAT(List("latest:" + tree_), ::testing::ElementsAre(tree_, tree_ + "/a.c"));
+  // And it knows what it left out: over the very tree only what is new goes.
+  WriteText(tree_ + "/new", "x");
+  const JsonRun run = world_.KerfJson(
+      {"restore", "latest:" + tree_, "--target", tree_, "--overwrite", "if-changed", "--delete"});
+  EXPECT_EQ(run.exit_code, kOk);
+  EXPECT_EQ(run.Only("summary")["spared"], 3);
+  EXPECT_FALSE(std::filesystem::exists(tree_ + "/new"));
+  for (const char* name : {"/a.o", "/a.c", "/cache/deep/b", "/store/config"}) {
+    EXPECT_TRUE(std::filesystem::exists(tree_ + name)) << name;
+  }
 }
 
 TEST_F(RoundTrip, AMissingPathIsPartialAndNothingElseIsLost) {

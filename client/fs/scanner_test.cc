@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -127,9 +128,32 @@ TEST_F(ScannerTest, ExcludesButNeverARoot) {
 
 TEST_F(ScannerTest, LeavesTheStoreOut) {
   MakeSmallTree();
+  std::vector<std::string> left_out;
   ScanOptions options;
+  options.on_left_out = [&](const std::string& path) { left_out.push_back(path); };
   options.skip_directories = {directory_ / "tree/sub/../sub", directory_ / "none"};
   EXPECT_THAT(Scan({"tree"}, options), ElementsAre("tree", "tree/a", "tree/b", "tree/sub.txt"));
+  EXPECT_THAT(left_out, ElementsAre(directory_.NodePath("tree/sub")));
+}
+
+TEST_F(ScannerTest, SaysOfWhichDirectoriesTheContentIsOnAnotherFileSystem) {
+  MakeSmallTree();
+  const std::string point = directory_ / "tree/sub/inner";
+  if (mount("none", point.c_str(), "tmpfs", 0, nullptr) != 0) {
+    GTEST_SKIP() << "nothing can be mounted here";
+  }
+  WriteFile(point + "/mounted");
+  std::vector<std::string> left_out;
+  ScanOptions options;
+  options.one_file_system = true;
+  options.on_left_out = [&](const std::string& path) { left_out.push_back(path); };
+  EXPECT_THAT(Scan({"tree/sub"}, options),
+              ElementsAre("tree", "tree/sub", "tree/sub/inner", "tree/sub/x.o"));
+  EXPECT_THAT(left_out, ElementsAre(directory_.NodePath("tree/sub/inner")));
+  left_out.clear();
+  EXPECT_THAT(Scan({"tree/sub/inner"}, options), ::testing::Contains("tree/sub/inner/mounted"));
+  EXPECT_THAT(left_out, IsEmpty()) << "a path that is named is backed up";
+  EXPECT_EQ(umount(point.c_str()), 0);
 }
 
 TEST_F(ScannerTest, AMissingRootIsReportedAndAllMissingIsAnError) {

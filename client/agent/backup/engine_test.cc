@@ -64,7 +64,8 @@ class EngineTest : public ::testing::Test {
   absl::StatusOr<BackupResult> Backup(FakeServer::Script script) {
     const FakeServer server(std::move(script));
     BackupOptions options;
-    options.paths = {files()};
+    options.paths = {root_};
+    options.excludes = excludes_;
     options.servers = {server.address()};
     options.retry = retry_;
     options.commit_late = commit_late_;
@@ -100,6 +101,8 @@ class EngineTest : public ::testing::Test {
   const TemporaryFolder folder_;
   const std::unique_ptr<Store> store_ = *Store::OpenOrCreate(
       folder_.path() + "/store", kDefaultProfileName, DigestAlgorithm::kBlake3);
+  std::string root_ = files();
+  ExcludePatterns excludes_;
   std::atomic<bool> cancelled_ = false;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
   client::RetryLimits retry_;
@@ -142,6 +145,20 @@ TEST_F(EngineTest, AnHonestServerLeavesNoWarning) {
   EXPECT_EQ(result->warning_count, 0u);
   EXPECT_TRUE(result->index_warning.ok()) << result->index_warning;
   EXPECT_EQ(SnapshotCount(), 1u);
+}
+
+TEST_F(EngineTest, TheSnapshotSaysWhatItLeftOut) {
+  root_ = folder_.path();
+  ASSERT_TRUE(excludes_.Add("tw?").ok());
+  const auto result = Backup(CuttingServer());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Entries(result->snapshot).size(), 2u);
+  const store::v1::LeftOut& left_out = result->snapshot.left_out();
+  ASSERT_EQ(left_out.excludes_size(), 1);
+  EXPECT_EQ(left_out.excludes(0), "tw?");
+  EXPECT_FALSE(left_out.one_file_system());
+  ASSERT_EQ(left_out.directories_size(), 1);
+  EXPECT_EQ(left_out.directories(0), std::filesystem::canonical(store_->directory()));
 }
 
 // Takes commits and goes before it answers them; not told that its file is done, the agent waits

@@ -79,6 +79,9 @@ absl::StatusOr<Chosen> Choose(const Store& store, const CopyFlags& flags) {
     chosen.damaged.push_back({SnapshotPath(store.snapshots_directory(), missing.id),
                               DescribeLoss(missing), missing.id, missing.started_unix_ns});
   }
+  if (!list.manifest.ok()) {
+    chosen.damaged.push_back({store.manifest().directory(), list.manifest, "", std::nullopt});
+  }
   for (store::v1::Snapshot& snapshot : list.snapshots) {
     if (Passes(snapshot, flags)) chosen.snapshots.push_back(std::move(snapshot));
   }

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/store/packs/chunk_index.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -109,6 +110,9 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
                         OpenStoreForWriting(context, flags.store));
   KERF_ASSIGN_OR_RETURN(SnapshotList list, store->ListSnapshots());
   KERF_RETURN_IF_ERROR(CheckNoneIsMissing(list));
+  // What stays may be what cannot be read.
+  KERF_RETURN_IF_ERROR(Annotate(CheckPacksAreListed(store->packs_directory()),
+                                "nothing is forgotten while a part of the store cannot be read"));
   std::vector<std::string> ids;
   if (flags.has_rule()) {
     // Rules go by the order of all snapshots.

@@ -87,6 +87,24 @@ class CollectionTroubleTest : public testing::Test {
   Random random_{TestSeed()};
 };
 
+// What lies there may be the only copy, or name what is to be deleted.
+TEST_F(CollectionTroubleTest, WhereAFolderCannotBeListedNothingIsDeleted) {
+  const std::string dead = PathOf(test_.WritePack({Noise()}));
+  WriteSnapshotOf({{"a", {}}});
+  const std::string folder = std::filesystem::path(dead).parent_path();
+  for (const std::string& unlisted :
+       {folder, test_.store().manifest().directory(), test_.store().snapshots_directory(),
+        test_.store().pending_directory(), test_.store().forgotten_directory()}) {
+    hook_.RefuseWith(
+        RefuseEvery(FileOperation::Kind::kListDirectory, unlisted, absl::UnknownError(kIoError)));
+    EXPECT_FALSE(Collect().ok()) << unlisted;
+    EXPECT_TRUE(std::filesystem::exists(dead)) << unlisted;
+  }
+  hook_.RefuseWith({});
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_FALSE(std::filesystem::exists(dead));
+}
+
 // Of two copies a collection keeps the one whose pack comes last, and ids are random: many pairs.
 TEST_F(CollectionTroubleTest, ASoundCopyStaysWhenTheOtherOneCannotBeRead) {
   FileChunks files;

@@ -54,7 +54,7 @@ class CopyRun {
         to_(to),
         options_(options),
         digest_size_bytes_(DigestSizeBytes(from.digest_algorithm())),
-        from_index_(from.packs_directory()),
+        from_index_(from.packs_directory(), SeenPacks::kAsFarAsListed),
         from_reader_(from_index_, ChunkReader::Options()),
         to_index_(to.packs_directory(), SeenPacks::kAreDurable),
         to_reader_(to_index_, ChunkReader::Options()),

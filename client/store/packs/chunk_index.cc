@@ -87,6 +87,10 @@ absl::StatusOr<KnownPack> ReadFooterAnyhow(const std::string& path, const PackId
 
 }  // namespace
 
+absl::Status CheckPacksAreListed(const std::string& packs_directory) {
+  return ListPackFiles(packs_directory, kPackSuffix).status();
+}
+
 absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
   KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   struct stat info{};

@@ -142,6 +142,9 @@ class ChunkIndex {
   std::vector<UnlistedFolder> unlisted_;
 };
 
+// OK if all folders of packs can be listed.
+absl::Status CheckPacksAreListed(const std::string& packs_directory);
+
 // Reads and checks the footer of one pack file, as it is.
 absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id);
 
