@@ -38,7 +38,6 @@ constexpr std::size_t kRunChunks = 16384;
 // Runs of one file that are read ahead: what it holds in memory.
 constexpr std::size_t kRunsAhead = 6;
 constexpr unsigned kMaxReadThreads = 8;
-constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 
 // The chunks of a recipe one after the other, from memory or from the tree stream.
 class Recipe {
@@ -340,25 +339,13 @@ class RestoreRun {
     restorer_->Add(std::move(entry.node), std::move(content));
   }
 
-  // Takes away what would let a user become another one, had he made the entry up. False if nothing
-  // of it is left.
+  // False if nothing of it is left.
   bool Withhold(Node& node) {
-    const auto is_privilege = [](const Xattr& xattr) {
-      return xattr.name.starts_with("security.") || xattr.name.starts_with("trusted.");
-    };
-    const bool is_device =
-        node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice;
-    const bool has_set_id = node.kind != NodeKind::kDirectory && (node.mode & kSetIdBits) != 0;
-    if (has_set_id) node.mode &= ~kSetIdBits;
-    if (std::erase_if(node.xattrs, is_privilege) == 0 && !has_set_id && !is_device) return true;
+    const Withheld withheld = WithholdRights(node);
+    if (withheld == Withheld::kNothing) return true;
     ++result_.withheld_count;
-    restorer_->Report(
-        node.path,
-        absl::DataLossError(Cat(
-            is_device ? "this device" : "its set-id bits, capabilities or labels",
-            " were left out: the entry was found behind a damaged place, where a user could have ",
-            "planted one; --trust-salvaged restores them, too")));
-    return !is_device;
+    restorer_->Report(node.path, absl::DataLossError(DescribeWithheld(withheld)));
+    return withheld == Withheld::kRights;
   }
 
   bool RenameIntoSubtree(Node& node) const {

@@ -12,6 +12,7 @@
 #include "client/cli/progress_display.h"
 #include "client/store/check/store_repair.h"
 #include "client/store/repair/pack_repair.h"
+#include "client/store/repair/tree_repair.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/snapshots/store_memory.h"
 
@@ -25,6 +26,7 @@ constexpr char kExamples[] =
     "  kerf repair --store /backup --apply\n"
     "  kerf repair --store /backup --packs --apply\n"
     "  kerf repair --store /backup --accept-loss 3f2a91c05be7d844 --apply\n"
+    "  kerf repair --store /backup --trees --accept-loss 3f2a91c05be7d844 --apply\n"
     "Without --apply it only says what it would do. Nothing is deleted: what is of no use is "
     "moved\n"
     "to quarantine/ in the store. `kerf verify` finds out what there is to mend.";
@@ -36,6 +38,8 @@ struct RepairFlags {
   bool new_id = false;
   bool accept_set_back = false;
   bool packs = false;
+  bool trees = false;
+  bool trust_salvaged = false;
   bool apply = false;
 };
 
@@ -192,11 +196,74 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport&
   return absl::OkStatus();
 }
 
+RepairStep StepOf(const RepairedTree& tree, bool dry_run) {
+  RepairStep step;
+  step.what = "tree";
+  step.path = tree.path;
+  const std::string damage = Cat("snapshot ", tree.id, ": ", MessageOf(tree.damage));
+  const store::v1::Salvage& salvage = tree.salvage;
+  if (salvage.replaces().empty()) {
+    step.text = damage;
+    step.state = State::kNeedsWord;
+    return step;
+  }
+  const std::string loss =
+      tree.is_whole
+          ? std::string("; all entries are there, the next backup reads their files once more")
+          : Cat("; in all ", FormatCounted(salvage.lost_entry_count(), "entry"), " lost at ",
+                FormatCounted(salvage.gap_count(), "place"), ", ", salvage.left_out_count(),
+                " left out, ", FormatCounted(salvage.made_up_count(), "directory"), " made up");
+  if (!tree.new_id.empty()) {
+    step.text = Cat(damage, loss, "; snapshot ", tree.new_id, " has what is left of it, it is ",
+                    tree.quarantine_path, " now");
+    step.state = State::kDone;
+  } else if (tree.is_accepted && dry_run) {
+    step.text = Cat(damage, loss, "; a new snapshot of what is left takes its place");
+  } else {
+    step.text = Cat(damage, loss, ": bring back what is damaged from a copy, or accept the loss ",
+                    "with --accept-loss ", tree.id, ": a new snapshot of what is left takes its ",
+                    "place then");
+    step.state = State::kNeedsWord;
+  }
+  return step;
+}
+
+// What snapshots have lost, entry by entry; no step of its own: it goes with the snapshot's.
+void TellLosses(Reporter& reporter, const RepairedTree& tree) {
+  for (const TreeLoss& loss : tree.losses) {
+    nlohmann::json object = {{"snapshot", tree.id}, {"message", MessageOf(loss.status)}};
+    PutBytes(object, "path", Cat("/", loss.path));
+    reporter.Json("lost", std::move(object));
+    reporter.Result(Cat("lost of snapshot ", tree.id, ": ", Printable(Cat("/", loss.path)), ": ",
+                        Printable(MessageOf(loss.status))));
+  }
+  if (tree.losses.size() == kMaxNamedLosses) reporter.Result("lost: further ones are not named");
+}
+
+absl::Status MendTrees(Context& context, const RepairFlags& flags, RepairReport& report) {
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  TreeRepairOptions options;
+  options.dry_run = !flags.apply;
+  options.accepted_losses = flags.accepted_losses;
+  options.trust_doubtful = flags.trust_salvaged;
+  options.is_cancelled = [&context] { return context.cancelled.load(); };
+  KERF_ASSIGN_OR_RETURN(const TreeRepairReport trees, RepairTrees(*store, options));
+  for (const RepairedTree& tree : trees.trees) {
+    report.steps.push_back(StepOf(tree, options.dry_run));
+    TellLosses(context.reporter, tree);
+  }
+  return absl::OkStatus();
+}
+
 ExitCode Run(Context& context, const RepairFlags& flags) {
+  if (flags.trust_salvaged && !flags.trees) {
+    return FailUsage(context, absl::InvalidArgumentError("--trust-salvaged is for --trees"));
+  }
   const StoreMemory memory(StoreMemory::UsualDirectory());
   RepairOptions options;
   options.dry_run = !flags.apply;
   options.accepted_losses = flags.accepted_losses;
+  options.trees_follow = flags.trees;
   options.store_id = flags.id;
   options.new_id = flags.new_id;
   options.remembered_ids = memory.IdsOf(flags.store);
@@ -208,6 +275,12 @@ ExitCode Run(Context& context, const RepairFlags& flags) {
   MendSetBack(flags, memory, *report);
   if (flags.packs) {
     if (const absl::Status status = MendPacks(context, flags, *report); !status.ok()) {
+      return FailWith(context, status);
+    }
+  }
+  // Behind the packs, which may give back chunks of trees.
+  if (flags.trees) {
+    if (const absl::Status status = MendTrees(context, flags, *report); !status.ok()) {
       return FailWith(context, status);
     }
   }
@@ -234,9 +307,11 @@ void AddRepairVerb(Context& context) {
       AddVerb(context, "repair", "Mend a store's small files, or say what it would do", kExamples);
   auto flags = std::make_shared<RepairFlags>();
   AddStoreOption(verb, flags->store);
-  verb.AddOption("--accept-loss", flags->accepted_losses,
-                 "A snapshot that is damaged or gone and need not come back (repeatable), or "
-                 "manifest where that is gone")
+  verb.AddOption(
+          "--accept-loss", flags->accepted_losses,
+          "A snapshot that is damaged or gone and need not come back (repeatable), or "
+          "manifest where that is gone; with --trees one whose list of files is damaged, and "
+          "content: files of these snapshots go whose content is lost")
       .Check(RefuseEmpty)
       .Type("ID");
   verb.AddFlag("--accept-set-back", flags->accept_set_back,
@@ -248,6 +323,14 @@ void AddRepairVerb(Context& context) {
   verb.AddFlag("--packs", flags->packs,
                "Also read every pack, and mend damaged ones: with their parity, or by saving "
                "what is sound in them; and make damaged parity anew");
+  verb.AddFlag(
+      "--trees", flags->trees,
+      "Also read the metadata of all snapshots; of one whose list of files is damaged a new "
+      "snapshot of what is left takes the place");
+  verb.AddFlag(
+      "--trust-salvaged", flags->trust_salvaged,
+      "With --trees: keep set-id bits, capabilities and devices of entries that were found "
+      "behind the damage, where a user could have planted them");
   verb.AddFlag("--apply", flags->apply, "Do it");
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }

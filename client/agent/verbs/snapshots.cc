@@ -50,6 +50,9 @@ void ReportJson(Reporter& reporter, const store::v1::Snapshot& snapshot, bool is
                              {"excludes", std::move(excludes)},
                              {"one_file_system", snapshot.left_out().one_file_system()},
                              {"parent", snapshot.parent()},
+                             {"replaces", snapshot.salvage().replaces()},
+                             {"lost_entries", snapshot.salvage().lost_entry_count() +
+                                                  snapshot.salvage().left_out_count()},
                              {"profile", snapshot.profile()},
                              {"files", snapshot.stats().file_count()},
                              {"total_bytes", snapshot.stats().total_bytes()},
@@ -78,12 +81,16 @@ ExitCode Run(Context& context, const std::string& directory, bool forgotten) {
     for (const std::string& path : snapshot.paths()) {
       paths += Cat(paths.empty() ? "" : " ", Printable(path));
     }
+    const std::string salvaged =
+        snapshot.has_salvage() ? Cat("  (what is left of ", snapshot.salvage().replaces(), ")")
+                               : std::string();
     reporter.Result(absl::StrFormat(
-        "%-16s  %-19s  %-12s  %9s  %10s  %10s  %s%s%s", snapshot.id(),
+        "%-16s  %-19s  %-12s  %9s  %10s  %10s  %s%s%s%s", snapshot.id(),
         FormatTime(snapshot.started_unix_ns()), Printable(snapshot.host()),
         FormatCount(snapshot.stats().file_count()), FormatByteSize(snapshot.stats().total_bytes()),
         FormatByteSize(snapshot.stats().stored_bytes()), paths,
-        snapshot.stats().error_count() > 0 ? "  (partial)" : "", is_pinned ? "  (pinned)" : ""));
+        snapshot.stats().error_count() > 0 ? "  (partial)" : "", Printable(salvaged),
+        is_pinned ? "  (pinned)" : ""));
   }
   for (const DamagedSnapshot& damaged : list->damaged) {
     reporter.Warning(damaged.path, damaged.status);

@@ -2,10 +2,15 @@
 // docs/adr/0016-what-a-store-notices.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/agent/verbs/verbs_fixture.h"
@@ -18,6 +23,19 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// Each file with its mode, time and content.
+std::map<std::string, std::string> Describe(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    const std::string path = entry.path();
+    struct stat status{};
+    EXPECT_EQ(lstat(path.c_str(), &status), 0);
+    files[path.substr(directory.size())] =
+        Cat(status.st_mode, " ", status.st_mtim.tv_sec, " ", ReadTestFile(path));
+  }
+  return files;
+}
 
 class StoreVerbsTest : public VerbsTest {
  protected:
@@ -42,16 +60,31 @@ TEST_F(StoreVerbsTest, OneSoundCopyOfTheConfigurationIsEnoughAndTheOtherIsSaid) 
   EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
 }
 
-// A full disk, as far as second copies are concerned.
-class NoRoomForCopies final : public FileHook {
+// Says of some file operations that they fail.
+class Trouble final : public FileHook {
  public:
-  NoRoomForCopies() { SetFileHookForTest(this); }
-  ~NoRoomForCopies() override { SetFileHookForTest(nullptr); }
-  absl::Status Before(const FileOperation& operation) override {
-    const bool is_copy = operation.to.find("/copies/") != std::string_view::npos;
-    return is_copy ? absl::ResourceExhaustedError("no space left") : absl::OkStatus();
+  using Hits = std::function<bool(const FileOperation&)>;
+  Trouble(absl::Status status, Hits hits) : status_(std::move(status)), hits_(std::move(hits)) {
+    SetFileHookForTest(this);
   }
+  ~Trouble() override { SetFileHookForTest(nullptr); }
+  absl::Status Before(const FileOperation& operation) override {
+    if (!hits_(operation)) return absl::OkStatus();
+    return absl::Status(status_.code(), Cat(operation.path, ": ", status_.message()));
+  }
+
+ private:
+  const absl::Status status_;
+  const Hits hits_;
 };
+
+// As of a disk that cannot read a sector of the folder.
+Trouble::Hits Listing(const std::string& folder) {
+  return [folder](const FileOperation& operation) {
+    return operation.kind == FileOperation::Kind::kListDirectory && operation.path == folder;
+  };
+}
+const absl::Status kIoError = absl::UnknownError("Input/output error");
 
 TEST_F(StoreVerbsTest, ASecondCopyThatCannotBeMadeIsNotAllWell) {
   AddSnapshot(kFirst, "first");
@@ -60,7 +93,10 @@ TEST_F(StoreVerbsTest, ASecondCopyThatCannotBeMadeIsNotAllWell) {
   const std::vector<Arguments> writers = {
       {"pin", kFirst}, {"unpin", kFirst}, {"forget", kFirst}, {"undelete", kFirst}};
   {
-    const NoRoomForCopies hook;
+    const Trouble full(absl::ResourceExhaustedError("no space left"),
+                       [](const FileOperation& operation) {
+                         return operation.to.find("/copies/") != std::string_view::npos;
+                       });
     for (const Arguments& arguments : writers) {
       const Outcome outcome = OnStore(arguments);
       EXPECT_EQ(outcome.exit_code, 3) << arguments[0];
@@ -123,6 +159,93 @@ TEST_F(StoreVerbsTest, WhatIsLeftOfADamagedTreeIsListed) {
   EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f100")}).exit_code, 0);
   EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f105")}).exit_code, 6);
   EXPECT_EQ(OnStore({"ls", Cat(kFirst, ":/f299")}).exit_code, 0);
+}
+
+TEST_F(StoreVerbsTest, OfAFolderOfPacksThatCannotBeListedTheOthersAreRead) {
+  AddSnapshot(kFirst, "first");
+  std::string last;
+  std::filesystem::path folder;
+  // One whose content has a folder to itself.
+  for (int number = 2; last.empty() || std::distance(std::filesystem::directory_iterator(folder),
+                                                     std::filesystem::directory_iterator()) > 1;
+       ++number) {
+    last = Cat("aaaa00000000000", number);
+    AddSnapshot(last, Cat("content ", number));
+    folder = std::filesystem::path(last_pack_).parent_path();
+  }
+  const Trouble trouble(kIoError, Listing(folder));
+  const Outcome well = OnStore({"restore", kFirst, "--target", target()});
+  EXPECT_EQ(well.exit_code, 0);
+  ASSERT_THAT(well.messages, SizeIs(2));
+  EXPECT_THAT(std::string(well.messages[0]["message"]), HasSubstr(folder.string()));
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
+  const Outcome badly = OnStore({"restore", last, "--target", target() + "2"});
+  EXPECT_EQ(badly.exit_code, 6);
+  EXPECT_THAT(std::string(badly.messages[0]["message"]), HasSubstr(folder.string()));
+  EXPECT_EQ(OnStore({"ls", last}).messages.size(), 2u) << "a warning, and the file";
+  const Outcome verify = OnStore({"verify"});
+  EXPECT_EQ(verify.exit_code, 6);
+  ASSERT_THAT(verify.messages, SizeIs(3));
+  EXPECT_THAT(std::string(verify.messages[0]["message"]), HasSubstr(folder.string()));
+  EXPECT_EQ(verify.messages[1]["snapshot"], last);
+  EXPECT_THAT(verify.messages[2]["damaged_packs"], IsEmpty()) << "it is no pack";
+  EXPECT_EQ(OnStore({"forget", kFirst}).exit_code, 1);
+  EXPECT_EQ(Ids().front(), kFirst);
+}
+
+TEST_F(StoreVerbsTest, WhereSnapshotsOrTheirNotesCannotBeListedNothingIsForgotten) {
+  AddSnapshot(kFirst, "first");
+  AddSnapshot(kSecond, "second");
+  for (const char* name : {"/manifest", "/snapshots", "/pending"}) {
+    const std::string folder = test_.directory() + name;
+    const Trouble trouble(kIoError, Listing(folder));
+    EXPECT_EQ(OnStore({"restore", kFirst, "--target", target(), "--overwrite", "always"}).exit_code,
+              0)
+        << name;
+    const Outcome verify = OnStore({"verify"});
+    EXPECT_EQ(verify.exit_code, 6) << name;
+    // The manifest has the generation, too, by which a store is known that was set back.
+    const int finding_count = folder.ends_with("manifest") ? 2 : 1;
+    EXPECT_EQ(verify.messages.back()["findings"], finding_count) << name;
+    if (folder.ends_with("pending")) continue;
+    EXPECT_NE(OnStore({"forget", kFirst}).exit_code, 0) << name;
+    EXPECT_NE(OnStore({"forget", "--keep-last", "1"}).exit_code, 0) << name;
+    EXPECT_NE(OnStore({"restore", "latest", "--target", target() + "2"}).exit_code, 0) << name;
+    EXPECT_NE(OnStore({"snapshots"}).exit_code, 0) << name;
+  }
+  EXPECT_THAT(Ids(), SizeIs(2));
+}
+
+TEST_F(StoreVerbsTest, ASnapshotOfWhatIsLeftIsRestoredAsTheDamagedOne) {
+  AddSnapshot(kSecond, "other");
+  AddDamagedTree(kFirst);
+  const auto restore = [&](const std::string& name, const std::string& where) {
+    return OnStore({"restore", name, "--target", where}).exit_code;
+  };
+  EXPECT_EQ(restore(kFirst, target()), 6);
+  const Outcome asked = OnStore({"repair", "--trees"});
+  EXPECT_EQ(asked.exit_code, 6);
+  EXPECT_EQ(asked.messages[0]["message_type"], "lost");
+  EXPECT_EQ(asked.messages[0]["snapshot"], kFirst);
+  EXPECT_EQ(asked.messages[1]["what"], "tree");
+  EXPECT_EQ(asked.messages[1]["state"], "needs_word");
+  EXPECT_THAT(std::string(asked.messages[1]["message"]), HasSubstr(Cat("--accept-loss ", kFirst)));
+  EXPECT_EQ(OnStore({"repair", "--trees", "--accept-loss", kSecond}).exit_code, 1) << "it is whole";
+  EXPECT_EQ(OnStore({"repair", "--accept-loss", kFirst}).exit_code, 1) << "without --trees it is";
+  EXPECT_EQ(OnStore({"repair", "--trust-salvaged"}).exit_code, 2);
+  const Outcome dry = OnStore({"repair", "--trees", "--accept-loss", kFirst});
+  EXPECT_EQ(dry.exit_code, 6);
+  EXPECT_EQ(dry.messages[1]["state"], "would");
+  EXPECT_THAT(Ids(), ::testing::ElementsAre(kSecond, kFirst));
+  EXPECT_EQ(OnStore({"repair", "--trees", "--accept-loss", kFirst, "--apply"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"repair", "--trees"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"verify", "--read-data"}).exit_code, 0);
+  const Outcome list = OnStore({"snapshots"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_EQ(list.messages[1]["replaces"], kFirst);
+  EXPECT_GT(list.messages[1]["lost_entries"], 0);
+  EXPECT_EQ(restore("latest", target() + "2"), 0);
+  EXPECT_EQ(Describe(target() + "2"), Describe(target()));
 }
 
 TEST_F(StoreVerbsTest, AStoreThatWasSetBackIsSaid) {

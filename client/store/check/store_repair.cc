@@ -114,7 +114,12 @@ absl::Status Repair::Look() {
 absl::Status Repair::CheckAcceptedLosses() const {
   for (const std::string& loss : options_.accepted_losses) {
     const auto has_id = [&](const auto& one) { return one.id == loss; };
-    if ((loss == kManifestLoss && manifest_is_lost_) ||
+    const bool may_be_in_a_tree =
+        options_.trees_follow &&
+        (loss == kContentLoss ||
+         std::any_of(checked_.snapshots.begin(), checked_.snapshots.end(),
+                     [&](const store::v1::Snapshot& one) { return one.id() == loss; }));
+    if (may_be_in_a_tree || (loss == kManifestLoss && manifest_is_lost_) ||
         std::any_of(checked_.damaged.begin(), checked_.damaged.end(), has_id) ||
         std::any_of(checked_.missing.begin(), checked_.missing.end(), has_id)) {
       continue;
@@ -251,10 +256,7 @@ void Repair::MendPending() {
 }
 
 absl::Status Repair::Lose(const std::string& id) {
-  KERF_RETURN_IF_ERROR(PutAside(SnapshotPath(Path("snapshots"), id)));
-  if (!manifest_.IsThere()) return absl::OkStatus();
-  KERF_RETURN_IF_ERROR(PutAside(manifest_.NotePath(id)));
-  return manifest_.RaiseGeneration();
+  return QuarantineSnapshot(directory_, id).status();
 }
 
 void Repair::MendSnapshots() {

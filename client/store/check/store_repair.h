@@ -18,6 +18,9 @@ struct RepairOptions {
   bool dry_run = true;
   // Ids of snapshots that are damaged or gone and need not come back, and kManifestLoss.
   std::vector<std::string> accepted_losses;
+  // Whether snapshots whose files are whole have lost something, and kContentLoss, is for
+  // RepairTrees (tree_repair.h) to see.
+  bool trees_follow = false;
   // For a configuration that is made anew, where no snapshot has the store's id: the id, or that
   // any will do.
   std::string store_id;
@@ -29,6 +32,8 @@ struct RepairOptions {
 
 // That the manifest is gone, and with it the knowledge whether snapshots are.
 inline constexpr char kManifestLoss[] = "manifest";
+// That files have chunks that no pack holds.
+inline constexpr char kContentLoss[] = "content";
 
 // One thing that is not as it should be.
 struct RepairStep {

@@ -174,11 +174,13 @@ absl::Status Collection::MarkChecked(const store::v1::Snapshot& snapshot) {
     marked_.insert(snapshot.id());
     return absl::OkStatus();
   }
-  return CannotRead(Cat("snapshot ", snapshot.id()), status,
-                    HasRotted(status) ? Cat("bring back what is damaged, or remove it with `kerf "
-                                            "forget ",
-                                            snapshot.id(), "`")
-                                      : "");
+  return CannotRead(
+      Cat("snapshot ", snapshot.id()), status,
+      HasRotted(status)
+          ? Cat("bring back what is damaged, let a snapshot of what is left take its "
+                "place with `kerf repair --trees --apply --accept-loss ",
+                snapshot.id(), "`, or remove it with `kerf forget ", snapshot.id(), "`")
+          : "");
 }
 
 // Of one that cannot be read nobody knows what it references, and its agent may have checked it

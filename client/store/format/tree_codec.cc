@@ -21,7 +21,6 @@ constexpr std::uint8_t kFlagHardLink = 2;
 constexpr std::uint8_t kFlagXattrs = 4;
 constexpr std::uint8_t kKnownFlags = kFlagSparse | kFlagHardLink | kFlagXattrs;
 constexpr std::size_t kLengthBytes = 4;
-constexpr std::size_t kIdentityBytes = 8 + 8 + 8 + 4;
 
 // Unsigned LEB128.
 void PutVarint(std::vector<std::uint8_t>& out, std::uint64_t value) {
@@ -342,12 +341,12 @@ bool FitsTree(const TreeEntry& entry, std::size_t digest_size_bytes) {
   return RecipeFitsTree(entry.recipe.size(), digest_size_bytes) && bytes <= kMaxEntryBytes;
 }
 
-void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
-                     std::vector<std::uint8_t>& out) {
-  KERF_CHECK(!entry.long_recipe.has_value());
+namespace {
+
+// All but the length in front and the chunks of the recipe.
+void EncodeFields(const TreeEntry& entry, std::uint64_t chunk_count,
+                  std::vector<std::uint8_t>& out) {
   const Node& node = entry.node;
-  const std::size_t start = out.size();
-  out.resize(start + kLengthBytes);
   PutText(out, node.path);
   std::uint8_t flags = 0;
   if (node.sparse) flags |= kFlagSparse;
@@ -385,16 +384,44 @@ void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
         PutVarint(out, extent.length_bytes);
       }
     }
-    PutVarint(out, entry.recipe.size());
-    for (const ChunkRef& chunk : entry.recipe) {
-      PutVarint(out, chunk.length_bytes);
-      out.insert(out.end(), chunk.digest.bytes.begin(),
-                 chunk.digest.bytes.begin() + static_cast<std::ptrdiff_t>(digest_size_bytes));
-    }
+    PutVarint(out, chunk_count);
   }
-  KERF_CHECK(out.size() - start - kLengthBytes <= kMaxEntryBytes);
-  StoreLittleEndian(out.data() + start,
-                    static_cast<std::uint32_t>(out.size() - start - kLengthBytes));
+}
+
+void StoreLength(std::uint64_t length, std::size_t start, std::vector<std::uint8_t>& out) {
+  KERF_CHECK(length <= kMaxEntryBytes);
+  StoreLittleEndian(out.data() + start, static_cast<std::uint32_t>(length));
+}
+
+}  // namespace
+
+void EncodeChunkRef(const ChunkRef& chunk, std::size_t digest_size_bytes,
+                    std::vector<std::uint8_t>& out) {
+  PutVarint(out, chunk.length_bytes);
+  out.insert(out.end(), chunk.digest.bytes.begin(),
+             chunk.digest.bytes.begin() + static_cast<std::ptrdiff_t>(digest_size_bytes));
+}
+
+void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
+                     std::vector<std::uint8_t>& out) {
+  KERF_CHECK(!entry.long_recipe.has_value());
+  const std::size_t start = out.size();
+  out.resize(start + kLengthBytes);
+  EncodeFields(entry, entry.recipe.size(), out);
+  const bool has_recipe = entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty();
+  if (has_recipe) {
+    for (const ChunkRef& chunk : entry.recipe) EncodeChunkRef(chunk, digest_size_bytes, out);
+  }
+  StoreLength(out.size() - start - kLengthBytes, start, out);
+}
+
+void EncodeLongTreeEntry(const TreeEntry& entry, std::uint64_t recipe_bytes,
+                         std::vector<std::uint8_t>& out) {
+  KERF_CHECK(entry.long_recipe.has_value());
+  const std::size_t start = out.size();
+  out.resize(start + kLengthBytes);
+  EncodeFields(entry, entry.long_recipe->chunk_count, out);
+  StoreLength(out.size() - start - kLengthBytes + recipe_bytes, start, out);
 }
 
 void EncodeIdentity(const NodeIdentity& identity, std::vector<std::uint8_t>& out) {

@@ -63,6 +63,13 @@ bool RecipeFitsTree(std::uint64_t chunk_count, std::size_t digest_size_bytes);
 // Appends one entry, which fits and has its recipe, to `out`.
 void EncodeTreeEntry(const TreeEntry& entry, std::size_t digest_size_bytes,
                      std::vector<std::uint8_t>& out);
+// The same, of an entry with a long recipe, up to that: the caller appends its chunks
+// (EncodeChunkRef), which take `recipe_bytes`.
+void EncodeLongTreeEntry(const TreeEntry& entry, std::uint64_t recipe_bytes,
+                         std::vector<std::uint8_t>& out);
+// One of a recipe.
+void EncodeChunkRef(const ChunkRef& chunk, std::size_t digest_size_bytes,
+                    std::vector<std::uint8_t>& out);
 void EncodeIdentity(const NodeIdentity& identity, std::vector<std::uint8_t>& out);
 
 // Gives the next bytes of a stream, valid until the next call; empty at the end.
@@ -152,6 +159,9 @@ class RecipeReader {
   std::uint64_t left_count_;
   const std::size_t digest_size_bytes_;
 };
+
+// Each takes this.
+inline constexpr std::size_t kIdentityBytes = 8 + 8 + 8 + 4;
 
 class IdentityReader {
  public:

@@ -25,9 +25,9 @@ class Pins {
   // Durable on return. NotFound if it is not there.
   absl::Status Remove(std::string_view id) const;
 
- private:
   std::string PathOf(std::string_view id) const;
 
+ private:
   const std::string directory_;
   const std::string temporary_directory_;
 };

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/snapshots/manifest.h"
+#include "client/store/snapshots/snapshot_list.h"
 
 namespace kerf::agent {
 namespace {
@@ -58,6 +60,21 @@ absl::StatusOr<std::string> LinkToQuarantine(const std::string& store_directory,
   KERF_ASSIGN_OR_RETURN(std::string target, NameInQuarantine(store_directory, path));
   KERF_RETURN_IF_ERROR(LinkFile(path, target));
   return target;
+}
+
+absl::StatusOr<std::string> QuarantineSnapshot(const std::string& store_directory,
+                                               const std::string& id) {
+  const Manifest manifest(store_directory);
+  const absl::Status note = MoveToQuarantine(store_directory, manifest.NotePath(id)).status();
+  if (!note.ok() && !absl::IsNotFound(note)) return note;
+  absl::StatusOr<std::string> moved =
+      MoveToQuarantine(store_directory, SnapshotPath(Cat(store_directory, "/snapshots"), id));
+  if (absl::IsNotFound(moved.status())) moved = "";
+  if (!moved.ok() || !manifest.IsThere()) return moved;
+  // Who saw the snapshot without its note may have written one.
+  KERF_RETURN_IF_ERROR(manifest.Remove(id));
+  KERF_RETURN_IF_ERROR(manifest.RaiseGeneration());
+  return moved;
 }
 
 }  // namespace kerf::agent

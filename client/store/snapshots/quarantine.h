@@ -18,4 +18,10 @@ absl::StatusOr<std::string> MoveToQuarantine(const std::string& store_directory,
 absl::StatusOr<std::string> LinkToQuarantine(const std::string& store_directory,
                                              const std::string& path);
 
+// The same for a snapshot, of which the note goes first, so that nobody misses it. What ends in
+// between leaves a snapshot without its note, which gets one again. Returns "" if only the note was
+// there.
+absl::StatusOr<std::string> QuarantineSnapshot(const std::string& store_directory,
+                                               const std::string& id);
+
 }  // namespace kerf::agent

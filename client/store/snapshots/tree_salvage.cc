@@ -1,5 +1,7 @@
 #include "client/store/snapshots/tree_salvage.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <ctime>
 #include <memory>
@@ -28,6 +30,7 @@ constexpr std::uint32_t kMaxSearchedBytes = std::uint32_t{64} << 20;
 constexpr std::uint64_t kMaxWorkFactor = 256;
 constexpr std::uint64_t kFreeWorkBytes = std::uint64_t{64} << 20;
 constexpr std::uint32_t kMadeUpMode = 0700;
+constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 
 // False if no entry can begin with these bytes, of which there may be too few to tell.
 bool MayBegin(std::span<const std::uint8_t> bytes, std::uint64_t left_bytes) {
@@ -68,6 +71,26 @@ bool MayTouch(const TreeGap& gap, std::string_view subtree) {
   const bool is_before = !gap.before.empty() && ComparePaths(gap.before, subtree) <= 0;
   const bool is_behind = ComparePaths(gap.behind, subtree) > 0 && !IsAtOrBelow(gap.behind, subtree);
   return !is_before && !is_behind;
+}
+
+Withheld WithholdRights(Node& node) {
+  const auto is_privilege = [](const Xattr& xattr) {
+    return xattr.name.starts_with("security.") || xattr.name.starts_with("trusted.");
+  };
+  if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
+    return Withheld::kNode;
+  }
+  const bool has_set_id = node.kind != NodeKind::kDirectory && (node.mode & kSetIdBits) != 0;
+  if (has_set_id) node.mode &= ~kSetIdBits;
+  const bool has_privilege = std::erase_if(node.xattrs, is_privilege) > 0;
+  return has_set_id || has_privilege ? Withheld::kRights : Withheld::kNothing;
+}
+
+std::string DescribeWithheld(Withheld withheld) {
+  return Cat(
+      withheld == Withheld::kNode ? "this device" : "its set-id bits, capabilities or labels",
+      " were left out: the entry was found behind a damaged place, where a user could have ",
+      "planted one; --trust-salvaged leaves them in");
 }
 
 SalvagingTreeReader::SalvagingTreeReader(ChunkReader& reader, SharedRecipe recipe,

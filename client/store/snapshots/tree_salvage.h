@@ -43,6 +43,19 @@ struct SalvagedEntry {
   bool is_doubtful = false;
 };
 
+// What was taken from a doubtful entry.
+enum class Withheld {
+  kNothing,
+  // Set-id bits, capabilities or labels.
+  kRights,
+  // All of it is a right.
+  kNode,
+};
+// Takes away what would let a user become another one, had he made the entry up.
+Withheld WithholdRights(Node& node);
+// For people, of what is not kNothing.
+std::string DescribeWithheld(Withheld withheld);
+
 // As TreeReader, but goes on behind what cannot be read. An entry that lies in a chunk that is
 // damaged is lost. Where it says itself where it ends, the next one begins there; else the next one
 // is searched for, byte by byte behind the damage: some entries in a row that pass all of
