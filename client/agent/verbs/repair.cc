@@ -129,6 +129,13 @@ RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
   return step;
 }
 
+// New packs that have none.
+void AddParityFailures(const std::vector<absl::Status>& failures, RepairReport& report) {
+  for (const absl::Status& failure : failures) {
+    report.steps.push_back({"parity", "", std::string(MessageOf(failure)), State::kFailed});
+  }
+}
+
 void AddParitySteps(const PackRepairReport& packs, bool dry_run, RepairReport& report) {
   for (const RepairedParity& parity : packs.parity) {
     RepairStep& step = report.steps.emplace_back();
@@ -138,12 +145,7 @@ void AddParitySteps(const PackRepairReport& packs, bool dry_run, RepairReport& r
                     MessageOf(parity.failure));
     step.state = !parity.failure.ok() ? State::kFailed : dry_run ? State::kWould : State::kDone;
   }
-  for (const absl::Status& failure : packs.parity_failures) {
-    RepairStep& step = report.steps.emplace_back();
-    step.what = "parity";
-    step.text = std::string(MessageOf(failure));
-    step.state = State::kFailed;
-  }
+  AddParityFailures(packs.parity_failures, report);
 }
 
 // Of a store that can be opened: a pack says nothing without its configuration.
@@ -252,6 +254,7 @@ absl::Status MendTrees(Context& context, const RepairFlags& flags, RepairReport&
     report.steps.push_back(StepOf(tree, options.dry_run));
     TellLosses(context.reporter, tree);
   }
+  AddParityFailures(trees.parity_failures, report);
   return absl::OkStatus();
 }
 

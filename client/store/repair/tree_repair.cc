@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -80,6 +81,8 @@ class TreeRepair {
   CollectionGuard guard_;
   ChunkIndex index_;
   ChunkReader reader_;
+  // Of parity_failures, while packs are written.
+  std::mutex mutex_;
   TreeRepairReport report_;
 };
 
@@ -117,6 +120,10 @@ absl::Status TreeRepair::Write(SurvivingEntries& entries, RepairedTree& tree,
   writer_options.digest_algorithm = store_.digest_algorithm();
   writer_options.thread_count = 1;
   writer_options.on_sealed = [this](SealedPack pack) { index_.AddPack(std::move(pack)); };
+  writer_options.on_parity_failed = [this](const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    report_.parity_failures.push_back(status);
+  };
   PackWriter packs(std::move(writer_options));
   const DigestSet condemned = guard_.Condemned(index_);
   KERF_ASSIGN_OR_RETURN(const auto tree_writer,
@@ -132,14 +139,15 @@ absl::Status TreeRepair::Write(SurvivingEntries& entries, RepairedTree& tree,
     if (identity_bytes.size() < size_bytes) return absl::OkStatus();
     return identity_writer->Append(std::exchange(identity_bytes, {}));
   };
-  KERF_RETURN_IF_ERROR(entries.Visit(
+  const absl::Status visited = entries.Visit(
       [&](const TreeEntry& entry, const NodeIdentity& identity) -> absl::Status {
         CountEntry(entry.node, made);
         KERF_RETURN_IF_ERROR(Encode(entries, entry, *tree_writer, tree_bytes));
         EncodeIdentity(identity, identity_bytes);
         return flush(kPieceBytes);
       },
-      tree));
+      tree);
+  KERF_RETURN_IF_ERROR(visited);
   KERF_RETURN_IF_ERROR(flush(0));
   KERF_RETURN_IF_ERROR(tree_writer->Finish());
   KERF_RETURN_IF_ERROR(identity_writer->Finish());

@@ -60,6 +60,8 @@ struct RepairedTree {
 
 struct TreeRepairReport {
   std::vector<RepairedTree> trees;
+  // Why new packs have no parity, in a store that keeps it.
+  std::vector<absl::Status> parity_failures;
 };
 
 // Reads the metadata of every snapshot. Publishes as a backup does: until the new snapshot is
