@@ -1,0 +1,104 @@
+// Pinning beside forgetting: one of the two sees the other (docs/spec/store.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "client/store/format/durable_file.h"
+#include "client/store/snapshots/store.h"
+#include "client/store/testing/interleave.h"
+#include "client/store/testing/meanwhile.h"
+#include "client/store/testing/test_store.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::IsEmpty;
+
+constexpr char kId[] = "bbbb000000000002";
+constexpr int kRounds = 200;
+
+class PinRace {
+ public:
+  PinRace() {
+    store::v1::Snapshot snapshot;
+    snapshot.set_id(kId);
+    EXPECT_TRUE(store().WriteSnapshot(snapshot).ok());
+  }
+
+  Store& store() { return test_.store(); }
+  void Pin() {
+    store::v1::SnapshotPin pin;
+    pin.set_id(kId);
+    pinned_ = store().PinSnapshot(pin);
+  }
+  void Forget() { forgot_ = store().RemoveSnapshot(kId); }
+  void Note() { EXPECT_TRUE(Store::OpenForWriting(test_.directory()).ok()); }
+
+  // Once both are done. Which of them went through is what it returns: pin, forget, or neither.
+  char Judge() {
+    EXPECT_THAT(pinned_.code(), AnyOf(absl::StatusCode::kOk, absl::StatusCode::kNotFound))
+        << pinned_;
+    EXPECT_THAT(forgot_.code(), AnyOf(absl::StatusCode::kOk, absl::StatusCode::kFailedPrecondition))
+        << forgot_;
+    EXPECT_FALSE(pinned_.ok() && forgot_.ok()) << "neither has seen the other";
+    const bool is_there = MayExist(SnapshotPath(store().snapshots_directory(), kId));
+    EXPECT_EQ(is_there, !forgot_.ok());
+    EXPECT_EQ(store().manifest().Has(kId), is_there);
+    EXPECT_EQ(store().pins().Has(kId), pinned_.ok());
+    EXPECT_THAT(store().ListSnapshots()->missing, IsEmpty());
+    return pinned_.ok() ? 'p' : forgot_.ok() ? 'f' : '-';
+  }
+
+ private:
+  const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
+  TestStore test_{folder_.path()};
+  absl::Status pinned_;
+  absl::Status forgot_;
+};
+
+TEST(PinRaceTest, EachBeforeEachOperationOfTheOther) {
+  SkipSyncForTest();
+  for (const bool pin_comes_between : {false, true}) {
+    bool came = true;
+    for (int number = 0; came; ++number) {
+      SCOPED_TRACE(Cat("before operation ", number));
+      PinRace race;
+      {
+        Meanwhile meanwhile(number, [&] { pin_comes_between ? race.Pin() : race.Forget(); });
+        pin_comes_between ? race.Forget() : race.Pin();
+        came = meanwhile.came();
+      }
+      // Nobody came between its operations.
+      if (came) race.Judge();
+    }
+  }
+}
+
+TEST(PinRaceTest, InAnyOrderOfTheirOperations) {
+  SkipSyncForTest();
+  const std::uint64_t seed = TestSeed();
+  std::set<char> ends;
+  for (int round = 0; round < kRounds && !::testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    PinRace race;
+    {
+      Interleave interleave(seed + static_cast<std::uint64_t>(round));
+      interleave.Run({[&] { race.Pin(); }, [&] { race.Forget(); }, [&] { race.Note(); }});
+    }
+    ends.insert(race.Judge());
+  }
+  // Else nothing of interest was tried.
+  EXPECT_TRUE(ends.contains('p') && ends.contains('f'));
+}
+
+}  // namespace
+}  // namespace kerf::agent
