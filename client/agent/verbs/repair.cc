@@ -36,6 +36,7 @@ struct RepairFlags {
   std::vector<std::string> accepted_losses;
   std::string id;
   bool new_id = false;
+  bool accept_missing = false;
   bool accept_set_back = false;
   bool packs = false;
   bool trees = false;
@@ -267,6 +268,7 @@ ExitCode Run(Context& context, const RepairFlags& flags) {
   options.dry_run = !flags.apply;
   options.accepted_losses = flags.accepted_losses;
   options.trees_follow = flags.trees;
+  options.accept_missing = flags.accept_missing;
   options.store_id = flags.id;
   options.new_id = flags.new_id;
   options.remembered_ids = memory.IdsOf(flags.store);
@@ -317,6 +319,9 @@ void AddRepairVerb(Context& context) {
           "content: files of these snapshots go whose content is lost")
       .Check(RefuseEmpty)
       .Type("ID");
+  verb.AddFlag("--accept-missing", flags->accept_missing,
+               "So need all snapshots that are gone: kerf 0.1.0, which leaves no word of it, has "
+               "forgotten them");
   verb.AddFlag("--accept-set-back", flags->accept_set_back,
                "The store was set back to an older copy of itself, and that is right");
   verb.AddOption("--id", flags->id, "The store's id, should its configuration be lost")

@@ -275,13 +275,14 @@ void Repair::MendSnapshots() {
   }
   for (const MissingSnapshot& missing : checked_.missing) {
     const std::string path = SnapshotPath(Path("snapshots"), missing.id);
-    if (Accepts(missing.id)) {
+    if (Accepts(missing.id) || options_.accept_missing) {
       Do("snapshot", path, Cat(path, " is gone: its loss is accepted"),
          [this, &missing] { return Lose(missing.id); });
     } else {
       Ask("snapshot", path,
           Cat(path, " is gone: bring the file back from a copy, or accept its loss with ",
-              "--accept-loss ", missing.id));
+              "--accept-loss ", missing.id, ", or that of all that are gone with ",
+              "--accept-missing"));
     }
   }
 }

@@ -21,6 +21,9 @@ struct RepairOptions {
   // Whether snapshots whose files are whole have lost something, and kContentLoss, is for
   // RepairTrees (tree_repair.h) to see.
   bool trees_follow = false;
+  // All snapshots that are gone need not come back: kerf 0.1.0, which removes no notes, has
+  // forgotten them.
+  bool accept_missing = false;
   // For a configuration that is made anew, where no snapshot has the store's id: the id, or that
   // any will do.
   std::string store_id;

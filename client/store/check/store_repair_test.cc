@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/pending.h"
+#include "client/store/testing/disk_hook.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -171,6 +172,34 @@ TEST_F(StoreRepairTest, SnapshotsAreGivenUpByTheirIdsOnly) {
   options_ = RepairOptions();
   ExpectSound();
   EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+}
+
+// As kerf 0.1.0 leaves a store in which it has forgotten them.
+TEST_F(StoreRepairTest, AllThatAreGoneAreGivenUpAtOnceButNoneThatIsDamaged) {
+  const store::v1::Snapshot third = test_.WriteSnapshot({{"a", {"third"}}});
+  std::filesystem::remove(PathOf(first_));
+  std::filesystem::remove(PathOf(second_));
+  WriteTestFile(PathOf(third), "damaged");
+  options_.accept_missing = true;
+  const RepairReport report = Mend();
+  EXPECT_EQ(report.Count(State::kDone), 2u);
+  EXPECT_EQ(report.Count(State::kNeedsWord), 1u);
+  EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+  EXPECT_THAT(test_.store().ListSnapshots()->damaged, SizeIs(1));
+}
+
+// That all is well must not be said of a snapshot that nobody could note.
+TEST_F(StoreRepairTest, WhatCouldNotBeMadeIsSaid) {
+  ASSERT_TRUE(test_.store().manifest().Remove(second_.id()).ok());
+  DiskHook hook(test_.directory());
+  hook.RefuseWith(
+      RefuseEvery(FileOperation::Kind::kCreate, "/tmp/", absl::UnknownError("Input/output error")));
+  options_.dry_run = false;
+  const auto report = RepairStore(test_.directory(), options_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_THAT(report->steps, SizeIs(1));
+  EXPECT_EQ(report->steps[0].state, State::kFailed);
+  EXPECT_THAT(report->steps[0].text, HasSubstr("Input/output error"));
 }
 
 TEST_F(StoreRepairTest, ALostManifestIsMadeAnewIfThatIsAccepted) {

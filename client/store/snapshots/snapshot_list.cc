@@ -150,8 +150,12 @@ absl::Status CheckAllAreSound(const SnapshotList& list) {
 absl::Status CheckNoneIsMissing(const SnapshotList& list) {
   if (!list.manifest.ok()) return list.manifest;
   if (list.missing.empty()) return absl::OkStatus();
-  const std::string others =
-      list.missing.size() == 1 ? std::string() : Cat("; so are ", list.missing.size() - 1, " more");
+  const std::string others = list.missing.size() == 1
+                                 ? std::string()
+                                 : Cat("; so are ", list.missing.size() - 1,
+                                       " more: `kerf repair --accept-missing` is for all of them, "
+                                       "as where kerf 0.1.0 has ",
+                                       "forgotten them");
   return absl::DataLossError(Cat(DescribeMissing(list.missing.front()), others));
 }
 
