@@ -93,7 +93,7 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
     code = static_cast<int>(ExitCode::kPartial);
   }
   if (cancelled) return static_cast<int>(ExitCode::kInterrupted);
-  if (const absl::Status written = reporter.Flush();
+  if (const absl::Status written = reporter.Close();
       !written.ok() && code == static_cast<int>(ExitCode::kOk)) {
     // `kerf ls | head` is no reason for a message.
     if (!absl::IsCancelled(written)) reporter.Error(written);

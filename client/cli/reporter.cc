@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
 
@@ -84,6 +85,13 @@ void Reporter::Line(std::string_view text) {
   Result(text);
 }
 
+void Reporter::Notice(std::string_view text) {
+  if (options_.json) return;
+  const std::lock_guard lock(mutex_);
+  EraseProgress();
+  Write(stderr, Cat("kerf: ", Printable(text)));
+}
+
 void Reporter::Result(std::string_view text) {
   if (options_.json) return;
   std::lock_guard lock(mutex_);
@@ -144,6 +152,14 @@ absl::Status Reporter::Flush() {
   if (write_error_ == 0) return absl::OkStatus();
   if (write_error_ == EPIPE) return absl::CancelledError("nobody reads standard output");
   return absl::ErrnoToStatus(write_error_, "cannot write to standard output");
+}
+
+absl::Status Reporter::Close() {
+  KERF_RETURN_IF_ERROR(Flush());
+  // It stays open for whoever else has it.
+  const int descriptor = dup(STDOUT_FILENO);
+  if (descriptor < 0 || close(descriptor) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "cannot write to standard output");
 }
 
 void Reporter::WriteOut(std::string_view text) {

@@ -34,6 +34,9 @@ class Reporter {
 
   // A line for people; nothing with --json or --quiet.
   void Line(std::string_view text);
+  // A line for people that those want, too, who asked for errors and warnings only: on standard
+  // error. Nothing with --json.
+  void Notice(std::string_view text);
   // A result: always printed, nothing with --json.
   void Result(std::string_view text);
   // An object for programs; nothing without --json.
@@ -44,6 +47,9 @@ class Reporter {
   // Makes everything visible. An error if standard output could not be written; Cancelled if its
   // reader is gone.
   absl::Status Flush();
+  // The same, once and for all. Some file systems (network, quotas) tell only where a file is
+  // closed that what was written to it is lost.
+  absl::Status Close();
 
   // Replaces the progress line on a terminal, as much of it as fits; an empty text removes it.
   // Elsewhere prints a line. ASCII only.

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,6 +106,12 @@ class PlotFile {
     if (ftruncate(fd_.get(), 0) != 0 && errno != EINVAL) return ErrnoStatus(errno, path_);
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(picture.data()), picture.size());
     KERF_RETURN_IF_ERROR(PWriteExactly(fd_.get(), bytes, 0, path_));
+    // Not for ever, but some file systems tell only then that there is no room. A pipe has nothing
+    // to sync.
+    struct stat info{};
+    if (fstat(fd_.get(), &info) == 0 && S_ISREG(info.st_mode)) {
+      KERF_RETURN_IF_ERROR(SyncFile(fd_.get(), path_));
+    }
     written_ = true;
     ForgetUnfinishedPath(path_);
     return absl::OkStatus();

@@ -59,6 +59,10 @@ absl::Status ErrnoStatus(int error_number, std::string_view what) {
     case ENOSPC:
     case EDQUOT:
       return absl::ResourceExhaustedError(message);
+    case EXDEV:
+      return absl::FailedPreconditionError(Cat(
+          message, ": a file is made in one folder and renamed into the other, so both have to ",
+          "be on one file system; a store is moved as a whole"));
     case EOPNOTSUPP:
     case ENOSYS:
       return absl::UnimplementedError(message);

@@ -14,7 +14,8 @@
 namespace kerf::agent {
 
 // What errno says, about `what`; ENOSPC and EDQUOT become ResourceExhausted, ENOENT NotFound,
-// EACCES and EPERM PermissionDenied, EEXIST AlreadyExists, all else Unknown.
+// EACCES and EPERM PermissionDenied, EEXIST AlreadyExists, EXDEV FailedPrecondition, all else
+// Unknown.
 absl::Status ErrnoStatus(int error_number, std::string_view what);
 
 // All changes of a store go through the functions below, and so does all reading of its packs: that

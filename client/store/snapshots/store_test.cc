@@ -192,6 +192,25 @@ TEST(StoreStatsTest, CountsEachChunkOnce) {
   EXPECT_GT(stats->compression_ratio(), 1.0);
 }
 
+// As where the folder of the packs was moved to another disk, and a link left.
+TEST(StoreTest, FoldersOnTwoFileSystemsAreRefusedWithWords) {
+  const TemporaryFolder one;
+  const TemporaryFolder other(TemporaryFolder::Place::kMemory);
+  struct stat one_info{};
+  struct stat other_info{};
+  ASSERT_EQ(stat(one.path().c_str(), &one_info), 0);
+  ASSERT_EQ(stat(other.path().c_str(), &other_info), 0);
+  if (one_info.st_dev == other_info.st_dev) GTEST_SKIP() << "there is only one file system here";
+  WriteTestFile(one.path() + "/from", "bytes");
+  for (const absl::Status& status :
+       {PublishFile(one.path() + "/from", other.path() + "/to"),
+        PublishUnlessThere(one.path() + "/from", other.path() + "/to")}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(status.message().find("on one file system"), std::string::npos) << status;
+  }
+  EXPECT_EQ(ReadTestFile(one.path() + "/from"), "bytes");
+}
+
 class ReserveTest : public testing::Test {
  protected:
   ReserveTest() {
