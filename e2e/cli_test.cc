@@ -399,7 +399,8 @@ TEST_F(Cli, TextOutputIsQuietWhenAsked) {
   MakeFiles();
   const Completed loud = world_.Kerf({"backup", "tree"});
   EXPECT_EQ(loud.exit_code, kOk);
-  EXPECT_EQ(loud.err, "");
+  EXPECT_THAT(loud.err, HasSubstr("made a new one"));
+  EXPECT_EQ(std::count(loud.err.begin(), loud.err.end(), '\n'), 1) << loud.err;
   EXPECT_THAT(loud.out, AllOf(HasSubstr("snapshot "), HasSubstr("files"), Not(HasSubstr("\x1b"))));
   const Completed quiet = world_.Kerf({"backup", "tree", "--quiet"});
   EXPECT_EQ(quiet.exit_code, kOk);

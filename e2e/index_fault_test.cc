@@ -147,7 +147,7 @@ TEST_F(IndexFaultTest, ADiskThatRefusesIsToldToTheAgentAndLosesNothing) {
   const Completed quiet = world_.Kerf({"backup", "file", "-q", "--retry-for", "1s"});
   EXPECT_EQ(quiet.exit_code, 3);
   EXPECT_EQ(quiet.out, "");
-  EXPECT_THAT(quiet.err, AllOf(StartsWith("kerf: warning: "),
+  EXPECT_THAT(quiet.err, AllOf(HasSubstr("\nkerf: warning: "),
                                HasSubstr("the server's index does not take what it is told: what "
                                          "was stored is whole")));
   EXPECT_EQ(world_.Kerf({"verify", "--read-data"}).exit_code, 0);

@@ -32,9 +32,13 @@ class Trouble : public RoundTrip {
   // Runs `kerf ARGUMENTS` where the folder "full" is a file system of 2 MiB.
   Completed WithSmallDisk(const std::string& arguments) {
     std::filesystem::create_directory(world_ / "full");
+    return WithMounts("mount -t tmpfs -o size=2m none full", arguments);
+  }
+
+  // Runs `kerf ARGUMENTS` where `mounts` has been done before.
+  Completed WithMounts(const std::string& mounts, const std::string& arguments) {
     return world_.Run({"/usr/bin/unshare", "--mount", "--map-root-user", "/bin/sh", "-ec",
-                       Cat("mount -t tmpfs -o size=2m none full\n", "exec ",
-                           BuiltProgram("client/agent/kerf"), " ", arguments)});
+                       Cat(mounts, "\nexec ", BuiltProgram("client/agent/kerf"), " ", arguments)});
   }
 
   bool HasNamespaces() {
@@ -49,6 +53,25 @@ TEST_F(Trouble, AFullDiskEndsABackup) {
   const Completed run = WithSmallDisk("backup tree --store full/store");
   EXPECT_EQ(run.exit_code, kQuota);
   EXPECT_THAT(run.err, AllOf(HasSubstr("full/store"), HasSubstr("No space left")));
+}
+
+TEST_F(Trouble, ADiskThatIsNotMountedGetsNoStore) {
+  if (!HasNamespaces()) GTEST_SKIP() << "no namespaces here";
+  const std::string disk = world_ / "disk";
+  std::filesystem::create_directory(disk);
+  const std::string known =
+      Cat("mount -t tmpfs none /etc\necho '/dev/disk ", disk, " ext4 noauto 0 2' >/etc/fstab\n");
+  const Completed refused = WithMounts(known, "backup tree --store disk/store");
+  EXPECT_EQ(refused.exit_code, kFailure);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("/etc/fstab"), HasSubstr("mount " + disk),
+                                 HasSubstr("kerf init --store " + disk + "/store")));
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
+  const Completed mounted =
+      WithMounts(known + "mount -t tmpfs none disk", "backup tree --store disk/store --quiet");
+  EXPECT_EQ(mounted.exit_code, kOk);
+  EXPECT_THAT(mounted.err, HasSubstr("made a new one"));
+  EXPECT_EQ(WithMounts(known, "init --store disk/store").exit_code, kOk) << "on purpose";
+  EXPECT_EQ(WithMounts(known, "backup tree --store disk/store").exit_code, kOk);
 }
 
 TEST_F(Trouble, AFullDiskEndsARestoreAtOnce) {
@@ -144,6 +167,7 @@ TEST_F(Trouble, ACollectionThatMeetsDamageSaysSo) {
 }
 
 TEST_F(Trouble, AnInterruptedBackupSaysSoAndTheNextOneIsWhole) {
+  ASSERT_EQ(world_.KerfJson({"init"}).exit_code, kOk);
   for (const int number : {SIGINT, SIGTERM}) {
     WriteNoise("noise", 3 << 20);
     const std::string fifo = world_ / Cat("excludes-", number);

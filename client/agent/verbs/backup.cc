@@ -299,10 +299,12 @@ absl::Status CheckStoreRule(const Store& store, const BackupFlags& flags, const 
                                         " for good: leave both out, or make another store"));
 }
 
-// How the run ends if a store would have to be made, and must not be.
+// How the run ends if a store would have to be made, and must not be. `is_new`: it has to be.
 std::optional<ExitCode> RefuseNewStore(Context& context, const BackupFlags& flags,
-                                       const std::string& store_path, const UploadRule& rule) {
-  if (!absl::IsNotFound(Store::Open(store_path).status())) return std::nullopt;
+                                       const std::string& store_path, const UploadRule& rule,
+                                       bool& is_new) {
+  is_new = absl::IsNotFound(Store::Open(store_path).status());
+  if (!is_new) return std::nullopt;
   const absl::Status made_status = CheckStoreMayBeMade(store_path);
   if (!made_status.ok()) return FailWith(context, made_status);
   if (!rule.profile.criterion) return std::nullopt;
@@ -340,12 +342,16 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   if (!options.ok()) return FailUsage(context, options.status());
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
-  if (const auto refused = RefuseNewStore(context, flags, *store_path, *rule)) return *refused;
+  bool is_new = false;
+  if (const auto refused = RefuseNewStore(context, flags, *store_path, *rule, is_new)) {
+    return *refused;
+  }
   const absl::StatusOr<std::unique_ptr<Store>> store =
       Store::OpenOrCreate(*store_path, FormatUploadProfile(rule->profile), rule->digest);
   if (!store.ok()) return FailWith(context, store.status());
   const absl::Status same_rule = CheckStoreRule(**store, flags, *rule);
   if (!same_rule.ok()) return FailUsage(context, same_rule);
+  if (is_new) SayStoreWasMade(context, **store);
   WarnOfFlaws(context, **store);
   WarnOfSetBack(context, **store);
   options->cancelled = &context.cancelled;

@@ -1,5 +1,7 @@
 #include "client/agent/verbs/open_store.h"
 
+#include <optional>
+
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/snapshots/store_memory.h"
@@ -34,12 +36,27 @@ void WarnOfSetBack(Context& context, const Store& store) {
   if (!status.ok()) context.reporter.Warning(store.directory(), status);
 }
 
-absl::Status CheckStoreMayBeMade(const std::string& directory) {
+absl::Status CheckStoreMayBeMade(const std::string& directory, const MountTables& tables) {
   const std::vector<std::string> ids = StoreMemory(StoreMemory::UsualDirectory()).IdsOf(directory);
-  if (ids.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      Cat(directory, " holds no store, and you have had one there (", ids.front(),
-          "): is its disk mounted? `kerf init --store ", directory, "` makes a new one"));
+  if (!ids.empty()) {
+    return absl::FailedPreconditionError(
+        Cat(directory, " holds no store, and you have had one there (", ids.front(),
+            "): is its disk mounted? `kerf init --store ", directory, "` makes a new one"));
+  }
+  if (const std::optional<std::string> point = FindUnmounted(directory, tables)) {
+    return absl::FailedPreconditionError(
+        Cat(directory, " holds no store, and nothing is mounted at ", *point, ", which ",
+            tables.known, " has: `mount ", *point, "` and run this again, or `kerf init --store ",
+            directory, "` makes a new one where you are"));
+  }
+  return absl::OkStatus();
+}
+
+void SayStoreWasMade(Context& context, const Store& store) {
+  context.reporter.Json("store_made",
+                        {{"repository", store.config().id()}, {"path", store.directory()}});
+  context.reporter.Notice(
+      Cat("there was no store in ", store.directory(), ": made a new one, ", store.config().id()));
 }
 
 absl::Status CheckNotSetBack(const Store& store) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/agent/verbs/mount_check.h"
 #include "client/cli/context.h"
 #include "client/store/snapshots/store.h"
 
@@ -20,8 +21,11 @@ absl::StatusOr<std::unique_ptr<Store>> OpenStoreForWriting(Context& context,
 void WarnOfFlaws(Context& context, const Store& store);
 void WarnOfSetBack(Context& context, const Store& store);
 
-// FailedPrecondition if this user has seen a store in the folder, where now is none.
-absl::Status CheckStoreMayBeMade(const std::string& directory);
+// FailedPrecondition if this user has seen a store in the folder, an absolute path, where now is
+// none, or the machine knows a disk for it that is not mounted.
+absl::Status CheckStoreMayBeMade(const std::string& directory, const MountTables& tables = {});
+// Says that it was made, also to those who want to hear little.
+void SayStoreWasMade(Context& context, const Store& store);
 
 // DataLoss if the store lies behind what this user has seen of it.
 absl::Status CheckNotSetBack(const Store& store);

@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
+#include "client/agent/verbs/mount_check.h"
+#include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs_fixture.h"
 #include "client/store/format/file_hook.h"
 
@@ -286,6 +289,52 @@ TEST_F(StoreVerbsTest, AFolderThatHadAStoreGetsNoNewOneInSilence) {
   EXPECT_EQ(RunJson({"init", "--store", folder}).exit_code, 0);
   EXPECT_EQ(RunJson({"init", "--store", folder}).exit_code, 1) << "it holds one";
   EXPECT_EQ(RunJson(backup).exit_code, 5);
+}
+
+TEST_F(StoreVerbsTest, ADiskThatTheMachineKnowsIsNotTakenForMountedWhenItIsNot) {
+  const std::string disk = folder_.path() + "/a disk";
+  std::filesystem::create_directory(disk);
+  std::filesystem::create_directory_symlink(disk, folder_.path() + "/link");
+  MountTables tables{folder_.path() + "/fstab", folder_.path() + "/mounts"};
+  // A space is \\040 there.
+  const std::string escaped = folder_.path() + "/a\\040disk";
+  WriteTestFile(tables.known,
+                Cat("# disks\n/dev/sda1 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\n",
+                    "UUID=12 ", escaped, " ext4 noauto 0 2\nbroken\n"));
+  WriteTestFile(tables.mounted, "proc /proc proc rw 0 0\n");
+  for (const std::string& path : {disk, disk + "/backup", folder_.path() + "/link/not/there"}) {
+    EXPECT_EQ(FindUnmounted(path, tables), disk) << path;
+    const absl::Status refused = CheckStoreMayBeMade(path, tables);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr("mount " + disk), HasSubstr("kerf init --store " + path)));
+  }
+  for (const std::string& path : {folder_.path(), disk + "s", std::string("/elsewhere")}) {
+    EXPECT_EQ(FindUnmounted(path, tables), std::nullopt) << path;
+  }
+  WriteTestFile(tables.mounted,
+                Cat("/dev/sda1 / ext4 rw 0 0\n/dev/sdb1 ", escaped, " ext4 rw 0 0\n"));
+  EXPECT_EQ(FindUnmounted(disk + "/backup", tables), std::nullopt);
+  // What nobody can tell is not in the way.
+  tables.mounted += "-not";
+  EXPECT_EQ(FindUnmounted(disk, tables), std::nullopt);
+}
+
+TEST_F(StoreVerbsTest, WhoeverMakesAStoreSaysSo) {
+  const std::string folder = folder_.path() + "/new";
+  const Arguments backup = {"backup",      ".",  "--server", "127.0.0.1:1",
+                            "--retry-for", "0s", "--store",  folder};
+  const Outcome json = RunJson(backup);
+  ASSERT_THAT(json.messages, SizeIs(2));
+  EXPECT_EQ(json.messages[0]["message_type"], "store_made");
+  EXPECT_EQ(json.messages[0]["path"], folder);
+  EXPECT_THAT(RunJson(backup).messages, SizeIs(1)) << "it is there";
+  Arguments quiet = backup;
+  quiet.back() = folder_.path() + "/newer";
+  quiet.emplace_back("--quiet");
+  const Outcome said = Run(quiet);
+  EXPECT_THAT(said.err, HasSubstr("no store in " + folder_.path() + "/newer: made a new one"));
+  EXPECT_EQ(said.out, "");
 }
 
 TEST_F(StoreVerbsTest, ACopiedStoreGetsAnIdOfItsOwn) {
