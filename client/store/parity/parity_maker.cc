@@ -93,6 +93,7 @@ class ParityMaker {
     const std::uint32_t sector_count = shape_.data_count + shape_.parity_count;
     strip_.resize(sector_count * row_bytes);
     std::vector<std::uint8_t*> rows;
+    rows.reserve(sector_count);
     for (std::uint32_t row = 0; row < sector_count; ++row) {
       rows.push_back(strip_.data() + row * row_bytes);
     }
