@@ -101,8 +101,8 @@ TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
   const rlimit few{limit, before.rlim_max};
   ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &few, nullptr), 0);
   {
-    std::vector<UniqueFd> idle;
-    for (int count = 0; count < 300; ++count) idle.push_back(ConnectTo(world_.last_address()));
+    std::vector<UniqueFd> idle(300);
+    for (UniqueFd& fd : idle) fd = ConnectTo(world_.last_address());
     const auto deadline = steady_clock::now() + kPatience;
     while (static_cast<rlim_t>(FileCount()) < limit && steady_clock::now() < deadline) {
     }

@@ -190,13 +190,11 @@ void Pruner::Removal::Take(int directory_fd, const std::string& name) {
   Level& level = levels_.back();
   const bool stays = is_unknown || pruner_.Spares(path, fd.valid()) ||
                      (fd.valid() && pruner_.SparesDirectory(fd.get()));
-  if (stays) {
-    level.is_empty = false;
-  } else if (fd.valid()) {
+  if (!stays && fd.valid()) {
     stack_.Push(name, std::move(fd));
     levels_.emplace_back();
     List((*stack_.Top())->get());
-  } else if (pruner_.RemoveEntry(directory_fd, name, path, 0)) {
+  } else if (!stays && pruner_.RemoveEntry(directory_fd, name, path, 0)) {
     level.removed.push_back(path);
   } else {
     level.is_empty = false;

@@ -149,6 +149,7 @@ TEST_F(MenderTest, AnyBurstUpToTheParityIsMended) {
 TEST_F(MenderTest, LossesAnywhereAreMendedAsLongAsAGroupHasEnough) {
   MakePack(1'300'000, 10);
   const ParityShape shape = ShapeFor(pack_.size(), 10);
+  ASSERT_GT(shape.group_count, 0u);
   int mended_count = 0;
   int lost_count = 0;
   for (int round = 0; round < 24; ++round) {

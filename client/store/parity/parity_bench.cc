@@ -61,7 +61,7 @@ void Report(benchmark::State& state, std::uint64_t bytes) {
 
 void BM_Make(benchmark::State& state) {
   const Pack pack;
-  for (auto _ : state) pack.Make(static_cast<unsigned>(state.range(0)));
+  while (state.KeepRunning()) pack.Make(static_cast<unsigned>(state.range(0)));
   Report(state, kPackBytes);
 }
 BENCHMARK(BM_Make)->Arg(1)->Arg(5)->Arg(10)->Arg(100)->Unit(benchmark::kMillisecond);
@@ -70,7 +70,7 @@ void BM_ReadBlockWithALostSector(benchmark::State& state) {
   const Pack pack;
   pack.Make(5);
   pack.LoseSector();
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const auto mender = Mender::Open(pack.path(), pack.id());
     KERF_CHECK(mender.ok() && mender->Read(kPackBytes / 2, kBlockBytes).ok());
   }
@@ -81,7 +81,7 @@ void BM_ReadAll(benchmark::State& state) {
   const Pack pack;
   pack.Make(5);
   pack.LoseSector();
-  for (auto _ : state) KERF_CHECK(CheckMendable(pack.path(), pack.id()).ok());
+  while (state.KeepRunning()) KERF_CHECK(CheckMendable(pack.path(), pack.id()).ok());
   Report(state, kPackBytes);
 }
 BENCHMARK(BM_ReadAll)->Unit(benchmark::kMillisecond);

@@ -26,6 +26,7 @@ struct Shape {
 
 std::vector<std::uint8_t*> Pointers(std::vector<std::vector<std::uint8_t>>& sectors) {
   std::vector<std::uint8_t*> pointers;
+  pointers.reserve(sectors.size());
   for (std::vector<std::uint8_t>& sector : sectors) pointers.push_back(sector.data());
   return pointers;
 }
@@ -72,6 +73,7 @@ TEST(ParityCodeTest, IsTheOneOfTheSpecAndGivesBackWhateverIsLost) {
       }
       if (lost.empty()) continue;
       std::vector<std::uint8_t*> source_bytes;
+      source_bytes.reserve(sources.size());
       for (const std::uint32_t source : sources) source_bytes.push_back(all[source]);
       std::vector<std::vector<std::uint8_t>> out(lost.size(),
                                                  std::vector<std::uint8_t>(kTestBytes));

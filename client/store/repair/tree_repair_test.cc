@@ -27,7 +27,6 @@ namespace kerf::agent {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -274,6 +273,7 @@ TEST_F(DamagedTreeTest, ASnapshotOfWhatIsLeftTakesItsPlace) {
   EXPECT_EQ(made.stats().error_count(), 8u);
   EXPECT_EQ(made.stats().file_count(), 5u);
   std::vector<std::string> lost;
+  lost.reserve(tree.losses.size());
   for (const TreeLoss& loss : tree.losses) lost.push_back(loss.path);
   EXPECT_THAT(lost, ElementsAre("a", "d", "d/e", "d/e/g", "l", "n"));
 
