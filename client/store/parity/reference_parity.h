@@ -42,7 +42,8 @@ inline std::string ReferenceDigest(DigestAlgorithm algorithm, std::string_view b
 inline std::string ReferenceNumber(std::uint64_t value, std::size_t size_bytes) {
   std::string text;
   for (std::size_t index = 0; index < size_bytes; ++index) {
-    text.push_back(static_cast<char>(value >> (8 * index)));
+    text.push_back(static_cast<char>(value));
+    value >>= 8;
   }
   return text;
 }
