@@ -33,6 +33,17 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+UniqueFd ConnectTo(const std::string& address) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  KERF_CHECK(connect(connection.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  return connection;
+}
+
 class ReadyTest : public WatchedTest {
  protected:
   int FileCount() {
@@ -66,6 +77,18 @@ class ReadyTest : public WatchedTest {
     }
     return Health() == wanted;
   }
+  // So many connections for a while that kerfd has no file descriptors left.
+  void TakeAllDescriptors(rlim_t limit) {
+    std::vector<UniqueFd> idle(300);
+    for (UniqueFd& fd : idle) fd = ConnectTo(world_.last_address());
+    const auto deadline = steady_clock::now() + kPatience;
+    while (static_cast<rlim_t>(FileCount()) < limit && steady_clock::now() < deadline) {
+    }
+    // It cannot say anything, or that.
+    while (Ask("/readyz", milliseconds(1'000)).code == 200 && steady_clock::now() < deadline) {
+    }
+    EXPECT_LT(steady_clock::now(), deadline);
+  }
   std::size_t DamagedCount() const {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(world_ / "server/data")) {
@@ -74,17 +97,6 @@ class ReadyTest : public WatchedTest {
     return count;
   }
 };
-
-UniqueFd ConnectTo(const std::string& address) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port =
-      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  KERF_CHECK(connect(connection.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
-  return connection;
-}
 
 // gRPC's listener does not come back from that by itself (1.51): kerfd says so, and that only a new
 // start helps.
@@ -100,21 +112,17 @@ TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
   const auto limit = static_cast<rlim_t>(FileCount()) + 100;
   const rlimit few{limit, before.rlim_max};
   ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &few, nullptr), 0);
-  {
-    std::vector<UniqueFd> idle(300);
-    for (UniqueFd& fd : idle) fd = ConnectTo(world_.last_address());
-    const auto deadline = steady_clock::now() + kPatience;
-    while (static_cast<rlim_t>(FileCount()) < limit && steady_clock::now() < deadline) {
+  // The listener does not come back, though there are descriptors again. It may be that others had
+  // taken the last ones, and that it never met a moment without: then kerfd is ready once more.
+  const std::string lost =
+      Cat("not ready: new clients are not answered at ", world_.last_address());
+  for (int times = 0; times < 8 && !Readiness().starts_with(lost); ++times) {
+    TakeAllDescriptors(limit);
+    if (!WaitUntilReadinessIs(lost, std::chrono::seconds(8))) {
+      EXPECT_EQ(Readiness(), "ready\n");
     }
-    // It cannot say anything, or that.
-    while (Ask("/readyz", milliseconds(1'000)).code == 200 && steady_clock::now() < deadline) {
-    }
-    EXPECT_LT(steady_clock::now(), deadline);
   }
-  EXPECT_TRUE(WaitUntilReadinessIs("not ready: new clients are not answered"));
-  // The listener does not come back, though there are descriptors again.
-  EXPECT_TRUE(WaitUntilReadinessIs(
-      Cat("not ready: new clients are not answered at ", world_.last_address())));
+  EXPECT_TRUE(Readiness().starts_with(lost)) << Readiness();
   const auto deadline = steady_clock::now() + kPatience;
   while (Ask("/healthz").code == 200 && steady_clock::now() < deadline) {
   }

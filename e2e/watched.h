@@ -36,8 +36,9 @@ class WatchedTest : public testing::Test {
     EXPECT_EQ(answer.code == 200, answer.body == "ready\n") << answer.code << answer.body;
     return answer.body;
   }
-  bool WaitUntilReadinessIs(const std::string& beginning) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  bool WaitUntilReadinessIs(const std::string& beginning,
+                            std::chrono::seconds patience = kPatience) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!Readiness().starts_with(beginning)) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
