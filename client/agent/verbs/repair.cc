@@ -142,8 +142,10 @@ void AddParitySteps(const PackRepairReport& packs, bool dry_run, RepairReport& r
     RepairStep& step = report.steps.emplace_back();
     step.what = "parity";
     step.path = parity.path;
-    step.text = Cat(MessageOf(parity.damage), parity.failure.ok() ? "; it is made anew" : "; ",
-                    MessageOf(parity.failure));
+    const std::string_view done =
+        parity.is_removed ? "it goes to quarantine/, for the store keeps none" : "it is made anew";
+    step.text =
+        Cat(MessageOf(parity.damage), "; ", parity.failure.ok() ? done : MessageOf(parity.failure));
     step.state = !parity.failure.ok() ? State::kFailed : dry_run ? State::kWould : State::kDone;
   }
   AddParityFailures(packs.parity_failures, report);
@@ -240,7 +242,7 @@ void TellLosses(Reporter& reporter, const RepairedTree& tree) {
     reporter.Result(Cat("lost of snapshot ", tree.id, ": ", Printable(Cat("/", loss.path)), ": ",
                         Printable(MessageOf(loss.status))));
   }
-  if (tree.losses.size() == kMaxNamedLosses) reporter.Result("lost: further ones are not named");
+  if (tree.losses.size() == kMaxNamedLosses) reporter.Result("lost: no more than these are named");
 }
 
 absl::Status MendTrees(Context& context, const RepairFlags& flags, RepairReport& report) {
@@ -257,6 +259,11 @@ absl::Status MendTrees(Context& context, const RepairFlags& flags, RepairReport&
   }
   AddParityFailures(trees.parity_failures, report);
   return absl::OkStatus();
+}
+
+// Also where a later part fails: these are done.
+void PrintSteps(Reporter& reporter, const RepairReport& report) {
+  for (const RepairStep& step : report.steps) Print(reporter, step);
 }
 
 ExitCode Run(Context& context, const RepairFlags& flags) {
@@ -280,17 +287,19 @@ ExitCode Run(Context& context, const RepairFlags& flags) {
   MendSetBack(flags, memory, *report);
   if (flags.packs) {
     if (const absl::Status status = MendPacks(context, flags, *report); !status.ok()) {
+      PrintSteps(context.reporter, *report);
       return FailWith(context, status);
     }
   }
   // Behind the packs, which may give back chunks of trees.
   if (flags.trees) {
     if (const absl::Status status = MendTrees(context, flags, *report); !status.ok()) {
+      PrintSteps(context.reporter, *report);
       return FailWith(context, status);
     }
   }
   Reporter& reporter = context.reporter;
-  for (const RepairStep& step : report->steps) Print(reporter, step);
+  PrintSteps(reporter, *report);
   const std::size_t would = report->Count(State::kWould);
   const std::size_t remaining =
       would + report->Count(State::kFailed) + report->Count(State::kNeedsWord);

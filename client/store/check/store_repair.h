@@ -48,7 +48,8 @@ struct RepairStep {
     // People have to decide, or to bring something back.
     kNeedsWord,
   };
-  // "config", "epoch", "folder", "snapshot", "pending", "note", "manifest".
+  // "config", "epoch", "folder", "snapshot", "pending", "note", "manifest", "pack", "parity",
+  // "tree", "lost", "set_back".
   std::string what;
   std::string path;
   // What is wrong and what is done, or has to be.

@@ -154,7 +154,8 @@ absl::StatusOr<ChunkReader::Block> ChunkReader::GetBlock(const ChunkPlace& place
   shard.loading.erase(key);
   if (block.ok()) Keep(shard, key, *block);
   // What parity is not there for now is not worth a look for each chunk either.
-  const bool stays_so = absl::IsDataLoss(block.status()) || source == Source::kParity;
+  const bool stays_so = absl::IsDataLoss(block.status()) ||
+                        (source == Source::kParity && !absl::IsResourceExhausted(block.status()));
   if (!block.ok() && stays_so && shard.damaged.size() < kMaxDamagedBlocks) {
     shard.damaged.emplace(key, block.status());
   }

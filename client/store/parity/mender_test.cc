@@ -81,7 +81,8 @@ class MenderTest : public testing::Test {
     const std::uint64_t size_bytes = random_.Below(pack_.size() - offset + 1);
     const auto piece = mender->Read(offset, size_bytes);
     EXPECT_TRUE(piece.ok()) << piece.status();
-    EXPECT_EQ(std::memcmp(piece->data(), pack_.data() + offset, size_bytes), 0);
+    // Not with memcmp: of no bytes there may be no pointer.
+    EXPECT_TRUE(std::string(piece->begin(), piece->end()) == pack_.substr(offset, size_bytes));
     EXPECT_TRUE(absl::IsDataLoss(mender->Read(offset, pack_.size() - offset + 1).status()));
     return absl::OkStatus();
   }
@@ -149,7 +150,7 @@ TEST_F(MenderTest, AnyBurstUpToTheParityIsMended) {
 TEST_F(MenderTest, LossesAnywhereAreMendedAsLongAsAGroupHasEnough) {
   MakePack(1'300'000, 10);
   const ParityShape shape = ShapeFor(pack_.size(), 10);
-  ASSERT_GT(shape.group_count, 0u);
+  if (shape.group_count == 0) FAIL() << "no group";
   int mended_count = 0;
   int lost_count = 0;
   for (int round = 0; round < 24; ++round) {

@@ -12,6 +12,7 @@
 #include "client/store/parity/mender.h"
 #include "client/store/parity/parity_maker.h"
 #include "client/store/parity/parity_setting.h"
+#include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
 namespace {
@@ -24,18 +25,15 @@ constexpr std::uint64_t kBlockBytes = std::uint64_t{512} << 10;
 class Pack {
  public:
   Pack() {
-    std::filesystem::create_directories(folder_ + "/packs/00");
-    std::filesystem::create_directories(folder_ + "/tmp");
-    KERF_CHECK(WriteParityPercent(folder_, 5).ok());
+    std::filesystem::create_directories(folder_.path() + "/packs/00");
+    std::filesystem::create_directories(folder_.path() + "/tmp");
+    KERF_CHECK(WriteParityPercent(folder_.path(), 5).ok());
     std::vector<std::uint8_t> bytes(kPackBytes);
     Random(1).Fill(bytes);
     std::FILE* const file = std::fopen(path().c_str(), "wb");
     KERF_CHECK(file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
     std::fclose(file);
   }
-  ~Pack() { std::filesystem::remove_all(folder_); }
-  Pack(const Pack&) = delete;
-  Pack& operator=(const Pack&) = delete;
 
   void Make(unsigned percent) const { KERF_CHECK(MakeParity(path(), id_, percent).ok()); }
   void LoseSector() const {
@@ -44,12 +42,12 @@ class Pack {
                std::fwrite("lost", 1, 4, file) == 4);
     std::fclose(file);
   }
-  std::string path() const { return PackFilePath(folder_ + "/packs", id_, ".pack"); }
+  std::string path() const { return PackFilePath(folder_.path() + "/packs", id_, ".pack"); }
   const PackId& id() const { return id_; }
 
  private:
   const PackId id_ = *ParsePackId("00112233445566778899aabbccddeeff");
-  const std::string folder_ = "/dev/shm/kerf-parity-bench";
+  const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
 };
 
 void Report(benchmark::State& state, std::uint64_t bytes) {

@@ -99,7 +99,8 @@ absl::StatusOr<ParityHead> DecodeParityHead(std::span<const std::uint8_t> bytes)
       shape.group_count > shape.sector_count() ||
       shape.data_count != DivideUp(shape.sector_count(), shape.group_count) ||
       shape.data_count >= kMaxGroupSectors || shape.parity_count == 0 ||
-      shape.parity_count > kMaxGroupSectors - shape.data_count) {
+      shape.parity_count > kMaxGroupSectors - shape.data_count ||
+      shape.parity_count > std::max(shape.data_count, kMinGroupParity)) {
     return absl::DataLossError("its numbers are those of no pack");
   }
   return head;

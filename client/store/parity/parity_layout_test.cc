@@ -159,6 +159,8 @@ TEST(ParityHeadTest, NumbersOfNoPackAreRefused) {
                                   {1'000'000, 5, kAll, 3},
                                   {1'000'000, kAll, 1, 3},
                                   {1'000'000, 246, 1, 3},
+                                  {1'000'000, 245, 1, 3},
+                                  {1'000'000, 5, 49, 50},
                                   {1'000'000, 1, 245, 11},
                                   {kMaxParityPackBytes + 1, 262145, 1, 3},
                                   {~std::uint64_t{0}, 5, 49, 3},

@@ -112,27 +112,43 @@ class PackRepair {
   std::vector<PackId> bad_parity_;
 };
 
+// As much of a block as there is: all of it with the pack's parity, else what lies before the
+// damage.
+std::vector<std::uint8_t> ReadAnyhow(int fd, const std::string& path, const PackId& id,
+                                     const PackBlock& block, absl::Status& failure) {
+  absl::StatusOr<std::vector<std::uint8_t>> raw = ReadBlockWithParity(path, id, block);
+  if (raw.ok()) return *std::move(raw);
+  std::vector<std::uint8_t> stored(block.stored_bytes);
+  failure = ReadPieces(fd, stored, block.offset, path);
+  return DecodePrefix(block, std::move(stored));
+}
+
 void PackRepair::ExamineBlock(Patient& patient, int fd, std::uint32_t block_index,
                               std::span<const std::uint32_t> chunks) const {
   const PackFooter& footer = patient.pack->footer;
   const PackBlock& block = footer.blocks[block_index];
   const std::string& path = patient.report.path;
-  absl::StatusOr<std::vector<std::uint8_t>> raw = ReadBlock(fd, path, block);
-  if (!raw.ok()) {
-    if (patient.report.damage.ok()) patient.report.damage = raw.status();
-    std::vector<std::uint8_t> stored(block.stored_bytes);
-    const absl::Status failure = ReadPieces(fd, stored, block.offset, path);
-    if (!failure.ok() && !absl::IsDataLoss(failure)) patient.has_rotted = false;
-    raw = DecodePrefix(block, std::move(stored));
-  }
-  for (const std::uint32_t index : chunks) {
-    const PackChunk& chunk = footer.chunks[index];
-    const auto bytes = std::span(*raw).subspan(chunk.offset_in_block, chunk.length_bytes);
-    patient.is_sound[index] = Fingerprint(footer.digest_algorithm, bytes) == chunk.digest;
-    if (patient.is_sound[index] || !patient.report.damage.ok()) continue;
+  const auto all_are_sound = [&](std::span<const std::uint8_t> raw) {
+    bool all_are = true;
+    for (const std::uint32_t index : chunks) {
+      const PackChunk& chunk = footer.chunks[index];
+      const auto bytes = raw.subspan(chunk.offset_in_block, chunk.length_bytes);
+      patient.is_sound[index] = Fingerprint(footer.digest_algorithm, bytes) == chunk.digest;
+      all_are = all_are && patient.is_sound[index];
+    }
+    return all_are;
+  };
+  const absl::StatusOr<std::vector<std::uint8_t>> block_bytes = ReadBlock(fd, path, block);
+  if (block_bytes.ok() && all_are_sound(*block_bytes)) return;
+  if (patient.report.damage.ok()) {
     patient.report.damage =
-        absl::DataLossError(Cat(path, ": a chunk in block ", block_index, " is damaged"));
+        block_bytes.ok()
+            ? absl::DataLossError(Cat(path, ": a chunk in block ", block_index, " is damaged"))
+            : block_bytes.status();
   }
+  absl::Status failure;
+  all_are_sound(ReadAnyhow(fd, path, patient.id, block, failure));
+  if (!failure.ok() && !absl::IsDataLoss(failure)) patient.has_rotted = false;
 }
 
 void PackRepair::Examine(const std::shared_ptr<const KnownPack>& pack, absl::Status damage) {
@@ -156,12 +172,12 @@ void PackRepair::Examine(const std::shared_ptr<const KnownPack>& pack, absl::Sta
     for (std::uint32_t block_index = 0; block_index < of_block.size(); ++block_index) {
       ExamineBlock(patient, fd->get(), block_index, of_block[block_index]);
     }
-    DropFromPageCache(fd->get());
   } else {
     patient.report.damage = fd.status();
     patient.has_rotted = absl::IsDataLoss(fd.status());
   }
   if (patient.report.damage.ok()) ExamineParity(pack->id, patient.report.path);
+  if (fd.ok()) DropFromPageCache(fd->get());
   const std::lock_guard lock(mutex_);
   if (patient.report.damage.ok()) {
     for (const PackChunk& chunk : chunks) safe_.insert(chunk.digest);
@@ -191,7 +207,10 @@ void PackRepair::MakeParityAnew() {
     RepairedParity& parity = report_.parity[index];
     parity.failure = percent.status();
     // What a newer kerf made is not ours to replace.
-    if (absl::IsFailedPrecondition(parity.damage)) parity.failure = parity.damage;
+    if (absl::IsFailedPrecondition(parity.damage)) {
+      parity.failure = absl::FailedPreconditionError("it stays, for a newer kerf made it");
+    }
+    parity.is_removed = parity.failure.ok() && *percent == 0;
     if (!parity.failure.ok() || options_.dry_run) continue;
     if (*percent > 0) {
       parity.failure =
@@ -212,7 +231,8 @@ absl::Status PackRepair::MendWithParity() {
     RepairedPack& report = patient.report;
     absl::Status status;
     if (options_.dry_run) {
-      status = CheckMendable(report.path, patient.id);
+      status = absl::IsFailedPrecondition(report.damage) ? report.damage
+                                                         : CheckMendable(report.path, patient.id);
     } else {
       absl::StatusOr<std::string> mended = MendPack(store_.directory(), report.path, patient.id);
       status = mended.status();
@@ -223,6 +243,8 @@ absl::Status PackRepair::MendWithParity() {
     report.is_mended = status.ok();
     if (!status.ok()) {
       if (!absl::IsNotFound(status)) report.parity_failure = status;
+      // Another time, or on a machine with the library, it may be mended: it must be there then.
+      if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) patient.has_rotted = false;
       others.push_back(std::move(patient));
       continue;
     }
@@ -287,9 +309,8 @@ absl::Status PackRepair::SaveSound(PackWriter& writer) {
       if (block_index != chunk.block_index) {
         block_index = chunk.block_index;
         const PackBlock& block = footer.blocks[chunk.block_index];
-        std::vector<std::uint8_t> stored(block.stored_bytes);
-        ReadPieces(fd.get(), stored, block.offset, patient.report.path).IgnoreError();
-        raw = DecodePrefix(block, std::move(stored));
+        absl::Status unused;
+        raw = ReadAnyhow(fd.get(), patient.report.path, patient.id, block, unused);
       }
       // The writer holds it against its digest once more.
       KERF_RETURN_IF_ERROR(writer.Add(

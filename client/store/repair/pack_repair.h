@@ -22,7 +22,8 @@ struct PackRepairOptions {
   unsigned thread_count = 0;
   // Packs that were read.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
-  // When it says true the repair ends with Cancelled, before anything is moved.
+  // When it says true the repair ends with Cancelled, before anything is moved; packs that were
+  // mended with their parity by then stay so.
   std::function<bool()> is_cancelled;
   // Behind each of kPlanned, kEpochRaised, kDeleted (moved away), kEpochRaisedAgain and
   // kPlanRemoved; what is not OK ends the repair, and the next one goes on from there.
@@ -55,6 +56,8 @@ struct RepairedParity {
   absl::Status damage;
   // Why it could not be made anew; OK if it was, or with a dry run would be.
   absl::Status failure;
+  // The store keeps none: it goes to quarantine/ instead.
+  bool is_removed = false;
 };
 
 struct PackRepairReport {
@@ -70,7 +73,8 @@ struct PackRepairReport {
 // Reads every pack. Holds the collector's lock; beside backups. Once it has moved a pack the
 // server's index is not believed (its answers are UNVERIFIED) until `kerf gc` or `kerf index
 // rebuild` has told it: backups store again what they find lost. FailedPrecondition if a collection
-// runs, ResourceExhausted if there is no room for new packs: nothing was moved then.
+// runs, ResourceExhausted if there is no room for new packs: nothing was moved then, and
+// packs that were mended with their parity stay so.
 absl::StatusOr<PackRepairReport> RepairPacks(const Store& store, const PackRepairOptions& options);
 
 }  // namespace kerf::agent

@@ -10,6 +10,7 @@
 #include "base/test_seed.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/parity/parity_file.h"
+#include "client/store/parity/parity_layout.h"
 #include "client/store/parity/parity_setting.h"
 #include "client/store/repair/pack_repair.h"
 #include "client/store/repair/parity_run.h"
@@ -161,6 +162,65 @@ TEST_F(ParityRepairTest, OfTooMuchDamageWhatIsSoundIsSaved) {
   for (const std::string& file : test_.PackFiles()) {
     EXPECT_TRUE(std::filesystem::exists(ParityPathOf(file))) << "new packs have it, too";
   }
+}
+
+// On a machine where parity cannot be used today, or with a disk that does not give it: nothing
+// that it could give back is given up.
+TEST_F(ParityRepairTest, APackWhoseParityCannotBeReadTodayStays) {
+  const SealedPack pack = WriteFile();
+  const std::string path = PathOf(pack);
+  const std::string sound = ReadTestFile(path);
+  Flip(path, pack.footer.blocks[0].offset);
+  const std::string damaged = ReadTestFile(path);
+  hook_.RefuseWith(
+      RefuseEvery(FileOperation::Kind::kOpen, ".parity", absl::UnknownError("Input/output error")));
+  PackRepairOptions options;
+  options.thread_count = 1;
+  auto report = RepairPacks(test_.store(), options);
+  hook_.RefuseWith({});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_THAT(report->packs, SizeIs(1));
+  EXPECT_FALSE(report->packs[0].is_mended);
+  EXPECT_EQ(report->packs[0].quarantine_path, "");
+  EXPECT_TRUE(ReadTestFile(path) == damaged);
+  report = Repair();
+  ASSERT_THAT(report->packs, SizeIs(1));
+  EXPECT_TRUE(report->packs[0].is_mended);
+  EXPECT_TRUE(ReadTestFile(path) == sound);
+}
+
+// Of two groups one has lost more than its parity gives back. What the other one has lost, a
+// restore reads: it must not be less after a repair.
+TEST_F(ParityRepairTest, WhatParityGivesBackOfAPackThatCannotBeWholeIsSaved) {
+  std::string wanted(100'000, '\0');
+  std::string lost(2'000'000, '\0');
+  for (std::string* text : {&wanted, &lost}) {
+    random_.Fill({reinterpret_cast<std::uint8_t*>(text->data()), text->size()});
+  }
+  const SealedPack pack = test_.WritePack({wanted, lost});
+  const std::string path = PathOf(pack);
+  const std::string parity_path = ParityPathOf(path);
+  const ParityShape shape = ParityFile::Open(parity_path, pack.id)->shape();
+  ASSERT_GE(shape.group_count, 2u);
+  std::vector<std::string> metadata;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {wanted}}}, metadata);
+  test_.WritePack(metadata);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  // A sector of group 0, in the first chunk, and all of another group in the second one.
+  ASSERT_LT(shape.group_count * kSectorBytes, wanted.size());
+  Flip(path, shape.group_count * kSectorBytes);
+  const std::uint64_t behind_rows = wanted.size() / (shape.group_count * kSectorBytes) + 2;
+  for (std::uint64_t row = behind_rows; row < behind_rows + shape.parity_count + 1; ++row) {
+    Flip(path, (row * shape.group_count + 1) * kSectorBytes);
+  }
+  ASSERT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+  const PackRepairReport report = Repair();
+  ASSERT_THAT(report.packs, SizeIs(1));
+  EXPECT_FALSE(report.packs[0].is_mended);
+  EXPECT_EQ(report.packs[0].saved_chunk_count, 1u);
+  EXPECT_EQ(report.packs[0].lost_chunk_count, 1u);
+  EXPECT_NE(report.packs[0].quarantine_path, "");
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
 }
 
 TEST_F(ParityRepairTest, OfAPackAndItsParityThatAreBothDamagedBothAreMended) {

@@ -25,7 +25,7 @@ namespace kerf::agent {
 namespace {
 
 // Of a stream, before it is cut.
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kStreamPieceBytes = std::size_t{1} << 20;
 
 void CountEntry(const Node& node, store::v1::Snapshot& snapshot) {
   store::v1::SnapshotStats& stats = *snapshot.mutable_stats();
@@ -105,7 +105,7 @@ absl::Status TreeRepair::Encode(SurvivingEntries& entries, const TreeEntry& entr
   absl::Status status;
   KERF_RETURN_IF_ERROR(entries.VisitRecipe(entry, [&](const ChunkRef& chunk) {
     EncodeChunkRef(chunk, digest_size_bytes_, bytes);
-    if (!status.ok() || bytes.size() < kPieceBytes) return;
+    if (!status.ok() || bytes.size() < kStreamPieceBytes) return;
     status = writer.Append(bytes);
     bytes.clear();
   }));
@@ -144,7 +144,7 @@ absl::Status TreeRepair::Write(SurvivingEntries& entries, RepairedTree& tree,
         CountEntry(entry.node, made);
         KERF_RETURN_IF_ERROR(Encode(entries, entry, *tree_writer, tree_bytes));
         EncodeIdentity(identity, identity_bytes);
-        return flush(kPieceBytes);
+        return flush(kStreamPieceBytes);
       },
       tree);
   KERF_RETURN_IF_ERROR(visited);
@@ -238,8 +238,9 @@ absl::Status TreeRepair::Look(const store::v1::Snapshot& snapshot) {
                                     "content is lost"));
   }
   tree.is_whole = (*entries)->is_whole();
-  // What costs no entry needs no word.
-  tree.is_accepted = is_named || tree.is_whole;
+  // What costs no entry needs no word, unless it may be read another time.
+  const bool has_rotted = absl::IsDataLoss(tree.damage) || absl::IsNotFound(tree.damage);
+  tree.is_accepted = is_named || (tree.is_whole && has_rotted);
   const absl::Status status =
       options_.dry_run || !tree.is_accepted
           ? (*entries)->Visit(
