@@ -54,15 +54,15 @@ absl::Status KeptPaths::Learn(const store::v1::Snapshot& snapshot, bool with_exc
   return absl::OkStatus();
 }
 
+// The nearest path of the backup above it counts, and nothing on the way to it may have been left
+// out: what leads to a path of the backup holds nothing else of what was.
 bool KeptPaths::MayRemoveIn(std::string_view directory) const {
-  // Never excluded, and of every file system.
-  const bool is_root =
-      std::find(backed_up_.begin(), backed_up_.end(), directory) != backed_up_.end();
-  if (is_root) return true;
-  // One that leads to a path of the backup, and was left out itself.
-  if (!directory.empty() && IsLeftOut(directory, true)) return false;
-  return std::any_of(backed_up_.begin(), backed_up_.end(),
-                     [&](const std::string& path) { return IsAtOrBelow(directory, path); });
+  while (true) {
+    // Never excluded, and of every file system.
+    if (std::find(backed_up_.begin(), backed_up_.end(), directory) != backed_up_.end()) return true;
+    if (directory.empty() || IsLeftOut(directory, true)) return false;
+    directory = ParentOf(directory);
+  }
 }
 
 bool KeptPaths::IsLeftOut(std::string_view path, bool is_directory) const {

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "client/agent/restore/kept_paths.h"
 #include "client/agent/restore/read_ahead.h"
 #include "client/store/snapshots/recipe_stream.h"
 #include "client/store/testing/test_store.h"
@@ -293,6 +294,30 @@ TEST_F(RestoreRunTest, PiecesThatNobodyTakesAreLeftBehind) {
     ASSERT_TRUE(first.ok());
     EXPECT_EQ(std::string(first->begin(), first->end()), Join(chunks));
   }
+}
+
+// What leads to a path of the backup through a directory that was left out has nothing else of what
+// was there: of whatever else lies in it nobody knows whether it should be.
+TEST(KeptPathsTest, WhatLeadsThroughADirectoryThatWasLeftOutIsNotCleanedUp) {
+  store::v1::Snapshot snapshot;
+  for (const char* path : {"/home", "/home/a/cache/x/keep", "/home/mount/y/keep"}) {
+    snapshot.add_paths(path);
+  }
+  snapshot.mutable_left_out()->add_excludes("/home/a/cache");
+  snapshot.mutable_left_out()->add_directories("/home/mount");
+  KeptPaths kept;
+  ASSERT_TRUE(kept.Learn(snapshot, /*with_excluded=*/false).ok());
+  for (const char* directory :
+       {"home", "home/a", "home/a/cache/x/keep", "home/a/cache/x/keep/z", "home/mount/y/keep"}) {
+    EXPECT_TRUE(kept.MayRemoveIn(directory)) << directory;
+  }
+  for (const char* directory :
+       {"", "other", "home/a/cache", "home/a/cache/x", "home/mount", "home/mount/y"}) {
+    EXPECT_FALSE(kept.MayRemoveIn(directory)) << directory;
+  }
+  KeptPaths all;
+  ASSERT_TRUE(all.Learn(snapshot, /*with_excluded=*/true).ok());
+  EXPECT_TRUE(all.MayRemoveIn("home/a/cache/x"));
 }
 
 }  // namespace
