@@ -151,6 +151,25 @@ TEST_F(VerifyTest, ReservedBytesThatAreSetDoNotKeepAPackFromBeingRead) {
   EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
 }
 
+// A pack of a newer kerf names its version at both ends.
+TEST_F(VerifyTest, AVersionOfWhichABitFlippedDoesNotKeepAPackFromBeingRead) {
+  const std::string good = ReadTestFile(content_path_);
+  const std::size_t begin = 8;
+  const std::size_t end = good.size() - kPackTrailerBytes + 12;
+  for (const std::size_t position : {begin, begin + 2, end, end + 2}) {
+    Flip(content_path_, position);
+    EXPECT_TRUE(Found(Verify(false), "", "different versions")) << position;
+    EXPECT_TRUE(test_.RestoreAll().ok()) << position << ": " << test_.RestoreAll();
+    WriteTestFile(content_path_, good);
+  }
+  for (const std::size_t position : {begin, end}) {
+    std::string newer = ReadTestFile(content_path_);
+    newer[position] = 2;
+    WriteTestFile(content_path_, newer);
+  }
+  EXPECT_TRUE(Found(Verify(false), "", "a newer kerf wrote it"));
+}
+
 TEST_F(VerifyTest, ADamagedCopyOfMetadataIsToldThoughAnotherOneWasRead) {
   std::vector<std::string> metadata;
   test_.Describe({{"file", {content_}}}, metadata);

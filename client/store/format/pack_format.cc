@@ -110,13 +110,23 @@ absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId&
       std::memcmp(header.data(), kHeaderMagic.data(), kHeaderMagic.size()) != 0) {
     return Damaged("it does not begin as a pack");
   }
-  Reader reader(header.subspan(kHeaderMagic.size()));
-  KERF_RETURN_IF_ERROR(CheckFormatVersion(reader.Get<std::uint32_t>(), kVersion));
-  reader.Get<std::uint32_t>();
+  Reader reader(header.subspan(kHeaderReservedOffset + sizeof(std::uint32_t)));
   PackId stored;
   reader.GetBytes(stored.bytes.data(), stored.bytes.size());
   if (stored != id) return Damaged(Cat("it is pack ", PackIdToHex(stored), " under another name"));
   return absl::OkStatus();
+}
+
+absl::Status CheckPackVersion(std::span<const std::uint8_t> header,
+                              std::span<const std::uint8_t> trailer) {
+  if (header.size() != kPackHeaderBytes || trailer.size() != kPackTrailerBytes) {
+    return Damaged("it is too short for a pack");
+  }
+  const auto version = LoadLittleEndian<std::uint32_t>(&header[kHeaderVersionOffset]);
+  if (LoadLittleEndian<std::uint32_t>(&trailer[kTrailerVersionOffset]) == kVersion) {
+    return absl::OkStatus();
+  }
+  return CheckFormatVersion(version, kVersion);
 }
 
 absl::Status CheckReservedBytes(std::span<const std::uint8_t> header,

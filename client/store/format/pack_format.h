@@ -57,7 +57,13 @@ inline constexpr std::uint32_t kMaxBlockRawBytes = 64u << 20;
 inline constexpr std::uint32_t kMaxFooterBytes = 64u << 20;
 
 std::array<std::uint8_t, kPackHeaderBytes> EncodePackHeader(const PackId& id);
+// All but the version.
 absl::Status CheckPackHeader(std::span<const std::uint8_t> header, const PackId& id);
+
+// OK if a header and a trailer are of a version that is known, one of which is enough: in the other
+// one a bit flipped (CheckReservedBytes says so). Else FailedPrecondition for a newer kerf's.
+absl::Status CheckPackVersion(std::span<const std::uint8_t> header,
+                              std::span<const std::uint8_t> trailer);
 
 // What of a header and a trailer nothing else holds to anything: DataLoss if bytes that are zero in
 // every pack are not, or the trailer's version is not the header's. The pack can be read all the

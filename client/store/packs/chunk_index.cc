@@ -41,6 +41,9 @@ absl::StatusOr<KnownPack> ReadFooterWith(const RangeReader& read, std::uint64_t 
   }
   std::array<std::uint8_t, kPackTrailerBytes> end;
   KERF_RETURN_IF_ERROR(read(end, file_bytes - kPackTrailerBytes));
+  if (const absl::Status status = CheckPackVersion(header, end); !status.ok()) {
+    return Annotate(status, path);
+  }
   const absl::StatusOr<PackTrailer> trailer = DecodePackTrailer(end, file_bytes);
   if (!trailer.ok()) return Annotate(trailer.status(), path);
   std::vector<std::uint8_t> bytes(trailer->footer_bytes);
@@ -79,7 +82,7 @@ absl::StatusOr<KnownPack> ReadFooterAnyhow(const std::string& path, const PackId
   if (pack.ok() || absl::IsNotFound(pack.status())) return pack;
   absl::StatusOr<KnownPack> mended = ReadFooterWithParity(path, id, pack.status());
   if (mended.ok()) return mended;
-  if (absl::IsNotFound(mended.status())) return pack;
+  if (absl::IsNotFound(mended.status()) || mended.status() == pack.status()) return pack;
   const absl::Status& status = pack.status();
   return absl::Status(status.code(),
                       ToAbsl(Cat(MessageOf(status), "; ", MessageOf(mended.status()))));

@@ -48,6 +48,7 @@ bool Try(std::span<const std::uint8_t> bytes) {
     }
   }
   (void)kerf::agent::CheckPackHeader(bytes, {});
+  (void)kerf::agent::CheckPackVersion(bytes, bytes);
   (void)kerf::agent::DecodeLocator({reinterpret_cast<const char*>(data), size});
 
   // Blocks lie in the first part, the footer is the second one.

@@ -196,6 +196,8 @@ class SimWorld {
   // references it. The store is mended while all others go on.
   absl::Status Repair();
   std::optional<std::string> RotOnePack();
+  // Whether each chunk of the pack at `path` has its digest.
+  bool IsSound(const std::string& path);
   // All chunks that snapshots need, or will when their agents are done.
   absl::StatusOr<DigestSet> NeededChunks();
   // A collector of kerf 0.1.0 leaves forgotten snapshots where they are, and takes their chunks.
