@@ -9,7 +9,7 @@ namespace kerf {
 // and what it starts. Returns the limit as it is then, 0 if it cannot be told.
 std::uint64_t RaiseOpenFileLimit(std::uint64_t wanted);
 
-// Whether the process may open `count` more files now: opens and closes them.
+// Whether the process may open `count` more files now; takes one itself to see.
 bool HasOpenFilesLeft(int count);
 
 }  // namespace kerf

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kMaxCheckPause{5000};
 constexpr std::chrono::milliseconds kMinCheckTimeout{1000};
 constexpr std::chrono::milliseconds kMaxCheckTimeout{5000};
 
-// A worker that is without its index at so many checks is told of.
+// The calls of a worker that is without its index at so many checks are ended.
 constexpr int kChecksUntilUnused = 3;
 
 // A worker that is stuck must not have all places of the front; the only one there is may.

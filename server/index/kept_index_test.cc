@@ -465,7 +465,8 @@ TEST_F(KeptIndexTest, NothingIsSetAsideWithoutFileDescriptors) {
 
 // The clock may be set, and what is set aside last is what somebody wants to look at.
 TEST_F(KeptIndexTest, TheLastDamagedIndexesAreKeptWhateverTheClockSays) {
-  for (const char* time : {"29990101T000000Z", "29990101T000000Z-1"}) {
+  for (const char* time :
+       {"29990101T000000Z", "29990101T000000Z-1", "20000101T000000Z-renamed by hand"}) {
     std::filesystem::create_directory(Cat(folder_, "/index.damaged-", time));
   }
   for (int round = 0; round < 2 * kKeptDamaged; ++round) {

@@ -45,28 +45,33 @@ std::string TextOf(const Stamp& stamp) {
   return stamp.number == 0 ? stamp.time : Cat(stamp.time, "-", stamp.number);
 }
 
-std::vector<Stamp> StampsIn(const std::string& folder, const std::string& prefix) {
-  std::vector<Stamp> stamps;
+struct Found {
+  Stamp stamp;
+  std::string name;
+};
+
+std::vector<Found> FoundIn(const std::string& folder, const std::string& prefix) {
+  std::vector<Found> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(prefix)) continue;
-    stamps.push_back(StampOf(std::string_view(name).substr(prefix.size())));
+    found.push_back({StampOf(std::string_view(name).substr(prefix.size())), name});
   }
-  return stamps;
+  return found;
 }
 
 // `last` is the one that came last: those whose time is later were named by a clock that was ahead,
 // and are older.
 void DeleteOldest(const std::string& folder, const std::string& prefix, const Stamp& last,
                   std::size_t kept_count) {
-  std::vector<Stamp> stamps = StampsIn(folder, prefix);
-  std::sort(stamps.begin(), stamps.end(), [&](const Stamp& left, const Stamp& right) {
-    return std::pair(left <= last, left) < std::pair(right <= last, right);
+  std::vector<Found> all = FoundIn(folder, prefix);
+  std::sort(all.begin(), all.end(), [&](const Found& left, const Found& right) {
+    return std::pair(left.stamp <= last, left.stamp) < std::pair(right.stamp <= last, right.stamp);
   });
   std::error_code error;
-  for (std::size_t index = 0; index + kept_count < stamps.size(); ++index) {
-    const std::string path = Cat(folder, "/", prefix, TextOf(stamps[index]));
+  for (std::size_t index = 0; index + kept_count < all.size(); ++index) {
+    const std::string path = Cat(folder, "/", all[index].name);
     Log(LogLevel::kWarning, Cat("deleting ", path, ": ", kept_count, " damaged indexes are newer"));
     std::filesystem::remove_all(path, error);
   }
@@ -78,8 +83,10 @@ absl::StatusOr<std::string> SetAside(const std::string& folder, const std::strin
                                      int kept_count) {
   const std::string prefix = name + ".damaged-";
   Stamp stamp{absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()), 0};
-  for (const Stamp& other : StampsIn(folder, prefix)) {
-    if (other.time == stamp.time) stamp.number = std::max(stamp.number, other.number + 1);
+  for (const Found& other : FoundIn(folder, prefix)) {
+    if (other.stamp.time == stamp.time) {
+      stamp.number = std::max(stamp.number, other.stamp.number + 1);
+    }
   }
   const std::string from = Cat(folder, "/", name);
   const std::string to = Cat(folder, "/", prefix, TextOf(stamp));

@@ -178,8 +178,13 @@ absl::Status AskAtHost(const std::string& text, Probe probe) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found);
-  if (error != 0) return absl::UnavailableError(ToAbsl(Cat(host, ": ", gai_strerror(error))));
+  // All addresses of the machine, for gRPC those of both families: it may have loopback of one
+  // alone.
+  const bool is_any = host == "::" || host == "0.0.0.0";
+  const int error =
+      getaddrinfo(is_any ? nullptr : host.c_str(), text.c_str() + colon + 1, &hints, &found);
+  // Of a resolver that is away nothing follows for kerfd, which has bound its address already.
+  if (error != 0) return absl::OkStatus();
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> freed(found, freeaddrinfo);
   absl::Status status;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {

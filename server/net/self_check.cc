@@ -54,7 +54,8 @@ absl::Status SelfCheck::Look(const std::stop_token& stop) {
   for (const std::string& address : options_.addresses) {
     if (stop.stop_requested()) return absl::OkStatus();
     if (!HasOpenFilesLeft(kFilesOfOneLook)) {
-      return absl::UnavailableError(
+      // Others may close theirs: that is no reason to start it anew.
+      return absl::ResourceExhaustedError(
           "new clients are not answered: the process has no file descriptors left (ulimit -n, "
           "LimitNOFILE)");
     }
@@ -73,13 +74,14 @@ void SelfCheck::Note(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return;
   const bool was_lost = IsLostLocked();
+  const bool is_another = absl::IsResourceExhausted(status) != absl::IsResourceExhausted(status_);
   status_ = status;
   if (status.ok()) {
     failure_count_ = 0;
     if (was_lost) Log(LogLevel::kInfo, "new clients are answered again");
     return;
   }
-  if (failure_count_ == 0) failing_since_ = std::chrono::steady_clock::now();
+  if (failure_count_ == 0 || is_another) failing_since_ = std::chrono::steady_clock::now();
   // No further than it is asked for: it may fail for years.
   if (!was_lost) ++failure_count_;
   if (!was_lost && IsLostLocked()) Log(LogLevel::kError, MessageOf(status));
@@ -101,7 +103,9 @@ absl::Status SelfCheck::readiness() const {
 absl::Status SelfCheck::liveness() const {
   const std::lock_guard lock(mutex_);
   const auto failing = std::chrono::steady_clock::now() - failing_since_;
-  return IsLostLocked() && failing >= options_.hopeless_after ? status_ : absl::OkStatus();
+  const bool is_hopeless =
+      IsLostLocked() && !absl::IsResourceExhausted(status_) && failing >= options_.hopeless_after;
+  return is_hopeless ? status_ : absl::OkStatus();
 }
 
 }  // namespace kerf
