@@ -9,10 +9,11 @@ namespace {
 
 // A front that is away knows nothing, and one that has no worker no better one.
 bool HasAnother(const std::string& front, const std::string& worker, const std::string& shard_key,
-                CallCancellation& cancellation) {
+                const std::vector<std::string>& avoided, CallCancellation& cancellation) {
   const auto channel = OpenChannel(front);
   if (!channel.ok()) return false;
-  const absl::StatusOr<std::string> place = LocateWorker(*channel, shard_key, {}, cancellation);
+  const absl::StatusOr<std::string> place =
+      LocateWorker(*channel, shard_key, avoided, cancellation);
   return place.ok() && !place->empty() && *place != worker;
 }
 
@@ -24,17 +25,18 @@ FrontQuestion::~FrontQuestion() {
 }
 
 void FrontQuestion::Ask(const std::string& front, const std::string& worker,
-                        std::function<void()> on_other) {
+                        std::vector<std::string> avoided, std::function<void()> on_other) {
   const auto now = std::chrono::steady_clock::now();
   if (is_under_way_.load() || now < next_) return;
   // It has ended, but for its return.
   if (thread_.joinable()) thread_.join();
   is_under_way_.store(true);
   next_ = now + pause_;
-  thread_ = std::thread([this, front, worker, on_other = std::move(on_other)] {
-    if (HasAnother(front, worker, shard_key_, cancellation_)) on_other();
-    is_under_way_.store(false);
-  });
+  thread_ = std::thread(
+      [this, front, worker, avoided = std::move(avoided), on_other = std::move(on_other)] {
+        if (HasAnother(front, worker, shard_key_, avoided, cancellation_)) on_other();
+        is_under_way_.store(false);
+      });
 }
 
 }  // namespace kerf::client

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/cpp/call_cancellation.h"
 
@@ -23,9 +24,10 @@ class FrontQuestion {
   ~FrontQuestion();
 
   // Does not wait, and does nothing while a question is under way or was asked less than `pause`
-  // ago. If the front at `front` has another worker in the place of that at `worker`, `on_other` is
-  // called from another thread.
-  void Ask(const std::string& front, const std::string& worker, std::function<void()> on_other);
+  // ago. If the front at `front` has another worker in the place of that at `worker`, those of
+  // `avoided` left out as when that was located, `on_other` is called from another thread.
+  void Ask(const std::string& front, const std::string& worker, std::vector<std::string> avoided,
+           std::function<void()> on_other);
   // Ends the one that is under way, and all that come.
   void Cancel() { cancellation_.Cancel(); }
 

@@ -113,6 +113,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
       *options_.reached = true;
       address_ = std::move(worker->address);
       is_direct_ = true;
+      left_out_ = std::move(avoided);
       return std::move(worker->channel);
     }
     why = worker.status();
@@ -517,15 +518,17 @@ void ResumingUpload::Lose(const absl::Status& status) {
 void ResumingUpload::AskFront() {
   std::string front;
   std::string worker;
+  std::vector<std::string> left_out;
   std::uint64_t stream_count = 0;
   {
     std::lock_guard lock(mutex_);
     if (!is_direct_ || stream_ == nullptr || !lost_.ok() || cancelled_) return;
     front = front_;
     worker = address_;
+    left_out = left_out_;
     stream_count = stream_count_;
   }
-  question_.Ask(front, worker, [this, worker, stream_count] {
+  question_.Ask(front, worker, std::move(left_out), [this, worker, stream_count] {
     std::lock_guard lock(mutex_);
     if (stream_ == nullptr || stream_count_ != stream_count || !lost_.ok()) return;
     lost_ = absl::UnavailableError(ToAbsl(

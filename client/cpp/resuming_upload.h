@@ -224,6 +224,8 @@ class ResumingUpload final : private AnswerHandler {
   // server by whose word it is the second.
   std::string front_;
   std::string address_;
+  // Whom that server was asked to leave out.
+  std::vector<std::string> left_out_;
   bool is_direct_ = false;
   absl::Status last_loss_;
   // Names of workers, the last one met behind.
