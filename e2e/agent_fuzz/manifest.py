@@ -77,8 +77,8 @@ def node(path, granularity_ns=1):
     return Node(what, inode, extents)
 
 
-def read(root, granularity_ns=1, links=True):
-    """{path below the root: Node}, the root itself as b"". Without links every name is a file of its own."""
+def read(root, granularity_ns=1):
+    """{path below the root: Node}, the root itself as b""."""
     found = {}
     waiting = [b""]
     while waiting:
@@ -87,8 +87,6 @@ def read(root, granularity_ns=1, links=True):
         found[path] = node(whole, granularity_ns)
         if stat.S_ISDIR(found[path].what["kind"]):
             waiting += [path + b"/" + name if path else name for name in os.listdir(whole)]
-    for entry in found.values():
-        entry.inode = entry.inode if links else None
     name_links(found)
     return found
 

@@ -1,11 +1,11 @@
-"""fill.py FOLDER: takes the last block of the file system, or of the quota, for files in FOLDER; fails if any is left."""
+"""fill.py FOLDER: takes the last block of the file system, or of the quota, for files in FOLDER."""
 
 import errno
 import os
 import pathlib
 import sys
 
-FIRST_BYTES, LAST_BYTES = 64 << 20, 512
+FIRST_BYTES, LAST_BYTES = 1 << 20, 512
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -17,8 +17,8 @@ def fill(folder):
     while size >= LAST_BYTES:
         try:
             # Bytes that no file system makes fewer of; synced, for some tell late that there is no room.
-            offset += os.pwrite(descriptor, os.urandom(min(size, 1 << 20)), offset)
-            if size < 1 << 20:
+            offset += os.pwrite(descriptor, os.urandom(size), offset)
+            if size < FIRST_BYTES:
                 os.fsync(descriptor)
         except OSError as error:
             if error.errno not in FULL:

@@ -54,6 +54,8 @@ std::optional<std::string> FindUnmounted(const std::string& path, const MountTab
   if (!known.has_value() || !mounted.has_value()) return std::nullopt;
   const std::filesystem::path resolved = Resolved(path);
   for (const std::filesystem::path& point : *known) {
+    // Nor is one looked at whose server may be gone: that may take for ever.
+    if (std::find(mounted->begin(), mounted->end(), point) != mounted->end()) continue;
     const std::filesystem::path folder = Resolved(point.string());
     // Whatever runs has a root, also where that is mounted otherwise, as in a container.
     if (folder == folder.root_path() || !LiesIn(resolved, folder)) continue;

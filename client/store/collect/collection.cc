@@ -564,6 +564,7 @@ absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIn
                                                 const CollectionOptions& options) {
   // However it ends. If that fails, whoever opens the store next tries again.
   bool may_have_spent = false;
+  const bool had_reserve = store.reserve().IsThere();
   const absl::Cleanup take_back = [&] {
     if (may_have_spent) store.reserve().TakeBack().IgnoreError();
   };
@@ -572,7 +573,8 @@ absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIn
     Collection collection(store, index, options);
     absl::StatusOr<CollectionReport> ended = collection.Run();
     // Another one that runs may be about to write where the reserve was.
-    may_have_spent |= collection.has_lock() && !options.dry_run;
+    const bool has_spent = had_reserve && !store.reserve().IsThere();
+    may_have_spent |= collection.has_lock() && (!options.dry_run || has_spent);
     KERF_ASSIGN_OR_RETURN(CollectionReport report, std::move(ended));
     // What a pass has deleted is room for the next one.
     const bool goes_on = collection.is_short() && report.deleted_pack_count > 0 && !options.dry_run;

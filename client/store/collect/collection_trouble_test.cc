@@ -482,6 +482,18 @@ TEST_F(FullDiskTest, ADiskWithoutAByteIsMadeRoomOnOutOfTheReserve) {
   EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
 }
 
+TEST_F(FullDiskTest, WhoOnlyLooksLeavesTheReserve) {
+  options_.dry_run = true;
+  options_.max_forgotten_age_s = 3600;
+  const store::v1::Snapshot snapshot = WriteSnapshotOf({{"x", {files_["a"].front()}}});
+  ASSERT_TRUE(test_.store().RemoveSnapshot(snapshot.id()).ok());
+  const Reserve reserve = test_.store().reserve();
+  hook_.RefuseWith(RefuseWhatNeedsRoomWhile(reserve.path()));
+  const auto report = Collect();
+  EXPECT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(reserve.IsThere());
+}
+
 // There is no other word for it where nothing is left to give up.
 TEST_F(FullDiskTest, WithoutAReserveItSaysThatTheDiskIsFull) {
   std::filesystem::remove(test_.store().reserve().path());

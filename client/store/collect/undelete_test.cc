@@ -78,7 +78,8 @@ TEST_F(UndeleteTest, WhatCollectionsHaveTakenSomethingOfStaysForgotten) {
 TEST_F(UndeleteTest, CollectionsMeanwhileTakeNothingOfIt) {
   for (const std::int64_t max_forgotten_age_s : {std::int64_t{3600}, std::int64_t{0}}) {
     bool came = true;
-    for (int number = 0; came; ++number) {
+    int number = 0;
+    for (; came; ++number) {
       const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
       TestStore test(folder.path());
       const std::string id = Forget(test);
@@ -97,6 +98,7 @@ TEST_F(UndeleteTest, CollectionsMeanwhileTakeNothingOfIt) {
       const absl::Status whole = test.RestoreAll();
       EXPECT_TRUE(whole.ok()) << "before operation " << number << ": " << whole;
     }
+    EXPECT_GT(number, 15) << "else they never met";
   }
 }
 
@@ -115,7 +117,8 @@ TEST_F(UndeleteTest, WhatFailsInTheMiddleLosesNothing) {
     int remaining_;
   };
   bool failed = true;
-  for (int number = 0; failed; ++number) {
+  int number = 0;
+  for (; failed; ++number) {
     const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
     TestStore test(folder.path());
     const std::string id = Forget(test);
@@ -135,6 +138,7 @@ TEST_F(UndeleteTest, WhatFailsInTheMiddleLosesNothing) {
     }
     EXPECT_TRUE(test.RestoreAll().ok());
   }
+  EXPECT_GT(number, 15) << "else nothing failed";
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ bool ForbidsTheOther(const absl::Status& status) {
 absl::Status BothUseless(const absl::Status& first, const absl::Status& copy) {
   for (const absl::Status& status : {first, copy}) {
     if (absl::IsNotFound(status) || absl::IsDataLoss(status)) continue;
+    if (absl::IsPermissionDenied(status)) return status;
     // What a disk or a server does not give today, it may tomorrow: nothing is known to be lost.
     return Annotate(status, "no copy can be read, run it again; `kerf repair` if it stays so");
   }

@@ -98,9 +98,9 @@ void CompareWithManifest(const Manifest& manifest, const std::string& snapshots_
   // Of kerf 0.1.0; that one was lost is for whoever opens the store to see.
   if (absl::IsNotFound(noted.status())) return;
   if (!noted.ok()) {
-    list.manifest =
-        absl::DataLossError(Cat("the manifest cannot be listed, so that nobody knows ",
-                                "whether snapshots are missing: ", MessageOf(noted.status())));
+    list.manifest = Annotate(noted.status(),
+                             "the manifest cannot be listed, so that nobody knows whether "
+                             "snapshots are missing");
     return;
   }
   for (const std::string& id : *noted) {

@@ -49,14 +49,11 @@ class Interleave final : public FileHook {
     if (!agent_index_.has_value()) return absl::OkStatus();
     {
       const std::lock_guard lock(mutex_);
-      ++operation_count_;
       PassOn();
     }
     WaitForTurn();
     return absl::OkStatus();
   }
-
-  std::size_t operation_count() const { return operation_count_; }
 
  private:
   void WaitForTurn() {
@@ -93,7 +90,6 @@ class Interleave final : public FileHook {
   std::vector<bool> is_live_;
   std::vector<std::uint64_t> weights_;
   std::size_t turn_ = 0;
-  std::size_t operation_count_ = 0;
 };
 
 }  // namespace kerf::agent
