@@ -125,7 +125,7 @@ void Say(Reporter& reporter, const SnapshotCopy& copy) {
                            {"new_chunks", copy.new_chunk_count},
                            {"new_bytes", copy.new_bytes}});
   if (copy.outcome == CopyOutcome::kFailed) {
-    if (!reporter.json()) reporter.Warning(Cat("snapshot ", copy.id), copy.status);
+    reporter.Warning(Cat("snapshot ", copy.id), copy.status);
     return;
   }
   reporter.Line(copy.outcome == CopyOutcome::kWasThere
@@ -165,8 +165,8 @@ struct Shared {
   CopyProgress progress;
 };
 
-absl::StatusOr<CopyReport> CopyWithProgress(Context& context, const Store& from, const Store& to,
-                                            const Chosen& chosen, CopyOptions options) {
+absl::Status CopyWithProgress(Context& context, const Store& from, const Store& to,
+                              const Chosen& chosen, CopyOptions options, CopyReport& report) {
   std::uint64_t total_files = 0;
   std::uint64_t total_bytes = 0;
   for (const store::v1::Snapshot& snapshot : chosen.snapshots) {
@@ -187,7 +187,7 @@ absl::StatusOr<CopyReport> CopyWithProgress(Context& context, const Store& from,
     const std::lock_guard lock(shared.mutex);
     shared.progress = progress;
   };
-  return CopySnapshots(from, to, chosen.snapshots, options);
+  return CopySnapshots(from, to, chosen.snapshots, options, report);
 }
 
 ExitCode Run(Context& context, const CopyFlags& flags) {
@@ -229,17 +229,19 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   for (const DamagedSnapshot& damaged : chosen->damaged) {
     reporter.Warning(damaged.path, damaged.status);
   }
-  const absl::StatusOr<CopyReport> report =
-      CopyWithProgress(context, **from, **to, *chosen, std::move(options));
+  CopyReport report;
+  const absl::Status status =
+      CopyWithProgress(context, **from, **to, *chosen, std::move(options), report);
   RememberStore(**to);
-  if (!report.ok()) return FailWith(context, report.status());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  PrintSummary(reporter, *report, seconds);
-  const bool is_index_behind = IsIndexBehind(report->index_warning);
-  if (is_index_behind) WarnOfIndex(reporter, flags.server, report->index_warning);
-  if (report->damaged_count > 0 || !chosen->damaged.empty()) return ExitCode::kIntegrity;
-  const bool is_partial = report->failed_count > 0 || is_index_behind || parity_failure_count > 0;
+  const bool is_index_behind = IsIndexBehind(report.index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, flags.server, report.index_warning);
+  // Also behind a failure: it is done.
+  PrintSummary(reporter, report, seconds);
+  if (!status.ok()) return FailWith(context, status);
+  if (report.damaged_count > 0 || !chosen->damaged.empty()) return ExitCode::kIntegrity;
+  const bool is_partial = report.failed_count > 0 || is_index_behind || parity_failure_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 

@@ -105,6 +105,27 @@ absl::Status SetFutureAside(SnapshotList& list, bool ignore_future) {
   return absl::OkStatus();
 }
 
+// Says of each that it is done, and at the end of how many, also behind a failure.
+absl::Status Remove(Context& context, const Store& store, const std::vector<std::string>& ids,
+                    bool dry_run) {
+  std::size_t done_count = 0;
+  absl::Status status;
+  for (const std::string& id : ids) {
+    if (context.cancelled) status = absl::CancelledError("it was interrupted");
+    if (status.ok() && !dry_run) status = store.RemoveSnapshot(id);
+    if (!status.ok()) break;
+    ++done_count;
+    context.reporter.Json("forgotten", {{"snapshot", id}, {"dry_run", dry_run}});
+    context.reporter.Line(Cat(dry_run ? "would forget " : "forgot ", id));
+  }
+  context.reporter.Json("summary", {{"forgotten", done_count}, {"dry_run", dry_run}});
+  if (ids.empty()) context.reporter.Line("nothing to forget");
+  if (!status.ok() && ids.size() > 1) {
+    context.reporter.Line(Cat(done_count, " of ", ids.size(), " were forgotten"));
+  }
+  return status;
+}
+
 absl::Status Forget(Context& context, const ForgetFlags& flags) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store,
                         OpenStoreForWriting(context, flags.store));
@@ -135,15 +156,9 @@ absl::Status Forget(Context& context, const ForgetFlags& flags) {
     return absl::FailedPreconditionError(
         Cat("snapshot ", id, " is pinned: `kerf unpin ", id, "` lets it be forgotten"));
   }
-  for (const std::string& id : ids) {
-    if (!flags.dry_run) KERF_RETURN_IF_ERROR(store->RemoveSnapshot(id));
-    context.reporter.Json("forgotten", {{"snapshot", id}, {"dry_run", flags.dry_run}});
-    context.reporter.Line(Cat(flags.dry_run ? "would forget " : "forgot ", id));
-  }
+  const absl::Status status = Remove(context, *store, ids, flags.dry_run);
   RememberStore(*store);
-  context.reporter.Json("summary", {{"forgotten", ids.size()}, {"dry_run", flags.dry_run}});
-  if (ids.empty()) context.reporter.Line("nothing to forget");
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace

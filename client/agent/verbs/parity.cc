@@ -36,7 +36,7 @@ struct ParityFlags {
   bool off = false;
 };
 
-absl::StatusOr<ParityReport> FollowWithDisplay(Context& context, const Store& store) {
+absl::Status FollowWithDisplay(Context& context, const Store& store, ParityReport& report) {
   struct Shared {
     std::atomic<std::uint64_t> done = 0;
     std::atomic<std::uint64_t> total = 0;
@@ -56,7 +56,7 @@ absl::StatusOr<ParityReport> FollowWithDisplay(Context& context, const Store& st
     state.total_files = shared->total;
     return state;
   });
-  return FollowParitySetting(store, options);
+  return FollowParitySetting(store, options, report);
 }
 
 void Print(Reporter& reporter, const ParityReport& report, double seconds) {
@@ -101,12 +101,16 @@ ExitCode Run(Context& context, const ParityFlags& flags) {
   const auto store = OpenStoreForWriting(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   if (const absl::Status set = Set(**store, flags); !set.ok()) return FailWith(context, set);
-  const absl::StatusOr<ParityReport> report = FollowWithDisplay(context, **store);
-  if (!report.ok()) return FailWith(context, report.status());
-  Print(context.reporter, *report,
+  ParityReport report;
+  const absl::Status status = FollowWithDisplay(context, **store, report);
+  // Also behind a failure: it is done.
+  const bool has_begun = report.present_count + report.made_count + report.removed_count > 0;
+  if (!status.ok() && !has_begun && report.failures.empty()) return FailWith(context, status);
+  Print(context.reporter, report,
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  if (!status.ok()) return FailWith(context, status);
   ExitCode code = ExitCode::kOk;
-  for (const absl::Status& failure : report->failures) {
+  for (const absl::Status& failure : report.failures) {
     if (absl::IsDataLoss(failure)) return ExitCode::kIntegrity;
     code = ExitCode::kPartial;
   }

@@ -152,7 +152,8 @@ void AddParitySteps(const PackRepairReport& packs, bool dry_run, RepairReport& r
 }
 
 // Of a store that can be opened: a pack says nothing without its configuration.
-absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport& report) {
+absl::Status MendPacks(Context& context, const RepairFlags& flags, PackRepairReport& packs,
+                       RepairReport& report) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
   struct Shared {
     std::atomic<std::uint64_t> done = 0;
@@ -161,12 +162,13 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport&
   const auto shared = std::make_shared<Shared>();
   PackRepairOptions options;
   options.dry_run = !flags.apply;
+  options.trees_follow = flags.trees;
   options.is_cancelled = [&context] { return context.cancelled.load(); };
   options.on_progress = [shared](std::uint64_t done, std::uint64_t total) {
     shared->done = done;
     shared->total = total;
   };
-  absl::StatusOr<PackRepairReport> packs;
+  absl::Status status;
   {
     const ProgressDisplay display(context.reporter, "repair", [shared] {
       ProgressState state;
@@ -176,16 +178,23 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport&
       state.total_files = shared->total;
       return state;
     });
-    packs = RepairPacks(*store, options);
+    status = RepairPacks(*store, options, packs);
   }
-  KERF_RETURN_IF_ERROR(packs.status());
-  AddParitySteps(*packs, options.dry_run, report);
+  AddParitySteps(packs, options.dry_run, report);
   bool has_moved = false;
-  for (const RepairedPack& pack : packs->packs) {
+  for (const RepairedPack& pack : packs.packs) {
     has_moved |= !pack.is_mended && !pack.quarantine_path.empty();
     report.steps.push_back(StepOf(pack, options.dry_run));
   }
-  for (const VerifyFinding& lost : packs->lost) {
+  if (has_moved) {
+    context.reporter.Line(
+        "the server's index still names what was lost, and is not believed: run `kerf gc`");
+  }
+  return status;
+}
+
+void AddLostSteps(const PackRepairReport& packs, RepairReport& report) {
+  for (const VerifyFinding& lost : packs.lost) {
     RepairStep& step = report.steps.emplace_back();
     step.what = "lost";
     step.path = lost.path.empty() ? std::string() : Cat("/", lost.path);
@@ -194,11 +203,6 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, RepairReport&
                     ": run `kerf backup --force` over the same paths while they are there");
     step.state = State::kNeedsWord;
   }
-  if (has_moved) {
-    context.reporter.Line(
-        "the server's index still names what was lost, and is not believed: run `kerf gc`");
-  }
-  return absl::OkStatus();
 }
 
 RepairStep StepOf(const RepairedTree& tree, bool dry_run) {
@@ -218,7 +222,11 @@ RepairStep StepOf(const RepairedTree& tree, bool dry_run) {
           : Cat("; in all ", FormatCounted(salvage.lost_entry_count(), "entry"), " lost at ",
                 FormatCounted(salvage.gap_count(), "place"), ", ", salvage.left_out_count(),
                 " left out, ", FormatCounted(salvage.made_up_count(), "directory"), " made up");
-  if (!tree.new_id.empty()) {
+  if (!tree.new_id.empty() && tree.quarantine_path.empty()) {
+    step.text = Cat(damage, loss, "; snapshot ", tree.new_id,
+                    " has what is left of it, and it is still there itself");
+    step.state = State::kFailed;
+  } else if (!tree.new_id.empty()) {
     step.text = Cat(damage, loss, "; snapshot ", tree.new_id, " has what is left of it, it is ",
                     tree.quarantine_path, " now");
     step.state = State::kDone;
@@ -252,24 +260,25 @@ absl::Status MendTrees(Context& context, const RepairFlags& flags, RepairReport&
   options.accepted_losses = flags.accepted_losses;
   options.trust_doubtful = flags.trust_salvaged;
   options.is_cancelled = [&context] { return context.cancelled.load(); };
-  KERF_ASSIGN_OR_RETURN(const TreeRepairReport trees, RepairTrees(*store, options));
+  TreeRepairReport trees;
+  const absl::Status status = RepairTrees(*store, options, trees);
   for (const RepairedTree& tree : trees.trees) {
     report.steps.push_back(StepOf(tree, options.dry_run));
     TellLosses(context.reporter, tree);
   }
   AddParityFailures(trees.parity_failures, report);
-  return absl::OkStatus();
+  return status;
 }
 
-// Also where a later part fails: these are done.
-void PrintSteps(Reporter& reporter, const RepairReport& report) {
-  for (const RepairStep& step : report.steps) Print(reporter, step);
+// What snapshots miss once packs and trees are mended.
+absl::Status FindLostBehindTrees(Context& context, const RepairFlags& flags,
+                                 PackRepairReport& packs) {
+  if (!flags.apply && !packs.packs.empty()) return absl::OkStatus();
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(flags.store));
+  return FindLost(*store, [&context] { return context.cancelled.load(); }, packs);
 }
 
-ExitCode Run(Context& context, const RepairFlags& flags) {
-  if (flags.trust_salvaged && !flags.trees) {
-    return FailUsage(context, absl::InvalidArgumentError("--trust-salvaged is for --trees"));
-  }
+absl::Status Mend(Context& context, const RepairFlags& flags, RepairReport& report) {
   const StoreMemory memory(StoreMemory::UsualDirectory());
   RepairOptions options;
   options.dry_run = !flags.apply;
@@ -282,34 +291,40 @@ ExitCode Run(Context& context, const RepairFlags& flags) {
   for (const std::string& id : options.remembered_ids) {
     options.remembered_epoch = std::max(options.remembered_epoch, memory.EpochOf(id));
   }
-  absl::StatusOr<RepairReport> report = RepairStore(flags.store, options);
-  if (!report.ok()) return FailWith(context, report.status());
-  MendSetBack(flags, memory, *report);
-  if (flags.packs) {
-    if (const absl::Status status = MendPacks(context, flags, *report); !status.ok()) {
-      PrintSteps(context.reporter, *report);
-      return FailWith(context, status);
-    }
-  }
+  KERF_RETURN_IF_ERROR(RepairStore(flags.store, options, report));
+  MendSetBack(flags, memory, report);
+  PackRepairReport packs;
+  absl::Status status;
+  if (flags.packs) status = MendPacks(context, flags, packs, report);
   // Behind the packs, which may give back chunks of trees.
-  if (flags.trees) {
-    if (const absl::Status status = MendTrees(context, flags, *report); !status.ok()) {
-      PrintSteps(context.reporter, *report);
-      return FailWith(context, status);
-    }
+  if (status.ok() && flags.trees) {
+    status = MendTrees(context, flags, report);
+    if (status.ok() && flags.packs) status = FindLostBehindTrees(context, flags, packs);
+  }
+  AddLostSteps(packs, report);
+  return status;
+}
+
+ExitCode Run(Context& context, const RepairFlags& flags) {
+  if (flags.trust_salvaged && !flags.trees) {
+    return FailUsage(context, absl::InvalidArgumentError("--trust-salvaged is for --trees"));
   }
   Reporter& reporter = context.reporter;
-  PrintSteps(reporter, *report);
-  const std::size_t would = report->Count(State::kWould);
+  RepairReport report;
+  const absl::Status status = Mend(context, flags, report);
+  // Also where a later part failed: these are done.
+  for (const RepairStep& step : report.steps) Print(reporter, step);
+  if (!status.ok()) return FailWith(context, status);
+  const std::size_t would = report.Count(State::kWould);
   const std::size_t remaining =
-      would + report->Count(State::kFailed) + report->Count(State::kNeedsWord);
+      would + report.Count(State::kFailed) + report.Count(State::kNeedsWord);
   reporter.Json("summary", {{"dry_run", !flags.apply},
-                            {"steps", report->steps.size()},
-                            {"done", report->Count(State::kDone)},
+                            {"steps", report.steps.size()},
+                            {"done", report.Count(State::kDone)},
                             {"would", would},
-                            {"failed", report->Count(State::kFailed)},
-                            {"needs_word", report->Count(State::kNeedsWord)}});
-  if (report->steps.empty()) reporter.Line("nothing to mend");
+                            {"failed", report.Count(State::kFailed)},
+                            {"needs_word", report.Count(State::kNeedsWord)}});
+  if (report.steps.empty()) reporter.Line("nothing to mend");
   if (would > 0) reporter.Line("nothing was changed: --apply does it");
   return remaining == 0 ? ExitCode::kOk : ExitCode::kIntegrity;
 }

@@ -434,5 +434,28 @@ TEST_F(StoreVerbsTest, ASnapshotFromTheFutureDoesNotMakeEachNewOneBeForgotten) {
   EXPECT_THAT(Ids(), SizeIs(1));
 }
 
+// No pack is damaged, and yet snapshots lack something.
+TEST_F(StoreVerbsTest, APackThatIsGoneIsMissedByRepairAsByVerify) {
+  AddSnapshot(kFirst, "content");
+  std::filesystem::remove(last_pack_);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+  for (const bool apply : {false, true}) {
+    Arguments arguments = {"repair", "--packs"};
+    if (apply) arguments.push_back("--apply");
+    const Outcome outcome = OnStore(arguments);
+    EXPECT_EQ(outcome.exit_code, 6) << apply;
+    ASSERT_THAT(outcome.messages, SizeIs(2));
+    EXPECT_EQ(outcome.messages[0]["what"], "lost");
+    EXPECT_EQ(outcome.messages[0]["path"], "/file");
+    EXPECT_EQ(outcome.messages[0]["state"], "needs_word");
+  }
+  // What is given up in the same run is missed no more.
+  const Outcome given_up = OnStore({"repair", "--packs", "--trees", "--accept-loss", kFirst,
+                                    "--accept-loss", "content", "--apply"});
+  EXPECT_EQ(given_up.exit_code, 0);
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"repair", "--packs"}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace kerf::agent

@@ -33,10 +33,13 @@ constexpr std::string_view kPlainFolders[] = {"copies", "forgotten", "pins", "pe
 
 class Repair {
  public:
-  Repair(std::string directory, const RepairOptions& options)
-      : directory_(std::move(directory)), options_(options), manifest_(directory_) {}
+  Repair(std::string directory, const RepairOptions& options, RepairReport& report)
+      : directory_(std::move(directory)),
+        options_(options),
+        manifest_(directory_),
+        report_(report) {}
 
-  absl::StatusOr<RepairReport> Run();
+  absl::Status Run();
 
  private:
   std::string Path(std::string_view name) const { return Cat(directory_, "/", name); }
@@ -68,7 +71,7 @@ class Repair {
   bool manifest_is_lost_ = false;
   SnapshotList checked_;
   SnapshotList pending_;
-  RepairReport report_;
+  RepairReport& report_;
 };
 
 void Repair::Do(std::string what, std::string path, std::string text,
@@ -329,7 +332,7 @@ void Repair::MakeWhatIsMissing() {
   }
 }
 
-absl::StatusOr<RepairReport> Repair::Run() {
+absl::Status Repair::Run() {
   KERF_RETURN_IF_ERROR(Look());
   KERF_RETURN_IF_ERROR(CheckAcceptedLosses());
   MendFolders();
@@ -343,7 +346,7 @@ absl::StatusOr<RepairReport> Repair::Run() {
   MendSnapshots();
   MendManifest();
   if (!options_.dry_run) MakeWhatIsMissing();
-  return std::move(report_);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -355,7 +358,14 @@ std::size_t RepairReport::Count(RepairStep::State state) const {
 
 absl::StatusOr<RepairReport> RepairStore(const std::string& directory,
                                          const RepairOptions& options) {
-  return Repair(directory, options).Run();
+  RepairReport report;
+  KERF_RETURN_IF_ERROR(RepairStore(directory, options, report));
+  return report;
+}
+
+absl::Status RepairStore(const std::string& directory, const RepairOptions& options,
+                         RepairReport& report) {
+  return Repair(directory, options, report).Run();
 }
 
 absl::StatusOr<std::string> GiveNewId(const std::string& directory) {

@@ -68,6 +68,10 @@ struct RepairReport {
 absl::StatusOr<RepairReport> RepairStore(const std::string& directory,
                                          const RepairOptions& options);
 
+// The same; `report` has also behind an error what was done before it.
+absl::Status RepairStore(const std::string& directory, const RepairOptions& options,
+                         RepairReport& report);
+
 // Gives the store, a copy of another one, an id of its own, and returns that. Nobody else may use
 // the store meanwhile.
 absl::StatusOr<std::string> GiveNewId(const std::string& directory);

@@ -46,12 +46,14 @@ class Verification {
   void CheckSmallFiles();
   void CheckNotes();
   SnapshotList CheckList(absl::StatusOr<SnapshotList> list);
+  absl::StatusOr<SnapshotList> ListSnapshots();
   void CheckFooters(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPack(const KnownPack& pack);
   void CheckParity(const KnownPack& pack, const std::string& path);
   void CountPacksWithoutParity(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   bool EndsEarly() const;
+  bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
   void CheckBlocks(const KnownPack& pack, int fd, const std::string& path);
   void CheckChunks(const KnownPack& pack, std::uint32_t block_index,
                    std::span<const std::uint8_t> raw, std::size_t first_chunk,
@@ -249,7 +251,7 @@ void Verification::CountPacksWithoutParity(
 }
 
 bool Verification::EndsEarly() const {
-  if (options_.is_cancelled && options_.is_cancelled()) return true;
+  if (IsCancelled()) return true;
   return deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_;
 }
 
@@ -376,16 +378,22 @@ void Verification::CheckSnapshot(const store::v1::Snapshot& snapshot) {
   AddProgress([](VerifyProgress& done) { ++done.snapshots_done; });
 }
 
-absl::StatusOr<VerifyReport> Verification::Run() {
+// Before the packs, so that the chunks of every snapshot in the list are in them.
+absl::StatusOr<SnapshotList> Verification::ListSnapshots() {
+  if (options_.references_only) return store_.ListSnapshots();
   CheckSmallFiles();
-  // Before the packs, so that the chunks of every snapshot in the list are in them.
   CheckList(store_.ListPending());
-  const SnapshotList checked = CheckList(store_.ListSnapshots());
+  SnapshotList checked = CheckList(store_.ListSnapshots());
   CheckNotes();
+  return checked;
+}
+
+absl::StatusOr<VerifyReport> Verification::Run() {
+  KERF_ASSIGN_OR_RETURN(const SnapshotList checked, ListSnapshots());
   KERF_RETURN_IF_ERROR(index_.Refresh());
   const std::vector<std::shared_ptr<const KnownPack>> packs = index_.packs();
   report_.pack_count = packs.size();
-  CheckFooters(packs);
+  if (!options_.references_only) CheckFooters(packs);
   std::vector<std::shared_ptr<const KnownPack>> to_read;
   if (options_.read_data) to_read = ChoosePacks(packs, options_.subset);
   AddProgress([&](VerifyProgress& done) {
@@ -398,14 +406,15 @@ absl::StatusOr<VerifyReport> Verification::Run() {
   });
   // The packs first: what is damaged in them is then named with the files that it is part of.
   ReadPacks(to_read);
-  if (options_.is_cancelled && options_.is_cancelled()) {
-    return absl::CancelledError("the verification was interrupted");
-  }
+  if (IsCancelled()) return absl::CancelledError("the verification was interrupted");
   if (pack_is_gone_) KERF_RETURN_IF_ERROR(index_.Refresh());
   ForgetDamageWithSoundCopies(packs);
   CountPacksWithoutParity(packs);
-  ForEachInParallel(checked.snapshots.size(), options_.thread_count,
-                    [&](std::size_t index) { CheckSnapshot(checked.snapshots[index]); });
+  ForEachInParallel(checked.snapshots.size(), options_.thread_count, [&](std::size_t index) {
+    if (!IsCancelled()) CheckSnapshot(checked.snapshots[index]);
+  });
+  if (IsCancelled()) return absl::CancelledError("the verification was interrupted");
+  if (options_.references_only) return std::move(report_);
   if (!options_.read_data || !options_.subset.is_everything()) {
     // Of the metadata, that was read all the same.
     for (const absl::Status& damage : reader_.stepped_over()) {

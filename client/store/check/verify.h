@@ -30,6 +30,8 @@ struct VerifyOptions {
   // Also reads, decompresses and hashes every chunk of every pack; without it only the metadata is
   // read.
   bool read_data = false;
+  // Only whether packs hold what snapshots need: whoever asks has looked at all else.
+  bool references_only = false;
   // Of which packs, if not of all.
   ReadSubset subset;
   // 0: as many as there are cores.
@@ -38,7 +40,7 @@ struct VerifyOptions {
   std::function<void(const VerifyProgress&)> on_progress;
   // The same, whenever another pack is read: all of the subset up to it are.
   std::function<void(const PackId&)> on_read_up_to;
-  // Reads no further pack when it says true; the verification ends with Cancelled.
+  // Reads no further pack or snapshot when it says true; the verification ends with Cancelled.
   std::function<bool()> is_cancelled;
 };
 

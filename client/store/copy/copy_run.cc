@@ -49,7 +49,7 @@ absl::StatusOr<UniqueFd> LockPublishing(const Store& store) {
 
 class CopyRun {
  public:
-  CopyRun(const Store& from, const Store& to, const CopyOptions& options)
+  CopyRun(const Store& from, const Store& to, const CopyOptions& options, CopyReport& report)
       : from_(from),
         to_(to),
         options_(options),
@@ -58,9 +58,10 @@ class CopyRun {
         from_reader_(from_index_, ChunkReader::Options()),
         to_index_(to.packs_directory(), SeenPacks::kAreDurable),
         to_reader_(to_index_, ChunkReader::Options()),
-        transfer_(from_reader_, to, to_index_, options.transfer) {}
+        transfer_(from_reader_, to, to_index_, options.transfer),
+        report_(report) {}
 
-  absl::StatusOr<CopyReport> Run(std::span<const store::v1::Snapshot> snapshots);
+  absl::Status Run(std::span<const store::v1::Snapshot> snapshots);
 
  private:
   // Its chunks are copied; nobody sees it yet.
@@ -82,6 +83,7 @@ class CopyRun {
   void Tell();
   void Report(const SnapshotCopy& result);
   bool Cancelled() const { return options_.transfer.cancelled && options_.transfer.cancelled(); }
+  absl::Status CopyAll(std::span<const store::v1::Snapshot> snapshots);
   void ShowProgress() const {
     if (options_.on_progress) options_.on_progress(progress_);
   }
@@ -105,7 +107,7 @@ class CopyRun {
   // Of what was flushed last: what it takes in packs, to its raw bytes.
   double stored_ratio_ = 1;
   CopyProgress progress_;
-  CopyReport report_;
+  CopyReport& report_;
 };
 
 absl::Status CopyRun::BeginSession() {
@@ -349,7 +351,7 @@ void CopyRun::Report(const SnapshotCopy& result) {
   if (options_.on_snapshot) options_.on_snapshot(result);
 }
 
-absl::StatusOr<CopyReport> CopyRun::Run(std::span<const store::v1::Snapshot> snapshots) {
+absl::Status CopyRun::CopyAll(std::span<const store::v1::Snapshot> snapshots) {
   KERF_RETURN_IF_ERROR(CheckCopyable(from_, to_));
   KERF_RETURN_IF_ERROR(from_index_.Refresh());
   KERF_RETURN_IF_ERROR(BeginSession());
@@ -359,10 +361,15 @@ absl::StatusOr<CopyReport> CopyRun::Run(std::span<const store::v1::Snapshot> sna
   }
   KERF_RETURN_IF_ERROR(PublishAll());
   if (!untold_.empty()) Tell();
+  return absl::OkStatus();
+}
+
+absl::Status CopyRun::Run(std::span<const store::v1::Snapshot> snapshots) {
+  const absl::Status status = CopyAll(snapshots);
   report_.new_chunk_count = transfer_.new_chunk_count();
   report_.new_bytes = transfer_.new_bytes();
   report_.stored_bytes = transfer_.stored_bytes();
-  return report_;
+  return status;
 }
 
 }  // namespace
@@ -387,10 +394,18 @@ absl::Status CheckCopyable(const Store& from, const Store& to) {
   return absl::OkStatus();
 }
 
+absl::Status CopySnapshots(const Store& from, const Store& to,
+                           std::span<const store::v1::Snapshot> snapshots,
+                           const CopyOptions& options, CopyReport& report) {
+  return CopyRun(from, to, options, report).Run(snapshots);
+}
+
 absl::StatusOr<CopyReport> CopySnapshots(const Store& from, const Store& to,
                                          std::span<const store::v1::Snapshot> snapshots,
                                          const CopyOptions& options) {
-  return CopyRun(from, to, options).Run(snapshots);
+  CopyReport report;
+  KERF_RETURN_IF_ERROR(CopySnapshots(from, to, snapshots, options, report));
+  return report;
 }
 
 }  // namespace kerf::agent

@@ -83,4 +83,9 @@ absl::StatusOr<CopyReport> CopySnapshots(const Store& from, const Store& to,
                                          std::span<const store::v1::Snapshot> snapshots,
                                          const CopyOptions& options);
 
+// The same; `report` has also behind an error what was done before it.
+absl::Status CopySnapshots(const Store& from, const Store& to,
+                           std::span<const store::v1::Snapshot> snapshots,
+                           const CopyOptions& options, CopyReport& report);
+
 }  // namespace kerf::agent

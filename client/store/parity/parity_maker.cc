@@ -26,7 +26,8 @@ constexpr std::uint64_t kStripBytes = std::uint64_t{4} << 20;
 class ParityMaker {
  public:
   ParityMaker(const std::string& pack_path, int pack_fd, const ParityHead& head,
-              const ParityCode& code, const std::string& path, int fd)
+              const ParityCode& code, const std::string& path, int fd,
+              const std::function<bool()>& is_cancelled)
       : pack_path_(pack_path),
         pack_fd_(pack_fd),
         head_(head),
@@ -34,6 +35,7 @@ class ParityMaker {
         code_(code),
         path_(path),
         fd_(fd),
+        is_cancelled_(is_cancelled),
         sums_(shape_.row_count()) {}
 
   absl::Status Make() {
@@ -42,17 +44,25 @@ class ParityMaker {
     const auto strip_groups =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(row_sectors, 1, shape_.group_count));
     for (std::uint32_t group = 0; group < shape_.group_count; group += strip_groups) {
+      KERF_RETURN_IF_ERROR(CheckGoesOn());
       KERF_RETURN_IF_ERROR(EncodeGroups(group, std::min(strip_groups, shape_.group_count - group)));
     }
     return WriteRest();
   }
 
  private:
+  absl::Status CheckGoesOn() const {
+    return is_cancelled_ && is_cancelled_()
+               ? absl::CancelledError(Cat(path_, ": it was interrupted"))
+               : absl::OkStatus();
+  }
+
   // In the order of the file, so that a disk need not seek.
   absl::Status ReadAll() {
     PackDigest digest;
     std::vector<std::uint8_t> piece(kDigestPieceBytes);
     for (std::uint64_t at = 0; at < shape_.pack_bytes; at += kDigestPieceBytes) {
+      KERF_RETURN_IF_ERROR(CheckGoesOn());
       const std::uint64_t size_bytes =
           std::min<std::uint64_t>(kDigestPieceBytes, shape_.pack_bytes - at);
       const std::span<std::uint8_t> bytes = std::span(piece).first(size_bytes);
@@ -147,6 +157,7 @@ class ParityMaker {
   const ParityCode& code_;
   const std::string& path_;
   const int fd_;
+  const std::function<bool()>& is_cancelled_;
   // The table's rows.
   std::vector<std::uint64_t> sums_;
   // Of the groups that are encoded; the same memory for all.
@@ -163,7 +174,8 @@ absl::Status Publish(const std::string& temporary, const std::string& path) {
 
 }  // namespace
 
-absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent) {
+absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent,
+                        const std::function<bool()>& is_cancelled) {
   KERF_ASSIGN_OR_RETURN(const UniqueFd pack, OpenRegularFile(pack_path));
   struct stat info{};
   if (fstat(pack.get(), &info) != 0) return ErrnoStatus(errno, pack_path);
@@ -180,7 +192,8 @@ absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned
   const std::string store_directory = DirectoryOf(DirectoryOf(DirectoryOf(path)));
   const std::string temporary = Cat(store_directory, "/tmp/", RandomHex(), kParitySuffix);
   KERF_ASSIGN_OR_RETURN(const UniqueFd fd, CreateNewFile(temporary));
-  absl::Status status = ParityMaker(pack_path, pack.get(), head, code, temporary, fd.get()).Make();
+  absl::Status status =
+      ParityMaker(pack_path, pack.get(), head, code, temporary, fd.get(), is_cancelled).Make();
   if (status.ok()) status = SyncFile(fd.get(), temporary);
   if (status.ok()) status = Publish(temporary, path);
   if (!status.ok()) RemoveFile(temporary).IgnoreError();

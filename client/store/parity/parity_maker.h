@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,7 +13,9 @@ namespace kerf::agent {
 // Reads the pack of the store at `pack_path`, which is durable, and puts its parity in its place,
 // durably; one that is there is replaced. Whether the pack is sound is for the caller to know:
 // damage that it has would be kept for good. Takes about 8 MiB of memory. Unavailable if ISA-L is
-// not on this machine; the errors of reading and writing name the file.
-absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent);
+// not on this machine; the errors of reading and writing name the file. Cancelled, and nothing is
+// changed, soon after `is_cancelled` says true.
+absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent,
+                        const std::function<bool()>& is_cancelled = nullptr);
 
 }  // namespace kerf::agent

@@ -59,16 +59,23 @@ class NoIndex final : public CollectionIndex {
 
 class PackRepair {
  public:
-  PackRepair(const Store& store, const PackRepairOptions& options)
+  PackRepair(const Store& store, const PackRepairOptions& options, PackRepairReport& report)
       : store_(store),
         options_(options),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
-        round_(store, no_index_, {}, &notes_) {}
+        round_(store, no_index_, {}, &notes_),
+        report_(report) {}
 
-  absl::StatusOr<PackRepairReport> Run();
+  absl::Status Run();
 
  private:
   using Chunks = absl::flat_hash_set<Digest, DigestHash>;
+  // Of a sound pack.
+  struct BadParity {
+    PackId id;
+    std::string path;
+    absl::Status damage;
+  };
   // A damaged pack.
   struct Patient {
     RepairedPack report;
@@ -87,7 +94,10 @@ class PackRepair {
   absl::Status ExamineAll();
   void ExamineParity(const PackId& id, const std::string& path);
   absl::Status MendWithParity();
-  void MakeParityAnew();
+  absl::Status MakeParityAnew();
+  void MakeParityAnew(const BadParity& bad, const absl::StatusOr<unsigned>& percent);
+  void ShowProgress();
+  bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
   absl::Status SaveSound(PackWriter& writer);
   absl::StatusOr<std::uint64_t> SearchFooterless(PackWriter& writer);
   absl::StatusOr<ChunkOrder> WantedChunks();
@@ -105,11 +115,13 @@ class PackRepair {
   EpochRound round_;
   std::mutex mutex_;
   std::vector<Patient> patients_;
-  PackRepairReport report_;
+  PackRepairReport& report_;
   // Chunks with a copy in a pack without damage, or in a new one.
   Chunks safe_;
   // In the order of report_.parity.
-  std::vector<PackId> bad_parity_;
+  std::vector<BadParity> bad_parity_;
+  std::uint64_t done_count_ = 0;
+  std::uint64_t total_count_ = 0;
 };
 
 // As much of a block as there is: all of it with the pack's parity, else what lies before the
@@ -196,38 +208,55 @@ void PackRepair::ExamineParity(const PackId& id, const std::string& path) {
   if (damage.ok()) damage = parity->CheckFits(path);
   if (damage.ok()) return;
   const std::lock_guard lock(mutex_);
-  report_.parity.push_back({parity_path, std::move(damage), absl::OkStatus()});
-  bad_parity_.push_back(id);
+  bad_parity_.push_back({id, parity_path, std::move(damage)});
 }
 
 // The pack is sound, so parity of it is right again.
-void PackRepair::MakeParityAnew() {
-  const absl::StatusOr<unsigned> percent = ReadParityPercent(store_.directory());
-  for (std::size_t index = 0; index < bad_parity_.size(); ++index) {
-    RepairedParity& parity = report_.parity[index];
-    parity.failure = percent.status();
-    // What a newer kerf made is not ours to replace.
-    if (absl::IsFailedPrecondition(parity.damage)) {
-      parity.failure = absl::FailedPreconditionError("it stays, for a newer kerf made it");
-    }
-    parity.is_removed = parity.failure.ok() && *percent == 0;
-    if (!parity.failure.ok() || options_.dry_run) continue;
-    if (*percent > 0) {
-      parity.failure =
-          MakeParity(index_.PackPath(bad_parity_[index]), bad_parity_[index], *percent);
-    } else {
-      parity.failure = MoveToQuarantine(store_.directory(), parity.path).status();
-    }
+void PackRepair::MakeParityAnew(const BadParity& bad, const absl::StatusOr<unsigned>& percent) {
+  RepairedParity parity;
+  parity.path = bad.path;
+  parity.damage = bad.damage;
+  parity.failure = percent.status();
+  // What a newer kerf made is not ours to replace.
+  if (absl::IsFailedPrecondition(parity.damage)) {
+    parity.failure = absl::FailedPreconditionError("it stays, for a newer kerf made it");
   }
+  parity.is_removed = parity.failure.ok() && *percent == 0;
+  if (parity.failure.ok() && !options_.dry_run) {
+    parity.failure =
+        *percent > 0 ? MakeParity(index_.PackPath(bad.id), bad.id, *percent, options_.is_cancelled)
+                     : MoveToQuarantine(store_.directory(), parity.path).status();
+  }
+  // It is as it was.
+  if (absl::IsCancelled(parity.failure)) return;
+  const std::lock_guard lock(mutex_);
+  report_.parity.push_back(std::move(parity));
+}
+
+absl::Status PackRepair::MakeParityAnew() {
+  const absl::StatusOr<unsigned> percent = ReadParityPercent(store_.directory());
+  total_count_ += bad_parity_.size();
+  ForEachInParallel(bad_parity_.size(), options_.thread_count, [&](std::size_t index) {
+    if (IsCancelled()) return;
+    MakeParityAnew(bad_parity_[index], percent);
+    ShowProgress();
+  });
+  std::sort(report_.parity.begin(), report_.parity.end(),
+            [](const RepairedParity& a, const RepairedParity& b) { return a.path < b.path; });
+  return IsCancelled() ? absl::CancelledError("the repair was interrupted") : absl::OkStatus();
+}
+
+void PackRepair::ShowProgress() {
+  const std::lock_guard lock(mutex_);
+  ++done_count_;
+  if (options_.on_progress) options_.on_progress(done_count_, total_count_);
 }
 
 // Those that it mends are patients no more.
 absl::Status PackRepair::MendWithParity() {
   std::vector<Patient> others;
   for (Patient& patient : patients_) {
-    if (options_.is_cancelled && options_.is_cancelled()) {
-      return absl::CancelledError("the repair was interrupted");
-    }
+    if (IsCancelled()) return absl::CancelledError("the repair was interrupted");
     RepairedPack& report = patient.report;
     absl::Status status;
     if (options_.dry_run) {
@@ -278,16 +307,13 @@ void PackRepair::ExamineUnreadable(const DamagedPack& damaged) {
 absl::Status PackRepair::ExamineAll() {
   KERF_RETURN_IF_ERROR(index_.Refresh());
   const auto packs = index_.packs();
-  std::uint64_t done_count = 0;
-  const auto is_cancelled = [this] { return options_.is_cancelled && options_.is_cancelled(); };
+  total_count_ = packs.size();
   ForEachInParallel(packs.size(), options_.thread_count, [&](std::size_t index) {
-    if (is_cancelled()) return;
+    if (IsCancelled()) return;
     Examine(packs[index], absl::OkStatus());
-    const std::lock_guard lock(mutex_);
-    if (options_.on_progress) options_.on_progress(++done_count, packs.size());
+    ShowProgress();
   });
-  if (is_cancelled())
-    return absl::CancelledError("the repair was interrupted; nothing was changed");
+  if (IsCancelled()) return absl::CancelledError("the repair was interrupted");
   for (const DamagedPack& damaged : index_.damaged()) ExamineUnreadable(damaged);
   std::sort(patients_.begin(), patients_.end(),
             [](const Patient& a, const Patient& b) { return a.report.path < b.report.path; });
@@ -299,6 +325,7 @@ absl::Status PackRepair::SaveSound(PackWriter& writer) {
     const bool has_sound =
         std::find(patient.is_sound.begin(), patient.is_sound.end(), true) != patient.is_sound.end();
     if (!has_sound) continue;
+    if (IsCancelled()) return absl::CancelledError("the repair was interrupted");
     const PackFooter& footer = patient.pack->footer;
     KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(patient.report.path));
     std::optional<std::uint32_t> block_index;
@@ -346,6 +373,7 @@ absl::StatusOr<std::uint64_t> PackRepair::SearchFooterless(PackWriter& writer) {
   std::uint64_t found_count = 0;
   for (Patient& patient : patients_) {
     if (patient.pack != nullptr || !patient.has_rotted || order.empty()) continue;
+    if (IsCancelled()) return absl::CancelledError("the repair was interrupted");
     KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(patient.report.path));
     struct stat info{};
     if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, patient.report.path);
@@ -431,11 +459,11 @@ absl::Status PackRepair::MoveAway() {
   return Step(CollectionStep::kPlanRemoved);
 }
 
-absl::StatusOr<PackRepairReport> PackRepair::Run() {
+absl::Status PackRepair::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(ExamineAll());
   KERF_RETURN_IF_ERROR(MendWithParity());
-  MakeParityAnew();
+  KERF_RETURN_IF_ERROR(MakeParityAnew());
   if (!options_.dry_run) KERF_RETURN_IF_ERROR(Save());
   Chunks sound = safe_;
   for (const Patient& patient : patients_) {
@@ -449,20 +477,40 @@ absl::StatusOr<PackRepairReport> PackRepair::Run() {
       if (!sound.contains(chunk.digest)) ++patient.report.lost_chunk_count;
     }
   }
-  if (!options_.dry_run) KERF_RETURN_IF_ERROR(MoveAway());
-  for (Patient& patient : patients_) report_.packs.push_back(std::move(patient.report));
-  if (!options_.dry_run && !report_.packs.empty()) {
-    KERF_ASSIGN_OR_RETURN(VerifyReport verified, VerifyStore(store_, VerifyOptions()));
-    report_.lost_count = verified.finding_count;
-    report_.lost = std::move(verified.findings);
+  const absl::Status moved = options_.dry_run ? absl::OkStatus() : MoveAway();
+  for (Patient& patient : patients_) {
+    // Of what nothing was done before a failure the next repair tells.
+    if (!moved.ok() && patient.report.quarantine_path.empty()) continue;
+    report_.packs.push_back(std::move(patient.report));
   }
-  return std::move(report_);
+  KERF_RETURN_IF_ERROR(moved);
+  if (options_.trees_follow) return absl::OkStatus();
+  if (options_.dry_run && !report_.packs.empty()) return absl::OkStatus();
+  return FindLost(store_, options_.is_cancelled, report_);
 }
 
 }  // namespace
 
+absl::Status FindLost(const Store& store, const std::function<bool()>& is_cancelled,
+                      PackRepairReport& report) {
+  VerifyOptions options;
+  options.references_only = true;
+  options.is_cancelled = is_cancelled;
+  KERF_ASSIGN_OR_RETURN(VerifyReport verified, VerifyStore(store, options));
+  report.lost_count = verified.finding_count;
+  report.lost = std::move(verified.findings);
+  return absl::OkStatus();
+}
+
+absl::Status RepairPacks(const Store& store, const PackRepairOptions& options,
+                         PackRepairReport& report) {
+  return PackRepair(store, options, report).Run();
+}
+
 absl::StatusOr<PackRepairReport> RepairPacks(const Store& store, const PackRepairOptions& options) {
-  return PackRepair(store, options).Run();
+  PackRepairReport report;
+  KERF_RETURN_IF_ERROR(RepairPacks(store, options, report));
+  return report;
 }
 
 }  // namespace kerf::agent

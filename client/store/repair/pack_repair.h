@@ -20,11 +20,13 @@ struct PackRepairOptions {
   bool dry_run = false;
   // 0: as many as there are cores.
   unsigned thread_count = 0;
-  // Packs that were read.
+  // Packs that were read; behind them the parity that is made anew.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
   // When it says true the repair ends with Cancelled, before anything is moved; packs that were
-  // mended with their parity by then stay so.
+  // mended with their parity by then stay so, and so does parity that was made anew.
   std::function<bool()> is_cancelled;
+  // Whoever mends snapshots next asks FindLost behind that.
+  bool trees_follow = false;
   // Behind each of kPlanned, kEpochRaised, kDeleted (moved away), kEpochRaisedAgain and
   // kPlanRemoved; what is not OK ends the repair, and the next one goes on from there.
   std::function<absl::Status(CollectionStep)> on_step;
@@ -65,7 +67,8 @@ struct PackRepairReport {
   std::vector<RepairedParity> parity;
   // New packs that have no parity, in a store that keeps it; says what to do.
   std::vector<absl::Status> parity_failures;
-  // With packs that were moved: what snapshots miss now, file by file.
+  // What snapshots miss, file by file: of packs that were moved, and of those that had gone before.
+  // Not of a dry run with damaged packs, of which nobody knows yet what they give back.
   std::uint64_t lost_count = 0;
   std::vector<VerifyFinding> lost;
 };
@@ -76,5 +79,13 @@ struct PackRepairReport {
 // runs, ResourceExhausted if there is no room for new packs: nothing was moved then, and
 // packs that were mended with their parity stay so.
 absl::StatusOr<PackRepairReport> RepairPacks(const Store& store, const PackRepairOptions& options);
+
+// The same; `report` has also behind an error what was done before it.
+absl::Status RepairPacks(const Store& store, const PackRepairOptions& options,
+                         PackRepairReport& report);
+
+// What snapshots need and no pack holds; of the report of RepairPacks. Beside backups.
+absl::Status FindLost(const Store& store, const std::function<bool()>& is_cancelled,
+                      PackRepairReport& report);
 
 }  // namespace kerf::agent

@@ -19,24 +19,26 @@
 namespace kerf::agent {
 namespace {
 
+constexpr char kInterrupted[] = "it was interrupted; what was made or removed stays so";
+
 class ParityRun {
  public:
-  ParityRun(const Store& store, const ParityRunOptions& options)
-      : store_(store), options_(options), index_(store.packs_directory()) {}
+  ParityRun(const Store& store, const ParityRunOptions& options, ParityReport& report)
+      : store_(store), options_(options), index_(store.packs_directory()), report_(report) {}
 
-  absl::StatusOr<ParityReport> Run();
+  absl::Status Run();
 
  private:
   absl::Status RemoveAll();
   void LookAt(const PackId& id, std::uint64_t file_bytes);
   absl::Status Make(const PackId& id);
-  bool ends() const { return !failure_.ok() || (options_.is_cancelled && options_.is_cancelled()); }
+  bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
 
   const Store& store_;
   const ParityRunOptions& options_;
   ChunkIndex index_;
   std::mutex mutex_;
-  ParityReport report_;
+  ParityReport& report_;
   // What no other pack would fare better with.
   absl::Status failure_;
   std::uint64_t done_count_ = 0;
@@ -48,6 +50,7 @@ absl::Status ParityRun::RemoveAll() {
   if (absl::IsNotFound(ids.status())) return absl::OkStatus();
   KERF_RETURN_IF_ERROR(ids.status());
   for (const PackId& id : *ids) {
+    if (IsCancelled()) return absl::OkStatus();
     const absl::Status status = RemoveFile(ParityPath(store_.directory(), id));
     if (absl::IsNotFound(status)) continue;
     KERF_RETURN_IF_ERROR(status);
@@ -60,7 +63,7 @@ absl::Status ParityRun::RemoveAll() {
 absl::Status ParityRun::Make(const PackId& id) {
   const std::string path = index_.PackPath(id);
   KERF_RETURN_IF_ERROR(CheckPack(path, id));
-  return MakeParity(path, id, report_.percent);
+  return MakeParity(path, id, report_.percent, options_.is_cancelled);
 }
 
 void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {
@@ -83,7 +86,8 @@ void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {
   if (status.ok()) {
     ++(is_there ? report_.present_count : report_.made_count);
     report_.parity_bytes += shape.file_bytes();
-  } else if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) {
+  } else if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+             absl::IsCancelled(status)) {
     if (failure_.ok()) failure_ = status;
   } else if (!absl::IsNotFound(status)) {
     // Else a collection has deleted it.
@@ -91,33 +95,38 @@ void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {
   }
 }
 
-absl::StatusOr<ParityReport> ParityRun::Run() {
+absl::Status ParityRun::Run() {
   KERF_ASSIGN_OR_RETURN(report_.percent, ReadParityPercent(store_.directory()));
   KERF_RETURN_IF_ERROR(index_.Refresh());
   const auto packs = index_.packs();
   report_.pack_count = packs.size();
   if (report_.percent == 0) {
     KERF_RETURN_IF_ERROR(RemoveAll());
-    return std::move(report_);
+    return IsCancelled() ? absl::CancelledError(kInterrupted) : absl::OkStatus();
   }
   for (const DamagedPack& damaged : index_.damaged()) report_.failures.push_back(damaged.status);
   ForEachInParallel(packs.size(), options_.thread_count, [&](std::size_t index) {
     {
       const std::lock_guard lock(mutex_);
-      if (ends()) return;
+      if (!failure_.ok() || IsCancelled()) return;
     }
     LookAt(packs[index]->id, packs[index]->file_bytes);
   });
-  KERF_RETURN_IF_ERROR(failure_);
-  if (ends()) return absl::CancelledError("it was interrupted; what was made stays");
-  return std::move(report_);
+  return IsCancelled() ? absl::CancelledError(kInterrupted) : failure_;
 }
 
 }  // namespace
 
+absl::Status FollowParitySetting(const Store& store, const ParityRunOptions& options,
+                                 ParityReport& report) {
+  return ParityRun(store, options, report).Run();
+}
+
 absl::StatusOr<ParityReport> FollowParitySetting(const Store& store,
                                                  const ParityRunOptions& options) {
-  return ParityRun(store, options).Run();
+  ParityReport report;
+  KERF_RETURN_IF_ERROR(FollowParitySetting(store, options, report));
+  return report;
 }
 
 }  // namespace kerf::agent

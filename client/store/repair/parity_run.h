@@ -40,4 +40,8 @@ struct ParityReport {
 absl::StatusOr<ParityReport> FollowParitySetting(const Store& store,
                                                  const ParityRunOptions& options);
 
+// The same; `report` has also behind an error what was done before it.
+absl::Status FollowParitySetting(const Store& store, const ParityRunOptions& options,
+                                 ParityReport& report);
+
 }  // namespace kerf::agent

@@ -52,14 +52,15 @@ store::v1::Snapshot Successor(const store::v1::Snapshot& old) {
 
 class TreeRepair {
  public:
-  TreeRepair(const Store& store, const TreeRepairOptions& options)
+  TreeRepair(const Store& store, const TreeRepairOptions& options, TreeRepairReport& report)
       : store_(store),
         options_(options),
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         index_(store.packs_directory(), SeenPacks::kAreDurable),
-        reader_(index_, {.old_chunks_only = true}) {}
+        reader_(index_, {.old_chunks_only = true}),
+        report_(report) {}
 
-  absl::StatusOr<TreeRepairReport> Run();
+  absl::Status Run();
 
  private:
   bool Accepts(std::string_view loss) const {
@@ -83,7 +84,7 @@ class TreeRepair {
   ChunkReader reader_;
   // Of parity_failures, while packs are written.
   std::mutex mutex_;
-  TreeRepairReport report_;
+  TreeRepairReport& report_;
 };
 
 // Behind what `bytes` hold and `writer` has not.
@@ -246,12 +247,12 @@ absl::Status TreeRepair::Look(const store::v1::Snapshot& snapshot) {
           ? (*entries)->Visit(
                 [](const TreeEntry&, const NodeIdentity&) { return absl::OkStatus(); }, tree)
           : Replace(snapshot, **entries, tree);
-  KERF_RETURN_IF_ERROR(Annotate(status, Cat("snapshot ", snapshot.id())));
-  report_.trees.push_back(std::move(tree));
-  return absl::OkStatus();
+  // Its place may have been taken before something failed.
+  if (status.ok() || !tree.new_id.empty()) report_.trees.push_back(std::move(tree));
+  return Annotate(status, Cat("snapshot ", snapshot.id()));
 }
 
-absl::StatusOr<TreeRepairReport> TreeRepair::Run() {
+absl::Status TreeRepair::Run() {
   UniqueFd lock;
   if (!options_.dry_run) {
     KERF_ASSIGN_OR_RETURN(lock, LockCollector(store_.directory()));
@@ -262,13 +263,20 @@ absl::StatusOr<TreeRepairReport> TreeRepair::Run() {
   for (const store::v1::Snapshot& snapshot : list.snapshots) {
     KERF_RETURN_IF_ERROR(Look(snapshot));
   }
-  return std::move(report_);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
+absl::Status RepairTrees(const Store& store, const TreeRepairOptions& options,
+                         TreeRepairReport& report) {
+  return TreeRepair(store, options, report).Run();
+}
+
 absl::StatusOr<TreeRepairReport> RepairTrees(const Store& store, const TreeRepairOptions& options) {
-  return TreeRepair(store, options).Run();
+  TreeRepairReport report;
+  KERF_RETURN_IF_ERROR(RepairTrees(store, options, report));
+  return report;
 }
 
 }  // namespace kerf::agent

@@ -76,4 +76,8 @@ struct TreeRepairReport {
 // a collection runs.
 absl::StatusOr<TreeRepairReport> RepairTrees(const Store& store, const TreeRepairOptions& options);
 
+// The same; `report` has also behind an error what was done before it.
+absl::Status RepairTrees(const Store& store, const TreeRepairOptions& options,
+                         TreeRepairReport& report);
+
 }  // namespace kerf::agent
