@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 
 #include "base/strings.h"
@@ -25,6 +26,8 @@ constexpr uid_t kKeep = static_cast<uid_t>(-1);
 bool IsRoot() { return geteuid() == 0; }
 
 constexpr mode_t kModeBits = 07777;
+// FAT has nothing between.
+constexpr std::time_t kCoarsestTimeSeconds = 2;
 constexpr char kAccessAcl[] = "system.posix_acl_access";
 constexpr char kDefaultAcl[] = "system.posix_acl_default";
 constexpr char kCapability[] = "security.capability";
@@ -140,6 +143,18 @@ MetadataResult ApplyAttributes(int fd, const Node& node) {
 absl::Status ApplyTime(int fd, const Node& node) {
   if (futimens(fd, TimesOf(node).data()) == 0) return absl::OkStatus();
   return OsError(errno, "cannot set the time of", "/" + node.path);
+}
+
+absl::Status AvoidTime(int fd, const Node& node) {
+  const auto failed = [&] { return OsError(errno, "cannot set the time of", "/" + node.path); };
+  std::array<timespec, 2> times = TimesOf(node);
+  struct stat status{};
+  if (fstat(fd, &status) != 0) return failed();
+  if (status.st_mtim.tv_sec != times[1].tv_sec || status.st_mtim.tv_nsec != times[1].tv_nsec) {
+    return absl::OkStatus();
+  }
+  times[1].tv_sec += kCoarsestTimeSeconds;
+  return futimens(fd, times.data()) == 0 ? absl::OkStatus() : failed();
 }
 
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node) {

@@ -25,6 +25,10 @@ MetadataResult ApplyAttributes(int fd, const Node& node);
 // looks at it takes the node for complete.
 absl::Status ApplyTime(int fd, const Node& node);
 
+// Of an open file that lacks something: gives it another time if by chance (a coarse clock, one
+// that was set back) it was written at that of the node. Looking unchanged it would be passed over.
+absl::Status AvoidTime(int fd, const Node& node);
+
 // Both, of anything but a file or directory: the child `name` of the directory, which may be a
 // symlink and is not followed. The time only if all else could be set.
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node);

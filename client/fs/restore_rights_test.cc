@@ -2,9 +2,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +33,19 @@ using ::testing::IsEmpty;
 using testing::MemoryNode;
 using testing::RestoreAll;
 using testing::TemporaryDirectory;
+
+// Of the calls below: fail, and leave the file with the time that it would have in the end, as on a
+// file system with a coarse clock.
+std::atomic<int> chmod_error = 0;
+std::atomic<int> chown_error = 0;
+constexpr timespec kSnapshotTime = {1'000'000'000, 5};
+
+int FailWith(int error, int fd) {
+  const timespec times[2] = {{0, UTIME_OMIT}, kSnapshotTime};
+  EXPECT_EQ(futimens(fd, times), 0);
+  errno = error;
+  return -1;
+}
 
 constexpr char kAccess[] = "system.posix_acl_access";
 constexpr char kDefault[] = "system.posix_acl_default";
@@ -221,5 +237,45 @@ TEST_F(RestoreRightsTest, WhatLacksAnAttributeNeverHasItsTime) {
   for (const char* name : {"/a/f", "/a/fifo", "/b"}) EXPECT_TRUE(HasSnapshotTime(target_ + name));
 }
 
+// Also where the clock is no help: a disk that is full, or a file that may not be changed.
+TEST_F(RestoreRightsTest, WhatLacksItsModeOrOwnerIsNeverTakenForUnchanged) {
+  MemoryNode file = File("f", "text");
+  file.node.modified = {kSnapshotTime.tv_sec, static_cast<std::uint32_t>(kSnapshotTime.tv_nsec)};
+  for (std::atomic<int>* error : {&chmod_error, &chown_error}) {
+    // Of others no file can have another owner, which is no failure.
+    if (error == &chown_error && geteuid() != 0) continue;
+    OverwritePolicy policy = OverwritePolicy::kRefuse;
+    for (const int number : {ENOSPC, EPERM}) {
+      *error = number;
+      const testing::RestoreReport report = RestoreAll({file}, target_, policy);
+      *error = 0;
+      EXPECT_EQ(report.errors.size(), 1u);
+      EXPECT_EQ(report.summary.skipped_count, 0u) << "it is tried again";
+      EXPECT_EQ(testing::TextOf(target_ + "/f"), "text");
+      policy = OverwritePolicy::kIfChanged;
+    }
+    EXPECT_EQ(RestoreAll({file}, target_, policy).summary.skipped_count, 0u);
+    EXPECT_EQ(RestoreAll({file}, target_, policy).summary.skipped_count, 1u);
+    unlink((target_ + "/f").c_str());
+  }
+}
+
 }  // namespace
 }  // namespace kerf::agent
+
+// In place of those of the C library.
+extern "C" {
+
+int fchmod(int fd, mode_t mode) noexcept {
+  const int error = kerf::agent::chmod_error;
+  if (error != 0) return kerf::agent::FailWith(error, fd);
+  return static_cast<int>(syscall(SYS_fchmod, fd, mode));
+}
+
+int fchown(int fd, uid_t owner, gid_t group) noexcept {
+  const int error = kerf::agent::chown_error;
+  if (error != 0) return kerf::agent::FailWith(error, fd);
+  return static_cast<int>(syscall(SYS_fchown, fd, owner, group));
+}
+
+}  // extern "C"

@@ -115,7 +115,8 @@ absl::Status Settler::Complete(const WaitingFile& file) const {
     return OsError(error, "cannot write all of", Shown(file));
   }
   if (options_.verify) KERF_RETURN_IF_ERROR(Verify(file));
-  if (!file.file.lacks_attributes) KERF_RETURN_IF_ERROR(ApplyTime(fd, file.node));
+  KERF_RETURN_IF_ERROR(file.file.lacks_attributes ? AvoidTime(fd, file.node)
+                                                  : ApplyTime(fd, file.node));
   const std::string name(NameOf(file.node.path));
   const int directory_fd = file.directory->get();
   if (file.file.name != name &&

@@ -44,7 +44,7 @@ struct SettlerOptions {
 // A file's time, which is what tells whoever comes later that it is complete, is set when its
 // content is durable and, with `verify`, when it has been read back; then it takes the name of what
 // it replaces. One that does not come so far is removed. One that lacks attributes keeps the time
-// at which it was written.
+// at which it was written, or gets any other one but its own.
 //
 // Holds at most two groups of open files and their directories. Thread-safe.
 class Settler {
