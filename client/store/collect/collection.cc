@@ -88,7 +88,7 @@ class Collection {
   absl::Status CommitAll(std::uint64_t epoch);
   absl::Status Delete(bool with_live);
   absl::Status RemoveOldFiles();
-  void RemoveParityWithoutPacks();
+  void RemoveStrayParity();
   absl::Status Step(CollectionStep step) const {
     return options_.on_step ? options_.on_step(step) : absl::OkStatus();
   }
@@ -289,7 +289,8 @@ void Collection::Choose() {
   for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
     report_.stored_bytes_before += marks_->pack(pack_index).file_bytes;
   }
-  ChosenTargets chosen = ChooseTargets(*marks_, options_, AvailableBytes());
+  ChosenTargets chosen = ChooseTargets(*marks_, options_, AvailableBytes(),
+                                       ReadParityPercent(store_.directory()).value_or(0));
   targets_ = std::move(chosen.targets);
   report_.left_pack_count = chosen.left_count;
   report_.left_bytes = chosen.left_bytes;
@@ -451,13 +452,16 @@ absl::Status Collection::RemoveOldFiles() {
 }
 
 // Whoever makes parity does it behind the pack: what has none now is of one that was deleted, by
-// kerf 0.1.0, which knows no parity, or by a collection that died. A failure does not matter.
-void Collection::RemoveParityWithoutPacks() {
+// kerf 0.1.0, which knows no parity, or by a collection that died. In a store that keeps none it is
+// of a backup that had read the setting before that was changed. A failure does not matter.
+void Collection::RemoveStrayParity() {
   const absl::StatusOr<std::vector<PackId>> ids =
       ListPackFiles(ParityDirectory(store_.directory()), kParitySuffix);
   if (!ids.ok()) return;
   for (const PackId& id : *ids) {
-    if (MayExist(index_.PackPath(id))) continue;
+    // Each time: it may be made again from now on.
+    const bool is_kept = ReadParityPercent(store_.directory()).value_or(1) > 0;
+    if (is_kept && MayExist(index_.PackPath(id))) continue;
     if (RemoveFile(ParityPath(store_.directory(), id)).ok()) ++report_.removed_temporary_count;
   }
 }
@@ -509,7 +513,7 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
   if (!options_.dry_run) {
     KERF_RETURN_IF_ERROR(RemoveOldFiles());
-    RemoveParityWithoutPacks();
+    RemoveStrayParity();
   }
   KERF_RETURN_IF_ERROR(ExpireForgotten());
   KERF_RETURN_IF_ERROR(MarkRoots());

@@ -116,5 +116,41 @@ TEST_F(CollectionParityTest, NewPacksWithoutParityAreCounted) {
   EXPECT_TRUE(test_.RestoreAll().ok());
 }
 
+// A backup that had read the setting before `kerf parity --off` makes some behind it.
+TEST_F(CollectionParityTest, OfAStoreThatKeepsNoneNoneIsLeft) {
+  test_.WriteSnapshot({{"kept", {Noise()}}});
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+  ASSERT_THAT(*ListPackFiles(ParityDirectory(test_.directory()), kParitySuffix),
+              ::testing::Not(IsEmpty()));
+  Collect();
+  EXPECT_THAT(*ListPackFiles(ParityDirectory(test_.directory()), kParitySuffix), IsEmpty());
+  EXPECT_EQ(*ReadParityPercent(test_.directory()), 0u);
+  EXPECT_TRUE(test_.RestoreAll().ok());
+}
+
+TEST_F(CollectionParityTest, WhatIsRewrittenHasRoomForItsParity) {
+  std::string kept(400'000, '\0');
+  std::string wasted(400'000, '\0');
+  for (std::string* text : {&kept, &wasted}) {
+    random_.Fill({reinterpret_cast<std::uint8_t*>(text->data()), text->size()});
+  }
+  std::vector<std::string> metadata;
+  store::v1::Snapshot snapshot = test_.Describe({{"file", {kept}}}, metadata);
+  test_.WritePack(metadata);
+  test_.WritePack({kept, wasted});
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  CollectionOptions options;
+  options.thread_count = 1;
+  // Enough for the chunk and what a collection wants besides, and not for as much of parity.
+  options.available_bytes = [] { return (std::uint64_t{1} << 20) + 600'000; };
+  for (const unsigned percent : {100, 5}) {
+    ASSERT_TRUE(WriteParityPercent(test_.directory(), percent).ok());
+    const auto report = CollectGarbage(test_.store(), server_, options);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->left_pack_count, percent == 100 ? 1u : 0u) << percent;
+    EXPECT_EQ(report->rewritten_pack_count, percent == 100 ? 0u : 1u) << percent;
+  }
+}
+
 }  // namespace
 }  // namespace kerf::agent

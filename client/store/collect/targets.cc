@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/store/collect/collection_plan.h"
+#include "client/store/parity/parity_layout.h"
 
 namespace kerf::agent {
 namespace {
@@ -21,9 +22,33 @@ std::uint64_t LiveBytes(const Marks& marks, const Target& target) {
   return static_cast<std::uint64_t>(std::max(file_bytes - dead_bytes, 0.0));
 }
 
-bool Fits(std::uint64_t moved_bytes, std::uint64_t available_bytes) {
-  return moved_bytes + moved_bytes / kMovedShareBesides + kFreeBytesBesides <= available_bytes;
-}
+// Of the disk, for what is moved.
+class MoveRoom {
+ public:
+  MoveRoom(std::uint64_t available_bytes, std::uint64_t target_pack_bytes, unsigned parity_percent)
+      : available_bytes_(available_bytes),
+        target_pack_bytes_(std::clamp<std::uint64_t>(target_pack_bytes, 1, kMaxParityPackBytes)),
+        parity_percent_(parity_percent) {}
+
+  bool Fits(std::uint64_t moved_bytes) const {
+    const std::uint64_t pack_bytes = moved_bytes + moved_bytes / kMovedShareBesides;
+    return pack_bytes + ParityBytes(pack_bytes) + kFreeBytesBesides <= available_bytes_;
+  }
+
+ private:
+  std::uint64_t ParityBytes(std::uint64_t pack_bytes) const {
+    const auto of_one = [this](std::uint64_t bytes) {
+      return bytes == 0 ? 0 : ShapeFor(bytes, parity_percent_).file_bytes();
+    };
+    if (parity_percent_ == 0) return 0;
+    return pack_bytes / target_pack_bytes_ * of_one(target_pack_bytes_) +
+           of_one(pack_bytes % target_pack_bytes_);
+  }
+
+  const std::uint64_t available_bytes_;
+  const std::uint64_t target_pack_bytes_;
+  const unsigned parity_percent_;
+};
 
 // Of the plan.
 class PlanRoom {
@@ -66,7 +91,7 @@ std::vector<Target> AllTargets(const Marks& marks, const CollectionOptions& opti
 }
 
 // What frees the most for what is written comes first.
-void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, PlanRoom plan_room,
+void LeaveWhatDoesNotFit(const Marks& marks, const MoveRoom& move_room, PlanRoom plan_room,
                          ChosenTargets& chosen) {
   std::vector<Target> all = std::move(chosen.targets);
   chosen.targets.clear();
@@ -81,7 +106,7 @@ void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, Plan
   for (const Target& target : all) {
     const std::uint64_t live_bytes = target.has_live ? LiveBytes(marks, target) : 0;
     const bool has_room =
-        !target.has_live || (!target.is_merge && Fits(moved_bytes + live_bytes, available_bytes));
+        !target.has_live || (!target.is_merge && move_room.Fits(moved_bytes + live_bytes));
     if (has_room && plan_room.Take(target)) {
       moved_bytes += live_bytes;
       chosen.targets.push_back(target);
@@ -95,7 +120,7 @@ void LeaveWhatDoesNotFit(const Marks& marks, std::uint64_t available_bytes, Plan
 }  // namespace
 
 ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options,
-                            std::optional<std::uint64_t> available_bytes) {
+                            std::optional<std::uint64_t> available_bytes, unsigned parity_percent) {
   ChosenTargets chosen;
   chosen.targets = AllTargets(marks, options);
   std::uint64_t moved_bytes = 0;
@@ -105,12 +130,13 @@ ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options
   if (available_bytes.has_value()) {
     const PlanRoom plan_room(marks,
                              std::max(*available_bytes / kPlanShare, options.full_disk_plan_bytes));
+    const MoveRoom move_room(*available_bytes, options.target_pack_bytes, parity_percent);
     PlanRoom rest = plan_room;
     const bool plan_fits = std::all_of(chosen.targets.begin(), chosen.targets.end(),
                                        [&](const Target& target) { return rest.Take(target); });
-    if (!plan_fits || (moved_bytes > 0 && !Fits(moved_bytes, *available_bytes))) {
+    if (!plan_fits || (moved_bytes > 0 && !move_room.Fits(moved_bytes))) {
       chosen.is_short = true;
-      LeaveWhatDoesNotFit(marks, *available_bytes, plan_room, chosen);
+      LeaveWhatDoesNotFit(marks, move_room, plan_room, chosen);
     }
   }
   std::sort(chosen.targets.begin(), chosen.targets.end(), [&](const Target& a, const Target& b) {

@@ -34,9 +34,11 @@ struct ChosenTargets {
 
 // Packs without a live chunk go, as many as a plan has room for that may take a quarter of
 // `available_bytes`, and options.full_disk_plan_bytes in any case. Those that are to be rewritten
-// go if what is live in all of them fits into `available_bytes`; else as many of them as do, those
+// go if what is live in all of them, with parity of `parity_percent` (0: none), fits into
+// `available_bytes`; else as many of them as do, those
 // with the most waste first, and none is merged. Without a value there is room for everything.
 ChosenTargets ChooseTargets(const Marks& marks, const CollectionOptions& options,
-                            std::optional<std::uint64_t> available_bytes);
+                            std::optional<std::uint64_t> available_bytes,
+                            unsigned parity_percent = 0);
 
 }  // namespace kerf::agent
