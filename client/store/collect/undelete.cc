@@ -60,6 +60,10 @@ absl::Status Undelete(const Store& store, const std::string& id) {
   status = RemoveFile(forgotten);
   // A collection may have thought that its time was over.
   if (!status.ok() && !absl::IsNotFound(status)) return status;
+  // Who has forgotten it anew meanwhile had put it there: it can be brought back once more.
+  if (status.ok() && !MayExist(SnapshotPath(store.snapshots_directory(), id))) {
+    return store.WriteSnapshotTo(store.forgotten_directory(), snapshot);
+  }
   return SyncDirectory(store.forgotten_directory());
 }
 

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <string>
 
+#include "base/strings.h"
 #include "client/store/collect/collection.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
@@ -99,6 +100,52 @@ TEST_F(UndeleteTest, CollectionsMeanwhileTakeNothingOfIt) {
       EXPECT_TRUE(whole.ok()) << "before operation " << number << ": " << whole;
     }
     EXPECT_GT(number, 15) << "else they never met";
+  }
+}
+
+TEST_F(UndeleteTest, WhatIsBroughtBackBesideACollectionIsWholeAndNoted) {
+  bool came = true;
+  int back_count = 0;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    absl::Status status = absl::UnknownError("it has not come");
+    {
+      Meanwhile meanwhile(number, [&] { status = Undelete(test.store(), id); });
+      EXPECT_TRUE(Collect(test, 0).ok());
+      came = meanwhile.came();
+    }
+    EXPECT_EQ(IsBack(test), status.ok()) << status;
+    EXPECT_EQ(test.store().manifest().Has(id), status.ok());
+    EXPECT_TRUE(Collect(test, 0).ok());
+    EXPECT_TRUE(test.RestoreAll().ok()) << test.RestoreAll();
+    back_count += status.ok() ? 1 : 0;
+  }
+  EXPECT_GT(back_count, 5) << "else they never met";
+}
+
+// It is kept in one of the two places, and once more for whoever wants it back.
+TEST_F(UndeleteTest, WhatIsForgottenAnewMeanwhileCanBeBroughtBackOnceMore) {
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    {
+      Meanwhile meanwhile(number, [&] { EXPECT_TRUE(test.store().RemoveSnapshot(id).ok()); });
+      EXPECT_TRUE(Undelete(test.store(), id).ok());
+      came = meanwhile.came();
+    }
+    EXPECT_TRUE(IsBack(test) != IsForgotten(test));
+    EXPECT_EQ(test.store().manifest().Has(id), IsBack(test));
+    if (IsForgotten(test)) {
+      EXPECT_TRUE(Undelete(test.store(), id).ok());
+    }
+    EXPECT_TRUE(IsBack(test));
+    EXPECT_TRUE(test.RestoreAll().ok());
   }
 }
 

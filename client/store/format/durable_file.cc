@@ -121,6 +121,7 @@ absl::Status MakeDirectory(const std::string& path) {
 }
 
 bool MayExist(const std::string& path) {
+  if (!Before(FileOperation::Kind::kLook, path).ok()) return true;
   return access(path.c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 

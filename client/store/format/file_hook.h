@@ -23,6 +23,8 @@ struct FileOperation {
     kMakeDirectory,
     // From here on nothing is changed.
     kListDirectory,
+    // Whether something is there.
+    kLook,
     // For reading.
     kOpen,
     kRead,

@@ -44,6 +44,8 @@ absl::StatusOr<std::vector<std::string>> ExpiredForgotten(const Store& store,
   for (const std::string& name : *names) {
     if (!name.ends_with(kSuffix)) continue;
     const std::string id = name.substr(0, name.size() - kSuffix.size());
+    // Who forgets it has seen the pin and brings it back, or died before that.
+    if (store.pins().Has(id)) continue;
     if (max_age_s > 0) {
       const absl::StatusOr<std::int64_t> since =
           ChangeTime(SnapshotPath(store.forgotten_directory(), id));
@@ -58,9 +60,9 @@ absl::StatusOr<std::vector<std::string>> ExpiredForgotten(const Store& store,
 
 absl::Status PurgeForgotten(const Store& store, const std::string& id) {
   // A note that somebody wrote while it was forgotten would be of a snapshot that is missing. One
-  // that is published again keeps its note.
+  // that is published again keeps its note, also if that is now.
   if (!MayExist(SnapshotPath(store.snapshots_directory(), id))) {
-    KERF_RETURN_IF_ERROR(store.manifest().Remove(id));
+    KERF_RETURN_IF_ERROR(store.SettleNote(id));
   }
   const absl::Status status = RemoveFile(SnapshotPath(store.forgotten_directory(), id));
   if (!status.ok() && !absl::IsNotFound(status)) return status;

@@ -12,7 +12,7 @@
 namespace kerf::agent {
 
 // Ids of those that were forgotten longer ago than this, by the clock of the store's file system
-// alone. At 0 all.
+// alone. At 0 all. None that is pinned.
 absl::StatusOr<std::vector<std::string>> ExpiredForgotten(const Store& store,
                                                           std::int64_t max_age_s);
 

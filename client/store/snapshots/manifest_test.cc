@@ -16,6 +16,7 @@
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/snapshots/copies.h"
+#include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/snapshots/store_memory.h"
@@ -238,6 +239,171 @@ TEST(ManifestRaceTest, ForgettingAndNotingAtOnceMissNothing) {
   }
 }
 
+// Before each operation of one that raises it: it is not seen lower, and another one's stays.
+TEST_F(ManifestTest, TheGenerationIsAtNoMomentLower) {
+  SkipSyncForTest();
+  const Manifest& manifest = test_.store().manifest();
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const std::uint64_t before = *manifest.ReadGeneration();
+    std::uint64_t seen = 0;
+    std::uint64_t raised = 0;
+    {
+      Meanwhile meanwhile(number, [&] {
+        seen = *manifest.ReadGeneration();
+        for (int round = 0; round < 3; ++round) EXPECT_TRUE(manifest.RaiseGeneration().ok());
+        raised = *manifest.ReadGeneration();
+      });
+      EXPECT_TRUE(manifest.RaiseGeneration().ok());
+      came = meanwhile.came();
+    }
+    if (came) {
+      EXPECT_GE(seen, before);
+      EXPECT_GE(raised, seen + 3);
+    }
+    EXPECT_GE(*manifest.ReadGeneration(), std::max(before + 1, raised));
+  }
+}
+
+TEST_F(ManifestTest, OldGenerationsGo) {
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(test_.store().manifest().RaiseGeneration().ok());
+  }
+  const auto names = ListDirectory(test_.store().manifest().directory());
+  EXPECT_EQ(std::count_if(names->begin(), names->end(),
+                          [](const std::string& name) { return name.starts_with("generation-"); }),
+            1);
+}
+
+TEST_F(ManifestTest, TheGenerationRisesWheneverOneIsNotedAndOnlyThen) {
+  const Manifest& manifest = test_.store().manifest();
+  std::uint64_t before = *manifest.ReadGeneration();
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_EQ(*manifest.ReadGeneration(), before) << "there was nothing to note";
+  Add("cccc000000000003", 3);
+  EXPECT_GT(*manifest.ReadGeneration(), before);
+  before = *manifest.ReadGeneration();
+  ASSERT_TRUE(manifest.Remove(kNew).ok());
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_GT(*manifest.ReadGeneration(), before);
+}
+
+// Its loss was said when the store was opened: work goes on.
+TEST_F(ManifestTest, WithoutAManifestSnapshotsComeAndGo) {
+  std::filesystem::remove_all(test_.store().manifest().directory());
+  EXPECT_EQ(*test_.store().manifest().ReadGeneration(), 0u);
+  Add("cccc000000000003", 3);
+  EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
+  EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
+  EXPECT_THAT(test_.store().ListSnapshots()->snapshots, SizeIs(2));
+  EXPECT_THAT(test_.store().ListForgotten()->snapshots, SizeIs(1));
+  EXPECT_TRUE(PurgeForgotten(test_.store(), kNew).ok());
+  EXPECT_THAT(test_.store().ListForgotten()->snapshots, IsEmpty());
+  EXPECT_FALSE(test_.store().manifest().IsThere());
+}
+
+TEST_F(ManifestTest, WithoutTheFolderForForgottenOnesItIsMade) {
+  std::filesystem::remove_all(test_.store().forgotten_directory());
+  EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
+  EXPECT_THAT(test_.store().ListForgotten()->snapshots, SizeIs(1));
+}
+
+// Wherever it fails or dies who opens a store of 0.1.0 for the first time: as soon as the second
+// configuration is there, all snapshots are noted, and the second epoch is there, too.
+TEST_F(ManifestTest, TheSecondConfigurationComesLast) {
+  class FailsFrom final : public FileHook {
+   public:
+    explicit FailsFrom(int number) : left_(number) { SetFileHookForTest(this); }
+    ~FailsFrom() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& operation) override {
+      if (!operation.changes_something()) return absl::OkStatus();
+      return left_-- > 0 ? absl::OkStatus() : absl::UnknownError("Input/output error");
+    }
+    bool failed() const { return left_ < 0; }
+
+   private:
+    int left_;
+  };
+  SkipSyncForTest();
+  bool failed = true;
+  int without_count = 0;
+  for (int number = 0; failed; ++number) {
+    MakeOld();
+    {
+      const FailsFrom disk(number);
+      (void)Store::OpenForWriting(test_.directory());
+      failed = disk.failed();
+    }
+    if (!MayExist(ConfigCopyPath(test_.directory()))) {
+      ++without_count;
+      continue;
+    }
+    EXPECT_TRUE(MayExist(EpochCopyPath(test_.directory()))) << "from operation " << number;
+    EXPECT_THAT(*test_.store().manifest().ListIds(), ElementsAre(kOld, kNew));
+  }
+  EXPECT_GT(without_count, 10);
+}
+
+TEST_F(ManifestTest, WhatIsNoNoteIsNone) {
+  const std::string folder = test_.store().manifest().directory();
+  WriteTestFile(folder + "/later.note", "of a later kerf");
+  WriteTestFile(folder + "/AAAA000000000001.note", "of nobody");
+  EXPECT_THAT(*test_.store().manifest().ListIds(), ElementsAre(kOld, kNew));
+  std::filesystem::copy_file(test_.store().manifest().NotePath(kOld),
+                             test_.store().manifest().NotePath(kNew),
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(absl::IsDataLoss(test_.store().manifest().Read(kNew).status()));
+}
+
+TEST_F(ManifestTest, WhereNotesCannotBeListedNobodyKnows) {
+  class Unlisted final : public FileHook {
+   public:
+    Unlisted() { SetFileHookForTest(this); }
+    ~Unlisted() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& operation) override {
+      const bool hit = operation.kind == FileOperation::Kind::kListDirectory &&
+                       operation.path.ends_with("/manifest");
+      return hit ? absl::UnknownError("Input/output error") : absl::OkStatus();
+    }
+  };
+  const Unlisted disk;
+  EXPECT_FALSE(Latest().ok());
+  const SnapshotList list = *test_.store().ListSnapshots();
+  EXPECT_FALSE(CheckNoneIsMissing(list).ok());
+  EXPECT_FALSE(CheckAllAreSound(list).ok());
+  EXPECT_FALSE(CheckRootsAreComplete(test_.store(), *ListRoots(test_.store())).ok());
+}
+
+// As of a note that was made of a snapshot that could not be read: it may be of any time.
+TEST_F(ManifestTest, AMissingOneOfUnknownTimeMayBeTheLatest) {
+  store::v1::SnapshotNote note;
+  note.set_id(kOld);
+  ASSERT_TRUE(test_.store().manifest().Add(note).ok());
+  EXPECT_TRUE(Latest().ok());
+  std::filesystem::remove(PathOf(kOld));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+  EXPECT_THAT(LatestMessage(), HasSubstr(kNew));
+  const SnapshotList list = *test_.store().ListSnapshots();
+  EXPECT_TRUE(absl::IsDataLoss(CheckNoneIsMissing(list)));
+  EXPECT_TRUE(absl::IsDataLoss(CheckAllAreSound(list)));
+  EXPECT_TRUE(absl::IsDataLoss(CheckRootsAreComplete(test_.store(), *ListRoots(test_.store()))));
+}
+
+TEST_F(ManifestTest, AMissingOneOfTheSameTimeMayBeTheLatest) {
+  Add("cccc000000000003", 2);
+  std::filesystem::remove(PathOf(kNew));
+  EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+}
+
+TEST_F(ManifestTest, NobodyPinsWhatIsMissing) {
+  std::filesystem::remove(PathOf(kNew));
+  store::v1::SnapshotPin pin;
+  pin.set_id(kNew);
+  EXPECT_TRUE(absl::IsNotFound(test_.store().PinSnapshot(pin)));
+  EXPECT_FALSE(test_.store().pins().Has(kNew));
+}
+
 class CopiesTest : public ManifestTest {
  protected:
   absl::StatusOr<std::unique_ptr<Store>> Open() { return Store::Open(test_.directory()); }
@@ -399,6 +565,43 @@ TEST_F(MemoryTest, AStoreThatGoesOnMeanwhileWasNotSetBack) {
     EXPECT_TRUE(Meet().ok()) << "before operation " << number << ": " << Meet();
     came = meanwhile.came();
   }
+}
+
+// A listing that is read while a generation is replaced may have neither the old nor the new one.
+TEST_F(MemoryTest, OneLookThatSeesTooLittleIsNotBelieved) {
+  class TornListing final : public FileHook {
+   public:
+    explicit TornListing(std::string folder) : folder_(std::move(folder)) {
+      SetFileHookForTest(this);
+    }
+    ~TornListing() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& operation) override {
+      SetFileHookForTest(nullptr);
+      const bool lists =
+          operation.kind == FileOperation::Kind::kListDirectory && operation.path == folder_;
+      if (lists && hidden_.empty()) {
+        const auto names = ListDirectory(folder_);
+        for (const std::string& name : *names) {
+          if (name.starts_with("generation-")) hidden_ = folder_ + "/" + name;
+        }
+        std::filesystem::rename(hidden_, folder_ + "/hidden");
+      } else if (std::filesystem::exists(folder_ + "/hidden")) {
+        std::filesystem::rename(folder_ + "/hidden", hidden_);
+      }
+      SetFileHookForTest(this);
+      return absl::OkStatus();
+    }
+
+   private:
+    const std::string folder_;
+    std::string hidden_;
+  };
+  ASSERT_TRUE(Meet().ok());
+  {
+    const TornListing torn(test_.store().manifest().directory());
+    EXPECT_TRUE(Meet().ok()) << Meet();
+  }
+  EXPECT_TRUE(Meet().ok()) << Meet();
 }
 
 TEST_F(MemoryTest, WithoutAHomeNothingIsRemembered) {

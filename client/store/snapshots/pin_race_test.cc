@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/testing/interleave.h"
 #include "client/store/testing/meanwhile.h"
@@ -22,6 +23,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr char kId[] = "bbbb000000000002";
 constexpr int kRounds = 200;
@@ -81,6 +83,38 @@ TEST(PinRaceTest, EachBeforeEachOperationOfTheOther) {
       if (came) race.Judge();
     }
   }
+}
+
+// Who notes it anew while it is being forgotten tells whoever pins that it is not.
+TEST(PinRaceTest, OneWhoNotesAndOneWhoPinsBeforeEachOperationOfForgetting) {
+  SkipSyncForTest();
+  std::set<char> ends;
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    PinRace race;
+    {
+      Meanwhile meanwhile(number, [&] {
+        race.Note();
+        race.Pin();
+      });
+      race.Forget();
+      came = meanwhile.came();
+    }
+    if (came) ends.insert(race.Judge());
+  }
+  EXPECT_TRUE(ends.contains('p') && ends.contains('f'));
+}
+
+// Who forgets it dies, or waits, before he has seen the pin.
+TEST(PinRaceTest, NoCollectionTakesAForgottenOneThatIsPinned) {
+  PinRace race;
+  race.Forget();
+  store::v1::SnapshotPin pin;
+  pin.set_id(kId);
+  EXPECT_THAT(*ExpiredForgotten(race.store(), 0), SizeIs(1));
+  ASSERT_TRUE(race.store().pins().Add(pin).ok());
+  EXPECT_THAT(*ExpiredForgotten(race.store(), 0), IsEmpty());
 }
 
 TEST(PinRaceTest, InAnyOrderOfTheirOperations) {

@@ -22,12 +22,14 @@ std::optional<std::int64_t> NotedStart(const Manifest& manifest, std::string_vie
   return note->started_unix_ns();
 }
 
-// Its note is there before its absence is seen and behind it: a backup publishes before it notes,
-// and whoever forgets removes the note first.
+// Of a snapshot that was noted. It may be forgotten or brought back meanwhile, which is why its
+// place is looked at on both sides of the other one; and be purged, behind its note, which comes
+// last.
 bool IsMissing(const Manifest& manifest, const std::string& snapshots_directory,
                const std::string& forgotten_directory, std::string_view id) {
-  return manifest.Has(id) && !MayExist(SnapshotPath(snapshots_directory, id)) && manifest.Has(id) &&
-         !MayExist(SnapshotPath(forgotten_directory, id));
+  const std::string path = SnapshotPath(snapshots_directory, id);
+  return !MayExist(path) && !MayExist(SnapshotPath(forgotten_directory, id)) && !MayExist(path) &&
+         manifest.Has(id);
 }
 
 std::string DescribeMissing(const MissingSnapshot& missing) {

@@ -44,6 +44,15 @@ absl::Status MakeDirectories(const std::string& directory) {
   }
 }
 
+// Of one that is damaged nothing is known but that it was there.
+store::v1::SnapshotNote NoteOfFile(const std::string& id,
+                                   const absl::StatusOr<store::v1::Snapshot>& snapshot) {
+  store::v1::SnapshotNote note;
+  if (snapshot.ok()) note = NoteOf(*snapshot);
+  note.set_id(id);
+  return note;
+}
+
 std::vector<StoreFlaw> FindFlaws(const std::string& directory, const ConfigCopies& configs,
                                  const EpochCopies& epochs) {
   std::vector<StoreFlaw> flaws = FlawsOf(directory, configs, epochs);
@@ -145,16 +154,12 @@ absl::Status Store::NoteAll() const {
     if (std::binary_search(noted.begin(), noted.end(), id)) continue;
     const absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
     if (absl::IsNotFound(snapshot.status())) continue;
-    // Of one that is damaged nothing is known but that it was there.
-    store::v1::SnapshotNote note;
-    if (snapshot.ok()) note = NoteOf(*snapshot);
-    note.set_id(id);
     // Before its note is: one that is lost in between would never have been.
     if (!has_noted) KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
     has_noted = true;
-    KERF_RETURN_IF_ERROR(manifest_.Add(note));
+    KERF_RETURN_IF_ERROR(manifest_.Add(NoteOfFile(id, snapshot)));
     // Whoever forgets it may have come in between.
-    if (!MayExist(path)) KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+    if (!MayExist(path)) KERF_RETURN_IF_ERROR(SettleNote(id));
   }
   return has_noted ? manifest_.RaiseGeneration() : absl::OkStatus();
 }
@@ -250,7 +255,31 @@ absl::Status Store::NoteSnapshot(const store::v1::Snapshot& snapshot) const {
   // Where the manifest is gone, that was said when the store was opened.
   if (!manifest_.IsThere()) return absl::OkStatus();
   KERF_RETURN_IF_ERROR(manifest_.Add(NoteOf(snapshot)));
+  // Whoever forgets it may have come in between.
+  if (!MayExist(SnapshotPath(snapshots_directory(), snapshot.id()))) {
+    KERF_RETURN_IF_ERROR(SettleNote(snapshot.id()));
+  }
   return manifest_.RaiseGeneration();
+}
+
+// Whoever publishes a snapshot, or takes one away, does this behind that. It looks behind what it
+// has written: of several at once the one that writes last has seen where the snapshot is.
+absl::Status Store::SettleNote(const std::string& id) const {
+  const std::string path = SnapshotPath(snapshots_directory(), id);
+  bool was_there = false;
+  bool is_there = MayExist(path);
+  do {
+    if (!is_there) {
+      KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+    } else if (manifest_.IsThere() && !manifest_.Has(id)) {
+      const absl::StatusOr<store::v1::Snapshot> snapshot = ReadSnapshot(path);
+      if (!absl::IsNotFound(snapshot.status())) {
+        KERF_RETURN_IF_ERROR(manifest_.Add(NoteOfFile(id, snapshot)));
+      }
+    }
+    was_there = std::exchange(is_there, MayExist(path));
+  } while (was_there != is_there);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SnapshotList> Store::ListSnapshots() const {
@@ -325,8 +354,15 @@ absl::Status Store::RemoveSnapshot(const std::string& id) const {
   return status;
 }
 
+absl::Status Store::DescribePinned(const std::string& id) const {
+  const absl::StatusOr<store::v1::SnapshotPin> pin = pins().Read(id);
+  return absl::FailedPreconditionError(Cat("snapshot ", id, " is pinned",
+                                           pin.ok() ? Cat(" (", pin->reason(), ")") : "",
+                                           ": `kerf unpin ", id, "` lets it be forgotten"));
+}
+
 // The note goes first, so that nobody misses the snapshot, and once more behind it: who noted what
-// seemed to be forgotten by nobody may have come in between.
+// seemed to be forgotten by nobody may have come in between, or who has brought it back already.
 absl::Status Store::RemoveNoted(const std::string& id,
                                 const absl::StatusOr<store::v1::SnapshotNote>& note) const {
   const std::string path = SnapshotPath(snapshots_directory(), id);
@@ -337,15 +373,19 @@ absl::Status Store::RemoveNoted(const std::string& id,
   // Behind the note, which whoever pins looks for behind the pin: one of the two sees the other.
   if (pins().Has(id)) {
     if (note.ok()) KERF_RETURN_IF_ERROR(manifest_.Add(*note));
-    const absl::StatusOr<store::v1::SnapshotPin> pin = pins().Read(id);
-    return absl::FailedPreconditionError(Cat("snapshot ", id, " is pinned",
-                                             pin.ok() ? Cat(" (", pin->reason(), ")") : "",
-                                             ": `kerf unpin ", id, "` lets it be forgotten"));
+    return DescribePinned(id);
   }
-  const absl::Status status = PublishFile(path, SnapshotPath(forgotten_directory(), id));
+  const std::string forgotten = SnapshotPath(forgotten_directory(), id);
+  const absl::Status status = PublishFile(path, forgotten);
   if (!status.ok() && !absl::IsNotFound(status)) return status;
+  // The note may have been there again for whoever pinned: then the snapshot still was, too.
+  if (status.ok() && pins().Has(id)) {
+    KERF_RETURN_IF_ERROR(PublishFile(forgotten, path));
+    KERF_RETURN_IF_ERROR(SettleNote(id));
+    return DescribePinned(id);
+  }
   KERF_RETURN_IF_ERROR(SyncDirectory(snapshots_directory()));
-  KERF_RETURN_IF_ERROR(manifest_.Remove(id));
+  KERF_RETURN_IF_ERROR(SettleNote(id));
   return manifest_.IsThere() ? manifest_.RaiseGeneration() : absl::OkStatus();
 }
 

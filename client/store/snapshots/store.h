@@ -77,6 +77,8 @@ class Store {
   absl::Status WriteSnapshot(store::v1::Snapshot& snapshot) const;
   // Notes a snapshot that is durable in `snapshots_directory`, durably.
   absl::Status NoteSnapshot(const store::v1::Snapshot& snapshot) const;
+  // Makes or removes its note, durably, so that it is there if and only if the snapshot is.
+  absl::Status SettleNote(const std::string& id) const;
   absl::StatusOr<SnapshotList> ListSnapshots() const;
   // Those that are published and not yet checked.
   absl::StatusOr<SnapshotList> ListPending() const;
@@ -99,6 +101,7 @@ class Store {
   absl::Status MakeWhatIsMissing(const ConfigCopies& configs, const EpochCopies& epochs) const;
   absl::Status NoteAll() const;
   absl::Status WriteEpochs(std::uint64_t epoch) const;
+  absl::Status DescribePinned(const std::string& id) const;
   absl::Status RemoveNoted(const std::string& id,
                            const absl::StatusOr<store::v1::SnapshotNote>& note) const;
 

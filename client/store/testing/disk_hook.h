@@ -1,6 +1,7 @@
 // A disk that follows a store while it works, and can be told to fail.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -8,7 +9,6 @@
 
 #include "base/random.h"
 #include "base/strings.h"
-#include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/testing/disk_model.h"
@@ -80,7 +80,7 @@ inline DiskHook::Refuse RefuseWhatNeedsRoomWhile(std::string path) {
                             operation.kind == FileOperation::Kind::kWrite ||
                             operation.kind == FileOperation::Kind::kRename ||
                             operation.kind == FileOperation::Kind::kLink;
-    return needs_room && MayExist(path)
+    return needs_room && std::filesystem::exists(path)
                ? absl::ResourceExhaustedError(Cat(operation.path, ": No space left on device"))
                : absl::OkStatus();
   };

@@ -133,6 +133,7 @@ void DiskModel::Apply(const FileOperation& operation) {
       if (node == nullptr) return;
       return SetEntry(operation.path, nullptr);
     case FileOperation::Kind::kListDirectory:
+    case FileOperation::Kind::kLook:
     case FileOperation::Kind::kOpen:
     case FileOperation::Kind::kRead:
       return;
