@@ -35,6 +35,9 @@ def dies(one):
 
 def one_within_another(one):
     """One stands still at such a moment while the other runs to its end."""
+    if not one.known:
+        # There may be no store yet.
+        one.backup()
     if one.random.random() < 0.5:
         waste(one)
     if one.random.random() < 0.8:

@@ -4,11 +4,13 @@ import os
 import pathlib
 
 SECTOR_BYTES = 512
+# Of parity, which gives back two of each group at least (docs/spec/store.md).
+PARITY_SECTOR_BYTES, MENDED_SECTORS = 4096, 2
 # Parts of a store, and how often one of them is hit.
 PARTS = {"pack": 12, "snapshot": 4, "config": 1, "copies/config": 1, "epoch": 1, "copies/epoch": 1, "note": 1, "forgotten": 1,
-         "both configurations": 1, "both epochs": 1}
-FOLDERS = {"pack": "packs", "snapshot": "snapshots", "note": "manifest", "forgotten": "forgotten"}
-SUFFIXES = (".pack", ".snap", ".note")
+         "both configurations": 1, "both epochs": 1, "parity": 2}
+FOLDERS = {"pack": "packs", "snapshot": "snapshots", "note": "manifest", "forgotten": "forgotten", "parity": "parity"}
+SUFFIXES = (".pack", ".snap", ".note", ".parity")
 BOTH = {"both configurations": ("config", "copies/config"), "both epochs": ("epoch", "copies/epoch")}
 
 
@@ -41,6 +43,19 @@ class Damage:
     def names(self):
         """The ids of packs or snapshots that are hurt."""
         return {path.stem for path in self._before}
+
+    def is_mended_by_parity(self):
+        """Each pack has some, and more than it has lost."""
+        return self.part == "pack" and not self.is_gone and all(
+            self._parity_of(path).exists() and lost_sectors(before, path.read_bytes()) <= MENDED_SECTORS
+            for path, (before, _) in self._before.items())
+
+    def _parity_of(self, pack):
+        return self._store / "parity" / pack.parent.name / f"{pack.stem}.parity"
+
+    def still_there(self):
+        """Those of its files that are not as they were."""
+        return [path.name for path, (before, _) in self._before.items() if path.exists() and path.read_bytes() != before]
 
     def _hurt(self, random, path):
         before = path.read_bytes()
@@ -75,6 +90,12 @@ def rotten(random, before):
         end = min(len(before), at + SECTOR_BYTES)
         return before[:at] + bytes(end - at) + before[end:]
     return before[:at]
+
+
+def lost_sectors(before, after):
+    """Of a file that nothing was added to."""
+    starts = range(0, len(before), PARITY_SECTOR_BYTES)
+    return sum(before[start:start + PARITY_SECTOR_BYTES] != after[start:start + PARITY_SECTOR_BYTES] for start in starts)
 
 
 def tell(before, after):

@@ -66,13 +66,20 @@ def keep_forgotten(one):
 
 
 def old_collector(one):
-    """As kerf 0.1.0, which knows nothing of what was forgotten: it deletes its chunks and leaves it there."""
-    one.forget_one()
+    """As kerf 0.1.0, which knows nothing of what was forgotten: it deletes its chunks and leaves it there. Where it dies between
+    two packs, the list of files may be there without their bytes."""
+    dies = one.random.random() < 0.6
+    (one.forget_all if dies else one.forget_one)()
     if not one.forgotten:
         return
     folder = one.world.store.backing / one.name / "forgotten"
     before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
-    one.gc()
+    if dies:
+        one.fault(one.world.store, f"unlink {one.random.randint(1, 2)} 1 kill packs/")
+        one.over(one.start_gc())
+        one.clear(one.world.store)
+    else:
+        one.gc()
     for path, content in before.items():
         path.write_bytes(content)
     one.log.append("what was forgotten is there again, and its chunks are not")
@@ -119,6 +126,8 @@ def repair(one):
             faults.of_failed_looks(one.random))))
         one.over(one.start("repair", "--packs", "--apply", "--store", one.store))
         one.clear(one.world.store)
+    if one.has_parity:
+        one.in_peace("parity", "--store", one.store)
     run = one.in_peace("repair", "--packs", "--apply", "--store", one.store)
     if run.summary["steps"]:
         raise Wrong(f"{run}: mends what is whole: {run.tell()}")

@@ -38,7 +38,7 @@ def attributes(path):
 
 def content(path):
     with open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOATIME)) as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def data_extents(path):

@@ -22,8 +22,13 @@ def damaged(one):
         return
     one.log.append(str(hurt))
     one.count(f"damage: {hurt.part}{' is gone' if hurt.is_gone else ''}")
-    before = losses(one)
-    hold_told(one, hurt, before)
+    is_mended = hurt.is_mended_by_parity()
+    if is_mended:
+        one.count("damage that parity gives back")
+    before = losses(one, is_mended)
+    if any(before.values()) and (is_mended or hurt.part == "parity"):
+        raise Wrong(f"restores miss {before}, though parity has it or is all that was hurt: {hurt}")
+    hold_told(one, hurt, before, is_mended)
     if one.random.random() < 0.5:
         meanwhile(one, hurt)
         hurt.undo()
@@ -31,13 +36,15 @@ def damaged(one):
         one.check_all()
     else:
         mend(one, hurt, repository, before)
+        if is_mended and hurt.still_there():
+            raise Wrong(f"{hurt.still_there()} are not as they were, though parity had that: {hurt}")
 
 
-def losses(one):
-    return {name: one.losses_of(snapshot) for name, snapshot in one.known.items()}
+def losses(one, mended=False):
+    return {name: one.losses_of(snapshot, mended) for name, snapshot in one.known.items()}
 
 
-def hold_told(one, hurt, before):
+def hold_told(one, hurt, before, is_mended):
     """What restores miss verify finds, and what it finds in packs is the same in parts."""
     verify = one.over(one.start("verify", "--read-data", "--store", one.store))
     halves = (1, 2) if one.random.random() < 0.5 else ()
@@ -47,6 +54,8 @@ def hold_told(one, hurt, before):
         silent = run.code == runs.OK and not run.warnings
         if silent and must_tell:
             raise Wrong(f"{run}: finds nothing, after {hurt}")
+    if is_mended and (verify.code != runs.DAMAGED or set(verify.summary["damaged_packs"]) != set(verify.summary["mendable_packs"])):
+        raise Wrong(f"{verify}: does not tell of a disk that loses data, and of parity that has it, after {hurt}: {verify.tell()}")
     if verify.code == runs.OK and any(before.values()):
         raise Wrong(f"{verify}: finds nothing, and restores miss {[name for name, lost in before.items() if lost]}, after {hurt}")
     if parts and all(run.summary for run in (verify, *parts)):

@@ -17,8 +17,12 @@ THEMES = {"source": 4, "store": 4, "target": 3, "together": 5, "power": 3, "cloc
 PROFILES = ("mincdc-8k", "mincdc-8k", "fastcdc2020-4k", "fixed-8k", "gear-8k")
 GRANULARITIES_NS = (1, 1, 1, 1_000_000_000, 2_000_000_000)
 CLOCKS_S = (0, 0, 3600, -3600, 86_400 * 40, -86_400 * 400, 1, -2)
-# Of these rounds the tree is on the fault file system.
-STOPPED_AT_SOURCE = ("source", "clock")
+# What of a round is on a file system with faults; the rest is beside it, for each operation there is worth two switches of
+# processes.
+AT_SOURCE, AT_STORE, AT_TARGET = ("source", "clock"), ("store", "together", "power", "clock", "damage"), ("target",)
+# How many rounds have parity of their packs.
+PARITY = {"damage": 0.5, "store": 0.25, "together": 0.25, "power": 0.25}
+PARITY_PERCENTS = ("1", "5", "20")
 # How long one that waits for another's lock is waited for.
 LOCKED_PATIENCE_S = 1.0
 NANO = 1_000_000_000
@@ -32,16 +36,18 @@ class Round:
         self.theme = theme or random.choices(list(THEMES), list(THEMES.values()))[0]
         self.granularity_ns = random.choice(GRANULARITIES_NS) if self.theme == "source" else 1
         self.name = folder.name
-        source = world.source.mount if self.theme in STOPPED_AT_SOURCE else world.source.backing
+        source, store, self.targets = [files.mount if self.theme in themes else files.backing for files, themes in
+                                       ((world.source, AT_SOURCE), (world.store, AT_STORE), (world.target, AT_TARGET))]
         self.source = os.fsencode(source / self.name / "tree")
         self.backing = os.fsencode(world.source.backing / self.name / "tree")
-        self.store, self.other_store = world.store.mount / self.name, world.store.mount / f"{self.name}-copy"
+        self.store, self.other_store = store / self.name, store / f"{self.name}-copy"
         self.maker = trees.Maker(random, self.backing, self.granularity_ns)
         # What must be there, what may be, and backups that did not say how they ended.
         self.known, self.maybe, self.attempts = {}, {}, []
         # Those of the known that nobody can forget; forgotten ones that can be brought back, and that perhaps can; what the
         # other store holds.
         self.pinned, self.forgotten, self.fading, self.copied = set(), {}, {}, {}
+        self.has_parity = False
         self.log = []
         self._next = 0
 
@@ -142,20 +148,23 @@ class Round:
 
     def target_of(self, target):
         """Where the tree is restored to, as runs see it."""
-        return os.fsencode(self.world.target.mount / target) + self.source
+        return os.fsencode(self.targets / target) + self.source
 
-    def restore(self, snapshot, *options, target=None, fault=None, store=None, well=True):
-        """(run, folder of the restored tree as it is on the disk)."""
+    def restore(self, snapshot, *options, target=None, fault=None, store=None, well=True, keep=False):
+        """(run, folder of the restored tree in that of all); the tree is there still only for who has named it, or keeps it."""
+        keep = keep or target is not None
         target = target or f"{self.name}/{self.number()}"
         files = self.world.target
         if fault:
             self.fault(files, fault)
         # One thread: the n-th operation is the same one the next time.
         threads = self.random.choice(("1", "1", "4"))
-        run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target", files.mount / target,
+        run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target", self.targets / target,
                                    "--threads", threads, *options))
         hits = self.clear(files) if fault else 0
         self.judge_restore(run, snapshot, target, hits, well)
+        if not keep:
+            self.drop(target)
         return run, target
 
     def judge_restore(self, run, snapshot, target, hits=0, well=True):
@@ -172,18 +181,24 @@ class Round:
         place = os.fsencode(self.world.target.backing / target) + self.source
         return manifest.read(place) if os.path.lexists(place) else {}
 
-    def losses_of(self, snapshot, store=None):
+    def drop(self, target):
+        """A restored tree that has been judged: all of a long round would not fit into memory."""
+        shutil.rmtree(self.world.target.backing / target, ignore_errors=True)
+
+    def losses_of(self, snapshot, mended=False):
         """The paths of a snapshot of a store with damage that cannot be brought back now. What can be is right, and the rest
-        was told."""
+        was told. `mended`: parity gives all of it back."""
         target = f"{self.name}/{self.number()}"
-        run = self.over(self.start("restore", snapshot.name, "--store", store or self.store, "--target",
-                                   self.world.target.mount / target))
+        run = self.over(self.start("restore", snapshot.name, "--store", self.store, "--target", self.targets / target))
+        if mended and run.code != runs.OK:
+            raise Wrong(f"{run}: parity could have given back what is lost: {run.tell()}")
         if run.summary is None:
             if run.code in (runs.OK, runs.PARTIAL):
                 raise Wrong(f"{run}: ended with {run.code} without a summary")
             return frozenset(snapshot.states[0])
         problems, lost = snapshot.rest(self.restored(target), run.warned(self.target_of(target)), run.summary["lost_places"] > 0)
         judge.hold(f"{run}: {snapshot}", problems)
+        self.drop(target)
         return frozenset(lost)
 
     def restore_with_fault_on_store(self, snapshot):
@@ -192,8 +207,9 @@ class Round:
                                                          f"read {self.random.randint(1, 12)} 1 {wrong} packs/")))
         target = f"{self.name}/{self.number()}"
         run = self.over(self.start("restore", snapshot.name, "--store", self.store, "--target",
-                                   self.world.target.mount / target))
+                                   self.targets / target))
         self.judge_restore(run, snapshot, target, hits=self.clear(self.world.store))
+        self.drop(target)
 
     def restore_with_fault_on_target(self, snapshot):
         """And once more over what it has left, without one."""
@@ -208,15 +224,12 @@ class Round:
         options = () if cut or self.random.random() < 0.6 else ("--no-sync",)
         if options:
             fault = faults.of_keeping(self.random, faults.TARGET)
-        first, _ = self.restore(snapshot, *options, target=target, fault=fault)
+        self.restore(snapshot, *options, target=target, fault=fault)
         if cut:
             self.log.append("  power cut of target")
             files.say(f"cut {self.random.randrange(2**32)}")
             files.say("untrack")
         overwrite = self.random.choice(("if-changed", "if-changed", "always"))
-        # A full disk is told of once, not for each of its files.
-        if first.code == runs.DISK_FULL:
-            overwrite = "always"
         self.restore(snapshot, "--overwrite", overwrite, target=target)
 
     # All else.
@@ -305,6 +318,12 @@ class Round:
             raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
         return run
 
+    def verify(self, *options):
+        """In peace: all is well, and each pack has parity where the store keeps it."""
+        run = self.in_peace("verify", *options, "--store", self.store)
+        if run.summary["packs_without_parity"]:
+            raise Wrong(f"{run}: {run.summary['packs_without_parity']} packs have no parity")
+
     def look(self):
         """What the store lists is what is known, and perhaps more."""
         listed = self.in_peace("snapshots", "--store", self.store).lines
@@ -321,8 +340,9 @@ class Round:
             self.known[name] = self.maybe.pop(name)
             return
         target = f"{self.name}/{self.number()}"
-        run = self.in_peace("restore", name, "--store", self.store, "--target", self.world.target.mount / target)
+        run = self.in_peace("restore", name, "--store", self.store, "--target", self.targets / target)
         restored = self.restored(target)
+        self.drop(target)
         problems = []
         for number, attempt in enumerate(self.attempts):
             problems = attempt.problems(restored, frozenset())
@@ -342,7 +362,10 @@ class Round:
         self.clear(self.world.source, self.world.store, self.world.target)
         self.backup()
         self.check_all()
-        self.in_peace("verify", "--read-data", "--store", self.store)
+        if self.has_parity:
+            # Who could not make it has said so.
+            self.in_peace("parity", "--store", self.store)
+        self.verify("--read-data")
         edits.Editor(self.maker).edit(self.random.randint(0, 4))
         self.restore(self.backup())
         if self.pinned:
@@ -350,6 +373,7 @@ class Round:
             self.judge_forget(self.over(self.start("forget", name, "--store", self.store)), [name], well=False)
         self.gc()
         self.check_all()
+        self.verify()
         if self.copied:
             self.copy()
             self.in_peace("verify", "--read-data", "--store", self.other_store)
@@ -363,8 +387,20 @@ class Round:
 
 
 def prepare(one):
-    """The tree, its store, and a first backup of most."""
+    """The tree."""
     pathlib.Path(os.fsdecode(one.backing)).mkdir(parents=True)
     one.folder.mkdir(parents=True)
     one.world.source.say(f"granularity {one.granularity_ns}")
     one.maker.tree()
+
+
+def begin(one):
+    """The store, and a first backup of most."""
+    profile = ("--profile", one.random.choice(PROFILES))
+    if one.random.random() < PARITY.get(one.theme, 0):
+        one.has_parity = True
+        one.in_peace("init", "--store", one.store, "--parity", one.random.choice(PARITY_PERCENTS), *profile)
+        one.count("rounds with parity")
+        profile = ()
+    if one.random.random() < 0.8:
+        one.backup(*profile)

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ STOP_PATIENCE_S = 20
 GO_ON_S = 0.5
 OK, FAILURE, PARTIAL, UNAVAILABLE, DAMAGED, DISK_FULL = 0, 1, 3, 5, 6, 7
 TELLING = (FAILURE, PARTIAL, 4, UNAVAILABLE, DAMAGED, DISK_FULL)
+SHARED_MEMORY = pathlib.Path("/dev/shm")
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
@@ -71,6 +73,12 @@ class Run:
         self._process.kill()
         self._process.wait()
 
+    def _remove_clock(self):
+        """What libfaketime leaves of a process that was killed or ends by itself, under the number of that one."""
+        if self.clock_s:
+            for name in ("faketime_shm_", "sem.faketime_sem_"):
+                (SHARED_MEMORY / f"{name}{self._process.pid}").unlink(missing_ok=True)
+
     def wait(self, timeout_s):
         """Whether it is over."""
         try:
@@ -89,6 +97,7 @@ class Run:
             if time.monotonic() > deadline:
                 self.kill()
                 raise Wrong(f"{self}: not over within {HANG_S} s")
+        self._remove_clock()
         code = self._process.returncode
         self.was_killed = code == -signal.SIGKILL
         self.lines = self._read_lines()

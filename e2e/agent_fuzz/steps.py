@@ -134,10 +134,14 @@ def restore_exactly(one):
     if not complete:
         return
     snapshot = one.random.choice(complete)
-    _, target = one.restore(some(one))
+    _, target = one.restore(some(one), keep=True)
     root = os.fsencode(one.world.target.backing / target) + one.source
     editor = edits.Editor(trees.Maker(one.random, root))
     one.log.append("  edited there: " + ", ".join(editor.edit(one.random.randint(0, 8))))
+    # What a module of security gave a folder stays as long as that does.
+    for directory in trees.everything(root)[0]:
+        if trees.OF_SECURITY in os.listxattr(directory):
+            os.removexattr(directory, trees.OF_SECURITY)
     words = ("--overwrite", "always", "--delete")
     disturbed = one.random.random() < 0.3
     if disturbed:
@@ -228,7 +232,7 @@ class Part:
             self.run = one.start("forget", self.snapshot.name, "--store", one.store)
         elif self.kind == "restore":
             self.target = f"{one.name}/{one.number()}"
-            self.run = one.start("restore", self.snapshot.name, "--store", one.store, "--target", one.world.target.mount / self.target)
+            self.run = one.start("restore", self.snapshot.name, "--store", one.store, "--target", one.targets / self.target)
         elif self.kind == "verify":
             self.run = one.start("verify", "--read-data", "--store", one.store)
         elif self.kind == "copy":
@@ -287,8 +291,7 @@ def play(one):
     rounds.prepare(one)
     if one.theme == "power":
         one.world.store.say("track")
-    if one.random.random() < 0.8:
-        one.backup("--profile", one.random.choice(rounds.PROFILES))
+    rounds.begin(one)
     steps = STEPS[one.theme]
     for _ in range(one.random.randint(3, 8)):
         one.random.choices(list(steps), list(steps.values()))[0](one)

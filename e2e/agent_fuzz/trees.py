@@ -12,6 +12,7 @@ MAX_PATH = 2500
 ODD_NAMES = (b"-rf", b"*", b"\\", b"a\nb", b" ", b"\xff\xfe", b"caf\xe9", "café".encode(), b"cafe\xcc\x81",
              b"\x01\x7f", b"\"'", b"..a", b"a:b", b"~", b"\xed\xa0\x80", b"CON", b"%s%n", b"[", b"{}", b"#x", b"\xe2\x80\xae")
 BLOCK = 4096
+OF_SECURITY = "security.fuzz"
 
 
 class Maker:
@@ -95,7 +96,7 @@ class Maker:
             os.utime(path, ns=(0, self.mtime_ns()), follow_symlinks=False)
 
     def attribute(self, path, kind):
-        names = ["trusted.kerf", "trusted.\u00e4", "security.fuzz"]
+        names = ["trusted.kerf", "trusted.\u00e4", OF_SECURITY]
         if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
             names += ["user.a", "user.some.thing", "user." + "n" * 200, "acl"]
         if stat.S_ISREG(kind):
@@ -167,7 +168,7 @@ class Maker:
         if shape < 0.1:
             return self.fill(self.random.randint(20, 60), self.random.randint(5, 30))
         if shape < 0.15:
-            return self.fill(2, self.random.randint(200, 500))
+            return self.fill(2, self.random.randint(100, 250))
         return self.fill(self.random.randint(0, 8), self.random.randint(1, 40))
 
 

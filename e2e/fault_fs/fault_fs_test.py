@@ -187,6 +187,17 @@ class FaultFsTest(unittest.TestCase):
         before, after = frozenset({"without name"}), frozenset({"renamed"})
         self.assertTrue({before, after, b"", b"\0", b"w"} <= taken, taken)
 
+    def test_a_power_cut_after_a_folder_was_removed_brings_nothing_back_into_it(self):
+        folder = self.files.mount / "folder"
+        for seed in range(SEEDS):
+            folder.mkdir()
+            (folder / "file").write_bytes(b"bytes")
+            self.files.say("track")
+            (folder / "file").unlink()
+            folder.rmdir()
+            self.files.say(f"cut {seed}")
+            self.assertEqual(os.listdir(self.files.backing), [])
+
     def test_nonsense_is_refused(self):
         for line in ("arm read 0 1 EIO", "arm read 1 1 EWHAT", "arm", "cut 1", "what"):
             with self.assertRaises(processes.Failed):

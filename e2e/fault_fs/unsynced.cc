@@ -147,6 +147,9 @@ std::optional<int> Unsynced::CutNames(Directory& directory, Random& random,
                                       std::uint64_t keep_in_4) {
   int changed = 0;
   const int place = directory.place.get();
+  struct stat found{};
+  // That it was removed stays so, and then there is no place for what had a name in it.
+  if (fstat(place, &found) != 0 || found.st_nlink == 0) return 0;
   for (const auto& [name, link] : directory.names) {
     if (random.Below(4) < keep_in_4) continue;
     ++changed;

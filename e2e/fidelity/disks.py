@@ -21,21 +21,22 @@ COPY_OPTIONS = {"xfs": ["nouuid"]}
 
 
 class Disk:
-    """Mounted at `path` from open() to close()."""
+    """Mounted at `path` from open() to close(). `options` are more of those of MAKE."""
 
-    def __init__(self, kind, folder):
+    def __init__(self, kind, folder, size_bytes=IMAGE_BYTES, options=()):
         self.kind, self.path = kind, folder / "mount"
+        self._size_bytes, self._options = size_bytes, options
         self._image, self._copy = folder / "image", folder / "copy"
         self.path.mkdir(parents=True)
 
     @contextlib.contextmanager
     def mounted(self):
         if MAKE[self.kind] is None:
-            do("mount", "-t", "tmpfs", "-o", f"size={IMAGE_BYTES}", "kerf-fidelity", self.path)
+            do("mount", "-t", "tmpfs", "-o", f"size={self._size_bytes}", "kerf-fidelity", self.path)
         else:
             with open(self._image, "wb") as image:
-                image.truncate(IMAGE_BYTES)
-            do(*MAKE[self.kind], self._image)
+                image.truncate(self._size_bytes)
+            do(*MAKE[self.kind], *self._options, self._image)
             do("mount", "-o", "loop", self._image, self.path)
         try:
             yield
