@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/test_seed.h"
 #include "client/store/sim/sim_world.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr int kWorldCount = 8;
 constexpr int kStepsPerWorld = 60;
+// Of every other world.
+constexpr unsigned kParityPercent = 10;
 
 TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   Random seeds(TestSeed());
@@ -26,9 +29,13 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   int undeleted_count = 0;
   int refused_undelete_count = 0;
   int kept_pin_count = 0;
+  int mended_with_parity_count = 0;
+  int refused_parity_count = 0;
   std::uint64_t merged_pack_count = 0;
   for (int number = 0; number < kWorldCount; ++number) {
-    SimWorld world(seeds.Next());
+    SimWorld::Past nothing;
+    if (number % 2 == 1) nothing.parity_percent = kParityPercent;
+    SimWorld world(seeds.Next(), std::move(nothing));
     world.may_fill_disk = true;
     const absl::Status status = world.Run(kStepsPerWorld);
     ASSERT_TRUE(status.ok()) << "world " << number << ": " << status;
@@ -39,6 +46,8 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
     undeleted_count += world.undeleted_count;
     refused_undelete_count += world.refused_undelete_count;
     kept_pin_count += world.kept_pin_count;
+    mended_with_parity_count += world.mended_with_parity_count;
+    refused_parity_count += world.refused_parity_count;
     repaired_count += world.repaired_count;
     refused_count += world.refused_count;
     crashed_collection_count += world.crashed_collection_count;
@@ -51,14 +60,17 @@ TEST(CollectionSimTest, NoCheckedSnapshotLosesAChunk) {
   std::printf(
       "%d snapshots checked, %d repaired, %d commits refused, %d collections crashed, %d went "
       "on with the room that they made, %d writes refused, %zu packs merged, %d rebuilds, %d "
-      "checks of the index; %d packs mended, %d snapshots brought back and %d not, %d pins kept\n",
+      "checks of the index; %d packs mended, %d of them with parity, %d writes of parity refused, "
+      "%d "
+      "snapshots brought back and %d not, %d pins kept\n",
       confirmed_count, repaired_count, refused_count, crashed_collection_count,
       short_collection_count, refused_write_count, static_cast<std::size_t>(merged_pack_count),
-      rebuild_count, check_count, mended_pack_count, undeleted_count, refused_undelete_count,
-      kept_pin_count);
+      rebuild_count, check_count, mended_pack_count, mended_with_parity_count, refused_parity_count,
+      undeleted_count, refused_undelete_count, kept_pin_count);
   // The seeds have led somewhere.
   EXPECT_GT(confirmed_count, 0);
   EXPECT_GT(mended_pack_count, 0);
+  EXPECT_GT(mended_with_parity_count, 0);
   EXPECT_GT(undeleted_count, 0);
   EXPECT_GT(kept_pin_count, 0);
   EXPECT_GT(merged_pack_count, 0u);

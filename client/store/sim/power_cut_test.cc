@@ -28,6 +28,8 @@ constexpr int kWorldCount = 4;
 constexpr int kStepsBefore = 30;
 constexpr int kStepsAfter = 2;
 constexpr int kCutsPerWorld = 60;
+// Of half of the worlds.
+constexpr unsigned kParityPercent = 10;
 
 // KERF_POWER_CUT_WORLDS says how many worlds (4) of 60 cuts each.
 int WorldCount() {
@@ -103,6 +105,7 @@ class PowerCut {
     past.files_of = world_.files_of;
     SimWorld after(random.Next(), std::move(past));
     KERF_RETURN_IF_ERROR(CheckWhole(after));
+    if (world_.parity_percent > 0) KERF_RETURN_IF_ERROR(after.CheckSnapshotsHaveParity());
     KERF_RETURN_IF_ERROR(after.BackUp());
     KERF_RETURN_IF_ERROR(after.Run(kStepsAfter));
     Promise(after.promises);
@@ -143,6 +146,7 @@ class PowerCut {
     ChunkIndex packs(store.packs_directory());
     KERF_RETURN_IF_ERROR(packs.Refresh());
     if (!packs.damaged().empty()) return packs.damaged().front().status;
+    KERF_RETURN_IF_ERROR(after.CheckParity());
     KERF_RETURN_IF_ERROR(store.ReadEpoch().status());
     KERF_RETURN_IF_ERROR(ReadCollectionPlan(store.plan_path()).status());
     return after.test.RestoreAll();
@@ -171,6 +175,7 @@ void CutOneWorld(std::uint64_t seed, Totals& totals) {
   SetFileHookForTest(&recorder);
   SimWorld::Past nothing;
   nothing.folder = folder.path();
+  if (random.OneIn(2)) nothing.parity_percent = kParityPercent;
   SimWorld world(random.Next(), std::move(nothing));
   recorder.Watch(world);
   const absl::Status run = world.Run(kStepsBefore);

@@ -10,6 +10,8 @@
 #include "client/store/collect/undelete.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/parity/mender.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/repair/pack_repair.h"
 #include "client/store/sim/sim_world.h"
 #include "client/store/snapshots/pending.h"
@@ -89,7 +91,7 @@ std::optional<std::string> SimWorld::RotOnePack() {
   KERF_CHECK(packs_->Refresh().ok());
   const absl::StatusOr<DigestSet> needed = NeededChunks();
   KERF_CHECK(needed.ok());
-  std::vector<std::shared_ptr<const KnownPack>> nobodys;
+  std::vector<std::shared_ptr<const KnownPack>> candidates;
   for (const auto& pack : packs_->packs()) {
     const std::vector<PackChunk>& chunks = pack->footer.chunks;
     const bool is_missed = std::any_of(chunks.begin(), chunks.end(), [&](const PackChunk& chunk) {
@@ -99,11 +101,21 @@ std::optional<std::string> SimWorld::RotOnePack() {
                       [&](const ChunkPlace& place) { return place.pack != pack; });
       return needed->contains(chunk.digest) && !has_other;
     });
-    if (!is_missed) nobodys.push_back(pack);
+    // What is lost below is one sector, which its parity gives back.
+    const bool can_be_mended = CheckMendable(packs_->PackPath(pack->id), pack->id).ok();
+    if (!is_missed || can_be_mended) candidates.push_back(pack);
   }
-  if (nobodys.empty()) return std::nullopt;
-  const KnownPack& pack = *nobodys[random.Below(nobodys.size())];
+  if (candidates.empty()) return std::nullopt;
+  const KnownPack& pack = *candidates[random.Below(candidates.size())];
   const std::string path = packs_->PackPath(pack.id);
+  const std::string parity = ParityPathOf(path);
+  if (std::filesystem::exists(parity)) ++mended_with_parity_count;
+  if (std::filesystem::exists(parity) && random.OneIn(4)) {
+    std::string bytes = ReadTestFile(parity);
+    bytes[random.Below(bytes.size())] ^= 4;
+    WriteTestFile(parity, bytes);
+    return path;
+  }
   std::string bytes = ReadTestFile(path);
   if (random.OneIn(3)) {
     // Without its trailer nobody finds its footer.
@@ -156,6 +168,7 @@ absl::Status SimWorld::Repair() {
   if (std::filesystem::exists(*path) && !IsSound(*path)) {
     return absl::InternalError("a rotten pack stays");
   }
+  KERF_RETURN_IF_ERROR(Annotate(CheckParity(), "behind a repair"));
   KERF_RETURN_IF_ERROR(test.RestoreAll());
   return CheckIndex();
 }

@@ -12,6 +12,7 @@
 #include "client/store/collect/index_rebuild.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/pending.h"
 
 namespace kerf::agent {
@@ -80,22 +81,24 @@ class ComparedIndex final : public ReadableIndex {
 // A disk that is full after some more writes into new packs, until the object goes.
 class FullDisk final : public FileHook {
  public:
-  FullDisk(std::uint64_t write_count, int& refused_count)
-      : left_count_(write_count), refused_count_(refused_count) {
+  FullDisk(std::uint64_t write_count, int& refused_count, int& refused_parity_count)
+      : left_count_(write_count),
+        refused_count_(refused_count),
+        refused_parity_count_(refused_parity_count) {
     SetFileHookForTest(this);
   }
   ~FullDisk() override { SetFileHookForTest(nullptr); }
 
   absl::Status Before(const FileOperation& operation) override {
-    const bool is_pack =
-        operation.kind == FileOperation::Kind::kWrite && operation.path.ends_with(".pack");
-    if (!is_pack) return absl::OkStatus();
+    if (operation.kind != FileOperation::Kind::kWrite) return absl::OkStatus();
+    const bool is_parity = operation.path.ends_with(kParitySuffix);
+    if (!is_parity && !operation.path.ends_with(".pack")) return absl::OkStatus();
     const std::lock_guard lock(mutex_);
     if (left_count_ > 0) {
       --left_count_;
       return absl::OkStatus();
     }
-    ++refused_count_;
+    ++(is_parity ? refused_parity_count_ : refused_count_);
     return absl::ResourceExhaustedError("No space left on device");
   }
 
@@ -103,6 +106,7 @@ class FullDisk final : public FileHook {
   std::mutex mutex_;
   std::uint64_t left_count_;
   int& refused_count_;
+  int& refused_parity_count_;
 };
 
 }  // namespace
@@ -356,12 +360,14 @@ SimWorld::SimWorld(std::uint64_t seed, Past past)
       contents(std::move(past.contents)),
       files_of(std::move(past.files_of)),
       lives(kAgentCount),
+      parity_percent(past.parity_percent),
       has_past_(!past.index.entries.empty()) {
   index.state = std::move(past.index);
   // Nobody waits for what is still on its way.
   for (Message& message : network) message.agent = kAgentCount;
   SeedRandomHexForTest(random.Next());
   SkipSyncForTest();
+  if (parity_percent > 0) KERF_CHECK(WriteParityPercent(test.directory(), parity_percent).ok());
   packs_ = std::make_unique<ChunkIndex>(test.store().packs_directory(), SeenPacks::kAreDurable);
   for (std::size_t number = 0; number < kAgentCount; ++number) {
     agents_.push_back(std::make_unique<SimAgent>(*this, number));
@@ -556,7 +562,8 @@ absl::Status SimWorld::Collect(bool may_crash) {
       if (step == CollectionStep::kPlanned) ++pass_count;
       const absl::Status status = steps(step);
       if (step == CollectionStep::kForgotten && random.OneIn(3)) {
-        full_disk.emplace(random.Below(kMaxWritesOnFullDisk), refused_write_count);
+        full_disk.emplace(random.Below(kMaxWritesOnFullDisk), refused_write_count,
+                          refused_parity_count);
       }
       return status;
     };
@@ -678,6 +685,7 @@ absl::Status SimWorld::Run(int step_count) {
   KERF_RETURN_IF_ERROR(failure_);
   KERF_RETURN_IF_ERROR(CheckCalmCollection());
   KERF_RETURN_IF_ERROR(CheckCalmRebuild());
+  KERF_RETURN_IF_ERROR(CheckParityAtEnd());
   return test.RestoreAll();
 }
 

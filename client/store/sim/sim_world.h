@@ -132,6 +132,8 @@ class SimWorld {
     std::deque<Message> network;
     std::map<Digest, std::string> contents;
     std::map<std::string, FileChunks> files_of;
+    // Of a store that is made anew, for its packs.
+    unsigned parity_percent = 0;
   };
 
   explicit SimWorld(std::uint64_t seed) : SimWorld(seed, Past()) {}
@@ -141,6 +143,10 @@ class SimWorld {
   absl::Status Run(int step_count);
   // Behind a run: a comparison finds what is wrong, and a rebuilt index has nothing of it.
   absl::Status CheckDamageIsFoundAndMended();
+  // What parity there is can be used.
+  absl::Status CheckParity();
+  // In a store that has had parity from its beginning.
+  absl::Status CheckSnapshotsHaveParity();
   // Lets one agent back up until its snapshot is checked.
   absl::Status BackUp();
   // The index may be set back to what it is now.
@@ -160,6 +166,8 @@ class SimWorld {
   std::map<Digest, std::string> contents;
   std::map<std::string, FileChunks> files_of;
   std::vector<std::uint64_t> lives;
+  // Since the store is there; 0 as well if that is not known.
+  const unsigned parity_percent;
   // In their order: the last one of an id counts.
   std::vector<Promise> promises;
   int confirmed_count = 0;
@@ -181,6 +189,9 @@ class SimWorld {
   // Collections that went on with the room that they had made.
   int short_collection_count = 0;
   int refused_write_count = 0;
+  int refused_parity_count = 0;
+  // That nothing but parity could give back, or of which that was damaged itself.
+  int mended_with_parity_count = 0;
   // Whether the disk may be full for collections. Not where another FileHook looks on.
   bool may_fill_disk = false;
 
@@ -196,6 +207,8 @@ class SimWorld {
   // references it. The store is mended while all others go on.
   absl::Status Repair();
   std::optional<std::string> RotOnePack();
+  // Behind a collection that nothing has disturbed.
+  absl::Status CheckParityAtEnd();
   // Whether each chunk of the pack at `path` has its digest.
   bool IsSound(const std::string& path);
   // All chunks that snapshots need, or will when their agents are done.
