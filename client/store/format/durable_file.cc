@@ -98,9 +98,9 @@ void SkipSyncForTest() { skip_sync = true; }
 absl::Status SyncDirectory(const std::string& directory) {
   const absl::Status hooked = Before(FileOperation::Kind::kSyncDirectory, directory);
   if (!hooked.ok() && !absl::IsUnimplemented(hooked)) return hooked;
-  if (skip_sync) return absl::OkStatus();
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, directory);
+  if (skip_sync) return absl::OkStatus();
   if (hooked.ok() && fsync(fd.get()) == 0) return absl::OkStatus();
   const bool is_known = hooked.ok() && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS;
   // Some file systems sync no directories. All of them together they do, and that takes longer.

@@ -31,7 +31,7 @@ absl::Status SyncFile(int fd, const std::string& path);
 // Begins to write the range back, so that a SyncFile later has little left to do. Promises nothing.
 void StartWriteback(int fd, std::uint64_t offset, std::uint64_t size_bytes);
 
-// From now on SyncFile, StartWriteback and SyncDirectory do nothing. Simulations only, of which
+// From now on SyncFile, StartWriteback and SyncDirectory sync nothing. Simulations only, of which
 // nothing is to survive the machine.
 void SkipSyncForTest();
 

@@ -61,9 +61,7 @@ absl::StatusOr<std::vector<std::string>> ExpiredForgotten(const Store& store,
 absl::Status PurgeForgotten(const Store& store, const std::string& id) {
   // A note that somebody wrote while it was forgotten would be of a snapshot that is missing. One
   // that is published again keeps its note, also if that is now.
-  if (!MayExist(SnapshotPath(store.snapshots_directory(), id))) {
-    KERF_RETURN_IF_ERROR(store.SettleNote(id));
-  }
+  KERF_RETURN_IF_ERROR(store.SettleNote(id));
   const absl::Status status = RemoveFile(SnapshotPath(store.forgotten_directory(), id));
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   return SyncDirectory(store.forgotten_directory());

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -132,13 +131,27 @@ TEST_F(ManifestPowerTest, ANoteThatWasGoneAlreadyIsGoneDurably) {
 
 TEST_F(ManifestPowerTest, APinIsThereAndGoneWhenThatIsSaid) {
   Publish(store(), kId);
-  std::filesystem::remove(store().directory() + "/pins");
   store::v1::SnapshotPin pin;
   pin.set_id(kId);
   ASSERT_TRUE(store().PinSnapshot(pin).ok());
   AfterCut([](const Store& after) { EXPECT_TRUE(after.pins().Has(kId)); });
   ASSERT_TRUE(store().pins().Remove(kId).ok());
   AfterCut([](const Store& after) { EXPECT_FALSE(after.pins().Has(kId)); });
+}
+
+// As in a store of kerf 0.1.0.
+TEST_F(ManifestPowerTest, APinIsDurableWhereItsFolderIsNew) {
+  const std::string folder = folder_.path() + "/old";
+  for (const std::string& made : {folder, folder + "/tmp"}) {
+    ASSERT_TRUE(MakeDirectory(made).ok());
+    ASSERT_TRUE(SyncDirectory(DirectoryOf(made)).ok());
+  }
+  store::v1::SnapshotPin pin;
+  pin.set_id(kId);
+  ASSERT_TRUE(Pins(folder).Add(pin).ok());
+  const TemporaryFolder after(TemporaryFolder::Place::kMemory);
+  disk_.CutPower(after.path());
+  EXPECT_TRUE(Pins(after.path() + "/old").Has(kId));
 }
 
 // Else its note would miss what nobody was promised.

@@ -172,6 +172,24 @@ TEST(ManifestRaceTest, WhoListsMissesNothingThatCameAndWentMeanwhile) {
   }
 }
 
+// Whoever collects lists it, in one of the three places.
+TEST(ManifestRaceTest, WhoListsRootsSeesWhatIsConfirmedOrForgottenMeanwhile) {
+  const auto list = [](Store& store) {
+    const absl::StatusOr<Roots> roots = ListRoots(store);
+    ASSERT_TRUE(roots.ok()) << roots.status();
+    EXPECT_GE(roots->pending.snapshots.size() + roots->checked.snapshots.size() +
+                  roots->forgotten.snapshots.size(),
+              1u);
+  };
+  const auto leave_pending = [](Store& store) {
+    store::v1::Snapshot snapshot = Made();
+    EXPECT_TRUE(PublishPending(store, snapshot).ok());
+  };
+  const auto confirm = [](Store& store) { EXPECT_TRUE(ConfirmPending(store, Made()).ok()); };
+  Play({"confirmed while listed", leave_pending, list, confirm});
+  Play({"forgotten while listed", Publish, list, Forget});
+}
+
 TEST(ManifestRaceTest, ANoteIsThereIfAndOnlyIfTheSnapshotIs) {
   Play({"forgotten while published", StayAway, Publish, Forget});
   Play({"forgotten and purged while published", StayAway, Publish, ForgetAndPurge});

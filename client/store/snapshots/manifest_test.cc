@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
+#include "client/store/format/framed_file.h"
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
@@ -105,6 +106,14 @@ TEST_F(ManifestTest, EmptiedSnapshotsAreMissed) {
   EXPECT_FALSE(std::filesystem::exists(test_.store().snapshots_directory()));
 }
 
+TEST_F(ManifestTest, WhatIsNotPendingAnyMoreIsNotConfirmed) {
+  store::v1::Snapshot snapshot;
+  ASSERT_TRUE(PublishPending(test_.store(), snapshot).ok());
+  ASSERT_TRUE(WithdrawPending(test_.store(), snapshot.id()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(ConfirmPending(test_.store(), snapshot)));
+  EXPECT_FALSE(test_.store().manifest().Has(snapshot.id()));
+}
+
 TEST_F(ManifestTest, ForgettingIsNoLoss) {
   EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok());
   EXPECT_TRUE(test_.store().RemoveSnapshot(kNew).ok()) << "another one was quicker";
@@ -137,6 +146,8 @@ TEST_F(ManifestTest, ManyForgetAtOnce) {
 TEST_F(ManifestTest, AnOldStoreIsNotedWhenItIsOpenedForWriting) {
   MakeOld();
   EXPECT_THAT(test_.store().ListSnapshots()->missing, IsEmpty());
+  EXPECT_TRUE(CheckAllAreSound(*test_.store().ListSnapshots()).ok());
+  EXPECT_TRUE(Latest().ok()) << Latest();
   EXPECT_THAT((*Store::Open(test_.directory()))->flaws(), IsEmpty());
   EXPECT_FALSE(test_.store().manifest().IsThere()) << "reading changes nothing";
   const auto opened = Store::OpenForWriting(test_.directory());
@@ -394,6 +405,31 @@ TEST_F(ManifestTest, AMissingOneOfTheSameTimeMayBeTheLatest) {
   Add("cccc000000000003", 2);
   std::filesystem::remove(PathOf(kNew));
   EXPECT_TRUE(absl::IsDataLoss(Latest())) << Latest();
+}
+
+TEST_F(ManifestTest, OneOfANewerKerfIsNoLoss) {
+  constexpr std::uint32_t kVersionOfANewerKerf = 1000;
+  const std::vector<std::uint8_t> file = EncodeFramed(kSnapshotMagic, "", kVersionOfANewerKerf);
+  WriteTestFile(PathOf(kNew), {reinterpret_cast<const char*>(file.data()), file.size()});
+  EXPECT_TRUE(absl::IsFailedPrecondition(Latest())) << Latest();
+  const SnapshotList list = *test_.store().ListSnapshots();
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckAllAreSound(list)));
+}
+
+// Another collection has purged it.
+TEST_F(ManifestTest, AForgottenOneThatGoesMeanwhileKeepsNoCollectionFromRunning) {
+  SkipSyncForTest();
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const std::string id = Cat("dddd0000000", 10000 + number);
+    Add(id, 1);
+    ASSERT_TRUE(test_.store().RemoveSnapshot(id).ok());
+    Meanwhile meanwhile(number, [&] { EXPECT_TRUE(PurgeForgotten(test_.store(), id).ok()); });
+    const auto expired = ExpiredForgotten(test_.store(), 3600);
+    EXPECT_TRUE(expired.ok()) << expired.status();
+    came = meanwhile.came();
+  }
 }
 
 TEST_F(ManifestTest, NobodyPinsWhatIsMissing) {
