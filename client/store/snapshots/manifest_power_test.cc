@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -79,6 +80,25 @@ bool IsPending(const Store& store, const std::string& id) {
 }
 bool IsForgotten(const Store& store, const std::string& id) {
   return MayExist(SnapshotPath(store.forgotten_directory(), id));
+}
+
+// Who makes it dies before it has synced its names.
+TEST_F(ManifestPowerTest, AStoreThatIsOpenedForWritingIsDurable) {
+  const std::string directory = folder_.path() + "/second";
+  const auto open = [&] {
+    return Store::OpenOrCreate(directory, "fastcdc2020-8k", DigestAlgorithm::kBlake3).status();
+  };
+  disk_.RefuseWith([&](const FileOperation& operation) {
+    const bool hit = operation.kind == FileOperation::Kind::kSyncDirectory &&
+                     operation.path == directory && std::filesystem::exists(directory + "/config");
+    return hit ? absl::UnknownError("it dies here") : absl::OkStatus();
+  });
+  EXPECT_FALSE(open().ok());
+  disk_.RefuseWith({});
+  ASSERT_TRUE(open().ok());
+  const TemporaryFolder after(TemporaryFolder::Place::kMemory);
+  disk_.CutPower(after.path());
+  EXPECT_TRUE(Store::Open(after.path() + "/second").ok());
 }
 
 TEST_F(ManifestPowerTest, WhatWasPublishedIsThereAndNoted) {

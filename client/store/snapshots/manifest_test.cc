@@ -102,7 +102,9 @@ TEST_F(ManifestTest, EmptiedSnapshotsAreMissed) {
   std::filesystem::remove(test_.store().snapshots_directory());
   EXPECT_TRUE(absl::IsDataLoss(test_.store().ListSnapshots().status()));
   // Nobody makes the folder anew behind the user's back.
-  EXPECT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  const auto opened = Store::OpenForWriting(test_.directory());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_THAT((*opened)->flaws(), IsEmpty()) << "nothing could not be made";
   EXPECT_FALSE(std::filesystem::exists(test_.store().snapshots_directory()));
 }
 
@@ -292,6 +294,11 @@ TEST_F(ManifestTest, TheGenerationRisesWheneverOneIsNotedAndOnlyThen) {
   std::uint64_t before = *manifest.ReadGeneration();
   ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
   EXPECT_EQ(*manifest.ReadGeneration(), before) << "there was nothing to note";
+  WriteTestFile(test_.store().snapshots_directory() + "/mine.snap", "of nobody");
+  ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+  EXPECT_EQ(*manifest.ReadGeneration(), before) << "that is no snapshot's name";
+  EXPECT_FALSE(MayExist(manifest.NotePath("mine")));
+  std::filesystem::remove(test_.store().snapshots_directory() + "/mine.snap");
   Add("cccc000000000003", 3);
   EXPECT_GT(*manifest.ReadGeneration(), before);
   before = *manifest.ReadGeneration();

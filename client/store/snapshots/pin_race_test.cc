@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/store/format/durable_file.h"
+#include "client/store/format/file_hook.h"
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/testing/interleave.h"
@@ -45,6 +46,10 @@ class PinRace {
   void Forget() { forgot_ = store().RemoveSnapshot(kId); }
   void Note() { EXPECT_TRUE(Store::OpenForWriting(test_.directory()).ok()); }
 
+  void ExpectThereIfPinned() {
+    const bool is_there = MayExist(SnapshotPath(store().snapshots_directory(), kId));
+    EXPECT_TRUE(is_there || !pinned_.ok());
+  }
   // Once both are done. Which of them went through is what it returns: pin, forget, or neither.
   char Judge() {
     EXPECT_THAT(pinned_.code(), AnyOf(absl::StatusCode::kOk, absl::StatusCode::kNotFound))
@@ -104,6 +109,53 @@ TEST(PinRaceTest, OneWhoNotesAndOneWhoPinsBeforeEachOperationOfForgetting) {
     if (came) ends.insert(race.Judge());
   }
   EXPECT_TRUE(ends.contains('p') && ends.contains('f'));
+}
+
+// Pins before one operation of a forgetting that dies at a later one.
+class PinThenDeath final : public FileHook {
+ public:
+  PinThenDeath(int pin_at, int dies_at, std::function<void()> pin)
+      : pin_at_(pin_at), dies_at_(dies_at), pin_(std::move(pin)) {
+    SetFileHookForTest(this);
+  }
+  ~PinThenDeath() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& /*operation*/) override {
+    const int number = count_++;
+    if (number == pin_at_) {
+      SetFileHookForTest(nullptr);
+      pin_();
+      SetFileHookForTest(this);
+    }
+    return number < dies_at_ ? absl::OkStatus() : absl::UnknownError("it dies here");
+  }
+  bool came() const { return count_ > pin_at_; }
+  bool died() const { return count_ > dies_at_; }
+
+ private:
+  const int pin_at_;
+  const int dies_at_;
+  const std::function<void()> pin_;
+  int count_ = 0;
+};
+
+TEST(PinRaceTest, WhatIsPinnedStaysWhereItIsWhenItsForgetterDies) {
+  SkipSyncForTest();
+  bool came = true;
+  for (int pin_at = 0; came; ++pin_at) {
+    bool died = true;
+    for (int dies_at = pin_at; died; ++dies_at) {
+      SCOPED_TRACE(Cat("pinned before operation ", pin_at, ", dead from ", dies_at));
+      PinRace race;
+      {
+        PinThenDeath hook(pin_at, dies_at, [&] { race.Pin(); });
+        race.Forget();
+        came = hook.came();
+        died = hook.died();
+      }
+      if (came) race.ExpectThereIfPinned();
+    }
+  }
 }
 
 // Who forgets it dies, or waits, before he has seen the pin.
