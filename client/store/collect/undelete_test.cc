@@ -6,13 +6,16 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <string>
+#include <thread>
 
 #include "base/strings.h"
 #include "client/store/collect/collection.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
+#include "client/store/snapshots/forgotten.h"
 #include "client/store/testing/meanwhile.h"
 #include "client/store/testing/plain_index.h"
 #include "client/store/testing/test_store.h"
@@ -147,6 +150,43 @@ TEST_F(UndeleteTest, WhatIsForgottenAnewMeanwhileCanBeBroughtBackOnceMore) {
     EXPECT_TRUE(IsBack(test));
     EXPECT_TRUE(test.RestoreAll().ok());
   }
+}
+
+TEST_F(UndeleteTest, WhatIsForgottenAnewAndPurgedMeanwhileIsGone) {
+  bool came = true;
+  for (int number = 0; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    bool was_there = false;
+    {
+      Meanwhile meanwhile(number, [&] {
+        // Behind that nobody can tell who has removed it.
+        was_there = IsForgotten(test);
+        EXPECT_TRUE(test.store().RemoveSnapshot(id).ok());
+        EXPECT_TRUE(PurgeForgotten(test.store(), id).ok());
+      });
+      const absl::Status status = Undelete(test.store(), id);
+      EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+      came = meanwhile.came();
+    }
+    EXPECT_FALSE(was_there && IsForgotten(test)) << "its chunks may be gone";
+    EXPECT_EQ(test.store().manifest().Has(id), IsBack(test));
+  }
+}
+
+// By the clock of the file system, in whole seconds.
+TEST_F(UndeleteTest, WhatWasForgottenLongerAgoThanToldExpires) {
+  TestStore test;
+  Forget(test);
+  EXPECT_TRUE(ExpiredForgotten(test.store(), 3600)->empty());
+  constexpr int kMaxPolls = 100;
+  int polls = 0;
+  while (ExpiredForgotten(test.store(), 1)->empty() && ++polls < kMaxPolls) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_LT(polls, kMaxPolls);
 }
 
 // Whoever is killed, or meets a disk that fails, leaves the snapshot or what he found.

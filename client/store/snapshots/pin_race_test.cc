@@ -158,6 +158,29 @@ TEST(PinRaceTest, WhatIsPinnedStaysWhereItIsWhenItsForgetterDies) {
   }
 }
 
+// Who pins has not looked yet whether it is there, and will take his pin back if it is not.
+TEST(PinRaceTest, WhoForgetsBringsBackOnlyWhatHeHasMovedHimself) {
+  SkipSyncForTest();
+  store::v1::SnapshotPin pin;
+  pin.set_id(kId);
+  for (const bool was_forgotten : {false, true}) {
+    bool came = true;
+    for (int number = 0; came; ++number) {
+      SCOPED_TRACE(Cat("before operation ", number));
+      PinRace race;
+      if (was_forgotten) race.Forget();
+      {
+        Meanwhile meanwhile(number, [&] { EXPECT_TRUE(race.store().pins().Add(pin).ok()); });
+        race.Forget();
+        came = meanwhile.came();
+      }
+      const bool is_there = MayExist(SnapshotPath(race.store().snapshots_directory(), kId));
+      EXPECT_FALSE(was_forgotten && is_there) << "another one had forgotten it";
+      EXPECT_EQ(race.store().manifest().Has(kId), is_there);
+    }
+  }
+}
+
 // Who forgets it dies, or waits, before he has seen the pin.
 TEST(PinRaceTest, NoCollectionTakesAForgottenOneThatIsPinned) {
   PinRace race;
