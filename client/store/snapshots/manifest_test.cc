@@ -21,6 +21,7 @@
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/store.h"
 #include "client/store/snapshots/store_memory.h"
+#include "client/store/testing/disk_hook.h"
 #include "client/store/testing/meanwhile.h"
 #include "client/store/testing/test_store.h"
 
@@ -31,6 +32,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
 
 constexpr char kOld[] = "aaaa000000000001";
@@ -645,6 +647,34 @@ TEST_F(MemoryTest, OneLookThatSeesTooLittleIsNotBelieved) {
     EXPECT_TRUE(Meet().ok()) << Meet();
   }
   EXPECT_TRUE(Meet().ok()) << Meet();
+}
+
+// A collector or a backup has died behind a rename, others have seen the new name, and a power cut
+// takes it: so what they remember is durable.
+TEST_F(MemoryTest, AStoreThatLosesAtAPowerCutWhatNobodyMadeDurableWasNotSetBack) {
+  EXPECT_TRUE(Meet().ok());
+  const std::string copy = folder_.path() + "/copy";
+  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
+  DiskHook disk(test_.directory());
+  disk.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "",
+                              absl::UnknownError("Input/output error")));
+  EXPECT_FALSE(test_.store().WriteEpoch(5).ok());
+  EXPECT_FALSE(test_.store().manifest().RaiseGeneration().ok());
+  EXPECT_EQ(*test_.store().ReadEpoch(), 5u);
+  EXPECT_TRUE(Meet().ok());
+  std::vector<std::string> synced;
+  disk.RefuseWith([&](const FileOperation& operation) {
+    if (operation.kind == FileOperation::Kind::kSyncDirectory) synced.emplace_back(operation.path);
+    return absl::OkStatus();
+  });
+  // The disk has lost it, or is asked to keep it before it is remembered.
+  SetBackTo(copy);
+  EXPECT_TRUE(Meet().ok()) << Meet();
+  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
+  synced.clear();
+  EXPECT_TRUE(Meet().ok());
+  EXPECT_THAT(synced, IsSupersetOf({test_.directory(), CopiesDirectory(test_.directory()),
+                                    test_.store().manifest().directory()}));
 }
 
 TEST_F(MemoryTest, WithoutAHomeNothingIsRemembered) {

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/framed_file.h"
+#include "client/store/snapshots/copies.h"
 
 namespace kerf::agent {
 namespace {
@@ -24,6 +25,18 @@ std::string Resolved(const std::string& directory) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::weakly_canonical(directory, error);
   return error ? directory : path.string();
+}
+
+// Whoever wrote what was read may have died before it was durable: a power cut takes it then, and
+// that sets no store back.
+absl::Status MakeDurable(const Store& store) {
+  for (const std::string& folder :
+       {store.directory(), CopiesDirectory(store.directory()), store.manifest().directory()}) {
+    // Stores of 0.1.0 have the first alone.
+    const absl::Status status = SyncDirectory(folder);
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+  }
+  return absl::OkStatus();
 }
 
 template <typename List>
@@ -83,8 +96,11 @@ absl::Status StoreMemory::Meet(const Store& store) const {
     is_behind = epoch < before.epoch() || generation < before.generation();
   }
   store::v1::StoreMemory memory = before;
-  memory.set_epoch(std::max(before.epoch(), epoch));
-  memory.set_generation(std::max(before.generation(), generation));
+  const bool has_risen = epoch > before.epoch() || generation > before.generation();
+  if (has_risen && MakeDurable(store).ok()) {
+    memory.set_epoch(std::max(before.epoch(), epoch));
+    memory.set_generation(std::max(before.generation(), generation));
+  }
   memory.set_directory(folder);
   const bool was_behind = Holds(before.behind_directories(), folder);
   if (is_behind && !was_behind && memory.behind_directories_size() < kMaxBehindDirectories) {
