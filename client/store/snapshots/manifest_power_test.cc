@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
+#include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/store.h"
@@ -98,7 +99,9 @@ TEST_F(ManifestPowerTest, AStoreThatIsOpenedForWritingIsDurable) {
   ASSERT_TRUE(open().ok());
   const TemporaryFolder after(TemporaryFolder::Place::kMemory);
   disk_.CutPower(after.path());
-  EXPECT_TRUE(Store::Open(after.path() + "/second").ok());
+  const auto opened = Store::Open(after.path() + "/second");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_THAT((*opened)->flaws(), IsEmpty());
 }
 
 TEST_F(ManifestPowerTest, WhatWasPublishedIsThereAndNoted) {
@@ -135,6 +138,56 @@ TEST_F(ManifestPowerTest, WhatWasForgottenOrPurgedStaysSo) {
     EXPECT_FALSE(IsForgotten(after, kId)) << "its chunks may be gone";
     EXPECT_FALSE(after.manifest().Has(kId));
   });
+}
+
+// The note goes first: whoever dies in between leaves one that can be brought back, and not one
+// that is missed for ever.
+TEST_F(ManifestPowerTest, WhoDiesWhilePurgingLeavesNothingThatIsMissed) {
+  bool died = true;
+  for (int number = 0; died; ++number) {
+    SCOPED_TRACE(Cat("dead from operation ", number));
+    Publish(store(), kId);
+    ASSERT_TRUE(store().RemoveSnapshot(kId).ok());
+    // Of somebody who noted it anew meanwhile.
+    ASSERT_TRUE(store().manifest().Add(NoteOf(Made(kId))).ok());
+    int left = number;
+    disk_.RefuseWith([&left](const FileOperation& operation) {
+      if (!operation.changes_something()) return absl::OkStatus();
+      return left-- > 0 ? absl::OkStatus() : absl::UnknownError("it dies here");
+    });
+    died = !PurgeForgotten(store(), kId).ok();
+    disk_.RefuseWith({});
+    EXPECT_THAT(store().ListSnapshots()->missing, IsEmpty());
+  }
+}
+
+// One of kerf 0.1.0 has no folder for notes.
+TEST_F(ManifestPowerTest, WhatAnOldStoreLacksIsDurableWhenItIsThere) {
+  const std::string directory = folder_.path() + "/old";
+  const auto make = [](const std::string& folder) {
+    EXPECT_TRUE(MakeDirectory(folder).ok());
+    EXPECT_TRUE(SyncDirectory(DirectoryOf(folder)).ok());
+  };
+  make(directory);
+  for (const char* name : {"packs", "snapshots", "pending", "tmp", "gc", "locks"}) {
+    make(Cat(directory, "/", name));
+  }
+  const std::string temporary = directory + "/tmp";
+  ASSERT_TRUE(WriteEpochFile(EpochPath(directory), temporary, 1).ok());
+  ASSERT_TRUE(WriteConfigFile(ConfigPath(directory), temporary, store().config()).ok());
+  store::v1::Snapshot snapshot = Made(kId);
+  ASSERT_TRUE(store().WriteSnapshotTo(directory + "/snapshots", snapshot).ok());
+
+  ASSERT_TRUE(Store::OpenForWriting(directory).ok());
+  const TemporaryFolder after(TemporaryFolder::Place::kMemory);
+  disk_.CutPower(after.path());
+  const auto opened = Store::Open(after.path() + "/old");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_THAT((*opened)->flaws(), IsEmpty());
+  EXPECT_TRUE((*opened)->manifest().Has(kId));
+  for (const char* name : {"/copies/config", "/copies/epoch", "/forgotten", "/pins"}) {
+    EXPECT_TRUE(MayExist(after.path() + "/old" + name)) << name;
+  }
 }
 
 // Another one has removed the note, and died before he had synced that.
