@@ -152,6 +152,11 @@ absl::Status ExcludePatterns::Add(std::string_view text) {
   if (!pattern.anchored && pattern.components.front() != kAnyDepth) {
     pattern.components.insert(pattern.components.begin(), std::string(kAnyDepth));
   }
+  if (patterns_.size() >= kMaxExcludes) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("the exclude pattern '", text, "' is one too many: ", kMaxExcludes,
+                   " are possible; one with '*' or '**', or a directory, stands for many paths")));
+  }
   patterns_.push_back(std::move(pattern));
   texts_.emplace_back(text);
   return absl::OkStatus();

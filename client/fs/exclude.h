@@ -1,6 +1,7 @@
 // Which paths a backup leaves out.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "absl/status/statusor.h"
 
 namespace kerf::agent {
+
+// Each name is held against all of them, by a backup, and by a restore that spares what it left
+// out.
+inline constexpr std::size_t kMaxExcludes = std::size_t{1} << 16;
 
 // A set of glob patterns. `*`, `?` and `[...]` match within one component, a component `**` any
 // number of components, `\` takes the next character literally.
@@ -20,7 +25,7 @@ namespace kerf::agent {
 class ExcludePatterns {
  public:
   // InvalidArgument if the pattern can match nothing, as an empty one, or is broken, as one with a
-  // '[' without its ']'.
+  // '[' without its ']', or if there are kMaxExcludes.
   absl::Status Add(std::string_view pattern);
 
   // One pattern a line; empty lines and lines that begin with '#' do not count. NotFound and

@@ -104,5 +104,22 @@ TEST(Exclude, ReadsAFile) {
   EXPECT_EQ(patterns.AddFile(file).code(), absl::StatusCode::kNotFound);
 }
 
+// A restore with --delete takes as many, and no more.
+TEST(Exclude, OneTooManyIsRefused) {
+  const testing::TemporaryDirectory directory;
+  const std::string file = directory / "excludes";
+  {
+    std::ofstream lines(file);
+    for (std::size_t number = 0; number <= kMaxExcludes; ++number) lines << "p" << number << "\n";
+  }
+  ExcludePatterns patterns;
+  const absl::Status status = patterns.AddFile(file);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(MessageOf(status).find("65536 are possible"), std::string_view::npos) << status;
+  EXPECT_NE(MessageOf(status).find(":65537: "), std::string_view::npos) << status;
+  EXPECT_EQ(patterns.texts().size(), std::size_t{1} << 16);
+  std::remove(file.c_str());
+}
+
 }  // namespace
 }  // namespace kerf::agent

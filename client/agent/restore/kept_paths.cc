@@ -39,10 +39,11 @@ absl::Status KeptPaths::Learn(const store::v1::Snapshot& snapshot, bool with_exc
   if (with_excluded) return absl::OkStatus();
   const store::v1::LeftOut& left_out = snapshot.left_out();
   constexpr char kAdvice[] = "; restore without --delete, or with --delete-excluded";
-  if (left_out.excludes_size() > kMaxStoredExcludes) {
+  // Of an earlier kerf, or hostile.
+  if (static_cast<std::size_t>(left_out.excludes_size()) > kMaxExcludes) {
     return absl::FailedPreconditionError(Cat("snapshot ", snapshot.id(), " was made with ",
                                              left_out.excludes_size(), " exclude patterns; ",
-                                             kMaxStoredExcludes, " are possible", kAdvice));
+                                             kMaxExcludes, " are possible", kAdvice));
   }
   for (const std::string& pattern : left_out.excludes()) {
     const absl::Status status = excludes_.Add(pattern);

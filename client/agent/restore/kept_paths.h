@@ -15,9 +15,6 @@
 
 namespace kerf::agent {
 
-// More than any backup is told: each name in the target is held against all of them.
-inline constexpr int kMaxStoredExcludes = 1 << 16;
-
 // All paths are node paths of the snapshot. Nothing of what it does not know is kept.
 class KeptPaths {
  public:
