@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
 // As many as a front looks at.
 constexpr std::size_t kMaxAvoided = 8;
-// Of streams past a front that were lost in a row and from which nothing came: something between
-// may let no more through than their beginning.
+// Of streams past a front that were lost one behind the other, without a word of kerf's, and from
+// which nothing came: something between may let no more through than their beginning.
 constexpr int kDirectTries = 2;
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
@@ -94,8 +94,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
     if (is_direct_ && !opened_) {
       why = absl::UnavailableError(
           ToAbsl(Cat("the worker at ", address_, " opened no stream: ", MessageOf(last_loss_))));
-    } else if (is_direct_ && plan_.tries() >= kDirectTries && lost_.ok() &&
-               ReasonOfLoss(last_loss_).empty()) {
+    } else if (is_direct_ && broken_count_ >= kDirectTries) {
       why = absl::UnavailableError(
           ToAbsl(Cat("streams to the worker at ", address_, " break: ", MessageOf(last_loss_))));
     }
@@ -132,6 +131,7 @@ absl::Status ResumingUpload::RunStream() {
     std::lock_guard lock(mutex_);
     if (cancelled_) return absl::CancelledError("the upload was cancelled");
     opened_ = false;
+    has_answered_ = false;
     stream_ended_ = false;
     lost_ = absl::OkStatus();
     pending_.clear();
@@ -267,6 +267,9 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   const Clock::time_point now = Clock::now();
   std::unique_lock lock(mutex_);
   last_loss_ = loss;
+  const bool is_broken =
+      is_direct_ && opened_ && !has_answered_ && lost_.ok() && ReasonOfLoss(loss).empty();
+  broken_count_ = is_broken ? broken_count_ + 1 : 0;
   NoteWorkerLocked(loss);
   // Whoever answered with kerf's own words was there.
   if (!ReasonOfLoss(loss).empty()) *options_.reached = true;
@@ -653,6 +656,7 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
          file->unanswered.front().offset + file->unanswered.front().length_bytes <= end_offset) {
     file->unanswered.pop_front();
   }
+  has_answered_ = true;
   plan_.Progress();
   avoided_.clear();
   changed_.notify_all();

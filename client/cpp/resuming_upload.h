@@ -228,6 +228,10 @@ class ResumingUpload final : private AnswerHandler {
   std::vector<std::string> left_out_;
   bool is_direct_ = false;
   absl::Status last_loss_;
+  // Something came from the present stream, or the last one.
+  bool has_answered_ = false;
+  // How many of kDirectTries it is.
+  int broken_count_ = 0;
   // Names of workers, the last one met behind.
   std::vector<std::string> avoided_;
   // Of what is asked before there is a stream.

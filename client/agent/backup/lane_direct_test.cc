@@ -291,6 +291,38 @@ TEST_F(LaneDirectTest, StreamsThatBreakWithoutAWordAreFollowedByOneThroughTheFro
   EXPECT_THAT(detours_, ElementsAre(HasSubstr("break: Socket closed")));
 }
 
+// Two that break one behind the other: what was tried before for other reasons does not count.
+TEST_F(LaneDirectTest, OneStreamThatBreaksIsFollowedByAnotherOneStraight) {
+  const grpc::Status refusal = FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "DRAINING");
+  for (const bool has_answered : {false, true}) {
+    SCOPED_TRACE(has_answered ? "the first one was answered" : "the first one had a reason");
+    Reset();
+    direct_count_ = other_count_ = 0;
+    auto ends = std::make_shared<std::atomic<int>>(0);
+    StartDirect(
+        [refusal, has_answered, ends](Moment now) {
+          if (*ends == 0) {
+            if (now != (has_answered ? Moment::kChunksSent : Moment::kInData)) {
+              return grpc::Status::OK;
+            }
+            ++*ends;
+            return has_answered ? kLost : refusal;
+          }
+          if (*ends > 1 || now != Moment::kInData) return grpc::Status::OK;
+          ++*ends;
+          return kLost;
+        },
+        Ok);
+    const absl::Status status = Upload({RandomContent(1'000'000)});
+    EXPECT_TRUE(status.ok()) << status;
+    End();
+    EXPECT_EQ(completed_, 1u);
+    EXPECT_EQ(direct_count_, 3);
+    EXPECT_EQ(front_script_->stream_count(), 0);
+  }
+  EXPECT_TRUE(detours_.empty());
+}
+
 // A kerfd that is no front is its own worker.
 TEST_F(LaneDirectTest, AServerThatIsNoFrontIsUsedItself) {
   adjust_upload_ = [](client::ResumingUpload::Options& upload) { upload.direct = true; };
