@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const CuttingSettings& s
   if (!settings.index.data_dir.empty()) {
     RocksDbSegmentOptions options;
     options.capacity_bytes = settings.hints.disk_bytes;
+    options.opens_later = true;
     options.memtable_bytes = std::max<std::size_t>(
         options.memtable_bytes, settings.hints.disk_bytes / RocksDbSegmentOptions::kMaxFiles);
     return OpenRocksDbSegmentStore(settings.index.data_dir + "/hints", options);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -78,88 +81,6 @@ rocksdb::Options DatabaseOptions(const RocksDbSegmentOptions& options) {
 
 std::string KeyOf(char letter, const std::string& key) { return letter + key; }
 
-class RocksDbSegmentStore final : public SegmentStore {
- public:
-  RocksDbSegmentStore(std::string path, std::uint64_t min_free_bytes,
-                      std::unique_ptr<rocksdb::DB> database)
-      : path_(std::move(path)), min_free_bytes_(min_free_bytes), database_(std::move(database)) {}
-
-  void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
-    done(Find(KeyOf(kAnchorLetter, HintKeyOf(scope, anchor))));
-  }
-  void Fetch(const HintScope& scope, const SegmentId& id, FetchDone done) override {
-    done(Get(KeyOf(kSegmentLetter, HintKeyOf(scope, id)), kMaxSegmentBytes + 1));
-  }
-  void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
-    absl::Status status = CheckRoom();
-    if (!status.ok()) return done(status);
-    rocksdb::WriteBatch batch;
-    for (const StoredSegment& segment : segments) {
-      status.Update(FromRocksDb(
-          batch.Put(KeyOf(kSegmentLetter, HintKeyOf(scope, segment.id)), segment.bytes), kWriting));
-      const rocksdb::Slice id(reinterpret_cast<const char*>(segment.id.bytes.data()),
-                              segment.id.bytes.size());
-      for (const Digest& anchor : segment.anchors) {
-        status.Update(
-            FromRocksDb(batch.Put(KeyOf(kAnchorLetter, HintKeyOf(scope, anchor)), id), kWriting));
-      }
-    }
-    rocksdb::WriteOptions write;
-    // What is lost with the process is written again with the next version of its file; and nobody
-    // waits for a disk that is behind.
-    write.disableWAL = true;
-    write.no_slowdown = true;
-    status.Update(FromRocksDb(database_->Write(write, &batch), kWriting));
-    done(status);
-  }
-  std::string_view backend_name() const override { return "rocksdb"; }
-
- private:
-  static constexpr std::string_view kWriting = "writing hints";
-
-  absl::StatusOr<std::optional<std::string>> Get(const std::string& key, std::size_t max_bytes) {
-    rocksdb::PinnableSlice value;
-    const rocksdb::Status status =
-        database_->Get(rocksdb::ReadOptions(), database_->DefaultColumnFamily(), key, &value);
-    if (status.IsNotFound()) return std::nullopt;
-    KERF_RETURN_IF_ERROR(FromRocksDb(status, "reading hints"));
-    return std::string(value.data(), std::min(value.size(), max_bytes));
-  }
-
-  absl::StatusOr<std::optional<SegmentId>> Find(const std::string& key) {
-    SegmentId id;
-    KERF_ASSIGN_OR_RETURN(const std::optional<std::string> value, Get(key, id.bytes.size() + 1));
-    if (!value.has_value()) return std::nullopt;
-    if (value->size() != id.bytes.size()) {
-      return absl::DataLossError("reading hints: an anchor that is no segment's id");
-    }
-    std::copy(value->begin(), value->end(), id.bytes.begin());
-    return id;
-  }
-
-  absl::Status CheckRoom() {
-    KERF_ASSIGN_OR_RETURN(const DiskState disk, ReadDisk(path_));
-    const bool has_room = disk.free_bytes >= min_free_bytes_;
-    if (has_room == has_room_.exchange(has_room)) {
-      return has_room ? absl::OkStatus() : absl::ResourceExhaustedError("no room for hints");
-    }
-    if (has_room) {
-      Log(LogLevel::kInfo, Cat("hints are written to ", path_, " again"));
-      return absl::OkStatus();
-    }
-    const std::string text =
-        Cat("the disk of ", path_, " has ", FormatByteSize(disk.free_bytes),
-            " of room left: hints are written from ", FormatByteSize(min_free_bytes_), " on");
-    Log(LogLevel::kWarning, text);
-    return absl::ResourceExhaustedError(ToAbsl(text));
-  }
-
-  const std::string path_;
-  const std::uint64_t min_free_bytes_;
-  std::atomic<bool> has_room_{true};
-  const std::unique_ptr<rocksdb::DB> database_;
-};
-
 absl::Status FileError(const std::string& path, const std::error_code& error) {
   return absl::ErrnoToStatus(error.value(), ToAbsl(Cat("the hints in ", path)));
 }
@@ -186,10 +107,8 @@ absl::Status Claim(const std::string& path) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<SegmentStore>> OpenRocksDbSegmentStore(
-    const std::string& path, const RocksDbSegmentOptions& options) {
+absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const std::string& path,
+                                                          const RocksDbSegmentOptions& options) {
   KERF_RETURN_IF_ERROR(Claim(path));
   const rocksdb::Options database_options = DatabaseOptions(options);
   rocksdb::DB* opened = nullptr;
@@ -203,11 +122,190 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenRocksDbSegmentStore(
   }
   std::unique_ptr<rocksdb::DB> database(opened);
   KERF_RETURN_IF_ERROR(FromRocksDb(status, Cat("opening the hints in ", path)));
-  // What waits in memory is written without asking again.
-  const std::uint64_t waiting_bytes = kMemtableCount * MemtableBytes(options);
-  const std::uint64_t min_free_bytes =
-      options.min_free_bytes + std::min(waiting_bytes, options.capacity_bytes);
-  return std::make_unique<RocksDbSegmentStore>(path, min_free_bytes, std::move(database));
+  return database;
+}
+
+// Behind an error of writing a database refuses everything, until it is opened anew. Not so where
+// it only does not want to wait for the disk.
+bool IsBroken(const rocksdb::Status& status) { return status.IsIOError() || status.IsCorruption(); }
+
+class RocksDbSegmentStore final : public SegmentStore {
+ public:
+  // `failure`: why there is no database yet.
+  RocksDbSegmentStore(std::string path, const RocksDbSegmentOptions& options,
+                      std::unique_ptr<rocksdb::DB> database, const absl::Status& failure)
+      : path_(std::move(path)),
+        options_(options),
+        min_free_bytes_(options.min_free_bytes +
+                        // What waits in memory is written without asking again.
+                        std::min<std::uint64_t>(kMemtableCount * MemtableBytes(options),
+                                                options.capacity_bytes)),
+        was_open_(database != nullptr),
+        database_(std::move(database)) {
+    if (!failure.ok()) Break(failure);
+  }
+
+  void FindByAnchor(const HintScope& scope, const Digest& anchor, FindDone done) override {
+    done(Find(KeyOf(kAnchorLetter, HintKeyOf(scope, anchor))));
+  }
+  void Fetch(const HintScope& scope, const SegmentId& id, FetchDone done) override {
+    done(Get(KeyOf(kSegmentLetter, HintKeyOf(scope, id)), kMaxSegmentBytes + 1));
+  }
+  void Put(const HintScope& scope, std::vector<StoredSegment> segments, PutDone done) override {
+    absl::Status status = CheckRoom();
+    if (status.ok()) status = OpenAgainIfBroken();
+    if (!status.ok()) return done(status);
+    rocksdb::WriteBatch batch;
+    for (const StoredSegment& segment : segments) {
+      status.Update(FromRocksDb(
+          batch.Put(KeyOf(kSegmentLetter, HintKeyOf(scope, segment.id)), segment.bytes), kWriting));
+      const rocksdb::Slice id(reinterpret_cast<const char*>(segment.id.bytes.data()),
+                              segment.id.bytes.size());
+      for (const Digest& anchor : segment.anchors) {
+        status.Update(
+            FromRocksDb(batch.Put(KeyOf(kAnchorLetter, HintKeyOf(scope, anchor)), id), kWriting));
+      }
+    }
+    rocksdb::WriteOptions write;
+    // What is lost with the process is written again with the next version of its file; and nobody
+    // waits for a disk that is behind.
+    write.disableWAL = true;
+    write.no_slowdown = true;
+    status.Update(Write(write, batch));
+    done(status);
+  }
+  std::string_view backend_name() const override { return "rocksdb"; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::string_view kWriting = "writing hints";
+  static constexpr Clock::duration kLongestWait = RocksDbSegmentOptions::kLongestWait;
+  static constexpr std::uint64_t kRoomMarginShare = 8;
+
+  absl::Status Write(const rocksdb::WriteOptions& write, rocksdb::WriteBatch& batch) {
+    absl::Status failure;
+    {
+      const std::shared_lock lock(database_mutex_);
+      if (database_ == nullptr) return absl::UnavailableError("the hints are not open");
+      const rocksdb::Status status = database_->Write(write, &batch);
+      failure = FromRocksDb(status, kWriting);
+      if (!IsBroken(status)) return failure;
+    }
+    const std::lock_guard lock(failure_mutex_);
+    // Whoever was faster has said so.
+    if (failure_.ok()) Break(failure);
+    return failure;
+  }
+
+  // `failure_mutex_` is held, or nobody else is there yet.
+  void Break(const absl::Status& failure) {
+    failure_ = failure;
+    const Clock::time_point now = Clock::now();
+    // One that was well for long has failed for the first time.
+    const bool is_again = wait_.count() > 0 && now - opened_ < kLongestWait;
+    wait_ = is_again ? std::min<Clock::duration>(2 * wait_, kLongestWait)
+                     : std::min<Clock::duration>(options_.first_wait, kLongestWait);
+    next_try_ = now + wait_;
+    is_broken_ = true;
+    Log(LogLevel::kWarning,
+        Cat("hints are not written to ", path_, ": ", MessageOf(failure), "; it is opened anew in ",
+            std::chrono::ceil<std::chrono::seconds>(wait_).count(), " s or later"));
+  }
+
+  absl::Status OpenAgainIfBroken() {
+    if (!is_broken_) return absl::OkStatus();
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok() || Clock::now() < next_try_) return failure_;
+    const std::unique_lock alone(database_mutex_);
+    // Two at a time have no place in the folder.
+    database_.reset();
+    absl::StatusOr<std::unique_ptr<rocksdb::DB>> database = OpenDatabase(path_, options_);
+    if (!database.ok()) {
+      Break(database.status());
+      return failure_;
+    }
+    database_ = *std::move(database);
+    opened_ = Clock::now();
+    was_open_ = true;
+    failure_ = absl::OkStatus();
+    is_broken_ = false;
+    Log(LogLevel::kInfo, Cat("the hints in ", path_, " are open again"));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<std::string>> Get(const std::string& key, std::size_t max_bytes) {
+    const std::shared_lock lock(database_mutex_);
+    if (database_ == nullptr) return absl::UnavailableError("the hints are not open");
+    rocksdb::PinnableSlice value;
+    const rocksdb::Status status =
+        database_->Get(rocksdb::ReadOptions(), database_->DefaultColumnFamily(), key, &value);
+    if (status.IsNotFound()) return std::nullopt;
+    KERF_RETURN_IF_ERROR(FromRocksDb(status, "reading hints"));
+    return std::string(value.data(), std::min(value.size(), max_bytes));
+  }
+
+  absl::StatusOr<std::optional<SegmentId>> Find(const std::string& key) {
+    SegmentId id;
+    KERF_ASSIGN_OR_RETURN(const std::optional<std::string> value, Get(key, id.bytes.size() + 1));
+    if (!value.has_value()) return std::nullopt;
+    if (value->size() != id.bytes.size()) {
+      return absl::DataLossError("reading hints: an anchor that is no segment's id");
+    }
+    std::copy(value->begin(), value->end(), id.bytes.begin());
+    return id;
+  }
+
+  absl::Status CheckRoom() {
+    const absl::StatusOr<DiskState> disk = options_.read_disk(path_);
+    // Before the first opening there may be no folder. One that is gone is not made anew: its disk
+    // may be unmounted.
+    if (!disk.ok()) return was_open_ ? disk.status() : absl::OkStatus();
+    const std::uint64_t margin_bytes = has_room_ ? 0 : min_free_bytes_ / kRoomMarginShare;
+    const bool has_room = disk->free_bytes >= min_free_bytes_ + margin_bytes;
+    if (has_room == has_room_.exchange(has_room)) {
+      return has_room ? absl::OkStatus() : absl::ResourceExhaustedError("no room for hints");
+    }
+    if (has_room) {
+      Log(LogLevel::kInfo, Cat("hints are written to ", path_, " again"));
+      return absl::OkStatus();
+    }
+    const std::string text =
+        Cat("the disk of ", path_, " has ", FormatByteSize(disk->free_bytes),
+            " of room left: hints are written from ",
+            FormatByteSize(min_free_bytes_ + min_free_bytes_ / kRoomMarginShare), " on");
+    Log(LogLevel::kWarning, text);
+    return absl::ResourceExhaustedError(ToAbsl(text));
+  }
+
+  const std::string path_;
+  const RocksDbSegmentOptions options_;
+  const std::uint64_t min_free_bytes_;
+  std::atomic<bool> has_room_{true};
+  std::atomic<bool> was_open_;
+  // Shared by whoever uses the database, held alone by whoever opens it anew.
+  std::shared_mutex database_mutex_;
+  std::unique_ptr<rocksdb::DB> database_;
+  // What failure_ says, for whoever only looks.
+  std::atomic<bool> is_broken_{false};
+  // Taken before database_mutex_.
+  std::mutex failure_mutex_;
+  absl::Status failure_;
+  Clock::time_point opened_ = Clock::now();
+  Clock::time_point next_try_;
+  Clock::duration wait_{0};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentStore>> OpenRocksDbSegmentStore(
+    const std::string& path, const RocksDbSegmentOptions& options) {
+  absl::StatusOr<std::unique_ptr<rocksdb::DB>> database = OpenDatabase(path, options);
+  const absl::Status failure = database.status();
+  if (!failure.ok() && (!options.opens_later || absl::IsFailedPrecondition(failure))) {
+    return failure;
+  }
+  return std::make_unique<RocksDbSegmentStore>(
+      path, options, database.ok() ? *std::move(database) : nullptr, failure);
 }
 
 }  // namespace kerf

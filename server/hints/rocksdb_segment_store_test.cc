@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "base/check.h"
@@ -16,6 +17,7 @@
 #include "base/test_seed.h"
 #include "base/units.h"
 #include "server/hints/testing/conformance.h"
+#include "server/index/testing/faulty_file_system.h"
 
 namespace kerf {
 namespace {
@@ -174,6 +176,87 @@ TEST(RocksDbSegmentStore, ADiskWithLittleRoomLeftIsReadOnly) {
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(PutAndWait(**store, scope, {SegmentOf(random, 1000, 3)}).code(),
               absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+// Else each file that comes and goes beside them would be a line in the log.
+TEST(RocksDbSegmentStore, OnceThereWasNoRoomThereMustBeMoreThanEnough) {
+  Random random(TestSeed());
+  const Folder folder;
+  RocksDbSegmentOptions options{8 * kMiB, kMiB, kMiB, /*min_free_bytes=*/100 * kMiB};
+  std::uint64_t free_bytes = 0;
+  options.read_disk = [&](const std::string&) { return DiskState{.free_bytes = free_bytes}; };
+  const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  struct Step {
+    std::uint64_t free_mib;
+    bool is_put;
+  };
+  for (const auto& [free_mib, is_put] :
+       {Step{104, true}, Step{99, false}, Step{104, false}, Step{99, false}, Step{120, true},
+        Step{104, true}, Step{99, false}}) {
+    free_bytes = free_mib * kMiB;
+    EXPECT_EQ(PutAndWait(**store, AnyScope(), {SegmentOf(random, 1000, 3)}).ok(), is_put)
+        << free_mib;
+  }
+}
+
+// A disk that fails for a while, and comes back.
+TEST(RocksDbSegmentStore, ADatabaseThatFailedIsOpenedAnewAfterAWhile) {
+  using std::chrono::steady_clock;
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  const auto files = std::make_shared<FaultyFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
+  RocksDbSegmentOptions options{8 * kMiB, kMiB, kMiB};
+  options.env = env.get();
+  options.first_wait = std::chrono::milliseconds(400);
+  const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  files->Set(Fault::kBroken);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(30);
+  const auto put = [&](const StoredSegment& segment) {
+    return PutAndWait(**store, scope, {segment});
+  };
+  // Until a memtable was to be written; what it says before that is that it does not want to wait.
+  while (put(SegmentOf(random, 30'000, 3)).message().find("test: write") == std::string::npos) {
+    ASSERT_LT(steady_clock::now(), deadline);
+  }
+  const auto failed = steady_clock::now();
+  files->Set(Fault::kNone);
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  while (!put(segment).ok()) {
+    ASSERT_LT(steady_clock::now(), deadline) << put(segment);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GE(steady_clock::now() - failed, std::chrono::milliseconds(300)) << "not at each attempt";
+  EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
+}
+
+TEST(RocksDbSegmentStore, WhatCannotBeOpenedInTheBeginningIsOpenedLater) {
+  Random random(TestSeed());
+  const Folder folder;
+  const HintScope scope = AnyScope();
+  const auto files = std::make_shared<FaultyFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
+  files->Set(Fault::kBroken);
+  RocksDbSegmentOptions options;
+  options.env = env.get();
+  EXPECT_FALSE(OpenRocksDbSegmentStore(folder.path(), options).ok());
+  options.opens_later = true;
+  options.first_wait = std::chrono::milliseconds(1);
+  const auto store = OpenRocksDbSegmentStore(folder.path(), options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const StoredSegment segment = SegmentOf(random, 1000, 3);
+  EXPECT_FALSE(FetchAndWait(**store, scope, segment.id).ok());
+  EXPECT_FALSE(PutAndWait(**store, scope, {segment}).ok());
+  files->Set(Fault::kNone);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!PutAndWait(**store, scope, {segment}).ok()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(FetchAndWait(**store, scope, segment.id).value_or("error"), segment.bytes);
 }
