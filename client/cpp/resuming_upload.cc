@@ -18,8 +18,7 @@ namespace {
 constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
 // As many as a front looks at.
 constexpr std::size_t kMaxAvoided = 8;
-// Of streams past a front that were lost one behind the other, without a word of kerf's, and from
-// which nothing came: something between may let no more through than their beginning.
+// Of streams past a front, lost one behind the other without a word or an answer: see routing.md.
 constexpr int kDirectTries = 2;
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
