@@ -96,16 +96,21 @@ TEST_F(Trouble, EveryVerbThatWritesTellsOfAFullDisk) {
            // Of its chunks the others are saved, into a new pack.
            "pack=$(find full/store/packs -size +200k)\n",
            "printf x | dd of=$pack bs=1 seek=1000 conv=notrunc 2>/dev/null\n",
+           // Of packs that were there before it was asked for.
+           "$kerf parity --percent 5 --store full/store --quiet >/dev/null 2>&1 || true\n",
+           "find full/store/parity -name '*.parity' -delete\n",
            "head -c 8m /dev/zero > full/filler 2>/dev/null || true\n", "tell() {\n",
            "  code=0; \"$@\" > said 2>&1 || code=$?\n",
            "  grep -q 'No space left' said || cat said\n", "  echo \"$2 $code\"\n", "}\n",
            "tell $kerf init --store full/other\n", "tell $kerf pin latest --store full/store\n",
+           "tell $kerf parity --store full/store\n", "tell $kerf parity --off --store full/store\n",
            "tell $kerf repair --packs --apply --store full/store\n",
            "tell $kerf copy --to full/third --create\n",
            "tell $kerf index export --output full/list\n",
            "tell $kerf analyze tree --algorithm fixed --average 4K --plot full/plot.svg\n")});
   EXPECT_EQ(run.exit_code, kOk) << run.err;
-  EXPECT_EQ(run.out, "init 7\npin 7\nrepair 7\ncopy 7\nindex 7\nanalyze 7\n") << run.err;
+  EXPECT_EQ(run.out, "init 7\npin 7\nparity 7\nparity 7\nrepair 7\ncopy 7\nindex 7\nanalyze 7\n")
+      << run.err;
 }
 
 TEST_F(Trouble, AStoreThatMayNotBeWrittenCanStillBeRead) {
