@@ -167,7 +167,9 @@ TEST_F(RestoreDurabilityTest, WhatWasThereStaysUntilTheNewFileLasts) {
   disk_.sync_count = 0;
   disk_.flush = [](const std::string& name) { return name != "/a" ? EIO : 0; };
   disk_.sync = [&](const std::string& /*name*/) {
-    if (disk_.sync_count == 1) EXPECT_EQ(TextOf(target_ + "/a") + TextOf(target_ + "/b"), "oldold");
+    if (disk_.sync_count == 1) {
+      EXPECT_EQ(TextOf(target_ + "/a") + TextOf(target_ + "/b"), "oldold");
+    }
     return 0;
   };
   const RestoreReport report =
