@@ -199,7 +199,7 @@ void ExitCodes::WhatIsDamaged() {
   for (const std::string& pack : FilesOf(cut_pack, ".pack")) CutShort(pack);
   for (const std::string command :
        {"restore latest --target out-cut", "ls latest", "verify", "copy --to fourth --create",
-        "stats", "index check", "index rebuild", "parity --percent 5"}) {
+        "stats", "index check", "index rebuild", "parity --percent 5", "gc"}) {
     Expect(kIntegrity, Cat(command, " --store cut-pack"));
   }
   // The metadata is there, and the content is not.
@@ -223,7 +223,7 @@ void ExitCodes::WhatIsDamaged() {
   for (const std::string& snapshot : FilesOf(cut_snapshot, ".snap")) CutShort(snapshot);
   for (const std::string command :
        {"snapshots", "forget --keep-last 1", "verify", "stats", "copy --to sixth --create",
-        "pin latest", "repair", "restore latest --target out-s"}) {
+        "pin latest", "repair", "restore latest --target out-s", "gc"}) {
     Expect(kIntegrity, Cat(command, " --store cut-snapshot"));
   }
 }

@@ -40,9 +40,10 @@ constexpr int kMaxPasses = 32;
 // How often unchecked snapshots may go while they are looked at.
 constexpr int kMaxListings = 16;
 
-// Nothing may be deleted then.
+// Nothing may be deleted then. What people have to mend is damage; else it may pass.
 absl::Status CannotRead(std::string_view snapshot, const absl::Status& why, std::string_view mend) {
-  return absl::FailedPreconditionError(
+  return absl::Status(
+      mend.empty() ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kDataLoss,
       Cat(snapshot, " cannot be read, so what it references is unknown (", MessageOf(why), "); ",
           mend.empty() ? "run `kerf gc` again once the store can be read" : mend));
 }
@@ -240,7 +241,9 @@ absl::Status Collection::ListAndMark() {
     if (absl::IsFailedPrecondition(damaged.status)) return damaged.status;
     return CannotRead("a snapshot", damaged.status,
                       absl::IsDataLoss(damaged.status)
-                          ? Cat("remove the file ", damaged.path, " if it is not needed")
+                          ? Cat("bring it back, or give it up with `kerf repair --apply "
+                                "--accept-loss ",
+                                damaged.id, "`")
                           : "");
   }
   for (const DamagedSnapshot& damaged : roots.pending.damaged) {

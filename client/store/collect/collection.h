@@ -96,9 +96,9 @@ struct CollectionReport {
 // Goes on behind packs that cannot be read: it keeps them and says so. Where the disk is too full
 // to rewrite everything it deletes what it can, and goes on with the room that this has made.
 //
-// DataLoss if a snapshot is gone that nobody has forgotten. FailedPrecondition if another
-// collection runs, if a checked snapshot cannot be read, or a pending one for a reason that may
-// pass (then nobody knows what it references), or if the index's epoch is past kMaxFollowedEpoch or
+// DataLoss if a snapshot is gone that nobody has forgotten, or a checked one is damaged: then
+// nobody knows what it references. FailedPrecondition if another collection runs, if a snapshot
+// cannot be read for a reason that may pass, or if the index's epoch is past kMaxFollowedEpoch or
 // the store's past kMaxStoreEpoch. The index's errors come back as they are; run it again.
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);

@@ -313,10 +313,10 @@ TEST_F(CollectionTest, ASnapshotThatCannotBeReadStopsIt) {
   const std::string path = Store::SnapshotPath(test_.store().snapshots_directory(), snapshot.id());
   const std::string good = ReadTestFile(path);
   WriteTestFile(path, good.substr(0, good.size() - 1));
-  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+  EXPECT_TRUE(absl::IsDataLoss(Collect().status()));
   WriteTestFile(path, good);
   for (const std::string& pack : test_.PackFiles()) std::filesystem::remove(pack);
-  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
+  EXPECT_TRUE(absl::IsDataLoss(Collect().status()));
 }
 
 TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
