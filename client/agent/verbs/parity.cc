@@ -26,7 +26,8 @@ constexpr char kExamples[] =
     "  kerf parity --store /backup\n"
     "      makes what is missing, say because this was interrupted or the disk was full\n"
     "  kerf parity --store /backup --off\n"
-    "      makes none from now on, and removes what there is\n"
+    "      makes none from now on, and removes what there is, but of damaged packs: reads all "
+    "first\n"
     "`kerf restore` uses it by itself, and `kerf repair --packs --apply` mends damaged packs with\n"
     "it. It may run beside backups and collections.";
 
@@ -61,7 +62,9 @@ absl::Status FollowWithDisplay(Context& context, const Store& store, ParityRepor
 
 void Print(Reporter& reporter, const ParityReport& report, double seconds) {
   for (const absl::Status& failure : report.failures) {
-    reporter.Warning("parity", Annotate(failure, "a pack got no parity"));
+    reporter.Warning("parity",
+                     Annotate(failure, report.percent == 0 ? "the parity of a pack was not removed"
+                                                           : "a pack got no parity"));
   }
   reporter.Json("summary", {{"percent", report.percent},
                             {"packs", report.pack_count},
@@ -74,7 +77,8 @@ void Print(Reporter& reporter, const ParityReport& report, double seconds) {
   const std::string time = absl::StrFormat("; %.2f s", seconds);
   if (report.percent == 0) {
     reporter.Line(Cat("packs have no parity from now on; that of ",
-                      FormatCounted(report.removed_count, "pack"), " was removed", time));
+                      FormatCounted(report.removed_count, "pack"), " was removed, of ",
+                      FormatCount(report.failures.size()), " kept", time));
     return;
   }
   reporter.Line(

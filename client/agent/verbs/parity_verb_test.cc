@@ -115,5 +115,34 @@ TEST_F(ParityVerbTest, ADamagedPackGetsNoneAndADamagedSettingIsSaid) {
   EXPECT_EQ(OnStore({"snapshots"}).messages.front()["message_type"], "snapshot");
 }
 
+// Without it new packs would have no parity, and nobody would know.
+TEST_F(ParityVerbTest, ASettingThatIsGoneIsSaidAndAskedFor) {
+  AddSnapshot(kFirst, std::string(500, 'c'));
+  ASSERT_EQ(OnStore({"parity", "--percent", "5"}).exit_code, 0);
+  const std::string setting = test_.directory() + "/parity/setting";
+  for (const bool is_gone : {true, false}) {
+    SCOPED_TRACE(is_gone);
+    if (is_gone) {
+      std::filesystem::remove(setting);
+    } else {
+      WriteTestFile(setting, "damaged");
+    }
+    EXPECT_EQ(OnStore({"parity"}).exit_code, 6);
+    EXPECT_EQ(OnStore({"verify"}).exit_code, 6);
+    const Outcome asked = OnStore({"repair", "--apply"});
+    EXPECT_EQ(asked.exit_code, 6);
+    EXPECT_EQ(asked.messages.front()["what"], "parity");
+    EXPECT_EQ(asked.messages.front()["state"], "needs_word");
+    EXPECT_THAT(std::string(asked.messages.front()["message"]), HasSubstr("--percent N"));
+    EXPECT_EQ(OnStore({"parity", "--percent", "5"}).exit_code, 0);
+    EXPECT_EQ(OnStore({"repair"}).exit_code, 0);
+  }
+  // Who removes the folder wants none.
+  std::filesystem::remove_all(test_.directory() + "/parity");
+  EXPECT_EQ(OnStore({"verify"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"repair"}).exit_code, 0);
+  EXPECT_EQ(OnStore({"parity"}).exit_code, 1);
+}
+
 }  // namespace
 }  // namespace kerf::agent

@@ -104,24 +104,24 @@ RepairStep StepOf(const RepairedPack& pack, bool dry_run) {
     step.state = dry_run ? State::kWould : State::kDone;
     return step;
   }
+  const std::string_view stays = "; it stays, for it may be read another time, or by a newer kerf";
+  const std::string with_parity =
+      pack.parity_failure.ok() ? "" : Cat("; with its parity: ", MessageOf(pack.parity_failure));
+  step.text = Cat(MessageOf(pack.damage), with_parity, "; ");
   if (dry_run) {
-    step.text = Cat(MessageOf(pack.damage), "; ",
-                    pack.footer_is_lost
-                        ? std::string("its list of chunks is lost: what snapshots need is looked "
-                                      "for in it")
-                        : Cat(pack.lost_chunk_count,
-                              " of its chunks are sound nowhere, the others go into a new pack"),
-                    "; it goes to quarantine/");
+    step.text +=
+        Cat(pack.footer_is_lost
+                ? std::string("its list of chunks is lost: what snapshots need is looked for in it")
+                : Cat(pack.lost_chunk_count,
+                      " of its chunks are sound nowhere, the others go into a new pack"),
+            pack.may_come_back ? stays : "; it goes to quarantine/");
     step.state = State::kWould;
     return step;
   }
-  const std::string with_parity =
-      pack.parity_failure.ok() ? "" : Cat("; with its parity: ", MessageOf(pack.parity_failure));
-  step.text =
-      Cat(MessageOf(pack.damage), with_parity, "; ", FormatCounted(pack.saved_chunk_count, "chunk"),
-          " of it saved, ", pack.lost_chunk_count, " lost");
+  step.text += Cat(FormatCounted(pack.saved_chunk_count, "chunk"), " of it saved, ",
+                   pack.lost_chunk_count, " lost");
   if (pack.quarantine_path.empty()) {
-    step.text += "; it stays, for it may be read another time, or by a newer kerf";
+    step.text += stays;
     step.state = State::kFailed;
   } else {
     step.text += Cat("; it is ", pack.quarantine_path, " now");

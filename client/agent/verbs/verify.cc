@@ -117,10 +117,16 @@ void Report(Reporter& reporter, const VerifyFinding& finding) {
   reporter.Json("finding", std::move(object));
 }
 
-std::string_view HowToMend(const VerifyReport& report) {
+std::string HowToMend(const VerifyReport& report) {
   if (report.damaged_packs.empty()) return "";
   const bool are_all_mendable = report.mendable_packs.size() == report.damaged_packs.size();
-  return are_all_mendable ? kMendWithParity : kMendDamagedPacks;
+  // What needs the library first would lose what parity has.
+  const std::string first = report.parity_failure.ok()
+                                ? std::string()
+                                : Cat("whether their parity gives these packs their bytes again is "
+                                      "not known: ",
+                                      MessageOf(report.parity_failure), "; then ");
+  return Cat(first, are_all_mendable ? kMendWithParity : kMendDamagedPacks);
 }
 
 // What the findings mean for the one who has to mend them.

@@ -12,6 +12,7 @@
 #include "client/store/collect/collection_plan.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/framed_file.h"
+#include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/collector_lock.h"
 #include "client/store/snapshots/copies.h"
 #include "client/store/snapshots/manifest.h"
@@ -62,6 +63,7 @@ class Repair {
   void MendPending();
   void MendSnapshots();
   void MendManifest();
+  void AskForParity();
   void MakeWhatIsMissing();
   absl::Status Lose(const std::string& id);
 
@@ -320,6 +322,12 @@ void Repair::MendManifest() {
   }
 }
 
+// Of how much parity packs get there is no second copy: people say it again.
+void Repair::AskForParity() {
+  const absl::Status status = ReadParityPercent(directory_).status();
+  if (!status.ok()) Ask("parity", ParitySettingPath(directory_), std::string(MessageOf(status)));
+}
+
 // Notes what nobody has noted, and makes copies that are not there. That a store cannot be opened
 // was said before.
 void Repair::MakeWhatIsMissing() {
@@ -345,6 +353,7 @@ absl::Status Repair::Run() {
   MendPending();
   MendSnapshots();
   MendManifest();
+  AskForParity();
   if (!options_.dry_run) MakeWhatIsMissing();
   return absl::OkStatus();
 }

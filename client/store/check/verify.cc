@@ -51,6 +51,7 @@ class Verification {
   void ReadPacks(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   void ReadPack(const KnownPack& pack);
   void CheckParity(const KnownPack& pack, const std::string& path);
+  void CheckMend(const std::string& path, const PackId& id);
   void CountPacksWithoutParity(const std::vector<std::shared_ptr<const KnownPack>>& packs);
   bool EndsEarly() const;
   bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
@@ -185,6 +186,9 @@ void Verification::CheckFooters(const std::vector<std::shared_ptr<const KnownPac
   }
   for (const DamagedPack& damaged : index_.damaged()) {
     FindDamage(damaged.path, Annotate(damaged.status, "a pack is damaged"));
+    const std::size_t name = damaged.path.rfind('/') + 1;
+    const auto id = ParsePackId(damaged.path.substr(name, damaged.path.rfind('.') - name));
+    if (options_.read_data && id.has_value()) CheckMend(damaged.path, *id);
   }
   for (const auto& pack : packs) {
     const std::string path = index_.PackPath(pack->id);
@@ -235,9 +239,15 @@ void Verification::CheckParity(const KnownPack& pack, const std::string& path) {
     Find("", "",
          Annotate(status, "parity is damaged, which `kerf repair --packs --apply` makes anew"));
   }
-  if (!is_damaged || !CheckMendable(path, pack.id).ok()) return;
+  if (is_damaged) CheckMend(path, pack.id);
+}
+
+void Verification::CheckMend(const std::string& path, const PackId& id) {
+  const absl::Status status = CheckMendable(path, id);
   const std::lock_guard lock(mutex_);
-  report_.mendable_packs.insert(path);
+  if (status.ok()) report_.mendable_packs.insert(path);
+  if (status.ok() || absl::IsNotFound(status) || absl::IsDataLoss(status)) return;
+  if (report_.parity_failure.ok()) report_.parity_failure = status;
 }
 
 void Verification::CountPacksWithoutParity(

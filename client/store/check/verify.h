@@ -79,6 +79,9 @@ struct VerifyReport {
   std::set<std::string> damaged_packs;
   // Of them, if the data was read, those that their parity can make whole again.
   std::set<std::string> mendable_packs;
+  // Why it is not known of another one of them whether its parity can: ISA-L is not on this
+  // machine, say, or the disk cannot read the parity now.
+  absl::Status parity_failure;
   // Of a store that keeps parity.
   std::uint64_t packs_without_parity = 0;
 };

@@ -8,6 +8,7 @@
 #include "client/store/check/verify.h"
 #include "client/store/parity/parity_maker.h"
 #include "client/store/parity/parity_setting.h"
+#include "client/store/testing/disk_hook.h"
 #include "client/store/testing/test_store.h"
 
 namespace kerf::agent {
@@ -67,6 +68,23 @@ TEST_F(VerifyParityTest, OfADamagedPackItSaysThatParityCanMendIt) {
     EXPECT_TRUE(test_.RestoreAll().ok());
     Flip(path_, position);
   }
+}
+
+// As where ISA-L is not installed: what parity has is not to be given up for lost.
+TEST_F(VerifyParityTest, OfParityThatCannotBeUsedNowItSaysWhy) {
+  DiskHook hook(test_.directory());
+  hook.RefuseWith(
+      RefuseEvery(FileOperation::Kind::kOpen, ".parity", absl::UnknownError("Input/output error")));
+  for (const std::uint64_t position : {pack_.footer.blocks[0].offset + 5, pack_.file_bytes - 1}) {
+    Flip(path_, position);
+    const VerifyReport report = Verify();
+    EXPECT_THAT(report.damaged_packs, ElementsAre(path_));
+    EXPECT_THAT(report.mendable_packs, IsEmpty());
+    EXPECT_THAT(std::string(report.parity_failure.message()), HasSubstr("Input/output error"));
+    Flip(path_, position);
+  }
+  hook.RefuseWith({});
+  EXPECT_TRUE(Verify().parity_failure.ok());
 }
 
 TEST_F(VerifyParityTest, OfTooMuchDamageItNamesTheFiles) {

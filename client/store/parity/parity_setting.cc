@@ -22,6 +22,18 @@ absl::Status AdviseToSetAgain(const absl::Status& status, std::string_view store
                                  " --percent N` says it again"));
 }
 
+// There was a setting before there was parity, and whoever removes that for good removes the folder
+// or leaves a setting of 0. Without this a store would keep no parity from then on, in silence.
+absl::Status CheckNoneIsThere(const std::string& setting_path, std::string_view store_directory) {
+  const absl::StatusOr<std::vector<PackId>> with_parity =
+      ListPackFiles(ParityDirectory(store_directory), kParitySuffix);
+  if (absl::IsNotFound(with_parity.status())) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(with_parity.status());
+  if (with_parity->empty()) return absl::OkStatus();
+  return AdviseToSetAgain(absl::DataLossError(Cat(setting_path, " is gone, and there is parity")),
+                          store_directory);
+}
+
 }  // namespace
 
 std::string ParityDirectory(std::string_view store_directory) {
@@ -48,7 +60,10 @@ absl::StatusOr<unsigned> ReadParityPercent(std::string_view store_directory) {
   const std::string path = ParitySettingPath(store_directory);
   const absl::StatusOr<std::string> text =
       ReadFramedFile(path, kParitySettingMagic, kMaxSettingBytes);
-  if (absl::IsNotFound(text.status())) return 0;
+  if (absl::IsNotFound(text.status())) {
+    KERF_RETURN_IF_ERROR(CheckNoneIsThere(path, store_directory));
+    return 0;
+  }
   if (!text.ok()) return AdviseToSetAgain(text.status(), store_directory);
   unsigned percent = 0;
   if (!absl::SimpleAtoi(*text, &percent) || percent > kMaxParityPercent) {

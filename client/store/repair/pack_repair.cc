@@ -101,6 +101,7 @@ class PackRepair {
   absl::Status SaveSound(PackWriter& writer);
   absl::StatusOr<std::uint64_t> SearchFooterless(PackWriter& writer);
   absl::StatusOr<ChunkOrder> WantedChunks();
+  void CountLost();
   absl::Status MoveAway();
   absl::Status Save();
   absl::Status Step(CollectionStep step) const {
@@ -423,9 +424,7 @@ absl::Status PackRepair::MoveAway() {
   std::vector<Patient*> moved;
   std::vector<PlannedPack> planned;
   for (Patient& patient : patients_) {
-    const bool may_come_back =
-        !patient.has_rotted && (patient.pack == nullptr || patient.report.lost_chunk_count > 0);
-    if (may_come_back) continue;
+    if (patient.report.may_come_back) continue;
     moved.push_back(&patient);
     if (patient.pack == nullptr) continue;
     PlannedPack& plan = planned.emplace_back();
@@ -459,12 +458,7 @@ absl::Status PackRepair::MoveAway() {
   return Step(CollectionStep::kPlanRemoved);
 }
 
-absl::Status PackRepair::Run() {
-  KERF_RETURN_IF_ERROR(round_.Lock());
-  KERF_RETURN_IF_ERROR(ExamineAll());
-  KERF_RETURN_IF_ERROR(MendWithParity());
-  KERF_RETURN_IF_ERROR(MakeParityAnew());
-  if (!options_.dry_run) KERF_RETURN_IF_ERROR(Save());
+void PackRepair::CountLost() {
   Chunks sound = safe_;
   for (const Patient& patient : patients_) {
     for (std::size_t index = 0; index < patient.is_sound.size(); ++index) {
@@ -472,11 +466,24 @@ absl::Status PackRepair::Run() {
     }
   }
   for (Patient& patient : patients_) {
-    if (patient.pack == nullptr) continue;
-    for (const PackChunk& chunk : patient.pack->footer.chunks) {
-      if (!sound.contains(chunk.digest)) ++patient.report.lost_chunk_count;
+    RepairedPack& report = patient.report;
+    if (patient.pack != nullptr) {
+      for (const PackChunk& chunk : patient.pack->footer.chunks) {
+        if (!sound.contains(chunk.digest)) ++report.lost_chunk_count;
+      }
     }
+    report.may_come_back =
+        !patient.has_rotted && (patient.pack == nullptr || report.lost_chunk_count > 0);
   }
+}
+
+absl::Status PackRepair::Run() {
+  KERF_RETURN_IF_ERROR(round_.Lock());
+  KERF_RETURN_IF_ERROR(ExamineAll());
+  KERF_RETURN_IF_ERROR(MendWithParity());
+  KERF_RETURN_IF_ERROR(MakeParityAnew());
+  if (!options_.dry_run) KERF_RETURN_IF_ERROR(Save());
+  CountLost();
   const absl::Status moved = options_.dry_run ? absl::OkStatus() : MoveAway();
   for (Patient& patient : patients_) {
     // Of what nothing was done before a failure the next repair tells.

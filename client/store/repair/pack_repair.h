@@ -50,6 +50,8 @@ struct RepairedPack {
   // Where it is now. Empty: it stays, with a dry run, or because something of it may yet be read
   // (an error of the disk, not rot) or a newer kerf wrote it.
   std::string quarantine_path;
+  // For one of these reasons it stays, or with a dry run would stay.
+  bool may_come_back = false;
 };
 
 // Parity that is damaged, or not that of the pack as it is.

@@ -176,7 +176,14 @@ TEST_F(ParityRepairTest, APackWhoseParityCannotBeReadTodayStays) {
       RefuseEvery(FileOperation::Kind::kOpen, ".parity", absl::UnknownError("Input/output error")));
   PackRepairOptions options;
   options.thread_count = 1;
+  options.dry_run = true;
   auto report = RepairPacks(test_.store(), options);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_THAT(report->packs, SizeIs(1));
+  EXPECT_TRUE(report->packs[0].may_come_back);
+  EXPECT_FALSE(report->packs[0].parity_failure.ok());
+  options.dry_run = false;
+  report = RepairPacks(test_.store(), options);
   hook_.RefuseWith({});
   ASSERT_TRUE(report.ok()) << report.status();
   ASSERT_THAT(report->packs, SizeIs(1));
@@ -329,6 +336,33 @@ TEST_F(ParityRepairTest, AStoreThatExistsGetsParityAndGoesOnWhereItEnded) {
   report = Follow();
   EXPECT_EQ(report->removed_count, 4u);
   EXPECT_FALSE(std::filesystem::exists(ParityPathOf(PathOf(first))));
+}
+
+// Nobody knows of the damage, and without its parity the pack would be lost.
+TEST_F(ParityRepairTest, TheParityOfADamagedPackIsNotRemoved) {
+  const SealedPack sound = WriteFile();
+  const SealedPack pack = WriteFile();
+  for (const std::uint64_t position : {pack.footer.blocks[0].offset, pack.file_bytes - 1}) {
+    Flip(PathOf(pack), position);
+    ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+    auto report = Follow();
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_THAT(report->failures, SizeIs(1));
+    EXPECT_TRUE(absl::IsDataLoss(report->failures[0])) << report->failures[0];
+    EXPECT_EQ(report->removed_count, 3u);
+    EXPECT_FALSE(std::filesystem::exists(ParityPathOf(PathOf(sound))));
+    EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+    ASSERT_THAT(Repair().packs, SizeIs(1));
+    report = Follow();
+    EXPECT_EQ(report->removed_count, 1u);
+    EXPECT_THAT(report->failures, IsEmpty());
+    ASSERT_TRUE(WriteParityPercent(test_.directory(), 5).ok());
+    EXPECT_EQ(Follow()->made_count, 4u);
+  }
+  // Of packs that a collection of kerf 0.1.0 has deleted.
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+  std::filesystem::remove(PathOf(sound));
+  EXPECT_EQ(Follow()->removed_count, 4u);
 }
 
 TEST_F(ParityRepairTest, AnotherPercentageIsAnotherParity) {

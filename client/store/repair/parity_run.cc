@@ -29,6 +29,7 @@ class ParityRun {
   absl::Status Run();
 
  private:
+  void Remove(const PackId& id);
   absl::Status RemoveAll();
   void LookAt(const PackId& id, std::uint64_t file_bytes);
   absl::Status Make(const PackId& id);
@@ -44,19 +45,39 @@ class ParityRun {
   std::uint64_t done_count_ = 0;
 };
 
+// What has rotted since it was read last may have nothing but its parity to come back from. Of a
+// pack that is gone there is nothing to give back.
+void ParityRun::Remove(const PackId& id) {
+  const std::string path = index_.PackPath(id);
+  absl::Status status = CheckPack(path, id);
+  if (status.ok() || absl::IsNotFound(status)) {
+    status = RemoveFile(ParityPathOf(path));
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) ++report_.removed_count;
+    if (!status.ok() && !absl::IsNotFound(status) && failure_.ok()) failure_ = status;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  report_.failures.emplace_back(status.code(),
+                                Cat(MessageOf(status), ": its parity may give back what is lost: ",
+                                    "`kerf repair --packs --apply`, then this once more"));
+}
+
 absl::Status ParityRun::RemoveAll() {
   const absl::StatusOr<std::vector<PackId>> ids =
       ListPackFiles(ParityDirectory(store_.directory()), kParitySuffix);
   if (absl::IsNotFound(ids.status())) return absl::OkStatus();
   KERF_RETURN_IF_ERROR(ids.status());
-  for (const PackId& id : *ids) {
-    if (IsCancelled()) return absl::OkStatus();
-    const absl::Status status = RemoveFile(ParityPath(store_.directory(), id));
-    if (absl::IsNotFound(status)) continue;
-    KERF_RETURN_IF_ERROR(status);
-    ++report_.removed_count;
-  }
-  return absl::OkStatus();
+  ForEachInParallel(ids->size(), options_.thread_count, [&](std::size_t index) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_.ok() || IsCancelled()) return;
+    }
+    Remove((*ids)[index]);
+    const std::lock_guard lock(mutex_);
+    if (options_.on_progress) options_.on_progress(++done_count_, ids->size());
+  });
+  return failure_;
 }
 
 // Damage of a pack must not become what its parity gives back.
@@ -101,8 +122,8 @@ absl::Status ParityRun::Run() {
   const auto packs = index_.packs();
   report_.pack_count = packs.size();
   if (report_.percent == 0) {
-    KERF_RETURN_IF_ERROR(RemoveAll());
-    return IsCancelled() ? absl::CancelledError(kInterrupted) : absl::OkStatus();
+    const absl::Status removed = RemoveAll();
+    return IsCancelled() ? absl::CancelledError(kInterrupted) : removed;
   }
   for (const DamagedPack& damaged : index_.damaged()) report_.failures.push_back(damaged.status);
   ForEachInParallel(packs.size(), options_.thread_count, [&](std::size_t index) {

@@ -30,13 +30,15 @@ struct ParityReport {
   std::uint64_t removed_count = 0;
   // Of all parity that there is now.
   std::uint64_t parity_bytes = 0;
-  // Packs that got none, for they are damaged (DataLoss), or could not be read or written.
+  // Packs that got none, or with 0 keep theirs, for they are damaged (DataLoss), or could not be
+  // read or written.
   std::vector<absl::Status> failures;
 };
 
 // As the store's setting says: with a percentage, every pack that has no parity of that shape is
-// read, proven, and gets it; with 0 all parity is removed. Beside backups and collections.
-// ResourceExhausted if the disk is full, Unavailable if parity cannot be made on this machine.
+// read, proven, and gets it; with 0 the parity of every pack that is proven is removed. Beside
+// backups and collections. ResourceExhausted if the disk is full, Unavailable if parity cannot be
+// made on this machine.
 absl::StatusOr<ParityReport> FollowParitySetting(const Store& store,
                                                  const ParityRunOptions& options);
 
