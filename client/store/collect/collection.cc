@@ -25,6 +25,7 @@
 #include "client/store/format/pack_files.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/packs/pack_check.h"
 #include "client/store/packs/pack_writer.h"
 #include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/forgotten.h"
@@ -456,15 +457,17 @@ absl::Status Collection::RemoveOldFiles() {
 
 // Whoever makes parity does it behind the pack: what has none now is of one that was deleted, by
 // kerf 0.1.0, which knows no parity, or by a collection that died. In a store that keeps none it is
-// of a backup that had read the setting before that was changed. A failure does not matter.
+// of a backup that had read the setting before that was changed, or of a pack that has rotted: what
+// that has lost may come back from nothing else. A failure does not matter.
 void Collection::RemoveStrayParity() {
   const absl::StatusOr<std::vector<PackId>> ids =
       ListPackFiles(ParityDirectory(store_.directory()), kParitySuffix);
   if (!ids.ok()) return;
+  // Each time: it may be made again from now on.
+  const auto is_kept = [this] { return ReadParityPercent(store_.directory()).value_or(1) > 0; };
   for (const PackId& id : *ids) {
-    // Each time: it may be made again from now on.
-    const bool is_kept = ReadParityPercent(store_.directory()).value_or(1) > 0;
-    if (is_kept && MayExist(index_.PackPath(id))) continue;
+    const std::string path = index_.PackPath(id);
+    if (MayExist(path) && (is_kept() || !CheckPack(path, id).ok() || is_kept())) continue;
     if (RemoveFile(ParityPath(store_.directory(), id)).ok()) ++report_.removed_temporary_count;
   }
 }

@@ -128,6 +128,22 @@ TEST_F(CollectionParityTest, OfAStoreThatKeepsNoneNoneIsLeft) {
   EXPECT_TRUE(test_.RestoreAll().ok());
 }
 
+TEST_F(CollectionParityTest, OfAPackThatHasRottedItIsLeftWhereNoneIsKept) {
+  test_.WriteSnapshot({{"kept", {Noise()}}});
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+  for (const std::string& path : test_.PackFiles()) {
+    std::string bytes = ReadTestFile(path);
+    bytes[kPackHeaderBytes] = static_cast<char>(bytes[kPackHeaderBytes] ^ 1);
+    WriteTestFile(path, bytes);
+  }
+  Collect();
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+  // Nor is a setting that is gone one of none.
+  std::filesystem::remove(ParitySettingPath(test_.directory()));
+  Collect();
+  EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+}
+
 TEST_F(CollectionParityTest, WhatIsRewrittenHasRoomForItsParity) {
   std::string kept(400'000, '\0');
   std::string wasted(400'000, '\0');
