@@ -295,7 +295,9 @@ TEST_F(ParityRepairTest, APowerCutTakesNothing) {
     TestStore survivor(after.path());
     EXPECT_TRUE(survivor.RestoreAll().ok()) << "cut " << cut_count << survivor.RestoreAll();
     const std::string left_path = ChunkIndex(survivor.store().packs_directory()).PackPath(pack.id);
-    if (is_done) EXPECT_TRUE(ReadTestFile(left_path) == sound);
+    if (is_done) {
+      EXPECT_TRUE(ReadTestFile(left_path) == sound);
+    }
     ASSERT_LT(cut_count, 100);
   }
   EXPECT_GT(cut_count, 3);
