@@ -237,7 +237,9 @@ TEST(ManifestRaceTest, ForgettingAndNotingAtOnceMissNothing) {
       snapshot.set_id(kNew);
       ASSERT_TRUE(test.store().WriteSnapshot(snapshot).ok());
       // As its agent leaves it that dies before it has noted it.
-      if (number % 2 == 0) EXPECT_TRUE(test.store().manifest().Remove(kNew).ok());
+      if (number % 2 == 0) {
+        EXPECT_TRUE(test.store().manifest().Remove(kNew).ok());
+      }
       {
         Meanwhile meanwhile(number / 2, [&] { race.other(test.store()); });
         race.one(test.store());
