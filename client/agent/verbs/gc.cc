@@ -98,14 +98,20 @@ ExitCode Run(Context& context, const GcFlags& flags) {
     return context.cancelled ? absl::CancelledError("the collection was interrupted")
                              : absl::OkStatus();
   };
-  const absl::StatusOr<CollectionReport> report = CollectGarbage(**store, index, options);
-  if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
+  CollectionReport report;
+  const absl::Status status = CollectGarbage(**store, index, options, report);
+  // Also behind a failure: it is done.
+  const bool has_changed = report.moved_bytes + report.deleted_pack_count > 0;
+  if (!status.ok() && !has_changed && report.damage.empty()) {
+    return FailWithServer(context, status, flags.server);
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RememberStore(**store);
-  Print(context.reporter, *report, flags.dry_run, seconds);
-  if (!report->damage.empty()) return ExitCode::kIntegrity;
-  const bool is_partial = report->left_pack_count > 0 || report->parity_failure_count > 0;
+  Print(context.reporter, report, flags.dry_run, seconds);
+  if (!status.ok()) return FailWithServer(context, status, flags.server);
+  if (!report.damage.empty()) return ExitCode::kIntegrity;
+  const bool is_partial = report.left_pack_count > 0 || report.parity_failure_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 

@@ -62,7 +62,9 @@ class Collection {
             {[this](std::uint64_t epoch) { return CommitAll(epoch); }, [this] { return Forget(); }},
             &report_.findings) {}
 
-  absl::StatusOr<CollectionReport> Run();
+  absl::Status Run();
+  // What it has done, also where it broke off.
+  CollectionReport TakeReport();
 
   bool has_lock() const { return round_.has_lock(); }
   // There was no room to rewrite all that should be.
@@ -513,7 +515,7 @@ void Collection::CountWhatWouldBeDone() {
   }
 }
 
-absl::StatusOr<CollectionReport> Collection::Run() {
+absl::Status Collection::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
@@ -531,11 +533,15 @@ absl::StatusOr<CollectionReport> Collection::Run() {
   } else {
     KERF_RETURN_IF_ERROR(Change());
   }
+  return absl::OkStatus();
+}
+
+CollectionReport Collection::TakeReport() {
   report_.epoch = round_.epoch();
   for (const absl::Status& damage : reader_.stepped_over()) {
     report_.damage.push_back(Cat(MessageOf(damage), " (another copy was read)"));
   }
-  for (std::size_t pack_index = 0; pack_index < marks_->pack_count(); ++pack_index) {
+  for (std::size_t pack_index = 0; marks_ && pack_index < marks_->pack_count(); ++pack_index) {
     report_.chunk_count += marks_->pack(pack_index).footer.chunks.size();
     report_.live_chunk_count += marks_->live_count(pack_index);
   }
@@ -572,40 +578,49 @@ void Add(CollectionReport& sum, CollectionReport pass) {
 
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options) {
+  CollectionReport report;
+  KERF_RETURN_IF_ERROR(CollectGarbage(store, index, options, report));
+  return report;
+}
+
+absl::Status CollectGarbage(const Store& store, CollectionIndex& index,
+                            const CollectionOptions& options, CollectionReport& report) {
   // However it ends. If that fails, whoever opens the store next tries again.
   bool may_have_spent = false;
   const bool had_reserve = store.reserve().IsThere();
   const absl::Cleanup take_back = [&] {
     if (may_have_spent) store.reserve().TakeBack().IgnoreError();
   };
-  std::optional<CollectionReport> sum;
-  for (int pass = 0; pass < kMaxPasses; ++pass) {
+  absl::Status status;
+  bool goes_on = true;
+  for (int pass = 0; goes_on && pass < kMaxPasses; ++pass) {
     Collection collection(store, index, options);
-    absl::StatusOr<CollectionReport> ended = collection.Run();
+    status = collection.Run();
     // Another one that runs may be about to write where the reserve was.
     const bool has_spent = had_reserve && !store.reserve().IsThere();
     may_have_spent |= collection.has_lock() && (!options.dry_run || has_spent);
-    KERF_ASSIGN_OR_RETURN(CollectionReport report, std::move(ended));
+    CollectionReport ended = collection.TakeReport();
     // What a pass has deleted is room for the next one.
-    const bool goes_on = collection.is_short() && report.deleted_pack_count > 0 && !options.dry_run;
-    if (sum.has_value()) {
-      Add(*sum, std::move(report));
+    goes_on =
+        status.ok() && collection.is_short() && ended.deleted_pack_count > 0 && !options.dry_run;
+    if (pass == 0) {
+      report = std::move(ended);
     } else {
-      sum = std::move(report);
+      Add(report, std::move(ended));
     }
-    if (!goes_on) break;
   }
-  if (sum->left_pack_count > 0) {
-    sum->findings.push_back(
-        Cat("the disk is too full to rewrite all packs without their waste: ", sum->left_pack_count,
-            " are left as they are, with ", FormatByteSize(sum->left_bytes),
-            " that nobody needs; make room, and run `kerf gc` again"));
+  if (report.left_pack_count > 0) {
+    report.findings.push_back(Cat(
+        "the disk is too full to rewrite all packs without their waste: ", report.left_pack_count,
+        " are left as they are, with ", FormatByteSize(report.left_bytes),
+        " that nobody needs; make room, and run `kerf gc` again"));
   }
-  if (sum->missing_chunk_count > 0) {
-    sum->damage.push_back(Cat("no pack holds ", sum->missing_chunk_count,
-                              " of the chunks that snapshots need: `kerf verify` names the files"));
+  if (report.missing_chunk_count > 0) {
+    report.damage.push_back(
+        Cat("no pack holds ", report.missing_chunk_count,
+            " of the chunks that snapshots need: `kerf verify` names the files"));
   }
-  return *std::move(sum);
+  return status;
 }
 
 }  // namespace kerf::agent

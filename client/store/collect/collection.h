@@ -103,4 +103,8 @@ struct CollectionReport {
 absl::StatusOr<CollectionReport> CollectGarbage(const Store& store, CollectionIndex& index,
                                                 const CollectionOptions& options);
 
+// The same. `report` is filled as things are done, also before an error.
+absl::Status CollectGarbage(const Store& store, CollectionIndex& index,
+                            const CollectionOptions& options, CollectionReport& report);
+
 }  // namespace kerf::agent

@@ -105,6 +105,25 @@ TEST_F(CollectionTroubleTest, WhereAFolderCannotBeListedNothingIsDeleted) {
   EXPECT_FALSE(std::filesystem::exists(dead));
 }
 
+// Of what it did before people hear, too: a pack that cannot be deleted, an interrupt, no server.
+TEST_F(CollectionTroubleTest, WhatWasDoneBeforeItBrokeOffIsReported) {
+  const SealedPack dead = test_.WritePack({Noise()});
+  const SealedPack stays = test_.WritePack({Noise()});
+  WriteSnapshotOf({{"a", {}}});
+  hook_.RefuseWith(
+      RefuseEvery(FileOperation::Kind::kRemove, PathOf(stays), absl::UnknownError(kIoError)));
+  CollectionReport report;
+  EXPECT_THAT(CollectGarbage(test_.store(), index_, options_, report).message(),
+              HasSubstr(kIoError));
+  EXPECT_FALSE(std::filesystem::exists(PathOf(dead)));
+  EXPECT_EQ(report.deleted_pack_count, 1u);
+  EXPECT_EQ(report.snapshot_count, 1u);
+  EXPECT_EQ(report.condemned_chunk_count, 2u);
+  EXPECT_EQ(report.stored_bytes_before - report.stored_bytes_after, dead.file_bytes);
+  hook_.RefuseWith({});
+  EXPECT_EQ(Collect()->deleted_pack_count, 1u);
+}
+
 // Of two copies a collection keeps the one whose pack comes last, and ids are random: many pairs.
 TEST_F(CollectionTroubleTest, ASoundCopyStaysWhenTheOtherOneCannotBeRead) {
   FileChunks files;

@@ -54,7 +54,7 @@ void ParityRun::Remove(const PackId& id) {
     status = RemoveFile(ParityPathOf(path));
     const std::lock_guard lock(mutex_);
     if (status.ok()) ++report_.removed_count;
-    if (!status.ok() && !absl::IsNotFound(status) && failure_.ok()) failure_ = status;
+    if (!status.ok() && !absl::IsNotFound(status) && failure_.ok()) failure_ = std::move(status);
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -109,7 +109,7 @@ void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {
     report_.parity_bytes += shape.file_bytes();
   } else if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
              absl::IsCancelled(status)) {
-    if (failure_.ok()) failure_ = status;
+    if (failure_.ok()) failure_ = std::move(status);
   } else if (!absl::IsNotFound(status)) {
     // Else a collection has deleted it.
     report_.failures.push_back(status);
