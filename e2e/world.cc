@@ -155,10 +155,8 @@ nlohmann::json World::Backup(std::vector<std::string> arguments, int exit_code) 
 }
 
 void World::ExpectNothingNew(const nlohmann::json& backup) const {
-  constexpr int kMaxChunks = 2;
-  constexpr int kMaxBytes = 10'000;
-  EXPECT_LE(backup["new_chunks"], kMaxChunks) << backup;
-  EXPECT_LE(backup["new_bytes"], kMaxBytes) << backup;
+  EXPECT_EQ(backup["new_chunks"], backup["new_metadata_chunks"]) << backup;
+  EXPECT_EQ(backup["new_bytes"], backup["new_metadata_bytes"]) << backup;
   // Nor is anything new that the store has.
   EXPECT_EQ(backup["healed_chunks"], 0) << backup;
 }

@@ -71,7 +71,7 @@ class World {
 
   // Backs up and returns the summary; the run must end with `exit_code`.
   nlohmann::json Backup(std::vector<std::string> arguments, int exit_code = 0);
-  // That the last backup had no new chunk but the two that tell of files: of the folders above
+  // That the last backup had no new chunk but those that tell of files: of the folders above
   // path(), which are other tests', too, and may change at any time; and of one that was written
   // less than two seconds before the backup before (client/fs/stamp_clock.h).
   void ExpectNothingNew(const nlohmann::json& backup) const;

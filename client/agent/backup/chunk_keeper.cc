@@ -14,9 +14,10 @@ ChunkKeeper::ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm)
       digest_algorithm_(digest_algorithm),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)) {}
 
-void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer) {
+void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer, LaneContent content) {
   std::lock_guard lock(mutex_);
   lanes_[&lane].writer = &writer;
+  lanes_[&lane].content = content;
 }
 
 absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
@@ -71,7 +72,12 @@ PackWriter* ChunkKeeper::WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk
   if (!first) return nullptr;
   ++counts_.new_chunks;
   counts_.new_bytes += chunk.length_bytes;
-  return lanes_.at(&lane).writer;
+  const LaneState& state = lanes_.at(&lane);
+  if (state.content == LaneContent::kMetadata) {
+    ++counts_.new_metadata_chunks;
+    counts_.new_metadata_bytes += chunk.length_bytes;
+  }
+  return state.writer;
 }
 
 void ChunkKeeper::AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,

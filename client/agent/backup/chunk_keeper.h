@@ -24,6 +24,10 @@ struct ChunkCounts {
   // Chunks whose bytes this run put into the store.
   std::uint64_t new_chunks = 0;
   std::uint64_t new_bytes = 0;
+  // Of the new ones, those that describe files: also of unchanged ones there may be some, as of
+  // folders above, or where a file was so new that its times had not settled.
+  std::uint64_t new_metadata_chunks = 0;
+  std::uint64_t new_metadata_bytes = 0;
   // Answered NEW though the store held them before this run: the index has lost them, or has not
   // heard of them yet (another agent's commit is under way, or that agent has died), and is told
   // again. So each insert that it has lost is counted by the first later backup that meets the
@@ -32,6 +36,8 @@ struct ChunkCounts {
   // Answered DUPLICATE though the store does not hold them.
   std::uint64_t stale_chunks = 0;
 };
+
+enum class LaneContent { kFiles, kMetadata };
 
 // What the store holds is decided by the store itself (its ChunkIndex), never by the server's word
 // alone. Thread-safe.
@@ -52,7 +58,7 @@ class ChunkKeeper final : public ChunkTaker {
   }
 
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
-  void AddLane(ChunkLane& lane, PackWriter& writer);
+  void AddLane(ChunkLane& lane, PackWriter& writer, LaneContent content);
 
   // DataLoss if `bytes` do not have the answered digest; of a chunk that is written, a later call
   // or the writer's Flush says so.
@@ -80,6 +86,7 @@ class ChunkKeeper final : public ChunkTaker {
   };
   struct LaneState {
     PackWriter* writer = nullptr;
+    LaneContent content = LaneContent::kFiles;
     std::vector<v1::CommitEntry> commits;
     std::vector<v1::CommitEntry> stales;
     std::uint64_t resolved_chunks = 0;

@@ -59,8 +59,8 @@ class ChunkKeeperTest : public testing::Test {
     options.target_pack_bytes = 2000;
     options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
     writer_ = std::make_unique<PackWriter>(std::move(options));
-    keeper_.AddLane(lane_, *writer_);
-    keeper_.AddLane(other_lane_, *writer_);
+    keeper_.AddLane(lane_, *writer_, LaneContent::kFiles);
+    keeper_.AddLane(other_lane_, *writer_, LaneContent::kMetadata);
   }
 
   absl::Status Take(WatchedLane& lane, const std::string& content, v1::Verdict verdict) {
@@ -118,6 +118,17 @@ TEST_F(ChunkKeeperTest, AChunkOfTwoLanesIsStoredOnceAndCommittedByBoth) {
   EXPECT_EQ(lane_.resolved_count, 2u);
   EXPECT_EQ(other_lane_.resolved_count, 1u);
   EXPECT_EQ(keeper_.counts().new_chunks, 1u);
+}
+
+TEST_F(ChunkKeeperTest, WhatDescribesFilesIsCountedOnItsOwn) {
+  ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(other_lane_, "names", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(other_lane_, "content", v1::VERDICT_NEW).ok());
+  ASSERT_TRUE(Take(lane_, "more", v1::VERDICT_NEW).ok());
+  Finish();
+  EXPECT_EQ(keeper_.counts().new_chunks, 3u);
+  EXPECT_EQ(keeper_.counts().new_metadata_chunks, 1u);
+  EXPECT_EQ(keeper_.counts().new_metadata_bytes, 5u);
 }
 
 TEST_F(ChunkKeeperTest, ADuplicateThatTheStoreHasNotIsStoredAndReported) {

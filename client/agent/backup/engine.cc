@@ -289,7 +289,8 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   options.digest_size_bytes = digest_size_bytes_;
   options.on_pressure = [this] { return FlushPacks(); };
   auto lane = std::make_unique<Lane>(std::move(options), keeper_);
-  keeper_.AddLane(*lane, writer);
+  keeper_.AddLane(*lane, writer,
+                  &writer == metadata_writer_.get() ? LaneContent::kMetadata : LaneContent::kFiles);
   return lane;
 }
 

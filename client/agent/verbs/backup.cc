@@ -167,6 +167,8 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"chunks", result.chunks.chunks},
           {"new_chunks", result.chunks.new_chunks},
           {"new_bytes", result.chunks.new_bytes},
+          {"new_metadata_chunks", result.chunks.new_metadata_chunks},
+          {"new_metadata_bytes", result.chunks.new_metadata_bytes},
           {"stored_bytes", stats.stored_bytes()},
           {"healed_chunks", result.chunks.healed_chunks},
           {"stale_chunks", result.chunks.stale_chunks},
