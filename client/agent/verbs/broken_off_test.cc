@@ -13,6 +13,7 @@
 #include "client/agent/verbs/verbs_fixture.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/parity/parity_setting.h"
+#include "client/store/snapshots/reserve.h"
 
 namespace kerf::agent {
 namespace {
@@ -160,6 +161,27 @@ TEST_F(BrokenOffTest, ParityTellsOfWhatItHasMade) {
     EXPECT_EQ(OnStore({"parity"}).messages.back()["present"], made_count);
     EXPECT_EQ(OnStore({"parity", "--off"}).exit_code, 0);
   }
+}
+
+// Else what takes space for nothing could not go where there is none.
+TEST_F(BrokenOffTest, OnAFullDiskParityGoesAndTheReserveComesBack) {
+  AddSnapshot(kFirst, "content");
+  ASSERT_EQ(OnStore({"parity", "--percent", "5"}).exit_code, 0);
+  const Reserve reserve(test_.directory());
+  ASSERT_TRUE(reserve.IsThere());
+  {
+    const Interloper interloper([&](const FileOperation& operation) {
+      return operation.kind == Kind::kRename && std::filesystem::exists(reserve.path())
+                 ? absl::ResourceExhaustedError("No space left on device")
+                 : absl::OkStatus();
+    });
+    EXPECT_EQ(OnStore({"parity", "--percent", "7"}).exit_code, 7);
+    EXPECT_TRUE(reserve.IsThere()) << "it is not for what takes space";
+    const Outcome off = OnStore({"parity", "--off"});
+    EXPECT_EQ(off.exit_code, 0);
+    EXPECT_GE(off.messages.back()["removed"], 1);
+  }
+  EXPECT_TRUE(reserve.IsThere());
 }
 
 TEST_F(BrokenOffTest, CopyTellsOfTheSnapshotsThatAreThere) {

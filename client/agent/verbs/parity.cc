@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -88,9 +89,11 @@ void Print(Reporter& reporter, const ParityReport& report, double seconds) {
 }
 
 absl::Status Set(const Store& store, const ParityFlags& flags) {
-  if (flags.off || flags.percent > 0) {
-    return WriteParityPercent(store.directory(), flags.off ? 0 : flags.percent);
+  // It is to free space: where there is none, the reserve is for this.
+  if (flags.off) {
+    return store.reserve().Spend([&] { return WriteParityPercent(store.directory(), 0); });
   }
+  if (flags.percent > 0) return WriteParityPercent(store.directory(), flags.percent);
   KERF_ASSIGN_OR_RETURN(const unsigned percent, ReadParityPercent(store.directory()));
   if (percent > 0) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat("the store keeps no parity: `kerf parity --store ",
@@ -104,6 +107,10 @@ ExitCode Run(Context& context, const ParityFlags& flags) {
   }
   const auto store = OpenStoreForWriting(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
+  const bool had_reserve = (*store)->reserve().IsThere();
+  const absl::Cleanup take_back = [&] {
+    if (had_reserve && !(*store)->reserve().IsThere()) (*store)->reserve().TakeBack().IgnoreError();
+  };
   if (const absl::Status set = Set(**store, flags); !set.ok()) return FailWith(context, set);
   ParityReport report;
   const absl::Status status = FollowWithDisplay(context, **store, report);
