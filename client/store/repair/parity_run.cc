@@ -109,7 +109,7 @@ void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {
     report_.parity_bytes += shape.file_bytes();
   } else if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
              absl::IsCancelled(status)) {
-    if (failure_.ok()) failure_ = std::move(status);
+    if (failure_.ok()) failure_ = status;
   } else if (!absl::IsNotFound(status)) {
     // Else a collection has deleted it.
     report_.failures.push_back(status);
