@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "client/store/snapshots/collector_lock.h"
 #include "client/store/snapshots/store.h"
 #include "e2e/round_trip.h"
 
@@ -149,6 +150,13 @@ void ExitCodes::WhatCannotBeDone() {
                               "verify --store nowhere",
                               "stats --store nowhere"}) {
     Expect(kFailure, command);
+  }
+  {
+    const auto collection = agent::LockCollector(world_.store());
+    ASSERT_TRUE(collection.ok()) << collection.status();
+    for (const char* command : {"gc", "index rebuild", "repair --packs --apply"}) {
+      Expect(kFailure, command);
+    }
   }
   // That there is no store is not this verb's own.
   for (const char* verb : {"snapshots", "verify", "stats"}) seen_[verb].erase(kFailure);
