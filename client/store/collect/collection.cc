@@ -92,7 +92,7 @@ class Collection {
   absl::Status CommitAll(std::uint64_t epoch);
   absl::Status Delete(bool with_live);
   absl::Status RemoveOldFiles();
-  void RemoveStrayParity();
+  absl::Status RemoveStrayParity();
   absl::Status Step(CollectionStep step) const {
     return options_.on_step ? options_.on_step(step) : absl::OkStatus();
   }
@@ -460,18 +460,25 @@ absl::Status Collection::RemoveOldFiles() {
 // Whoever makes parity does it behind the pack: what has none now is of one that was deleted, by
 // kerf 0.1.0, which knows no parity, or by a collection that died. In a store that keeps none it is
 // of a backup that had read the setting before that was changed, or of a pack that has rotted: what
-// that has lost may come back from nothing else. A failure does not matter.
-void Collection::RemoveStrayParity() {
+// that has lost may come back from nothing else. A failure does not matter; where nobody knows
+// whether the store keeps parity, all stays.
+absl::Status Collection::RemoveStrayParity() {
   const absl::StatusOr<std::vector<PackId>> ids =
       ListPackFiles(ParityDirectory(store_.directory()), kParitySuffix);
-  if (!ids.ok()) return;
+  if (!ids.ok() || !ReadParityPercent(store_.directory()).ok()) return absl::OkStatus();
   // Each time: it may be made again from now on.
   const auto is_kept = [this] { return ReadParityPercent(store_.directory()).value_or(1) > 0; };
   for (const PackId& id : *ids) {
     const std::string path = index_.PackPath(id);
-    if (MayExist(path) && (is_kept() || !CheckPack(path, id).ok() || is_kept())) continue;
+    if (MayExist(path)) {
+      if (is_kept()) continue;
+      // Each is read as a whole: who interrupts does not wait for all of them.
+      KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
+      if (!CheckPack(path, id).ok() || is_kept()) continue;
+    }
     if (RemoveFile(ParityPath(store_.directory(), id)).ok()) ++report_.removed_temporary_count;
   }
+  return absl::OkStatus();
 }
 
 absl::Status Collection::Change() {
@@ -521,7 +528,7 @@ absl::Status Collection::Run() {
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
   if (!options_.dry_run) {
     KERF_RETURN_IF_ERROR(RemoveOldFiles());
-    RemoveStrayParity();
+    KERF_RETURN_IF_ERROR(RemoveStrayParity());
   }
   KERF_RETURN_IF_ERROR(ExpireForgotten());
   KERF_RETURN_IF_ERROR(MarkRoots());

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "base/random.h"
@@ -142,6 +143,44 @@ TEST_F(CollectionParityTest, OfAPackThatHasRottedItIsLeftWhereNoneIsKept) {
   std::filesystem::remove(ParitySettingPath(test_.directory()));
   Collect();
   EXPECT_TRUE(test_.RestoreAll().ok()) << test_.RestoreAll();
+}
+
+// Of a store with many packs that takes hours.
+TEST_F(CollectionParityTest, WhoInterruptsDoesNotWaitUntilAllStrayParityIsGone) {
+  for (int number = 0; number < 4; ++number) test_.WriteSnapshot({{"kept", {Noise()}}});
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+  const auto count = [this] {
+    return ListPackFiles(ParityDirectory(test_.directory()), kParitySuffix)->size();
+  };
+  const std::size_t before_count = count();
+  ASSERT_GT(before_count, 3u);
+  CollectionOptions options;
+  int left_count = 3;
+  options.on_step = [&](CollectionStep /*step*/) {
+    return left_count-- > 0 ? absl::OkStatus() : absl::CancelledError("it was interrupted");
+  };
+  EXPECT_TRUE(absl::IsCancelled(CollectGarbage(test_.store(), server_, options).status()));
+  EXPECT_EQ(count(), before_count - 2);
+  Collect();
+  EXPECT_EQ(count(), 0u);
+}
+
+// The folder is not listed once more for each of its files.
+TEST_F(CollectionParityTest, WithoutASettingParityIsListedAFewTimesAlone) {
+  for (int number = 0; number < 20; ++number) test_.WriteSnapshot({{"kept", {Noise()}}});
+  std::filesystem::remove(ParitySettingPath(test_.directory()));
+  std::atomic<int> list_count = 0;
+  hook_.RefuseWith([&](const FileOperation& operation) {
+    if (operation.kind == FileOperation::Kind::kListDirectory &&
+        operation.path.ends_with("/parity")) {
+      ++list_count;
+    }
+    return absl::OkStatus();
+  });
+  Collect();
+  hook_.RefuseWith({});
+  EXPECT_GT(list_count, 0);
+  EXPECT_LT(list_count, 10);
 }
 
 TEST_F(CollectionParityTest, WhatIsRewrittenHasRoomForItsParity) {
