@@ -20,8 +20,6 @@
 #include "client/store/snapshots/forgotten.h"
 #include "client/store/snapshots/pending.h"
 #include "client/store/snapshots/store.h"
-#include "client/store/snapshots/store_memory.h"
-#include "client/store/testing/disk_hook.h"
 #include "client/store/testing/meanwhile.h"
 #include "client/store/testing/test_store.h"
 
@@ -32,7 +30,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
 
 constexpr char kOld[] = "aaaa000000000001";
@@ -558,134 +555,6 @@ TEST_F(CopiesTest, TheConfigurationOfAnotherStoreIsNotWrittenUnder) {
   const auto opened = Open();
   ASSERT_TRUE(opened.ok());
   EXPECT_THAT((*opened)->flaws(), SizeIs(1));
-}
-
-class MemoryTest : public ManifestTest {
- protected:
-  absl::Status Meet() { return memory_.Meet(test_.store()); }
-  void SetBackTo(const std::string& copy) {
-    std::filesystem::remove_all(test_.directory());
-    std::filesystem::copy(copy, test_.directory(), std::filesystem::copy_options::recursive);
-  }
-
-  const TemporaryFolder folder_;
-  const StoreMemory memory_{folder_.path() + "/state/kerf/stores"};
-};
-
-TEST_F(MemoryTest, AStoreThatWasSetBackIsNoticedUntilItIsAccepted) {
-  EXPECT_TRUE(Meet().ok());
-  const std::string copy = folder_.path() + "/copy";
-  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
-  EXPECT_TRUE(Meet().ok());
-  Add("cccc000000000003", 3);
-  EXPECT_TRUE(Meet().ok());
-  EXPECT_THAT(memory_.IdsOf(test_.directory()), ElementsAre(test_.store().config().id()));
-  SetBackTo(copy);
-  EXPECT_TRUE(absl::IsDataLoss(Meet())) << Meet();
-  // It does not become right by being used.
-  for (int count = 4; count < 8; ++count) Add(Cat("cccc00000000000", count), count);
-  EXPECT_TRUE(absl::IsDataLoss(Meet())) << Meet();
-  EXPECT_TRUE(memory_.Accept(test_.store()).ok());
-  EXPECT_TRUE(Meet().ok()) << Meet();
-}
-
-TEST_F(MemoryTest, AnEpochThatWentBackIsNoticed) {
-  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
-  EXPECT_TRUE(Meet().ok());
-  ASSERT_TRUE(test_.store().WriteEpoch(3).ok());
-  EXPECT_THAT(std::string(Meet().message()),
-              AllOf(HasSubstr("--accept-set-back"), HasSubstr("--new-id")));
-}
-
-// Another agent of the same user takes the store further, and remembers that, in the middle of it.
-TEST_F(MemoryTest, AStoreThatGoesOnMeanwhileWasNotSetBack) {
-  SkipSyncForTest();
-  ASSERT_TRUE(Meet().ok());
-  bool came = true;
-  for (int number = 0; came; ++number) {
-    Meanwhile meanwhile(number, [&] {
-      store::v1::Snapshot snapshot;
-      EXPECT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
-      EXPECT_TRUE(test_.store().WriteEpoch(static_cast<std::uint64_t>(number) + 2).ok());
-      EXPECT_TRUE(Meet().ok());
-    });
-    EXPECT_TRUE(Meet().ok()) << "before operation " << number << ": " << Meet();
-    came = meanwhile.came();
-  }
-}
-
-// A listing that is read while a generation is replaced may have neither the old nor the new one.
-TEST_F(MemoryTest, OneLookThatSeesTooLittleIsNotBelieved) {
-  class TornListing final : public FileHook {
-   public:
-    explicit TornListing(std::string folder) : folder_(std::move(folder)) {
-      SetFileHookForTest(this);
-    }
-    ~TornListing() override { SetFileHookForTest(nullptr); }
-    absl::Status Before(const FileOperation& operation) override {
-      SetFileHookForTest(nullptr);
-      const bool lists =
-          operation.kind == FileOperation::Kind::kListDirectory && operation.path == folder_;
-      if (lists && hidden_.empty()) {
-        const auto names = ListDirectory(folder_);
-        for (const std::string& name : *names) {
-          if (name.starts_with("generation-")) hidden_ = folder_ + "/" + name;
-        }
-        std::filesystem::rename(hidden_, folder_ + "/hidden");
-      } else if (std::filesystem::exists(folder_ + "/hidden")) {
-        std::filesystem::rename(folder_ + "/hidden", hidden_);
-      }
-      SetFileHookForTest(this);
-      return absl::OkStatus();
-    }
-
-   private:
-    const std::string folder_;
-    std::string hidden_;
-  };
-  ASSERT_TRUE(Meet().ok());
-  {
-    const TornListing torn(test_.store().manifest().directory());
-    EXPECT_TRUE(Meet().ok()) << Meet();
-  }
-  EXPECT_TRUE(Meet().ok()) << Meet();
-}
-
-// A collector or a backup has died behind a rename, others have seen the new name, and a power cut
-// takes it: so what they remember is durable.
-TEST_F(MemoryTest, AStoreThatLosesAtAPowerCutWhatNobodyMadeDurableWasNotSetBack) {
-  EXPECT_TRUE(Meet().ok());
-  const std::string copy = folder_.path() + "/copy";
-  std::filesystem::copy(test_.directory(), copy, std::filesystem::copy_options::recursive);
-  DiskHook disk(test_.directory());
-  disk.RefuseWith(RefuseEvery(FileOperation::Kind::kSyncDirectory, "",
-                              absl::UnknownError("Input/output error")));
-  EXPECT_FALSE(test_.store().WriteEpoch(5).ok());
-  EXPECT_FALSE(test_.store().manifest().RaiseGeneration().ok());
-  EXPECT_EQ(*test_.store().ReadEpoch(), 5u);
-  EXPECT_TRUE(Meet().ok());
-  std::vector<std::string> synced;
-  disk.RefuseWith([&](const FileOperation& operation) {
-    if (operation.kind == FileOperation::Kind::kSyncDirectory) synced.emplace_back(operation.path);
-    return absl::OkStatus();
-  });
-  // The disk has lost it, or is asked to keep it before it is remembered.
-  SetBackTo(copy);
-  EXPECT_TRUE(Meet().ok()) << Meet();
-  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
-  synced.clear();
-  EXPECT_TRUE(Meet().ok());
-  EXPECT_THAT(synced, IsSupersetOf({test_.directory(), CopiesDirectory(test_.directory()),
-                                    test_.store().manifest().directory()}));
-}
-
-TEST_F(MemoryTest, WithoutAHomeNothingIsRemembered) {
-  const StoreMemory none{std::string()};
-  EXPECT_TRUE(none.Meet(test_.store()).ok());
-  ASSERT_TRUE(test_.store().WriteEpoch(5).ok());
-  EXPECT_TRUE(none.Meet(test_.store()).ok());
-  EXPECT_TRUE(none.Accept(test_.store()).ok());
-  EXPECT_THAT(none.IdsOf(test_.directory()), IsEmpty());
 }
 
 }  // namespace

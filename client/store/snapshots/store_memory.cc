@@ -1,13 +1,20 @@
 #include "client/store/snapshots/store_memory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/unique_fd.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/framed_file.h"
 #include "client/store/snapshots/copies.h"
@@ -20,6 +27,8 @@ constexpr std::uint64_t kMaxMemoryBytes = std::uint64_t{1} << 20;
 constexpr int kMaxBehindDirectories = 64;
 // At a store that seems to lie behind.
 constexpr int kMaxLooks = 4;
+constexpr int kMaxLockTries = 50;
+constexpr auto kLockPause = std::chrono::milliseconds(5);
 
 std::string Resolved(const std::string& directory) {
   std::error_code error;
@@ -37,6 +46,19 @@ absl::Status MakeDurable(const Store& store) {
     if (!status.ok() && !absl::IsNotFound(status)) return status;
   }
   return absl::OkStatus();
+}
+
+// Against agents that change what is remembered at the same time: what one of them has added is
+// lost else, and no more than that. So nobody waits long for one that hangs, nor fails without the
+// lock.
+UniqueFd LockFolder(const std::string& directory) {
+  UniqueFd lock(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kMaxLockTries && lock.valid(); ++i) {
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
+      break;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return lock;
 }
 
 template <typename List>
@@ -70,12 +92,19 @@ store::v1::StoreMemory StoreMemory::Read(std::string_view id) const {
   return memory;
 }
 
-absl::Status StoreMemory::Write(std::string_view id, const store::v1::StoreMemory& memory) const {
+absl::Status StoreMemory::Change(std::string_view id,
+                                 const std::function<void(store::v1::StoreMemory&)>& change) const {
   const std::string path = PathOf(id);
   if (path.empty()) return absl::OkStatus();
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  return WriteFileDurably(path, directory_, EncodeFramed(kMemoryMagic, memory.SerializeAsString()));
+  const UniqueFd lock = LockFolder(directory_);
+  store::v1::StoreMemory memory = Read(id);
+  const std::string before = memory.SerializeAsString();
+  change(memory);
+  const std::string after = memory.SerializeAsString();
+  if (after == before) return absl::OkStatus();
+  return WriteFileDurably(path, directory_, EncodeFramed(kMemoryMagic, after));
 }
 
 absl::Status StoreMemory::Meet(const Store& store) const {
@@ -95,18 +124,20 @@ absl::Status StoreMemory::Meet(const Store& store) const {
     generation = std::max(generation, generation_now);
     is_behind = epoch < before.epoch() || generation < before.generation();
   }
-  store::v1::StoreMemory memory = before;
-  const bool has_risen = epoch > before.epoch() || generation > before.generation();
-  if (has_risen && MakeDurable(store).ok()) {
-    memory.set_epoch(std::max(before.epoch(), epoch));
-    memory.set_generation(std::max(before.generation(), generation));
-  }
-  memory.set_directory(folder);
   const bool was_behind = Holds(before.behind_directories(), folder);
-  if (is_behind && !was_behind && memory.behind_directories_size() < kMaxBehindDirectories) {
-    memory.add_behind_directories(folder);
-  }
-  if (memory.SerializeAsString() != before.SerializeAsString()) Write(id, memory).IgnoreError();
+  const bool has_risen = epoch > before.epoch() || generation > before.generation();
+  const bool is_durable = has_risen && MakeDurable(store).ok();
+  Change(id, [&](store::v1::StoreMemory& memory) {
+    if (is_durable) {
+      memory.set_epoch(std::max(memory.epoch(), epoch));
+      memory.set_generation(std::max(memory.generation(), generation));
+    }
+    memory.set_directory(folder);
+    if (is_behind && !Holds(memory.behind_directories(), folder) &&
+        memory.behind_directories_size() < kMaxBehindDirectories) {
+      memory.add_behind_directories(folder);
+    }
+  }).IgnoreError();
   if (!is_behind && !was_behind) return absl::OkStatus();
   const std::string how =
       is_behind ? Cat(" (generation ", generation, " and epoch ", epoch, "; you have seen it at ",
@@ -120,16 +151,16 @@ absl::Status StoreMemory::Meet(const Store& store) const {
 }
 
 absl::Status StoreMemory::Accept(const Store& store) const {
-  store::v1::StoreMemory memory = Read(store.config().id());
   KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, store.ReadEpoch());
   KERF_ASSIGN_OR_RETURN(const std::uint64_t generation, store.manifest().ReadGeneration());
-  memory.set_epoch(epoch);
-  memory.set_generation(generation);
-  const std::string folder = Resolved(store.directory());
-  memory.set_directory(folder);
-  auto& behind = *memory.mutable_behind_directories();
-  behind.erase(std::remove(behind.begin(), behind.end(), folder), behind.end());
-  return Write(store.config().id(), memory);
+  return Change(store.config().id(), [&](store::v1::StoreMemory& memory) {
+    memory.set_epoch(epoch);
+    memory.set_generation(generation);
+    const std::string folder = Resolved(store.directory());
+    memory.set_directory(folder);
+    auto& behind = *memory.mutable_behind_directories();
+    behind.erase(std::remove(behind.begin(), behind.end(), folder), behind.end());
+  });
 }
 
 std::vector<std::string> StoreMemory::IdsOf(const std::string& store_directory) const {

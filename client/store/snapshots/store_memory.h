@@ -2,6 +2,7 @@
 // older copy of itself is noticed (docs/adr/0016-what-a-store-notices.md).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,9 @@ class StoreMemory {
  private:
   std::string PathOf(std::string_view id) const;
   store::v1::StoreMemory Read(std::string_view id) const;
-  absl::Status Write(std::string_view id, const store::v1::StoreMemory& memory) const;
+  // What is remembered then, of all the agents of the user one at a time.
+  absl::Status Change(std::string_view id,
+                      const std::function<void(store::v1::StoreMemory&)>& change) const;
 
   const std::string directory_;
 };
