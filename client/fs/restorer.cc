@@ -103,7 +103,7 @@ class TreeRestorer : public Restorer {
   void NoteFileSystem(int directory_fd);
   void SyncAll();
   SettlerOptions MakeSettlerOptions();
-  void TakeSettled(const Node& node, const absl::Status& status);
+  void TakeSettled(const Node& node, const SettledFile& settled);
   void Count(const Node& node, const NodeOutcome& outcome);
   void NoteFailed(const std::string& path) {
     const std::lock_guard lock(report_mutex_);
@@ -172,8 +172,8 @@ SettlerOptions TreeRestorer::MakeSettlerOptions() {
                          .verify = options_.verify,
                          .durability = durability_,
                          .max_bytes = kGroupBytes,
-                         .on_settled = [this](const WaitingFile& file, const absl::Status& status) {
-                           TakeSettled(file.node, status);
+                         .on_settled = [this](const WaitingFile& file, const SettledFile& settled) {
+                           TakeSettled(file.node, settled);
                          }};
   // Nothing is won by waiting for others where nothing is synced.
   if (!options_.sync) return options;
@@ -331,9 +331,9 @@ void TreeRestorer::Restore(Task& task) {
   settler_.Add({std::move(node), std::move(task.directory), *std::move(outcome.file), weight});
 }
 
-void TreeRestorer::TakeSettled(const Node& node, const absl::Status& status) {
-  if (!status.ok()) {
-    Report(node.path, status);
+void TreeRestorer::TakeSettled(const Node& node, const SettledFile& settled) {
+  if (!settled.status.ok()) Report(node.path, settled.status);
+  if (!settled.is_there) {
     NoteFailed(node.path);
     return;
   }

@@ -75,10 +75,10 @@ void Settler::Settle(std::vector<WaitingFile> group) {
   if (options_.sync) Sync(group, statuses);
   for (std::size_t index = 0; index < group.size(); ++index) {
     WaitingFile& file = group[index];
-    absl::Status status = statuses[index];
-    if (status.ok()) status = Complete(file);
-    if (!status.ok()) unlinkat(file.directory->get(), file.file.name.c_str(), 0);
-    options_.on_settled(file, status);
+    SettledFile settled{.status = statuses[index]};
+    if (settled.status.ok()) settled = Complete(file);
+    if (!settled.is_there) unlinkat(file.directory->get(), file.file.name.c_str(), 0);
+    options_.on_settled(file, settled);
     // One descriptor after the other, not all at the end.
     file = {};
   }
@@ -109,21 +109,28 @@ void Settler::Sync(std::span<const WaitingFile> group, std::vector<absl::Status>
   }
 }
 
-absl::Status Settler::Complete(const WaitingFile& file) const {
+SettledFile Settler::Complete(const WaitingFile& file) const {
   const int fd = file.file.fd.get();
-  if (const int error = options_.durability.Flush(fd); error != 0) {
-    return OsError(error, "cannot write all of", Shown(file));
+  if (absl::Status status = Prove(file); !status.ok()) return {.status = std::move(status)};
+  absl::Status timed = file.file.lacks_attributes ? absl::OkStatus() : ApplyTime(fd, file.node);
+  if (file.file.lacks_attributes || !timed.ok()) {
+    absl::Status status = AvoidTime(fd, file.node);
+    if (!status.ok()) return {.status = std::move(status)};
   }
-  if (options_.verify) KERF_RETURN_IF_ERROR(Verify(file));
-  KERF_RETURN_IF_ERROR(file.file.lacks_attributes ? AvoidTime(fd, file.node)
-                                                  : ApplyTime(fd, file.node));
   const std::string name(NameOf(file.node.path));
   const int directory_fd = file.directory->get();
   if (file.file.name != name &&
       renameat(directory_fd, file.file.name.c_str(), directory_fd, name.c_str()) != 0) {
-    return OsError(errno, "cannot replace", Shown(file));
+    return {.status = OsError(errno, "cannot replace", Shown(file))};
   }
-  return absl::OkStatus();
+  return {.status = std::move(timed), .is_there = true};
+}
+
+absl::Status Settler::Prove(const WaitingFile& file) const {
+  if (const int error = options_.durability.Flush(file.file.fd.get()); error != 0) {
+    return OsError(error, "cannot write all of", Shown(file));
+  }
+  return options_.verify ? Verify(file) : absl::OkStatus();
 }
 
 absl::Status Settler::Verify(const WaitingFile& file) const {

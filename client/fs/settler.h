@@ -26,6 +26,13 @@ struct WaitingFile {
   std::uint64_t weight_bytes = 0;
 };
 
+struct SettledFile {
+  absl::Status status;
+  // Under its name, with all of its content. Always if the status is OK; also if all that failed is
+  // that its file system does not take its time.
+  bool is_there = false;
+};
+
 struct SettlerOptions {
   // Makes files durable, a group at a time: the whole file system at once, which costs a hundredth
   // of syncing file after file (docs/adr/0017-restoring.md).
@@ -36,15 +43,15 @@ struct SettlerOptions {
   // Of a group.
   std::size_t max_files = 1;
   std::uint64_t max_bytes = 0;
-  // For each file, from any thread that is in Add or Finish: how it ended. If that is not OK, the
-  // file is not there.
-  std::function<void(const WaitingFile& file, const absl::Status& status)> on_settled;
+  // For each file, from any thread that is in Add or Finish: how it ended.
+  std::function<void(const WaitingFile& file, const SettledFile& settled)> on_settled;
 };
 
 // A file's time, which is what tells whoever comes later that it is complete, is set when its
 // content is durable and, with `verify`, when it has been read back; then it takes the name of what
 // it replaces. One that does not come so far is removed. One that lacks attributes keeps the time
-// at which it was written, or gets any other one but its own.
+// at which it was written, or gets any other one but its own; so does one whose file system refuses
+// to set a time, which is a failure, and no reason to be without the file.
 //
 // Holds at most two groups of open files and their directories. Thread-safe.
 class Settler {
@@ -62,7 +69,8 @@ class Settler {
   }
   void Settle(std::vector<WaitingFile> group);
   void Sync(std::span<const WaitingFile> group, std::vector<absl::Status>& statuses);
-  absl::Status Complete(const WaitingFile& file) const;
+  SettledFile Complete(const WaitingFile& file) const;
+  absl::Status Prove(const WaitingFile& file) const;
   absl::Status Verify(const WaitingFile& file) const;
 
   const SettlerOptions options_;

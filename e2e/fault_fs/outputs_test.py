@@ -18,7 +18,7 @@ import faults
 import processes
 
 OUT = pathlib.Path(os.environ.get("KERF_OUT", ROOT / "out"))
-FAILURE, DISK_FULL = 1, 7
+FAILURE, PARTIAL, DISK_FULL = 1, 3, 7
 READY_TIMEOUT_S = 30
 
 
@@ -77,6 +77,31 @@ class OutputsTest(unittest.TestCase):
                     self.assertIn(str(self.files.mount), json.loads(done.stdout.splitlines()[-1])["message"])
                     self.assertEqual([name for name in os.listdir(self.files.mount) if name.endswith(".tmp")], [])
             self.assertEqual(self.kerf("index", "export", "--output", self.path, *there).returncode, 0)
+
+    def test_restore_where_no_time_can_be_set(self):
+        server, ready, store = f"unix:{self.folder}/kerfd", self.folder / "ready", self.folder / "store"
+        with processes.running([OUT / "kerfd", "--listen", server, "--ready-file", ready], self.folder / "log") as kerfd:
+            processes.wait_until(ready.exists, READY_TIMEOUT_S, "kerfd to serve", processes=[kerfd])
+            tree = self.folder / "tree"
+            tree.mkdir()
+            (tree / "file").write_bytes(os.urandom(300_000))
+            os.link(tree / "file", tree / "name")
+            os.utime(tree / "file", (1_000_000_000, 1_000_000_000))
+            self.assertEqual(self.kerf("backup", tree, "--store", store, "--server", server).returncode, 0)
+        restore = ("restore", "latest", "--target", self.files.mount / "target", "--store", store)
+        self.files.arm("utimens 1 0 EPERM")
+        done = self.kerf(*restore)
+        self.assertGreater(self.files.clear(), 0, done.stderr)
+        # Said of each, and nobody is without his files.
+        self.assertEqual(done.returncode, PARTIAL, done.stderr)
+        self.assertIn("cannot set the time of", done.stderr)
+        for name in ("file", "name"):
+            restored = next((self.files.mount / "target").rglob(name))
+            self.assertEqual(restored.read_bytes(), (tree / "file").read_bytes())
+            self.assertNotEqual(restored.stat().st_mtime, 1_000_000_000)
+        self.assertEqual(self.kerf(*restore, "--overwrite", "if-changed").returncode, 0)
+        restored = next((self.files.mount / "target").rglob("file"))
+        self.assertEqual(restored.stat().st_mtime, 1_000_000_000)
 
 
 if __name__ == "__main__":
