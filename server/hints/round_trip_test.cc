@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -241,6 +242,8 @@ TEST(RoundTrip, ManyStreamsShareACache) {
   absl::flat_hash_set<std::uint64_t> index;
   for (const RunChunk& chunk : old) index.insert(DigestHash()(chunk.digest));
   Record(cache, scope, old);
+  std::atomic<std::uint64_t> skipped_bytes = 0;
+  std::atomic<std::uint64_t> offered_bytes = 0;
   std::vector<std::thread> threads;
   threads.reserve(kStreams);
   for (std::size_t number = 0; number < kStreams; ++number) {
@@ -252,12 +255,15 @@ TEST(RoundTrip, ManyStreamsShareACache) {
         const Bytes version = Edited(own, first, 8, 300);
         const Cut cut = CutWithHints(*base, cache, scope, nothing, 0, index, version);
         EXPECT_EQ(cut.chunks == CutPlainly(*base, kDigest, version), true);
-        EXPECT_GT(cut.counters.bytes_skipped, version.size() / 4);
+        skipped_bytes += cut.counters.bytes_skipped;
+        offered_bytes += version.size();
         Record(cache, scope, cut.chunks);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  // Of all: one stream may lose to the others what the cache has room for.
+  EXPECT_GT(skipped_bytes, offered_bytes / 4);
   EXPECT_GT(cache->counters().evictions, 0u);
   EXPECT_LE(cache->counters().held_bytes, options.capacity_bytes);
 }
