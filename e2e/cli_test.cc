@@ -113,6 +113,7 @@ TEST_F(Cli, UsageErrors) {
            {"backup", ".", "--server", ""},
            {"backup", ".", "--exclude-from", ""},
            {"restore", "latest", "--target", ""},
+           {"restore", "latest", "--target", "x", "--max-bytes", "many"},
            {"restore", "", "--target", "x"},
            {"restore", "latest", "--target", "x", "--store", ""},
            {"verify", "--store", ""},

@@ -129,6 +129,7 @@ void ExitCodes::WhatIsWell() {
 void ExitCodes::WhatCannotBeDone() {
   for (const char* command : {"backup tree --store tree",
                               "restore none --target out",
+                              "restore latest --target out-few --max-bytes 0",
                               "ls none",
                               "ls latest:/none",
                               "copy --to nowhere",

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -183,6 +185,48 @@ TEST_F(NastyRoundTrip, ADamagedPackIsFoundAndTheRestIsRestored) {
   for (const std::string& line : CompareTrees(tree_, target_ + tree_)) {
     EXPECT_THAT(line, ::testing::AnyOf(HasSubstr("only left"), HasSubstr("number of links"),
                                        HasSubstr("hard link")));
+  }
+}
+
+// As root all of it would come back; nobody else can make some of it.
+TEST_F(NastyRoundTrip, ASnapshotOfSomebodyElseGivesNobodyMoreRights) {
+  namespace fs = std::filesystem;
+  fs::create_directories(tree_ + "/folder");
+  WriteText(tree_ + "/folder/program", "a program");
+  fs::create_hard_link(tree_ + "/folder/program", tree_ + "/other");
+  ASSERT_EQ(chmod((tree_ + "/folder/program").c_str(), 06755), 0);
+  ASSERT_EQ(chmod((tree_ + "/folder").c_str(), 02755), 0);
+  WriteText(tree_ + "/able", "a program");
+  // Version 2: CAP_SETUID, permitted and effective.
+  const std::string capability("\1\0\0\2\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+  const bool is_able = setxattr((tree_ + "/able").c_str(), "security.capability", capability.data(),
+                                capability.size(), 0) == 0;
+  // /dev/null.
+  const bool has_device = mknod((tree_ + "/device").c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
+  world_.Backup({tree_});
+
+  EXPECT_EQ(Restore("latest", {"--max-bytes", "17"}).exit_code, kFailure);
+  EXPECT_FALSE(fs::exists(target_));
+  const JsonRun run =
+      Restore("latest", {"--no-setid", "--no-devices", "--max-bytes", "18", "--no-sync"});
+  EXPECT_EQ(run.exit_code, kOk);
+  EXPECT_EQ(run.Only("summary")["left_out_devices"], has_device ? 1 : 0);
+  EXPECT_EQ(run.Only("summary")["without_setid"], is_able ? 4 : 3);
+  EXPECT_FALSE(fs::exists(target_ + tree_ + "/device"));
+  for (const char* name : {"", "/folder", "/folder/program", "/other", "/able"}) {
+    struct stat status{};
+    const std::string path = target_ + tree_ + name;
+    ASSERT_EQ(lstat(path.c_str(), &status), 0) << path;
+    EXPECT_EQ(status.st_mode & (S_ISUID | S_ISGID), 0u) << path;
+    EXPECT_LT(getxattr(path.c_str(), "security.capability", nullptr, 0), 0) << path;
+  }
+  // What is left is as it was.
+  ASSERT_EQ(chmod((tree_ + "/folder/program").c_str(), 0755), 0);
+  ASSERT_EQ(chmod((tree_ + "/folder").c_str(), 0755), 0);
+  removexattr((tree_ + "/able").c_str(), "security.capability");
+  fs::remove(tree_ + "/device");
+  for (const auto& difference : CompareTrees(tree_, target_ + tree_, {.owners = true})) {
+    EXPECT_THAT(difference, HasSubstr("time")) << "of the folder alone";
   }
 }
 

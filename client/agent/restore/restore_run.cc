@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -16,8 +17,10 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "base/units.h"
 #include "client/agent/restore/kept_paths.h"
 #include "client/agent/restore/read_ahead.h"
+#include "client/agent/restore/restrictions.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
 #include "client/fs/pruner.h"
@@ -38,6 +41,7 @@ constexpr std::size_t kRunChunks = 16384;
 // Runs of one file that are read ahead: what it holds in memory.
 constexpr std::size_t kRunsAhead = 6;
 constexpr unsigned kMaxReadThreads = 8;
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 // The chunks of a recipe one after the other, from memory or from the tree stream.
 class Recipe {
@@ -124,6 +128,7 @@ class RestoreRun {
         digest_size_bytes_(DigestSizeBytes(store.digest_algorithm())),
         reader_(index, ReaderOptions(options)),
         index_(index),
+        left_bytes_(options.restrictions.max_bytes.value_or(kNoLimit)),
         read_ahead_(reader_, std::clamp(std::thread::hardware_concurrency(), 1u, kMaxReadThreads)) {
   }
 
@@ -134,20 +139,23 @@ class RestoreRun {
     if (options_.delete_others) KERF_RETURN_IF_ERROR(CheckDelete(snapshot));
     // Hard links may point out of the subtree: then their content must be known.
     if (!options_.subtree.empty()) KERF_RETURN_IF_ERROR(FindOutsideTargets(snapshot));
+    if (options_.restrictions.max_bytes.has_value()) KERF_RETURN_IF_ERROR(CheckSize());
     if (options_.dry_run) return DryRun();
     RestoreOptions restore = options_.restore;
     bool may_delete = false;
     absl::Status deleted;
+    absl::Status added;
     restore.before_directories = [&](int target_fd) {
+      if (!added.ok()) return;
       may_delete = true;
       if (options_.delete_others) deleted = DeleteOthers(UniqueFd(dup(target_fd)));
     };
     KERF_ASSIGN_OR_RETURN(restorer_, MakeRestorer(options_.target, std::move(restore)));
-    const absl::Status status = AddAll(snapshot.stats().entry_count());
+    added = AddAll(snapshot.stats().entry_count());
     const bool cancelled = Cancelled();
     result_.restored = restorer_->Finish(cancelled);
     if (cancelled) return absl::CancelledError("the restore was interrupted");
-    KERF_RETURN_IF_ERROR(status);
+    KERF_RETURN_IF_ERROR(added);
     KERF_RETURN_IF_ERROR(deleted);
     result_.kept_others = options_.delete_others && !may_delete;
     result_.unreadable = reader_.stepped_over();
@@ -292,6 +300,30 @@ class RestoreRun {
     return absl::OkStatus();
   }
 
+  absl::Status TooLarge(const Node& node, std::string_view done) const {
+    return absl::OutOfRangeError(ToAbsl(Cat("what is to be restored takes more than --max-bytes (",
+                                            FormatByteSize(*options_.restrictions.max_bytes),
+                                            "), at /", node.path, ": ", done)));
+  }
+
+  // Before anything is touched. What is damaged now is not counted, but may be read later.
+  absl::Status CheckSize() {
+    SalvagingTreeReader tree = OpenTree({});
+    SalvagedEntry next;
+    std::uint64_t left_bytes = *options_.restrictions.max_bytes;
+    while (!Cancelled()) {
+      KERF_ASSIGN_OR_RETURN(const bool more, tree.Next(next));
+      if (!more) break;
+      Node& node = next.entry.node;
+      // The content of a file outside comes with the first of its names inside.
+      if (!outside_.contains(node.path) && !IsAtOrBelow(node.path, options_.subtree)) continue;
+      if (options_.restrictions.no_set_id) RemoveSetId(node);
+      if (TakeBytes(WrittenBytes(node), left_bytes)) continue;
+      return TooLarge(node, "nothing was restored");
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddAll(std::uint64_t promised_count) {
     SalvagingTreeReader tree = OpenTree([this](const TreeGap& gap) { ReportGap(gap); });
     SalvagedEntry next;
@@ -305,7 +337,7 @@ class RestoreRun {
         break;
       }
       if (!next.is_made_up) ++found_count;
-      Add(next);
+      KERF_RETURN_IF_ERROR(Add(next));
       if (options_.on_progress && count % kProgressInterval == 0) {
         options_.on_progress(restorer_->progress());
       }
@@ -319,9 +351,14 @@ class RestoreRun {
     restorer_->Report(gap.behind, DescribeGap(gap));
   }
 
-  void Add(SalvagedEntry& next) {
+  absl::Status Add(SalvagedEntry& next) {
     TreeEntry& entry = next.entry;
-    if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return;
+    if (!options_.subtree.empty() && !MoveIntoSubtree(entry)) return absl::OkStatus();
+    if (!Restrict(entry.node)) return absl::OkStatus();
+    if (!TakeBytes(WrittenBytes(entry.node), left_bytes_)) {
+      return TooLarge(entry.node,
+                      "its list of files is not what it was before; what is restored stays");
+    }
     if (next.is_made_up) {
       ++result_.made_up_count;
       entry.node.uid = geteuid();
@@ -330,13 +367,26 @@ class RestoreRun {
                         absl::DataLossError("nothing is left of this directory but its name: only "
                                             "its owner, who restores it, may enter"));
     }
-    if (next.is_doubtful && !options_.trust_doubtful && !Withhold(entry.node)) return;
+    if (next.is_doubtful && !options_.trust_doubtful && !Withhold(entry.node)) {
+      return absl::OkStatus();
+    }
     std::unique_ptr<FileContent> content;
     if (entry.node.kind == NodeKind::kFile && entry.node.hard_link_to.empty()) {
       content = std::make_unique<RecipeContent>(reader_, read_ahead_, RecipeOf(entry),
                                                 options_.cancelled);
     }
     restorer_->Add(std::move(entry.node), std::move(content));
+    return absl::OkStatus();
+  }
+
+  // False if it is left out.
+  bool Restrict(Node& node) {
+    if (options_.restrictions.no_devices && IsDevice(node)) {
+      ++result_.left_out_device_count;
+      return false;
+    }
+    if (options_.restrictions.no_set_id && RemoveSetId(node)) ++result_.without_set_id_count;
+    return true;
   }
 
   // False if nothing of it is left.
@@ -398,6 +448,8 @@ class RestoreRun {
   const std::size_t digest_size_bytes_;
   ChunkReader reader_;
   ChunkIndex& index_;
+  // Of restrictions.max_bytes.
+  std::uint64_t left_bytes_;
   ReadAhead read_ahead_;
   SharedRecipe tree_;
   // With --delete.

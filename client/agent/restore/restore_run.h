@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/agent/restore/restrictions.h"
 #include "client/fs/restorer.h"
 #include "client/store/format/tree_codec.h"
 #include "client/store/snapshots/store.h"
@@ -25,6 +26,8 @@ struct RestoreRunOptions {
   bool verify_chunks = true;
   // Gives doubtful entries (tree_salvage.h) the rights that let a user become another one.
   bool trust_doubtful = false;
+  // Of every entry, doubtful or not.
+  RestoreRestrictions restrictions;
   // Removes from the target what the snapshot has not, at and below the paths that were backed up,
   // if all else went well.
   bool delete_others = false;
@@ -50,6 +53,10 @@ struct RestoreResult {
   std::uint64_t made_up_count = 0;
   // Rights that doubtful entries were not given.
   std::uint64_t withheld_count = 0;
+  // Entries without rights that they have in the snapshot, and devices, their further names too,
+  // that were left out: by `restrictions`, and no errors.
+  std::uint64_t without_set_id_count = 0;
+  std::uint64_t left_out_device_count = 0;
   // Files and directories that were removed, or would be.
   std::uint64_t removed_count = 0;
   // What could not be removed, or is on another file system.
@@ -68,7 +75,10 @@ struct RestoreResult {
 // under the last path before it. The run goes on. An error where nothing can be restored: NotFound
 // for a subtree that the snapshot does not hold, FailedPrecondition for delete_others where the
 // snapshot lacks what its backup could not read, or says what it left out in a way that this kerf
-// does not understand, or where the target is the root of the system, or in the store.
+// does not understand, or where the target is the root of the system, or in the store. It is
+// OutOfRange where restrictions.max_bytes are too few. That is known before anything is written,
+// from the list of files itself, whatever the snapshot says of its size. If the list is another one
+// when it is read again, the run ends before the first entry that would be too much.
 absl::StatusOr<RestoreResult> RunRestore(const Store& store, const store::v1::Snapshot& snapshot,
                                          const RestoreRunOptions& options);
 

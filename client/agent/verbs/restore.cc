@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <mutex>
 
@@ -11,6 +12,7 @@
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/snapshot_name.h"
 #include "client/agent/verbs/verbs.h"
+#include "client/cli/cut_flags.h"
 #include "client/cli/progress_display.h"
 
 namespace kerf::agent {
@@ -26,7 +28,10 @@ constexpr char kExamples[] =
     "  kerf restore latest:/srv --store /backup --target /srv --overwrite if-changed --delete "
     "--dry-run\n"
     "      lists what --delete would remove, because the snapshot has it not; without --dry-run\n"
-    "      /srv is as in the snapshot then";
+    "      /srv is as in the snapshot then\n"
+    "  kerf restore latest --store /mnt/other --target /tmp/look --no-setid --no-devices "
+    "--max-bytes 10G\n"
+    "      a snapshot that you have from somebody whom you do not trust; as root, or as anybody";
 
 struct RestoreFlags {
   std::string snapshot;
@@ -36,6 +41,9 @@ struct RestoreFlags {
   bool no_verify = false;
   bool no_sync = false;
   bool trust_salvaged = false;
+  bool no_setid = false;
+  bool no_devices = false;
+  std::string max_bytes;
   bool delete_others = false;
   bool delete_excluded = false;
   bool dry_run = false;
@@ -67,6 +75,8 @@ nlohmann::json SummaryJson(const store::v1::Snapshot& snapshot, const RestoreRes
           {"lost_entries", result.lost_entry_count},
           {"made_up_directories", result.made_up_count},
           {"withheld", result.withheld_count},
+          {"without_setid", result.without_set_id_count},
+          {"left_out_devices", result.left_out_device_count},
           {"unreadable", result.unreadable.size()},
           {"bytes", summary.written_bytes},
           {"seconds", seconds}};
@@ -115,10 +125,30 @@ void Print(Reporter& reporter, const store::v1::Snapshot& snapshot, const Restor
     reporter.Line(Cat("  spared    ", FormatCounted(result.spared_count, "entry"),
                       " that the backup left out (see --delete-excluded)"));
   }
+  if (result.without_set_id_count > 0) {
+    reporter.Line(Cat("  no set-id ", FormatCounted(result.without_set_id_count, "entry"),
+                      " without set-id bits, capabilities or labels (--no-setid)"));
+  }
+  if (result.left_out_device_count > 0) {
+    reporter.Line(Cat("  left out  ", FormatCounted(result.left_out_device_count, "device"),
+                      " (--no-devices)"));
+  }
   PrintSalvage(reporter, result);
   if (summary.error_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(summary.error_count, "entry"), " failed"));
   }
+}
+
+absl::StatusOr<RestoreRestrictions> RestrictionsOf(const RestoreFlags& flags) {
+  RestoreRestrictions restrictions;
+  restrictions.no_set_id = flags.no_setid;
+  restrictions.no_devices = flags.no_devices;
+  if (!flags.max_bytes.empty()) {
+    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+    KERF_ASSIGN_OR_RETURN(restrictions.max_bytes,
+                          ParseSizeFlag("--max-bytes", flags.max_bytes, 0, kAny));
+  }
+  return restrictions;
 }
 
 RestoreRunOptions OptionsOf(const RestoreFlags& flags, const SnapshotName& name) {
@@ -174,6 +204,8 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
   if (const std::string wrong = FindContradiction(flags); !wrong.empty()) {
     return FailUsage(context, absl::InvalidArgumentError(wrong));
   }
+  const auto restrictions = RestrictionsOf(flags);
+  if (!restrictions.ok()) return FailUsage(context, restrictions.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   const SnapshotName name = ParseSnapshotName(flags.snapshot);
@@ -182,6 +214,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
 
   auto shared = std::make_shared<Shared>();
   RestoreRunOptions options = OptionsOf(flags, name);
+  options.restrictions = *restrictions;
   // One call at a time.
   std::uint64_t damaged_count = 0;
   absl::Status disk_full;
@@ -272,6 +305,19 @@ void AddRestoreVerb(Context& context) {
       "--trust-salvaged", flags->trust_salvaged,
       "Of a damaged snapshot: restore set-id bits, capabilities and devices of entries that "
       "were found behind the damage, where a user could have planted them");
+  verb.AddFlag(
+      "--no-setid", flags->no_setid,
+      "Restore without set-user-ID and set-group-ID bits, file capabilities and other "
+      "attributes that only root can set (security.*, trusted.*); for snapshots of others. "
+      "What is in the target and is left there (--overwrite) keeps them");
+  verb.AddFlag("--no-devices", flags->no_devices,
+               "Leave out block and character devices, and say how many");
+  verb.AddOption("--max-bytes", flags->max_bytes,
+                 "Restore nothing if it takes more than that, as 10G: content, written or there "
+                 "already, but not the holes of sparse files; extended attributes; targets of "
+                 "symlinks. The list of files is read for it, twice: what the snapshot says of its "
+                 "size does not count. How many entries there are has no limit")
+      .Type("SIZE");
   verb.AddFlag("--no-verify", flags->no_verify, "Do not hash what is read from the store");
   verb.AddOption("--threads", flags->threads, "Threads that write; 0: one for each core")
       .Range(0u, 256u)

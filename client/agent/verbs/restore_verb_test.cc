@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "client/agent/verbs/verbs_fixture.h"
+#include "client/store/format/tree_codec.h"
+#include "client/store/snapshots/recipe_stream.h"
 
 namespace kerf::agent {
 namespace {
@@ -171,6 +173,55 @@ TEST_F(RestoreVerbTest, ARestoreRefusesToRemoveWhatItDoesNotKnow) {
   EXPECT_EQ(partial.exit_code, 1);
   EXPECT_THAT(partial.message(), HasSubstr("could not be read"));
   EXPECT_TRUE(std::filesystem::exists(target() + "/precious"));
+}
+
+// A snapshot of somebody else: what it may do to who restores it.
+TEST_F(RestoreVerbTest, WhatIsLeftOutByWishIsSaidAndIsNoError) {
+  std::vector<std::uint8_t> stream;
+  for (const NodeKind kind : {NodeKind::kBlockDevice, NodeKind::kDirectory}) {
+    TreeEntry entry;
+    entry.node.path = kind == NodeKind::kDirectory ? "b" : "a";
+    entry.node.kind = kind;
+    entry.node.mode = 02777;
+    EncodeTreeEntry(entry, 32, stream);
+  }
+  const std::string tree(stream.begin(), stream.end());
+  test_.WritePack({tree});
+  store::v1::Snapshot snapshot;
+  RecipeToProto({RefOf(tree)}, 32, *snapshot.mutable_tree());
+  snapshot.set_id(kFirst);
+  snapshot.mutable_stats()->set_entry_count(2);
+  ASSERT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
+  const Arguments restore = {"restore", kFirst, "--target", target(), "--no-setid", "--no-devices"};
+  const Outcome outcome = OnStore(restore);
+  EXPECT_EQ(outcome.exit_code, 0);
+  const nlohmann::json summary = outcome.messages.back();
+  EXPECT_EQ(summary["without_setid"], 1);
+  EXPECT_EQ(summary["left_out_devices"], 1);
+  EXPECT_EQ(summary["errors"], 0);
+  EXPECT_FALSE(std::filesystem::exists(target() + "/a"));
+  Arguments plain = restore;
+  plain.insert(plain.end(), {"--store", test_.directory()});
+  const Outcome said = Run(plain);
+  EXPECT_EQ(said.exit_code, 0);
+  EXPECT_THAT(said.out, HasSubstr("1 entry without set-id bits"));
+  EXPECT_THAT(said.out, HasSubstr("1 device (--no-devices)"));
+}
+
+TEST_F(RestoreVerbTest, ARestoreOfMoreThanItMayTakeWritesNothing) {
+  AddSnapshot(kFirst, "first");
+  const auto restore = [&](const std::string& size) {
+    return OnStore({"restore", kFirst, "--target", target(), "--max-bytes", size});
+  };
+  for (const char* wrong : {"x", "-1", "1Q"}) EXPECT_EQ(restore(wrong).exit_code, 2) << wrong;
+  for (const char* few : {"0", "4"}) {
+    const Outcome outcome = restore(few);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.message(), HasSubstr("--max-bytes"));
+    EXPECT_FALSE(std::filesystem::exists(target()));
+  }
+  EXPECT_EQ(restore("5").exit_code, 0);
+  EXPECT_EQ(ReadTestFile(target() + "/file"), "first");
 }
 
 }  // namespace

@@ -73,16 +73,17 @@ bool MayTouch(const TreeGap& gap, std::string_view subtree) {
   return !is_before && !is_behind;
 }
 
+bool IsPrivilege(const Xattr& xattr) {
+  return xattr.name.starts_with("security.") || xattr.name.starts_with("trusted.");
+}
+
 Withheld WithholdRights(Node& node) {
-  const auto is_privilege = [](const Xattr& xattr) {
-    return xattr.name.starts_with("security.") || xattr.name.starts_with("trusted.");
-  };
   if (node.kind == NodeKind::kCharDevice || node.kind == NodeKind::kBlockDevice) {
     return Withheld::kNode;
   }
   const bool has_set_id = node.kind != NodeKind::kDirectory && (node.mode & kSetIdBits) != 0;
   if (has_set_id) node.mode &= ~kSetIdBits;
-  const bool has_privilege = std::erase_if(node.xattrs, is_privilege) > 0;
+  const bool has_privilege = std::erase_if(node.xattrs, IsPrivilege) > 0;
   return has_set_id || has_privilege ? Withheld::kRights : Withheld::kNothing;
 }
 

@@ -43,6 +43,9 @@ struct SalvagedEntry {
   bool is_doubtful = false;
 };
 
+// One that only root can set, by which a file or who runs it may do more than others.
+bool IsPrivilege(const Xattr& xattr);
+
 // What was taken from a doubtful entry.
 enum class Withheld {
   kNothing,
