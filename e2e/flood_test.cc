@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,18 +28,6 @@ namespace {
 constexpr std::size_t kStreams = 10'000;
 // A guard against a hang; the floods take a second or two.
 constexpr std::chrono::seconds kPatience{60};
-
-// The most memory that the process ever had resident.
-std::uint64_t PeakResidentMiB(pid_t process) {
-  std::ifstream file(Cat("/proc/", process, "/status"));
-  std::string word;
-  while (file >> word) {
-    std::uint64_t kibibytes = 0;
-    if (word == "VmHWM:" && file >> kibibytes) return kibibytes / 1024;
-  }
-  ADD_FAILURE() << "no VmHWM of process " << process;
-  return 0;
-}
 
 // Many streams, without a thread for each. Thread-safe.
 class Flood {
@@ -154,7 +141,7 @@ class FloodTest : public testing::Test {
     Random(1).Fill({reinterpret_cast<std::uint8_t*>(content_.data()), content_.size()});
     // What a served client costs is no part of the flood.
     ExpectServed();
-    resident_before_mib_ = PeakResidentMiB(world_.server().pid());
+    resident_before_mib_ = world_.server().PeakResidentMiB();
   }
 
   std::shared_ptr<grpc::Channel> Connect() { return ConnectTo(address_); }
@@ -189,7 +176,7 @@ class FloodTest : public testing::Test {
     FAIL() << "the places of the flood are never free again";
   }
 
-  std::uint64_t GrownMiB() { return PeakResidentMiB(world_.server().pid()) - resident_before_mib_; }
+  std::uint64_t GrownMiB() { return world_.server().PeakResidentMiB() - resident_before_mib_; }
 
   World world_;
   std::string address_;

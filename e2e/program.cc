@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,28 +89,35 @@ void Program::Signal(int number) const {
   if (!ended_) kill(pid_, number);
 }
 
-bool Program::HasEnded() {
-  int status = 0;
-  if (!ended_ && waitpid(pid_, &status, WNOHANG) == pid_) {
-    ended_ = true;
-    exit_code_ = ExitCodeOf(status);
-  }
-  return ended_;
-}
+bool Program::HasEnded() { return ended_ || Reap(WNOHANG); }
 
 bool Program::Kill() {
   if (HasEnded()) return false;
   kill(pid_, SIGKILL);
-  Reap();
+  KERF_CHECK(Reap(0));
   // It may have ended by itself between the two.
   return exit_code_ == 128 + SIGKILL;
 }
 
-void Program::Reap() {
+std::uint64_t Program::PeakResidentMiB() const {
+  std::ifstream file(Cat("/proc/", pid_, "/status"));
+  std::string word;
+  while (file >> word) {
+    std::uint64_t kibibytes = 0;
+    if (word == "VmHWM:" && file >> kibibytes) return kibibytes / 1024;
+  }
+  ADD_FAILURE() << "no VmHWM of process " << pid_;
+  return 0;
+}
+
+bool Program::Reap(int options) {
   int status = 0;
-  KERF_CHECK(waitpid(pid_, &status, 0) == pid_);
+  rusage usage{};
+  if (wait4(pid_, &status, options, &usage) != pid_) return false;
   ended_ = true;
   exit_code_ = ExitCodeOf(status);
+  peak_resident_mib_ = static_cast<std::uint64_t>(usage.ru_maxrss) / 1024;
+  return true;
 }
 
 Completed Program::Wait() {
@@ -121,9 +129,10 @@ Completed Program::Wait() {
       kill(pid_, SIGKILL);
     }
     close(descriptor.fd);
-    Reap();
+    KERF_CHECK(Reap(0));
   }
-  return {exit_code_, ReadText(output_prefix_ + ".out"), ReadText(output_prefix_ + ".err")};
+  return {exit_code_, ReadText(output_prefix_ + ".out"), ReadText(output_prefix_ + ".err"),
+          peak_resident_mib_};
 }
 
 std::string BuiltProgram(const std::string& path) {

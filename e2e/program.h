@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct Completed {
   int exit_code = -1;
   std::string out;
   std::string err;
+  // The most memory that it ever had resident.
+  std::uint64_t peak_resident_mib = 0;
 };
 
 // One running program; killed if it still runs at the end. Standard output and error go to files in
@@ -45,16 +48,20 @@ class Program {
   bool HasEnded();
   // kill -9, and waits until it is gone. True if it was still running.
   bool Kill();
+  // The most memory that it had resident until now.
+  std::uint64_t PeakResidentMiB() const;
   // Waits for its end. A program that takes longer than a minute is killed and fails the test.
   Completed Wait();
 
  private:
-  void Reap();
+  // With WNOHANG in `options` only if it has ended.
+  bool Reap(int options);
 
   const std::string output_prefix_;
   pid_t pid_ = -1;
   bool ended_ = false;
   int exit_code_ = -1;
+  std::uint64_t peak_resident_mib_ = 0;
 };
 
 // The binary that Bazel built for a test that names it in `data`: "client/agent/kerf".

@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "base/limits.h"
+#include "base/rpc/refuse_compression.h"
 #include "base/strings.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
@@ -52,6 +53,7 @@ void KeepGrpc() {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
+  RefuseCompression(arguments);
   arguments.SetInt("grpc.http2.lookahead_bytes", kLookaheadBytes);
   arguments.SetInt("grpc.http2.bdp_probe", 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/rpc/refuse_compression.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
@@ -39,6 +40,7 @@ void Configure(const TransportLimits& limits, grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("kerfd");
   quota.Resize(limits.memory_bytes);
   builder.SetResourceQuota(quota);
+  RefuseCompression(builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes) +
                                    kMessageMarginBytes);
   const std::uint64_t window_bytes =

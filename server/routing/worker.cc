@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/rpc/refuse_compression.h"
 
 namespace kerf::routing {
 namespace {
@@ -22,6 +23,7 @@ constexpr int kMinLookupPauseMs = 1'000;
 
 std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
   grpc::ChannelArguments arguments;
+  RefuseCompression(arguments);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
