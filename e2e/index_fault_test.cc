@@ -185,6 +185,13 @@ TEST_F(IndexFaultTest, AFolderThatIsRemovedIsBegunAnewOrToldOf) {
 // it starts, so that nothing is left of it.
 class IndexDiskTest : public IndexFaultTest {
  protected:
+  // Of a metric without labels; -1 if it is not there.
+  double Value(const std::string& metric) {
+    const std::string page = Ask("/metrics").body;
+    const std::size_t at = page.find("\n" + metric + " ");
+    return at == std::string::npos ? -1 : std::stod(page.substr(at + metric.size() + 2));
+  }
+
   static void SetUpTestSuite() {
     ASSERT_EQ(unshare(CLONE_NEWNS), 0) << std::strerror(errno) << ": this test needs root";
     ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0)
@@ -226,15 +233,23 @@ TEST_F(IndexDiskTest, AFullDiskEndsNothing) {
   WriteRandom("file", 3'000'000, 5);
   world_.Backup({"file"});
   EXPECT_EQ(Readiness(), "ready\n");
+  const double few_bytes = Value("kerf_index_disk_min_free_bytes");
+  EXPECT_EQ(Value("kerf_index_takes_commits"), 1);
+  EXPECT_GT(Value("kerf_index_disk_free_bytes"), few_bytes);
   FillDisk();
   EXPECT_TRUE(WaitUntilReadinessIs("not ready: the index takes no commits: the disk of "));
+  EXPECT_EQ(Value("kerf_index_takes_commits"), 0);
+  EXPECT_LT(Value("kerf_index_disk_free_bytes"), few_bytes);
   // However often it is killed and started: it is opened with what was held back, and forgets.
   for (int round = 0; round < 3; ++round) {
     world_.server().Kill();
     Start();
     ASSERT_FALSE(HasFatalFailure());
     EXPECT_THAT(Readiness(), StartsWith("not ready: the index takes no commits"));
+    EXPECT_GT(Value("kerf_index_entries"), 0);
+    EXPECT_EQ(Value("kerf_index_repositories"), 1);
   }
+  EXPECT_EQ(Value("kerf_index_epoch"), 0);
   EXPECT_EQ(world_.Kerf({"gc"}).exit_code, 0);
   // What was held back is gone, too: it does not start, and says why.
   world_.server().Kill();

@@ -189,6 +189,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   AddStalls(page, registry_.stalls());
   AddBudgets(page, input_budget_, work_budget_);
   page.Add(metrics::kIndexCalls, index_calls_.waiting_count());
+  AddIndex(page, index_);
   AddRapid(page, rapid_totals_);
   if (options_.hints != nullptr) AddHintCache(page, options_.hints->counters());
   if (options_.gpus != nullptr) AddGpus(page, *options_.gpus);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace kerf {
@@ -55,6 +56,23 @@ void AddBudgets(metrics::Page& page, const MemoryBudget& input, const MemoryBudg
   page.Add(metrics::kMemoryBytes, work.used_bytes(), {"work"});
   page.Add(metrics::kMemoryLimitBytes, input.limit_bytes(), {"input"});
   page.Add(metrics::kMemoryLimitBytes, work.limit_bytes(), {"work"});
+}
+
+void AddIndex(metrics::Page& page, const Index& index) {
+  page.Add(metrics::kIndexTakesCommits, index.health().status.ok() ? 1 : 0);
+  const IndexSize size = index.size();
+  if (size.totals.has_value()) {
+    page.Add(metrics::kIndexRepositories, size.totals->repository_count);
+    page.Add(metrics::kIndexEntries, size.totals->entry_count);
+    page.Add(metrics::kIndexEpoch, size.totals->epoch);
+  }
+  const auto add = [&page](const metrics::Metric& metric,
+                           const std::optional<std::uint64_t>& value) {
+    if (value.has_value()) page.Add(metric, *value);
+  };
+  add(metrics::kIndexDiskBytes, size.disk_bytes);
+  add(metrics::kIndexDiskFreeBytes, size.free_disk_bytes);
+  add(metrics::kIndexDiskMinFreeBytes, size.min_free_disk_bytes);
 }
 
 void AddRapid(metrics::Page& page, const RapidTotals& totals) {

@@ -86,6 +86,26 @@ struct IndexHealth {
   std::vector<std::string> findings = {};
 };
 
+// Of all repositories together.
+struct IndexTotals {
+  // Those that have entries.
+  std::uint64_t repository_count = 0;
+  std::uint64_t entry_count = 0;
+  // The highest one that any repository has been told.
+  std::uint64_t epoch = 0;
+};
+
+// How large an index is, and what room it has: nothing where it does not know without asking
+// others.
+struct IndexSize {
+  std::optional<IndexTotals> totals = std::nullopt;
+  // All that it takes on its disk.
+  std::optional<std::uint64_t> disk_bytes = std::nullopt;
+  std::optional<std::uint64_t> free_disk_bytes = std::nullopt;
+  // With less it takes no commits.
+  std::optional<std::uint64_t> min_free_disk_bytes = std::nullopt;
+};
+
 // Thread-safe: any method from any thread. Each call is a task (base/task.h): awaited, it answers
 // when it is done or its leaf's deadline has passed (kDeadlineExceeded, kUnavailable: nothing is
 // known about what was written; repeat it, every write is idempotent). Everything that the
@@ -161,6 +181,8 @@ class Index {
 
   // As it is known; asks nobody.
   virtual IndexHealth health() const { return {}; }
+  // The same; may be some seconds old.
+  virtual IndexSize size() const { return {}; }
 };
 
 // InvalidArgument unless `name` is 1 to 64 of [A-Za-z0-9._-].

@@ -30,6 +30,8 @@ constexpr std::string_view kName = "index";
 // Beside the log, which is sorted when the index is opened, and takes as much room once more.
 constexpr std::uint64_t kOpeningBytes = 4 * kMiB;
 constexpr std::chrono::milliseconds kMarkInterval{5'000};
+// So many times as long as counting took it does not count again.
+constexpr int kCountPause = 100;
 // Between tries to open it again.
 constexpr std::chrono::milliseconds kMaxWait{30'000};
 // It cannot be read, however often it is opened, and its disk can be written: the disk has lost a
@@ -136,6 +138,10 @@ class KeptIndex final : public Index {
   }
   std::string_view backend_name() const override { return "rocksdb"; }
   IndexHealth health() const override;
+  IndexSize size() const override {
+    const std::lock_guard lock(health_mutex_);
+    return size_;
+  }
 
  private:
   // A call of the index: it stays open for as long. Everyone goes through the turnstile, so that
@@ -167,6 +173,7 @@ class KeptIndex final : public Index {
   void LookAtFolder();
   void OpenAgainIfFaulty();
   void MarkDurable();
+  void CountAll();
   // Of what is told of by itself alone.
   static void SetLocked(absl::Status& held, const absl::Status& status);
   void AddFinding(const std::string& finding);
@@ -193,6 +200,7 @@ class KeptIndex final : public Index {
   absl::Status disk_;
   absl::Status place_;
   std::vector<std::string> findings_;
+  IndexSize size_;
 
   // Of the keeper alone, once it runs.
   std::optional<FileId> folder_id_;
@@ -203,6 +211,7 @@ class KeptIndex final : public Index {
   int faulty_opening_count_ = 0;
   bool has_given_up_ = false;
   Clock::time_point next_mark_;
+  Clock::time_point next_count_;
 
   // Last: it uses all of them.
   std::jthread keeper_;
@@ -215,6 +224,7 @@ absl::Status KeptIndex::Start() {
     KERF_RETURN_IF_ERROR(OpenLocked());
   }
   LookAtDisk();
+  CountAll();
   keeper_ = std::jthread([this](const std::stop_token& stop) { Keep(stop); });
   return absl::OkStatus();
 }
@@ -368,6 +378,7 @@ void KeptIndex::Keep(const std::stop_token& stop) {
     LookAtDisk();
     OpenAgainIfFaulty();
     MarkDurable();
+    CountAll();
   }
 }
 
@@ -390,6 +401,9 @@ void KeptIndex::LookAtDisk() {
   }
   const std::lock_guard lock(health_mutex_);
   SetLocked(disk_, status);
+  size_.free_disk_bytes.reset();
+  if (disk.ok()) size_.free_disk_bytes = disk->free_bytes;
+  size_.min_free_disk_bytes = options_.min_free_bytes;
 }
 
 void KeptIndex::LookAtFolder() {
@@ -448,6 +462,35 @@ void KeptIndex::MarkDurable() {
   const auto inside = Enter();
   // What fails here fails for those who write, too.
   if (leaf_ != nullptr) leaf_->MarkDurable().IgnoreError();
+}
+
+void KeptIndex::CountAll() {
+  const Clock::time_point began = Clock::now();
+  if (began < next_count_) return;
+  std::optional<IndexTotals> totals;
+  {
+    const auto inside = Enter();
+    // That it cannot be read is found by those who read.
+    if (leaf_ != nullptr) {
+      if (absl::StatusOr<IndexTotals> counted = leaf_->CountAll(); counted.ok()) totals = *counted;
+    }
+  }
+  std::uint64_t disk_bytes = 0;
+  std::error_code error;
+  for (auto at = std::filesystem::directory_iterator(path_, error);
+       !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    // One may go meanwhile.
+    std::error_code gone;
+    const std::uint64_t file_bytes = at->file_size(gone);
+    if (!gone) disk_bytes += file_bytes;
+  }
+  const Clock::time_point ended = Clock::now();
+  next_count_ =
+      ended + std::max<Clock::duration>(options_.count_interval, kCountPause * (ended - began));
+  const std::lock_guard lock(health_mutex_);
+  size_.totals = totals;
+  size_.disk_bytes.reset();
+  if (!error) size_.disk_bytes = disk_bytes;
 }
 
 void KeptIndex::SetLocked(absl::Status& held, const absl::Status& status) {

@@ -24,6 +24,8 @@ struct KeptIndexOptions {
   std::uint64_t reserve_bytes = 64 * kMiB;
   // How often it looks at its disk and its folder.
   std::chrono::milliseconds check_interval{1'000};
+  // How often it counts what it holds, for size(); less often if that takes long.
+  std::chrono::milliseconds count_interval{10'000};
 };
 
 // Opens or creates the index in `folder`/index; `folder` is there. What it does by itself, each

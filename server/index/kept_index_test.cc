@@ -521,6 +521,31 @@ TEST_F(KeptIndexTest, CommitsLeaveRoomOnTheDiskAndForgettingGoesOn) {
   EXPECT_TRUE(Advance(2, 0).ok());
 }
 
+TEST_F(KeptIndexTest, ItKnowsHowLargeItIsAndHowMuchRoomItHas) {
+  options_.count_interval = milliseconds(5);
+  Open();
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_EQ(index_->size().totals->entry_count, 0u);
+  EXPECT_EQ(index_->size().min_free_disk_bytes, options_.min_free_bytes);
+  ASSERT_TRUE(Commit(Entries(0, 10)).ok());
+  const RepositoryId other{"other", DigestAlgorithm::kBlake3};
+  const RepositoryId emptied{"emptied", DigestAlgorithm::kSha256};
+  ASSERT_TRUE(WaitFor(index_->Commit(other, 1, Entries(0, 3), false)).ok());
+  ASSERT_TRUE(WaitFor(index_->Commit(emptied, 1, Entries(0, 3), false)).ok());
+  ASSERT_EQ(WaitFor(index_->Forget(emptied, Entries(0, 3)))->forgotten_count, 3u);
+  ASSERT_TRUE(Advance(4, 0).ok());
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(emptied, 6, 0)).ok());
+  EXPECT_TRUE(WaitUntil([this] {
+    const IndexTotals totals = *index_->size().totals;
+    return totals.entry_count == 13 && totals.repository_count == 2 && totals.epoch == 6;
+  })) << index_->size().totals->entry_count;
+  const std::uint64_t before_bytes = *index_->size().disk_bytes;
+  EXPECT_GT(before_bytes, 0u);
+  std::ofstream(folder_ + "/index/more").write(std::string(kMiB, 'x').data(), kMiB);
+  EXPECT_TRUE(WaitUntil([&] { return *index_->size().disk_bytes >= before_bytes + kMiB; }));
+  EXPECT_GT(*index_->size().free_disk_bytes, 0u);
+}
+
 TEST_F(KeptIndexTest, WithoutRoomItIsNotOpened) {
   Open();
   ASSERT_FALSE(HasFatalFailure());

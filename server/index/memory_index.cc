@@ -74,6 +74,7 @@ class MemoryIndex : public Index {
                                                      std::size_t limit) override;
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   std::string_view backend_name() const override { return "memory"; }
+  IndexSize size() const override;
 
  private:
   // Null if nothing was ever written to it: lookups of made-up names cost no memory.
@@ -87,12 +88,24 @@ class MemoryIndex : public Index {
 
   const MemoryIndexOptions options_;
   std::atomic<std::uint64_t> charged_count_{0};
-  std::shared_mutex repositories_mutex_;
+  mutable std::shared_mutex repositories_mutex_;
   // Nodes of a map stay where they are, and repositories are never removed.
   std::map<std::pair<std::string, DigestAlgorithm>, Repository> repositories_;
   EpochFence fence_;
   std::array<Shard, kShardCount> shards_;
 };
+
+IndexSize MemoryIndex::size() const {
+  IndexTotals totals;
+  const std::shared_lock lock(repositories_mutex_);
+  for (const auto& [name, repository] : repositories_) {
+    const std::uint64_t entry_count = repository.entry_count.load();
+    totals.repository_count += entry_count > 0 ? 1 : 0;
+    totals.entry_count += entry_count;
+    totals.epoch = std::max(totals.epoch, repository.epoch.load());
+  }
+  return {.totals = totals};
+}
 
 Repository* MemoryIndex::Find(const RepositoryId& repository) {
   const std::shared_lock lock(repositories_mutex_);

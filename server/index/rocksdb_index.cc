@@ -112,6 +112,7 @@ class RocksDbIndex final : public EmbeddedIndex {
 
   absl::Status MarkDurable() override;
   std::uint64_t lost_write_count() const override { return lost_write_count_; }
+  absl::StatusOr<IndexTotals> CountAll() override;
 
   Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const Digest> digests,
@@ -481,6 +482,23 @@ Task<absl::StatusOr<IndexStats>> RocksDbIndex::Stats(const RepositoryId& reposit
   IndexStats stats{.entry_count = 0, .epoch = EpochOf(repository)};
   KERF_ASSIGN_OR_RETURN(stats.entry_count, ReadNumber(KeyKind::kEntryCount, repository));
   return stats;
+}
+
+absl::StatusOr<IndexTotals> RocksDbIndex::CountAll() {
+  IndexTotals totals;
+  {
+    const std::shared_lock lock(epochs_mutex_);
+    for (const auto& [key, epoch] : epochs_) totals.epoch = std::max(totals.epoch, epoch);
+  }
+  const std::string prefix = index_codec::KindPrefix(KeyKind::kEntryCount);
+  const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
+  for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
+    KERF_ASSIGN_OR_RETURN(const std::uint64_t count, index_codec::ParseNumber(ToView(at->value())));
+    totals.repository_count += count > 0 ? 1 : 0;
+    totals.entry_count += count;
+  }
+  KERF_RETURN_IF_ERROR(FromRocksDb(at->status(), "counting the index"));
+  return totals;
 }
 
 }  // namespace

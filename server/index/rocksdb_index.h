@@ -39,6 +39,8 @@ class EmbeddedIndex : public Index {
   // has removed or damaged its log. It has gone back in time by so much, as an old copy of itself
   // would: what it was told to forget then is back together with the epoch of that time.
   virtual std::uint64_t lost_write_count() const = 0;
+  // Takes as long as there are repositories.
+  virtual absl::StatusOr<IndexTotals> CountAll() = 0;
 };
 
 // Opens or creates the index in folder `path`, whose parent must exist. It owns the folder until it

@@ -145,6 +145,27 @@ const Metric kIndexOperations{"kerf_index_operations_total", kCounter, kWorkers,
                               kOperationLabels};
 const Metric kIndexCalls{"kerf_index_calls", kGauge, kWorkers,
                          "Calls of the Index service that are under way."};
+const Metric kIndexTakesCommits{
+    "kerf_index_takes_commits", kGauge, kWorkers,
+    "1 while the index is there and takes new entries, else 0: /readyz says why. Backups go on "
+    "and are whole then, but later ones send again what it was not told. A Redis that has reached "
+    "its maxmemory does not show here: its own metrics tell, and failed commits."};
+const Metric kIndexRepositories{
+    "kerf_index_repositories", kGauge, kWorkers,
+    "Repositories that have entries. This one and the next two not with --redis, which nobody "
+    "counts all the time: `kerf index stats` does."};
+const Metric kIndexEntries{"kerf_index_entries", kGauge, kWorkers,
+                           "Entries of all repositories, as of the last seconds."};
+const Metric kIndexEpoch{"kerf_index_epoch", kGauge, kWorkers,
+                         "The highest epoch that a repository was told. Each collection raises its "
+                         "repository's by two: one that runs away is no store's."};
+const Metric kIndexDiskBytes{"kerf_index_disk_bytes", kGauge, kWorkers,
+                             "With --data-dir: what the index takes on its disk."};
+const Metric kIndexDiskFreeBytes{"kerf_index_disk_free_bytes", kGauge, kWorkers,
+                                 "With --data-dir: what is free on the disk of the index."};
+const Metric kIndexDiskMinFreeBytes{
+    "kerf_index_disk_min_free_bytes", kGauge, kWorkers,
+    "With --data-dir: with less than that free the index takes no commits."};
 const Metric kHints{"kerf_hints_total", kCounter, kWorkers,
                     "Ends of chunks that were predicted and proved true or not, and chunks behind "
                     "which nothing was known, or not yet.",
@@ -246,6 +267,13 @@ std::span<const Metric* const> AllMetrics() {
                                      &kStalledStreams,
                                      &kIndexOperations,
                                      &kIndexCalls,
+                                     &kIndexTakesCommits,
+                                     &kIndexRepositories,
+                                     &kIndexEntries,
+                                     &kIndexEpoch,
+                                     &kIndexDiskBytes,
+                                     &kIndexDiskFreeBytes,
+                                     &kIndexDiskMinFreeBytes,
                                      &kHints,
                                      &kCutBytes,
                                      &kLookupBatches,
@@ -300,8 +328,9 @@ std::string ReferencePage() {
       "| `/healthz` | 200 while the process lives and new clients are answered at its addresses, "
       "or "
       "may be again, whatever Redis, GPUs or workers do; else 503 |\n"
-      "| `/readyz` | 200 while it takes new calls; 503, and why, while it starts or drains, on a "
-      "front without a live worker, and with `--gpu require` once a GPU is lost |\n\n"
+      "| `/readyz` | 200 while it takes new calls; 503, and why, while it starts or drains, while "
+      "its index takes no commits (a full disk, a Redis that cannot be reached), on a front "
+      "without a live worker, and with `--gpu require` once a GPU is lost |\n\n"
       "No label is the name or id of a client, stream, repository or machine: each has the few "
       "values that are listed. Counters begin at 0 with the process.\n\n"
       "| metric | type | shown by | meaning | labels |\n| --- | --- | --- | --- | --- |\n";

@@ -240,11 +240,12 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
   if (result.warning_count > 0) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
-  if (!result.index_warning.ok()) {
-    reporter.Line(
-        "  index     does not know all of these chunks yet; a backup that meets them again");
-    reporter.Line(
-        Cat("            tells it (", Printable(DescribeFailure(result.index_warning)), ")"));
+  // Else it was a warning already.
+  if (!result.index_warning.ok() && !IsIndexBehind(result.index_warning)) {
+    reporter.Notice(
+        Cat("the index does not know all of these chunks yet; a backup that meets them "
+            "again tells it (",
+            DescribeFailure(result.index_warning), ")"));
   }
 }
 

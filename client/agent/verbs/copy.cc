@@ -151,11 +151,12 @@ void PrintSummary(Reporter& reporter, const CopyReport& report, double seconds) 
                     FormatCounted(report.new_chunk_count, "new chunk"), ", ",
                     FormatByteSize(report.new_bytes), ", stored in ",
                     FormatByteSize(report.stored_bytes), absl::StrFormat("; %.2f s", seconds)));
-  if (!report.index_warning.ok()) {
-    reporter.Line(
+  // Else it was a warning already.
+  if (!report.index_warning.ok() && !IsIndexBehind(report.index_warning)) {
+    reporter.Notice(
         Cat("the index does not know all of these chunks yet: backups that meet them "
             "tell it, or kerf index rebuild (",
-            Printable(DescribeFailure(report.index_warning)), ")"));
+            DescribeFailure(report.index_warning), ")"));
   }
 }
 

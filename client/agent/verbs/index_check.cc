@@ -171,20 +171,24 @@ ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
                             {"seconds", seconds}});
   Print(reporter, *report, seconds);
   if (report->index_is_ahead()) {
-    reporter.Line(
+    reporter.Result(
         "the index's epoch is past the store's: the store was set back to an older copy of itself, "
         "and the index refuses all commits");
   }
   if (report->damaged_pack_count > 0) {
-    reporter.Line(Cat(FormatCounted(report->damaged_pack_count, "pack"),
-                      " of the store cannot be read: first run ", VerifyCommand(flags)));
+    reporter.Result(Cat(FormatCounted(report->damaged_pack_count, "pack"),
+                        " of the store cannot be read: first run ", VerifyCommand(flags)));
   } else if (report->gone_count > 0) {
-    reporter.Line(
+    reporter.Result(
         Cat("a pack of the store may be lost, and to mend the index brings no chunk back: "
             "first run ",
             VerifyCommand(flags)));
   }
-  reporter.Line(is_clean ? "index and store agree" : Cat("to mend: ", mend));
+  if (is_clean) {
+    reporter.Line("index and store agree");
+  } else {
+    reporter.Result(Cat("to mend: ", mend));
+  }
   if (report->damage_count() + report->damaged_pack_count > 0) return ExitCode::kIntegrity;
   return is_clean ? ExitCode::kOk : ExitCode::kPartial;
 }

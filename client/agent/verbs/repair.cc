@@ -187,7 +187,7 @@ absl::Status MendPacks(Context& context, const RepairFlags& flags, PackRepairRep
     report.steps.push_back(StepOf(pack, options.dry_run));
   }
   if (has_moved) {
-    context.reporter.Line(
+    context.reporter.Notice(
         "the server's index still names what was lost, and is not believed: run `kerf gc`");
   }
   return status;
