@@ -21,6 +21,10 @@ def body(lines):
     return "{\n" + "  Call({1, 2});  // }\n" * (lines - 2) + "}\n"
 
 
+# With the last cell of its row.
+THREATS = "| attack | held by |\n| --- | --- |\n| x | {} |\n"
+
+
 class CppFunctions(unittest.TestCase):
     def test_each_shape_is_seen(self):
         for head, name in (
@@ -77,7 +81,9 @@ class Rules(unittest.TestCase):
         clock = "auto now = std::chrono::system_clock::now();\n"
         self.assertEqual(self.findings({"server/a_test.cc": clock, "server/testing/a.cc": clock, "client/a.cc": clock,
                                         "server/index/set_aside.cc": clock, "base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
-                                        "base/b.cc": "int a;\n" * 699}, "S" * 72), [])
+                                        "base/b.cc": "int a;\n" * 699, "base/b_test.cc": "TEST_F(Suite, Holds) {}\n",
+                                        "docs/threat_model.md": "| who |\n| --- |\n| one |\n\n" + THREATS.format(
+                                            "`Suite.Holds`, `base/b.cc` |\n| y | **not defended**: later")}, "S" * 72), [])
 
     def test_what_is_not_is(self):
         for files, said in (
@@ -98,6 +104,10 @@ class Rules(unittest.TestCase):
             ({"base/a b": ""}, "no name for a file"),
             ({"x.log": ""}, "by mistake"),
             ({"base/a.o": "\0"}, "binary"),
+            ({"docs/threat_model.md": THREATS.format("`Suite.Gone`")}, "docs/threat_model.md:3: there is no test Suite.Gone"),
+            ({"docs/threat_model.md": THREATS.format("`a/gone.py`")}, "there is no test a/gone.py"),
+            ({"docs/threat_model.md": THREATS.format("somebody")}, "docs/threat_model.md:3: a row ends in"),
+            ({"docs/threat_model.md": THREATS.format("")}, "docs/threat_model.md:3: a row ends in"),
             ({"server/a/a.cc": '#include "server/b/b.h"\n', "server/a/a.h": "#pragma once\n",
               "server/b/b.h": '#pragma once\n#include "server/a/a.h"\n'}, "circle"),
         ):
