@@ -10,6 +10,32 @@
 
 namespace kerf {
 
+// What a scan has seen behind the cut that it gave, so that the next ones read it at most a few
+// times, whatever the data. For one who cuts a stream from its start to its end. Not thread-safe.
+class CutAhead {
+ public:
+  virtual ~CutAhead() = default;
+
+  // Chunker::NextCut of the same bytes. They are those of the last call, less what was passed, with
+  // more behind them or not.
+  virtual std::size_t NextCut(std::span<const std::uint8_t> bytes) = 0;
+
+  // So many bytes at the front were cut off; it need not be what NextCut said.
+  virtual void Pass(std::size_t length_bytes) = 0;
+
+  // Other bytes follow.
+  virtual void Forget() = 0;
+
+  // It reads for several cuts at once now: nothing is cheaper than to ask it.
+  virtual bool is_ahead() const = 0;
+
+  // As much was read as for a cut after `cut_bytes` with so many bytes in sight, by another way.
+  virtual void Charge(std::size_t seen_bytes, std::size_t cut_bytes) = 0;
+
+  // Beside the object.
+  virtual std::size_t memory_bytes() const = 0;
+};
+
 // An algorithm with its parameters: a pure function from the bytes after a cut to the next cut. It
 // has no state between calls, so every cut is a place to resume. Thread-safe.
 class Chunker {
@@ -24,6 +50,9 @@ class Chunker {
 
   // The window that a caller must show.
   virtual std::size_t max_chunk_bytes() const = 0;
+
+  // Null where NextCut after NextCut reads no byte many times. The chunker outlives it.
+  virtual std::unique_ptr<CutAhead> MakeAhead() const { return nullptr; }
 };
 
 // The fastest implementation of a valid profile that this machine has, or the one that it was told

@@ -156,9 +156,13 @@ std::vector<std::uint64_t> CutInParallel(const Profile& profile,
   const absl::StatusOr<std::unique_ptr<Chunker>> made = MakeChunkerOf(options.backend, profile);
   KERF_CHECK(made.ok());
   const std::unique_ptr<Chunker>& chunker = *made;
+  const std::unique_ptr<CutAhead> ahead = chunker->MakeAhead();
   std::vector<std::uint64_t> ends;
   for (std::size_t start = 0; start < bytes.size();) {
-    start += chunker->NextCut(bytes.subspan(start));
+    const auto rest = bytes.subspan(start);
+    const std::size_t length = ahead != nullptr ? ahead->NextCut(rest) : chunker->NextCut(rest);
+    if (ahead != nullptr) ahead->Pass(length);
+    start += length;
     ends.push_back(start);
   }
   return ends;

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
+#include "kernels/cut_ahead.h"
 #include "kernels/reference/plain_backend.h"
 #include "kernels/scalar/scalar_backend.h"
 #include "kernels/vector/vector_backends.h"
@@ -150,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Chunker>> MakeChunkerOf(std::string_view name,
   if (name == kAutomaticBackend) return MakeChunker(profile);
   const absl::StatusOr<const Backend*> backend = FindBackend(name);
   if (!backend.ok()) return backend.status();
-  if (std::unique_ptr<Chunker> chunker = (*backend)->make(profile)) return chunker;
+  if (std::unique_ptr<Chunker> chunker = MakeWithAhead(**backend, profile)) return chunker;
   return absl::InvalidArgumentError(Cat("the backend ", name, " does not implement ",
                                         FormatProfile(profile), "; on this machine ",
                                         NamesFor(profile), " do"));
@@ -170,7 +171,7 @@ absl::Status SetDefaultBackend(std::string_view name) {
 }
 
 std::unique_ptr<Chunker> MakeChunker(const Profile& profile) {
-  return BackendFor(profile).make(profile);
+  return MakeWithAhead(BackendFor(profile), profile);
 }
 
 }  // namespace kerf

@@ -25,7 +25,8 @@ StreamCutter::StreamCutter(const Chunker& chunker, std::size_t buffer_bytes, Buf
     : chunker_(chunker),
       max_chunk_bytes_(chunker.max_chunk_bytes()),
       capacity_(buffer_bytes),
-      buffers_(buffers) {
+      buffers_(buffers),
+      ahead_(chunker.MakeAhead()) {
   KERF_CHECK(buffer_bytes >= 2 * max_chunk_bytes_);
 }
 
@@ -70,7 +71,8 @@ std::size_t StreamCutter::AppendBehind(std::span<const std::uint8_t> bytes) {
 std::optional<StreamChunk> StreamCutter::Next() {
   const std::size_t pending_count = pending_bytes();
   if (pending_count == 0 || (pending_count < max_chunk_bytes_ && !finished_)) return std::nullopt;
-  const std::size_t length = chunker_.NextCut(pending());
+  const std::size_t length =
+      ahead_ != nullptr ? ahead_->NextCut(pending()) : chunker_.NextCut(pending());
   KERF_CHECK(length <= max_chunk_bytes_);
   return Take(length);
 }
@@ -80,8 +82,14 @@ StreamChunk StreamCutter::Take(std::size_t length_bytes) {
   const StreamChunk chunk{.offset_bytes = offset_bytes_, .bytes = pending().first(length_bytes)};
   begin_ += length_bytes;
   offset_bytes_ += length_bytes;
+  if (ahead_ != nullptr) ahead_->Pass(length_bytes);
   has_lent_ = true;
   return chunk;
+}
+
+void StreamCutter::Abandon() {
+  begin_ = end_;
+  if (ahead_ != nullptr) ahead_->Forget();
 }
 
 void StreamCutter::Reset(std::uint64_t offset_bytes) {
@@ -95,6 +103,7 @@ void StreamCutter::Begin(std::uint64_t offset_bytes) {
   KERF_CHECK(begin_ == end_);
   offset_bytes_ = offset_bytes;
   finished_ = false;
+  if (ahead_ != nullptr) ahead_->Forget();
 }
 
 void StreamCutter::Release() {

@@ -97,7 +97,7 @@ class StreamCutter {
   std::size_t pending_bytes() const { return end_ - begin_; }
   std::span<const std::uint8_t> pending() const { return {base() + begin_, pending_bytes()}; }
   // Forgets it.
-  void Abandon() { begin_ = end_; }
+  void Abandon();
 
   // Forgets everything: a new stream whose first byte has this offset.
   void Reset(std::uint64_t offset_bytes = 0);
@@ -115,16 +115,22 @@ class StreamCutter {
   void Release();
   // Moves what is pending to the front. Only behind Release.
   void Compact();
-  // The same, and gives the buffer back and keeps no more than what is pending. It comes back with
-  // the next byte; to Finish needs none.
+  // The same, and gives the buffer back and keeps no more than what is pending and ahead_bytes().
+  // It comes back with the next byte; to Finish needs none.
   void Park();
 
   std::size_t capacity_bytes() const { return capacity_; }
+  // By what was seen behind the cuts; stays where the buffer is given back.
+  std::size_t ahead_bytes() const { return ahead_ != nullptr ? ahead_->memory_bytes() : 0; }
   // Held now.
-  std::size_t memory_bytes() const { return (buffer_ != nullptr ? capacity_ : 0) + parked_bytes_; }
+  std::size_t memory_bytes() const {
+    return (buffer_ != nullptr ? capacity_ : 0) + parked_bytes_ + ahead_bytes();
+  }
   // The same once it has a buffer: chunks that were cut where they were parked stay beside it until
   // they are released.
-  std::size_t bytes_with_buffer() const { return capacity_ + (has_lent_ ? parked_bytes_ : 0); }
+  std::size_t bytes_with_buffer() const {
+    return capacity_ + (has_lent_ ? parked_bytes_ : 0) + ahead_bytes();
+  }
 
  private:
   std::uint8_t* base() const { return buffer_ != nullptr ? buffer_.get() : parked_.get(); }
@@ -137,6 +143,8 @@ class StreamCutter {
   const std::size_t max_chunk_bytes_;
   const std::size_t capacity_;
   BufferSource* const buffers_;
+  // Null where the chunker has none.
+  const std::unique_ptr<CutAhead> ahead_;
   // Null until it is needed.
   BufferSource::Buffer buffer_;
   // What was pending while there was no buffer.

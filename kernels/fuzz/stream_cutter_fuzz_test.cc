@@ -78,7 +78,7 @@ class Checked {
   void Park() {
     Release();
     cutter_.Park();
-    KERF_CHECK(cutter_.memory_bytes() == cutter_.pending_bytes());
+    KERF_CHECK(cutter_.memory_bytes() == cutter_.pending_bytes() + cutter_.ahead_bytes());
   }
 
   // Its cuts are those of the whole; another one begins behind it.

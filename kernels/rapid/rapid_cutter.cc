@@ -11,11 +11,16 @@ namespace kerf {
 
 RapidCutter::RapidCutter(const Chunker* base, const Profile& profile, RapidSettings settings,
                          HintSource* hints)
-    : base_(base), profile_(profile), settings_(std::move(settings)), hints_(hints) {
+    : base_(base),
+      ahead_(base->MakeAhead()),
+      profile_(profile),
+      settings_(std::move(settings)),
+      hints_(hints) {
   KERF_CHECK(base_->max_chunk_bytes() == profile_.max_bytes);
 }
 
 void RapidCutter::BeginFile(const Hint& first) {
+  if (ahead_ != nullptr) ahead_->Forget();
   last_digest_.reset();
   tried_.clear();
   lost_run_.reset();
@@ -25,6 +30,23 @@ void RapidCutter::BeginFile(const Hint& first) {
   UseHint(first);
 }
 
+std::size_t RapidCutter::ScanFor(Bytes bytes) {
+  return ahead_ != nullptr ? ahead_->NextCut(bytes) : base_->NextCut(bytes);
+}
+
+// To prove a cut of an extremum is to look at all that is behind it: so often as a file has chunks
+// that is no cheaper than what the rule reads.
+bool RapidCutter::Proves(Bytes bytes, std::size_t length) {
+  if (ahead_ == nullptr) return ProvesCut(*base_, profile_, bytes, length);
+  if (ahead_->is_ahead()) return ahead_->NextCut(bytes) == length;
+  ahead_->Charge(std::min<std::size_t>(bytes.size(), profile_.max_bytes), length);
+  return ProvesCut(*base_, profile_, bytes, length);
+}
+
+void RapidCutter::Pass(std::size_t length) {
+  if (ahead_ != nullptr) ahead_->Pass(length);
+}
+
 std::size_t RapidCutter::Cut(Bytes bytes, bool is_end, Chunks* chunks) {
   std::size_t done = 0;
   while (done < bytes.size() && (is_end || bytes.size() - done >= window_bytes())) {
@@ -32,6 +54,7 @@ std::size_t RapidCutter::Cut(Bytes bytes, bool is_end, Chunks* chunks) {
     std::size_t cut =
         settings_.criterion ? StepAlongRunByCriterion(rest, chunks) : StepAlongRun(rest, chunks);
     if (cut == 0) cut = StepBySizes(rest, chunks);
+    if (cut != 0) Pass(cut);
     if (cut == 0) cut = Scan(rest, chunks);
     done += cut;
   }
@@ -153,10 +176,10 @@ std::size_t RapidCutter::StepAlongRun(const Rest& rest, Chunks* chunks) {
     return TakeFromRun(count, false, chunks);
   }
   const std::size_t length = next[0].length_bytes;
-  if (!hint_.run->EndedByEof(hint_.next_index) && ProvesCut(*base_, profile_, rest.bytes, length)) {
+  if (!hint_.run->EndedByEof(hint_.next_index) && Proves(rest.bytes, length)) {
     return TakeFromRun(1, false, chunks);
   }
-  const std::size_t scanned = base_->NextCut(rest.bytes);
+  const std::size_t scanned = ScanFor(rest.bytes);
   if (scanned == length) return TakeFromRun(1, true, chunks);
   ++counters_.hints_rejected;
   batch_ = 1;
@@ -284,8 +307,7 @@ bool RapidCutter::SizeHolds(const Rest& rest, NextSize predicted, const Digest& 
   if (hint.next_index == 0 || hint.next_index > run.size()) return false;
   const std::size_t index = hint.next_index - 1;
   return run[index].digest == digest && run[index].length_bytes == predicted.length_bytes &&
-         !hint.run->EndedByEof(index) &&
-         ProvesCut(*base_, profile_, rest.bytes, predicted.length_bytes);
+         !hint.run->EndedByEof(index) && Proves(rest.bytes, predicted.length_bytes);
 }
 
 std::size_t RapidCutter::StepBySizes(const Rest& rest, Chunks* chunks) {
@@ -325,7 +347,8 @@ std::size_t RapidCutter::Scan(const Rest& rest, Chunks* chunks) {
   std::size_t offset = 0;
   do {
     const Bytes bytes = rest.bytes.subspan(offset);
-    pieces[count] = bytes.first(base_->NextCut(bytes));
+    pieces[count] = bytes.first(ScanFor(bytes));
+    Pass(pieces[count].size());
     offset += pieces[count++].size();
   } while (count < scan_batch_ && offset < rest.bytes.size() && offset < kMaxBatchBytes &&
            (rest.is_end || rest.bytes.size() - offset >= profile_.max_bytes));

@@ -121,6 +121,13 @@ class RapidCutter {
   std::size_t StepBySizes(const Rest& rest, Chunks* chunks);
   std::size_t Scan(const Rest& rest, Chunks* chunks);
 
+  // The rule's next cut.
+  std::size_t ScanFor(Bytes bytes);
+  // ProvesCut, or what is cheaper.
+  bool Proves(Bytes bytes, std::size_t length);
+  // So much was cut.
+  void Pass(std::size_t length);
+
   // Asks what is known of the chunk that was cut last.
   void Ask();
   void TakeAnswer(Hint hint);
@@ -154,6 +161,8 @@ class RapidCutter {
   std::size_t TakeFromRun(std::size_t count, bool was_scanned, Chunks* chunks);
 
   const Chunker* const base_;
+  // Null where the rule needs none.
+  const std::unique_ptr<CutAhead> ahead_;
   const Profile profile_;
   const RapidSettings settings_;
   HintSource* const hints_;

@@ -100,7 +100,7 @@ class MinCdcChunker final : public Chunker {
     // Nothing is below the greatest hash: where all have it the first position wins.
     Best best{~std::uint32_t{0}, first, first};
     // What lies in front of min was not read: memory has nothing to do yet.
-    PrefetchBlocks(bytes + first, kAheadBytes / kBlockBytes);
+    PrefetchBlocks(bytes + first, std::min(kAheadBytes, end - first) / kBlockBytes);
     std::size_t index = first;
     for (; index + kStretchPositions <= end; index += kStretchPositions) {
       Look(bytes, index, kStretchPositions, best);
