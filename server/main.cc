@@ -20,6 +20,7 @@
 #include "kernels/registry.h"
 #include "server/edge/server.h"
 #include "server/lifecycle.h"
+#include "server/logging/library_log_lines.h"
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"
 #include "server/net/self_check.h"
@@ -198,6 +199,7 @@ int Main(int argc, char** argv) {
   }
   SetLogLevel(result.settings.log.level);
   SetLogFormat(result.settings.log.format);
+  const LibraryLogLines library_log_lines;
   const Settings& settings = result.settings;
   RaiseFileLimit(settings.serving);
   const bool is_front = settings.role == Role::kFront;

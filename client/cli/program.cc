@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/last_resort.h"
+#include "base/rpc/library_logs.h"
 #include "base/strings.h"
 #include "base/version.h"
 #include "client/cli/config_file.h"
@@ -88,7 +89,12 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
       break;
   }
   reporter.Configure(output);
-  int code = line.run()();
+  int code = 0;
+  {
+    // While standard output is open: with --json that is where they go.
+    const LibraryLogs library_logs([&](const LibraryLine& said) { reporter.Library(said); });
+    code = line.run()();
+  }
   if (code == static_cast<int>(ExitCode::kOk) && context.is_partial) {
     code = static_cast<int>(ExitCode::kPartial);
   }

@@ -12,38 +12,11 @@
 #include "absl/strings/escaping.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "client/cpp/failed_call.h"
 
 namespace kerf::agent {
 namespace {
-
-// Length of the valid UTF-8 sequence at the front; 0 if there is none.
-std::size_t Utf8Length(std::string_view text) {
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
-  const unsigned char first = byte(0);
-  std::size_t length = 1;
-  std::uint32_t code = first;
-  if (first >= 0xF0 && first < 0xF8) {
-    length = 4;
-    code = first & 0x07u;
-  } else if (first >= 0xE0) {
-    length = 3;
-    code = first & 0x0Fu;
-  } else if (first >= 0xC0) {
-    length = 2;
-    code = first & 0x1Fu;
-  } else if (first >= 0x80) {
-    return 0;
-  }
-  if (first >= 0xF8 || text.size() < length) return 0;
-  for (std::size_t index = 1; index < length; ++index) {
-    if ((byte(index) & 0xC0) != 0x80) return 0;
-    code = (code << 6) | (byte(index) & 0x3Fu);
-  }
-  static constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kSmallest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
-  return length;
-}
 
 // A line on standard output waits at most so long for the next one; a listing of a million files
 // must not cost a million system calls.
@@ -131,6 +104,21 @@ void Reporter::Error(const absl::Status& status) {
   Write(stderr, Cat("kerf: ", Printable(DescribeFailure(status))));
 }
 
+void Reporter::Library(const LibraryLine& line) {
+  if (options_.json) {
+    Json("library", {{"component", line.component},
+                     {"level", NameOf(line.severity)},
+                     {"source", line.source},
+                     {"message", std::string(line.message)},
+                     {"left_out", line.left_out}});
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  EraseProgress();
+  Write(stderr, Cat("kerf: ", line.component, " ", NameOf(line.severity), ": ",
+                    Printable(line.message), " (", line.source, ")"));
+}
+
 void Reporter::Progress(std::string_view text) {
   std::lock_guard lock(mutex_);
   if (!live_progress_) {
@@ -197,11 +185,7 @@ std::string Printable(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {
     const std::size_t length = Utf8Length(bytes);
-    const auto first = static_cast<unsigned char>(bytes.front());
-    // U+0080 to U+009F steer terminals too.
-    const bool c1_control =
-        length == 2 && first == 0xC2 && static_cast<unsigned char>(bytes[1]) < 0xA0;
-    if (length == 0 || first < 0x20 || first == 0x7F || c1_control) {
+    if (length == 0 || IsControl(bytes.substr(0, length))) {
       for (std::size_t index = 0; index < std::max<std::size_t>(length, 1); ++index) {
         const auto byte = static_cast<unsigned char>(bytes[index]);
         text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/rpc/library_logs.h"
 
 namespace kerf::agent {
 
@@ -43,6 +44,8 @@ class Reporter {
   void Json(std::string_view message_type, nlohmann::json object);
   void Warning(std::string_view path, const absl::Status& status);
   void Error(const absl::Status& status);
+  // What a library says by itself, a peer's words perhaps among it.
+  void Library(const LibraryLine& line);
 
   // Makes everything visible. An error if standard output could not be written; Cancelled if its
   // reader is gone.

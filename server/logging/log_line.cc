@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
+
 namespace kerf {
 namespace {
-
-bool IsControl(char character) {
-  return static_cast<unsigned char>(character) < 0x20 || character == 0x7F;
-}
 
 // What a program that splits lines at spaces and at '=' reads as one value.
 bool IsPlain(std::string_view value) {
@@ -26,9 +24,25 @@ void AppendQuoted(std::string& line, std::string_view text) {
   line += '"';
 }
 
+std::string OnlyText(std::string_view line) {
+  std::string text;
+  while (!line.empty()) {
+    const std::size_t length = Utf8Length(line);
+    const std::string_view sequence = line.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || IsControl(sequence)) {
+      text += '?';
+    } else {
+      text += sequence;
+    }
+    line.remove_prefix(sequence.size());
+  }
+  return text;
+}
+
+// All in ASCII: in UTF-8 there would be further controls, and further ends of lines.
 std::string JsonOf(std::string_view text) {
   return nlohmann::json(std::string(text))
-      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+      .dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -50,8 +64,7 @@ std::string TextLineOf(std::string_view message, std::span<const LogField> field
       AppendQuoted(line, field.value);
     }
   }
-  std::replace_if(line.begin(), line.end(), IsControl, '?');
-  return line;
+  return OnlyText(line);
 }
 
 std::string JsonMembersOf(std::string_view message, std::span<const LogField> fields) {

@@ -23,6 +23,24 @@ TEST(LogLineTest, APeerCannotForgeALine) {
   EXPECT_EQ(line.find_first_of("\n\r\x1b\x7f"), std::string::npos) << line;
 }
 
+TEST(LogLineTest, NothingSteersATerminalOrEndsALineInAnyEncoding) {
+  // Of 8 bits, in UTF-8, and as the separators that some take for ends of lines; an overlong
+  // newline.
+  const std::string words =
+      "a\x9b"
+      "b\xc2\x9b"
+      "c\xc2\x85"
+      "d\xe2\x80\xa8"
+      "e\xe2\x80\xa9"
+      "f\xc0\x8a";
+  EXPECT_EQ(TextLineOf(words, {}), "a?b?c?d?e?f??");
+  EXPECT_EQ(TextLineOf("sch\xc3\xb6n", {}), "sch\xc3\xb6n");
+  const std::string line = JsonMembersOf(words, {});
+  for (const char character : line) {
+    EXPECT_TRUE(character >= 0x20 && character < 0x7F) << line;
+  }
+}
+
 TEST(LogLineTest, APeerCannotForgeAField) {
   const std::vector<LogField> fields = {{"peer", "ipv4:1"}};
   EXPECT_EQ(TextLineOf("said hello reason=OK peer=me", fields),
