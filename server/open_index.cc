@@ -78,6 +78,10 @@ void AddMetrics(const OpenedIndex& opened, metrics::Page& page) {
   page.Add(metrics::kRedisRetries, counters.retries);
   page.Add(metrics::kRedisRedirects, counters.redirects);
   page.Add(metrics::kRedisConnects, counters.connects);
+  const RedisMemory memory = opened.redis->memory();
+  page.Add(metrics::kRedisMemoryBytes, memory.used_bytes);
+  page.Add(metrics::kRedisMaxMemoryBytes, memory.max_bytes);
+  page.Add(metrics::kRedisFullMasters, memory.full.size());
 }
 
 }  // namespace kerf

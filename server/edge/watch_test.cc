@@ -240,6 +240,24 @@ v1::GetStatusResponse StatusOf(const std::shared_ptr<grpc::Channel>& channel) {
   return response;
 }
 
+// Neither one that is away nor one that is full takes entries; of the second one is all else of
+// use.
+TEST_F(WatchTest, AnIndexThatTakesNoEntriesShowsInTheMetrics) {
+  const auto shows = [this](const std::string& value) {
+    metrics::Page page;
+    server_->AddMetrics(page);
+    return page.text().find("\nkerf_index_takes_commits " + value + "\n") != std::string::npos;
+  };
+  EXPECT_TRUE(shows("1"));
+  index_.SetHealth({.status = absl::OkStatus(), .is_full = true});
+  EXPECT_TRUE(shows("0"));
+  EXPECT_EQ(HealthOf(*server_, channel_), 1) << "SERVING";
+  index_.SetHealth({.status = absl::UnavailableError("Redis is away")});
+  EXPECT_TRUE(shows("0"));
+  index_.SetHealth({});
+  EXPECT_TRUE(shows("1"));
+}
+
 TEST_F(WatchTest, HealthIsThatOfTheIndexUntilItDrains) {
   constexpr int kServing = 1;
   constexpr int kNotServing = 2;

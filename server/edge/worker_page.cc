@@ -59,7 +59,8 @@ void AddBudgets(metrics::Page& page, const MemoryBudget& input, const MemoryBudg
 }
 
 void AddIndex(metrics::Page& page, const Index& index) {
-  page.Add(metrics::kIndexTakesCommits, index.health().status.ok() ? 1 : 0);
+  const IndexHealth health = index.health();
+  page.Add(metrics::kIndexTakesCommits, health.status.ok() && !health.is_full ? 1 : 0);
   const IndexSize size = index.size();
   if (size.totals.has_value()) {
     page.Add(metrics::kIndexRepositories, size.totals->repository_count);

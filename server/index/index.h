@@ -82,6 +82,9 @@ struct IndexHealth {
   absl::Status status;
   // Which index it is, of one that many kerfd share; empty: nobody knows.
   std::string identity = {};
+  // It takes no new entries, and is of use for all else: no reason to go elsewhere. `findings` says
+  // why.
+  bool is_full = false;
   // What has happened to it since it was opened that costs uploads, for people.
   std::vector<std::string> findings = {};
 };

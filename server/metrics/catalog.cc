@@ -147,9 +147,9 @@ const Metric kIndexCalls{"kerf_index_calls", kGauge, kWorkers,
                          "Calls of the Index service that are under way."};
 const Metric kIndexTakesCommits{
     "kerf_index_takes_commits", kGauge, kWorkers,
-    "1 while the index is there and takes new entries, else 0: /readyz says why. Backups go on "
-    "and are whole then, but later ones send again what it was not told. A Redis that has reached "
-    "its maxmemory does not show here: its own metrics tell, and failed commits."};
+    "1 while the index is there and takes new entries, else 0: /readyz says why, or `kerf ping` of "
+    "a Redis that has reached its maxmemory, with which workers stay ready. Backups go on and are "
+    "whole then, but later ones send again what it was not told."};
 const Metric kIndexRepositories{
     "kerf_index_repositories", kGauge, kWorkers,
     "Repositories that have entries. This one and the next two not with --redis, which nobody "
@@ -211,6 +211,13 @@ const Metric kRedisRedirects{"kerf_redis_redirects_total", kCounter, kWorkers,
                              "ASK)."};
 const Metric kRedisConnects{"kerf_redis_connects_total", kCounter, kWorkers,
                             "Connections to Redis that were begun."};
+const Metric kRedisMemoryBytes{"kerf_redis_memory_bytes", kGauge, kWorkers,
+                               "Memory that all masters use together."};
+const Metric kRedisMaxMemoryBytes{"kerf_redis_max_memory_bytes", kGauge, kWorkers,
+                                  "What they may use (maxmemory); 0: one of them has no limit."};
+const Metric kRedisFullMasters{
+    "kerf_redis_full_masters", kGauge, kWorkers,
+    "Masters that have reached their maxmemory and take no new entries."};
 
 const Metric kFrontCalls{"kerf_front_calls", kGauge, kFronts,
                          "Calls that the front passes on now, uploads and others."};
@@ -292,6 +299,9 @@ std::span<const Metric* const> AllMetrics() {
                                      &kRedisRetries,
                                      &kRedisRedirects,
                                      &kRedisConnects,
+                                     &kRedisMemoryBytes,
+                                     &kRedisMaxMemoryBytes,
+                                     &kRedisFullMasters,
                                      &kFrontCalls,
                                      &kFrontMaxCalls,
                                      &kFrontCallsStarted,

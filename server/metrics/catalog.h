@@ -86,6 +86,9 @@ extern const Metric kRedisCommands;
 extern const Metric kRedisRetries;
 extern const Metric kRedisRedirects;
 extern const Metric kRedisConnects;
+extern const Metric kRedisMemoryBytes;
+extern const Metric kRedisMaxMemoryBytes;
+extern const Metric kRedisFullMasters;
 
 extern const Metric kFrontCalls;
 extern const Metric kFrontMaxCalls;

@@ -76,6 +76,22 @@ absl::Status EvictionIn(const std::string& info, const std::string& name) {
                  policy, "): set maxmemory-policy to noeviction or to one of volatile-*")));
 }
 
+// False if it has no maxmemory. Redis counts it as it does itself when it refuses: without what
+// replicas and the log have still to get, and after it has thrown away what it may.
+bool AddMemory(const std::string& info, const RedisAddress& master, RedisMemory& memory) {
+  const auto number = [&info](std::string_view name) {
+    std::uint64_t value = 0;
+    return absl::SimpleAtoi(FieldOf(info, name), &value) ? value : 0;
+  };
+  const std::uint64_t used_bytes = number("used_memory");
+  const std::uint64_t max_bytes = number("maxmemory");
+  memory.used_bytes += used_bytes;
+  memory.max_bytes += max_bytes;
+  const std::uint64_t free_of_charge = std::min(number("mem_not_counted_for_evict"), used_bytes);
+  if (max_bytes > 0 && used_bytes - free_of_charge > max_bytes) memory.full.push_back(master);
+  return max_bytes > 0;
+}
+
 // The answers of all `nodes`, which are asked at once.
 std::vector<Reply> AskAll(RedisClient& client, const std::vector<RedisAddress>& nodes,
                           const std::vector<std::string>& arguments,
@@ -177,16 +193,30 @@ absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& m
   return worst;
 }
 
-absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters) {
+std::string DescribeFull(const RedisMemory& memory) {
+  std::string names;
+  for (const RedisAddress& master : memory.full) {
+    names += Cat(names.empty() ? "" : ", ", FormatRedisAddress(master));
+  }
+  return Cat("the index takes no new entries: Redis has reached its maxmemory at ", names,
+             "; give it more, or collect garbage (`kerf gc`), which it takes all the same");
+}
+
+absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters,
+                           RedisMemory& memory) {
   const std::vector<Reply> replies = AskAll(client, masters, {"INFO", "memory"}, kPatience);
   absl::Status worst;
+  memory = {};
+  bool is_limited = true;
   for (std::size_t index = 0; index < masters.size(); ++index) {
     const Reply& reply = replies[index];
     const bool is_info = reply.ok() && reply->kind == RedisReply::Kind::kText;
+    if (is_info) is_limited &= AddMemory(reply->text, masters[index], memory);
     const absl::Status seen = is_info ? EvictionIn(reply->text, FormatRedisAddress(masters[index]))
                                       : absl::UnavailableError("a master does not answer INFO");
     if (!seen.ok() && !absl::IsFailedPrecondition(worst)) worst = seen;
   }
+  if (!is_limited) memory.max_bytes = 0;
   return worst;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,9 +29,22 @@ absl::Status WaitForMasters(RedisClient& client, int replica_count,
 // `masters` does not answer.
 absl::Status CheckQuorum(RedisClient& client, const std::vector<RedisAddress>& masters);
 
+// Of all masters that have said so.
+struct RedisMemory {
+  std::uint64_t used_bytes = 0;
+  // 0: one of them has no maxmemory.
+  std::uint64_t max_bytes = 0;
+  // Those that have reached their maxmemory: they take no new entries.
+  std::vector<RedisAddress> full;
+};
+
+// For people, of one in which some are full.
+std::string DescribeFull(const RedisMemory& memory);
+
 // FailedPrecondition where one of `masters` may evict entries; Unavailable where it does not
-// answer.
-absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters);
+// answer. `memory` is what they say of theirs.
+absl::Status CheckEviction(RedisClient& client, const std::vector<RedisAddress>& masters,
+                           RedisMemory& memory);
 
 // FailedPrecondition where those of `seeds` that answer soon are not one Redis or one cluster: one
 // of the addresses is somebody else's.

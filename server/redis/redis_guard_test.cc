@@ -28,7 +28,9 @@ namespace kerf {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 using Reply = absl::StatusOr<RedisReply>;
 
@@ -100,14 +102,27 @@ void ExpectCollectedWhileFull(const TestRedis& redis, int replica_count) {
   ASSERT_TRUE(WaitFor(first->Commit(kRepository, 1, kept, false)).ok());
   ASSERT_TRUE(WaitFor(first->Commit(kRepository, 1, garbage, false)).ok());
   const auto owner = *RedisClient::Create(redis.options());
-  for (const RedisAddress& master : MastersOf(*owner)) {
-    ASSERT_EQ(Ask(*owner, master, {"CONFIG", "SET", "maxmemory", "1"})->text, "OK");
-  }
+  const std::vector<RedisAddress> masters = MastersOf(*owner);
+  const auto set_max_memory = [&](const char* bytes) {
+    for (const RedisAddress& master : masters) {
+      ASSERT_EQ(Ask(*owner, master, {"CONFIG", "SET", "maxmemory", bytes})->text, "OK");
+    }
+  };
+  EXPECT_GT(first->memory().used_bytes, 0u);
+  EXPECT_FALSE(first->health().is_full);
+  set_max_memory("1");
+  ASSERT_FALSE(testing::Test::HasFatalFailure());
   const absl::Status refused =
       WaitFor(first->Commit(kRepository, 1, RandomEntries(random, 3), false));
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("Redis is full"));
   ExpectVerdict(*first, 1, kept, Verdict::kDuplicate);
+  // That is said before anybody is refused, and is no reason to go elsewhere.
+  EXPECT_TRUE(Eventually([&] { return first->memory().full.size() == masters.size(); }));
+  EXPECT_TRUE(first->health().is_full);
+  EXPECT_TRUE(first->health().status.ok()) << first->health().status;
+  EXPECT_THAT(first->health().findings, ElementsAre(HasSubstr("has reached its maxmemory")));
+  EXPECT_EQ(first->memory().max_bytes, masters.size());
 
   const auto index = Open(redis, replica_count);
   const auto raised = WaitFor(index->AdvanceEpoch(kRepository, 2, 0));
@@ -126,6 +141,9 @@ void ExpectCollectedWhileFull(const TestRedis& redis, int replica_count) {
   // Nothing that it has learned has made room for more.
   EXPECT_TRUE(absl::IsResourceExhausted(
       WaitFor(index->Commit(kRepository, 3, RandomEntries(random, 3), false))));
+  set_max_memory("0");
+  EXPECT_TRUE(Eventually([&] { return !first->health().is_full; }));
+  EXPECT_THAT(first->health().findings, IsEmpty());
 }
 
 TEST(RedisGuardTest, AFullRedisIsCollected) {

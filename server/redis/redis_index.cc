@@ -55,7 +55,14 @@ class Leaf final : public RedisIndex {
 
   std::string_view backend_name() const override { return "redis"; }
   bool is_remote() const override { return true; }
-  IndexHealth health() const override { return {watch_.health(), watch_.identity()}; }
+  IndexHealth health() const override {
+    IndexHealth health{watch_.health(), watch_.identity()};
+    const RedisMemory memory = watch_.memory();
+    health.is_full = !memory.full.empty();
+    if (health.is_full) health.findings.push_back(DescribeFull(memory));
+    return health;
+  }
+  RedisMemory memory() const override { return watch_.memory(); }
 
   Task<absl::Status> Lookup(const RepositoryId& id, std::uint64_t session_epoch,
                             std::span<const Digest> digests,

@@ -46,6 +46,8 @@ class RedisIndex : public Index {
 
   // Of the client that it speaks to Redis with.
   virtual RedisCounters counters() const = 0;
+  // Of all masters, as of the last seconds.
+  virtual RedisMemory memory() const = 0;
 };
 
 }  // namespace kerf

@@ -7,7 +7,6 @@
 #include "base/strings.h"
 #include "server/logging/logging.h"
 #include "server/redis/answers.h"
-#include "server/redis/master_checks.h"
 #include "server/redis/scripts.h"
 #include "server/redis/wait_for.h"
 
@@ -104,7 +103,10 @@ void RedisWatch::LookOnce() {
     const std::uint64_t connect_count = client_.counters().connects;
     const bool is_new = masters != masters_ || connect_count != connect_count_;
     if (is_new || began >= next_rare_look_) {
-      rare_ = CheckEviction(client_, masters);
+      RedisMemory memory;
+      rare_ = CheckEviction(client_, masters, memory);
+      // Of one that does not answer nobody knows.
+      if (!absl::IsUnavailable(rare_)) TakeMemory(memory);
       next_rare_look_ = began + options_.rare_interval;
       masters_ = std::move(masters);
       connect_count_ = connect_count;
@@ -196,6 +198,25 @@ void RedisWatch::Adopt(const redis::IndexIdentity& seen) {
     identity_ = seen.id;
   }
   if (is_replaced && options_.on_replaced) options_.on_replaced();
+}
+
+RedisMemory RedisWatch::memory() const {
+  const std::lock_guard lock(mutex_);
+  return memory_;
+}
+
+void RedisWatch::TakeMemory(const RedisMemory& memory) {
+  bool was_full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    was_full = !memory_.full.empty();
+    memory_ = memory;
+  }
+  if (!memory.full.empty() && !was_full) {
+    Log(LogLevel::kError, DescribeFull(memory));
+  } else if (memory.full.empty() && was_full) {
+    Log(LogLevel::kInfo, "Redis has room for new entries again");
+  }
 }
 
 void RedisWatch::Report(const absl::Status& reached, const absl::Status& fit, bool is_lost) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "server/redis/identity.h"
+#include "server/redis/master_checks.h"
 #include "server/redis/reachability.h"
 #include "server/redis/redis_client.h"
 
@@ -53,6 +54,8 @@ class RedisWatch {
   absl::Status health() const;
   // Of the index; empty: not known yet.
   std::string identity() const;
+  // As of the last look at what changes seldom.
+  RedisMemory memory() const;
 
  private:
   void Run();
@@ -63,6 +66,7 @@ class RedisWatch {
   absl::Status CheckIdentity();
   absl::Status Name();
   void Adopt(const redis::IndexIdentity& seen);
+  void TakeMemory(const RedisMemory& memory);
   void Report(const absl::Status& reached, const absl::Status& fit, bool is_lost);
 
   RedisClient& client_;
@@ -82,6 +86,7 @@ class RedisWatch {
   absl::Status reached_;
   absl::Status fitness_;
   std::string identity_;
+  RedisMemory memory_;
   std::thread thread_;
 };
 
