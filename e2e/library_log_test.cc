@@ -1,5 +1,6 @@
 // What gRPC and protobuf say by themselves comes out as kerf's own lines, whatever peers put in it.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -21,6 +22,7 @@
 #include "base/unique_fd.h"
 #include "e2e/raw_http2.h"
 #include "e2e/world.h"
+#include "kerf/v1/chunking.grpc.pb.h"
 
 namespace kerf::e2e {
 namespace {
@@ -337,6 +339,44 @@ TEST_F(LibraryLogTest, NoWordOfAServerForgesALineOfJsonOfKerf) {
   EXPECT_NE(ping.exit_code, 0);
   EXPECT_EQ(ping.messages.size(), ping.Of("library").size() + 1);
   EXPECT_GE(ping.Of("library").size(), 1u);
+}
+
+// Answers GetCapabilities well, in bad words.
+class WordyServer {
+ public:
+  WordyServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string address() const { return Cat("127.0.0.1:", port_); }
+
+ private:
+  class Service final : public v1::ChunkingService::Service {
+   public:
+    grpc::Status GetCapabilities(grpc::ServerContext*, const v1::GetCapabilitiesRequest*,
+                                 v1::GetCapabilitiesResponse* response) override {
+      response->set_version("1\nkerf: FORGED\x1b[2J\xc2\x9b");
+      response->set_worker(response->version());
+      return grpc::Status::OK;
+    }
+  };
+
+  Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(LibraryLogTest, NoAnswerOfAServerForgesALineOfKerf) {
+  const WordyServer server;
+  const Completed ping = world_.Kerf({"ping", "--server", server.address()});
+  EXPECT_EQ(ping.exit_code, 0) << ping.err;
+  const std::vector<std::string> lines = LinesOf(ping.out);
+  EXPECT_EQ(lines.size(), 1u) << ping.out;
+  for (const std::string& line : lines) ExpectNoControls(line);
+  EXPECT_THAT(ping.out, HasSubstr("kerfd 1\\x0akerf: FORGED"));
 }
 
 }  // namespace

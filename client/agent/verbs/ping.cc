@@ -111,7 +111,8 @@ ExitCode Run(Context& context, const std::string& server) {
                                                        Printable(capabilities.worker()), " at ",
                                                        Printable(*worker_address), ":");
   context.reporter.Result(Cat(server, by.empty() ? " answers:" : " is", by, " kerfd ",
-                              capabilities.version(), ", ", absl::StrFormat("%.2f ms", best_ms)));
+                              Printable(capabilities.version()), ", ",
+                              absl::StrFormat("%.2f ms", best_ms)));
   for (const v1::GpuState& gpu : state.gpus()) {
     context.reporter.Result(Cat("GPU ", gpu.number(), ", ", Printable(gpu.name()), ", took ",
                                 FormatByteSize(gpu.byte_count()), " in ",
