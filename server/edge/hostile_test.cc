@@ -1,5 +1,6 @@
 // Clients that lie, babble, stall, or are too many, and an index that hangs: each call ends with a
 // clear status, memory stays bounded, and others are served meanwhile.
+#include <gmock/gmock.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 #include <gtest/gtest.h>
 
@@ -566,11 +567,15 @@ TEST_F(HangingIndexTest, StreamsDoNotWaitForever) {
     if (index < 2) gate_->WaitForBlocked(index + 1);
   }
   EXPECT_TRUE(PassTimeUntilEnded(3, 10'000));
-  for (const auto& upload : uploads) {
-    const grpc::Status status = upload->WaitForEnd();
+  for (int index = 0; index < 2; ++index) {
+    const grpc::Status status = uploads[static_cast<std::size_t>(index)]->WaitForEnd();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(ReasonOf(status), "INDEX_UNAVAILABLE");
   }
+  // It has asked the index for nothing.
+  const grpc::Status waited = uploads[2]->WaitForEnd();
+  EXPECT_EQ(ReasonOf(waited), "TOO_MANY_STREAMS");
+  EXPECT_THAT(waited.error_message(), testing::HasSubstr("waited for a thread"));
   gate_->SetOpen(true);
   ExpectServed();
 }

@@ -270,8 +270,14 @@ bool UploadReactor::CheckWorkLocked(TimePoint now) {
   const std::chrono::milliseconds limit = options_.timeouts->index;
   if (now - seen_turn_since_ < limit) return false;
   // Its strand may never come back: it cannot be asked to end the stream.
-  FinishLocked(MakeError(Reason::kIndexUnavailable,
-                         Cat("the index has not answered for ", limit.count(), " ms")));
+  if (engine_->waiting() == StreamEngine::Waiting::kThread) {
+    FinishLocked(MakeError(Reason::kTooManyStreams,
+                           Cat("this stream has waited for a thread for ", limit.count(),
+                               " ms: the server's are busy with others")));
+  } else {
+    FinishLocked(MakeError(Reason::kIndexUnavailable,
+                           Cat("the index has not answered for ", limit.count(), " ms")));
+  }
   return true;
 }
 

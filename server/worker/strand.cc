@@ -116,6 +116,11 @@ void Strand::Wake() {
   }
 }
 
+void Strand::WakeByAnswer() {
+  awaits_answer_.store(false);
+  Wake();
+}
+
 void Strand::Run() {
   state_.store(State::kRunning);
   clock_.Begin();
@@ -148,6 +153,7 @@ bool Strand::TakeTurn() {
   }
   if (is_asleep()) return false;
   turn_bytes_ = 0;
+  turn_began_ = std::chrono::steady_clock::now();
   wants_turn_ = false;
   if (awaiter_) {
     std::exchange(awaiter_, nullptr).resume();
@@ -182,7 +188,7 @@ bool Strand::Release(std::unique_ptr<FrameSource> message) {
   context_->input_budget->Release(size_bytes);
   if (wants_input()) sink_->ResumeInput();
   turn_bytes_ += size_bytes;
-  return turn_bytes_ >= kTurnBytes;
+  return turn_bytes_ >= kTurnBytes || is_turn_over();
 }
 
 Strand::Rest Strand::RestUntilInput(Expecting expecting) {

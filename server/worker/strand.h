@@ -54,6 +54,8 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
 
   // Gives it a turn. Thread-safe.
   void Wake();
+  // The same, because what it waits for is answered: from here on it waits for a thread.
+  void WakeByAnswer();
 
   // The rest is the upload's, in its turns.
 
@@ -71,6 +73,10 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
 
   std::optional<Item> TakeItem();
   bool has_items() const;
+  // Whether the turn has lasted so long that it is over for the sake of other streams.
+  bool is_turn_over() const {
+    return std::chrono::steady_clock::now() - turn_began_ >= context_->turn_time;
+  }
   // The message has been worked off. Whether the turn is over for the sake of other streams.
   bool Release(std::unique_ptr<FrameSource> message);
 
@@ -157,6 +163,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   std::shared_ptr<StreamSink> sink_;
   Reservation call_memory_;
   std::size_t turn_bytes_ = 0;
+  std::chrono::steady_clock::time_point turn_began_;
   bool wants_turn_ = false;
   // Where the upload goes on; null before its first turn.
   std::coroutine_handle<> awaiter_;

@@ -32,7 +32,7 @@ Detached RunForget(Index& index, std::shared_ptr<StreamCall> call) {
 
 void StreamCall::Answer() {
   if (phase.exchange(Phase::kAnswered) != Phase::kAwaited) return;
-  if (const std::shared_ptr<Strand> waiting = strand.lock()) waiting->Wake();
+  if (const std::shared_ptr<Strand> waiting = strand.lock()) waiting->WakeByAnswer();
 }
 
 void AskLookup(Index& index, std::shared_ptr<StreamCall> call) {

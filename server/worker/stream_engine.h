@@ -48,6 +48,8 @@ struct EngineContext {
   std::size_t answer_budget_bytes = 1u << 20;
   // The largest cut buffer that a profile may ask for.
   std::size_t max_cut_buffer_bytes = 8u << 20;
+  // A stream that has cut for so long gives its thread to others, in the middle of a message too.
+  std::chrono::nanoseconds turn_time = std::chrono::milliseconds(5);
   std::string worker_name;
   // Null: files are cut without hints.
   std::shared_ptr<HintCache> hints;

@@ -184,6 +184,54 @@ TEST_P(StreamEngineTest, AnEntryOfAnotherLengthIsNoDuplicate) {
   }
 }
 
+// Others get the thread meanwhile, however long the stream's cutting takes.
+TEST_P(StreamEngineTest, ALongMessageIsWorkedOffInManyTurns) {
+  constexpr std::size_t kStepBytes = 64 * 1024;
+  context_.turn_time = std::chrono::nanoseconds(0);
+  context_.answer_budget_bytes = 1u << 20;
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenOf("fixed:size=32768", v1::DIGEST_ALGORITHM_XXH3_128);
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data(std::string(20 * kStepBytes, 'x'));
+  const auto sink = MakeSink();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  engine->Push(std::make_unique<RequestSource>(request));
+  while (engine->expecting() != StreamEngine::Expecting::kFile) std::this_thread::yield();
+  EXPECT_GE(engine->turn_count(), 19u);
+  engine->Cancel();
+}
+
+// What the index has answered is not what it is blamed for.
+TEST_P(StreamEngineTest, WhatIsAnsweredWaitsForAThread) {
+  // Who is answered at once never waits.
+  if (GetParam() != Answers::kLate) return;
+  using Waiting = StreamEngine::Waiting;
+  pool_.reset();
+  pool_.emplace(1);
+  late_index_->HoldBack(true);
+  Random random(TestSeed());
+  const std::vector<File> files = {{std::string(500, 'x'), {500}}};
+  const auto sink = MakeSink();
+  const auto engine = StreamEngine::Create(&context_, "session", sink);
+  for (v1::UploadRequest& message : MakeMessages(random, files)) {
+    engine->Push(std::make_unique<RequestSource>(std::move(message)));
+  }
+  while (engine->is_busy() || engine->waiting() != Waiting::kLookup) std::this_thread::yield();
+  std::mutex busy;
+  std::unique_lock lock(busy);
+  pool_->Post([&busy] { const std::lock_guard wait(busy); });
+  late_index_->HoldBack(false);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (engine->waiting() == Waiting::kLookup && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(engine->waiting(), Waiting::kThread);
+  lock.unlock();
+  engine->Cancel();
+  // The task has the mutex until it is done.
+  pool_.reset();
+}
+
 // Whoever ends silent streams must not take one for silent whose message waits to be worked on.
 TEST_P(StreamEngineTest, WhileInputWaitsNothingIsExpected) {
   Random random(TestSeed());

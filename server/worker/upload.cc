@@ -208,6 +208,7 @@ Upload::Taken Upload::TakeData() {
     }
     if (is_full) return Taken::kFull;
     if (cutter_->chunks().size() >= kBatchChunks) return Taken::kBatch;
+    if (!data_.empty() && strand_.is_turn_over()) return Taken::kTurnOver;
   }
   return Taken::kAll;
 }
@@ -216,6 +217,10 @@ Task<absl::Status> Upload::TakeRest(Taken taken) {
   for (; taken != Taken::kAll; taken = TakeData()) {
     if (taken == Taken::kNoBuffer) {
       co_await strand_.NextTurn();
+      continue;
+    }
+    if (taken == Taken::kTurnOver) {
+      co_await strand_.Yield();
       continue;
     }
     bool is_to_be_compacted = taken == Taken::kFull;

@@ -59,6 +59,8 @@ class Upload {
     kNoBuffer,
     // There are enough chunks for a lookup.
     kBatch,
+    // Others want the thread.
+    kTurnOver,
     // The buffer is full, and cut,
     kFull,
     // or to be cut by a GPU.
