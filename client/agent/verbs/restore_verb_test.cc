@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/agent/verbs/verbs_fixture.h"
+#include "client/store/format/file_hook.h"
 #include "client/store/format/tree_codec.h"
 #include "client/store/snapshots/recipe_stream.h"
 
@@ -123,6 +127,52 @@ TEST_F(RestoreVerbTest, ARestoreLeavesAloneWhatTheBackupLeftOut) {
 }
 
 // Whatever the snapshot says: it was all that there was to restore from.
+// Before the first look at packs, once: what others do then.
+class BeforePacks final : public FileHook {
+ public:
+  explicit BeforePacks(std::function<void()> others) : others_(std::move(others)) {
+    SetFileHookForTest(this);
+  }
+  ~BeforePacks() override { SetFileHookForTest(nullptr); }
+
+  absl::Status Before(const FileOperation& operation) override {
+    if (operation.path.ends_with("/packs") && !came_.exchange(true)) others_();
+    return absl::OkStatus();
+  }
+  bool came() const { return came_; }
+
+ private:
+  const std::function<void()> others_;
+  std::atomic<bool> came_ = false;
+};
+
+TEST_F(RestoreVerbTest, ASnapshotThatIsForgottenAndCollectedMeanwhileIsNotDamaged) {
+  AddSnapshot(kFirst, "first");
+  const auto lose = [&] {
+    const std::string packs = test_.store().packs_directory();
+    std::filesystem::remove_all(packs);
+    std::filesystem::create_directory(packs);
+  };
+  {
+    const BeforePacks forgotten([&] {
+      lose();
+      std::filesystem::remove(
+          ::kerf::agent::SnapshotPath(test_.store().snapshots_directory(), kFirst));
+      std::filesystem::remove(test_.store().manifest().NotePath(kFirst));
+    });
+    const Outcome gone = OnStore({"restore", kFirst, "--target", target()});
+    EXPECT_TRUE(forgotten.came());
+    EXPECT_EQ(gone.exit_code, 1);
+    EXPECT_THAT(std::string(gone.messages.back()["message"]),
+                HasSubstr("was forgotten while it was restored"));
+  }
+  // One that is still there is damaged.
+  AddSnapshot(kSecond, "second");
+  const BeforePacks lost(lose);
+  EXPECT_EQ(OnStore({"restore", kSecond, "--target", target() + "2"}).exit_code, 6);
+  EXPECT_TRUE(lost.came());
+}
+
 TEST_F(RestoreVerbTest, ARestoreNeverRemovesTheStore) {
   std::vector<std::string> chunks;
   store::v1::Snapshot snapshot = test_.Describe({{"file", {"first"}}}, chunks);
