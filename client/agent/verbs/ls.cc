@@ -158,7 +158,7 @@ absl::StatusOr<ExitCode> List(Context& context, const LsFlags& flags) {
         Cat("snapshot ", snapshot.id(), " holds no ", AbsoluteName(name.path),
             ": paths begin at the root, as `kerf ls ", snapshot.id(), "` shows them"));
   }
-  return gap_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
+  return gap_count > 0 ? FailDamaged(context, *store, snapshot) : ExitCode::kOk;
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ void SayStoreWasMade(Context& context, const Store& store) {
       Cat("there was no store in ", store.directory(), ": made a new one, ", store.config().id()));
 }
 
+ExitCode FailDamaged(Context& context, const Store& store, const store::v1::Snapshot& snapshot) {
+  if (!absl::IsNotFound(store.FindSnapshot(snapshot.id()).status())) return ExitCode::kIntegrity;
+  return FailWith(context, absl::NotFoundError(
+                               Cat("snapshot ", snapshot.id(), " was forgotten meanwhile, and a ",
+                                   "collection took chunks of it: nothing is damaged, but not ",
+                                   "all of it could be read")));
+}
+
 absl::Status CheckNotSetBack(const Store& store) {
   const absl::Status status = StoreMemory(StoreMemory::UsualDirectory()).Meet(store);
   // A store whose epoch cannot be read says so by itself.

@@ -27,6 +27,10 @@ absl::Status CheckStoreMayBeMade(const std::string& directory, const MountTables
 // Says that it was made, also to those who want to hear little.
 void SayStoreWasMade(Context& context, const Store& store);
 
+// What a verb ends with that missed something of the snapshot: kIntegrity, unless it was forgotten
+// meanwhile, and a collection took its chunks. That is said.
+ExitCode FailDamaged(Context& context, const Store& store, const store::v1::Snapshot& snapshot);
+
 // DataLoss if the store lies behind what this user has seen of it.
 absl::Status CheckNotSetBack(const Store& store);
 // After the store was changed: so far has it come.

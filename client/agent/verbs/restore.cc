@@ -198,11 +198,6 @@ void TellRemoved(Reporter& reporter, const RestoreFlags& flags, const std::strin
   reporter.Json("deleted", std::move(object));
 }
 
-// Collections may have taken from then on what a restore had still to read.
-bool WasForgotten(const Store& store, const store::v1::Snapshot& snapshot) {
-  return absl::IsNotFound(store.FindSnapshot(snapshot.id()).status());
-}
-
 ExitCode Run(Context& context, const RestoreFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
@@ -267,14 +262,7 @@ ExitCode Run(Context& context, const RestoreFlags& flags) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", SummaryJson(*snapshot, *result, seconds));
   if (!flags.dry_run) Print(reporter, *snapshot, *result, flags.target, seconds);
-  if (damaged_count > 0 && WasForgotten(**store, *snapshot)) {
-    return FailWith(context,
-                    absl::NotFoundError(Cat("snapshot ", snapshot->id(),
-                                            " was forgotten while it was restored, and a ",
-                                            "collection took chunks of it: what lacks them is not ",
-                                            "restored, and nothing is damaged")));
-  }
-  if (damaged_count > 0) return ExitCode::kIntegrity;
+  if (damaged_count > 0) return FailDamaged(context, **store, *snapshot);
   const bool is_partial = result->restored.error_count > 0 || result->unremoved_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }

@@ -147,30 +147,33 @@ class BeforePacks final : public FileHook {
 };
 
 TEST_F(RestoreVerbTest, ASnapshotThatIsForgottenAndCollectedMeanwhileIsNotDamaged) {
-  AddSnapshot(kFirst, "first");
   const auto lose = [&] {
     const std::string packs = test_.store().packs_directory();
     std::filesystem::remove_all(packs);
     std::filesystem::create_directory(packs);
   };
-  {
-    const BeforePacks forgotten([&] {
-      lose();
-      std::filesystem::remove(
-          ::kerf::agent::SnapshotPath(test_.store().snapshots_directory(), kFirst));
-      std::filesystem::remove(test_.store().manifest().NotePath(kFirst));
-    });
-    const Outcome gone = OnStore({"restore", kFirst, "--target", target()});
-    EXPECT_TRUE(forgotten.came());
-    EXPECT_EQ(gone.exit_code, 1);
-    EXPECT_THAT(std::string(gone.messages.back()["message"]),
-                HasSubstr("was forgotten while it was restored"));
+  for (const Arguments& verb :
+       {Arguments{"restore", kFirst, "--target", target()}, Arguments{"ls", kFirst}}) {
+    AddSnapshot(kFirst, "first");
+    {
+      const BeforePacks forgotten([&] {
+        lose();
+        std::filesystem::remove(
+            ::kerf::agent::SnapshotPath(test_.store().snapshots_directory(), kFirst));
+        std::filesystem::remove(test_.store().manifest().NotePath(kFirst));
+      });
+      const Outcome gone = OnStore(verb);
+      EXPECT_TRUE(forgotten.came());
+      EXPECT_EQ(gone.exit_code, 1) << verb[0];
+      EXPECT_THAT(std::string(gone.messages.back()["message"]),
+                  HasSubstr("was forgotten meanwhile"));
+    }
+    // One that is still there is damaged.
+    AddSnapshot(kFirst, "first");
+    const BeforePacks lost(lose);
+    EXPECT_EQ(OnStore(verb).exit_code, 6) << verb[0];
+    EXPECT_TRUE(lost.came());
   }
-  // One that is still there is damaged.
-  AddSnapshot(kSecond, "second");
-  const BeforePacks lost(lose);
-  EXPECT_EQ(OnStore({"restore", kSecond, "--target", target() + "2"}).exit_code, 6);
-  EXPECT_TRUE(lost.came());
 }
 
 TEST_F(RestoreVerbTest, ARestoreNeverRemovesTheStore) {
