@@ -145,6 +145,7 @@ TEST_F(MemoryTest, AgentsThatRememberAtOnceLoseNothing) {
     ASSERT_TRUE(test_.store().WriteEpoch(static_cast<std::uint64_t>(round) + 2).ok());
     ASSERT_TRUE(memory.Meet(test_.store()).ok());
     std::vector<std::thread> agents;
+    agents.reserve(kAgents);
     for (const std::unique_ptr<Store>& copy : copies) {
       agents.emplace_back([&] { EXPECT_TRUE(absl::IsDataLoss(memory.Meet(*copy))); });
     }
