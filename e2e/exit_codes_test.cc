@@ -276,12 +276,12 @@ class Refusing {
  public:
   explicit Refusing(grpc::StatusCode code) : service_(code) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("localhost:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterCallbackGenericService(&service_);
     server_ = builder.BuildAndStart();
   }
 
-  std::string address() const { return Cat("localhost:", port_); }
+  std::string address() const { return Cat("127.0.0.1:", port_); }
 
  private:
   class Reactor final : public grpc::ServerGenericBidiReactor {
