@@ -470,7 +470,7 @@ TEST_F(Cli, ChunkCutsALargeFileTheSameWithSeveralThreads) {
 TEST_F(Cli, ChunkCutsLocally) {
   WriteText(world_ / "empty", "");
   std::string text;
-  for (int i = 0; i < 60'000; ++i) text += Cat(i * i, ",");
+  for (std::uint64_t i = 0; i < 60'000; ++i) text += Cat(i * i, ",");
   WriteText(world_ / "file", text);
   const JsonRun run = world_.KerfJson({"chunk", "file", "--profile", "mincdc-8k"});
   EXPECT_EQ(run.exit_code, kOk);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -151,7 +152,7 @@ TEST_F(Interrupt, WhileAServerSaysNothing) {
 // Its reader has gone to lunch: less(1), or a pipe to a machine far away.
 TEST_F(Interrupt, WhileNobodyReadsWhatItPrints) {
   std::string text;
-  for (int line = 0; line < 500'000; ++line) text += Cat(line * 7919, "\n");
+  for (std::uint64_t line = 0; line < 500'000; ++line) text += Cat(line * 7919, "\n");
   WriteText(world_ / "large", text);
   std::filesystem::resize_file(world_ / "large", 130 << 20);
   int number = 0;
