@@ -162,8 +162,12 @@ TEST(Recommend, AllAreComparedWhereOneAverageWasAskedFor) {
   EXPECT_FALSE(all[1].savings_at_equal_average.has_value()) << "nobody knows yet";
   for (const LineGap& gap : FindLineGaps(all, more)) {
     // What was made for 8 KiB had other averages: where to aim follows from that.
-    if (gap.algorithm == "maxp") EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 6000 / 1.05, 2);
-    if (gap.algorithm == "mincdc") EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 4800 * 1.05, 2);
+    if (gap.algorithm == "maxp") {
+      EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 6000 / 1.05, 2);
+    }
+    if (gap.algorithm == "mincdc") {
+      EXPECT_NEAR(gap.aimed_bytes, 8192 * 5300.0 / 4800 * 1.05, 2);
+    }
     const bool goes_up = gap.algorithm == "mincdc" || gap.algorithm == "maxcdc";
     const std::map<std::string, double> there = {
         {"maxp", 0.455}, {"mincdc", 0.580}, {"maxcdc", 0.590}, {"ram", 0.445}};
