@@ -110,6 +110,13 @@ def system_libraries():
         modules = ["libhwy"],
     )
 
+    # Of Debian's security team; a mend of its own needs a new build of kerf (docs/adr/0019).
+    pkg_config_repository(
+        name = "nghttp2",
+        apt = "libnghttp2-dev",
+        modules = ["libnghttp2"],
+        static = True,
+    )
     pkg_config_repository(
         name = "hiredis",
         apt = "libhiredis-dev",

@@ -18,6 +18,13 @@ constexpr std::string_view kReasonValues =
     "OK, CANCELLED (the client has gone), or a reason of docs/spec/protocol.md";
 
 constexpr Label kBuildLabels[] = {{"version", "of kerf"}, {"role", "all, worker, front"}};
+constexpr Label kDoorEndLabels[] = {
+    {"reason",
+     "closed, not_http2, large_header (over 64 KiB), slow_header, silent (no frame in 10 s), idle "
+     "(no call in 300 s), not_reading, no_ping, cancels (its address cancels too many calls), "
+     "made_room (had no call, and another one came), full (all have calls)"}};
+constexpr Label kDoorRefusalLabels[] = {
+    {"reason", "large_metadata (over 7 KiB), no_memory, no_server (gRPC has ended), slow_request"}};
 constexpr Label kRefusedLabels[] = {{"reason", "a reason of docs/spec/protocol.md"}};
 constexpr Label kEndedLabels[] = {{"reason", kReasonValues}};
 constexpr Label kVerdictLabels[] = {{"verdict", "new, duplicate, unverified"}};
@@ -101,6 +108,28 @@ const Metric kProcessOpenFds{"process_open_fds", kGauge, kEverywhere, "Open file
 const Metric kProcessMaxFds{"process_max_fds", kGauge, kEverywhere,
                             "File descriptors that it may have open."};
 const Metric kProcessThreads{"process_threads", kGauge, kEverywhere, "Threads of the process."};
+
+const Metric kDoorConnections{"kerf_door_connections", kGauge, kEverywhere,
+                              "Clients that are connected over TCP now."};
+const Metric kDoorMaxConnections{
+    "kerf_door_max_connections", kGauge, kEverywhere,
+    "Clients that may be connected over TCP at once: --max-connections, or what the limit of open "
+    "files leaves."};
+const Metric kDoorConnectionsAccepted{"kerf_door_connections_accepted_total", kCounter, kEverywhere,
+                                      "Clients that have connected over TCP."};
+const Metric kDoorConnectionsEnded{"kerf_door_connections_ended_total", kCounter, kEverywhere,
+                                   "Connections over TCP that have ended, by why.", kDoorEndLabels};
+const Metric kDoorCalls{"kerf_door_calls_total", kCounter, kEverywhere,
+                        "Calls that have come over TCP."};
+const Metric kDoorCallsRefused{"kerf_door_calls_refused_total", kCounter, kEverywhere,
+                               "Calls that were not passed on, or not to their end.",
+                               kDoorRefusalLabels};
+const Metric kDoorCallsCancelled{"kerf_door_calls_cancelled_total", kCounter, kEverywhere,
+                                 "Calls that clients have cancelled before they were answered."};
+const Metric kDoorMemoryBytes{"kerf_door_memory_bytes", kGauge, kEverywhere,
+                              "What calls over TCP may have on their way now."};
+const Metric kDoorMemoryLimitBytes{"kerf_door_memory_limit_bytes", kGauge, kEverywhere,
+                                   "What they may have at most, all together."};
 
 const Metric kStreams{"kerf_streams", kGauge, kWorkers, "Uploads that are open now."};
 const Metric kMaxStreams{"kerf_max_streams", kGauge, kWorkers,
@@ -245,75 +274,87 @@ const Metric kFrontStalls{"kerf_front_stalls_total", kCounter, kFronts,
 const Metric kFrontStalledCalls{"kerf_front_stalled_calls", kGauge, kFronts,
                                 "Calls that are in such a wait now.", kFrontPlaceLabels};
 
-std::span<const Metric* const> AllMetrics() {
-  static constexpr std::array all = {&kBuildInfo,
-                                     &kReady,
-                                     &kDraining,
-                                     &kProcessCpuSeconds,
-                                     &kProcessStartTime,
-                                     &kProcessResidentBytes,
-                                     &kProcessVirtualBytes,
-                                     &kProcessOpenFds,
-                                     &kProcessMaxFds,
-                                     &kProcessThreads,
-                                     &kStreams,
-                                     &kMaxStreams,
-                                     &kStreamsStarted,
-                                     &kStreamsRefused,
-                                     &kStreamsEnded,
-                                     &kGoAways,
-                                     &kIngestBytes,
-                                     &kChunks,
-                                     &kChunkBytes,
-                                     &kChunkSize,
-                                     &kPendingBytes,
-                                     &kMemoryBytes,
-                                     &kMemoryLimitBytes,
-                                     &kStageSeconds,
-                                     &kStalls,
-                                     &kStalledStreams,
-                                     &kIndexOperations,
-                                     &kIndexCalls,
-                                     &kIndexTakesCommits,
-                                     &kIndexRepositories,
-                                     &kIndexEntries,
-                                     &kIndexEpoch,
-                                     &kIndexDiskBytes,
-                                     &kIndexDiskFreeBytes,
-                                     &kIndexDiskMinFreeBytes,
-                                     &kHints,
-                                     &kCutBytes,
-                                     &kLookupBatches,
-                                     &kDigestsAskedAhead,
-                                     &kHintCacheBytes,
-                                     &kHintSegments,
-                                     &kGpus,
-                                     &kGpuBatches,
-                                     &kGpuPieces,
-                                     &kGpuBytes,
-                                     &kGpuFallbacks,
-                                     &kGpuAudits,
-                                     &kGpuMismatches,
-                                     &kGpuPendingBytes,
-                                     &kRedisCommands,
-                                     &kRedisRetries,
-                                     &kRedisRedirects,
-                                     &kRedisConnects,
-                                     &kRedisMemoryBytes,
-                                     &kRedisMaxMemoryBytes,
-                                     &kRedisFullMasters,
-                                     &kFrontCalls,
-                                     &kFrontMaxCalls,
-                                     &kFrontCallsStarted,
-                                     &kFrontCallsRefused,
-                                     &kFrontCallsEnded,
-                                     &kFrontForwardedBytes,
-                                     &kFrontWorkers,
-                                     &kFrontLocates,
-                                     &kFrontStalls,
-                                     &kFrontStalledCalls};
-  return all;
-}
+namespace {
+
+constexpr std::array kAllMetrics = {&kBuildInfo,
+                                    &kReady,
+                                    &kDraining,
+                                    &kProcessCpuSeconds,
+                                    &kProcessStartTime,
+                                    &kProcessResidentBytes,
+                                    &kProcessVirtualBytes,
+                                    &kProcessOpenFds,
+                                    &kProcessMaxFds,
+                                    &kProcessThreads,
+                                    &kDoorConnections,
+                                    &kDoorMaxConnections,
+                                    &kDoorConnectionsAccepted,
+                                    &kDoorConnectionsEnded,
+                                    &kDoorCalls,
+                                    &kDoorCallsRefused,
+                                    &kDoorCallsCancelled,
+                                    &kDoorMemoryBytes,
+                                    &kDoorMemoryLimitBytes,
+                                    &kStreams,
+                                    &kMaxStreams,
+                                    &kStreamsStarted,
+                                    &kStreamsRefused,
+                                    &kStreamsEnded,
+                                    &kGoAways,
+                                    &kIngestBytes,
+                                    &kChunks,
+                                    &kChunkBytes,
+                                    &kChunkSize,
+                                    &kPendingBytes,
+                                    &kMemoryBytes,
+                                    &kMemoryLimitBytes,
+                                    &kStageSeconds,
+                                    &kStalls,
+                                    &kStalledStreams,
+                                    &kIndexOperations,
+                                    &kIndexCalls,
+                                    &kIndexTakesCommits,
+                                    &kIndexRepositories,
+                                    &kIndexEntries,
+                                    &kIndexEpoch,
+                                    &kIndexDiskBytes,
+                                    &kIndexDiskFreeBytes,
+                                    &kIndexDiskMinFreeBytes,
+                                    &kHints,
+                                    &kCutBytes,
+                                    &kLookupBatches,
+                                    &kDigestsAskedAhead,
+                                    &kHintCacheBytes,
+                                    &kHintSegments,
+                                    &kGpus,
+                                    &kGpuBatches,
+                                    &kGpuPieces,
+                                    &kGpuBytes,
+                                    &kGpuFallbacks,
+                                    &kGpuAudits,
+                                    &kGpuMismatches,
+                                    &kGpuPendingBytes,
+                                    &kRedisCommands,
+                                    &kRedisRetries,
+                                    &kRedisRedirects,
+                                    &kRedisConnects,
+                                    &kRedisMemoryBytes,
+                                    &kRedisMaxMemoryBytes,
+                                    &kRedisFullMasters,
+                                    &kFrontCalls,
+                                    &kFrontMaxCalls,
+                                    &kFrontCallsStarted,
+                                    &kFrontCallsRefused,
+                                    &kFrontCallsEnded,
+                                    &kFrontForwardedBytes,
+                                    &kFrontWorkers,
+                                    &kFrontLocates,
+                                    &kFrontStalls,
+                                    &kFrontStalledCalls};
+
+}  // namespace
+
+std::span<const Metric* const> AllMetrics() { return kAllMetrics; }
 
 std::string_view NameOf(Type type) {
   switch (type) {

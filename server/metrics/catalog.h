@@ -43,6 +43,16 @@ extern const Metric kProcessOpenFds;
 extern const Metric kProcessMaxFds;
 extern const Metric kProcessThreads;
 
+extern const Metric kDoorConnections;
+extern const Metric kDoorMaxConnections;
+extern const Metric kDoorConnectionsAccepted;
+extern const Metric kDoorConnectionsEnded;
+extern const Metric kDoorCalls;
+extern const Metric kDoorCallsRefused;
+extern const Metric kDoorCallsCancelled;
+extern const Metric kDoorMemoryBytes;
+extern const Metric kDoorMemoryLimitBytes;
+
 extern const Metric kStreams;
 extern const Metric kMaxStreams;
 extern const Metric kStreamsStarted;

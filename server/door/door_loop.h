@@ -1,0 +1,87 @@
+// One thread of a door: takes connections, and moves what its relays have to move when their
+// sockets are ready.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/unique_fd.h"
+#include "server/door/relay.h"
+#include "server/door/slices.h"
+
+namespace kerf::door {
+
+// What its methods do is done by its thread, soon. Thread-safe.
+class DoorLoop {
+ public:
+  // Runs when it returns. `context`, whose pool is this one's own, the listening sockets, which do
+  // not block and other loops may have too, outlive it.
+  DoorLoop(const RelayContext& context, std::span<const UniqueFd> listeners);
+  DoorLoop(const DoorLoop&) = delete;
+  DoorLoop& operator=(const DoorLoop&) = delete;
+  // Without BeginStop: at once.
+  ~DoorLoop();
+
+  // No new connections from here on.
+  void StopAccepting();
+  // Clients are told to go; their calls go on for so long at most. The destructor waits for it.
+  void BeginStop(std::chrono::milliseconds grace);
+
+ private:
+  struct Client;
+  // What epoll gives back: one of a client's two sockets, or a listener.
+  struct Watched {
+    Client* client = nullptr;
+    Relay::Side side = Relay::Side::kClient;
+    int listener = -1;
+  };
+  struct Client {
+    std::unique_ptr<Relay> relay;
+    Watched client_socket;
+    Watched server_socket;
+    bool is_client_writing = false;
+    bool is_server_writing = false;
+    std::uint64_t server_count = 0;
+    std::size_t place = 0;
+  };
+
+  void Run();
+  void Handle(const Watched& watched, std::uint32_t events, Time now);
+  void Accept(int listener, Time now);
+  void AddClient(UniqueFd socket, ClientAddress address, Time now);
+  // Of some that are drawn, the one without calls that is least missed. False: all have calls.
+  bool MakeRoom(Time now);
+  void ForEach(const std::function<void(Relay& relay)>& visit);
+  void Settle(Client& client);
+  void Remove(Client& client);
+  void ArmListeners();
+  bool Control(int operation, int socket, std::uint32_t events, void* data);
+
+  BlockPool pool_;
+  RelayContext context_;
+  const std::span<const UniqueFd> listeners_;
+  UniqueFd epoll_;
+  UniqueFd wakeup_;
+  std::vector<Watched> watched_listeners_;
+  std::vector<bool> is_listener_armed_;
+  Random random_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  // Which events of the same round may still name.
+  std::vector<std::unique_ptr<Client>> removed_;
+  Time checked_at_;
+
+  std::atomic<bool> is_accepting_{true};
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<std::int64_t> grace_ms_{0};
+  // Last: it uses all of them.
+  std::thread thread_;
+};
+
+}  // namespace kerf::door

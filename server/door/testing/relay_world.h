@@ -1,0 +1,145 @@
+// A relay between a client and a server, for tests: driven by hand, with a clock of its own.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/memory_budget.h"
+#include "base/unique_fd.h"
+#include "server/door/cancel_bound.h"
+#include "server/door/door_metrics.h"
+#include "server/door/door_options.h"
+#include "server/door/relay.h"
+#include "server/door/testing/h2_peer.h"
+
+namespace kerf::door {
+
+inline std::pair<UniqueFd, UniqueFd> SocketPair() {
+  std::array<int, 2> ends{};
+  KERF_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// Not thread-safe.
+class RelayWorld {
+ public:
+  static constexpr std::size_t kWindowBytes = 64 * kKiB;
+
+  explicit RelayWorld(std::uint64_t memory_bytes = 64 * kMiB)
+      : memory_(memory_bytes), cancels_({.burst = 20, .per_second = 1}) {
+    options_.max_connections = 10;
+    options_.max_calls = 100;
+    options_.memory_bytes = memory_bytes;
+    options_.refusals = {Refusal{"8", "large", "AAAA"}, Refusal{"8", "no memory", ""},
+                         Refusal{"14", "no server", ""}, Refusal{"4", "slow", ""}};
+    context_ = {.options = &options_,
+                .first_window_bytes = kWindowBytes,
+                .memory = &memory_,
+                .cancels = &cancels_,
+                .metrics = &metrics_,
+                .pool = &pool_,
+                .max_shared_bytes = 16 * kMiB,
+                .connect = [this] { return Connect(); },
+                .peer_header = "kerf-door-peer",
+                .peer_stamp = "stamp "};
+    auto [ours, theirs] = SocketPair();
+    client_socket_ = std::move(theirs);
+    relay_ = std::make_unique<Relay>(&context_, std::move(ours),
+                                     ClientAddress{.text = "ipv4:192.0.2.1:7"}, now_);
+  }
+
+  // A client that keeps the rules; without, its socket is the test's.
+  void AddClient() {
+    client = std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(client_socket_));
+  }
+  int client_socket() const { return client_socket_.get(); }
+  void CloseClientSocket() { client_socket_.Reset(); }
+
+  // Until nothing moves any more.
+  void Run() {
+    bool has_moved = true;
+    while (has_moved) {
+      has_moved = Step();
+    }
+  }
+
+  // One turn of each; whether anything moved.
+  bool Step() {
+    bool has_moved = false;
+    if (client != nullptr) has_moved |= client->Move();
+    has_moved |= MoveRelay();
+    for (const auto& server : servers) has_moved |= server->Move();
+    has_moved |= MoveRelay();
+    return has_moved;
+  }
+
+  void Pass(std::chrono::milliseconds time) {
+    now_ += time;
+    if (!relay_->is_done()) relay_->CheckTime(now_);
+    Run();
+  }
+
+  void SetMaxSharedBytes(std::size_t bytes) { context_.max_shared_bytes = bytes; }
+
+  // As the loop does with one that is done.
+  void CloseRelay() { relay_->Close(); }
+
+  Relay& relay() { return *relay_; }
+  DoorOptions& options() { return options_; }
+  DoorMetrics& metrics() { return metrics_; }
+  MemoryBudget& memory() { return memory_; }
+  BlockPool& pool() { return pool_; }
+  CancelBound& cancels() { return cancels_; }
+  Time now() const { return now_; }
+  H2Peer& server() { return *servers.back(); }
+
+  std::unique_ptr<H2Peer> client;
+  // One for each connection that the relay has made.
+  std::vector<std::unique_ptr<H2Peer>> servers;
+  bool takes_connections = true;
+
+ private:
+  UniqueFd Connect() {
+    if (!takes_connections) return UniqueFd();
+    auto [ours, theirs] = SocketPair();
+    servers.push_back(std::make_unique<H2Peer>(H2Peer::Role::kServer, std::move(theirs)));
+    return std::move(ours);
+  }
+
+  static std::size_t Pending(int socket) {
+    std::array<char, 1> first;
+    return recv(socket, first.data(), first.size(), MSG_PEEK) != -1 ? 1 : 0;
+  }
+
+  bool MoveRelay() {
+    if (relay_->is_done()) return false;
+    const bool has_client = Pending(relay_->client_socket()) > 0;
+    if (has_client || relay_->is_client_waiting_to_write()) {
+      relay_->OnReady(Relay::Side::kClient, has_client, now_);
+    }
+    if (relay_->is_done() || relay_->server_socket() < 0) return has_client;
+    const bool has_server = Pending(relay_->server_socket()) > 0;
+    if (has_server || relay_->is_server_waiting_to_write()) {
+      relay_->OnReady(Relay::Side::kServer, has_server, now_);
+    }
+    return has_client || has_server;
+  }
+
+  DoorOptions options_;
+  MemoryBudget memory_;
+  CancelBound cancels_;
+  DoorMetrics metrics_;
+  BlockPool pool_;
+  RelayContext context_;
+  Time now_ = Time() + std::chrono::hours(1);
+  UniqueFd client_socket_;
+  std::unique_ptr<Relay> relay_;
+};
+
+}  // namespace kerf::door
