@@ -1,14 +1,18 @@
 #include "e2e/raw_http2.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <filesystem>
 
 #include "base/check.h"
+#include "base/strings.h"
 
 namespace kerf::e2e {
 namespace {
@@ -49,7 +53,7 @@ std::string Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream,
   return frame;
 }
 
-std::string HeadersFrame(std::uint8_t flags, std::uint32_t stream, const Http2Headers& headers) {
+std::string HeaderBlock(const Http2Headers& headers) {
   std::string block;
   for (const auto& [name, value] : headers) {
     // A literal that is not to be indexed, with a name of its own.
@@ -57,7 +61,11 @@ std::string HeadersFrame(std::uint8_t flags, std::uint32_t stream, const Http2He
     AppendText(block, name);
     AppendText(block, value);
   }
-  return Frame(kHeaders, flags | kEndHeaders, stream, block);
+  return block;
+}
+
+std::string HeadersFrame(std::uint8_t flags, std::uint32_t stream, const Http2Headers& headers) {
+  return Frame(kHeaders, flags | kEndHeaders, stream, HeaderBlock(headers));
 }
 
 std::string DataFrame(std::uint8_t flags, std::uint32_t stream, std::string_view message) {
@@ -69,8 +77,27 @@ std::string DataFrame(std::uint8_t flags, std::uint32_t stream, std::string_view
 
 }  // namespace http2
 
-RawConnection::RawConnection(const std::string& address)
-    : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+UniqueFd ConnectToSocketAt(const std::string& path) {
+  const std::filesystem::path whole(path);
+  // The system's address of a socket has room for a short path only.
+  const UniqueFd folder(open(whole.parent_path().c_str(), O_PATH | O_CLOEXEC));
+  sockaddr_un to{};
+  to.sun_family = AF_UNIX;
+  const std::string through = Cat("/proc/self/fd/", folder.get(), "/", whole.filename().string());
+  KERF_CHECK(through.size() < sizeof to.sun_path);
+  through.copy(to.sun_path, through.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  KERF_CHECK(connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+  return socket;
+}
+
+RawConnection::RawConnection(const std::string& address) {
+  constexpr std::string_view kUnix = "unix:";
+  if (address.starts_with(kUnix)) {
+    socket_ = ConnectToSocketAt(address.substr(kUnix.size()));
+    return;
+  }
+  socket_ = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port =
@@ -79,12 +106,13 @@ RawConnection::RawConnection(const std::string& address)
   KERF_CHECK(connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
 }
 
-void RawConnection::Send(std::string_view bytes) {
+bool RawConnection::Send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
+    if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
+  return true;
 }
 
 void RawConnection::AwaitRead() {

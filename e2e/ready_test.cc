@@ -9,13 +9,13 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "e2e/raw_http2.h"
 #include "e2e/watched.h"
 
 namespace kerf::e2e {
@@ -77,10 +78,19 @@ class ReadyTest : public WatchedTest {
     }
     return Health() == wanted;
   }
+  // Few more than it has now.
+  rlim_t LimitDescriptors() {
+    rlimit before{};
+    EXPECT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+    const auto limit = static_cast<rlim_t>(FileCount()) + 100;
+    const rlimit few{limit, before.rlim_max};
+    EXPECT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+    return limit;
+  }
   // So many connections for a while that kerfd has no file descriptors left.
-  void TakeAllDescriptors(rlim_t limit) {
+  void TakeAllDescriptors(rlim_t limit, const std::function<UniqueFd()>& connect) {
     std::vector<UniqueFd> idle(300);
-    for (UniqueFd& fd : idle) fd = ConnectTo(world_.last_address());
+    for (UniqueFd& fd : idle) fd = connect();
     const auto deadline = steady_clock::now() + kPatience;
     while (static_cast<rlim_t>(FileCount()) < limit && steady_clock::now() < deadline) {
     }
@@ -98,26 +108,21 @@ class ReadyTest : public WatchedTest {
   }
 };
 
-// gRPC's listener does not come back from that by itself (1.51): kerfd says so, and that only a new
-// start helps.
+// gRPC's listener, which a unix socket has, does not come back from that by itself (1.51): kerfd
+// says so, and that only a new start helps.
 TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
-  Start({"--listen", "127.0.0.1:0", "--self-check-ms", "100"});
+  Start({"--self-check-ms", "100"});
   ASSERT_FALSE(HasFatalFailure());
   WriteRandom("file", 3'000'000, 1);
   world_.Backup({"file"});
   ASSERT_TRUE(WaitUntilReadinessIs("ready"));
   EXPECT_EQ(Ask("/healthz").code, 200);
-  rlimit before{};
-  ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, nullptr, &before), 0);
-  const auto limit = static_cast<rlim_t>(FileCount()) + 100;
-  const rlimit few{limit, before.rlim_max};
-  ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  const rlim_t limit = LimitDescriptors();
   // The listener does not come back, though there are descriptors again. It may be that others had
   // taken the last ones, and that it never met a moment without: then kerfd is ready once more.
-  const std::string lost =
-      Cat("not ready: new clients are not answered at ", world_.last_address());
+  const std::string lost = Cat("not ready: new clients are not answered at ", world_.address());
   for (int times = 0; times < 8 && !Readiness().starts_with(lost); ++times) {
-    TakeAllDescriptors(limit);
+    TakeAllDescriptors(limit, [this] { return ConnectToSocketAt(world_ / "server/kerfd.sock"); });
     if (!WaitUntilReadinessIs(lost, std::chrono::seconds(8))) {
       EXPECT_EQ(Readiness(), "ready\n");
     }
@@ -136,6 +141,22 @@ TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
   EXPECT_EQ(DamagedCount(), 0u);
   EXPECT_TRUE(WaitUntilReadinessIs("ready"));
   world_.ExpectNothingNew(world_.Backup({"file", "--force"}));
+}
+
+// Over TCP it is the door that listens.
+TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyOverTcpUntilThereAreSome) {
+  Start({"--listen", "127.0.0.1:0", "--self-check-ms", "100"});
+  ASSERT_FALSE(HasFatalFailure());
+  ASSERT_TRUE(WaitUntilReadinessIs("ready"));
+  const rlim_t limit = LimitDescriptors();
+  for (int times = 0; times < 3; ++times) {
+    TakeAllDescriptors(limit, [this] { return ConnectTo(world_.last_address()); });
+    EXPECT_TRUE(WaitUntilReadinessIs("ready"));
+    EXPECT_EQ(Ask("/healthz").code, 200);
+  }
+  WriteRandom("file", 3'000'000, 1);
+  world_.SetEnvironment("KERF_SERVER", world_.last_address());
+  world_.Backup({"file"});
 }
 
 // The folder of the index on a disk that goes wrong where it is asked to (e2e/fault_fs), in a mount
@@ -159,15 +180,7 @@ class FaultyDiskTest : public ReadyTest {
       ASSERT_FALSE(disk_->HasEnded()) << disk_->Wait().err << ": this test needs root and FUSE";
       ASSERT_LT(steady_clock::now(), deadline);
     }
-    control_ = UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_un to{};
-    to.sun_family = AF_UNIX;
-    // A socket's name may only be short.
-    const UniqueFd folder(open(world_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const std::string path = Cat("/proc/self/fd/", folder.get(), "/control");
-    ASSERT_LT(path.size(), sizeof to.sun_path);
-    std::memcpy(to.sun_path, path.data(), path.size());
-    ASSERT_EQ(connect(control_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    control_ = ConnectToSocketAt(world_ / "control");
   }
   void TearDown() override {
     umount2((world_ / "server/data").c_str(), MNT_DETACH);

@@ -20,6 +20,7 @@
 #include "kernels/registry.h"
 #include "server/edge/server.h"
 #include "server/lifecycle.h"
+#include "server/listener/grpc_listener.h"
 #include "server/logging/library_log_lines.h"
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"
@@ -68,6 +69,7 @@ ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& 
   options.index_calls = {.max_calls = edge.max_index_calls, .timeout = edge.index_timeout};
   options.worker_threads = settings.worker.thread_count;
   options.max_streams = serving.max_streams;
+  options.max_connections = serving.max_connections;
   options.memory_bytes = serving.memory_bytes;
   options.stream_memory_bytes = edge.stream_memory_bytes;
   options.worker_name = settings.worker.name;
@@ -181,11 +183,12 @@ absl::Status Serve(const Settings& settings) {
 // A connection each for all streams that there are places for, and room for an index.
 void RaiseFileLimit(const ServingSettings& settings) {
   constexpr std::uint64_t kOtherFiles = 4096;
-  const std::uint64_t limit = RaiseOpenFileLimit(settings.max_streams + kOtherFiles);
-  if (limit >= settings.max_streams) return;
+  const std::uint64_t limit = RaiseOpenFileLimit(FilesFor(settings.max_connections) + kOtherFiles);
+  const std::size_t fitting = ConnectionsThatFit(limit);
+  if (fitting >= settings.max_streams) return;
   Log(LogLevel::kWarning,
-      Cat("the system lets kerfd have ", limit,
-          " files and connections open, fewer than --max-streams ", settings.max_streams,
+      Cat("the system lets kerfd have ", limit, " files open, which are enough for ", fitting,
+          " connections, fewer than --max-streams ", settings.max_streams,
           ": raise the limit (ulimit -n, LimitNOFILE), or clients wait in vain"));
 }
 

@@ -54,6 +54,7 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
   options.workers.refresh = settings.worker_refresh;
   options.workers.seed = std::random_device()();
   options.max_streams = serving.max_streams;
+  options.max_connections = serving.max_connections;
   options.max_calls = settings.max_calls;
   options.workers.max_calls_per_worker = CallsPerWorker(settings, serving);
   options.idle_evict = serving.idle_evict;

@@ -25,7 +25,8 @@
 #include "server/edge/worker_page.h"
 #include "server/errors/errors.h"
 #include "server/hints/hint_cache.h"
-#include "server/net/grpc_listener.h"
+#include "server/listener/grpc_listener.h"
+#include "server/logging/rated_log.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/deadline_index.h"
 #include "server/worker/metered_index.h"
@@ -166,7 +167,9 @@ absl::Status GrpcServer::Listen() {
   const TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
                                .memory_bytes = options_.memory_bytes,
                                .window_bytes = options_.memory_bytes / 2,
-                               .max_streams = options_.max_streams};
+                               .max_streams = options_.max_streams,
+                               .max_connections = options_.max_connections,
+                               .write_stall = options_.timeouts.write_stall};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);
@@ -185,6 +188,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   page.Add(metrics::kStreamsStarted, registry_.started_count());
   registry_.refused().AddTo(page, metrics::kStreamsRefused);
   registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
+  listener_->AddMetrics(page);
   AddStreams(page, metrics_);
   AddStalls(page, registry_.stalls());
   AddBudgets(page, input_budget_, work_budget_);
@@ -244,6 +248,7 @@ void GrpcServer::Watch() {
   while (!watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return stopping_; })) {
     lock.unlock();
     CheckTimeouts();
+    LogLeftOut();
     lock.lock();
   }
 }

@@ -7,7 +7,9 @@
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
 #include "server/errors/errors.h"
+#include "server/listener/client_peer.h"
 #include "server/logging/logging.h"
+#include "server/logging/rated_log.h"
 #include "server/net/grpc_status.h"
 #include "server/net/stall_log.h"
 
@@ -29,7 +31,7 @@ UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServer
     Log(LogLevel::kDebug, "stream begins",
         {{"session", stream->session_id_},
          {"request_id", stream->request_id_},
-         {"peer", context->peer()}});
+         {"peer", PeerOf(*context)}});
   }
   options.registry->Add(stream);
   const std::lock_guard lock(stream->mutex_);
@@ -159,11 +161,12 @@ void UploadReactor::FinishLocked(const absl::Status& status) {
     const LogLevel level = status.code() == absl::StatusCode::kInternal    ? LogLevel::kError
                            : status.code() == absl::StatusCode::kCancelled ? LogLevel::kDebug
                                                                            : LogLevel::kInfo;
-    Log(level, Cat("stream ended: ", MessageOf(status)),
-        {{"session", session_id_},
-         {"request_id", request_id_},
-         {"peer", context_->peer()},
-         {"reason", ReasonNameOf(status)}});
+    LogRated(level, Cat("stream ended: ", ReasonNameOf(status)),
+             Cat("stream ended: ", MessageOf(status)),
+             {{"session", session_id_},
+              {"request_id", request_id_},
+              {"peer", PeerOf(*context_)},
+              {"reason", ReasonNameOf(status)}});
   }
   if (const auto news = stall_watch_.End(finished_at_); news.has_value()) {
     options_.registry->stalls().Count(*news);
@@ -312,7 +315,7 @@ void UploadReactor::LookForStallLocked(TimePoint now) {
   if (!news.has_value()) return;
   options_.registry->stalls().Count(*news);
   const LogField fields[] = {
-      {"session", session_id_}, {"request_id", request_id_}, {"peer", context_->peer()}};
+      {"session", session_id_}, {"request_id", request_id_}, {"peer", PeerOf(*context_)}};
   LogStall(*news, fields);
 }
 

@@ -12,7 +12,9 @@
 #include "kerf/v1/chunking.pb.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_calls.h"
+#include "server/listener/client_peer.h"
 #include "server/logging/logging.h"
+#include "server/logging/rated_log.h"
 #include "server/net/grpc_deadline.h"
 #include "server/net/grpc_status.h"
 #include "server/net/request_id_of.h"
@@ -102,7 +104,7 @@ ForwardedCall* ForwardedCall::Start(const Options& options,
     Log(LogLevel::kDebug, "call passed on",
         {{"method", context->method()},
          {"request_id", call->request_id_},
-         {"peer", context->peer()},
+         {"peer", PeerOf(*context)},
          {"worker", call->worker_name_}});
   }
   call->StartWorkerSide();
@@ -129,7 +131,8 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
 void ForwardedCall::StartWorkerSide() {
   worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
   for (const auto& [key, value] : context_->client_metadata()) {
-    if (!IsForwarded(key, value) || ViewOf(key) == kRequestIdMetadata) continue;
+    const bool is_own = ViewOf(key) == kRequestIdMetadata || ViewOf(key) == kPeerMetadata;
+    if (is_own || !IsForwarded(key, value)) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   worker_context_.AddMetadata(routing::kFrontMetadata, "1");
@@ -279,12 +282,13 @@ grpc::Status ForwardedCall::Translate(const grpc::Status& status, absl::Status* 
                                       Cat("worker ", worker_name_, " at ", worker_->address(),
                                           " cannot be reached: ", status.error_message()),
                                       {{"worker", worker_name_}});
-  Log(LogLevel::kInfo, Cat("call ended: ", MessageOf(lost)),
-      {{"method", context_->method()},
-       {"request_id", request_id_},
-       {"peer", context_->peer()},
-       {"reason", ReasonNameOf(lost)},
-       {"worker", worker_name_}});
+  LogRated(LogLevel::kInfo, Cat("call ended: ", ReasonNameOf(lost)),
+           Cat("call ended: ", MessageOf(lost)),
+           {{"method", context_->method()},
+            {"request_id", request_id_},
+            {"peer", PeerOf(*context_)},
+            {"reason", ReasonNameOf(lost)},
+            {"worker", worker_name_}});
   *counted_as = lost;
   return ToGrpcStatus(WithRequestId(lost, request_id_));
 }
@@ -326,12 +330,13 @@ void ForwardedCall::FinishLocked(const grpc::Status& status, const absl::Status&
 
 void ForwardedCall::EndForOthersLocked(const absl::Status& status) {
   is_ended_for_others_ = true;
-  Log(LogLevel::kInfo, Cat("call ended: ", MessageOf(status)),
-      {{"method", context_->method()},
-       {"request_id", request_id_},
-       {"peer", context_->peer()},
-       {"reason", ReasonNameOf(status)},
-       {"worker", worker_name_}});
+  LogRated(LogLevel::kInfo, Cat("call ended: ", ReasonNameOf(status)),
+           Cat("call ended: ", MessageOf(status)),
+           {{"method", context_->method()},
+            {"request_id", request_id_},
+            {"peer", PeerOf(*context_)},
+            {"reason", ReasonNameOf(status)},
+            {"worker", worker_name_}});
   FinishLocked(ToGrpcStatus(WithRequestId(status, request_id_)), status);
 }
 
@@ -412,7 +417,7 @@ void ForwardedCall::LookForStallLocked(TimePoint now) {
   options_.metrics->stalls.Count(*news);
   const LogField fields[] = {{"method", context_->method()},
                              {"request_id", request_id_},
-                             {"peer", context_->peer()},
+                             {"peer", PeerOf(*context_)},
                              {"worker", worker_name_}};
   LogStall(*news, fields);
 }

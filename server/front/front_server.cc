@@ -18,8 +18,9 @@
 #include "server/front/forwarded_call.h"
 #include "server/front/forwarded_calls.h"
 #include "server/front/routing_service.h"
+#include "server/listener/grpc_listener.h"
 #include "server/logging/logging.h"
-#include "server/net/grpc_listener.h"
+#include "server/logging/rated_log.h"
 #include "server/net/refused_call.h"
 #include "server/net/request_id_of.h"
 
@@ -29,6 +30,9 @@ namespace {
 using routing::CallKind;
 
 constexpr char kShardKeyMetadata[] = "kerf-shard-key";
+// A worker that is sent too much ends the connection, which is that of all clients. Its door lets
+// 7 KiB through, ours adds a client's address, and the front what it has to say itself.
+constexpr std::size_t kMaxMetadataBytes = 7 * kKiB + 256;
 // For workers that do not answer: the front then serves without having heard of them.
 constexpr std::chrono::seconds kFirstChecksPatience{3};
 // For calls to take their last status; after it they are cancelled.
@@ -36,6 +40,16 @@ constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
 // Of a message, beside its data: one whose data is just a share is not larger than it.
 constexpr std::size_t kFramingBytes = 1024;
+
+// As HTTP/2 counts it.
+std::size_t MetadataBytes(const grpc::GenericCallbackServerContext& context) {
+  constexpr std::size_t kOverheadBytes = 32;
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : context.client_metadata()) {
+    bytes += key.size() + value.size() + kOverheadBytes;
+  }
+  return bytes;
+}
 
 std::optional<std::string_view> MetadataOf(const grpc::GenericCallbackServerContext& context,
                                            const char* key) {
@@ -142,7 +156,9 @@ absl::Status GrpcFrontServer::Listen() {
                                // What surrounds messages in gRPC's buffers counts there, too.
                                .memory_bytes = 2 * options_.memory_bytes,
                                .window_bytes = options_.memory_bytes / 4,
-                               .max_streams = options_.max_streams};
+                               .max_streams = options_.max_streams,
+                               .max_connections = options_.max_connections,
+                               .write_stall = options_.write_stall};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcListener> listener,
@@ -168,6 +184,11 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
             Reason::kFrontBehindFront,
             "this is a front, and the call comes from one: --workers of a front names workers "
             "(kerfd --role worker or all), and no front, nor the front itself"));
+  }
+  if (MetadataBytes(*context) > kMaxMetadataBytes) {
+    return Refuse(*context,
+                  MakeError(Reason::kMessageTooLarge, Cat("the metadata of the call exceeds ",
+                                                          FormatByteSize(kMaxMetadataBytes))));
   }
   const TimePoint now = options_.clock();
   const CallKind kind = ForwardedCall::KindOf(*context);
@@ -206,6 +227,7 @@ absl::StatusOr<routing::Route> GrpcFrontServer::PickWorker(std::string_view shar
 }
 
 void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
+  listener_->AddMetrics(page);
   page.Add(metrics::kFrontCalls, stream_count() + call_count());
   page.Add(metrics::kFrontMaxCalls, options_.max_streams + options_.max_calls);
   page.Add(metrics::kFrontCallsStarted, metrics_.started.value());
@@ -252,6 +274,7 @@ void GrpcFrontServer::Watch() {
       !watch_wakeup_.wait_for(lock, options_.watchdog_interval, [this] { return is_stopping_; })) {
     lock.unlock();
     CheckTimeouts();
+    LogLeftOut();
     lock.lock();
   }
 }

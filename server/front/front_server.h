@@ -25,6 +25,8 @@ struct FrontOptions {
   routing::WorkerSetOptions workers;
   // Uploads at once; at least 1.
   std::size_t max_streams = 1024;
+  // Over TCP, at once.
+  std::size_t max_connections = 4096;
   // The same of all other calls.
   std::size_t max_calls = 256;
   // Of all calls: half for messages to workers, in equal shares of the uploads, and an eighth for

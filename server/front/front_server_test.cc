@@ -565,6 +565,31 @@ TEST_F(FrontServerTest, ChurnLeavesNothingBehind) {
 }
 
 // gRPC takes them from a client, and would end a process that sends them on.
+// The front has one connection to the worker for all: what ended it would end them all.
+TEST_F(FrontServerTest, MetadataBeyondItsBoundCostsThatCallAlone) {
+  TestWorker worker(FreshSocketAddress(), "one");
+  const auto channel = StartAndConnect(Options({worker.address()}));
+  TestUpload upload(channel, /*read=*/true, "a-key");
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.SendFile(RandomContent(100'000), 50'000));
+  const auto stub = v1::IndexService::NewStub(channel);
+  for (const std::size_t size_bytes : {6'000u, 7'700u, 15'000u}) {
+    grpc::ClientContext context;
+    context.AddMetadata("x", std::string(size_bytes, 'x'));
+    v1::GetIndexStatsResponse response;
+    EXPECT_EQ(stub->GetIndexStats(&context, {}, &response).error_code() ==
+                  grpc::StatusCode::RESOURCE_EXHAUSTED,
+              size_bytes > 7 * 1024)
+        << size_bytes;
+  }
+  ASSERT_TRUE(upload.SendFile(RandomContent(100'000), 50'000));
+  ASSERT_TRUE(upload.WaitForChunks(2, 100'000));
+  ASSERT_TRUE(upload.CommitAnswered());
+  EXPECT_TRUE(upload.WaitForDone(2));
+  upload.WritesDone();
+  EXPECT_TRUE(upload.WaitForEnd().ok());
+}
+
 TEST_F(FrontServerTest, HeadersThatNobodyMaySendAreNotSentOn) {
   TestWorker worker(FreshSocketAddress(), "one");
   const auto channel = StartAndConnect(Options({worker.address()}));

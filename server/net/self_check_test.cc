@@ -15,7 +15,7 @@
 
 #include "base/strings.h"
 #include "base/unique_fd.h"
-#include "server/net/grpc_listener.h"
+#include "server/listener/grpc_listener.h"
 
 namespace kerf {
 namespace {

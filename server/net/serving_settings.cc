@@ -19,6 +19,11 @@ void AddServingSettings(OptionSet& options, ServingSettings& settings) {
       settings.listen, CheckListen);
   options.AddNumber({"max-streams", "Uploads of this process at the same time; more are refused"},
                     settings.max_streams, 1, 1'000'000);
+  options.AddNumber(
+      {"max-connections",
+       "Clients connected over TCP at the same time, three open files each; one more takes the "
+       "place of one without calls, or is refused"},
+      settings.max_connections, 1, 1'000'000);
   options.AddSize(
       {"memory",
        "Of all streams: half for cutting and uncommitted chunks, a quarter for messages "

@@ -19,6 +19,8 @@ struct ServingSettings {
   std::uint32_t max_streams = 1024;
   // Of all of them.
   std::uint64_t memory_bytes = kGiB;
+  // Over TCP, at once.
+  std::uint32_t max_connections = 4096;
   std::chrono::milliseconds idle_evict = limits::kIdleEvict;
   std::chrono::milliseconds write_stall = limits::kWriteStall;
   std::chrono::milliseconds stall_warn = limits::kStallWarn;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "server/logging/rated_log.h"
 
 namespace kerf {
 namespace {
@@ -31,7 +32,8 @@ void LogStall(const StallWatch::News& news, std::span<const LogField> fields) {
   std::vector<LogField> all = {{"place", std::string(NameOf(news.place))},
                                {"waited_ms", Cat(waited.count())}};
   all.insert(all.end(), fields.begin(), fields.end());
-  Log(level, news.has_begun ? "stream waits" : "stream goes on", all);
+  const std::string_view what = news.has_begun ? "stream waits" : "stream goes on";
+  LogRated(level, Cat(what, ": ", NameOf(news.place)), what, all);
 }
 
 }  // namespace kerf

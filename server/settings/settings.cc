@@ -46,9 +46,9 @@ constexpr std::string_view kOrder[] = {
     "worker-name", "worker-threads", "backend", "gpu", "gpu-plugin", "gpu-devices", "gpu-memory",
     "gpu-lost",
     // How much, and how long.
-    "max-streams", "memory", "stream-memory", "max-uncommitted-chunks", "max-uncommitted-files",
-    "open-timeout-ms", "idle-timeout-ms", "idle-evict-ms", "write-stall-timeout-ms",
-    "index-timeout-ms", "max-index-calls", "drain-ms", "sync-commits"};
+    "max-streams", "max-connections", "memory", "stream-memory", "max-uncommitted-chunks",
+    "max-uncommitted-files", "open-timeout-ms", "idle-timeout-ms", "idle-evict-ms",
+    "write-stall-timeout-ms", "index-timeout-ms", "max-index-calls", "drain-ms", "sync-commits"};
 
 // Whose options: those of every role, of a front, and of those who cut.
 enum Part : int { kOfAll, kOfFronts, kOfCutting };

@@ -1,8 +1,11 @@
-// A gRPC server on its addresses: bounds of memory, health, and a quick end.
+// A gRPC server on its addresses: behind a door where these are TCP's, with bounds of memory,
+// health, and a quick end.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +14,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
+#include "base/unique_fd.h"
+#include "server/door/door.h"
+#include "server/metrics/page.h"
 
 namespace kerf {
 
@@ -19,11 +26,22 @@ struct TransportLimits {
   std::uint32_t max_message_bytes = 0;
   // Of gRPC's own buffers, messages that were read of them and are still there included.
   std::uint64_t memory_bytes = 0;
-  // Of these, for what streams have sent before it is read: together, all the same.
+  // Of these, for what streams have sent before it is read: together, all the same. Half of it is
+  // the door's, where there is one.
   std::uint64_t window_bytes = 0;
   // At least 1.
   std::size_t max_streams = 0;
+  // At once, over TCP; fewer if the process may have no more descriptors.
+  std::size_t max_connections = 4096;
+  // Of what a client does not read, over TCP: a little later than a service's own time for that,
+  // which tells the client why.
+  std::chrono::milliseconds write_stall = limits::kWriteStall;
 };
+
+// How many files a process must be able to have open for so many connections over TCP, and how many
+// of these go with a limit.
+std::uint64_t FilesFor(std::size_t connection_count);
+std::size_t ConnectionsThatFit(std::uint64_t open_file_limit);
 
 // Thread-safe, but for Stop, which is called once.
 class GrpcListener {
@@ -45,13 +63,22 @@ class GrpcListener {
   // The same of one part, a health service of its own from the first call on.
   void SetServing(const std::string& part, bool is_serving);
 
+  // Of the door, if there is one.
+  void AddMetrics(metrics::Page& page) const;
+
   // Cancels the calls that are left, waits for their ends, and closes the sockets.
   void Stop();
 
  private:
   GrpcListener() = default;
 
+  void OpenDoor(const TransportLimits& limits, std::vector<UniqueFd> sockets);
+
+  // Null: none of the addresses is TCP's. It hands its connections to what is before it.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<door::Door> door_;
+  std::atomic<bool> is_stopping_{false};
   std::vector<std::string> addresses_;
   std::vector<std::string> socket_paths_;
 };

@@ -1,0 +1,436 @@
+// Strangers who reach a port: kerfd and a front stay up, within their memory, and answer those who
+// behave. What it is about is in docs/threat_model.md.
+//
+// KERF_STRANGERS_SECONDS is how long each flood takes: 3 by default.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/open_files.h"
+#include "base/random.h"
+#include "base/sanitizers.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "base/unique_fd.h"
+#include "e2e/raw_http2.h"
+#include "e2e/world.h"
+#include "kerf/v1/status.grpc.pb.h"
+
+namespace kerf::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+using testing::HasSubstr;
+using testing::Not;
+
+// Sanitizers make all of it slower.
+constexpr milliseconds kSlowestCall = kMemoryIsOurs ? milliseconds(250) : milliseconds(2'000);
+// Beyond what it had before, of kerfd.
+constexpr std::uint64_t kMaxGrowthMiB = 64;
+// Of a call that must be answered.
+constexpr seconds kPatience{5};
+
+seconds FloodTime() {
+  const char* const text = std::getenv("KERF_STRANGERS_SECONDS");
+  return seconds(text == nullptr ? 3 : std::atoi(text));
+}
+
+std::uint16_t PortOf(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+// From 127.0.0.2, so that what it does is not what 127.0.0.1 is refused for. Not valid if nobody
+// takes it.
+UniqueFd ConnectAsStranger(const std::string& address) {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  inet_pton(AF_INET, "127.0.0.2", &from.sin_addr);
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(PortOf(address));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&from), sizeof from) != 0 ||
+      connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
+    return UniqueFd();
+  }
+  return socket;
+}
+
+// An honest client: a call every 20 ms, every tenth over a new connection.
+class Honest {
+ public:
+  explicit Honest(const std::string& address) : address_(address), thread_([this] { Run(); }) {}
+  Honest(const Honest&) = delete;
+  Honest& operator=(const Honest&) = delete;
+  ~Honest() { Stop(); }
+
+  void Stop() {
+    is_stopping_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+  void ExpectGoodService() {
+    Stop();
+    ASSERT_GT(times_.size(), 20u);
+    EXPECT_EQ(failures_, "");
+    std::sort(times_.begin(), times_.end());
+    EXPECT_LT(times_[times_.size() * 99 / 100].count(), kSlowestCall.count())
+        << "of " << times_.size() << " calls";
+  }
+
+ private:
+  void Run() {
+    std::unique_ptr<v1::StatusService::Stub> stub;
+    for (int number = 0; !is_stopping_.load(); ++number) {
+      const Clock::time_point begun_at = Clock::now();
+      if (number % 10 == 0) {
+        grpc::ChannelArguments arguments;
+        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+        stub = v1::StatusService::NewStub(
+            grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments));
+      }
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + kPatience);
+      context.set_wait_for_ready(true);
+      v1::GetStatusResponse answer;
+      const grpc::Status status = stub->GetStatus(&context, {}, &answer);
+      if (!status.ok()) failures_ += Cat(number, ": ", status.error_message(), "\n");
+      times_.push_back(std::chrono::duration_cast<milliseconds>(Clock::now() - begun_at));
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+
+  const std::string address_;
+  std::atomic<bool> is_stopping_{false};
+  std::string failures_;
+  std::vector<milliseconds> times_;
+  std::thread thread_;
+};
+
+using http2::Frame;
+
+std::string Preface() { return Cat(http2::kPreface, Frame(http2::kSettings, 0, 0, "")); }
+
+Http2Headers CallOf(const std::string& path) {
+  return {{":method", "POST"},        {":scheme", "http"}, {":path", path},
+          {":authority", "stranger"}, {"te", "trailers"},  {"content-type", "application/grpc"}};
+}
+
+std::string FourBytes(std::uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+constexpr const char* kUpload = "/kerf.v1.ChunkingService/Upload";
+
+class StrangersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    KERF_CHECK(RaiseOpenFileLimit(6'000) >= 5'000);
+    signal(SIGPIPE, SIG_IGN);
+  }
+
+  void Start(std::vector<std::string> flags = {}) {
+    flags.insert(flags.end(), {"--listen", "127.0.0.1:0", "--log-format", "json"});
+    world_.StartServer(flags);
+    address_ = world_.last_address();
+    before_MiB_ = world_.server().PeakResidentMiB();
+  }
+
+  // Three strangers do this again and again, each over a new connection each time, beside an honest
+  // client. What it is given has been greeted.
+  void Flood(const std::function<void(RawConnection& connection)>& attack) {
+    Honest honest(address_);
+    const Clock::time_point end = Clock::now() + FloodTime();
+    std::vector<std::thread> strangers;
+    std::atomic<std::size_t> count{0};
+    for (int stranger = 0; stranger < 3; ++stranger) {
+      strangers.emplace_back([&] {
+        while (Clock::now() < end) {
+          UniqueFd socket = ConnectAsStranger(address_);
+          if (!socket.valid()) continue;
+          RawConnection connection(std::move(socket));
+          connection.Send(Preface());
+          attack(connection);
+          ++count;
+        }
+      });
+    }
+    for (std::thread& stranger : strangers) stranger.join();
+    honest.ExpectGoodService();
+    EXPECT_GT(count.load(), 0u);
+    ExpectItIsWell();
+  }
+
+  void ExpectItIsWell() {
+    EXPECT_FALSE(world_.server().HasEnded());
+    if (kMemoryIsOurs) {
+      EXPECT_LT(world_.server().PeakResidentMiB(), before_MiB_ + kMaxGrowthMiB);
+    }
+    const std::string log = world_.StopServer();
+    // Ten lines a second of one kind, and a few kinds; and as long again for slow machines.
+    const auto lines = static_cast<std::size_t>(std::count(log.begin(), log.end(), '\n'));
+    EXPECT_LT(lines, 60u * static_cast<std::size_t>(FloodTime().count() + 10));
+  }
+
+  World world_;
+  std::string address_;
+  std::uint64_t before_MiB_ = 0;
+};
+
+// More connections than it may have at all, again and again, none of which says anything.
+TEST_F(StrangersTest, ConnectionsBeyondAllBounds) {
+  Start({"--max-connections", "500"});
+  Honest honest(address_);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<UniqueFd> sockets;
+    for (int count = 0; count < 4'000; ++count) {
+      sockets.push_back(ConnectAsStranger(address_));
+      ASSERT_TRUE(sockets.back().valid());
+    }
+  }
+  honest.ExpectGoodService();
+  ExpectItIsWell();
+}
+
+// As if all descriptors had gone elsewhere. When they are back, so is everything else.
+TEST_F(StrangersTest, WithoutFileDescriptors) {
+  Start();
+  const auto limit_to = [this](rlim_t count) {
+    rlimit before{};
+    ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+    const rlimit now{count, before.rlim_max};
+    ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &now, nullptr), 0);
+  };
+  limit_to(10);
+  std::vector<UniqueFd> sockets;
+  for (int count = 0; count < 200; ++count) sockets.push_back(ConnectAsStranger(address_));
+  std::this_thread::sleep_for(milliseconds(500));
+  sockets.clear();
+  limit_to(4'096);
+  const auto channel = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kPatience));
+  EXPECT_THAT(world_.StopServer(), HasSubstr("takes no connections until there are"));
+}
+
+TEST_F(StrangersTest, RapidReset) {
+  Start();
+  Flood([](RawConnection& connection) {
+    for (std::uint32_t stream = 1; stream < 100'000;) {
+      std::string frames;
+      for (int call = 0; call < 100; ++call, stream += 2) {
+        frames += http2::HeadersFrame(0, stream, CallOf(kUpload));
+        frames += Frame(http2::kReset, 0, stream, FourBytes(8));
+      }
+      if (!connection.Send(frames)) return;
+    }
+  });
+}
+
+// Calls that are there before they are reset, over many connections: no bound of one connection
+// sees anything wrong with that.
+TEST_F(StrangersTest, CallsThatAreBegunAndReset) {
+  Start();
+  Flood([](RawConnection& connection) {
+    std::string calls;
+    std::string resets;
+    for (std::uint32_t stream = 1; stream < 300; stream += 2) {
+      calls += http2::HeadersFrame(0, stream, CallOf(kUpload));
+      resets += Frame(http2::kReset, 0, stream, FourBytes(8));
+    }
+    if (!connection.Send(calls)) return;
+    std::this_thread::sleep_for(milliseconds(10));
+    connection.Send(resets);
+    std::this_thread::sleep_for(milliseconds(5));
+  });
+}
+
+// Resets that kerfd is made to send: a window update of nothing.
+TEST_F(StrangersTest, CallsThatAreMadeToBeReset) {
+  Start();
+  Flood([](RawConnection& connection) {
+    for (std::uint32_t stream = 1; stream < 100'000;) {
+      std::string frames;
+      for (int call = 0; call < 100; ++call, stream += 2) {
+        frames += http2::HeadersFrame(0, stream, CallOf(kUpload));
+        frames += Frame(http2::kWindowUpdate, 0, stream, FourBytes(0));
+      }
+      if (!connection.Send(frames)) return;
+    }
+  });
+}
+
+// A header block that never ends, in several forms. `more` is sent until nobody takes it any more,
+// which must be soon.
+class HeaderFloods : public StrangersTest {
+ protected:
+  void FloodOfHeaders(const std::string& first, const std::string& more) {
+    Start();
+    Flood([&](RawConnection& connection) {
+      connection.Send(Frame(http2::kHeaders, 0, 1, first));
+      std::size_t sent_bytes = 0;
+      while (connection.Send(Frame(http2::kContinuation, 0, 1, more)) && sent_bytes < 256 << 20) {
+        sent_bytes += more.size() + 9;
+      }
+      // Beside what the sockets hold.
+      EXPECT_LT(sent_bytes, 64u << 20);
+    });
+  }
+};
+
+TEST_F(HeaderFloods, OfMoreAndMoreHeaders) {
+  FloodOfHeaders(http2::HeaderBlock(CallOf(kUpload)),
+                 http2::HeaderBlock(Http2Headers(100, {"abc", std::string(100, 'y')})));
+}
+
+TEST_F(HeaderFloods, OfNothing) { FloodOfHeaders(http2::HeaderBlock(CallOf(kUpload)), ""); }
+
+TEST_F(HeaderFloods, OfOneHeader) {
+  // A literal of 200 MiB: its name, and the length of its value.
+  std::string first = http2::HeaderBlock(CallOf(kUpload));
+  first += std::string("\0\1a\x7f", 4);
+  for (std::uint32_t rest = (200u << 20) - 127; rest > 0; rest /= 128) {
+    first += static_cast<char>(rest % 128 + (rest >= 128 ? 128 : 0));
+  }
+  FloodOfHeaders(first, std::string(16'000, 'z'));
+}
+
+// 4 KB in the table, and one byte for each time that it is meant.
+TEST_F(HeaderFloods, OfOneThatIsRemembered) {
+  std::string remembered("\x40\1a\x7f", 4);
+  remembered += static_cast<char>((3'900 - 127) % 128 + 128);
+  remembered += static_cast<char>((3'900 - 127) / 128);
+  remembered += std::string(3'900, 'z');
+  FloodOfHeaders(http2::HeaderBlock(CallOf(kUpload)) + remembered + std::string(8'000, '\xbe'),
+                 std::string(16'000, '\xbe'));
+}
+
+TEST_F(StrangersTest, Pings) {
+  Start();
+  std::string pings;
+  for (int count = 0; count < 500; ++count) pings += Frame(http2::kPing, 0, 0, "whatever");
+  Flood([&](RawConnection& connection) {
+    for (int count = 0; count < 100 && connection.Send(pings); ++count) {
+    }
+  });
+}
+
+TEST_F(StrangersTest, Settings) {
+  Start();
+  std::string settings;
+  for (int count = 0; count < 500; ++count) {
+    settings += Frame(http2::kSettings, 0, 0, std::string("\0\4", 2) + FourBytes(65'535));
+  }
+  Flood([&](RawConnection& connection) {
+    for (int count = 0; count < 100 && connection.Send(settings); ++count) {
+    }
+  });
+}
+
+// No window at all: what is answered stays where it is, for a while.
+TEST_F(StrangersTest, AnswersThatNobodyReads) {
+  Start({"--write-stall-timeout-ms", "1000"});
+  Honest honest(address_);
+  std::vector<RawConnection> connections;
+  for (int count = 0; count < 10; ++count) {
+    UniqueFd socket = ConnectAsStranger(address_);
+    ASSERT_TRUE(socket.valid());
+    connections.emplace_back(std::move(socket));
+    RawConnection& connection = connections.back();
+    std::string frames(http2::kPreface);
+    frames += Frame(http2::kSettings, 0, 0, std::string("\0\4", 2) + FourBytes(0));
+    for (std::uint32_t stream = 1; stream < 512; stream += 2) {
+      frames += http2::HeadersFrame(0, stream, CallOf("/kerf.v1.StatusService/GetStatus"));
+      frames += http2::DataFrame(http2::kEndStream, stream, "");
+    }
+    ASSERT_TRUE(connection.Send(frames));
+  }
+  // Each call is reset in the end: all the frames there are of that kind, of the first.
+  int reset_count = 0;
+  while (reset_count < 256 && connections[0].AwaitFrame(http2::kReset)) ++reset_count;
+  EXPECT_EQ(reset_count, 256);
+  honest.ExpectGoodService();
+  ExpectItIsWell();
+}
+
+// Who has a call open may go on with it, however badly others behave at the same address.
+TEST_F(StrangersTest, MetadataOfAnySizeBesideBackupsThroughAFront) {
+  constexpr int kBackups = 8;
+  Random random(TestSeed());
+  const auto worker = world_.StartKerfd("w", {"--role", "all", "--listen", "127.0.0.1:0"});
+  ASSERT_NE(worker, nullptr);
+  const auto front = world_.StartKerfd(
+      "f", {"--role", "front", "--workers", world_.LastAddressOf("w"), "--listen", "127.0.0.1:0"});
+  ASSERT_NE(front, nullptr);
+  const std::string address = world_.LastAddressOf("f");
+  std::string text(24 << 20, '\0');
+  for (char& byte : text) byte = static_cast<char>(random.Next());
+  WriteText(world_ / "large", text);
+
+  std::vector<std::unique_ptr<Program>> backups;
+  for (int number = 0; number < kBackups; ++number) {
+    backups.push_back(world_.Start({"backup", "large", "--server", address, "--json", "--store",
+                                    world_ / Cat("store-", number)}));
+  }
+  std::atomic<bool> is_over{false};
+  std::thread stranger([&] {
+    std::uint64_t size = 1;
+    while (!is_over.load()) {
+      size = size > (64 << 10) ? 1 : size * 3 / 2 + 1;
+      UniqueFd socket = ConnectAsStranger(address);
+      if (!socket.valid()) continue;
+      RawConnection connection(std::move(socket));
+      Http2Headers headers = CallOf("/kerf.v1.StatusService/GetStatus");
+      for (std::uint64_t left = size; left > 0; left -= std::min<std::uint64_t>(left, 900)) {
+        headers.emplace_back(Cat("m", left), std::string(std::min<std::uint64_t>(left, 900), 'm'));
+      }
+      std::string block = http2::HeaderBlock(headers);
+      std::string frames = Preface();
+      frames += Frame(http2::kHeaders, block.size() <= 16'384 ? http2::kEndHeaders : 0, 1,
+                      block.substr(0, 16'384));
+      for (std::size_t at = 16'384; at < block.size(); at += 16'384) {
+        frames += Frame(http2::kContinuation,
+                        at + 16'384 >= block.size() ? http2::kEndHeaders : std::uint8_t{0}, 1,
+                        block.substr(at, 16'384));
+      }
+      connection.Send(frames + http2::DataFrame(http2::kEndStream, 1, ""));
+      connection.AwaitFrame(http2::kHeaders);
+    }
+  });
+  for (const auto& backup : backups) {
+    const Completed end = backup->Wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    // Nor did any have to begin anew.
+    EXPECT_THAT(end.out, Not(HasSubstr("\"message_type\":\"warning\"")));
+    EXPECT_EQ(end.err, "");
+  }
+  is_over.store(true);
+  stranger.join();
+}
+
+}  // namespace
+}  // namespace kerf::e2e

@@ -1,0 +1,223 @@
+#include "server/listener/grpc_listener.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "base/limits.h"
+#include "base/open_files.h"
+#include "base/rpc/refuse_compression.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/units.h"
+#include "server/errors/errors.h"
+#include "server/listener/client_peer.h"
+#include "server/net/grpc_deadline.h"
+#include "server/net/grpc_status.h"
+#include "server/net/listen_address.h"
+#include "server/net/listen_tcp.h"
+
+namespace kerf {
+namespace {
+
+// A stream's window: what gRPC itself buffers of it while it is not read. All windows together fit
+// into window_bytes, so that gRPC never has to cancel a stream of its own choice.
+constexpr std::uint64_t kMinWindowBytes = 64 * kKiB;
+constexpr std::uint64_t kMaxWindowBytes = 4 * kMiB;
+// gRPC answers larger messages itself, without kerf's details; the margin lets kerf answer those
+// that are a little too large.
+constexpr int kMessageMarginBytes = 64 * 1024;
+// Calls of one connection beside max_streams of Upload: calls of the index, and uploads on their
+// way to being refused. A client with more waits, and then learns that they are refused; without a
+// limit a burst of them would hold some 15 KiB each at once.
+constexpr std::size_t kOtherCalls = 256;
+// Whoever exceeds it loses the connection with all its calls, and gRPC's clients do not hold
+// themselves to it: twice what the door and a front let through.
+constexpr int kMaxMetadataBytes = 16 * 1024;
+// Of a client: its own, and both ends of its connection to gRPC.
+constexpr std::uint64_t kFilesPerConnection = 3;
+// A service has said meanwhile why the call ends.
+constexpr std::chrono::seconds kUnreadGrace{5};
+// For all else than clients: an index, workers of a front, logs.
+constexpr std::uint64_t kOtherFiles = 1024;
+// For clients to close their connections. An idle client may not look at its connection for
+// seconds.
+constexpr std::chrono::milliseconds kCloseGrace{200};
+
+void Configure(const TransportLimits& limits, std::uint64_t grpc_window_bytes,
+               grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("kerfd");
+  quota.Resize(limits.memory_bytes);
+  builder.SetResourceQuota(quota);
+  RefuseCompression(builder);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits.max_message_bytes) +
+                                   kMessageMarginBytes);
+  const std::uint64_t window_bytes =
+      std::clamp(grpc_window_bytes / limits.max_streams, kMinWindowBytes, kMaxWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(window_bytes));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits.max_streams + kOtherCalls));
+  const auto milliseconds = [](std::chrono::milliseconds duration) {
+    return static_cast<int>(duration.count());
+  };
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(limits::kServerPing));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             milliseconds(limits::kServerPingTimeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             milliseconds(limits::kMinPingInterval));
+}
+
+door::Refusal RefusalOf(const grpc::Status& status) {
+  door::Refusal refusal;
+  refusal.status = std::to_string(static_cast<int>(status.error_code()));
+  refusal.message = status.error_message();
+  absl::Base64Escape(status.error_details(), &refusal.details);
+  return refusal;
+}
+
+// As kerf's services would say it.
+std::array<door::Refusal, door::kRefusedCallReasonCount> Refusals() {
+  const auto refusal = [](Reason reason, std::string_view message) {
+    return RefusalOf(ToGrpcStatus(MakeError(reason, message)));
+  };
+  std::array<door::Refusal, door::kRefusedCallReasonCount> refusals;
+  const auto of = [&](door::RefusedCallReason reason) -> door::Refusal& {
+    return refusals[static_cast<std::size_t>(reason)];
+  };
+  of(door::RefusedCallReason::kLargeMetadata) =
+      refusal(Reason::kMessageTooLarge, "the metadata of the call exceeds 7 KiB");
+  of(door::RefusedCallReason::kNoMemory) =
+      refusal(Reason::kMemoryExhausted, "there is no memory for one more call");
+  // As of a server that is lost: nobody knows how far it has come.
+  of(door::RefusedCallReason::kNoServer) = RefusalOf(
+      {grpc::StatusCode::UNAVAILABLE, "kerfd takes no calls any more, or has ended this one"});
+  of(door::RefusedCallReason::kSlowRequest) =
+      refusal(Reason::kIdleTimeout, "the request has not gone on for 120 s");
+  return refusals;
+}
+
+// gRPC tears its threads down when its last object goes, and then may wait 10 s for a poller of its
+// own that nothing wakes (1.51). One reference that is never given back spares every stop that.
+void KeepGrpc() {
+  static const bool kept = (grpc_init(), true);
+  static_cast<void>(kept);
+}
+
+}  // namespace
+
+std::uint64_t FilesFor(std::size_t connection_count) {
+  return connection_count * kFilesPerConnection + kOtherFiles;
+}
+
+std::size_t ConnectionsThatFit(std::uint64_t open_file_limit) {
+  const std::uint64_t others = std::min(kOtherFiles, open_file_limit / 4);
+  return std::max<std::uint64_t>(1, (open_file_limit - others) / kFilesPerConnection);
+}
+
+absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
+    const std::vector<std::string>& listen, const TransportLimits& limits,
+    const std::function<void(grpc::ServerBuilder&)>& add_services) {
+  KeepGrpc();
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  std::unique_ptr<GrpcListener> listener(new GrpcListener);
+  std::vector<UniqueFd> sockets;
+  // gRPC gives 1 for a unix socket that it has bound, and leaves 0 for one that it has not.
+  std::vector<int> is_bound(listen.size(), 1);
+  for (std::size_t index = 0; index < listen.size(); ++index) {
+    KERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(listen[index]));
+    if (address.is_unix) {
+      KERF_RETURN_IF_ERROR(PrepareUnixSocket(address.path));
+      is_bound[index] = 0;
+      builder.AddListeningPort(address.target, grpc::InsecureServerCredentials(), &is_bound[index]);
+      listener->addresses_.push_back(address.target);
+      listener->socket_paths_.push_back(address.path);
+    } else {
+      KERF_ASSIGN_OR_RETURN(TcpListeners tcp, ListenTcp(address.target));
+      std::move(tcp.sockets.begin(), tcp.sockets.end(), std::back_inserter(sockets));
+      listener->addresses_.push_back(std::move(tcp.address));
+    }
+  }
+  const bool has_door = !sockets.empty();
+  Configure(limits, has_door ? limits.window_bytes / 2 : limits.window_bytes, builder);
+  if (has_door) {
+    listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
+  }
+  add_services(builder);
+  listener->server_ = builder.BuildAndStart();
+  if (listener->server_ == nullptr) {
+    const auto unbound = std::find(is_bound.begin(), is_bound.end(), 0);
+    if (unbound == is_bound.end()) {
+      return absl::InternalError("gRPC did not start, and does not say why");
+    }
+    const auto index = static_cast<std::size_t>(unbound - is_bound.begin());
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("cannot listen on ", listen[index],
+                   ": the address is in use, not of this machine, or not permitted")));
+  }
+  if (has_door) listener->OpenDoor(limits, std::move(sockets));
+  return listener;
+}
+
+void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd> sockets) {
+  const std::size_t max_calls = limits.max_streams + kOtherCalls;
+  door::DoorOptions options;
+  options.max_connections =
+      std::min(limits.max_connections, ConnectionsThatFit(RaiseOpenFileLimit(0)));
+  options.max_calls = static_cast<std::uint32_t>(max_calls);
+  options.memory_bytes = limits.window_bytes / 2;
+  options.expected_calls = max_calls;
+  options.cancel_burst = static_cast<double>(max_calls);
+  options.refusals = Refusals();
+  options.times.unread = limits.write_stall + kUnreadGrace;
+  const auto serve = [this](UniqueFd socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    // From then on gRPC does not take it, nor closes it.
+    if (is_stopping_.load()) return false;
+    parameters.fd = socket.Release();
+    acceptor_->HandleNewConnection(&parameters);
+    return true;
+  };
+  door_ =
+      std::make_unique<door::Door>(options, std::move(sockets), serve, kPeerMetadata, PeerStamp());
+  door_->Start();
+}
+
+void GrpcListener::SetServing(bool is_serving) { SetServing("", is_serving); }
+
+void GrpcListener::SetServing(const std::string& part, bool is_serving) {
+  if (auto* health = server_->GetHealthCheckService(); health != nullptr) {
+    health->SetServingStatus(part, is_serving);
+  }
+}
+
+void GrpcListener::AddMetrics(metrics::Page& page) const {
+  if (door_ != nullptr) door_->AddMetrics(page);
+}
+
+void GrpcListener::Stop() {
+  is_stopping_.store(true);
+  if (door_ != nullptr) door_->StopAccepting();
+  server_->Shutdown(DeadlineIn(kCloseGrace));
+  server_->Wait();
+  // What gRPC has said last is on its way to clients.
+  if (door_ != nullptr) door_->Stop(kCloseGrace);
+  for (const std::string& path : socket_paths_) unlink(path.c_str());
+}
+
+}  // namespace kerf
