@@ -33,6 +33,7 @@
 #include "base/unique_fd.h"
 #include "e2e/raw_http2.h"
 #include "e2e/world.h"
+#include "kerf/v1/index.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
 
 namespace kerf::e2e {
@@ -44,8 +45,6 @@ using Clock = std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::Not;
 
-// Sanitizers make all of it slower.
-constexpr milliseconds kSlowestCall = kMemoryIsOurs ? milliseconds(250) : milliseconds(2'000);
 // Beyond what it had before, of kerfd.
 constexpr std::uint64_t kMaxGrowthMiB = 64;
 // Of a call that must be answered.
@@ -54,6 +53,12 @@ constexpr seconds kPatience{5};
 seconds FloodTime() {
   const char* const text = std::getenv("KERF_STRANGERS_SECONDS");
   return seconds(text == nullptr ? 3 : std::atoi(text));
+}
+
+// Of 99 of 100 honest calls. The short test runs beside others, and with sanitizers, which make all
+// of it slower.
+milliseconds SlowestCall() {
+  return kMemoryIsOurs && FloodTime() >= seconds(10) ? milliseconds(250) : milliseconds(1'500);
 }
 
 std::uint16_t PortOf(const std::string& address) {
@@ -97,7 +102,7 @@ class Honest {
     ASSERT_GT(times_.size(), 20u);
     EXPECT_EQ(failures_, "");
     std::sort(times_.begin(), times_.end());
-    EXPECT_LT(times_[times_.size() * 99 / 100].count(), kSlowestCall.count())
+    EXPECT_LT(times_[times_.size() * 99 / 100].count(), SlowestCall().count())
         << "of " << times_.size() << " calls";
   }
 
@@ -186,10 +191,10 @@ class StrangersTest : public testing::Test {
     ExpectItIsWell();
   }
 
-  void ExpectItIsWell() {
+  void ExpectItIsWell(std::uint64_t max_growth_MiB = kMaxGrowthMiB) {
     EXPECT_FALSE(world_.server().HasEnded());
     if (kMemoryIsOurs) {
-      EXPECT_LT(world_.server().PeakResidentMiB(), before_MiB_ + kMaxGrowthMiB);
+      EXPECT_LT(world_.server().PeakResidentMiB(), before_MiB_ + max_growth_MiB);
     }
     const std::string log = world_.StopServer();
     // Ten lines a second of one kind, and a few kinds; and as long again for slow machines.
@@ -375,6 +380,61 @@ TEST_F(StrangersTest, AnswersThatNobodyReads) {
   EXPECT_EQ(reset_count, 256);
   honest.ExpectGoodService();
   ExpectItIsWell();
+}
+
+// The largest answers there are: 1.7 MB each, of an index that is small. Each is made, and nobody
+// takes it; they are few at once, and others are asked for their turn.
+TEST_F(StrangersTest, PagesThatNobodyReads) {
+  Start({"--memory", "256M", "--write-stall-timeout-ms", "1000"});
+  const auto channel = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  const auto stub = v1::IndexService::NewStub(channel);
+  v1::CommitChunksRequest commit;
+  commit.mutable_repository()->set_repository("r");
+  commit.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+  commit.set_store_epoch(1);
+  for (std::uint32_t number = 0; number < 16'384; ++number) {
+    v1::IndexEntry& entry = *commit.add_entries();
+    entry.set_digest(std::string(28, 'd') + FourBytes(number));
+    entry.set_length_bytes(1);
+    entry.set_locator(std::string(64, 'l'));
+  }
+  {
+    grpc::ClientContext context;
+    v1::CommitChunksResponse response;
+    const grpc::Status status = stub->CommitChunks(&context, commit, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  before_MiB_ = world_.server().PeakResidentMiB();
+  v1::ScanChunksRequest scan;
+  *scan.mutable_repository() = commit.repository();
+  scan.set_limit(16'384);
+  std::string frames(http2::kPreface);
+  frames += Frame(http2::kSettings, 0, 0, std::string("\0\4", 2) + FourBytes(0));
+  for (std::uint32_t stream = 1; stream < 512; stream += 2) {
+    frames += http2::HeadersFrame(0, stream, CallOf("/kerf.v1.IndexService/ScanChunks"));
+    frames += http2::DataFrame(http2::kEndStream, stream, scan.SerializeAsString());
+  }
+  Honest honest(address_);
+  std::vector<RawConnection> connections;
+  for (int count = 0; count < 10; ++count) {
+    UniqueFd socket = ConnectAsStranger(address_);
+    ASSERT_TRUE(socket.valid());
+    connections.emplace_back(std::move(socket));
+    ASSERT_TRUE(connections.back().Send(frames));
+  }
+  std::this_thread::sleep_for(seconds(3));
+  honest.ExpectGoodService();
+  // Once they are ended there is room again.
+  bool is_answered = false;
+  const Clock::time_point deadline = Clock::now() + seconds(20);
+  while (!is_answered && Clock::now() < deadline) {
+    grpc::ClientContext context;
+    v1::ScanChunksResponse page;
+    is_answered = stub->ScanChunks(&context, scan, &page).ok() && page.entries_size() == 16'384;
+  }
+  EXPECT_TRUE(is_answered);
+  // An eighth of the memory, what the calls themselves take, and the pages that are made.
+  ExpectItIsWell(160);
 }
 
 // Who has a call open may go on with it, however badly others behave at the same address.

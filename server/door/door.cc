@@ -16,8 +16,9 @@ namespace {
 constexpr unsigned kProcessorsPerLoop = 4;
 constexpr unsigned kMinLoops = 2;
 constexpr unsigned kMaxLoops = 8;
-// Of the memory, first windows of both directions of as many calls as are expected.
-constexpr std::size_t kWindowsPerCall = 4;
+// Of the memory, for each call that is expected: its first windows in both directions, and as many
+// again three times over, for windows that grow and for calls that nobody expected.
+constexpr std::size_t kWindowsPerCall = 8;
 
 unsigned LoopCount() {
   return std::clamp(std::thread::hardware_concurrency() / kProcessorsPerLoop, kMinLoops, kMaxLoops);

@@ -17,13 +17,32 @@ namespace {
 constexpr std::size_t kMaxBytesUnderWay = 16 << 20;
 // What a call counts for at least: a short request may have a long answer.
 constexpr std::size_t kMinCallBytes = 256 << 10;
+// Of an answer that counts as nothing while it is unread: whoever holds up the others with long
+// ones does not keep anybody from these, and there are only so many calls.
+constexpr std::size_t kShortAnswerBytes = 16 << 10;
 
 }  // namespace
+
+class IndexCalls::Reactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reactor(IndexCalls* calls) : calls_(*calls) {}
+
+  // Of IndexCalls::unread_bytes_; before Finish.
+  void SetUnreadBytes(std::size_t bytes) { unread_bytes_ = bytes; }
+  void OnDone() override {
+    if (unread_bytes_ > 0) calls_.OnSent(unread_bytes_);
+    delete this;
+  }
+
+ private:
+  IndexCalls& calls_;
+  std::size_t unread_bytes_ = 0;
+};
 
 grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
                                           grpc::ByteBuffer* response, std::size_t request_bytes,
                                           Work work) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  auto* const reactor = new Reactor(this);
   auto call = std::make_shared<Call>();
   call->reactor = reactor;
   call->response = response;
@@ -109,8 +128,26 @@ void IndexCalls::AnswerLocked(Call& call, const absl::Status& status,
                               const grpc::ByteBuffer* response) {
   if (std::exchange(call.is_answered, true)) return;
   --waiting_count_;
-  if (status.ok()) *call.response = *response;
-  call.reactor->Finish(ToGrpcStatus(WithRequestId(status, call.request_id)));
+  absl::Status effective = status;
+  if (status.ok() && response->Length() > kShortAnswerBytes) {
+    const std::size_t bytes = response->Length();
+    if (unread_bytes_ + bytes <= limits_.max_unread_bytes) {
+      unread_bytes_ += bytes;
+      call.reactor->SetUnreadBytes(bytes);
+    } else {
+      effective = MakeError(Reason::kMemoryExhausted,
+                            Cat("clients have not read ", unread_bytes_,
+                                " bytes of answers of the index; no more are kept for them"),
+                            {{"limit", Cat(limits_.max_unread_bytes)}});
+    }
+  }
+  if (effective.ok()) *call.response = *response;
+  call.reactor->Finish(ToGrpcStatus(WithRequestId(effective, call.request_id)));
+}
+
+void IndexCalls::OnSent(std::size_t unread_bytes) {
+  const std::lock_guard lock(mutex_);
+  unread_bytes_ -= unread_bytes;
 }
 
 }  // namespace kerf

@@ -28,6 +28,9 @@ struct IndexCallLimits {
   // A call that takes longer, in the queue of the pool or in the index, is answered
   // INDEX_UNAVAILABLE. It keeps its place until the index lets go of it.
   std::chrono::milliseconds timeout = limits::kIndexTimeout;
+  // Of answers that clients have not read yet, all together, but for short ones; one that would be
+  // too much is answered MEMORY_EXHAUSTED.
+  std::size_t max_unread_bytes = std::size_t{128} << 20;
 };
 
 // Thread-safe. Outlives its calls.
@@ -56,8 +59,10 @@ class IndexCalls {
   std::size_t waiting_count() const;
 
  private:
+  // gRPC's end of a call; deletes itself once the answer was sent, or the client is gone.
+  class Reactor;
   struct Call {
-    grpc::ServerUnaryReactor* reactor = nullptr;
+    Reactor* reactor = nullptr;
     // gRPC's; valid until the call is answered.
     grpc::ByteBuffer* response = nullptr;
     std::string request_id;
@@ -75,6 +80,7 @@ class IndexCalls {
   // Its work, from its beginning to its end.
   Detached Serve(std::shared_ptr<Call> call);
   bool IsAnswered(const Call& call) const;
+  void OnSent(std::size_t unread_bytes);
   // Answers it unless it is; `response` is for OK.
   void AnswerLocked(Call& call, const absl::Status& status, const grpc::ByteBuffer* response);
 
@@ -84,6 +90,7 @@ class IndexCalls {
   mutable std::mutex mutex_;
   absl::Status closed_;
   std::size_t waiting_count_ = 0;
+  std::size_t unread_bytes_ = 0;
   // Those whose work is not done, and those of them whose work has not begun.
   absl::flat_hash_set<std::shared_ptr<Call>> calls_;
   std::deque<std::shared_ptr<Call>> unbegun_;

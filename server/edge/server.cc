@@ -40,6 +40,8 @@ constexpr std::size_t kCutBufferBytes = 512 * 1024;
 constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
 constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
 constexpr std::size_t kIndexCallThreads = 4;
+// Of the memory of all streams, beside it: for answers of the index that clients have not read.
+constexpr std::size_t kUnreadAnswersPart = 8;
 // For streams to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
@@ -82,7 +84,10 @@ class GrpcServer final : public Server {
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
                    .registry = &registry_}),
-        index_calls_(options.index_calls, &index_pool_, &options_.clock),
+        index_calls_({.max_calls = options.index_calls.max_calls,
+                      .timeout = options.index_calls.timeout,
+                      .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart},
+                     &index_pool_, &options_.clock),
         index_service_(index, &index_pool_, &index_calls_),
         status_service_(
             index, options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
