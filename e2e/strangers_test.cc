@@ -47,12 +47,14 @@ using testing::Not;
 
 // Beyond what it had before, of kerfd.
 constexpr std::uint64_t kMaxGrowthMiB = 64;
+// At once.
+constexpr int kStrangers = 3;
 // Of a call that must be answered.
 constexpr seconds kPatience{5};
 
 seconds FloodTime() {
   const char* const text = std::getenv("KERF_STRANGERS_SECONDS");
-  return seconds(text == nullptr ? 3 : std::atoi(text));
+  return seconds(text == nullptr ? 3 : std::stoi(text));
 }
 
 // Of 99 of 100 honest calls. The short test runs beside others, and with sanitizers, which make all
@@ -172,8 +174,9 @@ class StrangersTest : public testing::Test {
     Honest honest(address_);
     const Clock::time_point end = Clock::now() + FloodTime();
     std::vector<std::thread> strangers;
+    strangers.reserve(kStrangers);
     std::atomic<std::size_t> count{0};
-    for (int stranger = 0; stranger < 3; ++stranger) {
+    for (int stranger = 0; stranger < kStrangers; ++stranger) {
       strangers.emplace_back([&] {
         while (Clock::now() < end) {
           UniqueFd socket = ConnectAsStranger(address_);
@@ -212,10 +215,10 @@ TEST_F(StrangersTest, ConnectionsBeyondAllBounds) {
   Start({"--max-connections", "500"});
   Honest honest(address_);
   for (int round = 0; round < 5; ++round) {
-    std::vector<UniqueFd> sockets;
-    for (int count = 0; count < 4'000; ++count) {
-      sockets.push_back(ConnectAsStranger(address_));
-      ASSERT_TRUE(sockets.back().valid());
+    std::vector<UniqueFd> sockets(4'000);
+    for (UniqueFd& socket : sockets) {
+      socket = ConnectAsStranger(address_);
+      ASSERT_TRUE(socket.valid());
     }
   }
   honest.ExpectGoodService();
@@ -232,8 +235,8 @@ TEST_F(StrangersTest, WithoutFileDescriptors) {
     ASSERT_EQ(prlimit(world_.server().pid(), RLIMIT_NOFILE, &now, nullptr), 0);
   };
   limit_to(10);
-  std::vector<UniqueFd> sockets;
-  for (int count = 0; count < 200; ++count) sockets.push_back(ConnectAsStranger(address_));
+  std::vector<UniqueFd> sockets(200);
+  for (UniqueFd& socket : sockets) socket = ConnectAsStranger(address_);
   std::this_thread::sleep_for(milliseconds(500));
   sockets.clear();
   limit_to(4'096);
@@ -452,6 +455,7 @@ TEST_F(StrangersTest, MetadataOfAnySizeBesideBackupsThroughAFront) {
   WriteText(world_ / "large", text);
 
   std::vector<std::unique_ptr<Program>> backups;
+  backups.reserve(kBackups);
   for (int number = 0; number < kBackups; ++number) {
     backups.push_back(world_.Start({"backup", "large", "--server", address, "--json", "--store",
                                     world_ / Cat("store-", number)}));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 #include "base/check.h"
 
@@ -164,11 +165,30 @@ struct Callbacks {
   }
 
   static int FrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user) {
+    if (frame->hd.type == NGHTTP2_GOAWAY) NoteGoAway(Of(user), frame->goaway.error_code);
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return 0;
     if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
     Link& link = Of(user);
     if (RelayedCall* const call = CallOf(session, frame->hd.stream_id); call != nullptr) {
       link.events_->OnLastSent(link, *call);
+    }
+    return 0;
+  }
+
+  // Those that Link::GoAway sends say that nobody is wanted any more; nghttp2's own, what was
+  // wrong.
+  static void NoteGoAway(Link& link, std::uint32_t error) {
+    if (error != NGHTTP2_NO_ERROR && error != NGHTTP2_ENHANCE_YOUR_CALM) link.is_broken_ = true;
+  }
+
+  static int FrameNotSent(nghttp2_session* session, const nghttp2_frame* frame, int error,
+                          void* user) {
+    const bool is_over = error == NGHTTP2_ERR_STREAM_CLOSED ||
+                         error == NGHTTP2_ERR_STREAM_CLOSING || error == NGHTTP2_ERR_STREAM_SHUT_WR;
+    if (frame->hd.type != NGHTTP2_HEADERS || is_over) return 0;
+    Link& link = Of(user);
+    if (RelayedCall* const call = CallOf(session, frame->hd.stream_id); call != nullptr) {
+      link.events_->OnHeadersNotSent(link, *call);
     }
     return 0;
   }
@@ -185,6 +205,7 @@ struct Callbacks {
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, Data);
     nghttp2_session_callbacks_set_on_stream_close_callback(made, Closed);
     nghttp2_session_callbacks_set_on_frame_send_callback(made, FrameSent);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(made, FrameNotSent);
     return made;
   }
 
@@ -291,6 +312,19 @@ void Link::SubmitResponse(std::int32_t stream, const Headers& headers, Body* bod
                               body == nullptr ? nullptr : &provider) != 0) {
     Reset(stream, NGHTTP2_INTERNAL_ERROR);
   }
+}
+
+void Link::SetStreamWindow(std::int32_t stream, std::size_t size_bytes) {
+  const std::size_t most_bytes = std::numeric_limits<std::int32_t>::max();
+  nghttp2_session_set_local_window_size(
+      session_, NGHTTP2_FLAG_NONE, stream,
+      static_cast<std::int32_t>(std::min(size_bytes, most_bytes)));
+}
+
+void Link::SetWindow(std::size_t size_bytes) {
+  SetStreamWindow(0, size_bytes);
+  // What was too little to tell of with the window as it was may be enough for this one.
+  ConsumeOfGone(0);
 }
 
 void Link::GoAway(std::uint32_t error) {

@@ -57,6 +57,8 @@ class LinkEvents {
   virtual void OnBodySent(Link& link, RelayedCall& call, std::size_t size_bytes) = 0;
   // Nothing of the stream follows.
   virtual void OnLastSent(Link& link, RelayedCall& call) = 0;
+  // A header block cannot be sent, which leaves the stream without its end.
+  virtual void OnHeadersNotSent(Link& link, RelayedCall& call) = 0;
   // The peer takes no new streams.
   virtual void OnGoAway(Link& link) = 0;
 
@@ -116,6 +118,10 @@ class Link {
   Time last_read() const { return last_read_; }
   // Whether the peer has sent its first frame.
   bool has_settings() const { return has_settings_; }
+  // Whether the peer was told to go.
+  bool was_told_last() const { return was_told_last_; }
+  // Whether the peer has broken the rules of HTTP/2, and was told so: nothing else is read of it.
+  bool is_broken() const { return is_broken_; }
 
   // Part of what OnData was given last, to keep: its block is shared.
   Slice Share(std::span<const std::uint8_t> bytes) const;
@@ -140,12 +146,10 @@ class Link {
   void ConsumeOfGone(std::size_t size_bytes) {
     nghttp2_session_consume_connection(session_, size_bytes);
   }
-  void SetStreamWindow(std::int32_t stream, std::size_t size_bytes) {
-    nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, stream,
-                                          static_cast<std::int32_t>(size_bytes));
-  }
-  // Of all streams together; a smaller one than before is smaller once the peer has used it.
-  void SetWindow(std::size_t size_bytes) { SetStreamWindow(0, size_bytes); }
+  void SetStreamWindow(std::int32_t stream, std::size_t size_bytes);
+  // Of all streams together; a smaller one than before is smaller once the peer has used it. Of
+  // what was consumed the peer learns when it is half of it.
+  void SetWindow(std::size_t size_bytes);
 
  private:
   friend struct Callbacks;
@@ -161,6 +165,7 @@ class Link {
   Time last_read_;
   bool has_settings_ = false;
   bool was_told_last_ = false;
+  bool is_broken_ = false;
 };
 
 }  // namespace kerf::door

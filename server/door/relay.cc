@@ -17,12 +17,16 @@ constexpr std::size_t kHeaderOverheadBytes = 32;
 // Smaller pieces are copied.
 constexpr std::size_t kMinSharedBytes = 1024;
 constexpr std::uint32_t kMaxFrameBytes = 64 << 10;
+// Of all answers: those of gRPC are bounded by the windows of their streams alone.
+constexpr std::size_t kServerWindowBytes = std::size_t{1} << 30;
 // Ahead of each socket.
 constexpr std::size_t kMaxAheadBytes = 64 << 10;
 // Of one connection, before others have their turn.
 constexpr int kReadsPerTurn = 4;
-// Of the memory that is left, what one window may grow by.
+// Of the memory that windows grow into, and is left, what one may grow by.
 constexpr std::size_t kGrowthPart = 8;
+// Windows grow into this part of all memory: what is left is there for calls that begin.
+constexpr std::size_t kGrowthLimitPart = 2;
 
 // In cancelled calls, of a connection that had to be ended.
 constexpr std::size_t kHostileConnectionCost = 20;
@@ -124,13 +128,17 @@ void Relay::Flush() {
       }
       LoseServer();
     }
+    if (server_ != nullptr && server_->is_finished()) LoseServer();
     const bool has_more = client_->has_more() || (server_ != nullptr && server_->has_more());
     if (!has_more) break;
   }
-  if (!is_done_ && client_->is_finished()) End(end_reason_);
+  if (!is_done_ && client_->is_finished()) {
+    End(client_->is_broken() ? EndReason::kNotHttp2 : end_reason_);
+  }
 }
 
 void Relay::End(EndReason reason) {
+  if (is_done_) return;
   const bool is_hostile = reason == EndReason::kNotHttp2 || reason == EndReason::kLargeHeader ||
                           reason == EndReason::kSlowHeader;
   // It would come again at once, which costs a client less than it costs us.
@@ -152,25 +160,27 @@ bool Relay::OpenServer() {
   ++server_count_;
   LinkEvents* const events = this;
   server_ = std::make_unique<Link>(ServerLink(context_), std::move(socket), events, context_.pool);
-  server_windows_bytes_ = 0;
+  server_->SetWindow(kServerWindowBytes);
   return true;
 }
 
 void Relay::LoseServer() {
   server_.reset();
-  server_windows_bytes_ = 0;
   std::vector<RelayedCall*> lost;
   for (const auto& [stream, call] : calls_) {
+    call->is_server_lost = true;
     if (call->is_server_open) lost.push_back(call.get());
   }
   for (RelayedCall* const call : lost) OnServerClosed(*call, NGHTTP2_NO_ERROR);
-  SetWindows();
 }
 
 // Headers.
 
 RelayedCall& Relay::OnHeadersBegin(Link& link, std::int32_t stream, RelayedCall* call) {
-  if (link.is_client()) header_since_ = now_;
+  if (link.is_client()) {
+    header_since_ = now_;
+    header_stream_ = stream;
+  }
   if (call == nullptr) {
     auto begun = std::make_unique<RelayedCall>(context_.pool);
     call = begun.get();
@@ -209,8 +219,13 @@ void Relay::OnHeadersEnd(Link& link, RelayedCall& call, bool is_last) {
 }
 
 void Relay::BeginCall(RelayedCall& call, bool is_last) {
-  context_.metrics->calls.Add();
   call.request.is_whole = is_last;
+  if (client_->was_told_last()) {
+    // It has crossed the GOAWAY, which says that it was not looked at.
+    call.is_end_sent = true;
+    return client_->Reset(call.client_stream, NGHTTP2_REFUSED_STREAM);
+  }
+  context_.metrics->calls.Add();
   if (call.is_too_large) return Fail(call, RefusedCallReason::kLargeMetadata);
   if (server_ == nullptr && !OpenServer()) return Fail(call, RefusedCallReason::kNoServer);
   if (!TakeWindows(call)) return Fail(call, RefusedCallReason::kNoMemory);
@@ -233,15 +248,26 @@ void Relay::EndRequest(RelayedCall& call) {
 
 void Relay::Answer(RelayedCall& call, bool is_last) {
   if (!call.is_client_open || call.is_end_sent) return;
+  // An informational one; the answer follows.
+  if (!call.is_answered && !call.headers.empty() && call.headers.front().first == ":status" &&
+      call.headers.front().second.starts_with('1')) {
+    return;
+  }
   if (!std::exchange(call.is_answered, true)) {
     call.answer.is_whole = is_last;
     client_->SubmitResponse(call.client_stream, call.headers, is_last ? nullptr : &call.answer);
   } else {
     call.answer.trailers = std::move(call.headers);
-    call.answer.is_whole = true;
-    client_->Resume(call.client_stream);
+    EndAnswer(call);
   }
   call.headers.clear();
+}
+
+void Relay::EndAnswer(RelayedCall& call) {
+  call.answer.is_whole = true;
+  // The end waits for a window as bytes do.
+  if (!call.unread_since.has_value()) call.unread_since = now_;
+  client_->Resume(call.client_stream);
 }
 
 void Relay::Fail(RelayedCall& call, RefusedCallReason reason) {
@@ -253,8 +279,7 @@ void Relay::Fail(RelayedCall& call, RefusedCallReason reason) {
   call.answer.is_whole = true;
   if (std::exchange(call.is_answered, true)) {
     call.answer.trailers = std::move(end);
-    client_->Resume(call.client_stream);
-    return;
+    return EndAnswer(call);
   }
   Headers headers = {{":status", "200"}, {"content-type", "application/grpc"}};
   headers.insert(headers.end(), end.begin(), end.end());
@@ -294,9 +319,7 @@ void Relay::OnData(Link& link, RelayedCall* call, std::int32_t stream,
 
 void Relay::OnDataEnd(Link& link, RelayedCall& call) {
   if (link.is_client()) return EndRequest(call);
-  if (!call.is_client_open || call.answer.is_whole) return;
-  call.answer.is_whole = true;
-  client_->Resume(call.client_stream);
+  if (call.is_client_open && !call.answer.is_whole) EndAnswer(call);
 }
 
 void Relay::OnBodySent(Link& link, RelayedCall& call, std::size_t size_bytes) {
@@ -304,9 +327,15 @@ void Relay::OnBodySent(Link& link, RelayedCall& call, std::size_t size_bytes) {
     if (call.is_client_open) return client_->Consume(call.client_stream, size_bytes);
     return client_->ConsumeOfGone(size_bytes);
   }
-  call.unread_since = call.answer.bytes.empty() ? std::nullopt : std::optional<Time>(now_);
+  const bool is_all = call.answer.bytes.empty() && !call.answer.is_whole;
+  call.unread_since = is_all ? std::nullopt : std::optional<Time>(now_);
+  ConsumeOfServer(call, size_bytes);
+}
+
+void Relay::ConsumeOfServer(const RelayedCall& call, std::size_t size_bytes) {
+  if (server_ == nullptr || call.is_server_lost) return;
   if (call.is_server_open) return server_->Consume(call.server_stream, size_bytes);
-  if (server_ != nullptr) server_->ConsumeOfGone(size_bytes);
+  server_->ConsumeOfGone(size_bytes);
 }
 
 // Ends.
@@ -314,10 +343,18 @@ void Relay::OnBodySent(Link& link, RelayedCall& call, std::size_t size_bytes) {
 void Relay::OnLastSent(Link& link, RelayedCall& call) {
   if (!link.is_client()) return;
   call.is_end_sent = true;
+  call.unread_since.reset();
   // The rest of the request is not wanted.
   if (!call.is_server_open && !call.request.is_whole) {
     client_->Reset(call.client_stream, NGHTTP2_NO_ERROR);
   }
+}
+
+void Relay::OnHeadersNotSent(Link& link, RelayedCall& call) {
+  // nghttp2 closes the stream of a request itself.
+  if (!link.is_client()) return;
+  call.is_end_sent = true;
+  client_->Reset(call.client_stream, NGHTTP2_INTERNAL_ERROR);
 }
 
 void Relay::OnClosed(Link& link, RelayedCall& call, std::uint32_t error) {
@@ -331,7 +368,7 @@ void Relay::OnClosed(Link& link, RelayedCall& call, std::uint32_t error) {
 void Relay::OnClientClosed(RelayedCall& call, std::uint32_t error) {
   call.is_client_open = false;
   call.unread_since.reset();
-  if (!call.has_request_headers) header_since_.reset();
+  if (header_stream_ == call.client_stream) header_since_.reset();
   if (!call.is_end_sent) CountCancelled(1);
   if (call.is_server_open) {
     server_->Reset(call.server_stream,
@@ -365,7 +402,7 @@ void Relay::OnServerClosed(RelayedCall& call, std::uint32_t error) {
 
 void Relay::ForgetIfOver(RelayedCall& call) {
   if (call.is_client_open || call.is_server_open) return;
-  if (server_ != nullptr) server_->ConsumeOfGone(call.answer.bytes.size_bytes());
+  ConsumeOfServer(call, call.answer.bytes.size_bytes());
   GiveWindowsBack(call);
   calls_.erase(call.client_stream);
   if (calls_.empty()) idle_since_ = now_;
@@ -393,8 +430,7 @@ bool Relay::TakeWindows(RelayedCall& call) {
   if (!memory_.Set(memory_.bytes() + 2 * window_bytes)) return false;
   call.window_bytes = window_bytes;
   client_windows_bytes_ += window_bytes;
-  server_windows_bytes_ += window_bytes;
-  SetWindows();
+  SetWindow();
   return true;
 }
 
@@ -406,7 +442,7 @@ void Relay::GrowWindow(RelayedCall& call, std::size_t received_bytes) {
   }
   call.received_since_growth_bytes = 0;
   const std::size_t used_bytes = context_.memory->used_bytes();
-  const std::size_t limit_bytes = context_.memory->limit_bytes();
+  const std::size_t limit_bytes = context_.memory->limit_bytes() / kGrowthLimitPart;
   const std::size_t free_bytes = limit_bytes - std::min(limit_bytes, used_bytes);
   const std::size_t more_bytes =
       std::min<std::size_t>(kMaxWindowBytes - call.window_bytes, free_bytes / kGrowthPart);
@@ -415,7 +451,7 @@ void Relay::GrowWindow(RelayedCall& call, std::size_t received_bytes) {
   call.window_bytes += more_bytes;
   client_windows_bytes_ += more_bytes;
   client_->SetStreamWindow(call.client_stream, call.window_bytes);
-  SetWindows();
+  SetWindow();
 }
 
 void Relay::GiveWindowsBack(RelayedCall& call) {
@@ -423,16 +459,13 @@ void Relay::GiveWindowsBack(RelayedCall& call) {
   const std::size_t server_window_bytes = context_.first_window_bytes;
   KERF_CHECK(memory_.Set(memory_.bytes() - call.window_bytes - server_window_bytes));
   client_windows_bytes_ -= call.window_bytes;
-  server_windows_bytes_ -= std::min(server_windows_bytes_, server_window_bytes);
   call.window_bytes = 0;
-  SetWindows();
+  SetWindow();
 }
 
-// No call waits for another one's window: a connection's is all of theirs.
-void Relay::SetWindows() {
-  client_->SetWindow(kInitialWindowBytes + client_windows_bytes_);
-  if (server_ != nullptr) server_->SetWindow(kInitialWindowBytes + server_windows_bytes_);
-}
+// No call waits for another one's window, however many of them stand: what was taken of the others
+// is told of once it is half of the connection's, and the other half is all of theirs.
+void Relay::SetWindow() { client_->SetWindow(kInitialWindowBytes + 2 * client_windows_bytes_); }
 
 // Time.
 

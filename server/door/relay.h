@@ -31,6 +31,8 @@ struct RelayedCall {
   std::int32_t server_stream = -1;
   bool is_client_open = true;
   bool is_server_open = false;
+  // The connection that its server's stream was of is gone.
+  bool is_server_lost = false;
   Body request;
   Body answer;
 
@@ -126,6 +128,7 @@ class Relay final : private LinkEvents {
   void OnClosed(Link& link, RelayedCall& call, std::uint32_t error) override;
   void OnBodySent(Link& link, RelayedCall& call, std::size_t size_bytes) override;
   void OnLastSent(Link& link, RelayedCall& call) override;
+  void OnHeadersNotSent(Link& link, RelayedCall& call) override;
   void OnGoAway(Link& link) override;
 
   void ReadClient();
@@ -138,18 +141,21 @@ class Relay final : private LinkEvents {
   void BeginCall(RelayedCall& call, bool is_last);
   void EndRequest(RelayedCall& call);
   void Answer(RelayedCall& call, bool is_last);
+  void EndAnswer(RelayedCall& call);
   void OnClientClosed(RelayedCall& call, std::uint32_t error);
   void OnServerClosed(RelayedCall& call, std::uint32_t error);
   // With a status of the door's own, as its whole answer or as its end.
   void Fail(RelayedCall& call, RefusedCallReason reason);
   void ForgetIfOver(RelayedCall& call);
   void CountCancelled(std::size_t count);
+  // Of an answer, which nobody will see any more or all of which was sent.
+  void ConsumeOfServer(const RelayedCall& call, std::size_t size_bytes);
   void CheckCallTime(RelayedCall& call);
 
   bool TakeWindows(RelayedCall& call);
   void GrowWindow(RelayedCall& call, std::size_t received_bytes);
   void GiveWindowsBack(RelayedCall& call);
-  void SetWindows();
+  void SetWindow();
   bool MayShare(std::size_t size_bytes) const;
 
   const RelayContext& context_;
@@ -164,9 +170,10 @@ class Relay final : private LinkEvents {
   // The windows of all calls.
   Reservation memory_;
   std::size_t client_windows_bytes_ = 0;
-  std::size_t server_windows_bytes_ = 0;
   Time idle_since_;
+  // The client's header block that has begun and not ended, and whose it is.
   std::optional<Time> header_since_;
+  std::int32_t header_stream_ = 0;
   std::optional<Time> ping_sent_at_;
   bool is_leaving_ = false;
   bool is_done_ = false;

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
+#include "server/door/testing/raw_frames.h"
 #include "server/door/testing/relay_world.h"
 
 namespace kerf::door {
@@ -72,7 +74,7 @@ TEST_F(RelayTest, TheServerLearnsWhoCallsFromTheDoorAlone) {
 TEST_F(RelayTest, EveryByteComesThrough) {
   Random random(TestSeed());
   std::map<std::int32_t, std::string> sent;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 10; ++round) {
     for (int call = 0; call < 20; ++call) {
       static constexpr std::size_t kSizes[] = {0,      1,      1'023,   1'024,   16'384,
                                                65'535, 65'536, 131'072, 200'000, 1'500'000};
@@ -244,6 +246,21 @@ TEST_F(RelayTest, MetadataBeyondItsBoundCostsThatCallAlone) {
   EXPECT_EQ(world_.server().call_count(), 2u);
 }
 
+// Windows grow into one half of the memory: the other one is there for calls that begin.
+TEST_F(RelayTest, WindowsThatHaveGrownLeaveRoomForOtherCalls) {
+  Random random(TestSeed());
+  for (int grown = 0; grown < 80; ++grown) {
+    const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 500'000), false);
+    world_.Run();
+    ASSERT_EQ(world_.client->call(stream).body.size(), 500'000u);
+  }
+  EXPECT_GT(world_.memory().used_bytes(), world_.memory().limit_bytes() / 3);
+  for (int more = 0; more < 20; ++more) world_.client->Call("/hold", "", false);
+  world_.Run();
+  EXPECT_EQ(Refused(RefusedCallReason::kNoMemory), 0u);
+  EXPECT_EQ(world_.server().call_count(), 100u);
+}
+
 TEST_F(RelayTest, WithoutMemoryACallIsRefused) {
   RelayWorld world(4 * RelayWorld::kWindowBytes);
   world.AddClient();
@@ -386,6 +403,205 @@ TEST_F(RelayTest, RequestTrailersEndTheRequest) {
   world_.client->Send(stream, "", true);
   world_.Run();
   EXPECT_EQ(call.TrailerOf("bytes"), "5");
+}
+
+// A connection's window is given back before half of it is used up by those that stand: else the
+// last one that goes on would wait for them, too.
+TEST_F(RelayTest, WhoGoesOnBesideManyThatStandGoesOnForEver) {
+  Random random(TestSeed());
+  for (int held = 0; held < 40; ++held) {
+    world_.client->Call("/hold", RandomBytes(random, 2'000'000), false);
+  }
+  world_.Run();
+  const std::string body = RandomBytes(random, 5'000'000);
+  const std::int32_t stream = world_.client->Call("/echo", body);
+  world_.Run();
+  EXPECT_TRUE(world_.client->call(stream).body == body)
+      << world_.client->call(stream).body.size() << " bytes";
+}
+
+TEST_F(RelayTest, AnAnswerBesideManyThatAreNotReadGoesOnForEver) {
+  for (int held = 0; held < 40; ++held) {
+    world_.client->call(world_.client->Call("/big", "")).is_held = true;
+    world_.Run();
+  }
+  const std::int32_t stream = world_.client->Call("/big", "");
+  world_.Run();
+  EXPECT_EQ(world_.client->call(stream).body.size(), std::size_t{1} << 20);
+}
+
+// Windows are given to calls, and back, in any order: what goes on has its own all the time.
+TEST_F(RelayTest, WindowsComeAndGoAndNobodyWaitsForThem) {
+  Random random(TestSeed());
+  std::vector<std::int32_t> held;
+  for (int round = 0; round < 60; ++round) {
+    for (std::uint64_t count = random.Below(8); count > 0; --count) {
+      held.push_back(world_.client->Call("/hold", RandomBytes(random, 300'000), false));
+    }
+    world_.Run();
+    while (held.size() > 80 || (!held.empty() && random.Below(3) != 0)) {
+      // Both count alike, as there is one connection on either side.
+      world_.server().Reset(held.back(), NGHTTP2_CANCEL);
+      held.pop_back();
+    }
+    const std::string body = RandomBytes(random, random.Below(600'000));
+    const std::int32_t stream = world_.client->Call("/echo", body);
+    world_.Run();
+    ASSERT_TRUE(world_.client->call(stream).body == body)
+        << "round " << round << ": " << world_.client->call(stream).HeaderOf("grpc-status");
+  }
+}
+
+// What keeps the rules of frames and breaks those of HTTP/2 is told by a GOAWAY, and counts.
+TEST_F(RelayTest, WhoeverBreaksTheRulesIsCountedWhereverItIsSeen) {
+  const std::string broken[] = {
+      RawFrame(kRawData, 0, 0, "data of no stream"),
+      RawFrame(kRawWindowUpdate, 0, 0, RawNumber(0, 4)),
+      RawFrame(kRawSettings, 0, 0, "abc"),
+      RawFrame(kRawHeaders, kRawEndHeaders, 1, "\xff\xff\xff\xff\xff\xff"),
+  };
+  for (const std::string& frame : broken) {
+    RelayWorld world;
+    SendRaw(world.client_socket(), RawBeginning() + frame);
+    world.Run();
+    EXPECT_TRUE(world.relay().is_done());
+    EXPECT_EQ(world.relay().end_reason(), EndReason::kNotHttp2);
+    EXPECT_FALSE(world.cancels().Take({}, 1, world.now()));
+  }
+}
+
+// One that does not read what it is told is not waited for: no new calls of it get to the server.
+TEST_F(RelayTest, WhoHasCancelledTooMuchBeginsNothingMoreWhetherItReadsOrNot) {
+  RelayWorld world;
+  SendRaw(world.client_socket(), RawBeginning());
+  world.Run();
+  // Answers to pings that nobody reads, until nothing goes out any more.
+  for (int count = 0; count < 100'000 && !world.relay().is_client_waiting_to_write(); ++count) {
+    SendRaw(world.client_socket(), RawFrame(kRawPing, 0, 0, "12345678"));
+    if (count % 500 == 0) world.Run();
+  }
+  // And as much again as may wait ahead of a socket.
+  for (int count = 0; count < 4'200; ++count) {
+    SendRaw(world.client_socket(), RawFrame(kRawPing, 0, 0, "12345678"));
+    if (count % 100 == 0) world.Run();
+  }
+  world.Run();
+  ASSERT_TRUE(world.relay().is_client_waiting_to_write());
+  ASSERT_FALSE(world.relay().is_done());
+  for (std::uint32_t stream = 1; stream < 401; stream += 2) {
+    SendRaw(world.client_socket(), RawRequest(stream, "/hold", false));
+    world.Run();
+    SendRaw(world.client_socket(), RawResetOf(stream, NGHTTP2_CANCEL));
+    world.Run();
+  }
+  // The bound is 20, and the next one is seen before it is known to be too much.
+  EXPECT_LE(world.server().call_count(), 22u);
+}
+
+// What comes while the client is being told to go is refused for it to try again, elsewhere.
+TEST_F(RelayTest, ACallThatCrossesAGoAwayIsRefusedUntouched) {
+  RelayWorld world;
+  SendRaw(world.client_socket(), RawBeginning() + RawRequest(1, "/hold", false));
+  world.Run();
+  std::string calls;
+  // In one piece: the last ones are read before the GOAWAY can be written.
+  for (std::uint32_t stream = 3; stream < 103; stream += 2) {
+    calls += RawRequest(stream, "/hold", false) + RawResetOf(stream, NGHTTP2_CANCEL);
+  }
+  SendRaw(world.client_socket(), calls + RawRequest(103, "/hold", false));
+  world.Run();
+  EXPECT_EQ(world.server().call_count(), 1u);
+  // It was refused, which is no call that the client has cancelled.
+  EXPECT_EQ(world.metrics().calls_cancelled.value(), 21u);
+  EXPECT_FALSE(world.cancels().Has({}, world.now()));
+}
+
+TEST_F(RelayTest, AnInformationalAnswerIsNotTheAnswer) {
+  const std::int32_t stream = world_.client->Call("/hints", "12345");
+  world_.Run();
+  EXPECT_EQ(world_.client->call(stream).HeaderOf(":status"), "200");
+  EXPECT_EQ(world_.client->call(stream).TrailerOf("bytes"), "5");
+}
+
+// All bytes have gone, and the end waits for a window that never comes.
+TEST_F(RelayTest, AnEndThatNobodyReadsIsEnded) {
+  RelayWorld world;
+  world.AddClient(10);
+  const std::int32_t stream = world.client->Call("/later", "");
+  world.client->call(stream).is_held = true;
+  world.Run();
+  EXPECT_EQ(world.client->call(stream).body.size(), 10u);
+  world.Pass(seconds(300));
+  EXPECT_FALSE(world.client->call(stream).is_closed);
+  world.server().End(1);
+  world.Run();
+  world.Pass(world.options().times.unread - milliseconds(1));
+  EXPECT_FALSE(world.client->call(stream).is_closed);
+  world.Pass(milliseconds(2));
+  EXPECT_TRUE(world.client->call(stream).is_closed);
+  EXPECT_FALSE(world.relay().has_calls());
+}
+
+TEST_F(RelayTest, AnAnswerThatCannotBeSentEndsItsCall) {
+  const std::int32_t stream = world_.client->Call("/huge", "");
+  world_.Run();
+  EXPECT_TRUE(world_.client->call(stream).is_closed);
+  EXPECT_EQ(world_.client->call(stream).error, std::uint32_t{NGHTTP2_INTERNAL_ERROR});
+  const std::int32_t next = world_.client->Call("/echo", "next");
+  world_.Run();
+  EXPECT_EQ(world_.client->call(next).body, "next");
+}
+
+// Trailers that break the rules end their call: no header block is waited for behind it.
+TEST_F(RelayTest, ABrokenBlockIsNotWaitedFor) {
+  RelayWorld world;
+  // A name in capitals, behind the request.
+  const std::string trailers("\x00\x01X\x01y", 5);
+  SendRaw(world.client_socket(),
+          RawBeginning() + RawRequest(1, "/hold", false) + RawRequest(3, "/hold", false));
+  world.Run();
+  SendRaw(world.client_socket(),
+          RawFrame(kRawHeaders, kRawEndHeaders | kRawEndStream, 3, trailers));
+  world.Run();
+  EXPECT_EQ(world.server().call_count(), 2u);
+  world.Pass(world.options().times.header + milliseconds(1));
+  EXPECT_FALSE(world.relay().is_done());
+}
+
+// The window of a connection is not used up by what stands around data.
+TEST_F(RelayTest, PaddingIsGivenBack) {
+  RelayWorld world;
+  SendRaw(world.client_socket(), RawBeginning() + RawRequest(1, "/count", false));
+  std::size_t sent_bytes = 0;
+  for (int count = 0; count < 8'000; ++count) {
+    const std::string padded = std::string("\xff") + "x" + std::string(255, '\0');
+    SendRaw(world.client_socket(), RawFrame(kRawData, kRawPadded, 1, padded));
+    ++sent_bytes;
+    world.Run();
+  }
+  SendRaw(world.client_socket(), RawFrame(kRawData, kRawEndStream, 1, ""));
+  world.Run();
+  ASSERT_FALSE(world.relay().is_done());
+  EXPECT_EQ(world.server().call(1).body.size(), sent_bytes);
+}
+
+// A server that is gone takes its windows with it: the next one has its own.
+TEST_F(RelayTest, WhatWasOfAServerThatIsGoneIsNotOfTheNext) {
+  for (int held = 0; held < 20; ++held) {
+    world_.client->call(world_.client->Call("/big", "")).is_held = true;
+  }
+  world_.Run();
+  world_.server().CloseSocket();
+  world_.Run();
+  for (int held = 0; held < 20; ++held) {
+    world_.client->call(world_.client->Call("/big", "")).is_held = true;
+  }
+  world_.Run();
+  world_.Pass(world_.options().times.unread + milliseconds(1));
+  const std::int32_t stream = world_.client->Call("/big", "");
+  world_.Run();
+  EXPECT_EQ(world_.client->call(stream).body.size(), std::size_t{1} << 20);
+  EXPECT_EQ(world_.servers.size(), 2u);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "base/strings.h"
@@ -15,9 +14,7 @@
 namespace kerf {
 namespace {
 
-int PortOf(const std::string& address) {
-  return std::atoi(address.substr(address.rfind(':') + 1).c_str());
-}
+int PortOf(const std::string& address) { return std::stoi(address.substr(address.rfind(':') + 1)); }
 
 bool Connects(const char* host, int port) {
   sockaddr_in ipv4{};

@@ -115,7 +115,7 @@ struct PeerCallbacks {
     PeerCall* const call = Find(peer, stream);
     if (call == nullptr) return 0;
     call->body.append(reinterpret_cast<const char*>(bytes), size);
-    const bool is_held = call->HeaderOf(":path") == "/hold";
+    const bool is_held = call->is_held || call->HeaderOf(":path") == "/hold";
     if (peer.is_taking_ && !is_held) nghttp2_session_consume(session, stream, size);
     if (call->HeaderOf(":path") == "/echo") {
       call->to_send.append(reinterpret_cast<const char*>(bytes), size);
@@ -145,7 +145,8 @@ struct PeerCallbacks {
   }
 };
 
-H2Peer::H2Peer(Role role, UniqueFd socket) : role_(role), socket_(std::move(socket)) {
+H2Peer::H2Peer(Role role, UniqueFd socket, std::uint32_t window_bytes)
+    : role_(role), socket_(std::move(socket)) {
   nghttp2_session_callbacks* callbacks = nullptr;
   KERF_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0);
   nghttp2_session_callbacks_set_send_callback(callbacks, PeerCallbacks::Send);
@@ -159,14 +160,17 @@ H2Peer::H2Peer(Role role, UniqueFd socket) : role_(role), socket_(std::move(sock
   KERF_CHECK(nghttp2_option_new(&option) == 0);
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
+  nghttp2_option_set_max_send_header_block_length(option, 1 << 20);
   const bool is_client = role == Role::kClient;
   KERF_CHECK((is_client ? nghttp2_session_client_new2 : nghttp2_session_server_new2)(
                  &session_, callbacks, this, option) == 0);
   nghttp2_option_del(option);
   nghttp2_session_callbacks_del(callbacks);
-  const nghttp2_settings_entry streams{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1'000};
-  KERF_CHECK(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, is_client ? nullptr : &streams,
-                                     is_client ? 0 : 1) == 0);
+  const std::array<nghttp2_settings_entry, 2> settings = {
+      {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window_bytes},
+       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1'000}}};
+  KERF_CHECK(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(),
+                                     is_client ? 1 : settings.size()) == 0);
   // As gRPC's: no call waits for another one's window.
   KERF_CHECK(nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, 1 << 30) == 0);
 }
@@ -191,8 +195,14 @@ void H2Peer::Answer(std::int32_t stream) {
     }
     call.is_whole = call.is_ended;
     nghttp2_session_resume_data(session_, stream);
-  } else if (path == "/count") {
+  } else if (path == "/count" || path == "/hints") {
     if (!call.is_ended || !is_first) return;
+    if (path == "/hints") {
+      const Pairs early = {{":status", "103"}, {"link", "</style.css>"}};
+      const auto hint = Names(early);
+      nghttp2_submit_headers(session_, NGHTTP2_FLAG_NONE, stream, nullptr, hint.data(), hint.size(),
+                             nullptr);
+    }
     call.last_headers = {{"grpc-status", "0"}, {"bytes", std::to_string(call.body.size())}};
     call.is_whole = true;
     begin();
@@ -203,6 +213,17 @@ void H2Peer::Answer(std::int32_t stream) {
     if (!is_first) return;
     call.to_send.assign(kBigBytes, 'b');
     call.last_headers = {{"grpc-status", "0"}};
+    call.is_whole = true;
+    begin();
+  } else if (path == "/later") {
+    if (!is_first) return;
+    call.to_send.assign(10, 'l');
+    call.last_headers = {{"grpc-status", "0"}};
+    begin();
+  } else if (path == "/huge") {
+    if (!is_first) return;
+    call.last_headers = {{"grpc-status", "0"}};
+    call.last_headers.emplace_back("x", std::string(70'000, 'x'));
     call.is_whole = true;
     begin();
   } else if (path != "/hold") {
@@ -284,6 +305,11 @@ void H2Peer::Send(std::int32_t stream, std::string_view bytes, bool is_whole) {
 
 void H2Peer::Reset(std::int32_t stream, std::uint32_t error) {
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, error);
+}
+
+void H2Peer::End(std::int32_t stream) {
+  call(stream).is_whole = true;
+  nghttp2_session_resume_data(session_, stream);
 }
 
 void H2Peer::GoAway() {

@@ -26,6 +26,9 @@ struct PeerCall {
   bool is_closed = false;
   std::uint32_t error = 0;
 
+  // What has come is not taken from now on: no window is given back for it.
+  bool is_held = false;
+
   // What this end sends.
   std::string to_send;
   bool is_whole = false;
@@ -40,8 +43,8 @@ class H2Peer {
  public:
   enum class Role : std::uint8_t { kClient, kServer };
 
-  // `socket` does not block.
-  H2Peer(Role role, UniqueFd socket);
+  // `socket` does not block; `window_bytes` is that of each stream.
+  H2Peer(Role role, UniqueFd socket, std::uint32_t window_bytes = 65'535);
   H2Peer(const H2Peer&) = delete;
   H2Peer& operator=(const H2Peer&) = delete;
   ~H2Peer();
@@ -57,6 +60,8 @@ class H2Peer {
   void Send(std::int32_t stream, std::string_view bytes, bool is_whole);
   void Reset(std::int32_t stream, std::uint32_t error);
   void GoAway();
+  // Server: the answer has come to its end, with trailers.
+  void End(std::int32_t stream);
   // Server: paths are
   //   /echo    the body comes back, with trailers
   //   /count   when the body has ended: its size in a trailer, and nothing else
@@ -64,6 +69,9 @@ class H2Peer {
   //   /reset   RST_STREAM at once
   //   /hold    nothing; the body is not taken
   //   /big     a megabyte, whatever is sent
+  //   /later   ten bytes, and nothing more until End
+  //   /hints   as /count, behind an informational answer
+  //   /huge    trailers that are larger than nghttp2 sends
   // Anything else: trailers with grpc-status 12.
 
   PeerCall& call(std::int32_t stream) { return *calls_.at(stream); }

@@ -55,8 +55,9 @@ class RelayWorld {
   }
 
   // A client that keeps the rules; without, its socket is the test's.
-  void AddClient() {
-    client = std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(client_socket_));
+  void AddClient(std::uint32_t window_bytes = 65'535) {
+    client =
+        std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(client_socket_), window_bytes);
   }
   int client_socket() const { return client_socket_.get(); }
   void CloseClientSocket() { client_socket_.Reset(); }

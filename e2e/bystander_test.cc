@@ -1,0 +1,101 @@
+// Who cuts what is slow to cut takes no more than his share from who does not.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "e2e/world.h"
+#include "server/edge/testing/test_upload.h"
+
+namespace kerf::e2e {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFileBytes = std::size_t{4} << 20;
+constexpr std::size_t kSliceBytes = std::size_t{256} << 10;
+// The longest chunks that a client may name, on what has no cut-points.
+constexpr const char* kSlowProfiles[] = {"mincdc:min=64,max=4194304", "maxcdc:min=64,max=4194304"};
+
+// How long each rate is measured, and what must be left of it: half, where nothing else runs
+// beside the test.
+std::chrono::seconds MeasuredTime() {
+  const char* const text = std::getenv("KERF_BYSTANDER_SECONDS");
+  return std::chrono::seconds(text == nullptr ? 2 : std::stoi(text));
+}
+double LeastShare() { return MeasuredTime() >= std::chrono::seconds(8) ? 0.5 : 0.2; }
+
+class BystanderTest : public testing::Test {
+ protected:
+  BystanderTest() : random_(TestSeed()) { world_.StartServer({"--listen", "127.0.0.1:0"}); }
+
+  std::shared_ptr<grpc::Channel> Connect() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(world_.last_address(), grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+
+  // MB a second of new files, one after the other.
+  double Rate() {
+    TestUpload upload(Connect());
+    EXPECT_TRUE(upload.SendOpen(OpenFor("bystander")));
+    std::string file(kFileBytes, '\0');
+    for (char& byte : file) byte = static_cast<char>(random_.Next());
+    const Clock::time_point begin = Clock::now();
+    std::uint64_t number = 0;
+    while (Clock::now() - begin < MeasuredTime()) {
+      // New, without the time that drawing it takes.
+      for (std::size_t at = 0; at < file.size(); at += 512) ++file[at];
+      EXPECT_TRUE(upload.SendFile(file, kSliceBytes));
+      EXPECT_TRUE(upload.WaitForChunks(++number, kFileBytes));
+      EXPECT_TRUE(upload.CommitAnswered());
+      if (HasFailure()) return 0;
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    upload.WritesDone();
+    EXPECT_TRUE(upload.WaitForEnd().ok());
+    return static_cast<double>(number * kFileBytes) / 1e6 / seconds;
+  }
+
+  World world_;
+  Random random_;
+};
+
+TEST_F(BystanderTest, KeepsItsShareBesideOnesThatAreSlowToCut) {
+  const double alone = Rate();
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> others;
+  for (const char* profile : kSlowProfiles) {
+    others.emplace_back([this, profile, &is_over] {
+      const std::string zeros(3 * kFileBytes, '\0');
+      const auto channel = Connect();
+      while (!is_over.load()) {
+        TestUpload upload(channel);
+        EXPECT_TRUE(upload.SendOpen(OpenFor("other", profile)));
+        EXPECT_TRUE(upload.SendFile(zeros, 2 * kSliceBytes));
+        EXPECT_TRUE(upload.WaitForChunks(1, zeros.size()));
+        upload.Cancel();
+      }
+    });
+  }
+  const double beside = Rate();
+  is_over.store(true);
+  for (std::thread& other : others) other.join();
+  std::printf("alone %.0f MB/s, beside two that are slow to cut %.0f MB/s: %.2f\n", alone, beside,
+              beside / alone);
+  EXPECT_GE(beside, alone * LeastShare());
+}
+
+}  // namespace
+}  // namespace kerf::e2e
