@@ -14,6 +14,7 @@ namespace {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t kBigBytes = std::size_t{1} << 20;
+constexpr std::size_t kPartBytes = 100'000;
 constexpr std::size_t kMaxOutBytes = std::size_t{256} << 10;
 
 std::vector<nghttp2_nv> Names(const Pairs& headers) {
@@ -209,9 +210,9 @@ void H2Peer::Answer(std::int32_t stream) {
   } else if (path == "/reset") {
     if (is_first) Reset(stream, NGHTTP2_REFUSED_STREAM);
     call.last_headers = {{"grpc-status", "0"}};
-  } else if (path == "/big") {
+  } else if (path == "/big" || path == "/part") {
     if (!is_first) return;
-    call.to_send.assign(kBigBytes, 'b');
+    call.to_send.assign(path == "/big" ? kBigBytes : kPartBytes, 'b');
     call.last_headers = {{"grpc-status", "0"}};
     call.is_whole = true;
     begin();

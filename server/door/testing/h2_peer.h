@@ -69,6 +69,7 @@ class H2Peer {
   //   /reset   RST_STREAM at once
   //   /hold    nothing; the body is not taken
   //   /big     a megabyte, whatever is sent
+  //   /part    100,000 bytes of it
   //   /later   ten bytes, and nothing more until End
   //   /hints   as /count, behind an informational answer
   //   /huge    trailers that are larger than nghttp2 sends

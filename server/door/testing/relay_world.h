@@ -26,16 +26,32 @@ inline std::pair<UniqueFd, UniqueFd> SocketPair() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+// The system takes little at once: what is written stops in the middle of frames.
+inline void MakeSmall(const UniqueFd& socket) {
+  const int bytes = 1;
+  KERF_CHECK(setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) == 0);
+}
+
+struct RelayWorldOptions {
+  std::uint64_t memory_bytes = 64 * kMiB;
+  bool has_small_client_socket = false;
+  bool has_small_server_socket = false;
+  // Of a server's streams.
+  std::uint32_t server_window_bytes = 65'535;
+};
+
 // Not thread-safe.
 class RelayWorld {
  public:
   static constexpr std::size_t kWindowBytes = 64 * kKiB;
 
-  explicit RelayWorld(std::uint64_t memory_bytes = 64 * kMiB)
-      : memory_(memory_bytes), cancels_({.burst = 20, .per_second = 1}) {
+  explicit RelayWorld(std::uint64_t memory_bytes)
+      : RelayWorld(RelayWorldOptions{.memory_bytes = memory_bytes}) {}
+  explicit RelayWorld(const RelayWorldOptions& world = {})
+      : world_(world), memory_(world.memory_bytes), cancels_({.burst = 20, .per_second = 1}) {
     options_.max_connections = 10;
     options_.max_calls = 100;
-    options_.memory_bytes = memory_bytes;
+    options_.memory_bytes = world.memory_bytes;
     options_.refusals = {Refusal{"8", "large", "AAAA"}, Refusal{"8", "no memory", ""},
                          Refusal{"14", "no server", ""}, Refusal{"4", "slow", ""}};
     context_ = {.options = &options_,
@@ -49,6 +65,10 @@ class RelayWorld {
                 .peer_header = "kerf-door-peer",
                 .peer_stamp = "stamp "};
     auto [ours, theirs] = SocketPair();
+    if (world.has_small_client_socket) {
+      MakeSmall(ours);
+      MakeSmall(theirs);
+    }
     client_socket_ = std::move(theirs);
     relay_ = std::make_unique<Relay>(&context_, std::move(ours),
                                      ClientAddress{.text = "ipv4:192.0.2.1:7"}, now_);
@@ -109,7 +129,12 @@ class RelayWorld {
   UniqueFd Connect() {
     if (!takes_connections) return UniqueFd();
     auto [ours, theirs] = SocketPair();
-    servers.push_back(std::make_unique<H2Peer>(H2Peer::Role::kServer, std::move(theirs)));
+    if (world_.has_small_server_socket) {
+      MakeSmall(ours);
+      MakeSmall(theirs);
+    }
+    servers.push_back(std::make_unique<H2Peer>(H2Peer::Role::kServer, std::move(theirs),
+                                               world_.server_window_bytes));
     return std::move(ours);
   }
 
@@ -132,6 +157,7 @@ class RelayWorld {
     return has_client || has_server;
   }
 
+  const RelayWorldOptions world_;
   DoorOptions options_;
   MemoryBudget memory_;
   CancelBound cancels_;
