@@ -1,5 +1,7 @@
 #include "kernels/cut_ahead.h"
 
+#include <functional>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -12,87 +14,71 @@
 namespace kerf {
 namespace {
 
-class ExtremeChunker final : public Chunker {
+// Cuts as the chunker does that it is made of, and knows how to do so ahead.
+class AheadChunker final : public Chunker {
  public:
-  ExtremeChunker(std::unique_ptr<Chunker> chunker, const Profile& profile)
-      : chunker_(std::move(chunker)), profile_(profile) {}
+  // Given that chunker, which outlives what is made.
+  using Factory = std::function<std::unique_ptr<CutAhead>(const Chunker& chunker)>;
 
-  std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
-    return chunker_->NextCut(bytes);
-  }
-  std::size_t max_chunk_bytes() const override { return profile_.max_bytes; }
-  std::unique_ptr<CutAhead> MakeAhead() const override {
-    return std::make_unique<ExtremeAhead>(*chunker_, profile_);
-  }
-
- private:
-  const std::unique_ptr<Chunker> chunker_;
-  const Profile profile_;
-};
-
-class TttdChunker final : public Chunker {
- public:
-  TttdChunker(std::unique_ptr<Chunker> chunker, std::unique_ptr<Chunker> small_divisor,
-              const Backend& backend, const Profile& profile)
+  AheadChunker(std::unique_ptr<Chunker> chunker, std::size_t max_chunk_bytes, Factory make_ahead)
       : chunker_(std::move(chunker)),
-        small_divisor_(std::move(small_divisor)),
-        backend_(backend),
-        profile_(profile) {}
+        max_chunk_bytes_(max_chunk_bytes),
+        make_ahead_(std::move(make_ahead)) {}
 
   std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
     return chunker_->NextCut(bytes);
   }
-  std::size_t max_chunk_bytes() const override { return profile_.max_bytes; }
-  std::unique_ptr<CutAhead> MakeAhead() const override {
+  std::size_t max_chunk_bytes() const override { return max_chunk_bytes_; }
+  std::unique_ptr<CutAhead> MakeAhead() const override { return make_ahead_(*chunker_); }
+
+ private:
+  const std::unique_ptr<Chunker> chunker_;
+  const std::size_t max_chunk_bytes_;
+  const Factory make_ahead_;
+};
+
+AheadChunker::Factory ExtremeFactory(const Profile& profile) {
+  return [profile](const Chunker& chunker) {
+    return std::make_unique<ExtremeAhead>(chunker, profile);
+  };
+}
+
+AheadChunker::Factory TttdFactory(const Backend& backend, const Profile& profile,
+                                  std::shared_ptr<const Chunker> small_divisor) {
+  return [&backend, profile, small_divisor = std::move(small_divisor)](const Chunker& chunker) {
     return std::make_unique<TttdAhead>(
-        *chunker_, *small_divisor_,
-        MakeVectorMarker(backend_.name, TttdAhead::RuleOf(profile_.avg_bytes)),
-        MakeVectorMarker(backend_.name, TttdAhead::RuleOf(profile_.avg_bytes / 2)), profile_);
-  }
+        chunker, *small_divisor,
+        MakeVectorMarker(backend.name, TttdAhead::RuleOf(profile.avg_bytes)),
+        MakeVectorMarker(backend.name, TttdAhead::RuleOf(profile.avg_bytes / 2)), profile);
+  };
+}
 
- private:
-  const std::unique_ptr<Chunker> chunker_;
-  const std::unique_ptr<Chunker> small_divisor_;
-  const Backend& backend_;
-  const Profile profile_;
-};
-
-// crc and rabin.
-class LocalChunker final : public Chunker {
- public:
-  LocalChunker(std::unique_ptr<Chunker> chunker, const Backend& backend, const Profile& profile)
-      : chunker_(std::move(chunker)), backend_(backend), profile_(profile) {}
-
-  std::size_t NextCut(std::span<const std::uint8_t> bytes) const override {
-    return chunker_->NextCut(bytes);
-  }
-  std::size_t max_chunk_bytes() const override { return profile_.max_bytes; }
-  std::unique_ptr<CutAhead> MakeAhead() const override {
-    return std::make_unique<LocalAhead>(*chunker_, std::get<LocalRule>(*TwoStageRuleOf(profile_)),
-                                        MakeVectorMarker(backend_.name, profile_));
-  }
-
- private:
-  const std::unique_ptr<Chunker> chunker_;
-  const Backend& backend_;
-  const Profile profile_;
-};
+// Of crc and rabin.
+AheadChunker::Factory LocalFactory(const Backend& backend, const Profile& profile) {
+  return [&backend, profile](const Chunker& chunker) {
+    return std::make_unique<LocalAhead>(chunker, std::get<LocalRule>(*TwoStageRuleOf(profile)),
+                                        MakeVectorMarker(backend.name, profile));
+  };
+}
 
 }  // namespace
 
 std::unique_ptr<Chunker> MakeWithAhead(const Backend& backend, const Profile& profile) {
   std::unique_ptr<Chunker> chunker = backend.make(profile);
   if (chunker == nullptr) return nullptr;
+  AheadChunker::Factory make_ahead;
   switch (profile.algorithm) {
     case Algorithm::kMinCdc:
     case Algorithm::kMaxCdc:
       if (!ExtremeAhead::IsWorthIt(profile)) return chunker;
-      return std::make_unique<ExtremeChunker>(std::move(chunker), profile);
+      make_ahead = ExtremeFactory(profile);
+      break;
     case Algorithm::kTttd: {
-      auto small_divisor = backend.make(TttdAhead::RuleOf(profile.avg_bytes / 2));
+      std::shared_ptr<const Chunker> small_divisor =
+          backend.make(TttdAhead::RuleOf(profile.avg_bytes / 2));
       if (small_divisor == nullptr) return chunker;
-      return std::make_unique<TttdChunker>(std::move(chunker), std::move(small_divisor), backend,
-                                           profile);
+      make_ahead = TttdFactory(backend, profile, std::move(small_divisor));
+      break;
     }
     case Algorithm::kCrc:
     case Algorithm::kRabin:
@@ -101,10 +87,13 @@ std::unique_ptr<Chunker> MakeWithAhead(const Backend& backend, const Profile& pr
           MakeVectorMarker(backend.name, profile) == nullptr) {
         return chunker;
       }
-      return std::make_unique<LocalChunker>(std::move(chunker), backend, profile);
+      make_ahead = LocalFactory(backend, profile);
+      break;
     default:
       return chunker;
   }
+  return std::make_unique<AheadChunker>(std::move(chunker), profile.max_bytes,
+                                        std::move(make_ahead));
 }
 
 }  // namespace kerf
