@@ -61,6 +61,7 @@ void Door::Start() {
   for (unsigned count = 0; count < LoopCount(); ++count) {
     loops_.push_back(std::make_unique<DoorLoop>(context_, listeners_));
   }
+  for (const auto& loop : loops_) loop->Start(loops_);
 }
 
 void Door::StopAccepting() {
@@ -72,6 +73,8 @@ void Door::StopAccepting() {
 void Door::Stop(std::chrono::milliseconds grace) {
   StopAccepting();
   for (const auto& loop : loops_) loop->BeginStop(grace);
+  // All of them, before the first is gone: one may still give another a client.
+  for (const auto& loop : loops_) loop->Wait();
   loops_.clear();
 }
 

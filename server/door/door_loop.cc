@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -58,12 +59,30 @@ DoorLoop::DoorLoop(const RelayContext& context, std::span<const UniqueFd> listen
   for (std::size_t index = 0; index < listeners.size(); ++index) {
     watched_listeners_[index].listener = listeners[index].get();
   }
+}
+
+DoorLoop::~DoorLoop() { Wait(); }
+
+void DoorLoop::Start(std::span<const std::unique_ptr<DoorLoop>> others) {
+  others_ = others;
   thread_ = std::thread([this] { Run(); });
 }
 
-DoorLoop::~DoorLoop() {
+void DoorLoop::Wait() {
+  if (!thread_.joinable()) return;
   if (!is_stopping_.load()) BeginStop(std::chrono::milliseconds(0));
   thread_.join();
+}
+
+void DoorLoop::Give(Newcomer newcomer) {
+  const std::lock_guard lock(given_mutex_);
+  given_.push_back(std::move(newcomer));
+  eventfd_write(wakeup_.get(), 1);
+}
+
+std::vector<DoorLoop::Newcomer> DoorLoop::TakeGiven() {
+  const std::lock_guard lock(given_mutex_);
+  return std::exchange(given_, {});
 }
 
 void DoorLoop::StopAccepting() {
@@ -112,6 +131,7 @@ void DoorLoop::Run() {
       const auto* const watched = static_cast<Watched*>(events[index].data.ptr);
       if (watched != nullptr) Handle(*watched, events[index].events, now);
     }
+    for (Newcomer& newcomer : TakeGiven()) AddClient(std::move(newcomer), now);
     removed_.clear();
     eventfd_t wakeups = 0;
     eventfd_read(wakeup_.get(), &wakeups);
@@ -171,31 +191,41 @@ void DoorLoop::Accept(int listener, Time now) {
       }
       return;
     }
-    AddClient(std::move(socket), ClientAddressOf(from), now);
+    context_.metrics->connections_accepted.Add();
+    AddClient({.socket = std::move(socket), .address = ClientAddressOf(from)}, now);
   }
 }
 
-void DoorLoop::AddClient(UniqueFd socket, ClientAddress address, Time now) {
+void DoorLoop::AddClient(Newcomer newcomer, Time now) {
   DoorMetrics& metrics = *context_.metrics;
-  metrics.connections_accepted.Add();
   const auto refuse = [&](EndReason reason) {
     metrics.Ended(reason).Add();
-    LogEnded(address, reason);
+    LogEnded(newcomer.address, reason);
   };
-  if (!context_.cancels->Has(address.key, now)) return refuse(EndReason::kCancels);
-  const bool is_full = metrics.connections.load() >= context_.options->max_connections;
-  if (is_full && !MakeRoom(now)) return refuse(EndReason::kFull);
+  if (!context_.cancels->Has(newcomer.address.key, now)) return refuse(EndReason::kCancels);
+  // Its own place is taken first: other loops look for one at the same time.
+  const bool is_full = metrics.connections.fetch_add(1) >= context_.options->max_connections;
+  if (is_full && !MakeRoom(now)) {
+    metrics.connections.fetch_sub(1);
+    if (++newcomer.tried_count >= others_.size()) return refuse(EndReason::kFull);
+    // Others may have some without calls.
+    const auto here = std::find_if(others_.begin(), others_.end(),
+                                   [this](const auto& other) { return other.get() == this; });
+    const std::size_t next = static_cast<std::size_t>(here - others_.begin()) + 1;
+    return others_[next % others_.size()]->Give(std::move(newcomer));
+  }
   const int on = 1;
-  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(newcomer.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   auto client = std::make_unique<Client>();
   client->client_socket = {.client = client.get(), .side = Relay::Side::kClient};
   client->server_socket = {.client = client.get(), .side = Relay::Side::kServer};
-  client->relay = std::make_unique<Relay>(&context_, std::move(socket), std::move(address), now);
+  client->relay = std::make_unique<Relay>(&context_, std::move(newcomer.socket),
+                                          std::move(newcomer.address), now);
   client->place = clients_.size();
   if (!Control(EPOLL_CTL_ADD, client->relay->client_socket(), EPOLLIN, &client->client_socket)) {
+    metrics.connections.fetch_sub(1);
     return;
   }
-  metrics.connections.fetch_add(1);
   clients_.push_back(std::move(client));
   Settle(*clients_.back());
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
@@ -21,18 +22,23 @@ namespace kerf::door {
 // What its methods do is done by its thread, soon. Thread-safe.
 class DoorLoop {
  public:
-  // Runs when it returns. `context`, whose pool is this one's own, the listening sockets, which do
-  // not block and other loops may have too, outlive it.
+  // `context`, whose pool is this one's own, and the listening sockets, which do not block and
+  // other loops may have too, outlive it.
   DoorLoop(const RelayContext& context, std::span<const UniqueFd> listeners);
   DoorLoop(const DoorLoop&) = delete;
   DoorLoop& operator=(const DoorLoop&) = delete;
-  // Without BeginStop: at once.
+  // Without Wait: as if it were called.
   ~DoorLoop();
 
+  // Before it, what follows may not be called. `others` are all loops of the door, this one among
+  // them, and outlive its thread.
+  void Start(std::span<const std::unique_ptr<DoorLoop>> others);
   // No new connections from here on.
   void StopAccepting();
-  // Clients are told to go; their calls go on for so long at most. The destructor waits for it.
+  // Clients are told to go; their calls go on for so long at most.
   void BeginStop(std::chrono::milliseconds grace);
+  // For its thread to end; at once without BeginStop.
+  void Wait();
 
  private:
   struct Client;
@@ -52,10 +58,21 @@ class DoorLoop {
     std::size_t place = 0;
   };
 
+  // Accepted, and not any loop's yet.
+  struct Newcomer {
+    UniqueFd socket;
+    ClientAddress address;
+    // Loops that had no room for it.
+    std::size_t tried_count = 0;
+  };
+
+  // From any thread.
+  void Give(Newcomer newcomer);
+  std::vector<Newcomer> TakeGiven();
   void Run();
   void Handle(const Watched& watched, std::uint32_t events, Time now);
   void Accept(int listener, Time now);
-  void AddClient(UniqueFd socket, ClientAddress address, Time now);
+  void AddClient(Newcomer newcomer, Time now);
   // Of some that are drawn, the one without calls that is least missed. False: all have calls.
   bool MakeRoom(Time now);
   void ForEach(const std::function<void(Relay& relay)>& visit);
@@ -76,6 +93,10 @@ class DoorLoop {
   // Which events of the same round may still name.
   std::vector<std::unique_ptr<Client>> removed_;
   Time checked_at_;
+
+  std::span<const std::unique_ptr<DoorLoop>> others_;
+  std::mutex given_mutex_;
+  std::vector<Newcomer> given_;
 
   std::atomic<bool> is_accepting_{true};
   std::atomic<bool> is_stopping_{false};

@@ -1,0 +1,226 @@
+// A door with its threads: clients come over TCP, and servers are given the other ends.
+#include "server/door/door.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "base/test_seed.h"
+#include "base/unique_fd.h"
+#include "server/door/testing/h2_peer.h"
+
+namespace kerf::door {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kPatience{20};
+
+// Until `condition` holds: both ends are driven by hand.
+template <typename Condition>
+bool MoveUntil(H2Peer& peer, const Condition& condition) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (!condition() && Clock::now() < deadline) {
+    if (!peer.Move()) std::this_thread::sleep_for(milliseconds(1));
+  }
+  return condition();
+}
+
+class DoorTest : public testing::Test {
+ protected:
+  void Start(DoorOptions options = {}) {
+    if (options.max_connections == 0) options.max_connections = 100;
+    options.max_calls = 100;
+    options.memory_bytes = 64 << 20;
+    options.expected_calls = 100;
+    if (options.cancel_burst == 0) options.cancel_burst = 1'000;
+    UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    auto* const generic = reinterpret_cast<sockaddr*>(&at);
+    KERF_CHECK(bind(listener.get(), generic, size) == 0 && listen(listener.get(), 1'024) == 0);
+    KERF_CHECK(getsockname(listener.get(), generic, &size) == 0);
+    address_ = at;
+    std::vector<UniqueFd> listeners;
+    listeners.push_back(std::move(listener));
+    door_ = std::make_unique<Door>(
+        options, std::move(listeners), [this](UniqueFd fd) { return Serve(std::move(fd)); },
+        "kerf-door-peer", "stamp ");
+    door_->Start();
+  }
+
+  void TearDown() override {
+    door_->Stop(milliseconds(200));
+    door_.reset();
+    for (std::thread& server : servers_) server.join();
+  }
+
+  UniqueFd Connect() const {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    KERF_CHECK(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) ==
+               0);
+    const int flags = fcntl(fd.get(), F_GETFL);
+    KERF_CHECK(fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) == 0);
+    return fd;
+  }
+
+  // Whether a call over a new connection is answered.
+  bool IsServed() const {
+    H2Peer client(H2Peer::Role::kClient, Connect());
+    const std::int32_t stream = client.Call("/echo", "hello");
+    MoveUntil(client, [&] { return !client.is_open() || client.call(stream).is_closed; });
+    return client.call(stream).body == "hello";
+  }
+
+  static bool IsClosedSoon(const UniqueFd& socket) {
+    pollfd readable{socket.get(), POLLIN, 0};
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    char bytes[4'096];
+    while (Clock::now() < deadline) {
+      if (poll(&readable, 1, 100) == 1 && recv(socket.get(), bytes, sizeof bytes, 0) <= 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::unique_ptr<Door> door_;
+
+ private:
+  bool Serve(UniqueFd fd) {
+    const std::lock_guard lock(mutex_);
+    servers_.emplace_back([socket = std::make_shared<UniqueFd>(std::move(fd))] {
+      H2Peer server(H2Peer::Role::kServer, std::move(*socket));
+      while (server.is_open()) {
+        if (!server.Move()) std::this_thread::sleep_for(milliseconds(1));
+      }
+    });
+    return true;
+  }
+
+  sockaddr_in address_{};
+  std::mutex mutex_;
+  std::vector<std::thread> servers_;
+};
+
+TEST_F(DoorTest, ManyClientsAtOnceEachGetTheirOwn) {
+  Start();
+  Random random(TestSeed());
+  std::vector<std::thread> clients;
+  clients.reserve(8);
+  std::atomic<int> good_count{0};
+  for (int number = 0; number < 8; ++number) {
+    clients.emplace_back([&, seed = random.Next()] {
+      Random own(seed);
+      H2Peer client(H2Peer::Role::kClient, Connect());
+      for (int round = 0; round < 5; ++round) {
+        std::string body(own.Below(300'000), '\0');
+        for (char& byte : body) byte = static_cast<char>(own.Next());
+        const std::int32_t stream = client.Call("/echo", body);
+        MoveUntil(client, [&] { return client.call(stream).is_closed; });
+        if (client.call(stream).body == body) ++good_count;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good_count.load(), 40);
+  EXPECT_EQ(door_->metrics().connections_accepted.value(), 8u);
+  EXPECT_EQ(door_->metrics().calls.value(), 40u);
+  EXPECT_EQ(door_->metrics().calls_cancelled.value(), 0u);
+}
+
+TEST_F(DoorTest, OneWithoutCallsMakesRoom) {
+  DoorOptions options;
+  options.max_connections = 4;
+  Start(options);
+  std::vector<UniqueFd> silent(20);
+  for (UniqueFd& socket : silent) socket = Connect();
+  EXPECT_TRUE(IsServed());
+  EXPECT_LE(door_->metrics().connections.load(), 4u);
+}
+
+TEST_F(DoorTest, WhereAllHaveCallsOneMoreIsRefused) {
+  DoorOptions options;
+  options.max_connections = 2;
+  Start(options);
+  std::vector<std::unique_ptr<H2Peer>> busy;
+  for (int count = 0; count < 2; ++count) {
+    busy.push_back(std::make_unique<H2Peer>(H2Peer::Role::kClient, Connect()));
+    H2Peer& client = *busy.back();
+    const std::int32_t stream = client.Call("/echo", "some", false);
+    ASSERT_TRUE(MoveUntil(client, [&] { return client.call(stream).body == "some"; }));
+  }
+  EXPECT_TRUE(IsClosedSoon(Connect()));
+  busy.clear();
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (!IsServed() && Clock::now() < deadline) {
+  }
+  EXPECT_TRUE(IsServed());
+}
+
+TEST_F(DoorTest, AnAddressThatCancelsTooMuchIsRefusedForAWhile) {
+  DoorOptions options;
+  options.cancel_burst = 10;
+  options.cancels_per_second = 10;
+  Start(options);
+  {
+    H2Peer client(H2Peer::Role::kClient, Connect());
+    for (int count = 0; count < 12; ++count) client.Call("/hold", "", false);
+    ASSERT_TRUE(MoveUntil(client, [&] { return door_->metrics().calls.value() == 12; }));
+  }
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (door_->metrics().calls_cancelled.value() < 12 && Clock::now() < deadline) {
+  }
+  EXPECT_TRUE(IsClosedSoon(Connect()));
+  while (!IsServed() && Clock::now() < deadline) {
+  }
+  EXPECT_TRUE(IsServed());
+}
+
+// What is under way has the grace to end; what does not is cut off, and so is who comes meanwhile.
+TEST_F(DoorTest, AStopLetsCallsEnd) {
+  Start();
+  H2Peer client(H2Peer::Role::kClient, Connect());
+  const std::int32_t stream = client.Call("/echo", "some", false);
+  ASSERT_TRUE(MoveUntil(client, [&] { return client.call(stream).body == "some"; }));
+  std::thread stopping([&] { door_->Stop(kPatience); });
+  ASSERT_TRUE(MoveUntil(client, [&] { return client.has_goaway(); }));
+  client.Send(stream, " more", true);
+  EXPECT_TRUE(MoveUntil(client, [&] { return client.call(stream).is_closed; }));
+  EXPECT_EQ(client.call(stream).body, "some more");
+  stopping.join();
+  EXPECT_EQ(door_->metrics().connections.load(), 0u);
+}
+
+TEST_F(DoorTest, AStopDoesNotWaitForever) {
+  Start();
+  H2Peer client(H2Peer::Role::kClient, Connect());
+  const std::int32_t stream = client.Call("/echo", "some", false);
+  ASSERT_TRUE(MoveUntil(client, [&] { return client.call(stream).body == "some"; }));
+  const Clock::time_point begin = Clock::now();
+  door_->Stop(milliseconds(100));
+  EXPECT_LT(Clock::now() - begin, kPatience);
+  EXPECT_TRUE(MoveUntil(client, [&] { return !client.is_open(); }));
+}
+
+}  // namespace
+}  // namespace kerf::door
