@@ -17,10 +17,6 @@ constexpr std::size_t kHeaderOverheadBytes = 32;
 // Smaller pieces are copied.
 constexpr std::size_t kMinSharedBytes = 1024;
 constexpr std::uint32_t kMaxFrameBytes = 64 << 10;
-// Of all answers: those of gRPC are bounded by the windows of their streams alone.
-constexpr std::size_t kServerWindowBytes = std::size_t{1} << 30;
-// Ahead of each socket.
-constexpr std::size_t kMaxAheadBytes = 64 << 10;
 // Of one connection, before others have their turn.
 constexpr int kReadsPerTurn = 4;
 // Of the memory that windows grow into, and is left, what one may grow by.
@@ -37,14 +33,14 @@ LinkOptions ClientLink(const RelayContext& context) {
           .stream_window_bytes = static_cast<std::uint32_t>(context.first_window_bytes),
           .max_streams = context.options->max_calls,
           .max_header_list_bytes = static_cast<std::uint32_t>(context.options->max_metadata_bytes),
-          .max_ahead_bytes = kMaxAheadBytes};
+          .max_ahead_bytes = context.max_ahead_bytes};
 }
 
 LinkOptions ServerLink(const RelayContext& context) {
   return {.side = LinkOptions::Side::kServer,
           .max_frame_bytes = kMaxFrameBytes,
           .stream_window_bytes = static_cast<std::uint32_t>(context.first_window_bytes),
-          .max_ahead_bytes = kMaxAheadBytes};
+          .max_ahead_bytes = context.max_ahead_bytes};
 }
 
 }  // namespace
@@ -160,7 +156,7 @@ bool Relay::OpenServer() {
   ++server_count_;
   LinkEvents* const events = this;
   server_ = std::make_unique<Link>(ServerLink(context_), std::move(socket), events, context_.pool);
-  server_->SetWindow(kServerWindowBytes);
+  server_->SetWindow(context_.server_window_bytes);
   return true;
 }
 

@@ -64,6 +64,10 @@ struct RelayContext {
   CancelBound* cancels = nullptr;
   DoorMetrics* metrics = nullptr;
   BlockPool* pool = nullptr;
+  // Of a connection to gRPC, for all answers together: beyond all that they have as streams.
+  std::size_t server_window_bytes = std::size_t{1} << 30;
+  // What is written ahead of each socket; more only to finish a frame.
+  std::size_t max_ahead_bytes = std::size_t{64} << 10;
   // Of blocks of `pool`; beyond, what comes is copied and not shared, so that no block is held for
   // a few bytes of it.
   std::size_t max_shared_bytes = 0;

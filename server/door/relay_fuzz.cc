@@ -24,7 +24,7 @@ namespace kerf::door {
 namespace {
 
 constexpr std::string_view kPaths[] = {"/echo", "/count", "/early", "/reset", "/hold",
-                                       "/part", "/other", "/later", "/hints"};
+                                       "/part", "/other", "/later", "/hints", "/bare"};
 constexpr std::uint32_t kWindows[] = {0, 1, 1'000, 16'384, 65'535, 65'536, 1'000'000, 0x7FFF'FFFF};
 constexpr std::size_t kDrawnBytes = 3;
 
@@ -77,7 +77,7 @@ class Play {
 
   void Run() {
     while (!input_.empty() && !world_.relay().is_done()) {
-      switch (input_.Byte() % 8) {
+      switch (input_.Byte() % 9) {
         case 0:
           if (may_break_ && !world_.servers.empty() && input_.Byte() < 16)
             Break().server().GoAway();
@@ -99,11 +99,18 @@ class Play {
         case 5:
           world_.Step();
           break;
+        case 6:
+          // One of them, or both, does not read for a while.
+          world_.moves_client = input_.Byte() < 192;
+          world_.moves_servers = input_.Byte() < 192;
+          break;
         default:
           Step();
           break;
       }
     }
+    world_.moves_client = true;
+    world_.moves_servers = true;
     world_.Run();
     End();
     world_.CloseRelay();
@@ -131,6 +138,7 @@ class Play {
     return {.memory_bytes = 64 * RelayWorld::kWindowBytes,
             .has_small_client_socket = (bits & 1) != 0,
             .has_small_server_socket = (bits & 2) != 0,
+            .max_ahead_bytes = (bits & 8) != 0 ? 1'000u : 65'536u,
             .server_window_bytes = (bits & 4) != 0 ? 5'000u : 65'535u};
   }
 };
@@ -146,24 +154,29 @@ class Hostile final : public Play {
   void Send(std::string_view bytes) { SendRaw(world_.client_socket(), bytes); }
 
   void Step() override {
-    const std::uint32_t stream = input_.Byte() % 16;
+    // One of the last ones, for what follows each other to be of one call; sometimes any.
+    const std::uint8_t which = input_.Byte();
+    const std::uint32_t stream =
+        which < 32 ? which : begun_ - std::min<std::uint32_t>(begun_ - 1, which % 4 / 2 * 2);
     switch (input_.Byte() % 12) {
       case 0: {
-        // Any frame, whose header is whole: else next to nothing would come behind the first.
+        // Any frame, whose header is whole: else next to nothing would come behind the first. What
+        // most likely ends the connection is rare.
+        if (input_.Byte() >= 48) break;
         const std::uint8_t type = input_.Byte() % 11;
         const std::uint8_t flags = input_.Byte();
         Send(RawFrame(type, flags, stream, input_.Bytes(input_.Byte())));
         break;
       }
       case 1:
-        Send(input_.Bytes(input_.Byte()));
+        if (input_.Byte() < 16) Send(input_.Bytes(input_.Byte()));
         break;
       case 2:
         Send(RawResetOf(stream, input_.Byte() % 14));
         break;
       case 3:
         Send(RawFrame(kRawWindowUpdate, 0, input_.Bit() ? stream : 0,
-                      RawNumber(input_.OneOf(kWindows), 4)));
+                      RawNumber(which < 32 ? input_.OneOf(kWindows) : 10'000, 4)));
         break;
       case 4:
         // Of all streams, at once.
@@ -186,10 +199,14 @@ class Hostile final : public Play {
         if (input_.Byte() < 8) world_.CloseClientSocket();
         break;
       default:
-        Send(RawRequest(stream, input_.OneOf(kPaths), input_.Bit()));
+        if (which >= 32) begun_ += 2;
+        Send(RawRequest(which < 32 ? which : begun_, input_.OneOf(kPaths), input_.Byte() < 64));
         break;
     }
   }
+
+  // The stream of the last request.
+  std::uint32_t begun_ = 1;
 
   void Read() {
     std::array<char, 4096> bytes;

@@ -210,6 +210,11 @@ void H2Peer::Answer(std::int32_t stream) {
   } else if (path == "/reset") {
     if (is_first) Reset(stream, NGHTTP2_REFUSED_STREAM);
     call.last_headers = {{"grpc-status", "0"}};
+  } else if (path == "/bare") {
+    if (!call.is_ended) return;
+    call.to_send = std::to_string(call.body.size());
+    call.is_whole = true;
+    begin();
   } else if (path == "/big" || path == "/part") {
     if (!is_first) return;
     call.to_send.assign(path == "/big" ? kBigBytes : kPartBytes, 'b');

@@ -72,6 +72,7 @@ class H2Peer {
   //   /part    100,000 bytes of it
   //   /later   ten bytes, and nothing more until End
   //   /hints   as /count, behind an informational answer
+  //   /bare    as /count, without trailers: the body says it
   //   /huge    trailers that are larger than nghttp2 sends
   // Anything else: trailers with grpc-status 12.
 

@@ -36,6 +36,7 @@ struct RelayWorldOptions {
   std::uint64_t memory_bytes = 64 * kMiB;
   bool has_small_client_socket = false;
   bool has_small_server_socket = false;
+  std::size_t max_ahead_bytes = 64 * kKiB;
   // Of a server's streams.
   std::uint32_t server_window_bytes = 65'535;
 };
@@ -60,6 +61,7 @@ class RelayWorld {
                 .cancels = &cancels_,
                 .metrics = &metrics_,
                 .pool = &pool_,
+                .max_ahead_bytes = world.max_ahead_bytes,
                 .max_shared_bytes = 16 * kMiB,
                 .connect = [this] { return Connect(); },
                 .peer_header = "kerf-door-peer",
@@ -93,9 +95,9 @@ class RelayWorld {
   // One turn of each; whether anything moved.
   bool Step() {
     bool has_moved = false;
-    if (client != nullptr) has_moved |= client->Move();
+    if (client != nullptr && moves_client) has_moved |= client->Move();
     has_moved |= MoveRelay();
-    for (const auto& server : servers) has_moved |= server->Move();
+    for (const auto& server : servers) has_moved |= moves_servers && server->Move();
     has_moved |= MoveRelay();
     return has_moved;
   }
@@ -107,6 +109,8 @@ class RelayWorld {
   }
 
   void SetMaxSharedBytes(std::size_t bytes) { context_.max_shared_bytes = bytes; }
+  // Of connections to servers that are made from now on.
+  void SetServerWindow(std::size_t bytes) { context_.server_window_bytes = bytes; }
 
   // As the loop does with one that is done.
   void CloseRelay() { relay_->Close(); }
@@ -124,6 +128,9 @@ class RelayWorld {
   // One for each connection that the relay has made.
   std::vector<std::unique_ptr<H2Peer>> servers;
   bool takes_connections = true;
+  // Whether they read and write.
+  bool moves_client = true;
+  bool moves_servers = true;
 
  private:
   UniqueFd Connect() {

@@ -1,0 +1,44 @@
+// What tests of a relay begin with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "server/door/testing/raw_frames.h"
+#include "server/door/testing/relay_world.h"
+
+namespace kerf::door {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+inline std::string RandomBytes(Random& random, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random.Next());
+  return bytes;
+}
+
+// With a client that keeps the rules.
+class RelayTest : public testing::Test {
+ protected:
+  RelayTest() { world_.AddClient(); }
+
+  // Whatever has happened: nothing is held once the connection is gone.
+  ~RelayTest() override {
+    world_.CloseRelay();
+    EXPECT_EQ(world_.memory().used_bytes(), 0u);
+    EXPECT_EQ(world_.pool().used_bytes(), 0u);
+  }
+
+  std::uint64_t Refused(RefusedCallReason reason) {
+    return world_.metrics().Refused(reason).value();
+  }
+
+  RelayWorld world_;
+};
+
+}  // namespace kerf::door
