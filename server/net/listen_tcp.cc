@@ -45,9 +45,11 @@ absl::StatusOr<in_port_t> PortOf(int socket, const std::string& target) {
                                     : reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port;
 }
 
+// `is_here`: whether the machine has such an address.
 absl::StatusOr<UniqueFd> ListenAt(const addrinfo& info, bool takes_ipv4_too,
-                                  const std::string& target) {
+                                  const std::string& target, bool& is_here) {
   UniqueFd socket(::socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  is_here = socket.valid() || errno != EAFNOSUPPORT;
   if (!socket.valid()) return CannotListen(target);
   const int on = 1;
   const int is_ipv6_only = takes_ipv4_too ? 0 : 1;
@@ -58,6 +60,7 @@ absl::StatusOr<UniqueFd> ListenAt(const addrinfo& info, bool takes_ipv4_too,
   }
   if (bind(socket.get(), info.ai_addr, info.ai_addrlen) != 0 ||
       listen(socket.get(), SOMAXCONN) != 0) {
+    is_here = errno != EADDRNOTAVAIL;
     return CannotListen(target);
   }
   return socket;
@@ -75,15 +78,24 @@ absl::StatusOr<TcpListeners> ListenAtAll(const std::string& host, const std::str
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> infos(found, freeaddrinfo);
   TcpListeners listeners;
+  absl::Status missing = CannotListen(target, "the host has no address");
   in_port_t picked = 0;
   for (addrinfo* info = infos.get(); info != nullptr; info = info->ai_next) {
     if (info->ai_family != AF_INET && info->ai_family != AF_INET6) continue;
     if (!listeners.sockets.empty()) SetPort(info->ai_addr, picked);
-    KERF_ASSIGN_OR_RETURN(UniqueFd socket, ListenAt(*info, takes_ipv4_too, target));
-    KERF_ASSIGN_OR_RETURN(picked, PortOf(socket.get(), target));
-    listeners.sockets.push_back(std::move(socket));
+    bool is_here = true;
+    auto socket = ListenAt(*info, takes_ipv4_too, target, is_here);
+    if (!is_here) {
+      missing = socket.status();
+      continue;
+    }
+    KERF_RETURN_IF_ERROR(socket.status());
+    KERF_ASSIGN_OR_RETURN(picked, PortOf(socket->get(), target));
+    listeners.sockets.push_back(*std::move(socket));
   }
-  if (listeners.sockets.empty()) return CannotListen(target, "the host has no address");
+  // The name of a host may stand for an address that the machine does not have: ::1 beside
+  // 127.0.0.1 where there is no IPv6.
+  if (listeners.sockets.empty()) return missing;
   listeners.address = Cat(target.substr(0, target.rfind(':') + 1), ntohs(picked));
   return listeners;
 }
