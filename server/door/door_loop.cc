@@ -180,7 +180,10 @@ void DoorLoop::Accept(int listener, Time now) {
     UniqueFd socket(
         accept4(listener, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+      // A listener that was just shut down says EINVAL.
+      if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || !is_accepting_.load()) {
+        return;
+      }
       // Descriptors or memory are short. It would be called again at once, for nothing: the next
       // look at the time arms it anew.
       LogNoSockets(errno);
@@ -264,9 +267,12 @@ void DoorLoop::Settle(Client& client) {
   const bool is_new =
       std::exchange(client.server_count, relay.server_count()) != relay.server_count();
   const bool was_writing = std::exchange(client.is_server_writing, is_server_writing);
-  if (is_new || was_writing != is_server_writing) {
-    Control(is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, relay.server_socket(),
-            interest(is_server_writing), &client.server_socket);
+  if (!is_new && was_writing == is_server_writing) return;
+  const int operation = is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  // The system has no memory for one more: its calls would wait for ever.
+  if (!Control(operation, relay.server_socket(), interest(is_server_writing),
+               &client.server_socket)) {
+    Remove(client);
   }
 }
 
