@@ -169,6 +169,35 @@ TEST_F(RelayTest, AServerThatVanishesEndsItsCallsAndTheNextOneIsServed) {
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 0u);
 }
 
+// What it has said before it went is heard, even by a relay that is just writing to it.
+TEST_F(RelayTest, AServersLastWordsAreHeard) {
+  const std::int32_t stream = world_.client->Call("/echo", "some", false);
+  world_.Run();
+  world_.server().End(1);
+  world_.server().Move();
+  world_.server().CloseSocket();
+  world_.client->Send(stream, "more", false);
+  world_.client->Move();
+  world_.Run();
+  EXPECT_EQ(world_.client->call(stream).TrailerOf("grpc-status"), "0");
+  EXPECT_TRUE(world_.client->call(stream).is_closed);
+  EXPECT_EQ(Refused(RefusedCallReason::kNoServer), 0u);
+}
+
+// nghttp2 reads nothing more of it, and says so; nobody waits for what will not be heard.
+TEST_F(RelayTest, AServerThatBreaksTheRulesIsLeft) {
+  const std::int32_t stream = world_.client->Call("/echo", "some", false);
+  world_.Run();
+  SendRaw(world_.server().socket(), RawFrame(kRawData, 0, 0, "data of no stream"));
+  world_.Run();
+  EXPECT_EQ(world_.client->call(stream).TrailerOf("grpc-status"), "14");
+  EXPECT_TRUE(world_.client->call(stream).is_closed);
+  const std::int32_t next = world_.client->Call("/echo", "next");
+  world_.Run();
+  EXPECT_EQ(world_.client->call(next).body, "next");
+  EXPECT_EQ(world_.servers.size(), 2u);
+}
+
 // The client is told, finishes what it has, and goes.
 TEST_F(RelayTest, AServersGoAwayIsTheClients) {
   const std::int32_t open = world_.client->Call("/echo", "some", false);

@@ -52,6 +52,7 @@ class H2Peer {
   // Reads and writes what goes without waiting; whether there was anything.
   bool Move();
   bool is_open() const { return socket_.valid(); }
+  int socket() const { return socket_.get(); }
   void CloseSocket() { socket_.Reset(); }
 
   // Client: a call with `body`; whole, or more follows by Send. Its stream.
