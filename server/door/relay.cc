@@ -24,6 +24,10 @@ constexpr std::size_t kGrowthPart = 8;
 // Windows grow into this part of all memory: what is left is there for calls that begin.
 constexpr std::size_t kGrowthLimitPart = 2;
 
+// Of the windows of one connection's calls that have grown: twice as much is less than HTTP/2's
+// largest window.
+constexpr std::size_t kMaxGrownBytes = std::size_t{1'000} << 20;
+
 // In cancelled calls, of a connection that had to be ended.
 constexpr std::size_t kHostileConnectionCost = 20;
 
@@ -87,9 +91,10 @@ void Relay::ReadClient() {
       case Link::ReadResult::kNothingMore:
         return;
       case Link::ReadResult::kBroken:
+        if (end_reason_ == EndReason::kClosed) end_reason_ = EndReason::kNotHttp2;
         // For its last word, which says what was wrong.
         Flush();
-        End(end_reason_ == EndReason::kClosed ? EndReason::kNotHttp2 : end_reason_);
+        End(end_reason_);
         return;
       case Link::ReadResult::kEnded:
         End(end_reason_);
@@ -128,13 +133,13 @@ void Relay::Flush() {
     const bool has_more = client_->has_more() || (server_ != nullptr && server_->has_more());
     if (!has_more) break;
   }
-  if (!is_done_ && client_->is_finished()) {
-    End(client_->is_broken() ? EndReason::kNotHttp2 : end_reason_);
-  }
+  if (!is_done_ && client_->is_finished()) End(end_reason_);
 }
 
 void Relay::End(EndReason reason) {
   if (is_done_) return;
+  // Whether it has heard so, or was gone before.
+  if (reason == EndReason::kClosed && client_->is_broken()) reason = EndReason::kNotHttp2;
   const bool is_hostile = reason == EndReason::kNotHttp2 || reason == EndReason::kLargeHeader ||
                           reason == EndReason::kSlowHeader;
   // It would come again at once, which costs a client less than it costs us.
@@ -443,6 +448,7 @@ void Relay::GrowWindow(RelayedCall& call, std::size_t received_bytes) {
   const std::size_t more_bytes =
       std::min<std::size_t>(kMaxWindowBytes - call.window_bytes, free_bytes / kGrowthPart);
   if (more_bytes < context_.first_window_bytes / 2) return;
+  if (client_windows_bytes_ + more_bytes > kMaxGrownBytes) return;
   if (!memory_.Set(memory_.bytes() + more_bytes)) return;
   call.window_bytes += more_bytes;
   client_windows_bytes_ += more_bytes;

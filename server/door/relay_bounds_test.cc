@@ -162,6 +162,22 @@ TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesIsCountedWhereverItIsSeen) {
   }
 }
 
+// It costs the same to be gone before that can be said.
+TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesAndIsGoneIsCounted) {
+  std::string flood;
+  for (int count = 0; count < 6'000; ++count) flood += RawFrame(kRawPing, 0, 0, "12345678");
+  const std::string broken[] = {RawFrame(kRawData, 0, 0, "data of no stream"), flood};
+  for (const std::string& frames : broken) {
+    RelayWorld world;
+    SendRaw(world.client_socket(), RawBeginning() + frames);
+    world.CloseClientSocket();
+    world.Run();
+    EXPECT_TRUE(world.relay().is_done());
+    EXPECT_EQ(world.relay().end_reason(), EndReason::kNotHttp2);
+    EXPECT_FALSE(world.cancels().Take({}, 1, world.now()));
+  }
+}
+
 // One that does not read what it is told is not waited for: no new calls of it get to the server.
 TEST_F(RelayBoundsTest, WhoHasCancelledTooMuchBeginsNothingMoreWhetherItReadsOrNot) {
   RelayWorld world;
