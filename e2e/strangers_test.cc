@@ -35,6 +35,7 @@
 #include "e2e/world.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
+#include "server/redis/testing/test_redis.h"
 
 namespace kerf::e2e {
 namespace {
@@ -438,6 +439,40 @@ TEST_F(StrangersTest, PagesThatNobodyReads) {
   EXPECT_TRUE(is_answered);
   // An eighth of the memory, what the calls themselves take, and the pages that are made.
   ExpectItIsWell(160);
+}
+
+// The front's calls are its clients', and so are those that are cancelled: a worker that took the
+// front for one client would refuse all of them for what one does.
+TEST_F(StrangersTest, CallsThatAreBegunAndResetAtAFrontDoNotCostItItsWorker) {
+  TestRedis redis(TestRedis::Kind::kSingle);
+  std::vector<std::string> flags = {"--role", "worker",   "--redis-replicas",
+                                    "0",      "--listen", "127.0.0.1:0"};
+  for (const RedisAddress& address : redis.addresses()) {
+    flags.insert(flags.end(), {"--redis", FormatRedisAddress(address)});
+  }
+  const auto worker = world_.StartKerfd("w", flags);
+  ASSERT_NE(worker, nullptr);
+  const auto front = world_.StartKerfd(
+      "f", {"--role", "front", "--workers", world_.LastAddressOf("w"), "--listen", "127.0.0.1:0"});
+  ASSERT_NE(front, nullptr);
+  const std::string address = world_.LastAddressOf("f");
+  Honest honest(address);
+  for (int round = 0; round < 20; ++round) {
+    UniqueFd socket = ConnectAsStranger(address);
+    ASSERT_TRUE(socket.valid());
+    RawConnection connection(std::move(socket));
+    std::string calls = Preface();
+    std::string resets;
+    for (std::uint32_t stream = 1; stream < 300; stream += 2) {
+      calls += http2::HeadersFrame(0, stream, CallOf(kUpload));
+      resets += Frame(http2::kReset, 0, stream, FourBytes(8));
+    }
+    connection.Send(calls);
+    std::this_thread::sleep_for(milliseconds(50));
+    connection.Send(resets);
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  honest.ExpectGoodService();
 }
 
 // Who has a call open may go on with it, however badly others behave at the same address.

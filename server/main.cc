@@ -104,10 +104,11 @@ absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
   return absl::UnavailableError("a GPU is lost (--gpu require)");
 }
 
-absl::Status ServeUploads(const CuttingSettings& settings, const ServingSettings& serving,
-                          const LifecycleSettings& lifecycle, const StopSignals& signals,
-                          metrics::Port* port) {
+absl::Status ServeUploads(Role role, const CuttingSettings& settings,
+                          const ServingSettings& serving, const LifecycleSettings& lifecycle,
+                          const StopSignals& signals, metrics::Port* port) {
   ServerOptions options = OptionsOf(settings, serving);
+  options.is_behind_fronts = role == Role::kWorker;
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
@@ -177,7 +178,8 @@ absl::Status Serve(const Settings& settings) {
   if (settings.role == Role::kFront) {
     return ServeFront(settings.front, serving, settings.lifecycle, signals, port.get());
   }
-  return ServeUploads(settings.cutting, serving, settings.lifecycle, signals, port.get());
+  return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, signals,
+                      port.get());
 }
 
 // A connection each for all streams that there are places for, and room for an index.

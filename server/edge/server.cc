@@ -40,6 +40,8 @@ constexpr std::size_t kCutBufferBytes = 512 * 1024;
 constexpr std::size_t kAnswerBudgetBytes = 256 * 1024;
 constexpr std::size_t kMinStreamMemoryBytes = 4 << 20;
 constexpr std::size_t kIndexCallThreads = 4;
+// Who cancel as many calls as they may, before their front is taken for one of them.
+constexpr std::size_t kClientsOfAFront = 16;
 // Of the memory of all streams, beside it: for answers of the index that clients have not read.
 constexpr std::size_t kUnreadAnswersPart = 8;
 // For streams to take their last status; after it they are cancelled.
@@ -169,12 +171,14 @@ class GrpcServer final : public Server {
 };
 
 absl::Status GrpcServer::Listen() {
-  const TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
-                               .memory_bytes = options_.memory_bytes,
-                               .window_bytes = options_.memory_bytes / 2,
-                               .max_streams = options_.max_streams,
-                               .max_connections = options_.max_connections,
-                               .write_stall = options_.timeouts.write_stall};
+  const TransportLimits limits{
+      .max_message_bytes = options_.limits.max_message_bytes,
+      .memory_bytes = options_.memory_bytes,
+      .window_bytes = options_.memory_bytes / 2,
+      .max_streams = options_.max_streams,
+      .max_connections = options_.max_connections,
+      .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
+      .write_stall = options_.timeouts.write_stall};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);

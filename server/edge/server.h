@@ -34,6 +34,8 @@ struct ServerOptions {
   std::size_t max_streams = 1024;
   // Over TCP, at once.
   std::size_t max_connections = 4096;
+  // Over TCP it is fronts that come, each with many clients.
+  bool is_behind_fronts = false;
   // Of all streams. Half is for cutting and for what is not committed yet, a quarter for messages
   // that wait. gRPC's own buffers, which hold those messages too, have the same limit once more.
   std::uint64_t memory_bytes = kGiB;

@@ -182,7 +182,8 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   options.max_calls = static_cast<std::uint32_t>(max_calls);
   options.memory_bytes = limits.window_bytes / 2;
   options.expected_calls = max_calls;
-  options.cancel_burst = static_cast<double>(max_calls);
+  options.cancel_burst = static_cast<double>(max_calls * limits.clients_per_address);
+  options.cancels_per_second *= static_cast<double>(limits.clients_per_address);
   options.refusals = Refusals();
   options.times.unread = limits.write_stall + kUnreadGrace;
   const auto serve = [this](UniqueFd socket) {

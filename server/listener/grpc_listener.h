@@ -33,6 +33,8 @@ struct TransportLimits {
   std::size_t max_streams = 0;
   // At once, over TCP; fewer if the process may have no more descriptors.
   std::size_t max_connections = 4096;
+  // How many clients one address may stand for, as that of a front does.
+  std::size_t clients_per_address = 1;
   // Of what a client does not read, over TCP: a little later than a service's own time for that,
   // which tells the client why.
   std::chrono::milliseconds write_stall = limits::kWriteStall;

@@ -136,6 +136,9 @@ absl::Status Probe::WaitForAnswer() const {
     while (said.size() - begin >= kFrameHeaderBytes) {
       const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(said[begin + at]); };
       const std::uint8_t type = byte(3);
+      // Whatever its health is, it says so in a message: nothing but headers is a refusal.
+      const bool is_all = (byte(4) & kEndStream) != 0;
+      if (type == kHeaders && is_all) return absl::ResourceExhaustedError("it refuses the call");
       if (type == kHeaders) return absl::OkStatus();
       if (type == kResetStream || type == kGoAway) {
         return absl::UnavailableError("it does not take the call");

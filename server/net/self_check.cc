@@ -61,6 +61,11 @@ absl::Status SelfCheck::Look(const std::stop_token& stop) {
     }
     const absl::Status status = ProbeHealth(address, options_.timeout, stop);
     if (status.ok() || stop.stop_requested()) continue;
+    // Others have all there is room for. A new start would not make it more.
+    if (absl::IsResourceExhausted(status)) {
+      return absl::ResourceExhaustedError(
+          ToAbsl(Cat("new clients are refused at ", address, ": ", MessageOf(status))));
+    }
     return absl::UnavailableError(ToAbsl(
         Cat("new clients are not answered at ", address, ", as kerfd sees when it asks itself (",
             MessageOf(status), "); if that does not end, start it anew")));

@@ -93,6 +93,23 @@ TEST(SelfCheckTest, WhoListensAndAnswersNobodyIsLost) {
   listener->Stop();
 }
 
+// Others have all places. A new start would help those who took them, and nobody else.
+TEST(SelfCheckTest, WhoRefusesNewClientsIsNotReadyAndLives) {
+  const TransportLimits limits{.max_message_bytes = 1 << 20,
+                               .memory_bytes = 64 << 20,
+                               // Less than the windows of one call.
+                               .window_bytes = 1 << 10,
+                               .max_streams = 4};
+  auto listener = GrpcListener::Start({"127.0.0.1:0"}, limits, [](grpc::ServerBuilder&) {});
+  ASSERT_TRUE(listener.ok());
+  const SelfCheck check(OptionsFor((*listener)->addresses()));
+  ASSERT_TRUE(WaitUntil([&] { return !check.readiness().ok(); }));
+  EXPECT_THAT(std::string(MessageOf(check.readiness())), HasSubstr("new clients are refused at"));
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_TRUE(check.liveness().ok()) << check.liveness();
+  (*listener)->Stop();
+}
+
 TEST(SelfCheckTest, WhoEndsOnPurposeIsNotLost) {
   const auto listener = Listen({"127.0.0.1:0"});
   SelfCheck check(OptionsFor(listener->addresses()));

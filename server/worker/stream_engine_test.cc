@@ -288,10 +288,14 @@ TEST_P(StreamEngineTest, AMessageIsServedAsFarAsTheClientReads) {
   };
   // A cut buffer full of chunks, if they were the smallest.
   constexpr std::size_t kMostAtOnce = kCutBufferBytes / 64;
+  // Read one after the other, each may be so of another moment: no turn may lie between them.
+  const auto is_at_rest = [&] {
+    const std::uint64_t turn_count = engine->turn_count();
+    return !engine->is_busy() && engine->waiting() == StreamEngine::Waiting::kNothing &&
+           !engine->is_busy() && engine->turn_count() == turn_count;
+  };
   while (engine->expecting() != StreamEngine::Expecting::kFile) {
-    while (engine->is_busy() || engine->waiting() != StreamEngine::Waiting::kNothing) {
-      std::this_thread::yield();
-    }
+    while (!is_at_rest()) std::this_thread::yield();
     const std::size_t before_count = chunk_count();
     ASSERT_TRUE(sink->Take() || engine->expecting() == StreamEngine::Expecting::kFile);
     ASSERT_LE(chunk_count() - before_count, kMostAtOnce);
