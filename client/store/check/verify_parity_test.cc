@@ -109,7 +109,7 @@ TEST_F(VerifyParityTest, DamagedParityIsAFinding) {
 // As of a pack that was damaged when its parity was made, and has been mended since.
 TEST_F(VerifyParityTest, ParityOfOtherBytesIsAFinding) {
   Flip(path_, pack_.footer.blocks[0].offset + 5);
-  ASSERT_TRUE(MakeParity(path_, pack_.id, 5).ok());
+  ASSERT_TRUE(MakeParity(path_, pack_.id, SumsOfTestFile(path_), 5).ok());
   Flip(path_, pack_.footer.blocks[0].offset + 5);
   const VerifyReport report = Verify();
   ASSERT_THAT(report.findings, SizeIs(1));

@@ -29,9 +29,10 @@ absl::StatusOr<std::vector<std::uint8_t>> DecodeBlock(const PackBlock& block,
 }
 
 absl::StatusOr<std::vector<std::uint8_t>> ReadBlock(int fd, const std::string& path,
-                                                    const PackBlock& block) {
+                                                    const PackBlock& block, PackSums* sums) {
   std::vector<std::uint8_t> stored(block.stored_bytes);
   KERF_RETURN_IF_ERROR(PReadExactly(fd, stored, block.offset, path));
+  if (sums != nullptr) sums->Add(block.offset, stored);
   absl::StatusOr<std::vector<std::uint8_t>> raw = DecodeBlock(block, std::move(stored));
   if (!raw.ok()) {
     return Annotate(raw.status(), Cat(path, ": the block at ", block.offset, " is damaged"));

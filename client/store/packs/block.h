@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/store/format/pack_format.h"
+#include "client/store/parity/pack_sums.h"
 
 namespace kerf::agent {
 
@@ -16,9 +17,10 @@ namespace kerf::agent {
 absl::StatusOr<std::vector<std::uint8_t>> DecodeBlock(const PackBlock& block,
                                                       std::vector<std::uint8_t> stored);
 
-// Reads and decodes a block of the open pack `fd`. Errors name `path`.
+// Reads and decodes a block of the open pack `fd`. Errors name `path`. `sums` gets what is read.
 absl::StatusOr<std::vector<std::uint8_t>> ReadBlock(int fd, const std::string& path,
-                                                    const PackBlock& block);
+                                                    const PackBlock& block,
+                                                    PackSums* sums = nullptr);
 
 // The same of the pack at `path`, of the store, with the help of its parity. NotFound if it has
 // none or is not there itself; Unavailable if parity cannot be used on this machine.

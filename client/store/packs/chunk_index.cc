@@ -94,12 +94,15 @@ absl::Status CheckPacksAreListed(const std::string& packs_directory) {
   return ListPackFiles(packs_directory, kPackSuffix).status();
 }
 
-absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id) {
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id,
+                                         PackSums* sums) {
   KERF_ASSIGN_OR_RETURN(const UniqueFd fd, OpenRegularFile(path));
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, path);
   const auto read = [&](std::span<std::uint8_t> bytes, std::uint64_t offset) {
-    return PReadExactly(fd.get(), bytes, offset, path);
+    absl::Status status = PReadExactly(fd.get(), bytes, offset, path);
+    if (status.ok() && sums != nullptr) sums->Add(offset, bytes);
+    return status;
   };
   return ReadFooterWith(read, static_cast<std::uint64_t>(info.st_size), path, id);
 }

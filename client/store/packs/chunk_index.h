@@ -16,6 +16,7 @@
 #include "client/store/format/pack_files.h"
 #include "client/store/format/pack_format.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/parity/pack_sums.h"
 
 namespace kerf::agent {
 
@@ -145,7 +146,9 @@ class ChunkIndex {
 // OK if all folders of packs can be listed.
 absl::Status CheckPacksAreListed(const std::string& packs_directory);
 
-// Reads and checks the footer of one pack file, as it is.
-absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id);
+// Reads and checks the footer of one pack file, as it is. `sums` gets what is read, of header,
+// footer and trailer.
+absl::StatusOr<KnownPack> ReadPackFooter(const std::string& path, const PackId& id,
+                                         PackSums* sums = nullptr);
 
 }  // namespace kerf::agent

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/store/parity/pack_sums.h"
 #include "client/store/parity/parity_maker.h"
 #include "client/store/parity/parity_setting.h"
 #include "kernels/fingerprint/digest.h"
@@ -36,6 +37,8 @@ struct PackWriter::OpenPack {
   // Guarded by the writer's mutex.
   std::uint64_t size_bytes = kPackHeaderBytes;
   PackFooter footer;
+  // Of what is written: parity is made of what is read again, and of nothing else than that.
+  PackSums sums;
   // Of the blocks in it.
   std::set<std::uint64_t> tickets;
   std::size_t writes_running = 0;
@@ -143,7 +146,9 @@ absl::StatusOr<std::shared_ptr<PackWriter::OpenPack>> PackWriter::CreatePack() {
   KERF_ASSIGN_OR_RETURN(pack->fd, CreateNewFile(path));
   pack->temporary_path = path;
   pack->footer.digest_algorithm = options_.digest_algorithm;
-  KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), EncodePackHeader(pack->id), 0, path));
+  const auto header = EncodePackHeader(pack->id);
+  pack->sums.Add(0, header);
+  KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), header, 0, path));
   return pack;
 }
 
@@ -209,9 +214,12 @@ absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scra
   }
   lock.unlock();
 
+  PackSums sums;
+  sums.Add(offset, stored);
   KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), stored, offset, pack->temporary_path));
   StartWriteback(pack->fd.get(), offset, stored.size());
   lock.lock();
+  pack->sums.AddAll(sums);
   const bool last = --pack->writes_running == 0 && pack->closed;
   lock.unlock();
   return last ? Seal(pack) : absl::OkStatus();
@@ -219,6 +227,7 @@ absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scra
 
 absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   const std::vector<std::uint8_t> end = EncodePackEnd(pack->footer, pack->size_bytes);
+  pack->sums.Add(pack->size_bytes, end);
   const int fd = pack->fd.get();
   KERF_RETURN_IF_ERROR(PWriteExactly(fd, end, pack->size_bytes, pack->temporary_path));
   KERF_RETURN_IF_ERROR(SyncFile(fd, pack->temporary_path));
@@ -230,7 +239,7 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
   const std::string path = Cat(directory, "/", name, ".pack");
   KERF_RETURN_IF_ERROR(PublishFile(pack->temporary_path, path));
   pack->temporary_path.clear();
-  AddParity(path, pack->id);
+  AddParity(path, *pack);
   const std::uint64_t file_bytes = pack->size_bytes + end.size();
   {
     std::lock_guard lock(mutex_);
@@ -246,11 +255,11 @@ absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {
 // Behind the pack: parity without one is what a collection has left behind, and the next one
 // removes. The setting is read each time, and not before the pack is there: whoever changes it
 // looks for packs behind that.
-void PackWriter::AddParity(const std::string& path, const PackId& id) const {
+void PackWriter::AddParity(const std::string& path, const OpenPack& pack) const {
   const std::string store_directory = DirectoryOf(options_.packs_directory);
   const absl::StatusOr<unsigned> percent = ReadParityPercent(store_directory);
   absl::Status status = percent.status();
-  if (percent.ok() && *percent > 0) status = MakeParity(path, id, *percent);
+  if (percent.ok() && *percent > 0) status = MakeParity(path, pack.id, pack.sums, *percent);
   if (status.ok() || !options_.on_parity_failed) return;
   const std::string text = Cat(path, " has no parity (", MessageOf(status),
                                "); `kerf parity --store ", store_directory, "` makes it later");

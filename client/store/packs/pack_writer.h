@@ -87,7 +87,7 @@ class PackWriter {
   absl::Status WriteBlock(Block block, std::vector<std::uint8_t>& scratch, void* zstd_context);
   absl::StatusOr<std::shared_ptr<OpenPack>> CreatePack();
   absl::Status Seal(const std::shared_ptr<OpenPack>& pack);
-  void AddParity(const std::string& path, const PackId& id) const;
+  void AddParity(const std::string& path, const OpenPack& pack) const;
   // True if a block up to `ticket` has not yet got that far.
   static bool AnyUpTo(const std::set<std::uint64_t>& tickets, std::uint64_t ticket) {
     return !tickets.empty() && *tickets.begin() <= ticket;

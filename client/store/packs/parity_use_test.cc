@@ -117,6 +117,52 @@ TEST_F(ParityUseTest, WhatKeepsParityFromBeingMadeIsToldAndThePackCounts) {
   EXPECT_TRUE(absl::IsDataLoss(failures[0]));
 }
 
+// As a file system does whose reads go wrong without an error: of each part of the pack, and of
+// all.
+TEST_F(ParityUseTest, OfWhatIsReadWrongBehindTheWritingNoParityIsMade) {
+  const std::string chunk = Noise();
+  const std::size_t pack_bytes = test_.WritePack({chunk}).file_bytes;
+  std::vector<std::uint64_t> positions = {
+      0,         kPackHeaderBytes, kPackHeaderBytes + 299, kPackHeaderBytes + 300, pack_bytes - 1,
+      pack_bytes};
+  for (int more = 0; more < 10; ++more) positions.push_back(random_.Below(pack_bytes));
+  for (const std::uint64_t position : positions) {
+    PackWriterOptions options = test_.writer_options();
+    std::vector<absl::Status> failures;
+    options.on_parity_failed = [&](const absl::Status& status) { failures.push_back(status); };
+    SealedPack pack;
+    options.on_sealed = [&](SealedPack sealed) { pack = std::move(sealed); };
+    std::string path;
+    std::string sound;
+    hook_.RefuseWith([&](const FileOperation& operation) {
+      if (operation.kind == FileOperation::Kind::kOpen && operation.path.ends_with(".pack") &&
+          path.empty()) {
+        path = operation.path;
+        sound = ReadTestFile(path);
+        if (position < pack_bytes) Flip(path, position);
+        if (position == pack_bytes) WriteTestFile(path, std::string(pack_bytes, '\0'));
+      }
+      return absl::OkStatus();
+    });
+    const std::string other = Noise();
+    PackWriter writer(std::move(options));
+    ASSERT_TRUE(writer
+                    .Add(RefOf(other).digest,
+                         {reinterpret_cast<const std::uint8_t*>(other.data()), other.size()})
+                    .ok());
+    ASSERT_TRUE(writer.Flush().ok());
+    hook_.RefuseWith({});
+    ASSERT_EQ(path, PathOf(pack)) << "it was not read again";
+    WriteTestFile(path, sound);
+    ASSERT_THAT(failures, SizeIs(1)) << position << ": a parity of other bytes, in silence";
+    EXPECT_TRUE(absl::IsDataLoss(failures[0]));
+    EXPECT_THAT(std::string(MessageOf(failures[0])), HasSubstr("other bytes are read"));
+    EXPECT_THAT(std::string(MessageOf(failures[0])), HasSubstr("`kerf parity --store "));
+    EXPECT_FALSE(std::filesystem::exists(ParityPathOf(path))) << position;
+    EXPECT_EQ(*Read(other), other);
+  }
+}
+
 TEST_F(ParityUseTest, WhatIsDamagedOrCannotBeReadIsReadWithParity) {
   const std::string rotted = Noise();
   const std::string text(1000, 'a');
@@ -187,7 +233,7 @@ TEST_F(ParityUseTest, ParityOfWhatWasDamagedBeforeIsOfNoUse) {
   const std::string chunk(1000, 'a');
   const SealedPack pack = test_.WritePack({chunk});
   Damage(pack);
-  ASSERT_TRUE(MakeParity(PathOf(pack), pack.id, 5).ok());
+  ASSERT_TRUE(MakeParity(PathOf(pack), pack.id, SumsOfTestFile(PathOf(pack)), 5).ok());
   const absl::Status status = Read(chunk).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("before its parity was made"));
@@ -203,6 +249,24 @@ TEST_F(ParityUseTest, OnlyASoundPackPassesTheCheck) {
     EXPECT_FALSE(CheckPack(path, pack.id).ok()) << position;
     Flip(path, position);
   }
+}
+
+// Parity is to be made of what was looked at: each byte of it.
+TEST_F(ParityUseTest, TheSumsOfASoundPackAreThoseOfItsFile) {
+  const SealedPack pack = test_.WritePack({Noise(), std::string(1000, 'a'), Noise()});
+  const absl::StatusOr<PackSums> sums = SumSoundPack(PathOf(pack), pack.id);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  std::string bytes = ReadTestFile(PathOf(pack));
+  const std::span<std::uint8_t> all(reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size());
+  EXPECT_EQ(sums->end(), bytes.size());
+  EXPECT_TRUE(sums->Match(0, all));
+  for (std::uint8_t& byte : all) {
+    byte ^= 1;
+    EXPECT_FALSE(sums->Match(0, all)) << &byte - all.data();
+    byte ^= 1;
+  }
+  Damage(pack);
+  EXPECT_TRUE(absl::IsDataLoss(SumSoundPack(PathOf(pack), pack.id).status()));
 }
 
 }  // namespace

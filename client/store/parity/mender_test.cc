@@ -46,7 +46,7 @@ class MenderTest : public testing::Test {
     pack_.resize(size_bytes);
     Random(7).Fill({reinterpret_cast<std::uint8_t*>(pack_.data()), pack_.size()});
     WriteTestFile(pack_path_, pack_);
-    const absl::Status made = MakeParity(pack_path_, id_, percent);
+    const absl::Status made = MakeParity(pack_path_, id_, SumsOfTestFile(pack_path_), percent);
     ASSERT_TRUE(made.ok()) << made;
     parity_bytes_ = ReadTestFile(parity_path_);
   }
@@ -289,19 +289,48 @@ TEST_F(MenderTest, WhatDoesNotBecomeThePackIsNotCalledMended) {
   EXPECT_THAT(std::string(MessageOf(Mend())), HasSubstr("does not make of it what it was"));
 }
 
+// They were read wrong, or damaged between the look at them and this.
+TEST_F(MenderTest, OfOtherBytesThanThePackHasNoParityIsMade) {
+  MakePack(1'100'000, 5);
+  const PackSums sums = SumsOfTestFile(pack_path_);
+  const auto expect_none = [&](const std::string& what) {
+    const absl::Status status = MakeParity(pack_path_, id_, sums, 5);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << what << status;
+    EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("other bytes are read")) << what;
+    EXPECT_TRUE(ReadTestFile(parity_path_) == parity_bytes_) << what << " replaced what was right";
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path() + "/tmp")) << what;
+    Restore();
+  };
+  for (const std::uint64_t position : {0, 4095, 4096, 1'048'575, 1'048'576, 1'099'999}) {
+    Destroy(pack_path_, position, 1);
+    expect_none(Cat(position));
+  }
+  WriteTestFile(pack_path_, std::string(pack_.size(), '\0'));
+  expect_none("zeros");
+  WriteTestFile(pack_path_, pack_.substr(0, pack_.size() - 1));
+  expect_none("cut");
+  WriteTestFile(pack_path_, pack_.substr(0, 1'048'576));
+  expect_none("cut at a piece");
+  WriteTestFile(pack_path_, pack_ + '\0');
+  expect_none("longer");
+  EXPECT_TRUE(absl::IsDataLoss(MakeParity(pack_path_, id_, PackSums(), 5)));
+  EXPECT_TRUE(MakeParity(pack_path_, id_, sums, 5).ok());
+}
+
 TEST_F(MenderTest, WhatCannotBeMadeLeavesNothing) {
   MakePack(20'000, 5);
   std::filesystem::remove(parity_path_);
   hook_.RefuseWith(RefuseReading(pack_path_, 10'000, 10'001));
-  EXPECT_FALSE(MakeParity(pack_path_, id_, 5).ok());
+  const PackSums sums = SumsOfTestFile(pack_path_);
+  EXPECT_FALSE(MakeParity(pack_path_, id_, sums, 5).ok());
   hook_.RefuseWith(RefuseEvery(FileOperation::Kind::kWrite, "/tmp/",
                                absl::ResourceExhaustedError("No space left on device")));
-  EXPECT_TRUE(absl::IsResourceExhausted(MakeParity(pack_path_, id_, 5)));
+  EXPECT_TRUE(absl::IsResourceExhausted(MakeParity(pack_path_, id_, sums, 5)));
   hook_.RefuseWith({});
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() + "/tmp"));
   EXPECT_FALSE(std::filesystem::exists(parity_path_));
   WriteTestFile(pack_path_, "");
-  EXPECT_TRUE(absl::IsDataLoss(MakeParity(pack_path_, id_, 5)));
+  EXPECT_TRUE(absl::IsDataLoss(MakeParity(pack_path_, id_, sums, 5)));
 }
 
 TEST_F(MenderTest, TheSettingIsKeptAndDamageIsSaid) {

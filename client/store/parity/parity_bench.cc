@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "client/store/format/pack_files.h"
 #include "client/store/parity/mender.h"
+#include "client/store/parity/pack_sums.h"
 #include "client/store/parity/parity_maker.h"
 #include "client/store/parity/parity_setting.h"
 #include "client/store/testing/test_store.h"
@@ -33,9 +34,10 @@ class Pack {
     std::FILE* const file = std::fopen(path().c_str(), "wb");
     KERF_CHECK(file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
     std::fclose(file);
+    sums_.Add(0, bytes);
   }
 
-  void Make(unsigned percent) const { KERF_CHECK(MakeParity(path(), id_, percent).ok()); }
+  void Make(unsigned percent) const { KERF_CHECK(MakeParity(path(), id_, sums_, percent).ok()); }
   void LoseSector() const {
     std::FILE* const file = std::fopen(path().c_str(), "r+b");
     KERF_CHECK(file != nullptr && std::fseek(file, kPackBytes / 2, SEEK_SET) == 0 &&
@@ -48,6 +50,7 @@ class Pack {
  private:
   const PackId id_ = *ParsePackId("00112233445566778899aabbccddeeff");
   const TemporaryFolder folder_{TemporaryFolder::Place::kMemory};
+  PackSums sums_;
 };
 
 void Report(benchmark::State& state, std::uint64_t bytes) {
@@ -63,6 +66,24 @@ void BM_Make(benchmark::State& state) {
   Report(state, kPackBytes);
 }
 BENCHMARK(BM_Make)->Arg(1)->Arg(5)->Arg(10)->Arg(100)->Unit(benchmark::kMillisecond);
+
+// What the writer of a pack adds to its writing, in all stores, so that parity is made of nothing
+// else.
+void BM_Sum(benchmark::State& state) {
+  std::vector<std::uint8_t> bytes(kPackBytes);
+  Random(1).Fill(bytes);
+  while (state.KeepRunning()) {
+    PackSums sums;
+    for (std::uint64_t at = 0; at < kPackBytes; at += kBlockBytes) {
+      PackSums block;
+      block.Add(at, std::span<const std::uint8_t>(bytes).subspan(at, kBlockBytes));
+      sums.AddAll(block);
+    }
+    KERF_CHECK(sums.end() == kPackBytes);
+  }
+  Report(state, kPackBytes);
+}
+BENCHMARK(BM_Sum)->Unit(benchmark::kMillisecond);
 
 void BM_ReadBlockWithALostSector(benchmark::State& state) {
   const Pack pack;

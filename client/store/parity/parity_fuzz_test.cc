@@ -28,7 +28,8 @@ class Sample {
     std::filesystem::create_directories(folder_.path() + "/tmp");
     KERF_CHECK(kerf::agent::WriteParityPercent(folder_.path(), 5).ok());
     kerf::agent::WriteTestFile(pack_path_, std::string(20'000, 'p'));
-    KERF_CHECK(kerf::agent::MakeParity(pack_path_, id_, 5).ok());
+    const kerf::agent::PackSums sums = kerf::agent::SumsOfTestFile(pack_path_);
+    KERF_CHECK(kerf::agent::MakeParity(pack_path_, id_, sums, 5).ok());
     const std::string text = kerf::agent::ReadTestFile(kerf::agent::ParityPathOf(pack_path_));
     parity_.assign(text.begin(), text.end());
     kerf::agent::WriteTestFile(pack_path_, std::string(12'500, 'p'));

@@ -23,13 +23,20 @@ namespace {
 // Of data sectors that are encoded together: what a processor has near.
 constexpr std::uint64_t kStripBytes = std::uint64_t{4} << 20;
 
+absl::Status OtherBytes(const std::string& pack_path, std::uint64_t offset) {
+  return absl::DataLossError(Cat(pack_path, ": other bytes are read behind ", offset,
+                                 " than it is known to have: it is damaged, or it is read wrong; ",
+                                 "`kerf verify --read-data` looks again"));
+}
+
 class ParityMaker {
  public:
-  ParityMaker(const std::string& pack_path, int pack_fd, const ParityHead& head,
-              const ParityCode& code, const std::string& path, int fd,
+  ParityMaker(const std::string& pack_path, int pack_fd, const PackSums& pack_sums,
+              const ParityHead& head, const ParityCode& code, const std::string& path, int fd,
               const std::function<bool()>& is_cancelled)
       : pack_path_(pack_path),
         pack_fd_(pack_fd),
+        pack_sums_(pack_sums),
         head_(head),
         shape_(head_.shape),
         code_(code),
@@ -67,6 +74,7 @@ class ParityMaker {
           std::min<std::uint64_t>(kDigestPieceBytes, shape_.pack_bytes - at);
       const std::span<std::uint8_t> bytes = std::span(piece).first(size_bytes);
       KERF_RETURN_IF_ERROR(PReadExactly(pack_fd_, bytes, at, pack_path_));
+      if (!pack_sums_.Match(at, bytes)) return OtherBytes(pack_path_, at);
       digest.Add(bytes);
       // The last sector may be part of one: zeros behind it.
       std::fill(piece.begin() + static_cast<std::ptrdiff_t>(size_bytes), piece.end(),
@@ -152,6 +160,7 @@ class ParityMaker {
 
   const std::string& pack_path_;
   const int pack_fd_;
+  const PackSums& pack_sums_;
   ParityHead head_;
   const ParityShape shape_;
   const ParityCode& code_;
@@ -174,8 +183,8 @@ absl::Status Publish(const std::string& temporary, const std::string& path) {
 
 }  // namespace
 
-absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned percent,
-                        const std::function<bool()>& is_cancelled) {
+absl::Status MakeParity(const std::string& pack_path, const PackId& id, const PackSums& sums,
+                        unsigned percent, const std::function<bool()>& is_cancelled) {
   KERF_ASSIGN_OR_RETURN(const UniqueFd pack, OpenRegularFile(pack_path));
   struct stat info{};
   if (fstat(pack.get(), &info) != 0) return ErrnoStatus(errno, pack_path);
@@ -183,6 +192,7 @@ absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned
   if (pack_bytes == 0 || pack_bytes > kMaxParityPackBytes) {
     return absl::DataLossError(Cat(pack_path, ": no pack has ", pack_bytes, " bytes"));
   }
+  if (pack_bytes < sums.end()) return OtherBytes(pack_path, pack_bytes);
   ParityHead head;
   head.pack = id;
   head.shape = ShapeFor(pack_bytes, percent);
@@ -193,7 +203,8 @@ absl::Status MakeParity(const std::string& pack_path, const PackId& id, unsigned
   const std::string temporary = Cat(store_directory, "/tmp/", RandomHex(), kParitySuffix);
   KERF_ASSIGN_OR_RETURN(const UniqueFd fd, CreateNewFile(temporary));
   absl::Status status =
-      ParityMaker(pack_path, pack.get(), head, code, temporary, fd.get(), is_cancelled).Make();
+      ParityMaker(pack_path, pack.get(), sums, head, code, temporary, fd.get(), is_cancelled)
+          .Make();
   if (status.ok()) status = SyncFile(fd.get(), temporary);
   if (status.ok()) status = Publish(temporary, path);
   if (!status.ok()) RemoveFile(temporary).IgnoreError();

@@ -20,6 +20,7 @@
 #include "client/store/packs/block.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/packs/pack_check.h"
 #include "client/store/packs/pack_writer.h"
 #include "client/store/parity/mender.h"
 #include "client/store/parity/parity_file.h"
@@ -95,6 +96,7 @@ class PackRepair {
   void ExamineParity(const PackId& id, const std::string& path);
   absl::Status MendWithParity();
   absl::Status MakeParityAnew();
+  absl::Status MakeParityOf(const PackId& id, unsigned percent);
   void MakeParityAnew(const BadParity& bad, const absl::StatusOr<unsigned>& percent);
   void ShowProgress();
   bool IsCancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
@@ -212,7 +214,13 @@ void PackRepair::ExamineParity(const PackId& id, const std::string& path) {
   bad_parity_.push_back({id, parity_path, std::move(damage)});
 }
 
-// The pack is sound, so parity of it is right again.
+absl::Status PackRepair::MakeParityOf(const PackId& id, unsigned percent) {
+  const std::string path = index_.PackPath(id);
+  KERF_ASSIGN_OR_RETURN(const PackSums sums, SumSoundPack(path, id));
+  return MakeParity(path, id, sums, percent, options_.is_cancelled);
+}
+
+// The pack was sound. It is looked at once more, for that is what parity is made of.
 void PackRepair::MakeParityAnew(const BadParity& bad, const absl::StatusOr<unsigned>& percent) {
   RepairedParity parity;
   parity.path = bad.path;
@@ -224,9 +232,8 @@ void PackRepair::MakeParityAnew(const BadParity& bad, const absl::StatusOr<unsig
   }
   parity.is_removed = parity.failure.ok() && *percent == 0;
   if (parity.failure.ok() && !options_.dry_run) {
-    parity.failure =
-        *percent > 0 ? MakeParity(index_.PackPath(bad.id), bad.id, *percent, options_.is_cancelled)
-                     : MoveToQuarantine(store_.directory(), parity.path).status();
+    parity.failure = *percent > 0 ? MakeParityOf(bad.id, *percent)
+                                  : MoveToQuarantine(store_.directory(), parity.path).status();
   }
   // It is as it was.
   if (absl::IsCancelled(parity.failure)) return;

@@ -65,6 +65,20 @@ class ParityRepairTest : public testing::Test {
     EXPECT_TRUE(test_.store().WriteSnapshot(snapshot).ok());
     return pack;
   }
+  // From the moment on at which its parity is begun.
+  void ReadWrongWhileParityIsMade(const SealedPack& pack) {
+    hook_.RefuseWith(
+        [path = PathOf(pack), opened = std::string()](const FileOperation& operation) mutable {
+          if (operation.kind == FileOperation::Kind::kOpen && operation.path.ends_with(".pack")) {
+            opened = operation.path;
+          }
+          if (operation.kind == FileOperation::Kind::kCreate &&
+              operation.path.ends_with(".parity") && opened == path) {
+            WriteTestFile(path, std::string(std::filesystem::file_size(path), '\0'));
+          }
+          return absl::OkStatus();
+        });
+  }
   bool HasSoundParity(const SealedPack& pack) {
     const auto parity = ParityFile::Open(ParityPathOf(PathOf(pack)), pack.id);
     return parity.ok() && parity->Check().ok() && parity->CheckFits(PathOf(pack)).ok();
@@ -393,6 +407,40 @@ TEST_F(ParityRepairTest, ADamagedPackGetsNoParity) {
   ASSERT_THAT(report->failures, SizeIs(2));
   for (const absl::Status& failure : report->failures) EXPECT_TRUE(absl::IsDataLoss(failure));
   EXPECT_FALSE(std::filesystem::exists(ParityPathOf(PathOf(pack))));
+}
+
+// It was sound when it was looked at, and is read once more to make parity of.
+TEST_F(ParityRepairTest, WhatIsReadWrongTheSecondTimeGetsNoParity) {
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 0).ok());
+  const SealedPack pack = WriteFile();
+  const std::string sound = ReadTestFile(PathOf(pack));
+  ASSERT_TRUE(WriteParityPercent(test_.directory(), 5).ok());
+  ReadWrongWhileParityIsMade(pack);
+  auto report = Follow();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->made_count, 1u) << "of the other pack";
+  ASSERT_THAT(report->failures, SizeIs(1)) << "a parity of other bytes, in silence";
+  EXPECT_THAT(std::string(MessageOf(report->failures[0])), HasSubstr("other bytes are read"));
+  EXPECT_FALSE(std::filesystem::exists(ParityPathOf(PathOf(pack))));
+  EXPECT_TRUE(std::filesystem::is_empty(test_.store().temporary_directory()));
+  hook_.RefuseWith({});
+  WriteTestFile(PathOf(pack), sound);
+  report = Follow();
+  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_TRUE(HasSoundParity(pack));
+  // A repair that makes it anew.
+  Flip(ParityPathOf(PathOf(pack)), 4096);
+  const std::string damaged = ReadTestFile(ParityPathOf(PathOf(pack)));
+  ReadWrongWhileParityIsMade(pack);
+  const PackRepairReport repair = Repair();
+  ASSERT_THAT(repair.parity, SizeIs(1));
+  EXPECT_TRUE(absl::IsDataLoss(repair.parity[0].failure)) << repair.parity[0].failure;
+  EXPECT_TRUE(ReadTestFile(ParityPathOf(PathOf(pack))) == damaged);
+  hook_.RefuseWith({});
+  // Nor of what went bad between the look at it and this.
+  EXPECT_THAT(Repair().packs, SizeIs(1)) << "the file is as it was read, and its parity mends it";
+  EXPECT_TRUE(ReadTestFile(PathOf(pack)) == sound);
+  EXPECT_TRUE(HasSoundParity(pack));
 }
 
 }  // namespace

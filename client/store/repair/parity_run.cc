@@ -83,8 +83,8 @@ absl::Status ParityRun::RemoveAll() {
 // Damage of a pack must not become what its parity gives back.
 absl::Status ParityRun::Make(const PackId& id) {
   const std::string path = index_.PackPath(id);
-  KERF_RETURN_IF_ERROR(CheckPack(path, id));
-  return MakeParity(path, id, report_.percent, options_.is_cancelled);
+  KERF_ASSIGN_OR_RETURN(const PackSums sums, SumSoundPack(path, id));
+  return MakeParity(path, id, sums, report_.percent, options_.is_cancelled);
 }
 
 void ParityRun::LookAt(const PackId& id, std::uint64_t file_bytes) {

@@ -182,4 +182,11 @@ void WriteTestFile(const std::string& path, std::string_view bytes) {
   KERF_CHECK(file.good());
 }
 
+PackSums SumsOfTestFile(const std::string& path) {
+  const std::string bytes = ReadTestFile(path);
+  PackSums sums;
+  sums.Add(0, {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  return sums;
+}
+
 }  // namespace kerf::agent

@@ -11,6 +11,7 @@
 #include "client/store/format/chunk_ref.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/pack_writer.h"
+#include "client/store/parity/pack_sums.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -66,5 +67,7 @@ class TestStore {
 ChunkRef RefOf(std::string_view chunk);
 std::string ReadTestFile(const std::string& path);
 void WriteTestFile(const std::string& path, std::string_view bytes);
+// Of the pack as it is now, sound or not.
+PackSums SumsOfTestFile(const std::string& path);
 
 }  // namespace kerf::agent
