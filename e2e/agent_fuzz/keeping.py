@@ -135,27 +135,56 @@ def repair(one):
 
 
 def start_undelete(one, fallback):
-    """(run, snapshot): of one that was forgotten, if there is any."""
-    names = [*one.forgotten, *one.fading]
-    name = one.random.choice(names) if names else fallback.name
-    return one.start("undelete", name, "--store", one.store), one.forgotten.get(name) or one.fading.get(name)
+    """(run, snapshot, whether it was forgotten): of one that was forgotten, if there is any."""
+    snapshots = [*one.forgotten.values(), *one.fading.values()]
+    snapshot = one.random.choice(snapshots) if snapshots else fallback
+    return one.start("undelete", snapshot.name, "--store", one.store), snapshot, bool(snapshots)
 
 
-def judge_undelete(one, run, snapshot, well):
-    """What is brought back is promised; what is not may be anywhere."""
-    if snapshot is None:
-        if run.code == runs.OK:
-            raise Wrong(f"{run}: brings back what was not forgotten")
-        return
+def judge_undelete(one, run, snapshot, was_forgotten, forget_count=0, well=False, can_be_gone=True):
+    """`forget_count` others were forgetting it meanwhile, and are judged already; `well`: nothing was in its way;
+    `can_be_gone`: a collection may have taken it."""
     name = snapshot.name
     if well and name in one.forgotten and run.code != runs.OK:
         raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
-    one.forgotten.pop(name, None)
-    one.fading.pop(name, None)
-    (one.known if run.code == runs.OK else one.maybe)[name] = snapshot
+    if not was_forgotten and (name in one.pinned or forget_count == 0):
+        # An undelete that died may have left it in both places.
+        if run.code == runs.OK and name not in one.in_both:
+            raise Wrong(f"{run}: brings back what was not forgotten")
+        return
+    if run.code != runs.OK and not run.was_killed and not was_forgotten:
+        # It was not forgotten yet.
+        return
+    if run.code != runs.OK:
+        one.in_both.add(name)
+    is_behind = forget_count == 0 or (forget_count == 1 and name not in one.in_both)
+    if run.code == runs.OK and is_behind:
+        # What it found forgotten that one had moved there, which moves it no more.
+        place(one, snapshot, one.known)
+    elif forget_count > 0:
+        place_where_it_is(one, snapshot, can_be_gone)
+    elif name not in one.known:
+        place(one, snapshot, one.maybe)
+
+
+def place(one, snapshot, where):
+    for snapshots in (one.known, one.maybe, one.forgotten, one.fading):
+        snapshots.pop(snapshot.name, None)
+    where[snapshot.name] = snapshot
+
+
+def place_where_it_is(one, snapshot, can_be_gone):
+    """Some bring it back and some forget it, and nobody tells who came last: it is in one of the two places."""
+    for options, where in (((), one.known), (("--forgotten",), one.forgotten)):
+        listed = one.in_peace("snapshots", *options, "--store", one.store).lines
+        if any(line["message_type"] == "snapshot" and line["snapshot"] == snapshot.name for line in listed):
+            return place(one, snapshot, where)
+    if not can_be_gone:
+        raise Wrong(f"{snapshot} is neither there nor forgotten")
+    return place(one, snapshot, one.maybe)
 
 
 def undelete_disturbed(one):
     if one.forgotten:
-        run, snapshot = start_undelete(one, None)
-        judge_undelete(one, one.over(run), snapshot, well=False)
+        run, snapshot, was_forgotten = start_undelete(one, None)
+        judge_undelete(one, one.over(run), snapshot, was_forgotten)

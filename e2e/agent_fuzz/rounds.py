@@ -47,6 +47,8 @@ class Round:
         # Those of the known that nobody can forget; forgotten ones that can be brought back, and that perhaps can; what the
         # other store holds.
         self.pinned, self.forgotten, self.fading, self.copied = set(), {}, {}, {}
+        # Those that may be there and among the forgotten as well.
+        self.in_both = set()
         self.has_parity = False
         self.log = []
         self._next = 0

@@ -207,7 +207,8 @@ def together(one):
     for part in parts:
         one.over(part.run)
     forgotten = {part.snapshot.name for part in parts if part.kind == "forget"}
-    for part in parts:
+    # What is brought back may be what another one was forgetting.
+    for part in sorted(parts, key=lambda part: part.kind == "undelete"):
         part.judge(parts, forgotten)
     if "gc" in chosen:
         one.fading |= one.forgotten
@@ -219,7 +220,7 @@ class Part:
 
     def __init__(self, one, kind, snapshot):
         self.one, self.kind, self.snapshot = one, kind, snapshot
-        self.run = self.states = self.target = None
+        self.run = self.states = self.target = self.was_forgotten = None
 
     def start(self):
         one = self.one
@@ -238,7 +239,7 @@ class Part:
         elif self.kind == "copy":
             self.run = one.start_copy()
         elif self.kind == "undelete":
-            self.run, self.snapshot = keeping.start_undelete(one, self.snapshot)
+            self.run, self.snapshot, self.was_forgotten = keeping.start_undelete(one, self.snapshot)
         else:
             self.run = one.start("index", "rebuild", "--store", one.store, "--server", one.world.server)
 
@@ -263,7 +264,10 @@ class Part:
             copies = sum(part.kind == "copy" for part in parts)
             one.judge_copy(run, well=not (run.was_killed or forgotten or copies > 1 or "undelete" in [part.kind for part in parts]))
         elif self.kind == "undelete":
-            keeping.judge_undelete(one, run, self.snapshot, well=not (run.was_killed or len(parts) > 1))
+            others = [part.kind for part in parts if part is not self and part.snapshot is self.snapshot]
+            well = self.was_forgotten and not (run.was_killed or collectors or "undelete" in others)
+            keeping.judge_undelete(one, run, self.snapshot, self.was_forgotten, others.count("forget"), well,
+                                   can_be_gone=collectors > 0)
         elif not run.was_killed and run.code != runs.OK and collectors < 2:
             raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
 
