@@ -1,5 +1,7 @@
 #include "client/store/collect/undelete.h"
 
+#include <utility>
+
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/collect/collection_guard.h"
@@ -25,6 +27,28 @@ absl::Status CheckAllIsThere(const Store& store, const store::v1::Snapshot& snap
   return absl::DataLossError(Cat("collections took ", check.lost.size(), " of its chunks"));
 }
 
+// Several that bring it back at once share what is pending: the first one makes it the snapshot,
+// and the others find that done.
+bool IsBackAlready(const Store& store, const std::string& id) {
+  return ReadSnapshot(SnapshotPath(store.snapshots_directory(), id)).ok();
+}
+
+// Durable on return, as what one has done oneself.
+absl::Status SettleWhatAnotherHasDone(const Store& store, const std::string& id) {
+  KERF_RETURN_IF_ERROR(SyncDirectory(store.snapshots_directory()));
+  return store.SettleNote(id);
+}
+
+absl::Status Confirm(const Store& store, const store::v1::Snapshot& snapshot) {
+  const absl::Status status = ConfirmPending(store, snapshot);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  if (IsBackAlready(store, snapshot.id())) return SettleWhatAnotherHasDone(store, snapshot.id());
+  // That of a backup speaks of its backup.
+  return absl::FailedPreconditionError(
+      Cat("snapshot ", snapshot.id(), " was brought back and forgotten by others meanwhile, or ",
+          "this stood still for too long: run it again"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string& name) {
@@ -48,7 +72,11 @@ absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string&
 // died a week ago.
 absl::Status Undelete(const Store& store, const std::string& id) {
   const std::string forgotten = SnapshotPath(store.forgotten_directory(), id);
-  KERF_ASSIGN_OR_RETURN(store::v1::Snapshot snapshot, ReadSnapshot(forgotten));
+  absl::StatusOr<store::v1::Snapshot> read = ReadSnapshot(forgotten);
+  if (absl::IsNotFound(read.status()) && IsBackAlready(store, id)) {
+    return SettleWhatAnotherHasDone(store, id);
+  }
+  KERF_ASSIGN_OR_RETURN(store::v1::Snapshot snapshot, std::move(read));
   KERF_RETURN_IF_ERROR(PublishPending(store, snapshot));
   absl::Status status = CheckAllIsThere(store, snapshot);
   if (!status.ok()) {
@@ -56,7 +84,7 @@ absl::Status Undelete(const Store& store, const std::string& id) {
     if (absl::IsNotFound(status)) status = absl::DataLossError(status.message());
     return Annotate(status, Cat("snapshot ", id, " cannot be brought back"));
   }
-  KERF_RETURN_IF_ERROR(ConfirmPending(store, snapshot));
+  KERF_RETURN_IF_ERROR(Confirm(store, snapshot));
   status = RemoveFile(forgotten);
   // A collection may have thought that its time was over.
   if (!status.ok() && !absl::IsNotFound(status)) return status;

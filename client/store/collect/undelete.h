@@ -14,7 +14,8 @@ namespace kerf::agent {
 absl::StatusOr<std::string> FindForgotten(const Store& store, const std::string& name);
 
 // As a backup publishes its snapshot: as pending first, then checked against collections. DataLoss
-// if collections have taken something of it; then it stays forgotten.
+// if collections have taken something of it; then it stays forgotten. OK if another one has brought
+// it back meanwhile.
 absl::Status Undelete(const Store& store, const std::string& id);
 
 }  // namespace kerf::agent

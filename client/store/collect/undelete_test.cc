@@ -7,15 +7,18 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <string>
 #include <thread>
 
 #include "base/strings.h"
+#include "base/test_seed.h"
 #include "client/store/collect/collection.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/file_hook.h"
 #include "client/store/snapshots/forgotten.h"
+#include "client/store/testing/interleave.h"
 #include "client/store/testing/meanwhile.h"
 #include "client/store/testing/plain_index.h"
 #include "client/store/testing/test_store.h"
@@ -150,6 +153,59 @@ TEST_F(UndeleteTest, WhatIsForgottenAnewMeanwhileCanBeBroughtBackOnceMore) {
     EXPECT_TRUE(IsBack(test));
     EXPECT_TRUE(test.RestoreAll().ok());
   }
+}
+
+// They share what is pending.
+TEST_F(UndeleteTest, TwoAtOnceBringItBackAndBothSaySo) {
+  bool came = true;
+  int number = 0;
+  for (; came; ++number) {
+    SCOPED_TRACE(Cat("before operation ", number));
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    {
+      Meanwhile meanwhile(number, [&] {
+        const absl::Status other = Undelete(test.store(), id);
+        EXPECT_TRUE(other.ok()) << other;
+      });
+      const absl::Status status = Undelete(test.store(), id);
+      EXPECT_TRUE(status.ok()) << status;
+      came = meanwhile.came();
+    }
+    EXPECT_TRUE(IsBack(test));
+    EXPECT_FALSE(IsForgotten(test));
+    EXPECT_TRUE(test.store().manifest().Has(id));
+    EXPECT_TRUE(test.store().ListPending()->snapshots.empty());
+    EXPECT_TRUE(test.RestoreAll().ok());
+  }
+  EXPECT_GT(number, 15) << "else they never met";
+}
+
+TEST_F(UndeleteTest, TwoAtOnceInAnyOrderOfTheirOperations) {
+  const std::uint64_t seed = TestSeed();
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+    TestStore test(folder.path());
+    const std::string id = Forget(test);
+    const auto bring_back = [&] {
+      const absl::Status status = Undelete(test.store(), id);
+      EXPECT_TRUE(status.ok()) << status;
+    };
+    {
+      Interleave interleave(seed + static_cast<std::uint64_t>(round));
+      interleave.Run({bring_back, bring_back});
+    }
+    EXPECT_TRUE(IsBack(test));
+    EXPECT_FALSE(IsForgotten(test));
+    EXPECT_TRUE(test.store().manifest().Has(id));
+  }
+}
+
+TEST_F(UndeleteTest, WhatWasNeverThereIsNotFound) {
+  TestStore test;
+  EXPECT_TRUE(absl::IsNotFound(Undelete(test.store(), "bbbb000000000002")));
 }
 
 TEST_F(UndeleteTest, WhatIsForgottenAnewAndPurgedMeanwhileIsGone) {

@@ -210,5 +210,43 @@ TEST(ManifestRaceTest, ANoteIsThereIfAndOnlyIfTheSnapshotIs) {
         }});
 }
 
+// Whoever forgets it has noted nothing of the pin, moves it, sees the pin, and finds it moved back
+// already.
+TEST(ManifestRaceTest, WhatIsPinnedAndBroughtBackWhileForgottenIsToldToBePinned) {
+  SkipSyncForTest();
+  const auto pin = [](Store& store) {
+    Note(store);
+    store::v1::SnapshotPin one;
+    one.set_id(kId);
+    store.PinSnapshot(one).IgnoreError();
+  };
+  int pinned_count = 0;
+  bool came = true;
+  for (int first = 0; came; ++first) {
+    came = false;
+    bool second_came = true;
+    for (int number = first; second_came; ++number) {
+      SCOPED_TRACE(Cat("before operations ", first, " and ", number));
+      const TemporaryFolder folder(TemporaryFolder::Place::kMemory);
+      TestStore test(folder.path());
+      Publish(test.store());
+      absl::Status status;
+      {
+        Comings comings(
+            {{first, [&] { pin(test.store()); }}, {number, [&] { BringBack(test.store()); }}});
+        status = test.store().RemoveSnapshot(kId);
+        second_came = comings.came();
+        came = came || second_came;
+      }
+      Judge(test.store(), false);
+      if (!test.store().pins().Has(kId)) continue;
+      ++pinned_count;
+      EXPECT_TRUE(IsThere(test.store()));
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    }
+  }
+  EXPECT_GT(pinned_count, 0) << "else it never was";
+}
+
 }  // namespace
 }  // namespace kerf::agent

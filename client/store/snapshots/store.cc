@@ -380,7 +380,9 @@ absl::Status Store::RemoveNoted(const std::string& id,
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   // The note may have been there again for whoever pinned: then the snapshot still was, too.
   if (status.ok() && pins().Has(id)) {
-    KERF_RETURN_IF_ERROR(PublishFile(forgotten, path));
+    const absl::Status moved = PublishFile(forgotten, path);
+    // Who brings it back has been quicker.
+    if (!moved.ok() && !(absl::IsNotFound(moved) && MayExist(path))) return moved;
     KERF_RETURN_IF_ERROR(SettleNote(id));
     return DescribePinned(id);
   }
