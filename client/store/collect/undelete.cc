@@ -85,11 +85,14 @@ absl::Status Undelete(const Store& store, const std::string& id) {
     return Annotate(status, Cat("snapshot ", id, " cannot be brought back"));
   }
   KERF_RETURN_IF_ERROR(Confirm(store, snapshot));
+  // Who has forgotten it anew meanwhile has put it there: it can be brought back once more.
+  const std::string path = SnapshotPath(store.snapshots_directory(), id);
+  if (!MayExist(path)) return absl::OkStatus();
   status = RemoveFile(forgotten);
   // A collection may have thought that its time was over.
   if (!status.ok() && !absl::IsNotFound(status)) return status;
-  // Who has forgotten it anew meanwhile had put it there: it can be brought back once more.
-  if (status.ok() && !MayExist(SnapshotPath(store.snapshots_directory(), id))) {
+  // Or just now.
+  if (status.ok() && !MayExist(path)) {
     return store.WriteSnapshotTo(store.forgotten_directory(), snapshot);
   }
   return SyncDirectory(store.forgotten_directory());

@@ -155,6 +155,48 @@ TEST_F(UndeleteTest, WhatIsForgottenAnewMeanwhileCanBeBroughtBackOnceMore) {
   }
 }
 
+// Nor is it removed to be written again, which a full disk, or whoever is killed, would not come
+// to.
+TEST_F(UndeleteTest, WhatIsForgottenAnewMeanwhileStaysWhereThatHasPutIt) {
+  class ForgetsOncePublished final : public FileHook {
+   public:
+    ForgetsOncePublished(const Store& store, const std::string& id) : store_(store), id_(id) {
+      SetFileHookForTest(this);
+    }
+    ~ForgetsOncePublished() override { SetFileHookForTest(nullptr); }
+    absl::Status Before(const FileOperation& operation) override {
+      if (is_published_ && !has_forgotten_) {
+        has_forgotten_ = true;
+        SetFileHookForTest(nullptr);
+        EXPECT_TRUE(store_.RemoveSnapshot(id_).ok());
+        SetFileHookForTest(this);
+      }
+      if (operation.kind != FileOperation::Kind::kRename) return absl::OkStatus();
+      is_published_ = is_published_ || operation.to.starts_with(store_.snapshots_directory());
+      return operation.to.starts_with(store_.forgotten_directory())
+                 ? absl::ResourceExhaustedError("the disk is full")
+                 : absl::OkStatus();
+    }
+
+   private:
+    const Store& store_;
+    const std::string id_;
+    bool is_published_ = false;
+    bool has_forgotten_ = false;
+  };
+  TestStore test;
+  const std::string id = Forget(test);
+  {
+    ForgetsOncePublished hook(test.store(), id);
+    const absl::Status status = Undelete(test.store(), id);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_FALSE(IsBack(test));
+  ASSERT_TRUE(IsForgotten(test));
+  EXPECT_TRUE(Undelete(test.store(), id).ok());
+  EXPECT_TRUE(test.RestoreAll().ok());
+}
+
 // They share what is pending.
 TEST_F(UndeleteTest, TwoAtOnceBringItBackAndBothSaySo) {
   bool came = true;
