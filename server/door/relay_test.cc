@@ -234,6 +234,7 @@ TEST_F(RelayTest, WhatIsCancelledBehindAServerThatReadsNothingIsNotMissed) {
   world.moves_servers = false;
   Random random(TestSeed());
   std::vector<std::int32_t> streams;
+  streams.reserve(10);
   for (int count = 0; count < 10; ++count) {
     streams.push_back(world.client->Call("/echo", RandomBytes(random, 60'000)));
   }
@@ -255,6 +256,7 @@ TEST_F(RelayTest, WhatTheServerResetsBehindAClientThatReadsNothingIsNotMissed) {
   RelayWorld world(RelayWorldOptions{.has_small_client_socket = true});
   world.AddClient();
   std::vector<std::int32_t> streams;
+  streams.reserve(10);
   for (int count = 0; count < 10; ++count) streams.push_back(world.client->Call("/part", ""));
   while (!world.relay().is_client_waiting_to_write()) world.Step();
   world.moves_client = false;
