@@ -514,7 +514,7 @@ TEST_F(Cli, AFullDiskIsAnError) {
 
 TEST_F(Cli, AReaderThatGoesAwayEndsItQuietly) {
   std::string text;
-  for (int i = 0; i < 300'000; ++i) text += Cat(i * i, ",");
+  for (std::uint64_t i = 0; i < 300'000; ++i) text += Cat(i * i, ",");
   WriteText(world_ / "file", text);
   const Completed run = world_.Run(
       {"/bin/bash", "-c", BuiltProgram("client/agent/kerf") + " chunk file | head -n 1"});
