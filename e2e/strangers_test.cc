@@ -58,10 +58,9 @@ seconds FloodTime() {
   return seconds(text == nullptr ? 3 : std::stoi(text));
 }
 
-// Of 99 of 100 honest calls. The short test runs beside others, and with sanitizers, which make all
-// of it slower.
+// Of 99 of 100 honest calls. The short test runs beside others.
 milliseconds SlowestCall() {
-  return kMemoryIsOurs && FloodTime() >= seconds(10) ? milliseconds(250) : milliseconds(1'500);
+  return FloodTime() >= seconds(10) ? milliseconds(250) : milliseconds(1'500);
 }
 
 std::uint16_t PortOf(const std::string& address) {
@@ -102,8 +101,10 @@ class Honest {
   }
   void ExpectGoodService() {
     Stop();
-    ASSERT_GT(times_.size(), 20u);
     EXPECT_EQ(failures_, "");
+    // Sanitizers make all of it slower, by no factor that one could name.
+    if (!kMemoryIsOurs) return;
+    ASSERT_GT(times_.size(), 20u);
     std::sort(times_.begin(), times_.end());
     EXPECT_LT(times_[times_.size() * 99 / 100].count(), SlowestCall().count())
         << "of " << times_.size() << " calls";
@@ -228,6 +229,7 @@ TEST_F(StrangersTest, ConnectionsBeyondAllBounds) {
 
 // As if all descriptors had gone elsewhere. When they are back, so is everything else.
 TEST_F(StrangersTest, WithoutFileDescriptors) {
+  if (!kMemoryIsOurs) GTEST_SKIP() << "a sanitizer needs descriptors itself, to look at memory";
   Start();
   const auto limit_to = [this](rlim_t count) {
     rlimit before{};
