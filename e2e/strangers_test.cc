@@ -156,6 +156,34 @@ std::string FourBytes(std::uint32_t value) {
 
 constexpr const char* kUpload = "/kerf.v1.ChunkingService/Upload";
 
+// Call after call, each with a frame of that type behind it, until nobody takes them.
+void SendCallsEachFollowedBy(RawConnection& connection, std::uint8_t type,
+                             const std::string& payload) {
+  for (std::uint32_t stream = 1; stream < 100'000;) {
+    std::string frames;
+    for (int call = 0; call < 100; ++call, stream += 2) {
+      frames += http2::HeadersFrame(0, stream, CallOf(kUpload));
+      frames += Frame(type, 0, stream, payload);
+    }
+    if (!connection.Send(frames)) return;
+  }
+}
+
+// 150 calls, which are there before they are reset.
+void BeginAndResetCalls(RawConnection& connection, milliseconds between) {
+  std::string calls;
+  std::string resets;
+  for (std::uint32_t stream = 1; stream < 300; stream += 2) {
+    calls += http2::HeadersFrame(0, stream, CallOf(kUpload));
+    resets += Frame(http2::kReset, 0, stream, FourBytes(8));
+  }
+  if (!connection.Send(calls)) return;
+  std::this_thread::sleep_for(between);
+  connection.Send(resets);
+  // For kerfd to read them before the connection ends.
+  std::this_thread::sleep_for(milliseconds(5));
+}
+
 class StrangersTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -251,14 +279,7 @@ TEST_F(StrangersTest, WithoutFileDescriptors) {
 TEST_F(StrangersTest, RapidReset) {
   Start();
   Flood([](RawConnection& connection) {
-    for (std::uint32_t stream = 1; stream < 100'000;) {
-      std::string frames;
-      for (int call = 0; call < 100; ++call, stream += 2) {
-        frames += http2::HeadersFrame(0, stream, CallOf(kUpload));
-        frames += Frame(http2::kReset, 0, stream, FourBytes(8));
-      }
-      if (!connection.Send(frames)) return;
-    }
+    SendCallsEachFollowedBy(connection, http2::kReset, FourBytes(8));
   });
 }
 
@@ -266,32 +287,14 @@ TEST_F(StrangersTest, RapidReset) {
 // sees anything wrong with that.
 TEST_F(StrangersTest, CallsThatAreBegunAndReset) {
   Start();
-  Flood([](RawConnection& connection) {
-    std::string calls;
-    std::string resets;
-    for (std::uint32_t stream = 1; stream < 300; stream += 2) {
-      calls += http2::HeadersFrame(0, stream, CallOf(kUpload));
-      resets += Frame(http2::kReset, 0, stream, FourBytes(8));
-    }
-    if (!connection.Send(calls)) return;
-    std::this_thread::sleep_for(milliseconds(10));
-    connection.Send(resets);
-    std::this_thread::sleep_for(milliseconds(5));
-  });
+  Flood([](RawConnection& connection) { BeginAndResetCalls(connection, milliseconds(10)); });
 }
 
 // Resets that kerfd is made to send: a window update of nothing.
 TEST_F(StrangersTest, CallsThatAreMadeToBeReset) {
   Start();
   Flood([](RawConnection& connection) {
-    for (std::uint32_t stream = 1; stream < 100'000;) {
-      std::string frames;
-      for (int call = 0; call < 100; ++call, stream += 2) {
-        frames += http2::HeadersFrame(0, stream, CallOf(kUpload));
-        frames += Frame(http2::kWindowUpdate, 0, stream, FourBytes(0));
-      }
-      if (!connection.Send(frames)) return;
-    }
+    SendCallsEachFollowedBy(connection, http2::kWindowUpdate, FourBytes(0));
   });
 }
 
@@ -463,15 +466,8 @@ TEST_F(StrangersTest, CallsThatAreBegunAndResetAtAFrontDoNotCostItItsWorker) {
     UniqueFd socket = ConnectAsStranger(address);
     ASSERT_TRUE(socket.valid());
     RawConnection connection(std::move(socket));
-    std::string calls = Preface();
-    std::string resets;
-    for (std::uint32_t stream = 1; stream < 300; stream += 2) {
-      calls += http2::HeadersFrame(0, stream, CallOf(kUpload));
-      resets += Frame(http2::kReset, 0, stream, FourBytes(8));
-    }
-    connection.Send(calls);
-    std::this_thread::sleep_for(milliseconds(50));
-    connection.Send(resets);
+    connection.Send(Preface());
+    BeginAndResetCalls(connection, milliseconds(50));
     std::this_thread::sleep_for(milliseconds(50));
   }
   honest.ExpectGoodService();

@@ -155,7 +155,6 @@ void Relay::GoAway(Time now) {
 }
 
 bool Relay::OpenServer() {
-  if (is_leaving_) return false;
   UniqueFd socket = context_.connect();
   if (!socket.valid()) return false;
   ++server_count_;
@@ -412,7 +411,6 @@ void Relay::ForgetIfOver(RelayedCall& call) {
 void Relay::OnGoAway(Link& link) {
   // The client's own: its calls go on, and the link ends with the last of them.
   if (link.is_client()) return;
-  is_leaving_ = true;
   client_->GoAway(NGHTTP2_NO_ERROR);
 }
 

@@ -179,7 +179,6 @@ class Relay final : private LinkEvents {
   std::optional<Time> header_since_;
   std::int32_t header_stream_ = 0;
   std::optional<Time> ping_sent_at_;
-  bool is_leaving_ = false;
   bool is_done_ = false;
   EndReason end_reason_ = EndReason::kClosed;
 };
