@@ -84,7 +84,9 @@ bool Strand::wants_input() const {
 }
 
 StreamEngine::Waiting Strand::waiting() const {
-  if (awaits_answer_.load()) {
+  const Awaits awaits = awaits_.load();
+  if (awaits == Awaits::kTurn) return Waiting::kThread;
+  if (awaits == Awaits::kAnswer) {
     switch (awaited_stage_.load()) {
       case Stage::kGpu:
         return Waiting::kGpu;
@@ -117,7 +119,9 @@ void Strand::Wake() {
 }
 
 void Strand::WakeByAnswer() {
-  awaits_answer_.store(false);
+  // Of a stream that has ended nothing is waited for.
+  Awaits awaits = Awaits::kAnswer;
+  awaits_.compare_exchange_strong(awaits, Awaits::kTurn);
   Wake();
 }
 
@@ -210,7 +214,7 @@ void Strand::WakeOnMemory() {
 
 void Strand::BeginCall(Stage stage) {
   awaited_stage_.store(stage);
-  awaits_answer_.store(true);
+  awaits_.store(Awaits::kAnswer);
 }
 
 bool Strand::Answer::await_suspend(std::coroutine_handle<> awaiter) {
@@ -227,7 +231,7 @@ bool Strand::Answer::await_suspend(std::coroutine_handle<> awaiter) {
 absl::Status Strand::Answer::await_resume() {
   KERF_CHECK(call_->is_answered());
   strand_.awaited_ = nullptr;
-  strand_.awaits_answer_.store(false);
+  strand_.awaits_.store(Awaits::kNothing);
   strand_.call_memory_.Set(0);
   return call_->status;
 }
@@ -250,7 +254,7 @@ void Strand::DropEverything() {
   // The index may still write into what it was asked.
   if (awaited_ != nullptr) awaited_->phase.store(StreamCall::Phase::kDropped);
   awaited_ = nullptr;
-  awaits_answer_.store(false);
+  awaits_.store(Awaits::kNothing);
   call_memory_.Set(0);
   awaiter_ = nullptr;
   upload_.reset();

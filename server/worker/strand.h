@@ -47,8 +47,9 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   }
   Waiting waiting() const override;
   bool is_busy() const override {
-    return state_.load() != State::kIdle ||
-           (awaits_answer_.load() && awaited_stage_.load() == Stage::kGpu);
+    const Awaits awaits = awaits_.load();
+    return awaits == Awaits::kTurn || state_.load() != State::kIdle ||
+           (awaits == Awaits::kAnswer && awaited_stage_.load() == Stage::kGpu);
   }
   std::uint64_t turn_count() const override { return turn_count_.load(std::memory_order_relaxed); }
 
@@ -134,7 +135,8 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   void Run();
   // One turn; whether it wants another one.
   bool TakeTurn();
-  bool is_asleep() const { return awaited_ != nullptr && !awaited_->is_answered(); }
+  // Until WakeByAnswer has come, and not only the answer: what that writes is of this wait then.
+  bool is_asleep() const { return awaited_ != nullptr && awaits_.load() != Awaits::kTurn; }
   void End(const absl::Status& status);
   void DropEverything();
 
@@ -146,7 +148,13 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   std::atomic<std::uint64_t> turn_count_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> awaits_memory_{false};
-  std::atomic<bool> awaits_answer_{false};
+  enum class Awaits : std::uint8_t {
+    kNothing,
+    kAnswer,
+    // It is there, and taken in the next turn.
+    kTurn,
+  };
+  std::atomic<Awaits> awaits_{Awaits::kNothing};
   // Of what is awaited.
   std::atomic<Stage> awaited_stage_{Stage::kLookup};
   std::atomic<Expecting> expecting_{Expecting::kOpen};

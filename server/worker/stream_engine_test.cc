@@ -75,6 +75,14 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
 
+  // It waits for its client. Read one after the other, each may be so of another moment: no turn
+  // may lie between them.
+  static bool IsAtRest(const StreamEngine& engine) {
+    const std::uint64_t turn_count = engine.turn_count();
+    return !engine.is_busy() && engine.waiting() == StreamEngine::Waiting::kNothing &&
+           !engine.is_busy() && engine.turn_count() == turn_count;
+  }
+
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   std::optional<LateIndex> late_index_;
   MemoryBudget input_budget_{1u << 20};
@@ -288,14 +296,8 @@ TEST_P(StreamEngineTest, AMessageIsServedAsFarAsTheClientReads) {
   };
   // A cut buffer full of chunks, if they were the smallest.
   constexpr std::size_t kMostAtOnce = kCutBufferBytes / 64;
-  // Read one after the other, each may be so of another moment: no turn may lie between them.
-  const auto is_at_rest = [&] {
-    const std::uint64_t turn_count = engine->turn_count();
-    return !engine->is_busy() && engine->waiting() == StreamEngine::Waiting::kNothing &&
-           !engine->is_busy() && engine->turn_count() == turn_count;
-  };
   while (engine->expecting() != StreamEngine::Expecting::kFile) {
-    while (!is_at_rest()) std::this_thread::yield();
+    while (!IsAtRest(*engine)) std::this_thread::yield();
     const std::size_t before_count = chunk_count();
     ASSERT_TRUE(sink->Take() || engine->expecting() == StreamEngine::Expecting::kFile);
     ASSERT_LE(chunk_count() - before_count, kMostAtOnce);
@@ -305,6 +307,38 @@ TEST_P(StreamEngineTest, AMessageIsServedAsFarAsTheClientReads) {
   // Those of the last 1,024 bytes depend on what follows.
   EXPECT_GE(chunk_count(), files[0].end_offsets.size() - 1024 / 64);
   engine->Cancel();
+}
+
+// Not for a moment, between an answer and the turn that takes it, and not for long, when somebody
+// else wakes it in that moment: a watchdog would take it for a stream that waits for its client.
+TEST_P(StreamEngineTest, WhileAnAnswerIsOnItsWayItIsNotAtRest) {
+  constexpr const char* kSmallChunks = "fastcdc:min=64,avg=256,max=1024,level=1";
+  Random random(TestSeed());
+  std::string content(1'000'000, 0);
+  for (char& byte : content) byte = static_cast<char>(random.Next());
+  v1::UploadRequest request;
+  *request.add_frames()->mutable_open() = OpenOf(kSmallChunks, v1::DIGEST_ALGORITHM_XXH3_128);
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data(content);
+  for (int round = 0; round < 5; ++round) {
+    const auto sink = MakeSink();
+    const auto engine = StreamEngine::Create(&context_, "session", sink);
+    engine->Push(std::make_unique<RequestSource>(request));
+    std::atomic<bool> is_over{false};
+    std::thread waker([&] {
+      while (!is_over.load()) engine->AnswersTaken();
+    });
+    bool has_more = true;
+    while (has_more && engine->expecting() != StreamEngine::Expecting::kFile) {
+      while (!IsAtRest(*engine)) continue;
+      has_more = sink->Take();
+      engine->AnswersTaken();
+    }
+    is_over.store(true);
+    waker.join();
+    EXPECT_EQ(engine->expecting(), StreamEngine::Expecting::kFile) << round;
+    engine->Cancel();
+  }
 }
 
 TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
