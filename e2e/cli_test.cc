@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "client/fs/testing/settle.h"
+#include "client/store/format/framed_file.h"
 #include "e2e/file_lease.h"
 #include "e2e/world.h"
 #include "gmock/gmock.h"
@@ -217,10 +218,15 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
   MakeFiles();
   world_.Backup({"tree"});
   world_.Backup({"tree"});
-  std::string config = ReadText(world_.store() + "/config");
-  config[8] = 2;
+  const std::string config = ReadText(world_.store() + "/config");
+  const auto payload =
+      agent::ReadFramedFile(world_.store() + "/config", agent::kConfigMagic, config.size());
+  ASSERT_TRUE(payload.ok()) << payload.status();
+  const std::vector<std::uint8_t> newer = agent::EncodeFramed(agent::kConfigMagic, *payload, 2);
   // A newer one changes both copies.
-  for (const char* copy : {"/config", "/copies/config"}) WriteText(world_.store() + copy, config);
+  for (const char* copy : {"/config", "/copies/config"}) {
+    WriteText(world_.store() + copy, std::string(newer.begin(), newer.end()));
+  }
   const auto before = ContentOf(world_.store());
   for (const auto& arguments : Verbs()) {
     const std::string& verb = arguments[0];
@@ -239,7 +245,6 @@ TEST_F(Cli, AStoreOfANewerKerfIsLeftAlone) {
     EXPECT_EQ(ContentOf(world_.store()), before) << verb;
   }
   EXPECT_FALSE(std::filesystem::exists(world_ / "out"));
-  config[8] = 1;
   for (const char* copy : {"/config", "/copies/config"}) WriteText(world_.store() + copy, config);
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
 }

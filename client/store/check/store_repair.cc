@@ -11,7 +11,6 @@
 #include "client/store/check/lost_config.h"
 #include "client/store/collect/collection_plan.h"
 #include "client/store/format/durable_file.h"
-#include "client/store/format/framed_file.h"
 #include "client/store/parity/parity_setting.h"
 #include "client/store/snapshots/collector_lock.h"
 #include "client/store/snapshots/copies.h"
@@ -27,7 +26,6 @@ using State = RepairStep::State;
 
 // More than the collections can have raised it that nobody has heard of.
 constexpr std::uint64_t kEpochMargin = 4;
-constexpr std::uint64_t kMaxSnapshotFileBytes = std::uint64_t{1} << 31;
 // Those that can be made again empty.
 constexpr std::string_view kPlainFolders[] = {"copies", "forgotten", "pins", "pending",
                                               "tmp",    "gc",        "locks"};
@@ -242,15 +240,14 @@ void Repair::MendEpoch() {
   if (!copies.epoch.ok()) mend(EpochPath(directory_));
 }
 
-// A bit that flipped in its version makes no newer kerf's file of it.
-bool IsOfNewerKerf(const DamagedSnapshot& damaged) {
-  return absl::IsFailedPrecondition(damaged.status) &&
-         HasSoundChecksum(damaged.path, kMaxSnapshotFileBytes);
+// A newer kerf's, or one that this user may not read: nothing of it is known to be lost.
+bool IsToBeAskedAbout(const DamagedSnapshot& damaged) {
+  return absl::IsFailedPrecondition(damaged.status) || absl::IsPermissionDenied(damaged.status);
 }
 
 void Repair::MendPending() {
   for (const DamagedSnapshot& damaged : pending_.damaged) {
-    if (IsOfNewerKerf(damaged) || absl::IsPermissionDenied(damaged.status)) {
+    if (IsToBeAskedAbout(damaged)) {
       Ask("pending", damaged.path, std::string(MessageOf(damaged.status)));
       continue;
     }
@@ -267,7 +264,7 @@ absl::Status Repair::Lose(const std::string& id) {
 void Repair::MendSnapshots() {
   for (const DamagedSnapshot& damaged : checked_.damaged) {
     const std::string wrong(MessageOf(damaged.status));
-    if (IsOfNewerKerf(damaged) || absl::IsPermissionDenied(damaged.status)) {
+    if (IsToBeAskedAbout(damaged)) {
       Ask("snapshot", damaged.path, wrong);
     } else if (Accepts(damaged.id)) {
       Do("snapshot", damaged.path, Cat(wrong, ": its loss is accepted, it is moved to quarantine/"),

@@ -146,6 +146,44 @@ TEST_F(StoreRepairTest, ALostEpochGoesOnPastAllThatIsKnown) {
   ExpectSound();
 }
 
+// Two bits, of whatever they are, lose nothing that cannot be made anew: a version is believed only
+// where the checksum is.
+TEST_F(StoreRepairTest, BothCopiesMayNameAnotherVersion) {
+  const std::string id = test_.store().config().id();
+  first_.set_store_id(id);
+  first_.set_profile("mincdc-8k");
+  ASSERT_TRUE(test_.store().WriteSnapshot(first_).ok());
+  for (const std::string name : {"config", "epoch"}) {
+    for (const std::size_t other_byte : {std::size_t{8}, std::size_t{11}, std::size_t{24}}) {
+      for (const auto& [path, byte] :
+           {std::pair{name, std::size_t{8}}, std::pair{"copies/" + name, other_byte}}) {
+        std::string bytes = ReadTestFile(Path(path));
+        bytes[byte] ^= 16;
+        WriteTestFile(Path(path), bytes);
+      }
+      EXPECT_EQ(Mend().Count(State::kDone), 2u) << name << " " << other_byte;
+      EXPECT_EQ((*Store::Open(test_.directory()))->config().id(), id);
+      ExpectSound();
+    }
+  }
+}
+
+TEST_F(StoreRepairTest, WhatANewerKerfWroteStaysAsItIs) {
+  for (const std::string& path : {Path("config"), Path("copies/config"), Path("epoch"),
+                                  Path("copies/epoch"), PathOf(first_)}) {
+    const std::string good = ReadTestFile(path);
+    const std::string newer = OfNewerKerf(good);
+    WriteTestFile(path, newer);
+    const RepairReport report = Mend();
+    EXPECT_EQ(report.Count(State::kDone), 0u) << path;
+    ASSERT_THAT(report.steps, SizeIs(1)) << path;
+    EXPECT_THAT(report.steps[0].text, HasSubstr("a newer kerf wrote it"));
+    EXPECT_EQ(ReadTestFile(path), newer);
+    WriteTestFile(path, good);
+  }
+  ExpectSound();
+}
+
 TEST_F(StoreRepairTest, ADamagedPendingSnapshotIsPutAside) {
   store::v1::Snapshot pending;
   ASSERT_TRUE(PublishPending(test_.store(), pending).ok());

@@ -331,8 +331,7 @@ TEST_F(CollectionTest, WhatANewerKerfWroteStopsIt) {
        {test_.directory() + "/epoch", test_.store().plan_path(),
         Store::SnapshotPath(test_.store().snapshots_directory(), kept.id())}) {
     const std::string good = ReadTestFile(path);
-    std::string newer = good;
-    newer[8] = 9;
+    const std::string newer = OfNewerKerf(good);
     WriteTestFile(path, newer);
     // A newer one changes both copies.
     const std::string copy = test_.directory() + "/copies/epoch";

@@ -33,12 +33,10 @@ inline constexpr std::uint32_t kLinkedSnapshotVersion = 2;
 std::vector<std::uint8_t> EncodeFramed(const FileMagic& magic, std::string_view payload,
                                        std::uint32_t version = kFirstFramedVersion);
 
-// DataLoss if the bytes are not what EncodeFramed made; FailedPrecondition for a later version.
+// DataLoss if the bytes are not what EncodeFramed made; FailedPrecondition for a later version, of
+// which all that is known is that it ends with the checksum, too.
 absl::StatusOr<std::string> DecodeFramed(const FileMagic& magic,
                                          std::span<const std::uint8_t> bytes);
-
-// Whether the file ends with the checksum of all before it, as in every version.
-bool HasSoundChecksum(const std::string& path, std::uint64_t max_bytes);
 
 // What EncodeFramed made, from a file. The errors are those of DecodeFramed and ReadWholeFile, and
 // name the file.

@@ -35,16 +35,6 @@ absl::StatusOr<std::uint64_t> ReadEpochFile(const std::string& path) {
   return epoch;
 }
 
-// A bit that flipped in its version makes no newer kerf's file of it.
-template <typename T>
-void JudgeVersion(const std::string& path, const absl::StatusOr<T>& other,
-                  absl::StatusOr<T>& file) {
-  if (absl::IsFailedPrecondition(file.status()) && other.ok() &&
-      !HasSoundChecksum(path, kMaxConfigBytes)) {
-    file = absl::DataLossError(Cat(path, ": its checksum does not match: it is damaged"));
-  }
-}
-
 // A newer kerf's, or one that this user may not read: the other copy must not be taken instead.
 bool ForbidsTheOther(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status);
@@ -99,22 +89,17 @@ std::string ConfigCopyPath(std::string_view directory) { return Cat(directory, "
 std::string EpochCopyPath(std::string_view directory) { return Cat(directory, "/copies/epoch"); }
 
 ConfigCopies ReadConfigCopies(const std::string& directory) {
-  ConfigCopies copies = {ReadConfigFile(ConfigPath(directory)),
-                         ReadConfigFile(ConfigCopyPath(directory))};
-  JudgeVersion(ConfigPath(directory), copies.copy, copies.config);
-  JudgeVersion(ConfigCopyPath(directory), copies.config, copies.copy);
-  return copies;
+  return {ReadConfigFile(ConfigPath(directory)), ReadConfigFile(ConfigCopyPath(directory))};
 }
 
 EpochCopies ReadEpochCopies(const std::string& directory) {
-  EpochCopies copies = {ReadEpochFile(EpochPath(directory)),
-                        ReadEpochFile(EpochCopyPath(directory))};
-  JudgeVersion(EpochPath(directory), copies.copy, copies.epoch);
-  JudgeVersion(EpochCopyPath(directory), copies.epoch, copies.copy);
-  return copies;
+  return {ReadEpochFile(EpochPath(directory)), ReadEpochFile(EpochCopyPath(directory))};
 }
 
 absl::StatusOr<store::v1::StoreConfig> ChooseConfig(const ConfigCopies& copies) {
+  if (copies.config.ok() && absl::IsFailedPrecondition(copies.copy.status())) {
+    return copies.copy.status();
+  }
   if (copies.config.ok() || ForbidsTheOther(copies.config.status())) return copies.config;
   if (copies.copy.ok() || ForbidsTheOther(copies.copy.status())) return copies.copy;
   if (absl::IsNotFound(copies.config.status()) && absl::IsNotFound(copies.copy.status())) {

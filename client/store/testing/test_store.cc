@@ -182,6 +182,15 @@ void WriteTestFile(const std::string& path, std::string_view bytes) {
   KERF_CHECK(file.good());
 }
 
+std::string OfNewerKerf(std::string_view framed_file) {
+  constexpr std::size_t kVersionOffset = 8;
+  std::string file(framed_file.substr(0, framed_file.size() - kDigestBytes));
+  file[kVersionOffset] = 9;
+  const Digest checksum = Fingerprint(DigestAlgorithm::kBlake3, BytesOf(file));
+  file.append(reinterpret_cast<const char*>(checksum.bytes.data()), kDigestBytes);
+  return file;
+}
+
 PackSums SumsOfTestFile(const std::string& path) {
   const std::string bytes = ReadTestFile(path);
   PackSums sums;

@@ -67,6 +67,8 @@ class TestStore {
 ChunkRef RefOf(std::string_view chunk);
 std::string ReadTestFile(const std::string& path);
 void WriteTestFile(const std::string& path, std::string_view bytes);
+// The framed file as a newer kerf would have written it: a version that this one does not know.
+std::string OfNewerKerf(std::string_view framed_file);
 // Of the pack as it is now, sound or not.
 PackSums SumsOfTestFile(const std::string& path);
 
