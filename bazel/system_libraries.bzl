@@ -48,6 +48,12 @@ def system_libraries():
         static = True,
     )
     pkg_config_repository(
+        name = "openssl_ssl",
+        apt = "libssl-dev",
+        modules = ["libssl"],
+        static = True,
+    )
+    pkg_config_repository(
         name = "zstd",
         apt = "libzstd-dev",
         modules = ["libzstd"],
@@ -136,6 +142,7 @@ def system_libraries():
         apt = "libevent-dev",
         modules = [
             "libevent_extra",
+            "libevent_openssl",
             "libevent_core",
         ],
         static = True,

@@ -29,6 +29,7 @@
 #include "server/open_hints.h"
 #include "server/open_index.h"
 #include "server/open_metrics.h"
+#include "server/open_tls.h"
 #include "server/serve_front.h"
 #include "server/settings/settings.h"
 #include "server/worker/rapid_totals.h"
@@ -106,8 +107,9 @@ absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
 
 absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                           const ServingSettings& serving, const LifecycleSettings& lifecycle,
-                          const StopSignals& signals, metrics::Port* port) {
+                          const OpenedTls& tls, const StopSignals& signals, metrics::Port* port) {
   ServerOptions options = OptionsOf(settings, serving);
+  options.tls = tls.server.get();
   options.is_behind_fronts = role == Role::kWorker;
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
@@ -139,7 +141,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
     Log(LogLevel::kInfo,
         Cat("kerfd ", kVersion, " serves ", address, " (index: ", index->backend_name(), ")"));
   }
-  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses()));
+  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses(), tls.self));
   const ShownSubject shown(port, {.readiness =
                                       [&] {
                                         absl::Status readiness =
@@ -151,6 +153,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                                       [&](metrics::Page& page) {
                                         server->AddMetrics(page);
                                         AddMetrics(opened, page);
+                                        AddMetrics(tls, page);
                                       },
                                   .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));
@@ -172,13 +175,14 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads.
   const StopSignals signals;
+  KERF_ASSIGN_OR_RETURN(const OpenedTls tls, OpenTls(settings.tls));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
-                        OpenMetrics(settings.metrics, NameOf(settings.role)));
+                        OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;
   if (settings.role == Role::kFront) {
-    return ServeFront(settings.front, serving, settings.lifecycle, signals, port.get());
+    return ServeFront(settings.front, serving, settings.lifecycle, tls, signals, port.get());
   }
-  return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, signals,
+  return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls, signals,
                       port.get());
 }
 

@@ -8,11 +8,13 @@
 namespace kerf {
 
 absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const MetricsSettings& settings,
-                                                           std::string_view role) {
+                                                           std::string_view role,
+                                                           const TlsSource* tls) {
   if (settings.listen.empty()) return std::unique_ptr<metrics::Port>();
-  auto port = metrics::Port::Open(settings.listen, role);
+  auto port = metrics::Port::Open(settings.listen, role, tls);
   if (!port.ok()) return Annotate(port.status(), "--metrics-listen");
-  Log(LogLevel::kInfo, Cat("metrics at http://", (*port)->address(), "/metrics"));
+  Log(LogLevel::kInfo,
+      Cat("metrics at http", tls == nullptr ? "" : "s", "://", (*port)->address(), "/metrics"));
   KERF_RETURN_IF_ERROR(
       WriteReadyFile("--metrics-ready-file", settings.ready_file, {(*port)->address()}));
   return port;

@@ -11,11 +11,13 @@
 
 namespace kerf {
 
-// `role` is what kerfd is. Says in the log, and in --metrics-ready-file, where it is. Null without
+// `role` is what kerfd is; `tls` as HttpListener::Start takes it. Says in the log, and in
+// --metrics-ready-file, where it is. Null without
 // --metrics-listen. Errors are those of Port::Open, and FailedPrecondition for a file that cannot
 // be written.
 absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const MetricsSettings& settings,
-                                                           std::string_view role);
+                                                           std::string_view role,
+                                                           const TlsSource* tls);
 
 // While it lives, `port` shows what serves; `port` may be null, and outlives it, and so does what
 // the subject refers to.

@@ -7,13 +7,14 @@
 #include "server/lifecycle_settings.h"
 #include "server/metrics/port.h"
 #include "server/net/serving_settings.h"
+#include "server/open_tls.h"
 
 namespace kerf {
 
 // Returns when `signals` have told it to stop. `port` shows how it is; null: there is none.
 // InvalidArgument and FailedPrecondition as FrontServer::Start says them.
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
-                        const LifecycleSettings& lifecycle, const StopSignals& signals,
-                        metrics::Port* port);
+                        const LifecycleSettings& lifecycle, const OpenedTls& tls,
+                        const StopSignals& signals, metrics::Port* port);
 
 }  // namespace kerf

@@ -65,6 +65,7 @@ void OptionSet::Add(const OptionText& option, Written* written, const Restrict& 
   added.text = option;
   added.part = part_;
   added.is_list = std::is_same_v<Written, std::vector<std::string>>;
+  added.is_bool = std::is_same_v<Written, bool>;
   added.add = [option, written, restrict](CLI::App& app) {
     CLI::Option& line = *app.add_option("--" + option.name, *written, option.description);
     line.capture_default_str();
@@ -195,6 +196,17 @@ std::string OptionSet::AddEnvironment(const OptionProgram& program, const char* 
   return "";
 }
 
+void OptionSet::AddTrue(std::vector<std::string>& arguments) const {
+  for (const Option& option : options_) {
+    if (!option.is_bool) continue;
+    for (std::size_t index = 0; index < arguments.size(); ++index) {
+      if (arguments[index] != "--" + option.text.name) continue;
+      const bool has_value = index + 1 < arguments.size() && !arguments[index + 1].starts_with("-");
+      if (!has_value) arguments[index] += "=true";
+    }
+  }
+}
+
 void OptionSet::AddTo(CLI::App& app) const {
   for (const Switch& one : switches_) {
     app.add_flag("--" + one.name, *one.value, one.description)->configurable(false);
@@ -217,6 +229,7 @@ OptionOutcome OptionSet::ReadOrThrow(const OptionProgram& program, int argc,
       !unknown.empty()) {
     return Wrong("the environment variable " + unknown + " is no setting");
   }
+  AddTrue(arguments);
   // CLI11 takes them from the back.
   std::reverse(arguments.begin(), arguments.end());
   try {

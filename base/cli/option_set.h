@@ -82,7 +82,7 @@ class OptionSet {
   void AddSwitch(const std::string& name, bool& value, const std::string& description);
 
   void AddText(const OptionText& option, std::string& value, const Check& check = nullptr);
-  // "true" or "false" is its value.
+  // "true" or "false" is its value; alone, it is "true".
   void AddBool(const OptionText& option, bool& value);
   // Both bounds are allowed.
   void AddNumber(const OptionText& option, std::uint32_t& value, std::uint32_t min,
@@ -132,6 +132,7 @@ class OptionSet {
     OptionText text;
     int part = 0;
     bool is_list = false;
+    bool is_bool = false;
     // Adds it to the command line.
     std::function<void(CLI::App&)> add;
     // What is written there, or was.
@@ -162,6 +163,8 @@ class OptionSet {
   // the name of a variable that is no option.
   std::string AddEnvironment(const OptionProgram& program, const char* const* environment,
                              std::vector<std::string>& arguments) const;
+  // Those that stand alone get their value.
+  void AddTrue(std::vector<std::string>& arguments) const;
   void AddTo(CLI::App& app) const;
   OptionOutcome ReadOrThrow(const OptionProgram& program, int argc, const char* const* argv,
                             const char* const* environment) const;

@@ -49,6 +49,7 @@ Door::Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
   context_.memory = &memory_;
   context_.cancels = &cancels_;
   context_.metrics = &metrics_;
+  context_.new_session = options_.new_session;
   context_.max_shared_bytes = options.memory_bytes / LoopCount();
   context_.connect = [this] { return Connect(serve_); };
   context_.peer_header = std::move(peer_header);

@@ -123,7 +123,8 @@ void DoorLoop::Run() {
   Time stops_at = Time::max();
   ArmListeners();
   while (true) {
-    const std::chrono::milliseconds wait = stops_at == Time::max() ? kCheckInterval : kStopPoll;
+    std::chrono::milliseconds wait = stops_at == Time::max() ? kCheckInterval : kStopPoll;
+    if (!unread_.empty()) wait = std::chrono::milliseconds(0);
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(wait.count()));
     const Time now = std::chrono::steady_clock::now();
@@ -131,6 +132,7 @@ void DoorLoop::Run() {
       const auto* const watched = static_cast<Watched*>(events[index].data.ptr);
       if (watched != nullptr) Handle(*watched, events[index].events, now);
     }
+    HandleUnread(now);
     for (Newcomer& newcomer : TakeGiven()) AddClient(std::move(newcomer), now);
     removed_.clear();
     eventfd_t wakeups = 0;
@@ -147,6 +149,16 @@ void DoorLoop::Run() {
       ForEach([now](Relay& relay) { relay.GoAway(now); });
     }
     if (clients_.empty() || now >= stops_at) return;
+  }
+}
+
+void DoorLoop::HandleUnread(Time now) {
+  for (Client* const client : std::exchange(unread_, {})) {
+    // Of the same round, whose memory is there until it ends.
+    if (client->relay->is_done()) continue;
+    client->is_unread = false;
+    client->relay->OnReady(Relay::Side::kClient, /*is_readable=*/true, now);
+    Settle(*client);
   }
 }
 
@@ -262,6 +274,7 @@ void DoorLoop::Settle(Client& client) {
     Control(EPOLL_CTL_MOD, relay.client_socket(), interest(is_client_writing),
             &client.client_socket);
   }
+  if (relay.has_unread() && !std::exchange(client.is_unread, true)) unread_.push_back(&client);
   if (relay.server_socket() < 0) return;
   const bool is_server_writing = relay.is_server_waiting_to_write();
   const bool is_new =
@@ -280,6 +293,7 @@ void DoorLoop::Remove(Client& client) {
   const EndReason reason = client.relay->end_reason();
   context_.metrics->Ended(reason).Add();
   context_.metrics->connections.fetch_sub(1);
+  if (client.is_unread) std::erase(unread_, &client);
   LogEnded(client.relay->address(), reason);
   const std::size_t place = client.place;
   std::swap(clients_[place], clients_.back());

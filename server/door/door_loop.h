@@ -56,6 +56,8 @@ class DoorLoop {
     bool is_server_writing = false;
     std::uint64_t server_count = 0;
     std::size_t place = 0;
+    // It stands in unread_.
+    bool is_unread = false;
   };
 
   // Accepted, and not any loop's yet.
@@ -70,6 +72,7 @@ class DoorLoop {
   void Give(Newcomer newcomer);
   std::vector<Newcomer> TakeGiven();
   void Run();
+  void HandleUnread(Time now);
   void Handle(const Watched& watched, std::uint32_t events, Time now);
   void Accept(int listener, Time now);
   void AddClient(Newcomer newcomer, Time now);
@@ -90,6 +93,8 @@ class DoorLoop {
   std::vector<bool> is_listener_armed_;
   Random random_;
   std::vector<std::unique_ptr<Client>> clients_;
+  // Have read what they have not given out, of which no event will tell.
+  std::vector<Client*> unread_;
   // Which events of the same round may still name.
   std::vector<std::unique_ptr<Client>> removed_;
   Time checked_at_;

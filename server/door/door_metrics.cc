@@ -4,8 +4,24 @@ namespace kerf::door {
 
 std::string_view NameOf(EndReason reason) {
   static constexpr std::array<std::string_view, kEndReasonCount> kNames = {
-      "closed",      "not_http2", "large_header", "slow_header", "silent", "idle",
-      "not_reading", "no_ping",   "cancels",      "made_room",   "full",
+      "closed",
+      "not_http2",
+      "large_header",
+      "slow_header",
+      "silent",
+      "idle",
+      "not_reading",
+      "no_ping",
+      "cancels",
+      "made_room",
+      "full",
+      "not_tls",
+      "old_tls",
+      "no_certificate",
+      "expired_certificate",
+      "unknown_certificate",
+      "refuses_certificate",
+      "tls_failed",
   };
   return kNames[static_cast<std::size_t>(reason)];
 }
@@ -23,6 +39,13 @@ std::string_view TextOf(EndReason reason) {
       "its address has cancelled too many calls before they were answered",
       "it had no call, and another one needed its place",
       "there are too many connections, and all have calls",
+      "it does not speak TLS, which is asked for here",
+      "it speaks no TLS 1.3",
+      "it shows no certificate",
+      "the time of its certificate is over, or has not begun",
+      "its certificate is of no CA that is trusted here, or not for clients",
+      "it does not trust this server's certificate",
+      "it has broken off TLS's handshake, or does not keep its rules",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

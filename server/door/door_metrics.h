@@ -25,8 +25,16 @@ enum class EndReason : std::uint8_t {
   kCancels,
   kMadeRoom,
   kFull,
+  // By TLS, whose handshake came to nothing.
+  kNotTls,
+  kOldTls,
+  kNoCertificate,
+  kExpiredCertificate,
+  kUnknownCertificate,
+  kRefusesCertificate,
+  kTlsFailed,
 };
-inline constexpr std::size_t kEndReasonCount = 11;
+inline constexpr std::size_t kEndReasonCount = 18;
 
 // As a label.
 std::string_view NameOf(EndReason reason);

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/limits.h"
+#include "base/tls/tls_context.h"
 #include "base/units.h"
 #include "server/door/door_metrics.h"
 
@@ -38,6 +40,9 @@ struct Refusal {
 };
 
 struct DoorOptions {
+  // For each client, to accept its TLS with; called by the door's threads. Null: clients speak in
+  // the clear.
+  std::function<TlsSession()> new_session;
   // At once. For one more, one without calls is ended.
   std::size_t max_connections = 0;
   // Of one connection, at once.

@@ -1,10 +1,7 @@
 #include "server/door/link.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <limits>
 
 #include "base/check.h"
@@ -237,9 +234,10 @@ struct Callbacks {
   }
 };
 
-Link::Link(const LinkOptions& options, UniqueFd socket, LinkEvents* events, BlockPool* pool)
+Link::Link(const LinkOptions& options, std::unique_ptr<Wire> wire, LinkEvents* events,
+           BlockPool* pool)
     : options_(options),
-      socket_(std::move(socket)),
+      wire_(std::move(wire)),
       events_(events),
       pool_(pool),
       session_(Callbacks::NewSession(options, this)),
@@ -254,39 +252,35 @@ Link::ReadResult Link::Read(Time now) {
   }
   std::uint8_t* const at = in_->bytes.get() + in_->used_bytes;
   const std::size_t room = in_->capacity_bytes - in_->used_bytes;
-  const ssize_t size = recv(socket_.get(), at, room, 0);
-  if (size <= 0) {
-    const bool is_nothing = size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  const Wire::Got got = wire_->Read({at, room});
+  if (got.kind != Wire::Got::Kind::kBytes) {
     if (in_.is_alone()) in_ = BlockRef();
-    return is_nothing ? ReadResult::kNothingMore : ReadResult::kEnded;
+    return got.kind == Wire::Got::Kind::kNothing ? ReadResult::kNothingMore : ReadResult::kEnded;
   }
-  in_->used_bytes += static_cast<std::size_t>(size);
+  in_->used_bytes += got.size_bytes;
   last_read_ = now;
-  const ssize_t taken = nghttp2_session_mem_recv(session_, at, static_cast<std::size_t>(size));
+  const ssize_t taken = nghttp2_session_mem_recv(session_, at, got.size_bytes);
   if (in_.is_alone()) in_ = BlockRef();
-  if (taken != size) return ReadResult::kBroken;
-  return static_cast<std::size_t>(size) == room ? ReadResult::kMore : ReadResult::kNothingMore;
+  if (taken != static_cast<ssize_t>(got.size_bytes)) return ReadResult::kBroken;
+  return got.size_bytes == room ? ReadResult::kMore : ReadResult::kNothingMore;
 }
 
 bool Link::Write(Time now) {
   while (true) {
-    if (out_.empty()) write_progress_ = now;
+    if (!is_waiting_to_write()) write_progress_ = now;
     if (nghttp2_session_send(session_) != 0) return false;
-    if (out_.empty()) return true;
+    if (out_.empty() && !wire_->has_unsent()) return true;
     std::array<iovec, kMaxVectors> vectors;
-    const std::span<iovec> filled = out_.Front(vectors);
-    msghdr message{};
-    message.msg_iov = filled.data();
-    message.msg_iovlen = filled.size();
-    const ssize_t size = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (size < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    write_progress_ = now;
-    out_.DropFront(static_cast<std::size_t>(size));
+    const Wire::Put put = wire_->Write(out_.Front(vectors));
+    if (!put.is_open) return false;
+    if (put.has_moved) write_progress_ = now;
+    out_.DropFront(put.size_bytes);
+    if (put.size_bytes == 0) return true;
   }
 }
 
 bool Link::is_finished() const {
-  return out_.empty() && nghttp2_session_want_read(session_) == 0 &&
+  return out_.empty() && !wire_->has_unsent() && nghttp2_session_want_read(session_) == 0 &&
          nghttp2_session_want_write(session_) == 0;
 }
 

@@ -8,14 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "server/door/slices.h"
+#include "server/door/wire.h"
 
 namespace kerf::door {
 
@@ -90,7 +91,7 @@ struct LinkOptions {
 class Link {
  public:
   // `events` and `pool` outlive it.
-  Link(const LinkOptions& options, UniqueFd socket, LinkEvents* events, BlockPool* pool);
+  Link(const LinkOptions& options, std::unique_ptr<Wire> wire, LinkEvents* events, BlockPool* pool);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   // Tells of nothing.
@@ -104,13 +105,19 @@ class Link {
   // All that the socket takes. False: the connection has ended.
   bool Write(Time now);
   // Something is left that the socket did not take.
-  bool is_waiting_to_write() const { return !out_.empty(); }
+  bool is_waiting_to_write() const {
+    return wire_->has_unsent() || (!out_.empty() && wire_->is_open_for_writing());
+  }
+  // There is something to read of which the socket does not tell.
+  bool has_unread() const { return wire_->has_unread(); }
+  // Why there was never a connection to read from.
+  std::optional<EndReason> failure() const { return wire_->failure(); }
   // nghttp2 has something to write, and nothing waits before it.
   bool has_more() const { return out_.empty() && nghttp2_session_want_write(session_) != 0; }
   // Neither has anything to say any more, and all of it is written.
   bool is_finished() const;
 
-  int socket() const { return socket_.get(); }
+  int socket() const { return wire_->socket(); }
   bool is_client() const { return options_.side == LinkOptions::Side::kClient; }
   // Since when something waits to be written and nothing was.
   Time write_progress() const { return write_progress_; }
@@ -155,7 +162,7 @@ class Link {
   friend struct Callbacks;
 
   const LinkOptions options_;
-  const UniqueFd socket_;
+  const std::unique_ptr<Wire> wire_;
   LinkEvents* const events_;
   BlockPool* const pool_;
   nghttp2_session* session_ = nullptr;

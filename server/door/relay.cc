@@ -40,6 +40,11 @@ LinkOptions ClientLink(const RelayContext& context) {
           .max_ahead_bytes = context.max_ahead_bytes};
 }
 
+std::unique_ptr<Wire> ClientWire(const RelayContext& context, UniqueFd socket) {
+  if (context.new_session == nullptr) return MakeClearWire(std::move(socket));
+  return MakeTlsWire(std::move(socket), context.new_session());
+}
+
 LinkOptions ServerLink(const RelayContext& context) {
   return {.side = LinkOptions::Side::kServer,
           .max_frame_bytes = kMaxFrameBytes,
@@ -57,7 +62,8 @@ Relay::Relay(const RelayContext* context, UniqueFd client, ClientAddress address
       memory_(context->memory),
       idle_since_(now) {
   LinkEvents* const events = this;
-  client_ = std::make_unique<Link>(ClientLink(context_), std::move(client), events, context_.pool);
+  client_ = std::make_unique<Link>(ClientLink(context_), ClientWire(context_, std::move(client)),
+                                   events, context_.pool);
   Flush();
 }
 
@@ -97,7 +103,7 @@ void Relay::ReadClient() {
         End(end_reason_);
         return;
       case Link::ReadResult::kEnded:
-        End(end_reason_);
+        End(client_->failure().value_or(end_reason_));
         return;
     }
   }
@@ -141,7 +147,7 @@ void Relay::End(EndReason reason) {
   // Whether it has heard so, or was gone before.
   if (reason == EndReason::kClosed && client_->is_broken()) reason = EndReason::kNotHttp2;
   const bool is_hostile = reason == EndReason::kNotHttp2 || reason == EndReason::kLargeHeader ||
-                          reason == EndReason::kSlowHeader;
+                          reason == EndReason::kSlowHeader || client_->failure().has_value();
   // It would come again at once, which costs a client less than it costs us.
   if (is_hostile) context_.cancels->Take(address_.key, kHostileConnectionCost, now_);
   is_done_ = true;
@@ -159,7 +165,8 @@ bool Relay::OpenServer() {
   if (!socket.valid()) return false;
   ++server_count_;
   LinkEvents* const events = this;
-  server_ = std::make_unique<Link>(ServerLink(context_), std::move(socket), events, context_.pool);
+  server_ = std::make_unique<Link>(ServerLink(context_), MakeClearWire(std::move(socket)), events,
+                                   context_.pool);
   server_->SetWindow(context_.server_window_bytes);
   return true;
 }

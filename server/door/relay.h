@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/memory_budget.h"
+#include "base/tls/tls_context.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
 #include "server/door/client_address.h"
@@ -71,6 +72,8 @@ struct RelayContext {
   // Of blocks of `pool`; beyond, what comes is copied and not shared, so that no block is held for
   // a few bytes of it.
   std::size_t max_shared_bytes = 0;
+  // For each client: a server's, which accepts. Null: clients speak in the clear.
+  std::function<TlsSession()> new_session = nullptr;
   // A new connection to gRPC, whose other end it has already; invalid: it cannot be had.
   std::function<UniqueFd()> connect;
   // Put into the metadata of each call, in place of what the client says there: the name, and what
@@ -109,6 +112,8 @@ class Relay final : private LinkEvents {
   // with another server_count.
   int server_socket() const { return server_ == nullptr ? -1 : server_->socket(); }
   std::uint64_t server_count() const { return server_count_; }
+  // The client has sent something that OnReady has to take, whatever its socket says.
+  bool has_unread() const { return !is_done_ && client_->has_unread(); }
   bool is_client_waiting_to_write() const { return client_->is_waiting_to_write(); }
   bool is_server_waiting_to_write() const {
     return server_ != nullptr && server_->is_waiting_to_write();

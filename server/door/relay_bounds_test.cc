@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 using RelayBoundsTest = RelayTest;
 
-TEST_F(RelayBoundsTest, AnAnswerThatNobodyReadsIsEnded) {
+TEST_P(RelayBoundsTest, AnAnswerThatNobodyReadsIsEnded) {
   world_.client->SetTaking(false);
   const std::int32_t stream = world_.client->Call("/big", "");
   world_.Run();
@@ -31,7 +31,7 @@ TEST_F(RelayBoundsTest, AnAnswerThatNobodyReadsIsEnded) {
   EXPECT_FALSE(world_.relay().is_done());
 }
 
-TEST_F(RelayBoundsTest, ARequestThatDoesNotGoOnIsEnded) {
+TEST_P(RelayBoundsTest, ARequestThatDoesNotGoOnIsEnded) {
   const std::int32_t stream = world_.client->Call("/count", "some", false);
   world_.Run();
   world_.Pass(world_.options().times.request - milliseconds(1));
@@ -46,7 +46,7 @@ TEST_F(RelayBoundsTest, ARequestThatDoesNotGoOnIsEnded) {
 }
 
 // One that was answered something already may take its time: an upload between two files.
-TEST_F(RelayBoundsTest, AnUploadMayBeSilent) {
+TEST_P(RelayBoundsTest, AnUploadMayBeSilent) {
   const std::int32_t stream = world_.client->Call("/echo", "open", false);
   world_.Run();
   world_.Pass(10 * world_.options().times.request);
@@ -54,7 +54,7 @@ TEST_F(RelayBoundsTest, AnUploadMayBeSilent) {
   EXPECT_FALSE(world_.client->call(stream).is_closed);
 }
 
-TEST_F(RelayBoundsTest, MetadataBeyondItsBoundCostsThatCallAlone) {
+TEST_P(RelayBoundsTest, MetadataBeyondItsBoundCostsThatCallAlone) {
   const std::int32_t other = world_.client->Call("/echo", "before", false);
   world_.Run();
   const std::int32_t small =
@@ -72,7 +72,7 @@ TEST_F(RelayBoundsTest, MetadataBeyondItsBoundCostsThatCallAlone) {
   EXPECT_EQ(world_.server().call_count(), 2u);
 }
 
-TEST_F(RelayBoundsTest, TooManyCancelledCallsEndTheConnectionAndKeepItsOpenCalls) {
+TEST_P(RelayBoundsTest, TooManyCancelledCallsEndTheConnectionAndKeepItsOpenCalls) {
   const std::int32_t open = world_.client->Call("/echo", "some", false);
   world_.Run();
   for (int count = 0; count < 21; ++count) {
@@ -92,7 +92,7 @@ TEST_F(RelayBoundsTest, TooManyCancelledCallsEndTheConnectionAndKeepItsOpenCalls
   EXPECT_EQ(world_.relay().end_reason(), EndReason::kCancels);
 }
 
-TEST_F(RelayBoundsTest, CallsThatEndWithTheirConnectionAreCancelledCalls) {
+TEST_P(RelayBoundsTest, CallsThatEndWithTheirConnectionAreCancelledCalls) {
   for (int count = 0; count < 25; ++count) world_.client->Call("/hold", "", false);
   world_.Run();
   world_.client->CloseSocket();
@@ -102,7 +102,7 @@ TEST_F(RelayBoundsTest, CallsThatEndWithTheirConnectionAreCancelledCalls) {
   EXPECT_FALSE(world_.cancels().Has({}, world_.now()));
 }
 
-TEST_F(RelayBoundsTest, AConnectionThatBreaksTheRulesCountsAsCancelledCalls) {
+TEST_P(RelayBoundsTest, AConnectionThatBreaksTheRulesCountsAsCancelledCalls) {
   RelayWorld world;
   ASSERT_EQ(send(world.client_socket(), "GET / HTTP/1.1\r\n\r\nand more of this", 34, 0), 34);
   world.Run();
@@ -113,7 +113,7 @@ TEST_F(RelayBoundsTest, AConnectionThatBreaksTheRulesCountsAsCancelledCalls) {
   EXPECT_FALSE(world.cancels().Take({}, 1, world.now()));
 }
 
-TEST_F(RelayBoundsTest, WhoHasNoCallsGoesAfterAWhile) {
+TEST_P(RelayBoundsTest, WhoHasNoCallsGoesAfterAWhile) {
   const std::int32_t stream = world_.client->Call("/count", "");
   world_.Run();
   EXPECT_TRUE(world_.client->call(stream).is_closed);
@@ -128,7 +128,7 @@ TEST_F(RelayBoundsTest, WhoHasNoCallsGoesAfterAWhile) {
   EXPECT_EQ(world_.relay().end_reason(), EndReason::kIdle);
 }
 
-TEST_F(RelayBoundsTest, WhoAnswersNoPingIsGone) {
+TEST_P(RelayBoundsTest, WhoAnswersNoPingIsGone) {
   world_.client->Call("/echo", "", false);
   world_.Run();
   const DoorTimes& times = world_.options().times;
@@ -145,7 +145,7 @@ TEST_F(RelayBoundsTest, WhoAnswersNoPingIsGone) {
 }
 
 // What keeps the rules of frames and breaks those of HTTP/2 is told by a GOAWAY, and counts.
-TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesIsCountedWhereverItIsSeen) {
+TEST_P(RelayBoundsTest, WhoeverBreaksTheRulesIsCountedWhereverItIsSeen) {
   const std::string broken[] = {
       RawFrame(kRawData, 0, 0, "data of no stream"),
       RawFrame(kRawWindowUpdate, 0, 0, RawNumber(0, 4)),
@@ -163,7 +163,7 @@ TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesIsCountedWhereverItIsSeen) {
 }
 
 // It costs the same to be gone before that can be said.
-TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesAndIsGoneIsCounted) {
+TEST_P(RelayBoundsTest, WhoeverBreaksTheRulesAndIsGoneIsCounted) {
   std::string flood;
   for (int count = 0; count < 6'000; ++count) flood += RawFrame(kRawPing, 0, 0, "12345678");
   const std::string broken[] = {RawFrame(kRawData, 0, 0, "data of no stream"), flood};
@@ -179,7 +179,7 @@ TEST_F(RelayBoundsTest, WhoeverBreaksTheRulesAndIsGoneIsCounted) {
 }
 
 // One that does not read what it is told is not waited for: no new calls of it get to the server.
-TEST_F(RelayBoundsTest, WhoHasCancelledTooMuchBeginsNothingMoreWhetherItReadsOrNot) {
+TEST_P(RelayBoundsTest, WhoHasCancelledTooMuchBeginsNothingMoreWhetherItReadsOrNot) {
   RelayWorld world;
   SendRaw(world.client_socket(), RawBeginning());
   world.Run();
@@ -210,7 +210,7 @@ TEST_F(RelayBoundsTest, WhoHasCancelledTooMuchBeginsNothingMoreWhetherItReadsOrN
 }
 
 // What comes while the client is being told to go is refused for it to try again, elsewhere.
-TEST_F(RelayBoundsTest, ACallThatCrossesAGoAwayIsRefusedUntouched) {
+TEST_P(RelayBoundsTest, ACallThatCrossesAGoAwayIsRefusedUntouched) {
   RelayWorld world;
   SendRaw(world.client_socket(), RawBeginning() + RawRequest(1, "/hold", false));
   world.Run();
@@ -228,7 +228,7 @@ TEST_F(RelayBoundsTest, ACallThatCrossesAGoAwayIsRefusedUntouched) {
 }
 
 // All bytes have gone, and the end waits for a window that never comes.
-TEST_F(RelayBoundsTest, AnEndThatNobodyReadsIsEnded) {
+TEST_P(RelayBoundsTest, AnEndThatNobodyReadsIsEnded) {
   RelayWorld world;
   world.AddClient(10);
   const std::int32_t stream = world.client->Call("/later", "");
@@ -247,7 +247,7 @@ TEST_F(RelayBoundsTest, AnEndThatNobodyReadsIsEnded) {
 }
 
 // Trailers that break the rules end their call: no header block is waited for behind it.
-TEST_F(RelayBoundsTest, ABrokenBlockIsNotWaitedFor) {
+TEST_P(RelayBoundsTest, ABrokenBlockIsNotWaitedFor) {
   RelayWorld world;
   // A name in capitals, behind the request.
   const std::string trailers("\x00\x01X\x01y", 5);
@@ -262,7 +262,7 @@ TEST_F(RelayBoundsTest, ABrokenBlockIsNotWaitedFor) {
   EXPECT_FALSE(world.relay().is_done());
 }
 
-TEST_F(RelayBoundsTest, WhoSaysNothingIsEnded) {
+TEST_P(RelayBoundsTest, WhoSaysNothingIsEnded) {
   RelayWorld world;
   SendRaw(world.client_socket(), kRawPreface);
   world.Run();
@@ -274,7 +274,7 @@ TEST_F(RelayBoundsTest, WhoSaysNothingIsEnded) {
 }
 
 // Whatever else ends meanwhile.
-TEST_F(RelayBoundsTest, ABlockThatDoesNotEndIsEnded) {
+TEST_P(RelayBoundsTest, ABlockThatDoesNotEndIsEnded) {
   RelayWorld world;
   SendRaw(world.client_socket(), RawBeginning() + RawRequest(1, "/hold", false));
   world.Run();
@@ -289,7 +289,7 @@ TEST_F(RelayBoundsTest, ABlockThatDoesNotEndIsEnded) {
   EXPECT_EQ(world.relay().end_reason(), EndReason::kSlowHeader);
 }
 
-TEST_F(RelayBoundsTest, ABlockThatIsTooLargeEndsTheConnection) {
+TEST_P(RelayBoundsTest, ABlockThatIsTooLargeEndsTheConnection) {
   Pairs headers;
   for (int count = 0; count < 9; ++count) headers.emplace_back("x", std::string(7'000, 'x'));
   const std::int32_t large = world_.client->Call("/count", "", true, headers);
@@ -304,7 +304,7 @@ TEST_F(RelayBoundsTest, ABlockThatIsTooLargeEndsTheConnection) {
 }
 
 // Who is idle is so since its last call's end.
-TEST_F(RelayBoundsTest, ACallMakesAConnectionYoung) {
+TEST_P(RelayBoundsTest, ACallMakesAConnectionYoung) {
   const DoorTimes& times = world_.options().times;
   world_.client->Call("/count", "");
   world_.Run();
@@ -316,6 +316,8 @@ TEST_F(RelayBoundsTest, ACallMakesAConnectionYoung) {
   world_.Pass(seconds(30));
   EXPECT_FALSE(world_.client->has_goaway());
 }
+
+INSTANTIATE_TEST_SUITE_P(Wires, RelayBoundsTest, testing::Bool(), RelayBoundsTest::NameOf);
 
 }  // namespace
 }  // namespace kerf::door

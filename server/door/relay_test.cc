@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TEST_F(RelayTest, ACallAndItsAnswerComeThrough) {
+TEST_P(RelayTest, ACallAndItsAnswerComeThrough) {
   const std::int32_t stream = world_.client->Call("/echo", "hello");
   world_.Run();
   PeerCall& call = world_.client->call(stream);
@@ -33,7 +33,7 @@ TEST_F(RelayTest, ACallAndItsAnswerComeThrough) {
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 0u);
 }
 
-TEST_F(RelayTest, TheServerLearnsWhoCallsFromTheDoorAlone) {
+TEST_P(RelayTest, TheServerLearnsWhoCallsFromTheDoorAlone) {
   world_.client->Call("/count", "", true, {{"kerf-door-peer", "stamp ipv4:203.0.113.9:1"}});
   world_.Run();
   PeerCall& seen = world_.server().call(1);
@@ -45,7 +45,7 @@ TEST_F(RelayTest, TheServerLearnsWhoCallsFromTheDoorAlone) {
 }
 
 // Bodies of all sizes around those of frames, windows and blocks, each way, many at once.
-TEST_F(RelayTest, EveryByteComesThrough) {
+TEST_P(RelayTest, EveryByteComesThrough) {
   Random random(TestSeed());
   std::map<std::int32_t, std::string> sent;
   for (int round = 0; round < 10; ++round) {
@@ -82,7 +82,7 @@ TEST_F(RelayTest, EveryByteComesThrough) {
 }
 
 // The same where nothing may be shared.
-TEST_F(RelayTest, EveryByteComesThroughCopied) {
+TEST_P(RelayTest, EveryByteComesThroughCopied) {
   RelayWorld world;
   world.SetMaxSharedBytes(0);
   world.AddClient();
@@ -93,7 +93,7 @@ TEST_F(RelayTest, EveryByteComesThroughCopied) {
   EXPECT_TRUE(world.client->call(stream).body == body);
 }
 
-TEST_F(RelayTest, AnAnswerWithoutABodyIsOneBlock) {
+TEST_P(RelayTest, AnAnswerWithoutABodyIsOneBlock) {
   const std::int32_t stream = world_.client->Call("/nothing", "");
   world_.Run();
   EXPECT_EQ(world_.client->call(stream).HeaderOf("grpc-status"), "12");
@@ -102,7 +102,7 @@ TEST_F(RelayTest, AnAnswerWithoutABodyIsOneBlock) {
 
 // A status before the request has ended: the client is told to send no more, and it is no
 // cancelled call.
-TEST_F(RelayTest, AnEarlyAnswerEndsTheRequest) {
+TEST_P(RelayTest, AnEarlyAnswerEndsTheRequest) {
   const std::int32_t stream = world_.client->Call("/early", "some", false);
   world_.Run();
   PeerCall& call = world_.client->call(stream);
@@ -112,14 +112,14 @@ TEST_F(RelayTest, AnEarlyAnswerEndsTheRequest) {
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 0u);
 }
 
-TEST_F(RelayTest, AServersResetReachesTheClientAsItIs) {
+TEST_P(RelayTest, AServersResetReachesTheClientAsItIs) {
   const std::int32_t stream = world_.client->Call("/reset", "some", false);
   world_.Run();
   EXPECT_EQ(world_.client->call(stream).error, std::uint32_t{NGHTTP2_REFUSED_STREAM});
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 0u);
 }
 
-TEST_F(RelayTest, AClientsResetReachesTheServer) {
+TEST_P(RelayTest, AClientsResetReachesTheServer) {
   const std::int32_t stream = world_.client->Call("/echo", "some", false);
   world_.Run();
   world_.client->Reset(stream, NGHTTP2_CANCEL);
@@ -129,7 +129,7 @@ TEST_F(RelayTest, AClientsResetReachesTheServer) {
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 1u);
 }
 
-TEST_F(RelayTest, AClientThatVanishesIsSeenByTheServer) {
+TEST_P(RelayTest, AClientThatVanishesIsSeenByTheServer) {
   world_.client->Call("/echo", "some", false);
   world_.Run();
   world_.client->CloseSocket();
@@ -141,7 +141,7 @@ TEST_F(RelayTest, AClientThatVanishesIsSeenByTheServer) {
   EXPECT_EQ(world_.metrics().calls_cancelled.value(), 1u);
 }
 
-TEST_F(RelayTest, WhereNobodyServesACallIsRefused) {
+TEST_P(RelayTest, WhereNobodyServesACallIsRefused) {
   world_.takes_connections = false;
   const std::int32_t refused = world_.client->Call("/echo", "some");
   world_.Run();
@@ -152,7 +152,7 @@ TEST_F(RelayTest, WhereNobodyServesACallIsRefused) {
   EXPECT_EQ(world_.client->call(taken).body, "some");
 }
 
-TEST_F(RelayTest, AServerThatVanishesEndsItsCallsAndTheNextOneIsServed) {
+TEST_P(RelayTest, AServerThatVanishesEndsItsCallsAndTheNextOneIsServed) {
   const std::int32_t unanswered = world_.client->Call("/hold", "some", false);
   const std::int32_t answered = world_.client->Call("/echo", "some", false);
   world_.Run();
@@ -170,7 +170,7 @@ TEST_F(RelayTest, AServerThatVanishesEndsItsCallsAndTheNextOneIsServed) {
 }
 
 // What it has said before it went is heard, even by a relay that is just writing to it.
-TEST_F(RelayTest, AServersLastWordsAreHeard) {
+TEST_P(RelayTest, AServersLastWordsAreHeard) {
   const std::int32_t stream = world_.client->Call("/echo", "some", false);
   world_.Run();
   world_.server().End(1);
@@ -185,7 +185,7 @@ TEST_F(RelayTest, AServersLastWordsAreHeard) {
 }
 
 // nghttp2 reads nothing more of it, and says so; nobody waits for what will not be heard.
-TEST_F(RelayTest, AServerThatBreaksTheRulesIsLeft) {
+TEST_P(RelayTest, AServerThatBreaksTheRulesIsLeft) {
   const std::int32_t stream = world_.client->Call("/echo", "some", false);
   world_.Run();
   SendRaw(world_.server().socket(), RawFrame(kRawData, 0, 0, "data of no stream"));
@@ -199,7 +199,7 @@ TEST_F(RelayTest, AServerThatBreaksTheRulesIsLeft) {
 }
 
 // The client is told, finishes what it has, and goes.
-TEST_F(RelayTest, AServersGoAwayIsTheClients) {
+TEST_P(RelayTest, AServersGoAwayIsTheClients) {
   const std::int32_t open = world_.client->Call("/echo", "some", false);
   world_.Run();
   world_.server().GoAway();
@@ -214,7 +214,7 @@ TEST_F(RelayTest, AServersGoAwayIsTheClients) {
   EXPECT_EQ(world_.relay().end_reason(), EndReason::kClosed);
 }
 
-TEST_F(RelayTest, RequestTrailersEndTheRequest) {
+TEST_P(RelayTest, RequestTrailersEndTheRequest) {
   const std::int32_t stream = world_.client->Call("/count", "12345", false);
   world_.Run();
   PeerCall& call = world_.client->call(stream);
@@ -225,7 +225,7 @@ TEST_F(RelayTest, RequestTrailersEndTheRequest) {
 }
 
 // Nothing goes out to the server, and nghttp2 has a frame whose bytes it was promised.
-TEST_F(RelayTest, WhatIsCancelledBehindAServerThatReadsNothingIsNotMissed) {
+TEST_P(RelayTest, WhatIsCancelledBehindAServerThatReadsNothingIsNotMissed) {
   RelayWorld world(RelayWorldOptions{.has_small_server_socket = true});
   world.AddClient();
   const std::int32_t before = world.client->Call("/echo", "before");
@@ -252,7 +252,7 @@ TEST_F(RelayTest, WhatIsCancelledBehindAServerThatReadsNothingIsNotMissed) {
 }
 
 // The same the other way round: the answers of a client that reads nothing.
-TEST_F(RelayTest, WhatTheServerResetsBehindAClientThatReadsNothingIsNotMissed) {
+TEST_P(RelayTest, WhatTheServerResetsBehindAClientThatReadsNothingIsNotMissed) {
   RelayWorld world(RelayWorldOptions{.has_small_client_socket = true});
   world.AddClient();
   std::vector<std::int32_t> streams;
@@ -270,7 +270,7 @@ TEST_F(RelayTest, WhatTheServerResetsBehindAClientThatReadsNothingIsNotMissed) {
   EXPECT_EQ(world.metrics().calls_cancelled.value(), 0u);
 }
 
-TEST_F(RelayTest, AnAnswerMayEndWithoutTrailers) {
+TEST_P(RelayTest, AnAnswerMayEndWithoutTrailers) {
   const std::int32_t stream = world_.client->Call("/bare", "12345");
   world_.Run();
   const PeerCall& call = world_.client->call(stream);
@@ -280,14 +280,14 @@ TEST_F(RelayTest, AnAnswerMayEndWithoutTrailers) {
   EXPECT_EQ(Refused(RefusedCallReason::kNoServer), 0u);
 }
 
-TEST_F(RelayTest, AnInformationalAnswerIsNotTheAnswer) {
+TEST_P(RelayTest, AnInformationalAnswerIsNotTheAnswer) {
   const std::int32_t stream = world_.client->Call("/hints", "12345");
   world_.Run();
   EXPECT_EQ(world_.client->call(stream).HeaderOf(":status"), "200");
   EXPECT_EQ(world_.client->call(stream).TrailerOf("bytes"), "5");
 }
 
-TEST_F(RelayTest, AnAnswerThatCannotBeSentEndsItsCall) {
+TEST_P(RelayTest, AnAnswerThatCannotBeSentEndsItsCall) {
   const std::int32_t stream = world_.client->Call("/huge", "");
   world_.Run();
   EXPECT_TRUE(world_.client->call(stream).is_closed);
@@ -296,6 +296,8 @@ TEST_F(RelayTest, AnAnswerThatCannotBeSentEndsItsCall) {
   world_.Run();
   EXPECT_EQ(world_.client->call(next).body, "next");
 }
+
+INSTANTIATE_TEST_SUITE_P(Wires, RelayTest, testing::Bool(), RelayTest::NameOf);
 
 }  // namespace
 }  // namespace kerf::door

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 using RelayWindowsTest = RelayTest;
 
 // Who does not take one body does not keep others of the same connection from going on.
-TEST_F(RelayWindowsTest, OneThatStandsStopsNoOther) {
+TEST_P(RelayWindowsTest, OneThatStandsStopsNoOther) {
   Random random(TestSeed());
   for (int held = 0; held < 40; ++held) {
     world_.client->Call("/hold", RandomBytes(random, 3'000'000), false);
@@ -34,7 +34,7 @@ TEST_F(RelayWindowsTest, OneThatStandsStopsNoOther) {
 }
 
 // And the other way round: a client that reads one answer of two.
-TEST_F(RelayWindowsTest, AnAnswerThatIsNotReadStopsNoOther) {
+TEST_P(RelayWindowsTest, AnAnswerThatIsNotReadStopsNoOther) {
   world_.client->SetTaking(false);
   for (int held = 0; held < 20; ++held) world_.client->Call("/big", "");
   world_.Run();
@@ -44,7 +44,7 @@ TEST_F(RelayWindowsTest, AnAnswerThatIsNotReadStopsNoOther) {
 }
 
 // Windows grow into one half of the memory: the other one is there for calls that begin.
-TEST_F(RelayWindowsTest, WindowsThatHaveGrownLeaveRoomForOtherCalls) {
+TEST_P(RelayWindowsTest, WindowsThatHaveGrownLeaveRoomForOtherCalls) {
   Random random(TestSeed());
   for (int grown = 0; grown < 80; ++grown) {
     const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 500'000), false);
@@ -58,7 +58,7 @@ TEST_F(RelayWindowsTest, WindowsThatHaveGrownLeaveRoomForOtherCalls) {
   EXPECT_EQ(world_.server().call_count(), 100u);
 }
 
-TEST_F(RelayWindowsTest, WithoutMemoryACallIsRefused) {
+TEST_P(RelayWindowsTest, WithoutMemoryACallIsRefused) {
   RelayWorld world(4 * RelayWorld::kWindowBytes);
   world.AddClient();
   const std::int32_t first = world.client->Call("/echo", "", false);
@@ -78,7 +78,7 @@ TEST_F(RelayWindowsTest, WithoutMemoryACallIsRefused) {
 
 // A connection's window is given back before half of it is used up by those that stand: else the
 // last one that goes on would wait for them, too.
-TEST_F(RelayWindowsTest, WhoGoesOnBesideManyThatStandGoesOnForEver) {
+TEST_P(RelayWindowsTest, WhoGoesOnBesideManyThatStandGoesOnForEver) {
   Random random(TestSeed());
   for (int held = 0; held < 40; ++held) {
     world_.client->Call("/hold", RandomBytes(random, 2'000'000), false);
@@ -91,7 +91,7 @@ TEST_F(RelayWindowsTest, WhoGoesOnBesideManyThatStandGoesOnForEver) {
       << world_.client->call(stream).body.size() << " bytes";
 }
 
-TEST_F(RelayWindowsTest, AnAnswerBesideManyThatAreNotReadGoesOnForEver) {
+TEST_P(RelayWindowsTest, AnAnswerBesideManyThatAreNotReadGoesOnForEver) {
   for (int held = 0; held < 40; ++held) {
     world_.client->call(world_.client->Call("/big", "")).is_held = true;
     world_.Run();
@@ -103,7 +103,7 @@ TEST_F(RelayWindowsTest, AnAnswerBesideManyThatAreNotReadGoesOnForEver) {
 
 // What nobody takes any more is given back to who has sent it: else a connection's window would
 // become less with each call, until it stands.
-TEST_F(RelayWindowsTest, ARequestThatIsNotTakenIsGivenBack) {
+TEST_P(RelayWindowsTest, ARequestThatIsNotTakenIsGivenBack) {
   Random random(TestSeed());
   const std::string body = RandomBytes(random, 400'000);
   for (int round = 0; round < 60; ++round) {
@@ -119,7 +119,7 @@ TEST_F(RelayWindowsTest, ARequestThatIsNotTakenIsGivenBack) {
 }
 
 // The same of what comes with a call that is refused.
-TEST_F(RelayWindowsTest, ARequestThatIsRefusedIsGivenBack) {
+TEST_P(RelayWindowsTest, ARequestThatIsRefusedIsGivenBack) {
   RelayWorld world;
   SendRaw(world.client_socket(), RawBeginning());
   const std::string data(16'000, 'x');
@@ -141,7 +141,7 @@ TEST_F(RelayWindowsTest, ARequestThatIsRefusedIsGivenBack) {
 }
 
 // And of an answer that its client does not want any more.
-TEST_F(RelayWindowsTest, AnAnswerThatIsNotTakenIsGivenBack) {
+TEST_P(RelayWindowsTest, AnAnswerThatIsNotTakenIsGivenBack) {
   RelayWorld world;
   world.SetServerWindow(1'000'000);
   world.AddClient();
@@ -158,7 +158,7 @@ TEST_F(RelayWindowsTest, AnAnswerThatIsNotTakenIsGivenBack) {
 }
 
 // Windows are given to calls, and back, in any order: what goes on has its own all the time.
-TEST_F(RelayWindowsTest, WindowsComeAndGoAndNobodyWaitsForThem) {
+TEST_P(RelayWindowsTest, WindowsComeAndGoAndNobodyWaitsForThem) {
   Random random(TestSeed());
   std::vector<std::int32_t> held;
   for (int round = 0; round < 60; ++round) {
@@ -180,7 +180,7 @@ TEST_F(RelayWindowsTest, WindowsComeAndGoAndNobodyWaitsForThem) {
 }
 
 // A frame more at most: windows are not given back for what waits for a socket.
-TEST_F(RelayWindowsTest, WhatIsAheadOfASocketIsBounded) {
+TEST_P(RelayWindowsTest, WhatIsAheadOfASocketIsBounded) {
   RelayWorld world(RelayWorldOptions{.has_small_client_socket = true});
   world.AddClient(2 * kMiB);
   for (int count = 0; count < 10; ++count) world.client->Call("/big", "");
@@ -191,7 +191,7 @@ TEST_F(RelayWindowsTest, WhatIsAheadOfASocketIsBounded) {
 }
 
 // The window of a connection is not used up by what stands around data.
-TEST_F(RelayWindowsTest, PaddingIsGivenBack) {
+TEST_P(RelayWindowsTest, PaddingIsGivenBack) {
   RelayWorld world;
   SendRaw(world.client_socket(), RawBeginning() + RawRequest(1, "/count", false));
   std::size_t sent_bytes = 0;
@@ -208,7 +208,7 @@ TEST_F(RelayWindowsTest, PaddingIsGivenBack) {
 }
 
 // A server that is gone takes its windows with it: the next one has its own.
-TEST_F(RelayWindowsTest, WhatWasOfAServerThatIsGoneIsNotOfTheNext) {
+TEST_P(RelayWindowsTest, WhatWasOfAServerThatIsGoneIsNotOfTheNext) {
   for (int held = 0; held < 20; ++held) {
     world_.client->call(world_.client->Call("/big", "")).is_held = true;
   }
@@ -225,6 +225,8 @@ TEST_F(RelayWindowsTest, WhatWasOfAServerThatIsGoneIsNotOfTheNext) {
   EXPECT_EQ(world_.client->call(stream).body.size(), std::size_t{1} << 20);
   EXPECT_EQ(world_.servers.size(), 2u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Wires, RelayWindowsTest, testing::Bool(), RelayWindowsTest::NameOf);
 
 }  // namespace
 }  // namespace kerf::door

@@ -178,7 +178,8 @@ absl::Status GrpcServer::Listen() {
       .max_streams = options_.max_streams,
       .max_connections = options_.max_connections,
       .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
-      .write_stall = options_.timeouts.write_stall};
+      .write_stall = options_.timeouts.write_stall,
+      .tls = options_.tls};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);

@@ -22,6 +22,8 @@
 
 namespace kerf {
 
+class TlsSource;
+
 struct ServerOptions {
   // At least one, as ParseListenAddress takes them.
   std::vector<std::string> listen;
@@ -34,6 +36,8 @@ struct ServerOptions {
   std::size_t max_streams = 1024;
   // Over TCP, at once.
   std::size_t max_connections = 4096;
+  // With which TCP is served; outlives the server. Null: it is served in the clear.
+  const TlsSource* tls = nullptr;
   // Over TCP it is fronts that come, each with many clients.
   bool is_behind_fronts = false;
   // Of all streams. Half is for cutting and for what is not committed yet, a quarter for messages

@@ -158,7 +158,8 @@ absl::Status GrpcFrontServer::Listen() {
                                .window_bytes = options_.memory_bytes / 4,
                                .max_streams = options_.max_streams,
                                .max_connections = options_.max_connections,
-                               .write_stall = options_.write_stall};
+                               .write_stall = options_.write_stall,
+                               .tls = options_.tls};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcListener> listener,

@@ -18,6 +18,8 @@
 
 namespace kerf {
 
+class TlsSource;
+
 struct FrontOptions {
   // At least one, as ParseListenAddress takes them.
   std::vector<std::string> listen;
@@ -27,6 +29,8 @@ struct FrontOptions {
   std::size_t max_streams = 1024;
   // Over TCP, at once.
   std::size_t max_connections = 4096;
+  // With which TCP is served; outlives the server. Null: it is served in the clear.
+  const TlsSource* tls = nullptr;
   // The same of all other calls.
   std::size_t max_calls = 256;
   // Of all calls: half for messages to workers, in equal shares of the uploads, and an eighth for

@@ -18,6 +18,7 @@
 #include "base/rpc/refuse_compression.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/tls/tls_source.h"
 #include "base/units.h"
 #include "server/errors/errors.h"
 #include "server/listener/client_peer.h"
@@ -186,6 +187,13 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   options.cancels_per_second *= static_cast<double>(limits.clients_per_address);
   options.refusals = Refusals();
   options.times.unread = limits.write_stall + kUnreadGrace;
+  if (limits.tls != nullptr) {
+    options.new_session = [tls = limits.tls] {
+      TlsSession session = tls->current()->NewSession();
+      SSL_set_accept_state(session.get());
+      return session;
+    };
+  }
   const auto serve = [this](UniqueFd socket) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     // From then on gRPC does not take it, nor closes it.

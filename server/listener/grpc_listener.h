@@ -21,6 +21,8 @@
 
 namespace kerf {
 
+class TlsSource;
+
 struct TransportLimits {
   // Encoded; messages that are a little larger are left to the services to refuse.
   std::uint32_t max_message_bytes = 0;
@@ -38,6 +40,8 @@ struct TransportLimits {
   // Of what a client does not read, over TCP: a little later than a service's own time for that,
   // which tells the client why.
   std::chrono::milliseconds write_stall = limits::kWriteStall;
+  // Of those that are served over TCP, as a server; outlives the listener. Null: in the clear.
+  const TlsSource* tls = nullptr;
 };
 
 // How many files a process must be able to have open for so many connections over TCP, and how many

@@ -22,7 +22,10 @@ constexpr Label kDoorEndLabels[] = {
     {"reason",
      "closed, not_http2, large_header (over 64 KiB), slow_header, silent (no frame in 10 s), idle "
      "(no call in 300 s), not_reading, no_ping, cancels (its address cancels too many calls), "
-     "made_room (had no call, and another one came), full (all have calls)"}};
+     "made_room (had no call, and another one came), full (all have calls); with --tls-cert also, "
+     "of a handshake that came to nothing: not_tls, old_tls (before 1.3), no_certificate, "
+     "expired_certificate, unknown_certificate (of no CA of --tls-client-ca, or not for clients), "
+     "refuses_certificate (the client does not trust kerfd's), tls_failed"}};
 constexpr Label kDoorRefusalLabels[] = {
     {"reason", "large_metadata (over 7 KiB), no_memory, no_server (gRPC has ended), slow_request"}};
 constexpr Label kRefusedLabels[] = {{"reason", "a reason of docs/spec/protocol.md"}};
@@ -130,6 +133,9 @@ const Metric kDoorMemoryBytes{"kerf_door_memory_bytes", kGauge, kEverywhere,
                               "What calls over TCP may have on their way now."};
 const Metric kDoorMemoryLimitBytes{"kerf_door_memory_limit_bytes", kGauge, kEverywhere,
                                    "What they may have at most, all together."};
+const Metric kTlsCertificateExpires{
+    "kerf_tls_certificate_expires_seconds", kGauge, kEverywhere,
+    "When the time of --tls-cert ends, in seconds since 1970; not there without it."};
 
 const Metric kStreams{"kerf_streams", kGauge, kWorkers, "Uploads that are open now."};
 const Metric kMaxStreams{"kerf_max_streams", kGauge, kWorkers,
@@ -295,6 +301,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kDoorCallsCancelled,
                                     &kDoorMemoryBytes,
                                     &kDoorMemoryLimitBytes,
+                                    &kTlsCertificateExpires,
                                     &kStreams,
                                     &kMaxStreams,
                                     &kStreamsStarted,
@@ -372,7 +379,8 @@ std::string ReferencePage() {
   std::string page =
       "# Metrics of kerfd\n\n"
       "Made by `kerfd --print-metrics`; a test holds this page to it. "
-      "`kerfd --metrics-listen HOST:PORT` answers over HTTP, without TLS and without asking who it "
+      "`kerfd --metrics-listen HOST:PORT` answers over HTTP, with --tls-cert over TLS, without "
+      "asking who it "
       "is:\n\n"
       "| path | answer |\n| --- | --- |\n"
       "| `/metrics` | the metrics below, as Prometheus reads them (text format 0.0.4) |\n"

@@ -52,6 +52,7 @@ extern const Metric kDoorCallsRefused;
 extern const Metric kDoorCallsCancelled;
 extern const Metric kDoorMemoryBytes;
 extern const Metric kDoorMemoryLimitBytes;
+extern const Metric kTlsCertificateExpires;
 
 extern const Metric kStreams;
 extern const Metric kMaxStreams;

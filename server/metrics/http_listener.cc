@@ -2,6 +2,7 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
@@ -16,6 +17,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/tls/tls_source.h"
 #include "base/unique_fd.h"
 #include "server/net/listen_address.h"
 
@@ -40,8 +42,8 @@ using Http = std::unique_ptr<evhttp, Freed<evhttp_free>>;
 
 class EventListener final : public HttpListener {
  public:
-  EventListener(const HttpLimits& limits, Handler handler)
-      : limits_(limits), handler_(std::move(handler)) {}
+  EventListener(const HttpLimits& limits, Handler handler, const TlsSource* tls)
+      : limits_(limits), handler_(std::move(handler)), tls_(tls) {}
   ~EventListener() override;
 
   absl::Status Listen(const std::string& address);
@@ -57,6 +59,7 @@ class EventListener final : public HttpListener {
   };
 
   static bufferevent* OnConnection(event_base* base, void* self);
+  bufferevent* MakeStream(event_base* base) const;
   static void OnRequest(evhttp_request* request, void* self);
   // No more descriptors, say: to be tried again later, and not in a loop.
   static void OnAcceptError(evconnlistener* listener, void* /*self*/) {
@@ -74,6 +77,8 @@ class EventListener final : public HttpListener {
 
   const HttpLimits limits_;
   const Handler handler_;
+  // Null: in the clear.
+  const TlsSource* const tls_;
   std::string address_;
   UniqueFd stop_;
   Base base_;
@@ -145,9 +150,16 @@ EventListener::~EventListener() {
   for (const Connection& connection : connections_) bufferevent_decref(connection.stream);
 }
 
+bufferevent* EventListener::MakeStream(event_base* base) const {
+  if (tls_ == nullptr) return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+  // libevent frees the session with the stream, or at once if there is none.
+  return bufferevent_openssl_socket_new(base, -1, tls_->current()->NewSession().release(),
+                                        BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+}
+
 bufferevent* EventListener::OnConnection(event_base* base, void* self) {
   auto& listener = *static_cast<EventListener*>(self);
-  bufferevent* const stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+  bufferevent* const stream = listener.MakeStream(base);
   if (stream == nullptr) return nullptr;
   bufferevent_incref(stream);
   listener.Sweep();
@@ -207,8 +219,9 @@ void EventListener::Answer(evhttp_request* request) {
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::string& address,
                                                                   const HttpLimits& limits,
-                                                                  Handler handler) {
-  auto listener = std::make_unique<EventListener>(limits, std::move(handler));
+                                                                  Handler handler,
+                                                                  const TlsSource* tls) {
+  auto listener = std::make_unique<EventListener>(limits, std::move(handler), tls);
   KERF_RETURN_IF_ERROR(listener->Listen(address));
   return std::unique_ptr<HttpListener>(std::move(listener));
 }

@@ -11,6 +11,10 @@
 
 #include "absl/status/statusor.h"
 
+namespace kerf {
+class TlsSource;
+}  // namespace kerf
+
 namespace kerf::metrics {
 
 struct HttpAnswer {
@@ -38,9 +42,11 @@ class HttpListener {
 
   // Serves when it returns. `address` is HOST:PORT, port 0 picks a free one. InvalidArgument for
   // one that is none, FailedPrecondition for one that cannot be had.
+  // `tls` is a server's, and outlives it; null: in the clear.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const std::string& address,
                                                              const HttpLimits& limits,
-                                                             Handler handler);
+                                                             Handler handler,
+                                                             const TlsSource* tls = nullptr);
   virtual ~HttpListener() = default;
 
   // HOST:PORT, with the port that was picked.

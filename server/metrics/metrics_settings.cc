@@ -19,7 +19,7 @@ void AddMetricsSettings(OptionSet& options, MetricsSettings& settings) {
   options.AddText(
       {"metrics-listen",
        "Answer /metrics (for Prometheus), /healthz and /readyz over HTTP at HOST:PORT, port 0 "
-       "picks one; without TLS and to anybody. Nothing if empty",
+       "picks one; to anybody, over TLS with --tls-cert. Nothing if empty",
        "ADDRESS"},
       settings.listen, CheckListen);
   options.AddText(

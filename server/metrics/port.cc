@@ -15,14 +15,11 @@ constexpr int kUnavailable = 503;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& address,
-                                                 std::string_view role) {
+absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& address, std::string_view role,
+                                                 const TlsSource* tls) {
   std::unique_ptr<Port> port(new Port(role));
-  KERF_ASSIGN_OR_RETURN(
-      port->listener_,
-      HttpListener::Start(address, HttpLimits{}, [port = port.get()](std::string_view path) {
-        return port->Answer(path);
-      }));
+  const auto answer = [port = port.get()](std::string_view path) { return port->Answer(path); };
+  KERF_ASSIGN_OR_RETURN(port->listener_, HttpListener::Start(address, HttpLimits{}, answer, tls));
   return port;
 }
 

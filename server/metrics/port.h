@@ -30,7 +30,8 @@ class Port {
  public:
   // As HttpListener::Start. `role` is the label of kBuildInfo.
   static absl::StatusOr<std::unique_ptr<Port>> Open(const std::string& address,
-                                                    std::string_view role);
+                                                    std::string_view role,
+                                                    const TlsSource* tls = nullptr);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 

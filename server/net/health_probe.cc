@@ -1,6 +1,8 @@
 #include "server/net/health_probe.h"
 
 #include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,12 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/tls/tls_context.h"
 #include "base/unique_fd.h"
 #include "server/net/listen_address.h"
 
@@ -75,7 +80,8 @@ absl::Status SystemError(std::string_view doing, int error) {
 
 class Probe {
  public:
-  Probe(TimePoint deadline, const std::stop_token& stop) : deadline_(deadline), stop_(stop) {}
+  Probe(TimePoint deadline, const std::stop_token& stop, const TlsContext* tls)
+      : deadline_(deadline), stop_(stop), tls_(tls) {}
 
   absl::Status Ask(const sockaddr* address, socklen_t length);
 
@@ -83,12 +89,18 @@ class Probe {
   // Until the socket is ready for that.
   absl::Status WaitFor(short events) const;
   absl::Status Connect(const sockaddr* address, socklen_t length);
+  // What OpenSSL does once its socket lets it, and gives 1 for.
+  absl::Status DoWithTls(const std::function<int()>& act) const;
   absl::Status Send(std::string_view text) const;
+  absl::StatusOr<std::size_t> Receive(std::span<char> room) const;
   absl::Status WaitForAnswer() const;
 
   const TimePoint deadline_;
   const std::stop_token& stop_;
+  const TlsContext* const tls_;
   UniqueFd socket_;
+  // Null: in the clear.
+  TlsSession session_;
 };
 
 absl::Status Probe::WaitFor(short events) const {
@@ -117,7 +129,29 @@ absl::Status Probe::Connect(const sockaddr* address, socklen_t length) {
   return error == 0 ? absl::OkStatus() : SystemError("connecting", error);
 }
 
+absl::Status Probe::DoWithTls(const std::function<int()>& act) const {
+  while (true) {
+    ERR_clear_error();
+    const int result = act();
+    if (result == 1) return absl::OkStatus();
+    switch (SSL_get_error(session_.get(), result)) {
+      case SSL_ERROR_WANT_READ:
+        KERF_RETURN_IF_ERROR(WaitFor(POLLIN));
+        break;
+      case SSL_ERROR_WANT_WRITE:
+        KERF_RETURN_IF_ERROR(WaitFor(POLLOUT));
+        break;
+      default:
+        return absl::UnavailableError(ToAbsl(Cat("TLS has ended: ", TakeTlsError())));
+    }
+  }
+}
+
 absl::Status Probe::Send(std::string_view text) const {
+  if (session_ != nullptr) {
+    std::size_t sent = 0;
+    return DoWithTls([&] { return SSL_write_ex(session_.get(), text.data(), text.size(), &sent); });
+  }
   while (!text.empty()) {
     KERF_RETURN_IF_ERROR(WaitFor(POLLOUT));
     const ssize_t count = send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
@@ -125,6 +159,23 @@ absl::Status Probe::Send(std::string_view text) const {
     if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::size_t> Probe::Receive(std::span<char> room) const {
+  std::size_t size = 0;
+  if (session_ != nullptr) {
+    KERF_RETURN_IF_ERROR(
+        DoWithTls([&] { return SSL_read_ex(session_.get(), room.data(), room.size(), &size); }));
+    return size;
+  }
+  while (true) {
+    KERF_RETURN_IF_ERROR(WaitFor(POLLIN));
+    const ssize_t count = recv(socket_.get(), room.data(), room.size(), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count < 0) return SystemError("reading", errno);
+    if (count == 0) return absl::UnavailableError("it has closed the connection");
+    return static_cast<std::size_t>(count);
+  }
 }
 
 absl::Status Probe::WaitForAnswer() const {
@@ -148,23 +199,26 @@ absl::Status Probe::WaitForAnswer() const {
       if (said.size() - begin - kFrameHeaderBytes < size) break;
       begin += kFrameHeaderBytes + size;
     }
-    KERF_RETURN_IF_ERROR(WaitFor(POLLIN));
-    const ssize_t count = recv(socket_.get(), part.data(), part.size(), 0);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count < 0) return SystemError("reading", errno);
-    if (count == 0) return absl::UnavailableError("it has closed the connection");
-    said.append(part.data(), static_cast<std::size_t>(count));
+    KERF_ASSIGN_OR_RETURN(const std::size_t size, Receive(part));
+    said.append(part.data(), size);
   }
   return absl::UnavailableError("what it says is no answer");
 }
 
 absl::Status Probe::Ask(const sockaddr* address, socklen_t length) {
+  session_.reset();
   KERF_RETURN_IF_ERROR(Connect(address, length));
+  if (tls_ != nullptr) {
+    session_ = tls_->NewSession();
+    SSL_set_verify(session_.get(), SSL_VERIFY_NONE, nullptr);
+    SSL_set_fd(session_.get(), socket_.get());
+    KERF_RETURN_IF_ERROR(DoWithTls([&] { return SSL_connect(session_.get()); }));
+  }
   KERF_RETURN_IF_ERROR(Send(Request()));
   return WaitForAnswer();
 }
 
-absl::Status AskAtSocket(const std::string& path, Probe probe) {
+absl::Status AskAtSocket(const std::string& path, Probe& probe) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return SystemError(path, ENAMETOOLONG);
@@ -173,7 +227,7 @@ absl::Status AskAtSocket(const std::string& path, Probe probe) {
 }
 
 // At all addresses that the host has: the last one says why none answers.
-absl::Status AskAtHost(const std::string& text, Probe probe) {
+absl::Status AskAtHost(const std::string& text, Probe& probe) {
   const std::size_t colon = text.rfind(':');
   std::string host = text.substr(0, colon);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
@@ -200,11 +254,10 @@ absl::Status AskAtHost(const std::string& text, Probe probe) {
 }  // namespace
 
 absl::Status ProbeHealth(const std::string& address, std::chrono::milliseconds timeout,
-                         const std::stop_token& stop) {
+                         const std::stop_token& stop, const TlsContext* tls) {
   KERF_ASSIGN_OR_RETURN(const ListenAddress parsed, ParseListenAddress(address));
-  Probe probe(std::chrono::steady_clock::now() + timeout, stop);
-  return parsed.is_unix ? AskAtSocket(parsed.path, std::move(probe))
-                        : AskAtHost(address, std::move(probe));
+  Probe probe(std::chrono::steady_clock::now() + timeout, stop, parsed.is_unix ? nullptr : tls);
+  return parsed.is_unix ? AskAtSocket(parsed.path, probe) : AskAtHost(address, probe);
 }
 
 }  // namespace kerf

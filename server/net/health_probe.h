@@ -10,10 +10,13 @@
 
 namespace kerf {
 
+class TlsContext;
+
 // Connects to `address` (as GrpcListener::addresses gives it), and waits for the beginning of an
 // answer, whatever it says, for at most `timeout`, or until it is stopped: then with Cancelled.
-// Unavailable: why there is none.
+// Unavailable: why there is none. `tls` is a client's, for all but unix sockets, null: in the
+// clear; whose certificate the server shows is not asked.
 absl::Status ProbeHealth(const std::string& address, std::chrono::milliseconds timeout,
-                         const std::stop_token& stop);
+                         const std::stop_token& stop, const TlsContext* tls = nullptr);
 
 }  // namespace kerf

@@ -1,5 +1,7 @@
 #include "server/net/listen_address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -49,6 +51,17 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
     return Malformed(text, "the port is a number from 0 to 65535");
   }
   return address;
+}
+
+bool IsLoopback(const ListenAddress& address) {
+  std::string host = address.target.substr(0, address.target.rfind(':'));
+  if (host == "localhost") return true;
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  in_addr four{};
+  if (inet_pton(AF_INET, host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  if (inet_pton(AF_INET6, host.c_str(), &six) != 1) return false;
+  return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
 }
 
 absl::Status PrepareUnixSocket(const std::string& path) {

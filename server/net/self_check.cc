@@ -24,9 +24,11 @@ constexpr int kHopelessAfter = 6;
 }  // namespace
 
 SelfCheckOptions SelfCheckOptionsOf(const ServingSettings& settings,
-                                    std::vector<std::string> addresses) {
+                                    std::vector<std::string> addresses,
+                                    std::shared_ptr<const TlsContext> tls) {
   SelfCheckOptions options;
   options.addresses = std::move(addresses);
+  options.tls = std::move(tls);
   options.interval = settings.self_check;
   options.hopeless_after = kHopelessAfter * settings.self_check;
   return options;
@@ -59,7 +61,7 @@ absl::Status SelfCheck::Look(const std::stop_token& stop) {
           "new clients are not answered: the process has no file descriptors left (ulimit -n, "
           "LimitNOFILE)");
     }
-    const absl::Status status = ProbeHealth(address, options_.timeout, stop);
+    const absl::Status status = ProbeHealth(address, options_.timeout, stop, options_.tls.get());
     if (status.ok() || stop.stop_requested()) continue;
     // Others have all there is room for. A new start would not make it more.
     if (absl::IsResourceExhausted(status)) {

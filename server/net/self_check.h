@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,9 +15,13 @@
 
 namespace kerf {
 
+class TlsContext;
+
 struct SelfCheckOptions {
   // Each as GrpcListener::addresses gives it.
   std::vector<std::string> addresses;
+  // A client's, which the server takes; null: it serves in the clear.
+  std::shared_ptr<const TlsContext> tls = nullptr;
   // Between two looks at all of them.
   std::chrono::milliseconds interval{5'000};
   // For one to answer.
@@ -27,7 +32,8 @@ struct SelfCheckOptions {
 
 // As kerfd is told to look (--self-check-ms).
 SelfCheckOptions SelfCheckOptionsOf(const ServingSettings& settings,
-                                    std::vector<std::string> addresses);
+                                    std::vector<std::string> addresses,
+                                    std::shared_ptr<const TlsContext> tls);
 
 // A look is a new connection to each address, and a health call through it: any health will do.
 // Thread-safe.

@@ -19,10 +19,11 @@ from a TOML file (--config), the first before the second before the third.
 
 Examples:
   kerfd --data-dir /var/lib/kerf                       serve 127.0.0.1:7461
-  kerfd --data-dir /var/lib/kerf --listen unix:/run/kerf.sock --listen 0.0.0.0:7461
+  kerfd --data-dir /var/lib/kerf --listen unix:/run/kerf.sock --listen 127.0.0.1:7461
+  kerfd --data-dir /var/lib/kerf --listen 0.0.0.0:7461 --tls-cert kerfd.pem --tls-key kerfd.key
   kerfd --redis redis-1:6379 --redis redis-2:6379 --redis-password-file /etc/kerf/redis.password
-  kerfd --role worker --redis redis-1:6379 --listen 0.0.0.0:7461      one of many behind fronts
-  kerfd --role front --workers dns:kerf-worker:7461 --listen 0.0.0.0:7461
+  kerfd --role worker --redis redis-1:6379 --listen unix:/run/kerf.sock      one of many behind fronts
+  kerfd --role front --workers dns:kerf-worker:7461
   kerfd --role front --workers host-1:7461 --workers host-2:7461
   kerfd --config /etc/kerf/kerfd.toml
   kerfd --data-dir /var/lib/kerf --print-config > kerfd.toml
@@ -36,9 +37,10 @@ A second one ends at once.)";
 constexpr std::string_view kOrder[] = {
     "role",
     // Where.
-    "listen", "data-dir", "redis", "redis-user", "redis-password-file", "redis-replicas",
-    "redis-expected-chunks", "hint-memory", "hint-sizes", "hint-disk", "hint-key-file", "workers",
-    "max-calls", "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
+    "listen", "tls-cert", "tls-key", "tls-client-ca", "insecure", "data-dir", "redis", "redis-user",
+    "redis-password-file", "redis-replicas", "redis-expected-chunks", "hint-memory", "hint-sizes",
+    "hint-disk", "hint-key-file", "workers", "max-calls", "max-worker-streams", "worker-check-ms",
+    "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
     "self-check-ms",
@@ -71,6 +73,7 @@ void AddSettings(OptionSet& options, Settings& settings) {
        "an index in Redis; front passes what clients send on to workers"},
       settings.role, std::string(NameOf(settings.role)), ParseRole);
   AddServingSettings(options, settings.serving);
+  AddTlsSettings(options, settings.tls);
   AddLifecycleSettings(options, settings.lifecycle);
   AddMetricsSettings(options, settings.metrics);
   AddLogSettings(options, settings.log);
@@ -115,6 +118,10 @@ SettingsResult Done(std::string output) {
 
 // What is wrong with settings that are good one by one; empty: nothing.
 std::string FindContradiction(const Settings& settings) {
+  if (std::string wrong = FindTlsContradiction(settings.tls, settings.serving.listen);
+      !wrong.empty()) {
+    return wrong;
+  }
   const bool has_redis = !settings.cutting.redis.seeds.empty();
   const bool has_data_dir = !settings.cutting.index.data_dir.empty();
   if (has_redis && has_data_dir) {

@@ -16,6 +16,7 @@
 #include "server/logging/log_settings.h"
 #include "server/metrics/metrics_settings.h"
 #include "server/net/serving_settings.h"
+#include "server/net/tls_settings.h"
 #include "server/redis/redis_settings.h"
 #include "server/worker/worker_settings.h"
 
@@ -49,6 +50,7 @@ struct Settings {
   // Of every role.
   ServingSettings serving;
   LifecycleSettings lifecycle;
+  TlsSettings tls;
   MetricsSettings metrics;
   LogSettings log;
   // Of one role each; the other one does not see it.

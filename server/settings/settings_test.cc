@@ -57,21 +57,22 @@ TEST_F(SettingsTest, DefaultsServeThisMachineOnly) {
 }
 
 TEST_F(SettingsTest, FlagsBeforeEnvironmentBeforeFile) {
-  std::ofstream(path_) << "max-streams = 7\nmemory = \"256M\"\nlisten = [\"unix:/a\", \"h:1\"]\n";
+  std::ofstream(path_)
+      << "max-streams = 7\nmemory = \"256M\"\nlisten = [\"unix:/a\", \"[::1]:1\"]\n";
   const std::vector<const char*> environment = {"KERFD_MAX_STREAMS=8", "KERFD_DRAIN_MS=6"};
   const SettingsResult result = Read({"--config", path_.c_str(), "--drain-ms", "5"}, environment);
   ASSERT_FALSE(result.exit_code.has_value()) << result.output;
   EXPECT_EQ(result.settings.serving.max_streams, 8u);
   EXPECT_EQ(result.settings.serving.memory_bytes, std::uint64_t{256} << 20);
-  EXPECT_EQ(result.settings.serving.listen, (std::vector<std::string>{"unix:/a", "h:1"}));
+  EXPECT_EQ(result.settings.serving.listen, (std::vector<std::string>{"unix:/a", "[::1]:1"}));
   EXPECT_EQ(result.settings.lifecycle.drain.count(), 5);
   EXPECT_EQ(Read({"--config", path_.c_str(), "--max-streams=9"}, environment)
                 .settings.serving.max_streams,
             9u);
   const std::string config = "KERFD_CONFIG=" + path_;
   EXPECT_EQ(Read({}, {config.c_str()}).settings.serving.max_streams, 7u);
-  EXPECT_EQ(Read({}, {"KERFD_LISTEN=unix:/c,h:2"}).settings.serving.listen,
-            (std::vector<std::string>{"unix:/c", "h:2"}));
+  EXPECT_EQ(Read({}, {"KERFD_LISTEN=unix:/c,localhost:2"}).settings.serving.listen,
+            (std::vector<std::string>{"unix:/c", "localhost:2"}));
   EXPECT_EQ(Read({}, {"KERFD_REDIS=a:1,b:2"}).settings.cutting.redis.seeds,
             (std::vector<RedisAddress>{{"a", 1}, {"b", 2}}));
   // Set to nothing is not set.
@@ -187,9 +188,43 @@ TEST_F(SettingsTest, WhatMeansNothingForTheRoleIsTold) {
       IsEmpty());
 }
 
+TEST_F(SettingsTest, OtherMachinesAreServedOverTlsUnlessOneInsists) {
+  for (const char* here : {"127.0.0.1:1", "127.3.2.1:1", "localhost:1", "[::1]:1",
+                           "[::ffff:127.0.0.1]:1", "unix:/s"}) {
+    EXPECT_FALSE(Read({"--listen", here}).exit_code.has_value()) << here;
+  }
+  for (const char* beyond : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "kerf.example:1", "localhost.:1",
+                             "127.1:1", "[::ffff:10.0.0.1]:1"}) {
+    const SettingsResult refused = Read({"--listen", "unix:/s", "--listen", beyond});
+    EXPECT_EQ(refused.exit_code, 2) << beyond;
+    EXPECT_THAT(
+        refused.output,
+        testing::AllOf(testing::HasSubstr(beyond), testing::HasSubstr("--tls-cert"),
+                       testing::HasSubstr("kerf tls init"), testing::HasSubstr("--insecure")));
+    EXPECT_FALSE(Read({"--listen", beyond, "--insecure"}).exit_code.has_value());
+    EXPECT_FALSE(Read({"--insecure", "--listen", beyond}).exit_code.has_value());
+    EXPECT_FALSE(Read({"--listen", beyond}, {"KERFD_INSECURE=true"}).exit_code.has_value());
+    EXPECT_TRUE(Read({"--listen", beyond, "--insecure", "false"}).exit_code.has_value());
+    EXPECT_FALSE(
+        Read({"--listen", beyond, "--tls-cert", "/c", "--tls-key", "/k"}).exit_code.has_value());
+  }
+  for (const std::vector<const char*>& wrong : std::vector<std::vector<const char*>>{
+           {"--tls-cert", "/c"},
+           {"--tls-key", "/k"},
+           {"--tls-client-ca", "/a"},
+           {"--tls-cert", "/c", "--tls-key", "/k", "--insecure"}}) {
+    const SettingsResult refused = Read(wrong);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.output, testing::HasSubstr("--tls-cert"));
+  }
+}
+
 TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
   // Not as it is anyway, each of them.
   std::vector<const char*> arguments = {"--listen=h:1",
+                                        "--tls-cert=/c",
+                                        "--tls-key=/k",
+                                        "--tls-client-ca=/a",
                                         "--redis-user=u",
                                         "--redis-password-file=/p",
                                         "--redis-replicas=2",

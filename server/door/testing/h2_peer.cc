@@ -1,10 +1,7 @@
 #include "server/door/testing/h2_peer.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
 #include "base/check.h"
 
@@ -146,8 +143,8 @@ struct PeerCallbacks {
   }
 };
 
-H2Peer::H2Peer(Role role, UniqueFd socket, std::uint32_t window_bytes)
-    : role_(role), socket_(std::move(socket)) {
+H2Peer::H2Peer(Role role, std::unique_ptr<Wire> wire, std::uint32_t window_bytes)
+    : role_(role), wire_(std::move(wire)) {
   nghttp2_session_callbacks* callbacks = nullptr;
   KERF_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0);
   nghttp2_session_callbacks_set_send_callback(callbacks, PeerCallbacks::Send);
@@ -246,27 +243,27 @@ bool H2Peer::Write() {
   bool has_moved = false;
   while (true) {
     if (nghttp2_session_send(session_) != 0) {
-      socket_.Reset();
+      CloseSocket();
       return has_moved;
     }
-    if (out_.empty()) return has_moved;
-    const ssize_t size = send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL);
-    if (size <= 0) {
-      if (errno != EAGAIN) socket_.Reset();
-      return has_moved;
-    }
+    if (out_.empty() && !wire_->has_unsent()) return has_moved;
+    const iovec all{.iov_base = out_.data(), .iov_len = out_.size()};
+    const Wire::Put put = wire_->Write({&all, out_.empty() ? std::size_t{0} : std::size_t{1}});
+    if (!put.is_open) CloseSocket();
+    if (put.size_bytes == 0) return has_moved;
     has_moved = true;
-    out_.erase(0, static_cast<std::size_t>(size));
+    out_.erase(0, put.size_bytes);
   }
 }
 
 bool H2Peer::Read() {
   std::array<std::uint8_t, 16'384> bytes;
-  const ssize_t size = recv(socket_.get(), bytes.data(), bytes.size(), 0);
-  if (size < 0 && errno == EAGAIN) return false;
-  const bool is_good = size > 0 && nghttp2_session_mem_recv(session_, bytes.data(),
-                                                            static_cast<std::size_t>(size)) == size;
-  if (!is_good) socket_.Reset();
+  const Wire::Got got = wire_->Read(bytes);
+  if (got.kind == Wire::Got::Kind::kNothing) return false;
+  const bool is_good = got.kind == Wire::Got::Kind::kBytes &&
+                       nghttp2_session_mem_recv(session_, bytes.data(), got.size_bytes) ==
+                           static_cast<ssize_t>(got.size_bytes);
+  if (!is_good) CloseSocket();
   return true;
 }
 

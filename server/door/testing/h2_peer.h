@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "server/door/wire.h"
 
 namespace kerf::door {
 
@@ -43,17 +44,20 @@ class H2Peer {
  public:
   enum class Role : std::uint8_t { kClient, kServer };
 
-  // `socket` does not block; `window_bytes` is that of each stream.
-  H2Peer(Role role, UniqueFd socket, std::uint32_t window_bytes = 65'535);
+  // `window_bytes` is that of each stream.
+  H2Peer(Role role, std::unique_ptr<Wire> wire, std::uint32_t window_bytes = 65'535);
+  // `socket` does not block.
+  H2Peer(Role role, UniqueFd socket, std::uint32_t window_bytes = 65'535)
+      : H2Peer(role, MakeClearWire(std::move(socket)), window_bytes) {}
   H2Peer(const H2Peer&) = delete;
   H2Peer& operator=(const H2Peer&) = delete;
   ~H2Peer();
 
   // Reads and writes what goes without waiting; whether there was anything.
   bool Move();
-  bool is_open() const { return socket_.valid(); }
-  int socket() const { return socket_.get(); }
-  void CloseSocket() { socket_.Reset(); }
+  bool is_open() const { return wire_ != nullptr; }
+  int socket() const { return wire_->socket(); }
+  void CloseSocket() { wire_.reset(); }
 
   // Client: a call with `body`; whole, or more follows by Send. Its stream.
   std::int32_t Call(std::string_view path, std::string body, bool is_whole = true,
@@ -94,7 +98,7 @@ class H2Peer {
   bool Read();
 
   const Role role_;
-  UniqueFd socket_;
+  std::unique_ptr<Wire> wire_;
   nghttp2_session* session_ = nullptr;
   std::string out_;
   std::map<std::int32_t, std::unique_ptr<PeerCall>> calls_;

@@ -22,8 +22,13 @@ inline std::string RandomBytes(Random& random, std::size_t size) {
   return bytes;
 }
 
-// With a client that keeps the rules.
-class RelayTest : public testing::Test {
+// With a client that keeps the rules: in the clear, or over TLS.
+class RelayTest : public testing::TestWithParam<bool> {
+ public:
+  static std::string NameOf(const testing::TestParamInfo<bool>& info) {
+    return info.param ? "Tls" : "Clear";
+  }
+
  protected:
   RelayTest() { world_.AddClient(); }
 
@@ -38,7 +43,9 @@ class RelayTest : public testing::Test {
     return world_.metrics().Refused(reason).value();
   }
 
-  RelayWorld world_;
+  static bool has_tls() { return GetParam(); }
+
+  RelayWorld world_{RelayWorldOptions{.has_tls = has_tls()}};
 };
 
 }  // namespace kerf::door

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/memory_budget.h"
+#include "base/tls/testing/test_certificates.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
 #include "server/door/door_metrics.h"
@@ -34,6 +35,8 @@ inline void MakeSmall(const UniqueFd& socket) {
 
 struct RelayWorldOptions {
   std::uint64_t memory_bytes = 64 * kMiB;
+  // The client speaks TLS.
+  bool has_tls = false;
   bool has_small_client_socket = false;
   bool has_small_server_socket = false;
   std::size_t max_ahead_bytes = 64 * kKiB;
@@ -66,6 +69,9 @@ class RelayWorld {
                 .connect = [this] { return Connect(); },
                 .peer_header = "kerf-door-peer",
                 .peer_stamp = "stamp "};
+    if (world.has_tls) {
+      context_.new_session = [] { return NewSession(TlsRules::Side::kHttp2Server); };
+    }
     auto [ours, theirs] = SocketPair();
     if (world.has_small_client_socket) {
       MakeSmall(ours);
@@ -78,8 +84,10 @@ class RelayWorld {
 
   // A client that keeps the rules; without, its socket is the test's.
   void AddClient(std::uint32_t window_bytes = 65'535) {
-    client =
-        std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(client_socket_), window_bytes);
+    std::unique_ptr<Wire> wire =
+        world_.has_tls ? MakeTlsWire(std::move(client_socket_), NewSession(TlsRules::Side::kClient))
+                       : MakeClearWire(std::move(client_socket_));
+    client = std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(wire), window_bytes);
   }
   int client_socket() const { return client_socket_.get(); }
   void CloseClientSocket() { client_socket_.Reset(); }
@@ -133,6 +141,16 @@ class RelayWorld {
   bool moves_servers = true;
 
  private:
+  static TlsSession NewSession(TlsRules::Side side) {
+    static const auto& all = TestCertificates::Get();
+    static const auto server = all.ContextOf(TlsRules::Side::kHttp2Server, all.server);
+    static const auto client = all.ContextOf(TlsRules::Side::kClient, all.client);
+    const bool is_client = side == TlsRules::Side::kClient;
+    TlsSession session = (is_client ? client : server)->NewSession();
+    (is_client ? SSL_set_connect_state : SSL_set_accept_state)(session.get());
+    return session;
+  }
+
   UniqueFd Connect() {
     if (!takes_connections) return UniqueFd();
     auto [ours, theirs] = SocketPair();
@@ -152,7 +170,7 @@ class RelayWorld {
 
   bool MoveRelay() {
     if (relay_->is_done()) return false;
-    const bool has_client = Pending(relay_->client_socket()) > 0;
+    const bool has_client = Pending(relay_->client_socket()) > 0 || relay_->has_unread();
     if (has_client || relay_->is_client_waiting_to_write()) {
       relay_->OnReady(Relay::Side::kClient, has_client, now_);
     }

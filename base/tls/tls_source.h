@@ -1,0 +1,61 @@
+// The TLS context of now: files are read anew when they have changed.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/tls/tls_context.h"
+
+namespace kerf {
+
+// How often files are looked at.
+inline constexpr std::chrono::milliseconds kTlsReloadInterval{2'000};
+
+// Connections that were made before a change stay as they are. Thread-safe.
+class TlsSource {
+ public:
+  // Told of each change of the files that was seen, by a thread of its own: OK if it is in force,
+  // else why what was there before still is. Once for each content.
+  using OnReload = std::function<void(const absl::Status& status, const TlsContext& context)>;
+
+  // The errors of ReadTlsFiles and TlsContext::Make. `on_reload` may be null.
+  static absl::StatusOr<std::unique_ptr<TlsSource>> Open(
+      const TlsRules& rules, OnReload on_reload,
+      std::chrono::milliseconds interval = kTlsReloadInterval);
+  TlsSource(const TlsSource&) = delete;
+  TlsSource& operator=(const TlsSource&) = delete;
+  ~TlsSource() = default;
+
+  std::shared_ptr<const TlsContext> current() const;
+
+ private:
+  TlsSource(TlsRules rules, OnReload on_reload)
+      : rules_(std::move(rules)), on_reload_(std::move(on_reload)) {}
+
+  void Watch(const std::stop_token& stop, std::chrono::milliseconds interval);
+  void Look();
+
+  const TlsRules rules_;
+  const OnReload on_reload_;
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<const TlsContext> current_;
+
+  // The thread's own: what was read last, and whether it was of use.
+  TlsTexts texts_;
+  absl::Status status_;
+  // A change that was not of use at the last look, and may have been half of one.
+  bool is_doubted_ = false;
+
+  // Last: it uses all of them.
+  std::jthread thread_;
+};
+
+}  // namespace kerf

@@ -1,0 +1,68 @@
+#include "server/open_tls.h"
+
+#include <chrono>
+#include <string>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "base/tls/certificate_maker.h"
+#include "server/logging/logging.h"
+#include "server/metrics/catalog.h"
+
+namespace kerf {
+namespace {
+
+// Of which the log begins to tell: whoever renews certificates has done so long before.
+constexpr std::chrono::hours kSoon{24 * 7};
+// Longer than any process runs.
+constexpr std::chrono::hours kOwnTime{24 * 365 * 30};
+
+void LogTime(const TlsContext& context) {
+  const std::chrono::hours left = context.TimeLeft();
+  if (left >= kSoon) return;
+  Log(LogLevel::kWarning,
+      left.count() < 0
+          ? Cat("--tls-cert: the certificate's time is over: clients refuse it")
+          : Cat("--tls-cert: the certificate's time ends in ", left.count(), " hours: renew it"));
+}
+
+void OnReload(const absl::Status& status, const TlsContext& context) {
+  if (!status.ok()) {
+    return Log(LogLevel::kError,
+               Cat("TLS goes on with the files as they were: ", MessageOf(status)));
+  }
+  Log(LogLevel::kInfo, "TLS has changed with its files; open connections stay as they are");
+  LogTime(context);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
+  OpenedTls opened;
+  if (settings.files.certificate.empty()) return opened;
+  KERF_ASSIGN_OR_RETURN(const CertifiedKey own, MakeOwnCertificate({.common_name = "kerfd itself",
+                                                                    .is_for_clients = true,
+                                                                    .valid_for = kOwnTime}));
+  KERF_ASSIGN_OR_RETURN(opened.server, TlsSource::Open({.side = TlsRules::Side::kHttp2Server,
+                                                        .files = settings.files,
+                                                        .also_trusted = own.certificate},
+                                                       OnReload));
+  // What changes is said by the one above.
+  const TlsFiles shown = {.certificate = settings.files.certificate, .key = settings.files.key};
+  KERF_ASSIGN_OR_RETURN(
+      opened.metrics,
+      TlsSource::Open({.side = TlsRules::Side::kHttpServer, .files = shown}, nullptr));
+  KERF_ASSIGN_OR_RETURN(opened.self,
+                        TlsContext::Make({.side = TlsRules::Side::kClient},
+                                         {.certificate = own.certificate, .key = own.key}));
+  LogTime(*opened.server->current());
+  return opened;
+}
+
+void AddMetrics(const OpenedTls& tls, metrics::Page& page) {
+  if (tls.server == nullptr) return;
+  page.Add(metrics::kTlsCertificateExpires,
+           static_cast<std::uint64_t>(tls.server->current()->expires_at_s()));
+}
+
+}  // namespace kerf
