@@ -180,7 +180,9 @@ absl::Status Serve(const Settings& settings) {
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;
   if (settings.role == Role::kFront) {
-    return ServeFront(settings.front, serving, settings.lifecycle, tls, signals, port.get());
+    KERF_ASSIGN_OR_RETURN(const auto worker_tls, OpenWorkerTls(settings.front, settings.tls));
+    return ServeFront(settings.front, serving, settings.lifecycle,
+                      {.served = &tls, .workers = worker_tls.get()}, signals, port.get());
   }
   return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls, signals,
                       port.get());

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -26,13 +27,26 @@ void LogTime(const TlsContext& context) {
           : Cat("--tls-cert: the certificate's time ends in ", left.count(), " hours: renew it"));
 }
 
-void OnReload(const absl::Status& status, const TlsContext& context) {
+void LogReload(std::string_view whose, const absl::Status& status) {
   if (!status.ok()) {
     return Log(LogLevel::kError,
-               Cat("TLS goes on with the files as they were: ", MessageOf(status)));
+               Cat(whose, " goes on with the files as they were: ", MessageOf(status)));
   }
-  Log(LogLevel::kInfo, "TLS has changed with its files; open connections stay as they are");
-  LogTime(context);
+  Log(LogLevel::kInfo,
+      Cat(whose, " has changed with its files; open connections stay as they are"));
+}
+
+void OnReload(const absl::Status& status, const TlsContext& context) {
+  LogReload("TLS", status);
+  if (status.ok()) LogTime(context);
+}
+
+// Whoever asks for a certificate refuses one that is for servers alone.
+void WarnUnlessForClients(std::string_view whom, const TlsContext& context) {
+  if (context.is_for_clients()) return;
+  Log(LogLevel::kWarning, Cat("--tls-cert: the certificate is for servers alone (extendedKeyUsage "
+                              "without clientAuth): ",
+                              whom, " that ask for one refuse it"));
 }
 
 }  // namespace
@@ -56,6 +70,22 @@ absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
                         TlsContext::Make({.side = TlsRules::Side::kClient},
                                          {.certificate = own.certificate, .key = own.key}));
   LogTime(*opened.server->current());
+  return opened;
+}
+
+absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSettings& front,
+                                                                  const TlsSettings& settings) {
+  if (front.worker_tls_ca.empty()) return nullptr;
+  const TlsFiles files{.certificate = settings.files.certificate,
+                       .key = settings.files.key,
+                       .ca = front.worker_tls_ca};
+  const auto on_reload = [](const absl::Status& status, const TlsContext& context) {
+    LogReload("TLS to workers", status);
+    if (status.ok()) WarnUnlessForClients("workers", context);
+  };
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<routing::WorkerTls> opened,
+                        routing::WorkerTls::Open(files, front.worker_tls_name, on_reload));
+  WarnUnlessForClients("workers", *opened->current());
   return opened;
 }
 

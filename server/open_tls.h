@@ -5,8 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/tls/tls_source.h"
+#include "server/front/front_settings.h"
 #include "server/metrics/page.h"
 #include "server/net/tls_settings.h"
+#include "server/routing/worker_tls.h"
 
 namespace kerf {
 
@@ -21,6 +23,11 @@ struct OpenedTls {
 
 // What changes in the files is said in the log from here on. The errors of TlsSource::Open.
 absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings);
+
+// Of a front to its workers, to which it shows what `settings` has for its clients; null: it speaks
+// to them in the clear. As OpenTls.
+absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSettings& front,
+                                                                  const TlsSettings& settings);
 
 void AddMetrics(const OpenedTls& tls, metrics::Page& page);
 

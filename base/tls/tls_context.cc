@@ -192,7 +192,9 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
   SetProtocol(context, /*is_watchful=*/rules.side == TlsRules::Side::kHttp2Server);
   if (!texts.certificate.empty()) {
     KERF_RETURN_IF_ERROR(UseCertificate(context, files, texts));
-    made->expires_at_s_ = EndOf(*SSL_CTX_get0_certificate(&context));
+    X509* const own = SSL_CTX_get0_certificate(&context);
+    made->expires_at_s_ = EndOf(*own);
+    made->is_for_clients_ = X509_check_purpose(own, X509_PURPOSE_SSL_CLIENT, 0) == 1;
   }
   if (!files.ca.empty()) {
     KERF_RETURN_IF_ERROR(Trust(context, files.ca, texts.ca));
@@ -213,6 +215,7 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
   } else {
     SSL_CTX_set_verify(&context, SSL_VERIFY_PEER, nullptr);
   }
+  made->texts_ = texts;
   return made;
 }
 

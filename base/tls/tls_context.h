@@ -59,12 +59,18 @@ class TlsContext {
   std::int64_t expires_at_s() const { return expires_at_s_; }
   // From now to there; negative behind it.
   std::chrono::hours TimeLeft() const;
+  // Whether its own certificate may be shown to a server; true without one.
+  bool is_for_clients() const { return is_for_clients_; }
+  // What it was made of, for libraries that have TLS of their own.
+  const TlsTexts& texts() const { return texts_; }
 
  private:
   TlsContext() = default;
 
   std::unique_ptr<SSL_CTX, TlsFree> context_;
   std::int64_t expires_at_s_ = 0;
+  bool is_for_clients_ = true;
+  TlsTexts texts_;
 };
 
 // The peer's certificate has to be of this name, or IP address.

@@ -26,6 +26,18 @@ void AddFrontSettings(OptionSet& options, FrontSettings& settings) {
                   settings.worker_check);
   options.AddTime({"worker-refresh-ms", "Of a front: names of dns: are looked up this often"},
                   settings.worker_refresh);
+  options.AddText(
+      {"worker-tls-ca",
+       "Of a front: speak TLS to workers, whose certificates have to be of one of these "
+       "CAs (PEM) and of the host that --workers names; --tls-cert is shown to them. "
+       "Read anew when it changes. Unix sockets stay as they are",
+       "FILE"},
+      settings.worker_tls_ca);
+  options.AddText({"worker-tls-name",
+                   "Of a front: the certificates of all workers have to be of this name (in the "
+                   "place of the host)",
+                   "NAME"},
+                  settings.worker_tls_name);
 }
 
 }  // namespace kerf

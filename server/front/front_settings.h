@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/cli/option_set.h"
@@ -18,6 +19,10 @@ struct FrontSettings {
   std::uint32_t max_worker_streams = 0;
   std::chrono::milliseconds worker_check{1'000};
   std::chrono::milliseconds worker_refresh{5'000};
+  // CAs of the workers' certificates; empty: workers are spoken to in the clear.
+  std::string worker_tls_ca;
+  // Of which these have to be; empty: of the host in --workers.
+  std::string worker_tls_name;
 };
 
 void AddFrontSettings(OptionSet& options, FrontSettings& settings);

@@ -38,7 +38,35 @@ std::string WhyOf(const grpc::Status& status) {
   return Cat("it answers with status ", static_cast<int>(status.error_code()), " and no message");
 }
 
-CheckOutcome OutcomeOf(const grpc::Status& status) {
+// What TLS has against a worker, as far as gRPC says so; empty: nothing.
+std::string TlsTroubleOf(const grpc::Status& status, const std::string& tls_name) {
+  const std::string& text = status.error_message();
+  const auto says = [&](std::string_view words) { return text.find(words) != std::string::npos; };
+  if (tls_name.empty() || status.error_code() != grpc::StatusCode::UNAVAILABLE) return "";
+  if (says("Hostname Verification Check failed")) {
+    return Cat("TLS: its certificate is not of ", tls_name);
+  }
+  if (says("certificate verify failed")) {
+    return "TLS: its certificate is of no CA in --worker-tls-ca, not for servers, or its time is "
+           "over";
+  }
+  if (says("wrong version number") || says("packet length too long")) {
+    return "it does not speak TLS, and --worker-tls-ca asks for it";
+  }
+  if (says("handshake failed")) return Cat("TLS: ", Shown(text.substr(text.rfind("failed"))));
+  // What it has against the front comes behind the front's half of the handshake, and gRPC keeps
+  // it to itself.
+  if (says("failed to connect") && (says("Endpoint read failed") || says("Socket closed"))) {
+    return "it ends TLS: its --tls-client-ca has to know the front's --tls-cert, which has to be "
+           "for clients, too; its log says more";
+  }
+  return "";
+}
+
+CheckOutcome OutcomeOf(const grpc::Status& status, const std::string& tls_name) {
+  if (std::string trouble = TlsTroubleOf(status, tls_name); !trouble.empty()) {
+    return {CheckResult::kUnreachable, "", std::move(trouble), "", /*is_tls=*/true};
+  }
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {CheckResult::kSilent, "", "it does not answer", ""};
@@ -63,7 +91,7 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
               std::function<void(CheckOutcome)> done)
       : worker_(std::move(worker)),
         done_(std::move(done)),
-        stub_(worker_->check_channel()),
+        stub_(worker_->TakeCheckChannel()),
         deadline_(DeadlineIn(timeout)) {}
 
   void Start(bool ask_for_name) {
@@ -78,17 +106,19 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
   using Message = google::protobuf::MessageLite;
 
   void OnHealth(const grpc::Status& status, bool ask_for_name) {
-    if (!status.ok()) return done_(OutcomeOf(status));
+    if (!status.ok()) return Fail(status);
     if (!ask_for_name) return AskForIndex();
     name_context_.set_deadline(deadline_);
     // Says to a front that it is not meant.
     name_context_.AddMetadata(kFrontMetadata, "1");
     stub_.UnaryCall(&name_context_, kCapabilitiesMethod, {}, &name_request_, &name_response_,
                     [self = shared_from_this()](const grpc::Status& name_status) {
-                      if (!name_status.ok()) return self->done_(OutcomeOf(name_status));
+                      if (!name_status.ok()) return self->Fail(name_status);
                       self->AskForIndex();
                     });
   }
+
+  void Fail(const grpc::Status& status) { done_(OutcomeOf(status, worker_->tls_name())); }
 
   // Each time: it may be another one since it was last asked.
   void AskForIndex() {
@@ -98,7 +128,7 @@ class HealthCheck : public std::enable_shared_from_this<HealthCheck> {
                     [self = shared_from_this()](const grpc::Status& status) {
                       // A kerfd from before there was this call knows no more than its health.
                       const bool is_old = status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
-                      if (!status.ok() && !is_old) return self->done_(OutcomeOf(status));
+                      if (!status.ok() && !is_old) return self->Fail(status);
                       self->OnAll();
                     });
   }

@@ -19,6 +19,8 @@ struct CheckOutcome {
   std::string why;
   // Of its index, if it answers and shares one; empty from a kerfd of 0.1.0.
   std::string index;
+  // Whether it is TLS that is wrong.
+  bool is_tls = false;
 };
 
 // Begins and returns; `done` is called once, on a thread of gRPC, after `timeout` at the latest,

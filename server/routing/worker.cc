@@ -21,7 +21,9 @@ constexpr int kMaxReconnectMs = 1'000;
 // A worker that is named may come back at another address.
 constexpr int kMinLookupPauseMs = 1'000;
 
-std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
+std::shared_ptr<grpc::Channel> Connect(
+    const Endpoint& endpoint, const WorkerTls* tls,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   RefuseCompression(arguments);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -39,19 +41,51 @@ std::shared_ptr<grpc::Channel> Connect(const Endpoint& endpoint) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinLookupPauseMs);
   arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
-  return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
-                                   arguments);
+  if (tls == nullptr) {
+    return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+  arguments.SetSslTargetNameOverride(tls->NameOf(endpoint));
+  return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), credentials, arguments);
 }
 
 }  // namespace
 
-Worker::Worker(Endpoint endpoint, const CallCounts& max_calls)
-    : endpoint_(std::move(endpoint)), max_calls_(max_calls), check_channel_(Connect(endpoint_)) {
-  for (auto& channel : channels_) channel = Connect(endpoint_);
+Worker::Worker(Endpoint endpoint, const CallCounts& max_calls, const WorkerTls* tls)
+    : endpoint_(std::move(endpoint)),
+      max_calls_(max_calls),
+      tls_(endpoint_.host.empty() ? nullptr : tls) {
+  const auto credentials = tls_ == nullptr ? nullptr : tls_->credentials();
+  for (OpenedChannel& opened : channels_) {
+    opened = {Connect(endpoint_, tls_, credentials), credentials};
+  }
 }
 
-const std::shared_ptr<grpc::Channel>& Worker::TakeChannel() {
-  return channels_[next_channel_.fetch_add(1, std::memory_order_relaxed) % channels_.size()];
+std::shared_ptr<grpc::Channel> Worker::TakeChannel() {
+  return ChannelAt(next_channel_.fetch_add(1, std::memory_order_relaxed) % kConnectionsPerWorker);
+}
+
+std::shared_ptr<grpc::Channel> Worker::TakeCheckChannel() {
+  return ChannelAt(kConnectionsPerWorker);
+}
+
+std::shared_ptr<grpc::Channel> Worker::ChannelAt(std::size_t index) {
+  // These never change.
+  if (tls_ == nullptr) return channels_[index].channel;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials = tls_->credentials();
+  const std::lock_guard lock(mutex_);
+  OpenedChannel& opened = channels_[index];
+  if (opened.credentials != credentials &&
+      opened.channel->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY) {
+    old_channels_.push_back(std::move(opened.channel));
+    opened = {Connect(endpoint_, tls_, credentials), credentials};
+  }
+  return opened.channel;
+}
+
+void Worker::DropOldChannels() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(old_channels_, [](const auto& channel) { return channel.use_count() == 1; });
 }
 
 CallPermit CallPermit::TryEnter(const std::shared_ptr<Worker>& worker, CallKind kind) {

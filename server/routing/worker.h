@@ -8,10 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/routing/worker_address.h"
+#include "server/routing/worker_tls.h"
 
 namespace kerf::routing {
 
@@ -41,17 +44,22 @@ using CallCounts = std::array<std::size_t, kCallKindCount>;
 // Thread-safe. Connects when it is first used.
 class Worker {
  public:
-  // At most so many at once.
-  Worker(Endpoint endpoint, const CallCounts& max_calls);
+  // At most so many at once. `tls` outlives it; null: in the clear, as unix sockets always are.
+  Worker(Endpoint endpoint, const CallCounts& max_calls, const WorkerTls* tls);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   const Endpoint& endpoint() const { return endpoint_; }
   const std::string& address() const { return endpoint_.address; }
+  // Of which its certificate has to be; empty: it is spoken to in the clear.
+  std::string tls_name() const { return tls_ == nullptr ? "" : tls_->NameOf(endpoint_); }
   // For the next call; calls take turns on the connections.
-  const std::shared_ptr<grpc::Channel>& TakeChannel();
+  std::shared_ptr<grpc::Channel> TakeChannel();
   // Not behind what uploads send.
-  const std::shared_ptr<grpc::Channel>& check_channel() const { return check_channel_; }
+  std::shared_ptr<grpc::Channel> TakeCheckChannel();
+  // Lets go what nobody uses any more. Not from a thread of gRPC, which does not like its channels
+  // to go while it is at work for them.
+  void DropOldChannels();
 
   std::size_t call_count(CallKind kind) const {
     return call_counts_[static_cast<std::size_t>(kind)].load();
@@ -71,10 +79,24 @@ class Worker {
  private:
   friend class CallPermit;
 
+  // The last is for checks.
+  static constexpr std::size_t kChannelCount = kConnectionsPerWorker + 1;
+  struct OpenedChannel {
+    std::shared_ptr<grpc::Channel> channel;
+    // With which it was made; null: in the clear.
+    std::shared_ptr<grpc::ChannelCredentials> credentials;
+  };
+
+  // One that is connected stays, whatever its credentials are; another one is made anew once they
+  // have changed.
+  std::shared_ptr<grpc::Channel> ChannelAt(std::size_t index);
+
   const Endpoint endpoint_;
   const CallCounts max_calls_;
-  std::array<std::shared_ptr<grpc::Channel>, kConnectionsPerWorker> channels_;
-  std::shared_ptr<grpc::Channel> check_channel_;
+  const WorkerTls* const tls_;
+  std::mutex mutex_;
+  std::array<OpenedChannel, kChannelCount> channels_;
+  std::vector<std::shared_ptr<grpc::Channel>> old_channels_;
   std::atomic<std::size_t> next_channel_{0};
   std::atomic<int> failure_count_{0};
   std::array<std::atomic<std::size_t>, kCallKindCount> call_counts_{};

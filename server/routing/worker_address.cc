@@ -46,12 +46,15 @@ absl::StatusOr<WorkerAddress> ParseWorkerAddress(std::string_view text) {
   return address;
 }
 
-Endpoint EndpointOf(const WorkerAddress& one) { return {.address = one.text, .is_name = true}; }
+Endpoint EndpointOf(const WorkerAddress& one) {
+  return {.address = one.text, .is_name = true, .host = one.host};
+}
 
 Endpoint EndpointOf(const WorkerAddress& group, const std::string& host_address) {
   return {.address = IsIpv6(host_address) ? Cat("[", host_address, "]:", group.port)
                                           : Cat(host_address, ":", group.port),
-          .is_name = false};
+          .is_name = false,
+          .host = group.host};
 }
 
 std::string GrpcTargetOf(const Endpoint& endpoint) {

@@ -30,6 +30,9 @@ struct Endpoint {
   // Whether `address` names the worker for good. That of a pod does not: it is another one after
   // each restart.
   bool is_name = false;
+  // Of which its certificate has to be: as the operator wrote it, also where `address` is one that
+  // a name server has for it. Empty of a unix socket.
+  std::string host = "";
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
   friend auto operator<=>(const Endpoint&, const Endpoint&) = default;

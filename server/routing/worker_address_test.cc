@@ -2,15 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace kerf::routing {
 namespace {
 
 TEST(WorkerAddressTest, OneWorkerIsNamedByItsAddress) {
-  for (const char* text : {"unix:/run/kerfd.sock", "worker-0:7461", "127.0.0.1:1", "[::1]:65535"}) {
+  for (const auto& [text, host] :
+       std::vector<std::pair<const char*, const char*>>{{"unix:/run/kerfd.sock", ""},
+                                                        {"worker-0:7461", "worker-0"},
+                                                        {"127.0.0.1:1", "127.0.0.1"},
+                                                        {"[::1]:65535", "::1"}}) {
     const auto address = ParseWorkerAddress(text);
     ASSERT_TRUE(address.ok()) << address.status();
     EXPECT_FALSE(address->is_group);
-    EXPECT_EQ(EndpointOf(*address), (Endpoint{text, true}));
+    EXPECT_EQ(EndpointOf(*address), (Endpoint{text, true, host}));
   }
   EXPECT_EQ(GrpcTargetOf({"unix:/a", true}), "unix:/a");
   EXPECT_EQ(GrpcTargetOf({"[::1]:7", true}), "dns:///[::1]:7");
@@ -22,8 +29,10 @@ TEST(WorkerAddressTest, AGroupHasTheAddressesOfItsName) {
   EXPECT_TRUE(address->is_group);
   EXPECT_EQ(address->host, "kerf-worker.kerf.svc");
   EXPECT_EQ(address->port, 7461);
-  EXPECT_EQ(EndpointOf(*address, "10.1.2.3"), (Endpoint{"10.1.2.3:7461", false}));
-  EXPECT_EQ(EndpointOf(*address, "fd00::7"), (Endpoint{"[fd00::7]:7461", false}));
+  EXPECT_EQ(EndpointOf(*address, "10.1.2.3"),
+            (Endpoint{"10.1.2.3:7461", false, "kerf-worker.kerf.svc"}));
+  EXPECT_EQ(EndpointOf(*address, "fd00::7"),
+            (Endpoint{"[fd00::7]:7461", false, "kerf-worker.kerf.svc"}));
   EXPECT_EQ(ParseWorkerAddress("dns:[::1]:5")->host, "::1");
 }
 

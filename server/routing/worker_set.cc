@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
+#include "server/logging/rated_log.h"
 #include "server/routing/choice.h"
 #include "server/routing/health_check.h"
 #include "server/routing/rendezvous.h"
@@ -168,7 +169,8 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
  private:
   struct Member {
     Member(Endpoint endpoint, const WorkerSetOptions& options, TimePoint now)
-        : worker(std::make_shared<Worker>(std::move(endpoint), options.max_calls_per_worker)),
+        : worker(std::make_shared<Worker>(std::move(endpoint), options.max_calls_per_worker,
+                                          options.tls)),
           name(worker->endpoint().is_name ? worker->address() : ""),
           schedule(options.check_times, now),
           outlier(options.ejection_times) {}
@@ -359,6 +361,7 @@ void WorkerSet::State::StartChecks(TimePoint now) {
   for (auto& [address, member] : members_) {
     if (member.is_checking || member.schedule.due() > now) continue;
     member.is_checking = true;
+    member.worker->DropOldChannels();
     // Whoever is not alive is asked who it is, by a call as those that a front passes on: a front
     // serves, too, and must not be taken for a worker.
     const bool asks_who = member.name.empty() || !member.schedule.is_live();
@@ -379,6 +382,8 @@ void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
   if (found == members_.end() || found->second.worker != ended.worker) return;
   Member& member = found->second;
   const bool was_live = member.schedule.is_live();
+  // Said once for each reason: who never was alive is not missed otherwise.
+  const bool is_new_reason = ended.outcome.is_tls && member.why != ended.outcome.why;
   member.is_checking = false;
   member.was_asked = true;
   member.schedule.Record(ended.outcome.result, now, random_);
@@ -401,6 +406,9 @@ void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
   } else if (was_live && !is_live) {
     Log(LogLevel::kWarning,
         Cat("worker ", member.name, " at ", found->first, " is lost: ", member.why));
+  } else if (!is_live && is_new_reason) {
+    LogRated(LogLevel::kWarning, "worker without TLS",
+             Cat("worker ", found->first, " is not used: ", member.why));
   }
   // Somebody else may come back at that address.
   if (!is_live && !member.worker->endpoint().is_name) member.name.clear();

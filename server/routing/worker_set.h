@@ -31,6 +31,8 @@ struct WorkerSetOptions {
   std::vector<WorkerAddress> workers;
   // Of this front, to each worker.
   CallCounts max_calls_per_worker{768, 192};
+  // With which workers are spoken to over TCP; outlives the set. Null: in the clear.
+  const WorkerTls* tls = nullptr;
   CheckTimes check_times;
   // Of one check.
   std::chrono::milliseconds check_timeout{1000};

@@ -39,8 +39,8 @@ constexpr std::string_view kOrder[] = {
     // Where.
     "listen", "tls-cert", "tls-key", "tls-client-ca", "insecure", "data-dir", "redis", "redis-user",
     "redis-password-file", "redis-replicas", "redis-expected-chunks", "hint-memory", "hint-sizes",
-    "hint-disk", "hint-key-file", "workers", "max-calls", "max-worker-streams", "worker-check-ms",
-    "worker-refresh-ms", "ready-file",
+    "hint-disk", "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
+    "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
     "self-check-ms",
@@ -136,6 +136,9 @@ std::string FindContradiction(const Settings& settings) {
     }
     if (settings.cutting.gpu.use == GpuUse::kRequire) {
       return "a front cuts nothing: give --gpu require to its workers, not to the front";
+    }
+    if (settings.front.worker_tls_ca.empty() && !settings.front.worker_tls_name.empty()) {
+      return "--worker-tls-name is for TLS: add --worker-tls-ca";
     }
     return "";
   }

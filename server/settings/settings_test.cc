@@ -219,6 +219,20 @@ TEST_F(SettingsTest, OtherMachinesAreServedOverTlsUnlessOneInsists) {
   }
 }
 
+TEST_F(SettingsTest, ANameOfWorkersIsForTls) {
+  const std::vector<const char*> front = {
+      "--role", "front", "--workers", "h:1", "--worker-tls-name", "n"};
+  const SettingsResult refused = Read(front);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, testing::HasSubstr("add --worker-tls-ca"));
+  std::vector<const char*> good = front;
+  good.insert(good.end(), {"--worker-tls-ca", "/w"});
+  const SettingsResult result = Read(good);
+  ASSERT_FALSE(result.exit_code.has_value()) << result.output;
+  EXPECT_EQ(result.settings.front.worker_tls_ca, "/w");
+  EXPECT_EQ(result.settings.front.worker_tls_name, "n");
+}
+
 TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
   // Not as it is anyway, each of them.
   std::vector<const char*> arguments = {"--listen=h:1",
@@ -233,6 +247,8 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--hint-sizes=3",
                                         "--hint-disk=7M",
                                         "--hint-key-file=/k",
+                                        "--worker-tls-ca=/w",
+                                        "--worker-tls-name=n",
                                         "--max-calls=7",
                                         "--max-worker-streams=7",
                                         "--worker-check-ms=7",
@@ -264,9 +280,10 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--max-index-calls=7",
                                         "--drain-ms=7",
                                         "--sync-commits=true"};
-  EXPECT_THAT(Read(arguments).settings.ignored,
-              testing::ElementsAre("--max-calls", "--max-worker-streams", "--worker-check-ms",
-                                   "--worker-refresh-ms"));
+  EXPECT_THAT(
+      Read(arguments).settings.ignored,
+      testing::ElementsAre("--worker-tls-ca", "--worker-tls-name", "--max-calls",
+                           "--max-worker-streams", "--worker-check-ms", "--worker-refresh-ms"));
   arguments.push_back("--role=front");
   arguments.push_back("--workers=h:1");
   EXPECT_THAT(

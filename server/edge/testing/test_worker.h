@@ -34,11 +34,14 @@ class TestIndex final : public ForwardingIndex {
 
 class TestWorker {
  public:
-  explicit TestWorker(const std::string& address, const std::string& name = "unnamed") {
+  // `tls` outlives it; null: TCP is served in the clear.
+  explicit TestWorker(const std::string& address, const std::string& name = "unnamed",
+                      const TlsSource* tls = nullptr) {
     ServerOptions options;
     options.listen = {address};
     options.worker_threads = 1;
     options.worker_name = name;
+    options.tls = tls;
     auto server = Server::Start(options, index_.get());
     KERF_CHECK(server.ok());
     server_ = *std::move(server);
