@@ -7,6 +7,7 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -29,11 +30,14 @@ constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 constexpr long kMaxPeerCertificateBytes = 16 << 10;
 // Between a certificate and its CA.
 constexpr int kMaxChainLength = 8;
-// Read of a socket at once, four records.
-constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10;
 // Of those that are equally safe, what processors are fastest at.
 constexpr const char* kCiphers =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+// Fast ones. OpenSSL has others by default whose answer costs a server a hundred times what it
+// costs a client to ask for it (ffdhe8192).
+constexpr const char* kGroups = "X25519:P-256:P-384";
+// Of CAs that clients are told of; more are longer than what some of them read. Most know theirs.
+constexpr std::size_t kMaxCaNamesBytes = std::size_t{8} << 10;
 // Behind their lengths.
 constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
 constexpr std::array<unsigned char, 9> kHttp = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
@@ -54,20 +58,19 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const auto failed = [&](int error) {
     return absl::ErrnoToStatus(error, ToAbsl(Cat("cannot read ", path)));
   };
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe that nobody writes to is no reason to wait for ever.
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return failed(errno);
-  std::string text(kMaxFileBytes + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t count = read(file.get(), text.data() + size, text.size() - size);
+  std::string text;
+  std::array<char, 16 << 10> part;
+  while (text.size() <= kMaxFileBytes) {
+    const ssize_t count = read(file.get(), part.data(), part.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return failed(errno);
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
+    if (count == 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(count));
   }
-  if (size > kMaxFileBytes) return Wrong(path, "more than 1 MiB: it holds no certificates");
-  text.resize(size);
-  return text;
+  return Wrong(path, "more than 1 MiB: it holds no certificates");
 }
 
 // Nobody is asked for a password.
@@ -119,16 +122,25 @@ absl::Status UseCertificate(SSL_CTX& context, const TlsFiles& files, const TlsTe
   return absl::OkStatus();
 }
 
-absl::Status Trust(SSL_CTX& context, const std::string& path, const std::string& text) {
-  KERF_ASSIGN_OR_RETURN(const std::vector<Certificate> certificates, ParseCertificates(path, text));
+absl::StatusOr<std::vector<Certificate>> Trust(SSL_CTX& context, const std::string& path,
+                                               const std::string& text) {
+  KERF_ASSIGN_OR_RETURN(std::vector<Certificate> certificates, ParseCertificates(path, text));
   X509_STORE* const store = SSL_CTX_get_cert_store(&context);
   for (const Certificate& certificate : certificates) {
-    if (X509_STORE_add_cert(store, certificate.get()) != 1 ||
-        SSL_CTX_add_client_CA(&context, certificate.get()) != 1) {
-      return Wrong(path, TakeTlsError());
-    }
+    if (X509_STORE_add_cert(store, certificate.get()) != 1) return Wrong(path, TakeTlsError());
   }
-  return absl::OkStatus();
+  return certificates;
+}
+
+// For clients that have several certificates, and look for one that is wanted.
+void TellOfCas(SSL_CTX& context, const std::vector<Certificate>& cas) {
+  std::size_t size = 0;
+  for (const Certificate& ca : cas) {
+    size += static_cast<std::size_t>(
+        std::max(0, i2d_X509_NAME(X509_get_subject_name(ca.get()), nullptr)));
+  }
+  if (size > kMaxCaNamesBytes) return;
+  for (const Certificate& ca : cas) KERF_CHECK(SSL_CTX_add_client_CA(&context, ca.get()) == 1);
 }
 
 template <const auto& kProtocol>
@@ -143,9 +155,11 @@ int SelectProtocol(SSL* /*session*/, const unsigned char** out, unsigned char* o
   return SSL_TLSEXT_ERR_OK;
 }
 
-void SetProtocol(SSL_CTX& context, bool is_watchful) {
+void SetProtocol(SSL_CTX& context, TlsRules::Side side) {
   KERF_CHECK(SSL_CTX_set_min_proto_version(&context, TLS1_3_VERSION) == 1);
   KERF_CHECK(SSL_CTX_set_ciphersuites(&context, kCiphers) == 1);
+  // SSL_CTX_set1_groups_list, whose macro casts as C does.
+  KERF_CHECK(SSL_CTX_ctrl(&context, SSL_CTRL_SET_GROUPS_LIST, 0, const_cast<char*>(kGroups)) == 1);
   SSL_CTX_set_options(&context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
                                     SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(&context, 0);
@@ -153,11 +167,14 @@ void SetProtocol(SSL_CTX& context, bool is_watchful) {
   // Whoever waits has no buffers.
   SSL_CTX_set_mode(&context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                  SSL_MODE_RELEASE_BUFFERS);
-  // A server of HTTP/2 looks at each record that brings no data: a client may send nothing else.
-  if (is_watchful) SSL_CTX_clear_mode(&context, SSL_MODE_AUTO_RETRY);
-  SSL_CTX_set_read_ahead(&context, 1);
-  SSL_CTX_set_default_read_buffer_len(&context, kReadAheadBytes);
-  SSL_CTX_set_max_cert_list(&context, kMaxPeerCertificateBytes);
+  // A client may send nothing but records that bring no data: a server looks at each of them, or
+  // would be OpenSSL's for as long as they come.
+  const bool is_server = side != TlsRules::Side::kClient;
+  if (is_server) SSL_CTX_clear_mode(&context, SSL_MODE_AUTO_RETRY);
+  if (is_server) SSL_CTX_set_max_cert_list(&context, kMaxPeerCertificateBytes);
+  // Not where libevent reads: it waits for the socket while OpenSSL holds what has come, and what
+  // comes with the end of a handshake would never be seen.
+  SSL_CTX_set_read_ahead(&context, side == TlsRules::Side::kHttpServer ? 0 : 1);
   SSL_CTX_set_verify_depth(&context, kMaxChainLength);
 }
 
@@ -189,7 +206,7 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
   made->context_.reset(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method()));
   KERF_CHECK(made->context_ != nullptr);
   SSL_CTX& context = *made->context_;
-  SetProtocol(context, /*is_watchful=*/rules.side == TlsRules::Side::kHttp2Server);
+  SetProtocol(context, rules.side);
   if (!texts.certificate.empty()) {
     KERF_RETURN_IF_ERROR(UseCertificate(context, files, texts));
     X509* const own = SSL_CTX_get0_certificate(&context);
@@ -197,9 +214,10 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
     made->is_for_clients_ = X509_check_purpose(own, X509_PURPOSE_SSL_CLIENT, 0) == 1;
   }
   if (!files.ca.empty()) {
-    KERF_RETURN_IF_ERROR(Trust(context, files.ca, texts.ca));
+    KERF_ASSIGN_OR_RETURN(const std::vector<Certificate> cas, Trust(context, files.ca, texts.ca));
+    if (is_server) TellOfCas(context, cas);
     if (!rules.also_trusted.empty()) {
-      KERF_RETURN_IF_ERROR(Trust(context, "this process's own", rules.also_trusted));
+      KERF_RETURN_IF_ERROR(Trust(context, "this process's own", rules.also_trusted).status());
     }
   } else if (!is_server && SSL_CTX_set_default_verify_paths(&context) != 1) {
     return absl::FailedPreconditionError(

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -27,6 +28,8 @@ struct Outcome {
   long server_verdict = X509_V_OK;
   std::string protocol;
   int version = 0;
+  // Of which the client was told.
+  int ca_count = 0;
 };
 
 Outcome Shake(const TlsContext& server, const TlsContext& client, const std::string& name,
@@ -55,6 +58,8 @@ Outcome Shake(const TlsContext& server, const TlsContext& client, const std::str
   SSL_get0_alpn_selected(ours.get(), &protocol, &size);
   outcome.protocol.assign(reinterpret_cast<const char*>(protocol), size);
   outcome.version = SSL_version(ours.get());
+  outcome.ca_count =
+      OPENSSL_sk_num(reinterpret_cast<const OPENSSL_STACK*>(SSL_get0_peer_CA_list(theirs.get())));
   TakeTlsError();
   return outcome;
 }
@@ -140,6 +145,77 @@ TEST_F(TlsContextTest, OldVersionsAndOtherProtocolsAreRefused) {
   EXPECT_FALSE(other.is_server_done);
 }
 
+// What costs a server much more than whoever asks for it is not to be had.
+TEST_F(TlsContextTest, OnlyFastGroupsAreAgreedOn) {
+  const auto server = all_.ContextOf(Side::kHttp2Server, all_.server);
+  const auto client = all_.ContextOf(Side::kClient, all_.client);
+  static const char* groups = nullptr;
+  const auto offer = [](SSL& session) {
+    EXPECT_EQ(SSL_ctrl(&session, SSL_CTRL_SET_GROUPS_LIST, 0, const_cast<char*>(groups)), 1);
+  };
+  for (const char* fast : {"X25519", "P-256", "P-384", "ffdhe8192:P-256"}) {
+    groups = fast;
+    EXPECT_TRUE(Shake(*server, *client, "localhost", offer).is_server_done) << groups;
+  }
+  for (const char* slow : {"ffdhe2048", "ffdhe8192", "P-521", "X448"}) {
+    groups = slow;
+    EXPECT_FALSE(Shake(*server, *client, "localhost", offer).is_server_done) << groups;
+  }
+}
+
+// As a bundle of the system has them: their names alone are more than clients read.
+TEST_F(TlsContextTest, ManyCasAreNoTroubleForClients) {
+  std::string cas = all_.ca.certificate;
+  for (int number = 0; number < 200; ++number) {
+    cas += MakeCertificateAuthority(Cat(std::string(60, 'x'), number), TestCertificates::kYear)
+               ->certificate;
+  }
+  const auto server = *TlsContext::Make(
+      {.side = Side::kHttp2Server, .files = {.certificate = "c", .key = "k", .ca = "ca"}},
+      {.certificate = all_.server.certificate, .key = all_.server.key, .ca = cas});
+  const auto client = all_.ContextOf(Side::kClient, all_.client);
+  const auto few = all_.ContextOf(Side::kHttp2Server, all_.server);
+  EXPECT_EQ(Shake(*few, *client, "localhost").ca_count, 1);
+  const Outcome many = Shake(*server, *client, "localhost");
+  EXPECT_TRUE(many.is_client_done && many.is_server_done);
+  EXPECT_LE(many.ca_count, 0);
+}
+
+// Else whoever reads by it is OpenSSL's for as long as a client sends new keys.
+TEST_F(TlsContextTest, AServerIsBackBehindEachMessage) {
+  for (const Side side : {Side::kHttp2Server, Side::kHttpServer}) {
+    const TlsSession ours = all_.ContextOf(side, all_.server, false)->NewSession();
+    const TlsSession theirs = all_.ContextOf(Side::kClient, all_.client)->NewSession();
+    SSL_set_accept_state(ours.get());
+    SSL_set_connect_state(theirs.get());
+    BIO* here = nullptr;
+    BIO* there = nullptr;
+    ASSERT_EQ(BIO_new_bio_pair(&here, 0, &there, 0), 1);
+    SSL_set_bio(ours.get(), here, here);
+    SSL_set_bio(theirs.get(), there, there);
+    for (int turn = 0; turn < 10; ++turn) {
+      SSL_do_handshake(theirs.get());
+      SSL_do_handshake(ours.get());
+    }
+    for (int count = 0; count < 2; ++count) {
+      SSL_key_update(theirs.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+      ASSERT_EQ(SSL_do_handshake(theirs.get()), 1);
+      char byte = 0;
+      const int result = SSL_read(ours.get(), &byte, 1);
+      EXPECT_EQ(SSL_get_error(ours.get(), result), SSL_ERROR_WANT_READ);
+    }
+    // Of several that are there only the first is taken where there is no reading ahead.
+    SSL_key_update(theirs.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(theirs.get());
+    SSL_key_update(theirs.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(theirs.get());
+    char byte = 0;
+    SSL_read(ours.get(), &byte, 1);
+    if (side == Side::kHttpServer) EXPECT_GT(BIO_pending(here), 0);
+    TakeTlsError();
+  }
+}
+
 // Says which file, and what is wrong with it.
 TEST_F(TlsContextTest, WhatIsWrongWithAFileIsSaid) {
   const TlsFiles files = WriteTlsFiles(folder_, "server", all_.server, folder_ + "/ca.pem");
@@ -154,6 +230,13 @@ TEST_F(TlsContextTest, WhatIsWrongWithAFileIsSaid) {
   cut[cut.size() / 2] = '!';
   WriteTlsFile(files.ca, all_.ca.certificate + cut);
   EXPECT_THAT(said(), AllOf(HasSubstr(files.ca), HasSubstr("cannot be read")));
+  std::filesystem::remove(files.ca);
+  ASSERT_EQ(mkfifo(files.ca.c_str(), 0600), 0);
+  EXPECT_THAT(said(), AllOf(HasSubstr(files.ca), HasSubstr("no certificate in it")));
+  std::filesystem::remove(files.ca);
+  std::filesystem::create_directories(files.ca);
+  EXPECT_THAT(said(), AllOf(HasSubstr(files.ca), HasSubstr("cannot read")));
+  std::filesystem::remove(files.ca);
   WriteTlsFile(files.ca, std::string(2 << 20, 'x'));
   EXPECT_THAT(said(), AllOf(HasSubstr(files.ca), HasSubstr("1 MiB")));
   WriteTlsFile(files.ca, all_.ca.certificate);

@@ -5,13 +5,21 @@
 #include "base/status.h"
 
 namespace kerf {
+namespace {
+
+bool IsSame(const absl::StatusOr<TlsTexts>& one, const absl::StatusOr<TlsTexts>& other) {
+  return one.status() == other.status() && (!one.ok() || *one == *other);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TlsSource>> TlsSource::Open(const TlsRules& rules,
                                                            OnReload on_reload,
                                                            std::chrono::milliseconds interval) {
   std::unique_ptr<TlsSource> source(new TlsSource(rules, std::move(on_reload)));
-  KERF_ASSIGN_OR_RETURN(source->texts_, ReadTlsFiles(rules.files));
-  KERF_ASSIGN_OR_RETURN(source->current_, TlsContext::Make(rules, source->texts_));
+  KERF_ASSIGN_OR_RETURN(const TlsTexts texts, ReadTlsFiles(rules.files));
+  KERF_ASSIGN_OR_RETURN(source->current_, TlsContext::Make(rules, texts));
+  source->seen_ = source->done_ = texts;
   source->thread_ = std::jthread([self = source.get(), interval](const std::stop_token& stop) {
     self->Watch(stop, interval);
   });
@@ -36,27 +44,21 @@ void TlsSource::Watch(const std::stop_token& stop, std::chrono::milliseconds int
 
 void TlsSource::Look() {
   absl::StatusOr<TlsTexts> texts = ReadTlsFiles(rules_.files);
-  if (texts.ok() && *texts == texts_ && status_.ok()) {
-    is_doubted_ = false;
+  // Whoever writes several files writes one after the other, and a long one in pieces, of which the
+  // first may be a good file, too: it is what it was at the last look, or it is waited for.
+  if (!IsSame(texts, seen_)) {
+    seen_ = std::move(texts);
     return;
   }
+  if (IsSame(texts, done_)) return;
+  done_ = texts;
   auto made = texts.ok() ? TlsContext::Make(rules_, *texts)
                          : absl::StatusOr<std::shared_ptr<const TlsContext>>(texts.status());
   if (made.ok()) {
-    texts_ = *std::move(texts);
-    status_ = absl::OkStatus();
-    is_doubted_ = false;
-    {
-      const std::lock_guard lock(mutex_);
-      current_ = *made;
-    }
-    if (on_reload_ != nullptr) on_reload_(absl::OkStatus(), **made);
-    return;
+    const std::lock_guard lock(mutex_);
+    current_ = *made;
   }
-  // Whoever writes several files writes one after the other: said at the second look only.
-  if (!std::exchange(is_doubted_, true) || made.status() == status_) return;
-  status_ = made.status();
-  if (on_reload_ != nullptr) on_reload_(status_, *current());
+  if (on_reload_ != nullptr) on_reload_(made.status(), *current());
 }
 
 }  // namespace kerf

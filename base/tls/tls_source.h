@@ -15,7 +15,7 @@
 
 namespace kerf {
 
-// How often files are looked at.
+// How often files are looked at: a change is in force once two looks have seen the same.
 inline constexpr std::chrono::milliseconds kTlsReloadInterval{2'000};
 
 // Connections that were made before a change stay as they are. Thread-safe.
@@ -48,11 +48,9 @@ class TlsSource {
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> current_;
 
-  // The thread's own: what was read last, and whether it was of use.
-  TlsTexts texts_;
-  absl::Status status_;
-  // A change that was not of use at the last look, and may have been half of one.
-  bool is_doubted_ = false;
+  // The thread's own: what was there at the last look, and what was last believed and told of.
+  absl::StatusOr<TlsTexts> seen_;
+  absl::StatusOr<TlsTexts> done_;
 
   // Last: it uses all of them.
   std::jthread thread_;

@@ -34,7 +34,7 @@ class TlsSourceTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  void Open() {
+  void Open(milliseconds interval = milliseconds(2)) {
     auto opened = TlsSource::Open(
         {.files = files_},
         [this](const absl::Status& status, const TlsContext& context) {
@@ -42,7 +42,7 @@ class TlsSourceTest : public testing::Test {
           said_.push_back(status.ok() ? "" : std::string(MessageOf(status)));
           told_ = &context;
         },
-        milliseconds(2));
+        interval);
     ASSERT_TRUE(opened.ok()) << opened.status();
     source_ = *std::move(opened);
   }
@@ -107,6 +107,25 @@ TEST_F(TlsSourceTest, WhatIsOfNoUseIsSaidOnceAndChangesNothing) {
   WriteTlsFile(files_.key, all_.server.key);
   ASSERT_TRUE(WaitForSaid(3));
   EXPECT_EQ(said()[2], "");
+}
+
+// A chain that is half written is a good file, too, and so are CAs of which some are there.
+TEST_F(TlsSourceTest, WhatIsStillWrittenIsWaitedFor) {
+  constexpr milliseconds kInterval{100};
+  source_.reset();
+  Open(kInterval);
+  const auto before = source_->current();
+  for (int round = 0; round < 6; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::string text = all_.ca.certificate;
+    for (int count = 0; count <= round % 2; ++count) text += all_.ca.certificate;
+    WriteTlsFile(files_.ca, text);
+    std::this_thread::sleep_for(kInterval * 8 / 10);
+    // On a machine that is busy it may have stood for two looks.
+    if (std::chrono::steady_clock::now() - begin >= kInterval) return;
+    ASSERT_EQ(source_->current(), before) << "round " << round;
+  }
+  ASSERT_TRUE(WaitForChange(*before));
 }
 
 TEST_F(TlsSourceTest, ManyThreadsAskWhileItChanges) {

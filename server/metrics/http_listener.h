@@ -42,7 +42,8 @@ class HttpListener {
 
   // Serves when it returns. `address` is HOST:PORT, port 0 picks a free one. InvalidArgument for
   // one that is none, FailedPrecondition for one that cannot be had.
-  // `tls` is a server's, and outlives it; null: in the clear.
+  // `tls` is a server's (kHttpServer), and outlives it; null: in the clear. With it the process
+  // ignores SIGPIPE.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const std::string& address,
                                                              const HttpLimits& limits,
                                                              Handler handler,
