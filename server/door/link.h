@@ -110,6 +110,8 @@ class Link {
   }
   // There is something to read of which the socket does not tell.
   bool has_unread() const { return wire_->has_unread(); }
+  // Whether a handshake was begun, which is the dearest thing about a connection.
+  bool has_greeted() const { return wire_->has_greeted(); }
   // Why there was never a connection to read from.
   std::optional<EndReason> failure() const { return wire_->failure(); }
   // nghttp2 has something to write, and nothing waits before it.

@@ -75,6 +75,9 @@ void Relay::Close() {
     if (call->is_client_open && !call->is_end_sent) ++cancelled_count;
   }
   CountCancelled(cancelled_count);
+  // Whoever does nothing but shake hands has us pay for each.
+  if (client_->has_greeted() && !client_->has_settings())
+    context_.cancels->Take(address_.key, 1, now_);
   client_.reset();
   server_.reset();
   calls_.clear();
@@ -128,7 +131,7 @@ void Relay::ReadServer() {
 // What one side takes gives the other side's windows back, so that it may have something to say.
 void Relay::Flush() {
   while (!is_done_) {
-    if (!client_->Write(now_)) return End(end_reason_);
+    if (!client_->Write(now_)) return End(client_->failure().value_or(end_reason_));
     if (server_ != nullptr && !server_->Write(now_)) {
       // It may have said something before it went.
       while (server_->Read(now_) == Link::ReadResult::kMore) {

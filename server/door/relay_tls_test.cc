@@ -135,6 +135,86 @@ TEST_F(RelayTlsTest, RecordsThatBringNothingAreCounted) {
   ERR_clear_error();
 }
 
+// It costs us what a handshake costs, and whoever replays a greeting nothing.
+TEST_F(RelayTlsTest, AHandshakeBehindWhichNothingComesCountsAsACancelledCall) {
+  const auto& key = world_.relay().address().key;
+  const TlsSession session = Connect(With(Certificates().client));
+  ASSERT_EQ(SSL_is_init_finished(session.get()), 1);
+  world_.CloseRelay();
+  EXPECT_TRUE(world_.cancels().Take(key, 19, world_.now()));
+  EXPECT_FALSE(world_.cancels().Take(key, 1, world_.now()));
+}
+
+TEST_F(RelayTlsTest, SoDoesOneThatIsNotGoneOnWith) {
+  const auto& key = world_.relay().address().key;
+  const TlsSession session = With(Certificates().client)->NewSession();
+  SSL_set_fd(session.get(), world_.client_socket());
+  SSL_set_connect_state(session.get());
+  SSL_do_handshake(session.get());
+  world_.Run();
+  world_.CloseClientSocket();
+  world_.Run();
+  EXPECT_TRUE(world_.relay().is_done());
+  EXPECT_EQ(world_.relay().end_reason(), EndReason::kClosed);
+  world_.CloseRelay();
+  EXPECT_TRUE(world_.cancels().Take(key, 19, world_.now()));
+  EXPECT_FALSE(world_.cancels().Take(key, 1, world_.now()));
+  ERR_clear_error();
+}
+
+// Whoever looks whether a port is open has us pay nothing.
+TEST_F(RelayTlsTest, AConnectionOnWhichNothingIsSaidCountsAsNone) {
+  const auto& key = world_.relay().address().key;
+  world_.CloseClientSocket();
+  world_.Run();
+  EXPECT_TRUE(world_.relay().is_done());
+  world_.CloseRelay();
+  EXPECT_TRUE(world_.cancels().Take(key, 20, world_.now()));
+}
+
+TEST_F(RelayTlsTest, ACallAndGoodbyeCostNothing) {
+  const auto& key = world_.relay().address().key;
+  const TlsSession session = Connect(With(Certificates().client));
+  const std::string text = RawBeginning() + RawRequest(1, "/count", true);
+  ASSERT_GT(SSL_write(session.get(), text.data(), static_cast<int>(text.size())), 0);
+  world_.Run();
+  SSL_shutdown(session.get());
+  world_.Run();
+  EXPECT_TRUE(world_.relay().is_done());
+  world_.CloseRelay();
+  EXPECT_TRUE(world_.cancels().Take(key, 20, world_.now()));
+}
+
+// Its end is known before the next look at the socket, and what it was for.
+TEST_F(RelayTlsTest, WhatWasWrongIsCountedThoughDataCameBeforeIt) {
+  TlsSession session = Connect(With(Certificates().client));
+  const std::string text = RawBeginning();
+  ASSERT_GT(SSL_write(session.get(), text.data(), static_cast<int>(text.size())), 0);
+  std::string record("\x17\x03\x03\x00\x20", 5);
+  record.append(32, 'x');
+  Send(record);
+  ExpectEnd(EndReason::kTlsFailed);
+}
+
+// Half of a message of TLS keeps back all that is to be written: what is said is not waited for.
+TEST_F(RelayTlsTest, WhoDoesNotGoOnInTheMiddleOfAMessageIsEnded) {
+  TlsSession session = Connect(With(Certificates().client));
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set0_wbio(session.get(), out);
+  const std::string text = RawBeginning() + RawRequest(1, "/count", true);
+  ASSERT_GT(SSL_write(session.get(), text.data(), static_cast<int>(text.size())), 0);
+  SSL_key_update(session.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  SSL_do_handshake(session.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(out, &bytes);
+  Send({bytes, static_cast<std::size_t>(size) - 10});
+  EXPECT_FALSE(world_.relay().is_done());
+  for (int count = 0; count < 10 && !world_.relay().is_done(); ++count) {
+    world_.Pass(std::chrono::milliseconds(30'000));
+  }
+  EXPECT_TRUE(world_.relay().is_done());
+}
+
 // A handshake, a call and its end, byte by byte.
 TEST_F(RelayTlsTest, ItDoesNotMatterHowRecordsComeInPieces) {
   const TlsSession session = With(Certificates().client)->NewSession();

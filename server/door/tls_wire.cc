@@ -24,9 +24,16 @@ namespace {
 constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
 // Sealed before the socket gets it: one system call for some records, and not for each.
 constexpr std::size_t kSealAheadBytes = 4 * kRecordBytes;
-// Messages of TLS itself in a row, without data between them: more than any handshake has. Behind
-// it they are for new keys, each of which costs us more than the peer.
-constexpr int kMaxIdleMessages = 64;
+// Messages of TLS itself for so much data: more than any handshake has. Behind it they are for new
+// keys, each of which costs us more than the peer.
+constexpr int kMaxMessages = 64;
+constexpr std::size_t kDataOfMessages = std::size_t{64} << 10;
+// Of the socket at once, four records; less in a handshake, of which thousands may stand.
+constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10;
+// Of a handshake: more than a greeting, a chain of certificates (TlsContext) and the rest.
+constexpr std::size_t kMaxHandshakeBytes = std::size_t{40} << 10;
+// Of the socket, by one Read, however little it brings: others have their turn.
+constexpr std::size_t kMaxTakenBytes = std::size_t{192} << 10;
 // What was sealed, and answers to such messages on top of it, if the peer reads neither.
 constexpr std::size_t kMaxUnsentBytes = std::size_t{96} << 10;
 
@@ -49,6 +56,7 @@ class TlsWire final : public Wire {
   Put Write(std::span<const iovec> vectors) override;
   bool has_unsent() const override { return !unsent_.empty(); }
   bool is_open_for_writing() const override { return SSL_is_init_finished(session_.get()) == 1; }
+  bool has_greeted() const override { return is_made_ || message_count_ > 0; }
   std::optional<EndReason> failure() const override { return failure_; }
 
  private:
@@ -61,6 +69,7 @@ class TlsWire final : public Wire {
                         SSL* session, void* wire);
 
   void Fail();
+  void CountData(std::size_t size);
   // Of what was to be written.
   std::size_t Seal(std::span<const iovec> vectors);
   bool Flush();
@@ -73,7 +82,14 @@ class TlsWire final : public Wire {
   // The socket had nothing when OpenSSL asked last.
   bool is_drained_ = false;
   bool has_unread_ = false;
-  int idle_message_count_ = 0;
+  // By this Read.
+  std::size_t taken_bytes_ = 0;
+  // Of the socket, until the handshake is through.
+  bool is_made_ = false;
+  std::size_t handshake_bytes_ = 0;
+  // Of TLS itself, and what came of data beside them.
+  int message_count_ = 0;
+  std::size_t data_bytes_ = 0;
   bool has_failed_ = false;
   bool is_ended_ = false;
   bool has_moved_ = false;
@@ -115,12 +131,18 @@ const BIO_METHOD* TlsWire::Methods() {
 int TlsWire::ReadSocket(BIO* bio, char* to, std::size_t room, std::size_t* size) {
   TlsWire& wire = Of(bio);
   BIO_clear_retry_flags(bio);
-  const ssize_t count = recv(wire.socket(), to, room, 0);
+  if (!wire.is_made_) room = std::min(room, kMaxHandshakeBytes - wire.handshake_bytes_);
+  const bool is_enough =
+      room == 0 || wire.taken_bytes_ >= kMaxTakenBytes || wire.message_count_ > kMaxMessages;
+  const ssize_t count = is_enough ? -1 : recv(wire.socket(), to, room, 0);
   if (count > 0) {
     *size = static_cast<std::size_t>(count);
+    wire.taken_bytes_ += *size;
+    if (!wire.is_made_) wire.handshake_bytes_ += *size;
     return 1;
   }
-  if (count < 0 && IsNothingNow()) {
+  // What is left in the socket it will tell of.
+  if (is_enough || (count < 0 && IsNothingNow())) {
     wire.is_drained_ = true;
     BIO_set_retry_read(bio);
   } else {
@@ -143,12 +165,14 @@ long TlsWire::Control(BIO* bio, int command, long /*number*/, void* /*pointer*/)
 void TlsWire::OnMessage(int is_written, int /*version*/, int type, const void* /*bytes*/,
                         std::size_t /*size*/, SSL* /*session*/, void* wire) {
   if (is_written == 0 && type == SSL3_RT_HANDSHAKE) {
-    ++static_cast<TlsWire*>(wire)->idle_message_count_;
+    ++static_cast<TlsWire*>(wire)->message_count_;
   }
 }
 
 // By what OpenSSL says of a handshake that came to nothing.
 EndReason FailureOf(const SSL& session, unsigned long error) {
+  // Other libraries have other reasons by the same numbers.
+  if (ERR_GET_LIB(error) != ERR_LIB_SSL) return EndReason::kTlsFailed;
   switch (ERR_GET_REASON(error)) {
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
@@ -186,24 +210,39 @@ void TlsWire::Fail() {
   failure_ = FailureOf(*session_, error);
 }
 
+void TlsWire::CountData(std::size_t size) {
+  data_bytes_ += size;
+  if (data_bytes_ < kDataOfMessages) return;
+  data_bytes_ = 0;
+  message_count_ = 0;
+}
+
 Wire::Got TlsWire::Read(std::span<std::uint8_t> room) {
   has_unread_ = false;
   if (has_failed_) return {Got::Kind::kEnded};
   std::size_t size = 0;
+  taken_bytes_ = 0;
   while (size < room.size()) {
     std::size_t part = 0;
     is_drained_ = false;
     ERR_clear_error();
     const int result = SSL_read_ex(session_.get(), &room[size], room.size() - size, &part);
+    size += part;
+    if (!is_made_ && SSL_is_init_finished(session_.get()) == 1) {
+      is_made_ = true;
+      SSL_set_default_read_buffer_len(session_.get(), kReadAheadBytes);
+    }
+    // What has come before is to be heard: the next call says that it is the end.
+    if (message_count_ > kMaxMessages || (!is_made_ && handshake_bytes_ >= kMaxHandshakeBytes)) {
+      failure_ = EndReason::kTlsFailed;
+      Fail();
+      break;
+    }
     if (result == 1) {
-      size += part;
-      idle_message_count_ = 0;
+      CountData(part);
       continue;
     }
-    const int why = SSL_get_error(session_.get(), result);
-    // What has come before is to be heard: the next call says that it is the end.
-    if (idle_message_count_ > kMaxIdleMessages) failure_ = EndReason::kTlsFailed;
-    if (why != SSL_ERROR_WANT_READ || failure_.has_value()) Fail();
+    if (SSL_get_error(session_.get(), result) != SSL_ERROR_WANT_READ) Fail();
     if (has_failed_ || is_drained_) break;
   }
   // Before it is the end, for what the peer has done wrong.

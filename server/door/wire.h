@@ -52,6 +52,8 @@ class Wire {
   // first.
   virtual bool is_open_for_writing() const { return true; }
 
+  // It has begun a handshake: the peer knows what it says, and we have paid for it.
+  virtual bool has_greeted() const { return false; }
   // Why there is no connection, where it was never made.
   virtual std::optional<EndReason> failure() const { return std::nullopt; }
 
