@@ -25,4 +25,8 @@ namespace kerf {
 // gives freed memory back late.
 inline constexpr bool kMemoryIsOurs = !KERF_ADDRESS_SANITIZER && !KERF_THREAD_SANITIZER;
 
+// Whether a process may be without file descriptors. The sanitizer of undefined behaviour, which
+// comes with that of addresses, asks a pipe whether an object is where it should be.
+inline constexpr bool kCanLackFiles = !KERF_ADDRESS_SANITIZER;
+
 }  // namespace kerf

@@ -21,6 +21,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/sanitizers.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
 #include "e2e/raw_http2.h"
@@ -111,6 +112,7 @@ class ReadyTest : public WatchedTest {
 // gRPC's listener, which a unix socket has, does not come back from that by itself (1.51): kerfd
 // says so, and that only a new start helps.
 TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
+  if (!kCanLackFiles) GTEST_SKIP() << "a sanitizer needs descriptors itself, to look at memory";
   Start({"--self-check-ms", "100"});
   ASSERT_FALSE(HasFatalFailure());
   WriteRandom("file", 3'000'000, 1);
@@ -145,6 +147,7 @@ TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyAndKeepsItsIndex) {
 
 // Over TCP it is the door that listens.
 TEST_F(ReadyTest, WithoutFileDescriptorsItIsNotReadyOverTcpUntilThereAreSome) {
+  if (!kCanLackFiles) GTEST_SKIP() << "a sanitizer needs descriptors itself, to look at memory";
   Start({"--listen", "127.0.0.1:0", "--self-check-ms", "100"});
   ASSERT_FALSE(HasFatalFailure());
   ASSERT_TRUE(WaitUntilReadinessIs("ready"));
