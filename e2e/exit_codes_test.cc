@@ -52,7 +52,8 @@ class ExitCodes : public RoundTrip {
   }
 
   void Note(const Arguments& arguments, int code) {
-    const bool has_subverb = arguments[0] == "index" || arguments[0] == "store";
+    const bool has_subverb =
+        arguments[0] == "index" || arguments[0] == "store" || arguments[0] == "tls";
     seen_[has_subverb ? Cat(arguments[0], " ", arguments[1]) : arguments[0]].insert(code);
   }
 
@@ -112,6 +113,7 @@ void ExitCodes::WhatIsWell() {
                               "index export",
                               "ping",
                               "top --once",
+                              "tls init certificates --name localhost --client one",
                               "profiles",
                               "completion bash",
                               "chunk tree/file",
@@ -143,6 +145,7 @@ void ExitCodes::WhatCannotBeDone() {
                               "parity",
                               "repair --accept-loss 0000000000000000 --apply",
                               "index export --output none/list",
+                              "tls init certificates --name elsewhere",
                               "chunk none",
                               "chunk none neither",
                               "analyze none",

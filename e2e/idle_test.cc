@@ -77,7 +77,7 @@ class Handler final : public client::AnswerHandler {
 TEST_F(IdleTest, AClientThatIsThereKeepsItsPlace) {
   constexpr int kIdleEvictMs = 1'500;
   Start(kIdleEvictMs);
-  const auto channel = client::OpenChannel(world_.last_address());
+  const auto channel = client::OpenChannel({world_.last_address()});
   ASSERT_TRUE(channel.ok());
   client::UploadStream::Options options;
   options.open = OpenFor("home");

@@ -68,7 +68,7 @@ class IndexTest : public testing::Test {
   void CommitForeign(char letter, std::uint64_t epoch) {
     // The socket's path is relative to the folder of the world.
     std::filesystem::current_path(world_.path());
-    const auto stub = v1::IndexService::NewStub(*client::OpenChannel(world_.address()));
+    const auto stub = v1::IndexService::NewStub(*client::OpenChannel({world_.address()}));
     v1::CommitChunksRequest request;
     request.mutable_repository()->set_repository(Stats()["repository"]);
     request.mutable_repository()->set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);

@@ -30,6 +30,7 @@ void AddVerbs(Context& context) {
   AddLabAnalyzeVerb(context);
   AddPingVerb(context);
   AddTopVerb(context);
+  AddTlsVerb(context);
   AddLabBenchVerb(context);
   AddCompletionVerb(context);
 }

@@ -1,18 +1,26 @@
 #include "client/cli/context.h"
 
+#include <utility>
+
+#include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/tls_check.h"
 
 namespace kerf::agent {
 
 std::string_view ConnectionFailure(const absl::Status& status) {
   if (!absl::IsUnavailable(status)) return "";
   const std::string_view message = MessageOf(status);
-  constexpr std::string_view kCause = "last error: UNKNOWN: ";
+  constexpr std::string_view kCause = "last error: ";
   if (message.starts_with("DNS resolution failed")) return "no such host";
   if (!message.starts_with("failed to connect to all addresses")) return "";
   const std::size_t cause = message.find(kCause);
-  return cause == std::string_view::npos ? message : message.substr(cause + kCause.size());
+  if (cause == std::string_view::npos) return message;
+  const std::string_view last = message.substr(cause + kCause.size());
+  // The name of a code.
+  const std::size_t colon = last.find(": ");
+  return colon == std::string_view::npos ? last : last.substr(colon + 2);
 }
 
 std::string RefuseEmpty(const std::string& value) {
@@ -27,13 +35,52 @@ void AddStoreOption(const Verb& verb, std::string& store) {
       .Required();
 }
 
-void AddServerOption(const Verb& verb, std::string& server, const std::string& description) {
-  server = std::string(client::kDefaultServer);
-  verb.AddOption("--server", server, description)
+void AddServerOption(const Verb& verb, ServerFlags& flags, const std::string& description) {
+  flags.address = std::string(client::kDefaultServer);
+  verb.AddOption("--server", flags.address, description)
       .Environment("KERF_SERVER")
       .Check(RefuseEmpty)
       .Type("ADDR")
       .ShowDefault();
+  AddTlsOptions(verb, flags);
+}
+
+void AddTlsOptions(const Verb& verb, ServerFlags& flags) {
+  verb.AddOption("--tls-ca", flags.tls.ca,
+                 "Speak TLS to the server, whose certificate has to be of a CA in this file (PEM). "
+                 "With --tls-cert alone: of one that the system knows. Unix sockets need no TLS")
+      .Environment("KERF_TLS_CA")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.AddOption("--tls-cert", flags.tls.certificate,
+                 "The certificate that tells the server who this is (PEM): `kerf tls init` makes "
+                 "one. A new one in its place is seen")
+      .Environment("KERF_TLS_CERT")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.AddOption("--tls-key", flags.tls.key, "Its key (PEM)")
+      .Environment("KERF_TLS_KEY")
+      .Check(RefuseEmpty)
+      .Type("FILE");
+  verb.AddOption("--tls-name", flags.tls_name,
+                 "The name that the server's certificate has to be of, where that is not the host "
+                 "of --server")
+      .Environment("KERF_TLS_NAME")
+      .Check(RefuseEmpty)
+      .Type("NAME");
+}
+
+absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags) {
+  if (flags.tls.certificate.empty() != flags.tls.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert and --tls-key belong together: a certificate, and its key");
+  }
+  if (flags.tls.ca.empty() && flags.tls.certificate.empty()) {
+    if (flags.tls_name.empty()) return client::ServerAddress{flags.address};
+    return absl::InvalidArgumentError("--tls-name is for TLS: add --tls-ca");
+  }
+  KERF_ASSIGN_OR_RETURN(client::TlsChoice tls, client::TlsChoice::Make(flags.tls, flags.tls_name));
+  return client::ServerAddress{flags.address, std::move(tls)};
 }
 
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,
@@ -46,9 +93,12 @@ ExitCode FailWith(Context& context, const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
-ExitCode FailWithServer(Context& context, const absl::Status& status, std::string_view server) {
+ExitCode FailWithServer(Context& context, const absl::Status& met,
+                        const client::ServerAddress& address) {
+  const absl::Status status = client::ExplainByTls(met, address, /*cancellation=*/nullptr);
   const std::string_view failure = ConnectionFailure(status);
   if (failure.empty()) return FailWith(context, status);
+  const std::string& server = address.text;
   if (server.find(',') != std::string_view::npos) {
     return FailWith(context,
                     absl::UnavailableError(Cat("no kerfd answers at any of ", server,

@@ -6,9 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/cli/command_line.h"
+#include "base/tls/tls_files.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/reporter.h"
+#include "client/cpp/server_address.h"
 
 namespace kerf::agent {
 
@@ -34,8 +37,22 @@ void AddStoreOption(const Verb& verb, std::string& store);
 inline constexpr char kAnyServer[] =
     "The kerfd or front to talk to: unix:PATH or HOST:PORT; several with commas between them, of "
     "which any will do";
-void AddServerOption(const Verb& verb, std::string& server,
+
+// As the user said it.
+struct ServerFlags {
+  // Empty: none, for verbs that can do without one.
+  std::string address;
+  TlsFiles tls;
+  std::string tls_name;
+};
+void AddServerOption(const Verb& verb, ServerFlags& flags,
                      const std::string& description = kAnyServer);
+// Those of TLS alone, for a verb whose --server is not as that of others.
+void AddTlsOptions(const Verb& verb, ServerFlags& flags);
+
+// What the flags mean: over TLS if they name a CA or a certificate. The files of TLS are read; what
+// is wrong with one, or with the flags together, is for FailUsage.
+absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags);
 
 // Verb::AddVerb, of `kerf` itself.
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,
@@ -48,9 +65,10 @@ ExitCode FailWith(Context& context, const absl::Status& status);
 // is no such failure.
 std::string_view ConnectionFailure(const absl::Status& status);
 
-// As FailWith, for a verb that talks to `server`: where nobody answers there, it says so and what
-// to do.
-ExitCode FailWithServer(Context& context, const absl::Status& status, std::string_view server);
+// As FailWith, for a verb that talks to `server`: where nobody answers there, or TLS is why they do
+// not understand each other, it says so and what to do.
+ExitCode FailWithServer(Context& context, const absl::Status& status,
+                        const client::ServerAddress& server);
 
 // The same for what is wrong with the command line: always kUsage.
 ExitCode FailUsage(Context& context, const absl::Status& status);

@@ -52,6 +52,12 @@ std::string Describe(const UsageError& error, const ProgramOptions& program) {
   return Cat(error.text, help);
 }
 
+// TLS that has come to nothing: kerf says it itself, and better (client/cpp/tls_check.h).
+bool IsSaidByKerf(const LibraryLine& said) {
+  return said.source.starts_with("ssl_transport_security.cc:") ||
+         said.source.starts_with("secure_endpoint.cc:");
+}
+
 }  // namespace
 
 int RunProgram(const ProgramOptions& program, int argc, char** argv,
@@ -92,7 +98,9 @@ int RunProgram(const ProgramOptions& program, int argc, char** argv,
   int code = 0;
   {
     // While standard output is open: with --json that is where they go.
-    const LibraryLogs library_logs([&](const LibraryLine& said) { reporter.Library(said); });
+    const LibraryLogs library_logs([&](const LibraryLine& said) {
+      if (!IsSaidByKerf(said)) reporter.Library(said);
+    });
     code = line.run()();
   }
   if (code == static_cast<int>(ExitCode::kOk) && context.is_partial) {

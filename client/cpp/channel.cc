@@ -51,7 +51,7 @@ void KeepGrpc() {
   static_cast<void>(kept);
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, const TlsChoice& tls) {
   grpc::ChannelArguments arguments;
   RefuseCompression(arguments);
   arguments.SetInt("grpc.http2.lookahead_bytes", kLookaheadBytes);
@@ -65,7 +65,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  const std::string target = *GrpcTarget(server);
+  if (!tls.IsFor(server)) {
+    return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  }
+  if (!tls.name().empty()) arguments.SetSslTargetNameOverride(tls.name());
+  return grpc::CreateCustomChannel(target, tls.credentials(), arguments);
 }
 
 }  // namespace
@@ -95,14 +100,14 @@ bool Connects(grpc::Channel& channel, const CallCancellation* cancellation) {
   return false;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(std::string_view server,
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& server,
                                                            const CallCancellation* cancellation) {
   KeepGrpc();
-  const absl::StatusOr<std::vector<std::string>> servers = ParseServers(server);
+  const absl::StatusOr<std::vector<std::string>> servers = ParseServers(server.text);
   if (!servers.ok()) return servers.status();
   std::shared_ptr<grpc::Channel> channel;
   for (const std::string& one : *servers) {
-    channel = MakeChannel(*GrpcTarget(one));
+    channel = MakeChannel(one, server.tls);
     if (servers->size() == 1 || Connects(*channel, cancellation)) break;
   }
   return channel;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/server_address.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/status.h"
 
@@ -21,12 +22,13 @@ inline constexpr std::string_view kDefaultServer = "127.0.0.1:7461";
 // least one. InvalidArgument if one has neither form of an address, "unix:PATH" or "HOST:PORT".
 absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 
-// A channel to `server`, "unix:PATH" or "HOST:PORT", with a connection of its own: two channels do
-// not share one. It connects when it is first used. Of several servers, with commas between them,
-// it is the first that can be reached within some seconds each. InvalidArgument for any other form.
-// With a `cancellation`, which ends that looking for one, too; null: nobody ends it.
+// A channel to `server`, "unix:PATH" or "HOST:PORT", in the clear or over TLS as it says, with a
+// connection of its own: two channels do not share one. It connects when it is first used. Of
+// several servers, with commas between them, it is the first that can be reached within some
+// seconds each. InvalidArgument for any other form. With a `cancellation`, which ends that looking
+// for one, too; null: nobody ends it.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
-    std::string_view server, const CallCancellation* cancellation = nullptr);
+    const ServerAddress& server, const CallCancellation* cancellation = nullptr);
 
 // Whether somebody answers within some seconds; that nobody is at the address is known at once.
 bool Connects(grpc::Channel& channel, const CallCancellation* cancellation);

@@ -44,7 +44,7 @@ TEST(OpenChannelTest, NobodyWaitsForAServerAfterACancellation) {
   CallCancellation cancellation;
   cancellation.Cancel();
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_TRUE(OpenChannel(servers, &cancellation).ok());
+  EXPECT_TRUE(OpenChannel({servers}, &cancellation).ok());
   // Each of them is given 3 s else.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(3));
 }

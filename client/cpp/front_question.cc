@@ -8,7 +8,7 @@ namespace kerf::client {
 namespace {
 
 // A front that is away knows nothing, and one that has no worker no better one.
-bool HasAnother(const std::string& front, const std::string& worker, const std::string& shard_key,
+bool HasAnother(const ServerAddress& front, const std::string& worker, const std::string& shard_key,
                 const std::vector<std::string>& avoided, CallCancellation& cancellation) {
   const auto channel = OpenChannel(front);
   if (!channel.ok()) return false;
@@ -24,7 +24,7 @@ FrontQuestion::~FrontQuestion() {
   if (thread_.joinable()) thread_.join();
 }
 
-void FrontQuestion::Ask(const std::string& front, const std::string& worker,
+void FrontQuestion::Ask(const ServerAddress& front, const std::string& worker,
                         std::vector<std::string> avoided, std::function<void()> on_other) {
   const auto now = std::chrono::steady_clock::now();
   if (is_under_way_.load() || now < next_) return;

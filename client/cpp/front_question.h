@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/server_address.h"
 
 namespace kerf::client {
 
@@ -26,7 +27,7 @@ class FrontQuestion {
   // Does not wait, and does nothing while a question is under way or was asked less than `pause`
   // ago. If the front at `front` has another worker in the place of that at `worker`, those of
   // `avoided` left out as when that was located, `on_other` is called from another thread.
-  void Ask(const std::string& front, const std::string& worker, std::vector<std::string> avoided,
+  void Ask(const ServerAddress& front, const std::string& worker, std::vector<std::string> avoided,
            std::function<void()> on_other);
   // Ends the one that is under way, and all that come.
   void Cancel() { cancellation_.Cancel(); }

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/tls_check.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/routing.grpc.pb.h"
 
@@ -68,21 +69,23 @@ bool IsReachableAs(const std::string& server, const std::string& worker) {
   return false;
 }
 
-absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
+absl::StatusOr<WorkerChannel> ConnectToWorker(const ServerAddress& server,
                                               const std::shared_ptr<grpc::Channel>& channel,
                                               const std::string& shard_key,
                                               const std::vector<std::string>& avoid,
                                               CallCancellation& cancellation) {
   const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, avoid, cancellation);
   if (!address.ok()) return address.status();
-  if (address->empty()) return absl::NotFoundError(Cat(server, " is no front"));
-  if (!IsReachableAs(server, *address)) {
+  if (address->empty()) return absl::NotFoundError(Cat(server.text, " is no front"));
+  if (!IsReachableAs(server.text, *address)) {
     return absl::FailedPreconditionError(
         Cat("the front names ", std::string_view(*address).substr(0, kMaxAddressBytes),
             ", which is no address, or another machine's here than there"));
   }
-  KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> worker, OpenChannel(*address));
+  const ServerAddress place{*address, server.tls.WithoutName()};
+  KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> worker, OpenChannel(place));
   if (!Connects(*worker, &cancellation)) {
+    KERF_RETURN_IF_ERROR(CheckTls(*address, place.tls, &cancellation));
     return absl::UnavailableError(Cat("nobody answers at ", *address,
                                       ", where the front has the worker (a NetworkPolicy or a "
                                       "firewall may be between)"));

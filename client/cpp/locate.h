@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/server_address.h"
 #include "grpcpp/channel.h"
 
 namespace kerf::client {
@@ -32,8 +33,10 @@ struct WorkerChannel {
 
 // To the worker of `shard_key`, connected. Else the server itself is the way, and the status says
 // why: `server`, to which `channel` leads, is no front or knows of no worker, or the worker cannot
-// be reached from here within some seconds.
-absl::StatusOr<WorkerChannel> ConnectToWorker(const std::string& server,
+// be reached from here within some seconds. Over TLS, a worker's certificate has to be of the host
+// of the address that the front names, whatever the server's own has to be of: Unauthenticated if
+// it is not, or TLS comes to nothing otherwise.
+absl::StatusOr<WorkerChannel> ConnectToWorker(const ServerAddress& server,
                                               const std::shared_ptr<grpc::Channel>& channel,
                                               const std::string& shard_key,
                                               const std::vector<std::string>& avoid,

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 #include "client/cpp/locate.h"
+#include "client/cpp/tls_check.h"
 
 namespace kerf::client {
 namespace {
@@ -30,10 +30,6 @@ std::optional<Digest> DigestOf(const std::string& bytes) {
   if (bytes.size() > digest.bytes.size()) return std::nullopt;
   std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
   return digest;
-}
-
-std::string Seconds(std::chrono::milliseconds time) {
-  return absl::StrFormat("%.1f s", static_cast<double>(time.count()) / 1000);
 }
 
 }  // namespace
@@ -101,10 +97,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
     address_ = server;
     is_direct_ = false;
   }
-  auto channel = OpenChannel(server);
+  const ServerAddress place{server, options_.tls};
+  auto channel = OpenChannel(place);
   if (!channel.ok() || !options_.direct) return channel;
   if (why.ok()) {
-    auto worker = ConnectToWorker(server, *channel, options_.stream.shard_key, avoided, asking_);
+    auto worker = ConnectToWorker(place, *channel, options_.stream.shard_key, avoided, asking_);
     if (worker.ok()) {
       std::lock_guard lock(mutex_);
       // The front has answered.
@@ -157,10 +154,13 @@ absl::Status ResumingUpload::RunStream() {
   live_ = false;
   fatal_ = WithRequestId(fatal_, request_id_);
   const absl::Status status = WithRequestId(lost_.ok() ? stream_status_ : lost_, request_id_);
+  const bool may_be_tls = !opened_ && lost_.ok() && fatal_.ok();
   lock.unlock();
   // Its thread says nothing more from here on.
   static_cast<void>(stream->Wait());
-  return status;
+  if (!may_be_tls) return status;
+  const TlsChoice tls = is_direct_ ? options_.tls.WithoutName() : options_.tls;
+  return ExplainByTls(status, {address_, tls}, &asking_);
 }
 
 void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
@@ -276,13 +276,15 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   // are not kerf's own words, the front may know another way.
   const bool is_astray = is_direct_ && !opened_ && ReasonOfLoss(loss).empty();
   const Loss kind = lost_.ok() && !is_astray ? LossOf(loss) : Loss::kRetry;
-  if (!*options_.reached && kind == Loss::kRetry) {
+  if (!*options_.reached && (kind == Loss::kRetry || kind == Loss::kRetryBriefly)) {
     ++server_index_;
     return ++first_tries_ < options_.servers.size() ? absl::OkStatus() : loss;
   }
   const auto wait = plan_.WaitAfter(kind, AskedWaitOf(loss), now);
   if (!wait.has_value()) {
-    return kind == Loss::kRetry && options_.retry.time.count() > 0 ? GaveUp(loss) : loss;
+    return kind == Loss::kRetry && options_.retry.time.count() > 0
+               ? GaveUp(plan_, options_.servers, loss, now)
+               : loss;
   }
   ++server_index_;
   // Before the first Opened the writer waits for it, and has begun no file.
@@ -314,18 +316,6 @@ void ResumingUpload::NoteWorkerLocked(const absl::Status& loss) {
   if (name.empty() || std::find(avoided_.begin(), avoided_.end(), name) != avoided_.end()) return;
   if (avoided_.size() == kMaxAvoided) avoided_.erase(avoided_.begin());
   avoided_.push_back(std::move(name));
-}
-
-absl::Status ResumingUpload::GaveUp(const absl::Status& loss) const {
-  std::string servers;
-  for (const std::string& server : options_.servers)
-    servers += Cat(servers.empty() ? "" : ", ", server);
-  const std::string text =
-      Cat("gave up after ", plan_.tries(), " tries in ", Seconds(plan_.TriedFor(Clock::now())),
-          " to go on at ", servers, "; the last one ended with: ", MessageOf(loss));
-  const bool is_kept = absl::IsResourceExhausted(loss) || absl::IsDeadlineExceeded(loss);
-  const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
-  return WithRequestId({code, ToAbsl(text)}, RequestIdOf(loss));
 }
 
 ResumingUpload::File* ResumingUpload::Find(std::uint64_t number) {
@@ -530,7 +520,7 @@ void ResumingUpload::AskFront() {
     left_out = left_out_;
     stream_count = stream_count_;
   }
-  question_.Ask(front, worker, std::move(left_out), [this, worker, stream_count] {
+  question_.Ask({front, options_.tls}, worker, std::move(left_out), [this, worker, stream_count] {
     std::lock_guard lock(mutex_);
     if (stream_ == nullptr || stream_count_ != stream_count || !lost_.ok()) return;
     lost_ = absl::UnavailableError(ToAbsl(

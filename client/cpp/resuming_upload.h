@@ -23,6 +23,7 @@
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/front_question.h"
 #include "client/cpp/retry.h"
+#include "client/cpp/server_address.h"
 #include "client/cpp/upload_stream.h"
 #include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
@@ -55,6 +56,8 @@ class ResumingUpload final : private AnswerHandler {
     UploadStream::Options stream = {};
     // At least one; each try goes to the next one.
     std::vector<std::string> servers = {};
+    // To them, and with direct to workers, each known by the host of its address.
+    TlsChoice tls = {};
     std::size_t first_server = 0;
     // Sends each stream past the server, if that is a front, to the worker that it names; through
     // it where that worker cannot be reached, has not opened the stream before, or has lost two in
@@ -167,7 +170,6 @@ class ResumingUpload final : private AnswerHandler {
   void Settle();
   // After `loss`: waits until the next try; not OK if there is none.
   absl::Status WaitForNextTry(const absl::Status& loss);
-  absl::Status GaveUp(const absl::Status& loss) const;
   // A worker that was met without getting anywhere is passed over until something is got.
   void NoteWorkerLocked(const absl::Status& loss);
   void Publish();

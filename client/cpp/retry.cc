@@ -5,8 +5,12 @@
 #include <span>
 #include <string_view>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/limits.h"
 #include "base/strings.h"
+#include "client/cpp/failed_call.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace kerf::client {
@@ -19,6 +23,9 @@ constexpr std::string_view kDomain = "kerf";
 // A server may ask for more than the client's longest wait, but not for ever.
 constexpr auto kLongestAskedWait =
     std::chrono::duration_cast<std::chrono::seconds>(limits::kLongestAskedWait);
+
+// Not as types of messages are named, which servers send (FromGrpc).
+constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 
 constexpr std::string_view kRetriedReasons[] = {
     "DRAINING",         "IDLE_EVICTED",   "IDLE_TIMEOUT",      "INDEX_UNAVAILABLE",
@@ -70,7 +77,18 @@ std::string WorkerOfLoss(const absl::Status& status) {
   return found == info->metadata().end() ? "" : found->second;
 }
 
+absl::Status TlsTrouble(std::string_view why) {
+  absl::Status status = absl::UnauthenticatedError(ToAbsl(why));
+  status.SetPayload(kTlsTroubleType, absl::Cord());
+  return status;
+}
+
+bool IsTlsTrouble(const absl::Status& status) {
+  return status.GetPayload(kTlsTroubleType).has_value();
+}
+
 Loss LossOf(const absl::Status& status) {
+  if (IsTlsTrouble(status)) return Loss::kRetryBriefly;
   const std::string reason = ReasonOfLoss(status);
   if (!reason.empty()) {
     if (IsOf(reason, kRetriedReasons)) return Loss::kRetry;
@@ -103,7 +121,9 @@ std::optional<std::chrono::milliseconds> RetryPlan::WaitAfter(Loss loss,
   if (loss == Loss::kRetryOnce && ++once_count_ > 1) return std::nullopt;
   if (tries_ == 0) first_loss_ = now;
   if (tries_ >= limits_.tries) return std::nullopt;
-  const std::chrono::milliseconds left = limits_.time - TriedFor(now);
+  const std::chrono::milliseconds time =
+      loss == Loss::kRetryBriefly ? std::min(limits_.time, limits_.brief_time) : limits_.time;
+  const std::chrono::milliseconds left = time - TriedFor(now);
   if (left.count() <= 0) return std::nullopt;
   ++tries_;
   // No shift beyond what the longest wait can need.
@@ -114,6 +134,18 @@ std::optional<std::chrono::milliseconds> RetryPlan::WaitAfter(Loss loss,
       std::chrono::milliseconds(random_.Below(static_cast<std::uint64_t>(wait.count()) / 2 + 1));
   // The last try is made when the time is over, not before; what the server asks for comes first.
   return std::max(std::min(wait, left), asked);
+}
+
+absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
+                    const absl::Status& loss, RetryPlan::TimePoint now) {
+  const double seconds = std::chrono::duration<double>(plan.TriedFor(now)).count();
+  const std::string text =
+      Cat("gave up after ", plan.tries(), " tries in ", absl::StrFormat("%.1f s", seconds),
+          " to go on at ", absl::StrJoin(servers, ", "),
+          "; the last one ended with: ", MessageOf(loss));
+  const bool is_kept = absl::IsResourceExhausted(loss) || absl::IsDeadlineExceeded(loss);
+  const absl::StatusCode code = is_kept ? loss.code() : absl::StatusCode::kUnavailable;
+  return WithRequestId({code, ToAbsl(text)}, RequestIdOf(loss));
 }
 
 }  // namespace kerf::client

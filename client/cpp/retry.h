@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "base/limits.h"
@@ -21,6 +23,8 @@ enum class Loss : std::uint8_t {
   kFinal,
   // The server's bug, or that of its machine: another one may not have it.
   kRetryOnce,
+  // Certificates: they may be about to be changed, at both ends; else it helps nobody.
+  kRetryBriefly,
   kRetry,
 };
 
@@ -39,6 +43,10 @@ bool IsWorkersFault(const absl::Status& status);
 // The worker that a front says it is about; empty: none.
 std::string WorkerOfLoss(const absl::Status& status);
 
+// Why TLS with a server comes to nothing: Unauthenticated, and LossOf knows it. No server says so.
+absl::Status TlsTrouble(std::string_view why);
+bool IsTlsTrouble(const absl::Status& status);
+
 // For how long the server asked to be left alone; 0 if it did not.
 std::chrono::milliseconds AskedWaitOf(const absl::Status& status);
 
@@ -50,6 +58,9 @@ struct RetryLimits {
   // up to one half is left out: those who lost one server do not come to the next one all at once.
   std::chrono::milliseconds first_wait = limits::kFirstRetryWait;
   std::chrono::milliseconds longest_wait = limits::kLongestRetryWait;
+  // In place of `time` for what is kRetryBriefly, if that is less: a few times as long as servers
+  // and agents need to see that files have changed.
+  std::chrono::milliseconds brief_time{10'000};
 };
 
 // What one client has tried since it last got on. Time is given by the caller, and never goes back.
@@ -82,5 +93,9 @@ class RetryPlan {
   int once_count_ = 0;
   TimePoint first_loss_;
 };
+
+// What ends an upload that has tried for long enough: `loss` was the last of its losses.
+absl::Status GaveUp(const RetryPlan& plan, std::span<const std::string> servers,
+                    const absl::Status& loss, RetryPlan::TimePoint now);
 
 }  // namespace kerf::client

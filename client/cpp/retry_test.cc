@@ -47,6 +47,23 @@ TEST(LossOfTest, ReasonsAreTakenFromTheList) {
   EXPECT_EQ(ReasonOfLoss(Received(UNAVAILABLE, "DRAINING", {}, "elsewhere")), "");
 }
 
+TEST(LossOfTest, TlsIsTriedAgainForAShortTimeAndNoServerSaysSo) {
+  const absl::Status trouble = TlsTrouble("wrong");
+  EXPECT_TRUE(IsTlsTrouble(trouble));
+  EXPECT_TRUE(absl::IsUnauthenticated(trouble));
+  EXPECT_EQ(LossOf(trouble), Loss::kRetryBriefly);
+  EXPECT_FALSE(IsTlsTrouble(absl::UnauthenticatedError("wrong")));
+  EXPECT_EQ(LossOf(absl::UnauthenticatedError("wrong")), Loss::kFinal);
+  RetryPlan plan({.time = seconds(60), .brief_time = seconds(2)}, /*seed=*/1);
+  const RetryPlan::TimePoint start;
+  EXPECT_TRUE(plan.WaitAfter(Loss::kRetryBriefly, {}, start).has_value());
+  EXPECT_TRUE(plan.WaitAfter(Loss::kRetryBriefly, {}, start + seconds(1)).has_value());
+  EXPECT_FALSE(plan.WaitAfter(Loss::kRetryBriefly, {}, start + seconds(2)).has_value());
+  EXPECT_TRUE(plan.WaitAfter(Loss::kRetry, {}, start + seconds(2)).has_value());
+  RetryPlan impatient({.time = milliseconds(0)}, /*seed=*/1);
+  EXPECT_FALSE(impatient.WaitAfter(Loss::kRetryBriefly, {}, start).has_value());
+}
+
 TEST(LossOfTest, WithoutAReasonTheConnectionMustHaveBroken) {
   EXPECT_EQ(LossOf(absl::UnavailableError("Socket closed")), Loss::kRetry);
   EXPECT_EQ(LossOf(absl::CancelledError("")), Loss::kRetry);

@@ -73,7 +73,7 @@ class ServerIndexTest : public testing::Test {
   }
 
   LyingIndex server_;
-  ServerIndex index_{*OpenChannel(server_.address()), kRepository, DigestAlgorithm::kBlake3};
+  ServerIndex index_{*OpenChannel({server_.address()}), kRepository, DigestAlgorithm::kBlake3};
 };
 
 TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
@@ -98,7 +98,7 @@ TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
 
 TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {
   const auto cancellation = std::make_shared<CallCancellation>();
-  ServerIndex index(*OpenChannel(server_.address()), kRepository, DigestAlgorithm::kBlake3,
+  ServerIndex index(*OpenChannel({server_.address()}), kRepository, DigestAlgorithm::kBlake3,
                     cancellation.get());
   std::promise<void> over;
   server_.on_lookup = [cancellation, is_over = over.get_future().share()](

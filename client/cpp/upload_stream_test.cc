@@ -37,7 +37,7 @@ TEST(UploadStreamTest, AServerThatDoesNotReadEndsTheStreamBeforeMemoryDoes) {
   std::future<absl::Status> end = watcher.end();
   UploadStream::Options options;
   options.max_control_bytes = std::size_t{1} << 20;
-  UploadStream stream(*OpenChannel(server.address()), options, watcher);
+  UploadStream stream(*OpenChannel({server.address()}), options, watcher);
   // More than gRPC and the bound together hold.
   for (int number = 0; number < 1000; ++number) stream.Commit(LongCommit());
   ASSERT_EQ(end.wait_for(std::chrono::seconds(30)), std::future_status::ready);
@@ -58,7 +58,7 @@ TEST(UploadStreamTest, AServerThatReadsIsToldEverything) {
   UploadStream::Options options;
   // Of two commits: what has been sent counts no more.
   options.max_control_bytes = 80'000;
-  UploadStream stream(*OpenChannel(server.address()), options, watcher);
+  UploadStream stream(*OpenChannel({server.address()}), options, watcher);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (int number = 0; number < 100; ++number) {
     while (commits < number && std::chrono::steady_clock::now() < deadline) {
@@ -84,7 +84,7 @@ TEST(UploadStreamTest, AnAnswerThatWouldTakeMuchMemoryEndsTheStream) {
       return grpc::Status::OK;
     });
     EndWatcher watcher;
-    UploadStream stream(*OpenChannel(server.address()), {}, watcher);
+    UploadStream stream(*OpenChannel({server.address()}), {}, watcher);
     stream.FinishWrites();
     const absl::Status status = stream.Wait();
     EXPECT_EQ(status.ok(), size_bytes == std::size_t{2} << 20) << status;

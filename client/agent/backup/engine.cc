@@ -268,6 +268,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   options.profile = parsed.rule;
   upload.stream.shard_key = client::ShardKey(upload.stream.open.repository(), shard_name);
   upload.servers = options_.servers;
+  upload.tls = options_.tls;
   upload.retry = options_.retry;
   upload.seed = RandomSeed();
   upload.reached = reached_;

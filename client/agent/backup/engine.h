@@ -31,6 +31,7 @@ struct BackupOptions {
   std::optional<int> stream_fd;
   // Each "unix:PATH" or "HOST:PORT"; where one is lost the next one is tried. At least one.
   std::vector<std::string> servers;
+  client::TlsChoice tls = {};
   // Sends streams past a front, to the workers that it names, where those can be reached.
   bool direct = false;
   // What is tried without progress before the run fails.

@@ -1,6 +1,7 @@
 #include "client/agent/top/watcher.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "base/strings.h"
 #include "client/cli/context.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/retry.h"
+#include "client/cpp/tls_check.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/routing.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
@@ -32,6 +35,9 @@ constexpr std::size_t kMaxStatusBytes = 64 << 10;
 constexpr std::size_t kMaxReasonBytes = 500;
 // Of workers that were met, also those that nobody names any more: fronts that lie cost no more.
 constexpr std::size_t kMaxKnown = 2 * kMaxWorkers;
+// gRPC's own words where TLS has come to nothing, or a server speaks something else.
+constexpr const char* kBrokenHandshakes[] = {"handshake failed", "Peer name",
+                                             "Endpoint read failed", "Socket closed"};
 // docs/spec/routing.md, "A worker by its name".
 constexpr char kWorkerMetadata[] = "kerf-worker-bin";
 
@@ -46,6 +52,20 @@ std::string Explain(const grpc::Status& status) {
     return Cat("no answer within ", kPatience.count() / 1000, " s");
   }
   return Explain(client::FromGrpc(status));
+}
+
+// Only where somebody has answered: a look is not to wait for who is away.
+void ExplainByHandshake(const std::string& server, const client::TlsChoice& tls,
+                        grpc::Status& status) {
+  const std::string& said = status.error_message();
+  if (std::none_of(std::begin(kBrokenHandshakes), std::end(kBrokenHandshakes),
+                   [&](const char* words) { return said.find(words) != std::string::npos; })) {
+    return;
+  }
+  const absl::Status why =
+      client::ExplainByTls(client::FromGrpc(status), {server, tls}, /*cancellation=*/nullptr);
+  if (!client::IsTlsTrouble(why)) return;
+  status = {grpc::StatusCode::UNAUTHENTICATED, std::string(MessageOf(why))};
 }
 
 const std::string& LabelOf(const WorkerLook& look) {
@@ -83,12 +103,14 @@ struct Watcher::Question {
   grpc::Status status;
 };
 
-absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Create(const std::vector<std::string>& servers,
+absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Create(const client::ServerAddress& servers,
                                                          const std::atomic<bool>& cancelled,
                                                          Clock clock) {
-  std::unique_ptr<Watcher> watcher(new Watcher(cancelled, std::move(clock)));
-  for (const std::string& server : servers) {
-    KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
+  std::unique_ptr<Watcher> watcher(new Watcher(servers.tls, cancelled, std::move(clock)));
+  KERF_ASSIGN_OR_RETURN(const std::vector<std::string> all, client::ParseServers(servers.text));
+  for (const std::string& server : all) {
+    KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
+                          client::OpenChannel({server, servers.tls}));
     watcher->servers_.push_back({server, std::move(channel)});
   }
   return watcher;
@@ -175,7 +197,17 @@ void Watcher::Understand(const Question& list, Questions& questions, WorkerLooks
   }
 }
 
+void Watcher::OpenLostChannels() {
+  if (!tls_.is_tls()) return;
+  for (Server& server : servers_) {
+    if (!server.is_lost) continue;
+    auto channel = client::OpenChannel({server.address, tls_});
+    if (channel.ok()) server.channel = *std::move(channel);
+  }
+}
+
 Watcher::Questions Watcher::AskForLists() {
+  OpenLostChannels();
   Questions lists;
   for (const Server& server : servers_) {
     lists.push_back(std::make_unique<Question>());
@@ -187,6 +219,11 @@ Watcher::Questions Watcher::AskForLists() {
         &question.context, &question.list_request, &question.listed,
         [this, &question](grpc::Status status) { TakeAnswer(question, std::move(status)); });
   });
+  for (std::size_t index = 0; index < lists.size(); ++index) {
+    grpc::Status& status = lists[index]->status;
+    servers_[index].is_lost = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    if (servers_[index].is_lost) ExplainByHandshake(servers_[index].address, tls_, status);
+  }
   // A front from before there were lists passes the question on to just any worker, which does not
   // know it either. What each front answers itself shows it.
   Questions places;

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/agent/top/worker_look.h"
+#include "client/cpp/server_address.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/support/status.h"
 
@@ -30,9 +31,9 @@ class Watcher {
   static constexpr std::chrono::seconds kGoneTime{60};
 
   // Questions end at once when `cancelled` becomes true; it outlives the watcher. InvalidArgument
-  // for what is no address.
+  // for what is no address. All of `servers` are asked.
   static absl::StatusOr<std::unique_ptr<Watcher>> Create(
-      const std::vector<std::string>& servers, const std::atomic<bool>& cancelled,
+      const client::ServerAddress& servers, const std::atomic<bool>& cancelled,
       Clock clock = [] { return std::chrono::steady_clock::now(); });
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -49,6 +50,7 @@ class Watcher {
   struct Server {
     std::string address;
     std::shared_ptr<grpc::Channel> channel;
+    bool is_lost = false;
   };
   struct Question;
 
@@ -67,8 +69,10 @@ class Watcher {
     std::chrono::steady_clock::time_point named_at;
   };
 
-  Watcher(const std::atomic<bool>& cancelled, Clock clock)
-      : cancelled_(cancelled), clock_(std::move(clock)) {}
+  Watcher(client::TlsChoice tls, const std::atomic<bool>& cancelled, Clock clock)
+      : tls_(std::move(tls)), cancelled_(cancelled), clock_(std::move(clock)) {}
+  // Of those that do not answer: a connection is made with the certificates of its channel's time.
+  void OpenLostChannels();
   // Asks all, some at a time, and waits for all answers.
   void Ask(Questions& questions, const std::function<void(Question&)>& start);
   Questions AskForLists();
@@ -86,6 +90,7 @@ class Watcher {
   // Gives those that are lost the names that they had, and adds those that nobody names any more.
   void Remember(LooksByAddress& found);
 
+  const client::TlsChoice tls_;
   const std::atomic<bool>& cancelled_;
   const Clock clock_;
   std::vector<Server> servers_;

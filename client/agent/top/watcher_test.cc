@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "grpcpp/security/server_credentials.h"
@@ -131,7 +132,7 @@ class FakeServer final : public v1::RoutingService::Service, public v1::StatusSe
 class WatcherTest : public testing::Test {
  protected:
   WorkerLooks LookAt(const std::vector<std::string>& servers) {
-    auto watcher = Watcher::Create(servers, cancelled_);
+    auto watcher = Watcher::Create({absl::StrJoin(servers, ",")}, cancelled_);
     KERF_CHECK(watcher.ok());
     return (*watcher)->Look();
   }
@@ -284,7 +285,7 @@ class WaysTest : public WatcherTest {
   FakeServer worker_{/*is_front=*/false};
   FakeServer front_{/*is_front=*/true};
   const std::unique_ptr<Watcher> watcher_ =
-      *Watcher::Create({front_.address(), worker_.address()}, cancelled_);
+      *Watcher::Create({Cat(front_.address(), ",", worker_.address())}, cancelled_);
 };
 
 TEST_F(WaysTest, AProcessIsShownOnceWhereTheUserNamedIt) {

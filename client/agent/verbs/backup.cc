@@ -26,6 +26,7 @@
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
 #include "client/cpp/server_index.h"
 #include "client/fs/scanner.h"
 #include "grpcpp/client_context.h"
@@ -48,7 +49,7 @@ static_assert(limits::kRetryFor == std::chrono::minutes(5));
 struct BackupFlags {
   std::vector<std::string> paths;
   std::string store;
-  std::string server;
+  ServerFlags server;
   // Empty: a new store's default, and whatever a store has.
   std::string profile;
   std::string digest;
@@ -136,7 +137,7 @@ absl::Status AddSources(const BackupFlags& flags, BackupOptions& options) {
 absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   BackupOptions options;
   KERF_RETURN_IF_ERROR(AddSources(flags, options));
-  KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server));
+  KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server.address));
   KERF_ASSIGN_OR_RETURN(options.retry.time, ParseDuration(flags.retry_for));
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
@@ -263,7 +264,7 @@ absl::Status CheckCriterionDigest(const UploadRule& rule) {
 }
 
 // A store keeps the profile that it was made with: none is made with one that the server refuses.
-absl::Status CheckServerCuts(const std::string& server, const UploadProfile& profile) {
+absl::Status CheckServerCuts(const client::ServerAddress& server, const UploadProfile& profile) {
   KERF_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::OpenChannel(server));
   grpc::ClientContext call;
   call.set_deadline(std::chrono::system_clock::now() + kCapabilitiesDeadline);
@@ -303,7 +304,7 @@ absl::Status CheckStoreRule(const Store& store, const BackupFlags& flags, const 
 }
 
 // How the run ends if a store would have to be made, and must not be. `is_new`: it has to be.
-std::optional<ExitCode> RefuseNewStore(Context& context, const BackupFlags& flags,
+std::optional<ExitCode> RefuseNewStore(Context& context, const client::ServerAddress& server,
                                        const std::string& store_path, const UploadRule& rule,
                                        bool& is_new) {
   is_new = absl::IsNotFound(Store::Open(store_path).status());
@@ -313,8 +314,8 @@ std::optional<ExitCode> RefuseNewStore(Context& context, const BackupFlags& flag
   if (!rule.profile.criterion) return std::nullopt;
   const absl::Status digest_status = CheckCriterionDigest(rule);
   if (!digest_status.ok()) return FailUsage(context, digest_status);
-  const absl::Status status = CheckServerCuts(flags.server, rule.profile);
-  if (!status.ok()) return FailWithServer(context, status, flags.server);
+  const absl::Status status = CheckServerCuts(server, rule.profile);
+  if (!status.ok()) return FailWithServer(context, status, server);
   return std::nullopt;
 }
 
@@ -341,12 +342,15 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   Reporter& reporter = context.reporter;
   const absl::StatusOr<UploadRule> rule = ParseRule(flags);
   if (!rule.ok()) return FailUsage(context, rule.status());
+  const auto server = ServerOf(flags.server);
+  if (!server.ok()) return FailUsage(context, server.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());
+  options->tls = server->tls;
   const absl::StatusOr<std::string> store_path = AbsolutePathOf(flags.store);
   if (!store_path.ok()) return FailUsage(context, store_path.status());
   bool is_new = false;
-  if (const auto refused = RefuseNewStore(context, flags, *store_path, *rule, is_new)) {
+  if (const auto refused = RefuseNewStore(context, *server, *store_path, *rule, is_new)) {
     return *refused;
   }
   const absl::StatusOr<std::unique_ptr<Store>> store =
@@ -374,7 +378,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
                              client::CallCancellation& cancellation) {
     // Of those that can be reached now.
-    const auto channel = client::OpenChannel(flags.server, &cancellation);
+    const auto channel = client::OpenChannel(*server, &cancellation);
     if (!channel.ok()) return channel.status();
     client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
                               &cancellation);
@@ -384,13 +388,15 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
     const absl::Status& status = result.status();
-    return FailWithServer(context, was_lost ? AdviseAfterRetries(status) : status, flags.server);
+    return FailWithServer(context, was_lost ? AdviseAfterRetries(status) : status, *server);
   }
   RememberStore(**store);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  // Who is in a worker's place is not a matter of networks.
+  if (client::IsTlsTrouble(result->detour)) reporter.Warning("--direct", result->detour);
   const bool is_index_behind = IsIndexBehind(result->index_warning);
-  if (is_index_behind) WarnOfIndex(reporter, flags.server, result->index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, flags.server.address, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
   Print(reporter, *result, seconds);
   const bool is_partial = result->warning_count > 0 || is_index_behind || parity_failure_count > 0;

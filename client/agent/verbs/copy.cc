@@ -39,7 +39,7 @@ struct CopyFlags {
   std::vector<std::string> snapshots;
   std::string store;
   std::string to;
-  std::string server;
+  ServerFlags server;
   std::string host;
   std::string path;
   unsigned last = 0;
@@ -219,8 +219,10 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   options.on_snapshot = [&reporter](const SnapshotCopy& copy) { Say(reporter, copy); };
   InterruptedCalls calls(context);
   std::optional<client::ServerIndex> index;
-  if (!flags.server.empty()) {
-    const auto channel = client::OpenChannel(flags.server);
+  if (!flags.server.address.empty()) {
+    const auto server = ServerOf(flags.server);
+    if (!server.ok()) return FailUsage(context, server.status());
+    const auto channel = client::OpenChannel(*server);
     if (!channel.ok()) return FailUsage(context, channel.status());
     index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm(), &calls.cancellation());
     options.commit = [&index](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
@@ -237,7 +239,7 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool is_index_behind = IsIndexBehind(report.index_warning);
-  if (is_index_behind) WarnOfIndex(reporter, flags.server, report.index_warning);
+  if (is_index_behind) WarnOfIndex(reporter, flags.server.address, report.index_warning);
   // Also behind a failure: it is done.
   PrintSummary(reporter, report, seconds);
   if (!status.ok()) return FailWith(context, status);
@@ -267,12 +269,13 @@ void AddCopyVerb(Context& context) {
       .Check(RefuseEmpty)
       .Type("PATH");
   verb.AddOption("--last", flags->last, "Only the newest so many of these; 0: all").ShowDefault();
-  verb.AddOption("--server", flags->server,
+  verb.AddOption("--server", flags->server.address,
                  "A kerfd or front whose index is to know the chunks of the other store at once; "
                  "without it backups that meet them tell it, or kerf index rebuild")
       .Environment("KERF_SERVER")
       .Check(RefuseEmpty)
       .Type("ADDR");
+  AddTlsOptions(verb, flags->server);
   verb.AddOption("--compression", flags->level, "zstd level of new packs")
       .Range(1, 19)
       .ShowDefault();

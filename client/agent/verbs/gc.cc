@@ -28,7 +28,7 @@ constexpr char kExamples[] =
 
 struct GcFlags {
   std::string store;
-  std::string server;
+  ServerFlags server;
   double max_waste = CollectionOptions().max_waste_ratio;
   std::string keep_forgotten = "0";
   bool dry_run = false;
@@ -78,7 +78,9 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
 
 ExitCode Run(Context& context, const GcFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
-  const auto channel = client::OpenChannel(flags.server);
+  const auto server = ServerOf(flags.server);
+  if (!server.ok()) return FailUsage(context, server.status());
+  const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto store = OpenStoreForWriting(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
@@ -103,13 +105,13 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   // Also behind a failure: it is done.
   const bool has_changed = report.moved_bytes + report.deleted_pack_count > 0;
   if (!status.ok() && !has_changed && report.damage.empty()) {
-    return FailWithServer(context, status, flags.server);
+    return FailWithServer(context, status, *server);
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RememberStore(**store);
   Print(context.reporter, report, flags.dry_run, seconds);
-  if (!status.ok()) return FailWithServer(context, status, flags.server);
+  if (!status.ok()) return FailWithServer(context, status, *server);
   if (!report.damage.empty()) return ExitCode::kIntegrity;
   const bool is_partial = report.left_pack_count > 0 || report.parity_failure_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;

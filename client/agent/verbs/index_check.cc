@@ -142,12 +142,12 @@ void ReportFindings(Reporter& reporter, const Store& store, const IndexCheckRepo
   }
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
-             client::ServerIndex& index) {
+ExitCode Run(Context& context, const IndexFlags& flags, const client::ServerAddress& server,
+             const Store& store, client::ServerIndex& index) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
   const absl::StatusOr<IndexCheckReport> report = CheckWithProgress(context, store, index);
-  if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
+  if (!report.ok()) return FailWithServer(context, report.status(), server);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ReportFindings(reporter, store, *report);
@@ -200,9 +200,11 @@ void AddIndexCheck(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(
       index_verb, "check", "Compare the index with what the store holds", kExamples, *flags);
   verb.OnRun([&context, flags] {
-    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
-      return Run(context, *flags, store, index);
-    });
+    return WithIndex(
+        context, *flags,
+        [&](const Store& store, client::ServerIndex& index, const client::ServerAddress& server) {
+          return Run(context, *flags, server, store, index);
+        });
   });
 }
 

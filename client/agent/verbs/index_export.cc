@@ -165,10 +165,10 @@ class Export {
   std::uint64_t count_ = 0;
 };
 
-ExitCode Run(Context& context, const ExportFlags& flags, const Store& store,
-             client::ServerIndex& index) {
+ExitCode Run(Context& context, const ExportFlags& flags, const client::ServerAddress& server,
+             const Store& store, client::ServerIndex& index) {
   const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
-  if (!stats.ok()) return FailWithServer(context, stats.status(), flags.index.server);
+  if (!stats.ok()) return FailWithServer(context, stats.status(), server);
   std::optional<OutputFile> file;
   if (!flags.output.empty()) {
     absl::StatusOr<OutputFile> opened = OutputFile::Open(flags.output);
@@ -182,7 +182,7 @@ ExitCode Run(Context& context, const ExportFlags& flags, const Store& store,
   if (!count.ok()) {
     // Standard output: RunCommand says what became of it.
     if (!file.has_value() && !reporter.Flush().ok()) return ExitCode::kOk;
-    return FailWithServer(context, count.status(), flags.index.server);
+    return FailWithServer(context, count.status(), server);
   }
   if (file.has_value()) {
     const absl::Status published = file->Publish();
@@ -205,9 +205,11 @@ void AddIndexExport(Context& context, const Verb& index_verb) {
       .Check(RefuseEmpty)
       .Type("FILE");
   verb.OnRun([&context, flags] {
-    return WithIndex(context, flags->index, [&](const Store& store, client::ServerIndex& index) {
-      return Run(context, *flags, store, index);
-    });
+    return WithIndex(
+        context, flags->index,
+        [&](const Store& store, client::ServerIndex& index, const client::ServerAddress& server) {
+          return Run(context, *flags, server, store, index);
+        });
   });
 }
 

@@ -1,40 +1,18 @@
 #include "client/agent/verbs/index_flags.h"
 
-#include <algorithm>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "base/strings.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/shell_word.h"
 #include "client/cpp/channel.h"
 #include "client/store/format/pack_format.h"
 
 namespace kerf::agent {
-namespace {
-
-// As one word of a shell's command line.
-std::string ShellWord(const std::string& text) {
-  static constexpr std::string_view kPlain = "%+,-./:=@_";
-  const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           kPlain.find(c) != std::string_view::npos;
-  });
-  if (is_plain) return text;
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
-  }
-  return word + "'";
-}
-
-}  // namespace
-
 Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
                      const std::string& description, const std::string& examples,
                      IndexFlags& flags) {
@@ -44,21 +22,31 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
   return verb;
 }
 
-ExitCode WithIndex(Context& context, const IndexFlags& flags,
-                   const std::function<ExitCode(const Store&, client::ServerIndex&)>& run) {
-  const auto channel = client::OpenChannel(flags.server);
+ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& run) {
+  const auto server = ServerOf(flags.server);
+  if (!server.ok()) return FailUsage(context, server.status());
+  const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
                             &calls.cancellation());
-  return run(**store, index);
+  return run(**store, index, *server);
 }
 
 std::string RebuildCommand(const IndexFlags& flags) {
-  return Cat("kerf index rebuild --store ", ShellWord(flags.store), " --server ",
-             ShellWord(flags.server));
+  std::string command = Cat("kerf index rebuild --store ", ShellWord(flags.store), " --server ",
+                            ShellWord(flags.server.address));
+  const ServerFlags& server = flags.server;
+  for (const auto& [flag, value] : std::initializer_list<std::pair<const char*, std::string>>{
+           {" --tls-ca ", server.tls.ca},
+           {" --tls-cert ", server.tls.certificate},
+           {" --tls-key ", server.tls.key},
+           {" --tls-name ", server.tls_name}}) {
+    if (!value.empty()) command += Cat(flag, ShellWord(value));
+  }
+  return command;
 }
 
 std::string VerifyCommand(const IndexFlags& flags) {

@@ -14,7 +14,7 @@ namespace kerf::agent {
 
 struct IndexFlags {
   std::string store;
-  std::string server;
+  ServerFlags server;
 };
 
 // A subcommand with --store and --server. `flags` lives as long as the command line.
@@ -23,8 +23,9 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
                      IndexFlags& flags);
 
 // Opens both and calls `run`, or says what is wrong.
-ExitCode WithIndex(Context& context, const IndexFlags& flags,
-                   const std::function<ExitCode(const Store&, client::ServerIndex&)>& run);
+using IndexRun = std::function<ExitCode(const Store& store, client::ServerIndex& index,
+                                        const client::ServerAddress& server)>;
+ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& run);
 
 // What to type to mend the index.
 std::string RebuildCommand(const IndexFlags& flags);

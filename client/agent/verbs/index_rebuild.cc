@@ -56,12 +56,12 @@ absl::StatusOr<RebuildReport> RebuildWithProgress(Context& context, const Store&
   return RebuildIndex(store, index, options);
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
+ExitCode Run(Context& context, const client::ServerAddress& server, const Store& store,
              client::ServerIndex& index) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
   const absl::StatusOr<RebuildReport> report = RebuildWithProgress(context, store, index);
-  if (!report.ok()) return FailWithServer(context, report.status(), flags.server);
+  if (!report.ok()) return FailWithServer(context, report.status(), server);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   reporter.Json("summary", {{"store_epoch", report->epoch},
@@ -89,9 +89,11 @@ void AddIndexRebuild(Context& context, const Verb& index_verb) {
   const Verb verb = AddIndexSubverb(index_verb, "rebuild", "Make the index again from the store",
                                     kExamples, *flags);
   verb.OnRun([&context, flags] {
-    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
-      return Run(context, *flags, store, index);
-    });
+    return WithIndex(
+        context, *flags,
+        [&](const Store& store, client::ServerIndex& index, const client::ServerAddress& server) {
+          return Run(context, server, store, index);
+        });
   });
 }
 

@@ -44,16 +44,16 @@ EpochRelation Compare(std::uint64_t index_epoch, std::uint64_t store_epoch) {
       true};
 }
 
-ExitCode Run(Context& context, const IndexFlags& flags, const Store& store,
-             client::ServerIndex& index) {
+ExitCode Run(Context& context, const IndexFlags& flags, const client::ServerAddress& server,
+             const Store& store, client::ServerIndex& index) {
   const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
-  if (!stats.ok()) return FailWithServer(context, stats.status(), flags.server);
+  if (!stats.ok()) return FailWithServer(context, stats.status(), server);
   const absl::StatusOr<CollectionGuard> guard = CollectionGuard::Begin(store);
   if (!guard.ok()) return FailWith(context, guard.status());
   const EpochRelation relation = Compare(stats->epoch, guard->epoch());
   Reporter& reporter = context.reporter;
   reporter.Json("summary", {{"repository", store.config().id()},
-                            {"server", flags.server},
+                            {"server", flags.server.address},
                             {"backend", stats->backend},
                             {"index_entries", stats->entry_count},
                             {"index_epoch", stats->epoch},
@@ -85,9 +85,11 @@ void AddIndexStats(Context& context, const Verb& index_verb) {
       index_verb, "stats", "Show how large the index is, and its epoch", kExamples, *flags);
   verb.OnRun([&context, flags] {
     EndAtOnceWhenInterrupted();
-    return WithIndex(context, *flags, [&](const Store& store, client::ServerIndex& index) {
-      return Run(context, *flags, store, index);
-    });
+    return WithIndex(
+        context, *flags,
+        [&](const Store& store, client::ServerIndex& index, const client::ServerAddress& server) {
+          return Run(context, *flags, server, store, index);
+        });
   });
 }
 

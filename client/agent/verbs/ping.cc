@@ -54,9 +54,36 @@ nlohmann::json JsonOf(const v1::GpuState& gpu) {
           {"mismatches", gpu.mismatch_count()}};
 }
 
-ExitCode Run(Context& context, const std::string& server) {
+nlohmann::json SummaryOf(const client::ServerAddress& server,
+                         const v1::GetCapabilitiesResponse& capabilities,
+                         const std::string& worker_address, double best_ms,
+                         const v1::GetStatusResponse& state) {
+  nlohmann::json object = {
+      {"server", server.text},
+      {"tls", server.tls.IsFor(server.text)},
+      {"version", capabilities.version()},
+      {"worker", capabilities.worker()},
+      {"worker_address",
+       worker_address.empty() ? nlohmann::json() : nlohmann::json(worker_address)},
+      {"latency_ms", best_ms}};
+  for (const std::string& backend : capabilities.backends()) object["backends"].push_back(backend);
+  for (const auto& profile : capabilities.profiles()) object["profiles"].push_back(profile.name());
+  object["criteria"] = nlohmann::json::array();
+  for (const std::string& criterion : capabilities.criteria()) {
+    object["criteria"].push_back(criterion);
+  }
+  object["gpus"] = nlohmann::json::array();
+  for (const v1::GpuState& gpu : state.gpus()) object["gpus"].push_back(JsonOf(gpu));
+  object["degraded"] = nlohmann::json::array();
+  for (const std::string& text : state.degradations()) object["degraded"].push_back(text);
+  return object;
+}
+
+ExitCode Run(Context& context, const ServerFlags& flags) {
   EndAtOnceWhenInterrupted();
-  const auto channel = client::OpenChannel(server);
+  const absl::StatusOr<client::ServerAddress> server = ServerOf(flags);
+  if (!server.ok()) return FailUsage(context, server.status());
+  const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   const auto stub = v1::ChunkingService::NewStub(*channel);
   v1::GetCapabilitiesResponse capabilities;
@@ -69,7 +96,7 @@ ExitCode Run(Context& context, const std::string& server) {
     const grpc::Status status = stub->GetCapabilities(&call, {}, &capabilities);
     if (!status.ok()) {
       return FailWithServer(context, client::WithRequestId(client::FromGrpc(status), request_id),
-                            server);
+                            *server);
     }
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -78,7 +105,7 @@ ExitCode Run(Context& context, const std::string& server) {
   client::CallCancellation nobody;
   const absl::StatusOr<std::string> worker_address =
       client::LocateWorker(*channel, kShardKey, {}, nobody);
-  if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), server);
+  if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), *server);
   v1::GetStatusResponse state;
   grpc::ClientContext call;
   const std::string request_id = Prepare(call);
@@ -86,31 +113,15 @@ ExitCode Run(Context& context, const std::string& server) {
   // An older server has nothing to say of it.
   if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
     return FailWithServer(context, client::WithRequestId(client::FromGrpc(status), request_id),
-                          server);
+                          *server);
   }
-  nlohmann::json object = {
-      {"server", server},
-      {"version", capabilities.version()},
-      {"worker", capabilities.worker()},
-      {"worker_address",
-       worker_address->empty() ? nlohmann::json() : nlohmann::json(*worker_address)},
-      {"latency_ms", best_ms}};
-  for (const std::string& backend : capabilities.backends()) object["backends"].push_back(backend);
-  for (const auto& profile : capabilities.profiles()) object["profiles"].push_back(profile.name());
-  object["criteria"] = nlohmann::json::array();
-  for (const std::string& criterion : capabilities.criteria()) {
-    object["criteria"].push_back(criterion);
-  }
-  object["gpus"] = nlohmann::json::array();
-  for (const v1::GpuState& gpu : state.gpus()) object["gpus"].push_back(JsonOf(gpu));
-  object["degraded"] = nlohmann::json::array();
-  for (const std::string& text : state.degradations()) object["degraded"].push_back(text);
-  context.reporter.Json("summary", std::move(object));
+  context.reporter.Json("summary",
+                        SummaryOf(*server, capabilities, *worker_address, best_ms, state));
   const std::string by = worker_address->empty() ? ""
                                                  : Cat(" a front, which asked worker ",
                                                        Printable(capabilities.worker()), " at ",
                                                        Printable(*worker_address), ":");
-  context.reporter.Result(Cat(server, by.empty() ? " answers:" : " is", by, " kerfd ",
+  context.reporter.Result(Cat(flags.address, by.empty() ? " answers:" : " is", by, " kerfd ",
                               Printable(capabilities.version()), ", ",
                               absl::StrFormat("%.2f ms", best_ms)));
   for (const v1::GpuState& gpu : state.gpus()) {
@@ -129,9 +140,9 @@ ExitCode Run(Context& context, const std::string& server) {
 void AddPingVerb(Context& context) {
   const Verb verb =
       AddVerb(context, "ping", "Ask a server whether it is there, and well", kExamples);
-  auto server = std::make_shared<std::string>();
-  AddServerOption(verb, *server);
-  verb.OnRun([&context, server] { return Run(context, *server); });
+  auto flags = std::make_shared<ServerFlags>();
+  AddServerOption(verb, *flags);
+  verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 
 }  // namespace kerf::agent

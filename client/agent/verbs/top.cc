@@ -16,7 +16,7 @@
 #include "client/agent/top/watcher.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/duration.h"
-#include "client/cpp/channel.h"
+#include "client/cpp/tls_check.h"
 
 namespace kerf::agent {
 namespace {
@@ -34,7 +34,7 @@ constexpr milliseconds kMaxInterval{3'600'000};
 constexpr milliseconds kPoll{50};
 
 struct Flags {
-  std::string server;
+  ServerFlags server;
   std::string interval = "1s";
   bool once = false;
 };
@@ -109,8 +109,8 @@ class Display {
  private:
   std::string TitleOf(const WorkerLooks& now) const {
     const std::size_t lost_count = LostCountOf(now);
-    return Cat(TimeOfDay(), "  kerf top of ", Printable(flags_.server), " every ", flags_.interval,
-               ": ", now.size(), now.size() == 1 ? " worker" : " workers",
+    return Cat(TimeOfDay(), "  kerf top of ", Printable(flags_.server.address), " every ",
+               flags_.interval, ": ", now.size(), now.size() == 1 ? " worker" : " workers",
                lost_count > 0 ? Cat(", ", lost_count, " lost") : "");
   }
   bool Redraw() {
@@ -134,11 +134,15 @@ class Display {
 // If nobody at all answers the first question, there is nothing to watch.
 bool HasAnswer(const WorkerLooks& looks) { return LostCountOf(looks) < looks.size(); }
 
-ExitCode FailWithoutAnswer(Context& context, const Flags& flags, const WorkerLooks& looks) {
+ExitCode FailWithoutAnswer(Context& context, const Flags& flags,
+                           const client::ServerAddress& server, const WorkerLooks& looks) {
+  const absl::Status nobody = absl::UnavailableError("nobody answers");
+  const absl::Status why = client::ExplainByTls(nobody, server, /*cancellation=*/nullptr);
+  if (why != nobody) return FailWith(context, why);
   if (looks.empty()) {
-    return FailWith(context,
-                    absl::UnavailableError(
-                        Cat(flags.server, " is a front that knows no workers: see its --workers")));
+    return FailWith(context, absl::UnavailableError(
+                                 Cat(flags.server.address,
+                                     " is a front that knows no workers: see its --workers")));
   }
   return FailWith(context,
                   absl::UnavailableError(Cat("no worker answers: ", looks.front().address, ": ",
@@ -156,12 +160,14 @@ WorkerLooks LookThrough(Display& display, Watcher& watcher) {
 }
 
 // The first look of a run has no rates yet: `--once` takes a second one.
-ExitCode Watch(Context& context, const Flags& flags, Watcher& watcher, milliseconds interval) {
+ExitCode Watch(Context& context, const Flags& flags, const client::ServerAddress& server,
+               Watcher& watcher) {
+  const milliseconds interval = *ParseDuration(flags.interval);
   Display display(context, flags);
   auto due = steady_clock::now();
   WorkerLooks before = LookThrough(display, watcher);
   if (context.cancelled) return ExitCode::kInterrupted;
-  if (!HasAnswer(before)) return FailWithoutAnswer(context, flags, before);
+  if (!HasAnswer(before)) return FailWithoutAnswer(context, flags, server, before);
   if (!flags.once && !display.Show(before, {})) return ExitCode::kFailure;
   while (true) {
     // A look that took longer than the interval does not make the next one come sooner.
@@ -179,11 +185,11 @@ ExitCode Watch(Context& context, const Flags& flags, Watcher& watcher, milliseco
 }
 
 ExitCode Run(Context& context, const Flags& flags) {
-  const absl::StatusOr<std::vector<std::string>> servers = client::ParseServers(flags.server);
-  if (!servers.ok()) return FailUsage(context, servers.status());
-  const auto watcher = Watcher::Create(*servers, context.cancelled);
+  const auto server = ServerOf(flags.server);
+  if (!server.ok()) return FailUsage(context, server.status());
+  const auto watcher = Watcher::Create(*server, context.cancelled);
   if (!watcher.ok()) return FailUsage(context, watcher.status());
-  return Watch(context, flags, **watcher, *ParseDuration(flags.interval));
+  return Watch(context, flags, *server, **watcher);
 }
 
 }  // namespace

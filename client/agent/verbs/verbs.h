@@ -23,6 +23,7 @@ void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
 void AddStoreVerb(Context& context);
+void AddTlsVerb(Context& context);
 void AddTopVerb(Context& context);
 void AddUndeleteVerb(Context& context);
 void AddUnpinVerb(Context& context);

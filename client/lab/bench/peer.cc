@@ -136,15 +136,17 @@ absl::StatusOr<std::unique_ptr<Peer>> Peer::StartRaw(const ServiceOptions& optio
   return Start({kSelf, "bench", "raw-peer"}, "--listen", options.tcp, std::move(folder), cancelled);
 }
 
-std::unique_ptr<Peer> Peer::Attach(const std::string& server) {
+std::unique_ptr<Peer> Peer::Attach(const client::ServerAddress& server) {
   std::unique_ptr<Peer> peer(new Peer);
-  peer->address_ = server;
-  if (server.starts_with("unix:")) peer->process_ = ListenerOf(server.substr(5));
+  peer->address_ = server.text;
+  peer->tls_ = server.tls;
+  if (server.text.starts_with("unix:")) peer->process_ = ListenerOf(server.text.substr(5));
   return peer;
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Peer::Connect() const {
-  KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, client::OpenChannel(address_));
+  KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
+                        client::OpenChannel({address_, tls_}));
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
     return absl::UnavailableError(ToAbsl(Cat("cannot connect to ", address_)));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cpp/server_address.h"
 #include "client/lab/bench/child_process.h"
 #include "client/lab/bench/service_options.h"
 #include "grpcpp/channel.h"
@@ -46,7 +47,7 @@ class Peer {
                                                           const Peer& worker,
                                                           const std::atomic<bool>& cancelled);
   // A kerfd that runs. Its process is known only behind a unix socket of this machine.
-  static std::unique_ptr<Peer> Attach(const std::string& server);
+  static std::unique_ptr<Peer> Attach(const client::ServerAddress& server);
 
   const std::string& address() const { return address_; }
   // Nothing if it cannot be known.
@@ -68,6 +69,7 @@ class Peer {
   std::unique_ptr<ScratchFolder> folder_;
   std::unique_ptr<ChildProcess> child_;
   std::string address_;
+  client::TlsChoice tls_;
   std::optional<pid_t> process_;
   const Peer* behind_ = nullptr;
 };

@@ -31,7 +31,7 @@ class ServiceBench {
     if (options_.server.empty()) {
       KERF_ASSIGN_OR_RETURN(kerfd_, Peer::StartKerfd(options_, cancelled_));
     } else {
-      kerfd_ = Peer::Attach(options_.server);
+      kerfd_ = Peer::Attach({options_.server, options_.tls});
     }
     if (options_.front) {
       KERF_ASSIGN_OR_RETURN(front_, Peer::StartFront(options_, *kerfd_, cancelled_));

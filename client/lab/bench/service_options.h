@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cpp/server_address.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 
@@ -31,6 +32,7 @@ struct ServiceOptions {
   // The program to start, unless `server` names one that runs.
   std::string kerfd_path;
   std::string server;
+  client::TlsChoice tls = {};
   // Also through a front, beside straight to kerfd.
   bool front = false;
   // Loopback TCP instead of a unix socket, for the peers that are started.

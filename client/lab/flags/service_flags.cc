@@ -32,9 +32,10 @@ void AddBenchService(Context& context, const Verb& bench_verb,
   verb.AddOption("--kerfd", options.kerfd_path, "The program to start; else that beside kerf")
       .Check(RefuseEmpty)
       .Type("PATH");
-  verb.AddOption("--server", options.server, "A kerfd that runs, instead of starting one")
+  verb.AddOption("--server", flags->server.address, "A kerfd that runs, instead of starting one")
       .Check(RefuseEmpty)
       .Type("ADDR");
+  AddTlsOptions(verb, flags->server);
   verb.AddFlag("--front", options.front,
                "Also through a front (kerfd --role front) that is started");
   verb.AddFlag("--tcp", options.tcp, "Loopback TCP instead of a unix socket");

@@ -17,6 +17,7 @@ struct ServiceFlags {
   std::string message = "512K";
   std::string busy_size = "16M";
   std::uint64_t seed = 0;
+  ServerFlags server;
   bench::ServiceOptions options;
 };
 

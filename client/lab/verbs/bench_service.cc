@@ -1,5 +1,6 @@
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -21,6 +22,11 @@ constexpr std::uint64_t kMaxPassBytes = 16 * kGiB;
 
 absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
   ServiceOptions options = flags.options;
+  if (!flags.server.address.empty()) {
+    KERF_ASSIGN_OR_RETURN(client::ServerAddress server, ServerOf(flags.server));
+    options.server = std::move(server.text);
+    options.tls = std::move(server.tls);
+  }
   KERF_ASSIGN_OR_RETURN(options.profile, ParseProfile(flags.profile));
   KERF_ASSIGN_OR_RETURN(options.digest, ParseDigestFlag(flags.digest));
   KERF_ASSIGN_OR_RETURN(options.pass_bytes, ParseSizeFlag("--size", flags.size, 1, kMaxPassBytes));
@@ -50,6 +56,9 @@ ExitCode RunBenchService(Context& context, const ServiceFlags& flags) {
         if (reporter.shows_progress() && reporter.live_progress()) reporter.Progress(doing);
       });
   reporter.Progress("");
+  if (!result.ok() && !options->server.empty()) {
+    return FailWithServer(context, result.status(), {options->server, options->tls});
+  }
   if (!result.ok()) return FailWith(context, result.status());
   reporter.Json("summary", bench::ReportJson(*options, *result));
   for (const std::string& line : bench::ReportLines(*options, *result)) reporter.Result(line);
