@@ -5,6 +5,9 @@
 //
 // The input is a list of steps: a byte that says what, and what belongs to it. Behind its last byte
 // come as many drawn ones as its second one says, so that short inputs reach far.
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -136,6 +140,7 @@ class Play {
   static RelayWorldOptions OptionsOf(Input& input) {
     const std::uint8_t bits = input.Byte();
     return {.memory_bytes = 64 * RelayWorld::kWindowBytes,
+            .has_tls = (bits & 16) != 0,
             .has_small_client_socket = (bits & 1) != 0,
             .has_small_server_socket = (bits & 2) != 0,
             .max_ahead_bytes = (bits & 8) != 0 ? 1'000u : 65'536u,
@@ -147,18 +152,76 @@ class Hostile final : public Play {
  public:
   explicit Hostile(Input input) : Play(input) {
     Break();
+    if (world_.has_tls()) Shake();
     Send(RawBeginning());
   }
 
  private:
-  void Send(std::string_view bytes) { SendRaw(world_.client_socket(), bytes); }
+  // Over TLS what is sealed is kept until the socket takes it: else nothing behind it would be
+  // understood.
+  void Send(std::string_view bytes) {
+    if (session_ == nullptr) return SendRaw(world_.client_socket(), bytes);
+    if (!bytes.empty()) SSL_write(session_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    SendSealed();
+  }
+  void SendSealed() {
+    if (world_.client_socket() < 0) return;
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(sealed_, &bytes);
+    const ssize_t sent =
+        send(world_.client_socket(), bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+    std::vector<char> gone(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+    if (!gone.empty()) BIO_read(sealed_, gone.data(), static_cast<int>(gone.size()));
+    ERR_clear_error();
+  }
+  void Shake() {
+    session_ = world_.NewClientSession();
+    BIO* const in = BIO_new(BIO_s_mem());
+    sealed_ = BIO_new(BIO_s_mem());
+    BIO_set_mem_eof_return(in, -1);
+    SSL_set_bio(session_.get(), in, sealed_);
+    for (int turn = 0; turn < 8; ++turn) {
+      SSL_do_handshake(session_.get());
+      SendSealed();
+      world_.Run();
+      std::array<char, 16'384> got;
+      const ssize_t size = recv(world_.client_socket(), got.data(), got.size(), 0);
+      if (size > 0) BIO_write(in, got.data(), static_cast<int>(size));
+    }
+    KERF_CHECK(SSL_is_init_finished(session_.get()) == 1);
+  }
+  // What TLS has beside data, and what it should not have.
+  void StepTls() {
+    if (session_ == nullptr) return;
+    switch (input_.Byte() % 4) {
+      case 0:
+        SSL_key_update(session_.get(),
+                       input_.Bit() ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED);
+        SSL_do_handshake(session_.get());
+        break;
+      case 1:
+        if (input_.Byte() < 16) SSL_shutdown(session_.get());
+        break;
+      case 2:
+        if (input_.Byte() < 16) SendRaw(world_.client_socket(), input_.Bytes(input_.Byte()));
+        break;
+      default:
+        // Small records.
+        for (int count = input_.Byte(); count > 0; --count) Send("x");
+        break;
+    }
+    SendSealed();
+  }
 
   void Step() override {
     // One of the last ones, for what follows each other to be of one call; sometimes any.
     const std::uint8_t which = input_.Byte();
     const std::uint32_t stream =
         which < 32 ? which : begun_ - std::min<std::uint32_t>(begun_ - 1, which % 4 / 2 * 2);
-    switch (input_.Byte() % 12) {
+    switch (input_.Byte() % 13) {
+      case 12:
+        StepTls();
+        break;
       case 0: {
         // Any frame, whose header is whole: else next to nothing would come behind the first. What
         // most likely ends the connection is rare.
@@ -205,6 +268,8 @@ class Hostile final : public Play {
     }
   }
 
+  TlsSession session_;
+  BIO* sealed_ = nullptr;
   // The stream of the last request.
   std::uint32_t begun_ = 1;
 

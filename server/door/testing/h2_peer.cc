@@ -1,7 +1,10 @@
 #include "server/door/testing/h2_peer.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -59,9 +62,13 @@ struct PeerCallbacks {
                           void* /*user*/) {
     auto& call = *static_cast<PeerCall*>(source->ptr);
     if (call.to_send.empty() && !call.is_whole) return NGHTTP2_ERR_DEFERRED;
-    const std::size_t taken = std::min(size, call.to_send.size());
-    std::copy_n(call.to_send.begin(), taken, buffer);
-    call.to_send.erase(0, taken);
+    const std::size_t taken = std::min(size, call.to_send.size() - call.sent_bytes);
+    std::memcpy(buffer, call.to_send.data() + call.sent_bytes, taken);
+    call.sent_bytes += taken;
+    if (call.sent_bytes == call.to_send.size()) {
+      call.to_send.clear();
+      call.sent_bytes = 0;
+    }
     if (call.to_send.empty() && call.is_whole) {
       *flags |= NGHTTP2_DATA_FLAG_EOF;
       if (!call.last_headers.empty()) {
@@ -250,6 +257,7 @@ bool H2Peer::Write() {
     const iovec all{.iov_base = out_.data(), .iov_len = out_.size()};
     const Wire::Put put = wire_->Write({&all, out_.empty() ? std::size_t{0} : std::size_t{1}});
     if (!put.is_open) CloseSocket();
+    has_moved |= put.has_moved;
     if (put.size_bytes == 0) return has_moved;
     has_moved = true;
     out_.erase(0, put.size_bytes);
@@ -258,8 +266,10 @@ bool H2Peer::Write() {
 
 bool H2Peer::Read() {
   std::array<std::uint8_t, 16'384> bytes;
+  // Of TLS, a part of a record may be all that comes.
+  const bool is_some = recv(wire_->socket(), bytes.data(), 1, MSG_PEEK) > 0;
   const Wire::Got got = wire_->Read(bytes);
-  if (got.kind == Wire::Got::Kind::kNothing) return false;
+  if (got.kind == Wire::Got::Kind::kNothing) return is_some;
   const bool is_good = got.kind == Wire::Got::Kind::kBytes &&
                        nghttp2_session_mem_recv(session_, bytes.data(), got.size_bytes) ==
                            static_cast<ssize_t>(got.size_bytes);

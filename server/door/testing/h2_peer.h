@@ -32,6 +32,8 @@ struct PeerCall {
 
   // What this end sends.
   std::string to_send;
+  // Of it, from its beginning: it goes once all of it has.
+  std::size_t sent_bytes = 0;
   bool is_whole = false;
   std::vector<std::pair<std::string, std::string>> last_headers;
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +20,10 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 inline std::string RandomBytes(Random& random, std::size_t size) {
   std::string bytes(size, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random.Next());
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    const std::uint64_t drawn = random.Next();
+    std::memcpy(&bytes[at], &drawn, std::min(size - at, sizeof drawn));
+  }
   return bytes;
 }
 

@@ -90,6 +90,9 @@ class RelayWorld {
     client = std::make_unique<H2Peer>(H2Peer::Role::kClient, std::move(wire), window_bytes);
   }
   int client_socket() const { return client_socket_.get(); }
+  bool has_tls() const { return world_.has_tls; }
+  // For a client that is the test's own.
+  TlsSession NewClientSession() const { return NewSession(TlsRules::Side::kClient); }
   void CloseClientSocket() { client_socket_.Reset(); }
 
   // Until nothing moves any more.
