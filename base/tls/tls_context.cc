@@ -207,7 +207,9 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
   KERF_CHECK(made->context_ != nullptr);
   SSL_CTX& context = *made->context_;
   SetProtocol(context, rules.side);
-  if (!texts.certificate.empty()) {
+  // A file that is empty is a wrong one, as one is that is being written: without a certificate
+  // nobody would come in any more.
+  if (is_server || !files.certificate.empty() || !texts.certificate.empty()) {
     KERF_RETURN_IF_ERROR(UseCertificate(context, files, texts));
     X509* const own = SSL_CTX_get0_certificate(&context);
     made->expires_at_s_ = EndOf(*own);

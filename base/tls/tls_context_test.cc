@@ -248,6 +248,15 @@ TEST_F(TlsContextTest, WhatIsWrongWithAFileIsSaid) {
   WriteTlsFile(files.key, all_.server.key);
   WriteTlsFile(files.certificate, all_.server.key);
   EXPECT_THAT(said(), AllOf(HasSubstr(files.certificate), HasSubstr("no certificate in it")));
+  WriteTlsFile(files.certificate, "");
+  EXPECT_THAT(said(), AllOf(HasSubstr(files.certificate), HasSubstr("no certificate in it")));
+  WriteTlsFile(files.certificate, all_.server.certificate);
+  for (const std::string& file : {files.key, files.ca}) {
+    WriteTlsFile(file, "");
+    EXPECT_THAT(said(), HasSubstr(file));
+    WriteTlsFile(file, file == files.key ? all_.server.key : all_.ca.certificate);
+  }
+  EXPECT_TRUE(Load(files).ok()) << Load(files);
 }
 
 TEST_F(TlsContextTest, NamesThatWouldBecomeOthersAreRefused) {
