@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "base/tls/testing/test_certificates.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
+#include "client/fs/testing/temporary_directory.h"
+#include "grpcpp/security/server_credentials.h"
 #include "kerf/v1/routing.grpc.pb.h"
 
 namespace kerf::agent {
@@ -69,8 +72,9 @@ class LaneDirectTest : public ResumingLaneTest {
     adjust_upload_ = [this, through](client::ResumingUpload::Options& upload) {
       routing_.SetAddress(server_->address());
       front_script_ = std::make_unique<LosingServer>(through);
-      front_ = std::make_unique<FakeServer>(*front_script_, &routing_);
+      front_ = std::make_unique<FakeServer>(*front_script_, &routing_, front_credentials_);
       upload.servers = {front_->address()};
+      upload.tls = tls_;
       upload.direct = true;
       upload.question_pause = std::chrono::milliseconds(10);
       upload.stream.shard_key = "a key";
@@ -89,6 +93,26 @@ class LaneDirectTest : public ResumingLaneTest {
     return !lost_.empty();
   }
 
+  static std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const CertifiedKey& own) {
+    grpc::SslServerCredentialsOptions options;
+    options.pem_key_cert_pairs.push_back({own.key, own.certificate});
+    return grpc::SslServerCredentials(options);
+  }
+  // Of a front that is known as "front.example", and nowhere by its address.
+  void UseTls(const std::vector<std::string>& worker_names) {
+    const TestCertificates& all = TestCertificates::Get();
+    const std::string ca = folder_ / "ca.pem";
+    WriteTlsFile(ca, all.ca.certificate);
+    const auto tls = client::TlsChoice::Make({.ca = ca}, "front.example");
+    ASSERT_TRUE(tls.ok()) << tls.status();
+    tls_ = *tls;
+    front_credentials_ = CredentialsOf(all.Of("front", {"front.example"}, true, false));
+    credentials_ = CredentialsOf(all.Of("worker", worker_names, true, false));
+  }
+
+  const testing::TemporaryDirectory folder_;
+  client::TlsChoice tls_;
+  std::shared_ptr<grpc::ServerCredentials> front_credentials_ = grpc::InsecureServerCredentials();
   FakeRouting routing_;
   std::function<void()> adjust_routing_;
   std::unique_ptr<LosingServer> front_script_;
@@ -107,6 +131,39 @@ TEST_F(LaneDirectTest, TheFrontIsAskedAndPassesNothingOn) {
   EXPECT_EQ(front_script_->stream_count(), 0);
   EXPECT_EQ(direct_count_, 1);
   EXPECT_EQ(other_count_, 0);
+}
+
+TEST_F(LaneDirectTest, OverTlsAWorkerIsKnownByItsOwnAddress) {
+  UseTls({"127.0.0.1"});
+  StartDirect(Ok, Ok);
+  const std::vector<std::string> files = {RandomContent(1'000'000)};
+  EXPECT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  EXPECT_EQ(direct_count_, 1);
+  EXPECT_EQ(front_script_->stream_count(), 0);
+}
+
+// The front's name is not a worker's, and who has no certificate at all is nobody.
+TEST_F(LaneDirectTest, OverTlsAWorkerThatIsNotKnownIsNotUsed) {
+  for (const bool is_in_the_clear : {false, true}) {
+    SCOPED_TRACE(is_in_the_clear);
+    Reset();
+    direct_count_ = other_count_ = 0;
+    detours_.clear();
+    UseTls({"front.example"});
+    if (is_in_the_clear) credentials_ = grpc::InsecureServerCredentials();
+    StartDirect(Ok, Ok);
+    EXPECT_TRUE(Upload({RandomContent(1'000'000)}).ok());
+    End();
+    EXPECT_THAT(detours_,
+                ElementsAre(HasSubstr(is_in_the_clear ? "speaks no TLS"
+                                                      : "is not known to be 127.0.0.1: its "
+                                                        "certificate is for front.example")));
+    EXPECT_EQ(losing_->stream_count(), 0);
+    EXPECT_EQ(front_script_->stream_count(), 1);
+    EXPECT_EQ(direct_count_, 0);
+    EXPECT_EQ(other_count_, 1);
+  }
 }
 
 // Each time, as another worker may have the key by then.

@@ -27,9 +27,12 @@ class FakeServer final : public v1::ChunkingService::Service {
   using Script = std::function<grpc::Status(grpc::ServerContext&, Stream&)>;
 
   // `more` is another service of the same server, which must outlive it; null: there is none.
-  explicit FakeServer(Script script, grpc::Service* more = nullptr) : script_(std::move(script)) {
+  explicit FakeServer(Script script, grpc::Service* more = nullptr,
+                      const std::shared_ptr<grpc::ServerCredentials>& credentials =
+                          grpc::InsecureServerCredentials())
+      : script_(std::move(script)) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
     builder.RegisterService(this);
     if (more != nullptr) builder.RegisterService(more);
     server_ = builder.BuildAndStart();

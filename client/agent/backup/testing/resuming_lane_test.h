@@ -74,7 +74,7 @@ class ResumingLaneTest : public ::testing::Test {
     taker_ = std::make_unique<StoringTaker>();
     taker_->commit_after = 1 + random_.Below(20);
     losing_ = std::make_unique<LosingServer>(std::move(choose));
-    server_ = std::make_unique<client::FakeServer>(*losing_);
+    server_ = std::make_unique<client::FakeServer>(*losing_, nullptr, credentials_);
     Lane::Options options;
     options.upload.stream.open.set_profile(kProfile);
     options.upload.servers = {server_->address()};
@@ -203,6 +203,7 @@ class ResumingLaneTest : public ::testing::Test {
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
   // What a test wants otherwise.
   std::function<void(client::ResumingUpload::Options&)> adjust_upload_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_ = grpc::InsecureServerCredentials();
   std::mutex mutex_;
   std::vector<client::ResumingUpload::Lost> lost_;
   std::set<std::string> late_;
