@@ -219,6 +219,39 @@ TEST_F(TlsTest, AnyOfSeveralServersThatIsToBeTrustedWillDo) {
   ExpectAllThere();
 }
 
+TEST_F(TlsTest, ThroughAFrontAndPastItToAWorkerThatIsKnownByItsAddress) {
+  Make("tls", "elsewhere",
+       {.common_name = "elsewhere", .names = {"elsewhere"}, .is_for_servers = true});
+  for (const bool is_known : {true, false}) {
+    SCOPED_TRACE(is_known);
+    StartServer(ServerFlags("tls", is_known ? "kerfd" : "elsewhere"));
+    Arguments flags = ServerFlags("tls", "kerfd");
+    flags.insert(flags.end(), {"--role", "front", "--workers", world_.last_address(),
+                               "--worker-tls-ca", "tls/ca.pem"});
+    if (!is_known) flags.insert(flags.end(), {"--worker-tls-name", "elsewhere"});
+    const auto front = world_.StartKerfd("front", flags);
+    ASSERT_NE(front, nullptr);
+    world_.SetEnvironment("KERF_SERVER", world_.LastAddressOf("front"));
+    const nlohmann::json through = world_.Backup({tree_, "--force"});
+    EXPECT_EQ(through["direct_streams"], 0);
+    const JsonRun run = world_.KerfJson({"backup", tree_, "--force", "--direct"});
+    EXPECT_EQ(run.exit_code, kOk);
+    const nlohmann::json past = run.Only("summary");
+    EXPECT_EQ(past["direct_streams"], is_known ? past["streams"] : nlohmann::json(0))
+        << past.dump();
+    if (is_known) {
+      EXPECT_EQ(past["detour"], "");
+      EXPECT_TRUE(run.Of("warning").empty());
+    } else {
+      const std::string why = run.Only("warning")["message"];
+      EXPECT_THAT(why, HasSubstr("is not known to be 127.0.0.1: its certificate is for elsewhere"));
+      EXPECT_EQ(past["detour"], why);
+    }
+    EXPECT_EQ(world_.Kerf({"top", "--once"}).exit_code, kOk);
+    ExpectAllThere();
+  }
+}
+
 TEST_F(TlsTest, FilesAndFlagsThatAreWrongAreUsageErrors) {
   StartServer();
   const auto expect = [&](const Arguments& arguments, const std::string& text) {

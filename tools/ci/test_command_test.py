@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cluster_test.py", "loadtest/smoke",
             "loadtest/faults", "deploy/check", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
             "tools/cross", "tools/tidy", "tools/sass", "e2e/fault_fs/install", "e2e/fault_fs/fault_fs_test.py", "e2e/fidelity/run",
-            "e2e/agent_fuzz/run", "e2e/fault_fs/outputs_test.py", "e2e/full_disk/run", "e2e/parity/run"]
+            "e2e/agent_fuzz/run", "e2e/fault_fs/outputs_test.py", "e2e/full_disk/run", "e2e/parity/run", "e2e/tls_judge/run"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
           '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')
