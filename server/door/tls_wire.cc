@@ -169,8 +169,8 @@ void TlsWire::OnMessage(int is_written, int /*version*/, int type, const void* /
   }
 }
 
-// By what OpenSSL says of a handshake that came to nothing.
-EndReason FailureOf(const SSL& session, unsigned long error) {
+// By what OpenSSL says of a handshake that came to nothing, or of what came behind it.
+EndReason FailureOf(const SSL& session, unsigned long error, bool is_made) {
   // Other libraries have other reasons by the same numbers.
   if (ERR_GET_LIB(error) != ERR_LIB_SSL) return EndReason::kTlsFailed;
   switch (ERR_GET_REASON(error)) {
@@ -179,7 +179,7 @@ EndReason FailureOf(const SSL& session, unsigned long error) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
     case SSL_R_BAD_RECORD_TYPE:
-      return EndReason::kNotTls;
+      return is_made ? EndReason::kTlsFailed : EndReason::kNotTls;
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
       return EndReason::kOldTls;
@@ -207,7 +207,7 @@ void TlsWire::Fail() {
   if (std::exchange(has_failed_, true)) return;
   // Whoever goes in the middle of it may have many reasons.
   if (error == 0 || ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING) return;
-  failure_ = FailureOf(*session_, error);
+  failure_ = FailureOf(*session_, error, is_made_);
 }
 
 void TlsWire::CountData(std::size_t size) {

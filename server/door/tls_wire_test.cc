@@ -177,6 +177,13 @@ TEST_F(TlsWireTest, NothingIsLeftUnreadThatNobodyTellsOf) {
     EXPECT_EQ(Read(room).first, Kind::kNothing);
     EXPECT_FALSE(wire_->has_unread());
   }
+  // Records that fill the room behind which others are there already.
+  for (const std::size_t room : {std::size_t{1}, std::size_t{1'000}, std::size_t{16'384}}) {
+    const std::string text = RandomBytes(random, 3 * room);
+    Seal(text, room);
+    Send(TakeSealed());
+    EXPECT_TRUE(ReadAll(room) == text) << room;
+  }
   // The last record of those that fill the room is there to its end: nothing else is to be read.
   Seal("12");
   Send(TakeSealed());
@@ -269,6 +276,14 @@ TEST_F(TlsWireTest, WhatCameBeforeTheEndIsHeard) {
   // The client learns why.
   Open();
   EXPECT_EQ(end_, SSL_ERROR_SSL);
+}
+
+// It has spoken TLS.
+TEST_F(TlsWireTest, WhatIsWrongBehindTheHandshakeIsNoOtherProtocol) {
+  Shake();
+  Send("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(Read(room_).first, Kind::kEnded);
+  EXPECT_EQ(wire_->failure(), EndReason::kTlsFailed);
 }
 
 TEST_F(TlsWireTest, WhoSaysGoodbyeHasDoneNothingWrong) {
