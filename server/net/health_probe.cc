@@ -1,6 +1,7 @@
 #include "server/net/health_probe.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -78,6 +80,24 @@ absl::Status SystemError(std::string_view doing, int error) {
   return absl::UnavailableError(ToAbsl(Cat(doing, ": ", std::strerror(error))));
 }
 
+// One address of loopback, of this process alone: what the door counts of an address (cancelled
+// calls, hostile connections) would else be that of everybody who comes by way of this machine, a
+// proxy's strangers among them, who could so have the process taken for deaf.
+sockaddr_in OwnLoopback() {
+  static const std::uint32_t address = 0x7F00'0000u | (std::random_device()() & 0x00FF'FFFFu) | 2u;
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(address);
+  return own;
+}
+
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family != AF_INET) return false;
+  sockaddr_in ipv4{};
+  std::memcpy(&ipv4, &address, sizeof ipv4);
+  return ntohl(ipv4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 class Probe {
  public:
   Probe(TimePoint deadline, const std::stop_token& stop, const TlsContext* tls)
@@ -119,6 +139,11 @@ absl::Status Probe::WaitFor(short events) const {
 absl::Status Probe::Connect(const sockaddr* address, socklen_t length) {
   socket_ = UniqueFd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_.valid()) return SystemError("a socket", errno);
+  if (IsLoopback(*address)) {
+    const sockaddr_in own = OwnLoopback();
+    // Where it cannot be had, any will do.
+    static_cast<void>(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own));
+  }
   if (connect(socket_.get(), address, length) == 0) return absl::OkStatus();
   // EAGAIN: a unix socket at which too many wait already.
   if (errno != EINPROGRESS) return SystemError("connecting", errno);

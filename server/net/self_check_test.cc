@@ -110,6 +110,35 @@ TEST(SelfCheckTest, WhoRefusesNewClientsIsNotReadyAndLives) {
   (*listener)->Stop();
 }
 
+// Who comes by way of this machine, as behind a proxy of its, may be refused: that is not for us.
+TEST(SelfCheckTest, WhatOthersDoFromLoopbackIsNotItsOwn) {
+  const auto listener = Listen({"127.0.0.1:0"});
+  const std::string& address = listener->addresses()[0];
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  peer.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1))));
+  const auto connected = [&] {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof peer), 0);
+    return fd;
+  };
+  // No HTTP/2, until nobody is heard any more: a whole second burst of it.
+  for (int count = 0; count < 200; ++count) {
+    const UniqueFd fd = connected();
+    send(fd.get(), "hello\r\n\r\n", 9, MSG_NOSIGNAL);
+    char byte = 0;
+    while (recv(fd.get(), &byte, 1, 0) > 0) {
+    }
+  }
+  SelfCheck check(OptionsFor(listener->addresses()));
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_TRUE(check.readiness().ok()) << check.readiness();
+  check.Stop();
+  listener->Stop();
+}
+
 TEST(SelfCheckTest, WhoEndsOnPurposeIsNotLost) {
   const auto listener = Listen({"127.0.0.1:0"});
   SelfCheck check(OptionsFor(listener->addresses()));
