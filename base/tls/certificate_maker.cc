@@ -196,6 +196,8 @@ absl::StatusOr<CertifiedKey> MakeOwnCertificate(const CertificateRequest& reques
   KERF_ASSIGN_OR_RETURN(Signer made, Begin(request.common_name, request.valid_for));
   X509& certificate = *made.certificate;
   X509_set_issuer_name(&certificate, X509_get_subject_name(&certificate));
+  // Whoever is shown it believes it whatever the time is, which may be set back at any moment.
+  KERF_CHECK(ASN1_TIME_set(X509_getm_notBefore(&certificate), 0) != nullptr);
   AddExtension(certificate, certificate, NID_basic_constraints, "critical,CA:FALSE");
   AddExtension(certificate, certificate, NID_subject_key_identifier, "hash");
   KERF_RETURN_IF_ERROR(AddPurpose(request, certificate, certificate));

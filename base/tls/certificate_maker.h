@@ -31,7 +31,7 @@ absl::StatusOr<CertifiedKey> MakeCertificateAuthority(const std::string& common_
                                                       std::chrono::hours valid_for);
 absl::StatusOr<CertifiedKey> MakeCertificate(const CertificateRequest& request,
                                              const CertifiedKey& authority);
-// Signed by itself, for whoever is shown it before.
+// Signed by itself, for whoever is shown it before. From 1970 on.
 absl::StatusOr<CertifiedKey> MakeOwnCertificate(const CertificateRequest& request);
 
 }  // namespace kerf

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
@@ -116,6 +117,13 @@ TEST_F(TlsContextTest, TheProcessItselfIsOneOfTheClients) {
       {.certificate = all_.server.certificate, .key = all_.server.key, .ca = all_.ca.certificate});
   EXPECT_TRUE(Shake(*server, *all_.ContextOf(Side::kClient, own), "").is_server_done);
   EXPECT_TRUE(Shake(*server, *all_.ContextOf(Side::kClient, all_.client), "").is_server_done);
+  // Also once a clock that was ahead is set back.
+  const std::unique_ptr<BIO, void (*)(BIO*)> bio(
+      BIO_new_mem_buf(own.certificate.data(), static_cast<int>(own.certificate.size())),
+      [](BIO* freed) { BIO_free(freed); });
+  X509* const read = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr);
+  EXPECT_EQ(ASN1_TIME_cmp_time_t(X509_get0_notBefore(read), 0), 0);
+  X509_free(read);
   // Another one that says so is not believed, and that one vouches for nobody.
   const auto other = *MakeOwnCertificate({.common_name = "itself", .is_for_clients = true});
   EXPECT_FALSE(Shake(*server, *all_.ContextOf(Side::kClient, other), "").is_server_done);
