@@ -51,6 +51,14 @@ std::int64_t SecondsOf(const ASN1_TIME* time) {
   return ASN1_TIME_to_tm(time, &fields) == 1 ? timegm(&fields) : 0;
 }
 
+// Null: there is none.
+std::unique_ptr<X509, Free> Parse(std::string_view text) {
+  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  std::unique_ptr<X509, Free> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate;
+}
+
 }  // namespace
 
 CertificateFacts FactsOf(const X509& certificate) {
@@ -69,12 +77,19 @@ CertificateFacts FactsOf(const X509& certificate) {
 }
 
 absl::StatusOr<CertificateFacts> ReadCertificateFacts(std::string_view text) {
-  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-  const std::unique_ptr<X509, Free> certificate(
-      PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
+  const std::unique_ptr<X509, Free> certificate = Parse(text);
   if (certificate == nullptr) return absl::InvalidArgumentError("there is no certificate in it");
   return FactsOf(*certificate);
+}
+
+bool IsSignedBy(std::string_view certificate, std::string_view ca) {
+  const std::unique_ptr<X509, Free> signed_one = Parse(certificate);
+  const std::unique_ptr<X509, Free> signer = Parse(ca);
+  if (signed_one == nullptr || signer == nullptr) return false;
+  const bool is_signed = X509_check_issued(signer.get(), signed_one.get()) == X509_V_OK &&
+                         X509_verify(signed_one.get(), X509_get0_pubkey(signer.get())) == 1;
+  ERR_clear_error();
+  return is_signed;
 }
 
 std::string FormatCertificateTime(std::int64_t at_s) {

@@ -25,6 +25,10 @@ CertificateFacts FactsOf(const X509& certificate);
 // Of the first certificate in a text of PEM; InvalidArgument if there is none.
 absl::StatusOr<CertificateFacts> ReadCertificateFacts(std::string_view text);
 
+// Whether the first certificate of a text of PEM is signed by the CA that is the first of another.
+// Says nothing of times and purposes.
+bool IsSignedBy(std::string_view certificate, std::string_view ca);
+
 // "2026-11-25 18:00 UTC".
 std::string FormatCertificateTime(std::int64_t at_s);
 

@@ -35,6 +35,19 @@ TEST(CertificateFactsTest, WhatIsNoCertificateIsRefused) {
   EXPECT_FALSE(ReadCertificateFacts("").ok());
 }
 
+TEST(CertificateFactsTest, ACaIsKnownByItsKeyAndNotByItsName) {
+  constexpr std::chrono::hours kDay{24};
+  const auto ca = MakeCertificateAuthority("CA", kDay);
+  const auto namesake = MakeCertificateAuthority("CA", kDay);
+  ASSERT_TRUE(ca.ok() && namesake.ok());
+  const auto made = MakeCertificate({.common_name = "one"}, *ca);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(IsSignedBy(made->certificate, ca->certificate));
+  EXPECT_FALSE(IsSignedBy(made->certificate, namesake->certificate));
+  EXPECT_FALSE(IsSignedBy(ca->certificate, made->certificate));
+  EXPECT_FALSE(IsSignedBy("", ca->certificate));
+}
+
 TEST(CertificateFactsTest, TimesAreOfUtc) {
   EXPECT_EQ(FormatCertificateTime(0), "1970-01-01 00:00 UTC");
   EXPECT_EQ(FormatCertificateTime(1'000'000'000), "2001-09-09 01:46 UTC");

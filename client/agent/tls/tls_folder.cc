@@ -170,6 +170,11 @@ absl::Status Add(const TlsFolderRequest& request, const std::string& name,
   Pair pair = PairOf(request.directory, name);
   KERF_ASSIGN_OR_RETURN(const bool is_there, Load(pair));
   if (is_there) {
+    if (plan.has_ca && !IsSignedBy(pair.texts.certificate, plan.ca.texts.certificate)) {
+      return absl::FailedPreconditionError(Cat(pair.told.certificate_path, " is not of the CA ",
+                                               plan.ca.told.certificate_path, ": move it and ",
+                                               pair.told.key_path, " away"));
+    }
     if (name == kServerName) KERF_RETURN_IF_ERROR(CheckHasNames(pair, request.server_names));
     plan.there.push_back(std::move(pair));
     return absl::OkStatus();

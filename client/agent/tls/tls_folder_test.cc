@@ -176,6 +176,23 @@ TEST_F(TlsFolderTest, AKeyThatIsNotTheCasSignsNothing) {
   EXPECT_EQ(Contents().count("one.pem"), 0u);
 }
 
+TEST_F(TlsFolderTest, WhatIsOfAnotherCaIsInTheWay) {
+  ASSERT_TRUE(FillTlsFolder(Request({"a.example"}, {"one"})).ok());
+  for (const char* file : {"ca.pem", "ca.key"}) std::filesystem::remove(folder_ + "/" + file);
+  for (const char* file : {"kerfd.pem", "kerfd.key"}) {
+    std::filesystem::rename(folder_ + "/" + file, parent_ / file);
+  }
+  std::filesystem::rename(folder_ + "/one.pem", parent_ / "one.pem");
+  std::filesystem::rename(folder_ + "/one.key", parent_ / "one.key");
+  ASSERT_TRUE(FillTlsFolder(Request({}, {"two"})).ok());
+  std::filesystem::rename(parent_ / "one.pem", folder_ + "/one.pem");
+  std::filesystem::rename(parent_ / "one.key", folder_ + "/one.key");
+  const auto before = Contents();
+  const auto made = FillTlsFolder(Request({}, {"three", "one"}));
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("one.pem is not of the CA "));
+  EXPECT_EQ(Contents(), before);
+}
+
 TEST_F(TlsFolderTest, NamesThatNoCertificateCanHaveAreRefused) {
   for (const char* name : {"a b", "a,DNS:evil.example", "", "a/b", "kerf://x y"}) {
     EXPECT_FALSE(FillTlsFolder(Request({name}, {})).ok()) << name;

@@ -1,6 +1,6 @@
 // `kerf tls init`: keys and certificates for those who have no CA of their own.
-#include <algorithm>
-#include <cstdlib>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -42,6 +42,11 @@ std::string AbsolutePathOf(const std::string& path) {
   return result;
 }
 
+std::int64_t NowSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
 nlohmann::json JsonOf(const TlsPair& pair, const char* role) {
   return {{"role", role},
           {"name", pair.name},
@@ -59,6 +64,10 @@ void Say(Reporter& reporter, const TlsPair& pair, const char* role) {
   reporter.Line(Cat(pair.is_new ? "made  " : "there ", Printable(pair.certificate_path), " and ",
                     Printable(pair.key_path), ", until ", FormatCertificateTime(pair.expires_at_s),
                     Printable(names)));
+  if (pair.expires_at_s > NowSeconds()) return;
+  reporter.Warning(pair.certificate_path,
+                   absl::FailedPreconditionError(Cat("its time is over: move it and ",
+                                                     pair.key_path, " away, and run this again")));
 }
 
 std::string HostOf(const TlsPair& server) {
