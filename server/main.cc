@@ -78,7 +78,7 @@ ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& 
 }
 
 // Opens the index; what it waits for meanwhile is why kerfd is not ready.
-absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings,
+absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings, const OpenedTls& tls,
                                            const StopSignals& signals, metrics::Port* port) {
   std::mutex mutex;
   std::string waits_for = "starting";
@@ -88,7 +88,7 @@ absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings,
                                   },
                                   .add_metrics = [](metrics::Page& /*page*/) {}});
   return OpenIndex(
-      settings, [&signals] { return signals.HaveCome(); },
+      settings, tls.redis, [&signals] { return signals.HaveCome(); },
       [&](const absl::Status& why) {
         const std::lock_guard lock(mutex);
         waits_for = Cat("starting, waiting for Redis: ", MessageOf(why));
@@ -114,9 +114,9 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
-  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, signals, port));
+  KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, tls, signals, port));
   Index* const index = opened.index.get();
-  KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings));
+  KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings, tls.redis));
   options.hints = hints.cache;
   std::atomic<bool> ends_without_gpu{false};
   std::atomic<bool> is_draining{false};
@@ -175,15 +175,15 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads.
   const StopSignals signals;
-  KERF_ASSIGN_OR_RETURN(const OpenedTls tls, OpenTls(settings.tls));
+  KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;
   if (settings.role == Role::kFront) {
-    KERF_ASSIGN_OR_RETURN(const auto worker_tls, OpenWorkerTls(settings.front, settings.tls));
-    return ServeFront(settings.front, serving, settings.lifecycle,
-                      {.served = &tls, .workers = worker_tls.get()}, signals, port.get());
+    KERF_ASSIGN_OR_RETURN(tls.workers, OpenWorkerTls(settings.front, settings.tls));
+    return ServeFront(settings.front, serving, settings.lifecycle, tls, signals, port.get());
   }
+  KERF_ASSIGN_OR_RETURN(tls.redis, OpenRedisTls(settings.cutting.redis, settings.tls));
   return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls, signals,
                       port.get());
 }

@@ -56,7 +56,8 @@ absl::StatusOr<RunKey> ReadKey(const CuttingSettings& settings) {
   return MakeRandomRunKey();
 }
 
-absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const CuttingSettings& settings) {
+absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(
+    const CuttingSettings& settings, std::shared_ptr<const TlsSource> redis_tls) {
   if (!settings.index.data_dir.empty()) {
     RocksDbSegmentOptions options;
     options.capacity_bytes = settings.hints.disk_bytes;
@@ -73,13 +74,15 @@ absl::StatusOr<std::unique_ptr<SegmentStore>> OpenStore(const CuttingSettings& s
     return std::unique_ptr<SegmentStore>();
   }
   RedisSegmentOptions options;
-  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout));
+  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout,
+                                                      std::move(redis_tls)));
   return CreateRedisSegmentStore(std::move(options));
 }
 
 }  // namespace
 
-absl::StatusOr<OpenedHints> OpenHints(const CuttingSettings& settings) {
+absl::StatusOr<OpenedHints> OpenHints(const CuttingSettings& settings,
+                                      std::shared_ptr<const TlsSource> redis_tls) {
   OpenedHints opened;
   const std::uint64_t memory_bytes = MemoryBytesOf(settings.hints, !settings.redis.seeds.empty());
   if (memory_bytes == 0) return opened;
@@ -87,7 +90,7 @@ absl::StatusOr<OpenedHints> OpenHints(const CuttingSettings& settings) {
   options.capacity_bytes = memory_bytes;
   options.max_sizes = settings.hints.max_sizes;
   KERF_ASSIGN_OR_RETURN(options.key, ReadKey(settings));
-  absl::StatusOr<std::unique_ptr<SegmentStore>> store = OpenStore(settings);
+  absl::StatusOr<std::unique_ptr<SegmentStore>> store = OpenStore(settings, std::move(redis_tls));
   if (store.ok()) {
     opened.store = *std::move(store);
   } else {

@@ -19,10 +19,12 @@ namespace kerf {
 namespace {
 
 absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
+                                      std::shared_ptr<const TlsSource> tls,
                                       std::function<bool()> is_cancelled,
                                       std::function<void(const absl::Status&)> on_trouble) {
   RedisIndexOptions options;
-  KERF_ASSIGN_OR_RETURN(options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout));
+  KERF_ASSIGN_OR_RETURN(
+      options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout, std::move(tls)));
   options.replica_count = static_cast<int>(settings.redis.replica_count);
   options.expected_entry_count = settings.redis.expected_chunk_count;
   options.is_cancelled = std::move(is_cancelled);
@@ -48,10 +50,12 @@ absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
 }  // namespace
 
 absl::StatusOr<OpenedIndex> OpenIndex(const CuttingSettings& settings,
+                                      std::shared_ptr<const TlsSource> redis_tls,
                                       std::function<bool()> is_cancelled,
                                       std::function<void(const absl::Status&)> on_trouble) {
   if (!settings.redis.seeds.empty()) {
-    return OpenRedis(settings, std::move(is_cancelled), std::move(on_trouble));
+    return OpenRedis(settings, std::move(redis_tls), std::move(is_cancelled),
+                     std::move(on_trouble));
   }
   OpenedIndex opened;
   if (settings.index.data_dir.empty()) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -41,12 +42,24 @@ void OnReload(const absl::Status& status, const TlsContext& context) {
   if (status.ok()) LogTime(context);
 }
 
-// Whoever asks for a certificate refuses one that is for servers alone.
-void WarnUnlessForClients(std::string_view whom, const TlsContext& context) {
+void WarnUnlessForClients(const std::string& whom, const TlsContext& context) {
   if (context.is_for_clients()) return;
-  Log(LogLevel::kWarning, Cat("--tls-cert: the certificate is for servers alone (extendedKeyUsage "
-                              "without clientAuth): ",
-                              whom, " that ask for one refuse it"));
+  Log(LogLevel::kWarning,
+      Cat("--tls-cert: the certificate is for servers alone (extendedKeyUsage without clientAuth): "
+          "where TLS to ",
+          whom, " asks for one, it is refused"));
+}
+
+TlsSource::OnReload TellsOf(const std::string& whom) {
+  return [whom](const absl::Status& status, const TlsContext& context) {
+    LogReload("TLS to " + whom, status);
+    if (status.ok()) WarnUnlessForClients(whom, context);
+  };
+}
+
+// What is shown to clients is shown to others, too.
+TlsFiles ClientFiles(const TlsSettings& settings, const std::string& ca) {
+  return {.certificate = settings.files.certificate, .key = settings.files.key, .ca = ca};
 }
 
 }  // namespace
@@ -76,17 +89,22 @@ absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
 absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSettings& front,
                                                                   const TlsSettings& settings) {
   if (front.worker_tls_ca.empty()) return nullptr;
-  const TlsFiles files{.certificate = settings.files.certificate,
-                       .key = settings.files.key,
-                       .ca = front.worker_tls_ca};
-  const auto on_reload = [](const absl::Status& status, const TlsContext& context) {
-    LogReload("TLS to workers", status);
-    if (status.ok()) WarnUnlessForClients("workers", context);
-  };
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<routing::WorkerTls> opened,
-                        routing::WorkerTls::Open(files, front.worker_tls_name, on_reload));
+                        routing::WorkerTls::Open(ClientFiles(settings, front.worker_tls_ca),
+                                                 front.worker_tls_name, TellsOf("workers")));
   WarnUnlessForClients("workers", *opened->current());
   return opened;
+}
+
+absl::StatusOr<std::shared_ptr<const TlsSource>> OpenRedisTls(const RedisSettings& redis,
+                                                              const TlsSettings& settings) {
+  if (redis.tls_ca.empty()) return nullptr;
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<TlsSource> opened,
+                        TlsSource::Open({.side = TlsRules::Side::kClient,
+                                         .files = ClientFiles(settings, redis.tls_ca)},
+                                        TellsOf("Redis")));
+  WarnUnlessForClients("Redis", *opened->current());
+  return std::shared_ptr<const TlsSource>(std::move(opened));
 }
 
 void AddMetrics(const OpenedTls& tls, metrics::Page& page) {

@@ -8,6 +8,7 @@
 #include "server/front/front_settings.h"
 #include "server/metrics/page.h"
 #include "server/net/tls_settings.h"
+#include "server/redis/redis_settings.h"
 #include "server/routing/worker_tls.h"
 
 namespace kerf {
@@ -19,15 +20,24 @@ struct OpenedTls {
   std::unique_ptr<TlsSource> metrics;
   // For the process to ask itself, whoever its clients have to be; null as above.
   std::shared_ptr<const TlsContext> self;
+  // Of a front to its workers; null: in the clear.
+  std::unique_ptr<routing::WorkerTls> workers;
+  // To Redis; null: in the clear.
+  std::shared_ptr<const TlsSource> redis;
 };
 
-// What changes in the files is said in the log from here on. The errors of TlsSource::Open.
+// What changes in the files is said in the log from here on. The errors of TlsSource::Open. Without
+// `workers` and `redis`, which are opened by those who have any.
 absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings);
 
 // Of a front to its workers, to which it shows what `settings` has for its clients; null: it speaks
 // to them in the clear. As OpenTls.
 absl::StatusOr<std::unique_ptr<routing::WorkerTls>> OpenWorkerTls(const FrontSettings& front,
                                                                   const TlsSettings& settings);
+
+// The same to Redis.
+absl::StatusOr<std::shared_ptr<const TlsSource>> OpenRedisTls(const RedisSettings& redis,
+                                                              const TlsSettings& settings);
 
 void AddMetrics(const OpenedTls& tls, metrics::Page& page);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -48,11 +49,14 @@ absl::StatusOr<std::string> ReadPassword(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<RedisOptions> RedisOptionsOf(const RedisSettings& settings,
-                                            std::chrono::milliseconds timeout) {
+                                            std::chrono::milliseconds timeout,
+                                            std::shared_ptr<const TlsSource> tls) {
   RedisOptions options;
   options.seeds = settings.seeds;
   options.username = settings.user;
   options.command_timeout = timeout;
+  options.tls = std::move(tls);
+  options.tls_name = settings.tls_name;
   if (!settings.password_file.empty()) {
     KERF_ASSIGN_OR_RETURN(options.password, ReadPassword(settings.password_file));
   }

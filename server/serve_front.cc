@@ -67,18 +67,18 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
 }  // namespace
 
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
-                        const LifecycleSettings& lifecycle, const FrontTls& tls,
+                        const LifecycleSettings& lifecycle, const OpenedTls& tls,
                         const StopSignals& signals, metrics::Port* port) {
   FrontOptions options = OptionsOf(settings, serving);
-  options.tls = tls.served->server.get();
-  options.workers.tls = tls.workers;
+  options.tls = tls.server.get();
+  options.workers.tls = tls.workers.get();
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server, FrontServer::Start(options));
   const absl::Cleanup stop = [&] { server->Stop(); };
   for (const std::string& address : server->addresses()) {
     Log(LogLevel::kInfo, Cat("kerfd ", kVersion, " serves ", address, " as a front of ",
                              server->live_worker_count(), " workers"));
   }
-  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses(), tls.served->self));
+  SelfCheck self_check(SelfCheckOptionsOf(serving, server->addresses(), tls.self));
   const ShownSubject shown(port, {.readiness = [&]() -> absl::Status {
                                     if (server->live_worker_count() > 0)
                                       return self_check.readiness();
@@ -87,7 +87,7 @@ absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& se
                                   .add_metrics =
                                       [&](metrics::Page& page) {
                                         server->AddMetrics(page);
-                                        AddMetrics(*tls.served, page);
+                                        AddMetrics(tls, page);
                                       },
                                   .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));

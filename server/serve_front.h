@@ -11,16 +11,10 @@
 
 namespace kerf {
 
-struct FrontTls {
-  const OpenedTls* served = nullptr;
-  // Null: in the clear.
-  const routing::WorkerTls* workers = nullptr;
-};
-
 // Returns when `signals` have told it to stop. `port` shows how it is; null: there is none.
 // InvalidArgument and FailedPrecondition as FrontServer::Start says them.
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
-                        const LifecycleSettings& lifecycle, const FrontTls& tls,
+                        const LifecycleSettings& lifecycle, const OpenedTls& tls,
                         const StopSignals& signals, metrics::Port* port);
 
 }  // namespace kerf

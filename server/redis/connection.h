@@ -1,18 +1,18 @@
 // What a RedisClient knows of its commands and connections. Its thread's own.
 #pragma once
 
-#include <hiredis/async.h>
-
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/redis/address.h"
 #include "server/redis/redis_client.h"
+#include "server/redis/socket.h"
 
 namespace kerf::redis {
 
@@ -42,9 +42,8 @@ using RequestPtr = std::unique_ptr<Request>;
 
 struct Connection;
 
-// A command on a connection; hiredis answers them in order.
+// A command on a connection; they are answered in order.
 struct Flight {
-  Connection* connection = nullptr;
   // Of kCommand.
   RequestPtr request;
   TimePoint sent_at;
@@ -57,10 +56,27 @@ struct Held {
   RedisReply reply;
 };
 
-struct Connection {
-  void* client = nullptr;
-  RedisAddress address;
-  redisAsyncContext* context = nullptr;
+// Whose connections these are.
+class ConnectionUser {
+ public:
+  virtual void OnUp(Connection& connection) = 0;
+  virtual void OnReply(Connection& connection, const redisReply& reply) = 0;
+  virtual void OnClosed(Connection& connection, const std::string& why) = 0;
+
+ protected:
+  ~ConnectionUser() = default;
+};
+
+struct Connection final : Socket::Owner {
+  Connection(ConnectionUser* of, RedisAddress at) : user(of), address(std::move(at)) {}
+  void OnUp() override { user->OnUp(*this); }
+  void OnReply(const redisReply& reply) override { user->OnReply(*this, reply); }
+  void OnClosed(const std::string& why) override { user->OnClosed(*this, why); }
+
+  ConnectionUser* const user;
+  const RedisAddress address;
+  // Null: there is none.
+  std::unique_ptr<Socket> socket;
   std::deque<std::unique_ptr<Flight>> flights;
   // Written, and waiting for the answer to the WAIT behind them.
   std::deque<Held> held;

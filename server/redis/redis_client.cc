@@ -1,8 +1,7 @@
 #include "server/redis/redis_client.h"
 
 #include <event2/event.h>
-#include <hiredis/adapters/libevent.h>
-#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -63,7 +62,7 @@ milliseconds PauseAfter(int attempt_count, std::minstd_rand& random) {
 
 absl::Status Stopped() { return absl::CancelledError("the Redis client has stopped"); }
 
-class Client final : public RedisClient {
+class Client final : public RedisClient, public redis::ConnectionUser {
  public:
   explicit Client(RedisOptions options)
       : options_(std::move(options)),
@@ -200,7 +199,7 @@ class Client final : public RedisClient {
   void CheckConnections(TimePoint now) {
     for (auto& [address, node] : nodes_) {
       ForEachConnection(node, [&](Connection& connection) {
-        if (connection.context == nullptr) return;
+        if (connection.socket == nullptr) return;
         const std::string& refusal =
             connection.stranger.empty() ? connection.auth_error : connection.stranger;
         if (!refusal.empty() && connection.flights.empty()) {
@@ -219,7 +218,7 @@ class Client final : public RedisClient {
                 : connection.connect_began + options_.connect_timeout <= now;
         if (!is_late) return;
         connection.last_error =
-            connection.is_connected ? "it does not answer" : "it cannot be reached";
+            connection.is_connected ? "it does not answer" : connection.socket->WaitsFor();
         // Answers all that is on it with nothing, which sends it again.
         Close(connection);
         Pause(connection);
@@ -268,7 +267,8 @@ class Client final : public RedisClient {
     const std::optional<RedisAddress> target = TargetOf(*request);
     if (!target.has_value()) {
       ReadTopology();
-      if (request->last_error.empty()) request->last_error = topology_.error();
+      // What was wrong last, not first.
+      if (!topology_.error().empty()) request->last_error = topology_.error();
       return Park(std::move(request));
     }
     Connection& connection = ConnectionFor(*target, *request);
@@ -301,20 +301,26 @@ class Client final : public RedisClient {
   }
 
   std::unique_ptr<Connection> NewConnection(const RedisAddress& address) {
-    auto connection = std::make_unique<Connection>();
-    connection->client = this;
-    connection->address = address;
-    return connection;
+    return std::make_unique<Connection>(this, address);
+  }
+
+  // Null: in the clear.
+  TlsSession NewSession(const RedisAddress& address) const {
+    if (options_.tls == nullptr) return nullptr;
+    TlsSession session = options_.tls->current()->NewSession();
+    ExpectName(*session, options_.tls_name.empty() ? address.host : options_.tls_name);
+    return session;
   }
 
   // Whether commands may be put on it; they are sent as soon as it is there.
   bool Connect(Connection& connection) {
-    if (connection.context != nullptr) return true;
+    if (connection.socket != nullptr) return true;
     const TimePoint now = Clock::now();
     if (now < connection.not_before) return false;
     const auto hosts = names_.Find(connection.address.host);
     if (!hosts.has_value()) {
-      connection.last_error = "its name is being looked up";
+      // Also of one that has failed, of which it hides nothing.
+      if (connection.last_error.empty()) connection.last_error = "its name is being looked up";
       return false;
     }
     if (!hosts->ok()) {
@@ -326,26 +332,14 @@ class Client final : public RedisClient {
     connection.stranger.clear();
     const std::string& host =
         (**hosts)[static_cast<std::size_t>(connection.failure_count) % (*hosts)->size()];
-    redisAsyncContext* const context = redisAsyncConnect(host.c_str(), connection.address.port);
-    if (context == nullptr || context->err != 0) {
-      connection.last_error = context == nullptr ? "no memory" : context->errstr;
-      if (context != nullptr) redisAsyncFree(context);
+    auto socket = redis::Socket::Connect(base_, host, connection.address.port,
+                                         NewSession(connection.address), &connection);
+    if (!socket.ok()) {
+      connection.last_error = std::string(socket.status().message());
       Pause(connection);
       return false;
     }
-    context->data = &connection;
-    KERF_CHECK(redisLibeventAttach(context, base_) == REDIS_OK);
-    redisAsyncSetConnectCallback(context, [](const redisAsyncContext* ac, int status) {
-      auto& own = *static_cast<Connection*>(ac->data);
-      if (own.context != ac) return;
-      static_cast<Client*>(own.client)->OnConnected(own, status == REDIS_OK, ac->errstr);
-    });
-    redisAsyncSetDisconnectCallback(context, [](const redisAsyncContext* ac, int) {
-      auto& own = *static_cast<Connection*>(ac->data);
-      if (own.context != ac) return;
-      static_cast<Client*>(own.client)->OnConnected(own, false, ac->errstr);
-    });
-    connection.context = context;
+    connection.socket = *std::move(socket);
     connection.connect_began = now;
     connect_count_.fetch_add(1, std::memory_order_relaxed);
     if (!options_.password.empty()) {
@@ -362,41 +356,28 @@ class Client final : public RedisClient {
     Launch(connection, redis::FormatWire(question), nullptr, Flight::Kind::kMember);
   }
 
-  void OnConnected(Connection& connection, bool is_up, const char* error) {
-    if (is_up) {
-      connection.is_connected = true;
-      connection.last_error.clear();
-      // What waited for the connection was not late before it was there.
-      for (auto& flight : connection.flights) flight->sent_at = Clock::now();
-      return;
-    }
-    // hiredis frees it.
-    connection.context = nullptr;
-    connection.last_error = error != nullptr && *error != 0 ? error : "it closed the connection";
+  void OnUp(Connection& connection) override {
+    connection.is_connected = true;
+    connection.last_error.clear();
+    // What waited for the connection was not late before it was there.
+    for (auto& flight : connection.flights) flight->sent_at = Clock::now();
+  }
+
+  void OnClosed(Connection& connection, const std::string& why) override {
+    connection.last_error = why;
+    Close(connection);
     Pause(connection);
   }
 
   void Launch(Connection& connection, const std::string& wire, RequestPtr request,
               Flight::Kind kind) {
     auto flight = std::make_unique<Flight>();
-    flight->connection = &connection;
     flight->sent_at = Clock::now();
     flight->kind = kind;
-    const auto on_reply = [](redisAsyncContext*, void* reply, void* data) {
-      Connection& own = *static_cast<Flight*>(data)->connection;
-      static_cast<Client*>(own.client)->OnReply(own, static_cast<const redisReply*>(reply));
-    };
-    Flight* const data = flight.get();
     // `wire` may be the request's own.
-    const int status =
-        redisAsyncFormattedCommand(connection.context, on_reply, data, wire.data(), wire.size());
+    connection.socket->Write(wire);
     flight->request = std::move(request);
-    if (status == REDIS_OK) {
-      connection.flights.push_back(std::move(flight));
-    } else if (flight->request != nullptr) {
-      flight->request->last_error = "the connection is closing";
-      Retry(std::move(flight->request));
-    }
+    connection.flights.push_back(std::move(flight));
   }
 
   void Retry(RequestPtr request) {
@@ -405,8 +386,15 @@ class Client final : public RedisClient {
     Park(std::move(request));
   }
 
+  void OnReply(Connection& connection, const redisReply& reply) override {
+    if (!connection.flights.empty()) return TakeReply(connection, &reply);
+    // To nothing that was asked: such as that it has clients enough.
+    OnClosed(connection, reply.type == REDIS_REPLY_ERROR ? std::string(reply.str, reply.len)
+                                                         : "it says what nobody has asked");
+  }
+
   // Without an answer the connection is gone.
-  void OnReply(Connection& connection, const redisReply* reply) {
+  void TakeReply(Connection& connection, const redisReply* reply) {
     const std::unique_ptr<Flight> flight = std::move(connection.flights.front());
     connection.flights.pop_front();
     connection.last_answer_at = Clock::now();
@@ -506,7 +494,7 @@ class Client final : public RedisClient {
   // do not count a command that changed nothing, such as a repeated one). So a write that is always
   // one goes in front of it; also in a Redis that is full, for what it covers may free memory.
   void SendWait(Connection& writer) {
-    if (writer.context == nullptr || writer.is_waiting || !writer.wants_wait) return;
+    if (writer.socket == nullptr || writer.is_waiting || !writer.wants_wait) return;
     writer.wants_wait = false;
     int most = 0;
     std::string barrier_key;
@@ -634,15 +622,15 @@ class Client final : public RedisClient {
         ++at;
         continue;
       }
-      ForEachConnection(at->second, [](Connection& connection) { Close(connection); });
+      ForEachConnection(at->second, [this](Connection& connection) { Close(connection); });
       at = nodes_.erase(at);
     }
   }
 
   // What is on it is answered with nothing.
-  static void Close(Connection& connection) {
-    if (connection.context == nullptr) return;
-    redisAsyncFree(std::exchange(connection.context, nullptr));
+  void Close(Connection& connection) {
+    connection.socket.reset();
+    while (!connection.flights.empty()) TakeReply(connection, nullptr);
   }
 
   void Stop() {

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "base/tls/tls_source.h"
 #include "server/redis/address.h"
 
 namespace kerf {
@@ -58,6 +59,12 @@ struct RedisOptions {
   std::chrono::milliseconds command_timeout = limits::kIndexTimeout;
   // For replica_count. More than 0 and less than attempt_timeout.
   std::chrono::milliseconds replica_timeout = limits::kRedisReplicaTimeout;
+  // Of the client's side; null: Redis is spoken to in the clear. Each connection is made with what
+  // it has then.
+  std::shared_ptr<const TlsSource> tls = nullptr;
+  // Of which the certificates of all nodes have to be; empty: of the host by which each was called,
+  // by a seed or by the cluster.
+  std::string tls_name = "";
   // A host's addresses; may block, and is called from other threads. Empty: the system's answer.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)> look_up_host =
       nullptr;

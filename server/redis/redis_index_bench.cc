@@ -1,5 +1,8 @@
 // What the index costs in Redis: memory for each entry, and Redis's own CPU time for lookups and
-// commits. One server, on loopback; KERF_BENCH_ENTRIES sets how many entries it gets (one million).
+// commits, and that of this process, which is kerfd's index and little else. One server, on
+// loopback; KERF_BENCH_ENTRIES sets how many entries it gets (one million), KERF_BENCH_TLS=1 has it
+// speak TLS.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +66,15 @@ CpuSeconds CpuOf(RedisClient& client) {
   return {FieldOfInfo(client, "cpu", "used_cpu_user"), FieldOfInfo(client, "cpu", "used_cpu_sys")};
 }
 
+double OwnCpuSeconds() {
+  rusage usage{};
+  KERF_CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // Lets so many calls be under way.
 class Window {
  public:
@@ -102,6 +114,7 @@ Detached Tell(Task<absl::Status> call, std::function<void(const absl::Status&)> 
 template <typename Begin>
 void Measure(const char* what, RedisClient& client, std::uint64_t total, Begin begin) {
   const CpuSeconds before = CpuOf(client);
+  const double own_before = OwnCpuSeconds();
   const Clock::time_point began = Clock::now();
   Window window;
   for (std::uint64_t first = 0; first < total; first += kBatch) {
@@ -121,8 +134,11 @@ void Measure(const char* what, RedisClient& client, std::uint64_t total, Begin b
   const double user = after.user - before.user;
   const double system = after.system - before.system;
   const auto count = static_cast<double>(total);
-  std::printf("%s: %.0f a second, %.0f for each CPU second of Redis (%.0f %% in its kernel)\n",
-              what, count / wall.count(), count / (user + system), 100 * system / (user + system));
+  std::printf(
+      "%s: %.0f a second, %.0f for each CPU second of Redis (%.0f %% in its kernel), %.0f of "
+      "kerf\n",
+      what, count / wall.count(), count / (user + system), 100 * system / (user + system),
+      count / (OwnCpuSeconds() - own_before));
 }
 
 int Main() {
@@ -130,7 +146,10 @@ int Main() {
   const char* text = std::getenv("KERF_BENCH_ENTRIES");
   const std::uint64_t asked = text != nullptr ? std::strtoull(text, nullptr, 10) : 1'000'000;
   const std::uint64_t total = std::max<std::uint64_t>(1, asked / kBatch) * kBatch;
-  const TestRedis redis(TestRedis::Kind::kSingle);
+  const char* const tls = std::getenv("KERF_BENCH_TLS");
+  const bool with_tls = tls != nullptr && std::string(tls) == "1";
+  const TestRedis redis(TestRedis::Kind::kSingle, "", 2000, TestRedis::Log::kEverySecond,
+                        with_tls ? TestRedis::Tls::kYes : TestRedis::Tls::kNo);
   const auto client = *RedisClient::Create(redis.options());
   std::vector<std::string> warnings;
   const auto index = *RedisIndex::Open({redis.options(), 0}, &warnings);

@@ -19,6 +19,19 @@ void AddRedisSettings(OptionSet& options, RedisSettings& settings) {
   options.AddText(
       {"redis-password-file", "The first line of this file is the password for Redis", "FILE"},
       settings.password_file);
+  options.AddText(
+      {"redis-tls-ca",
+       "Speak TLS 1.3 to Redis, whose certificates have to be of one of these CAs (PEM) "
+       "and of the host by which --redis, or the cluster itself, calls each node; "
+       "--tls-cert is shown to it. Read anew when it changes",
+       "FILE"},
+      settings.tls_ca);
+  options.AddText(
+      {"redis-tls-name",
+       "The certificates of all nodes of Redis have to be of this name (in the place of "
+       "the host)",
+       "NAME"},
+      settings.tls_name);
   options.AddNumber(
       {"redis-replicas",
        "Replicas of Redis that must have a commit before it is answered; 0 for a Redis that has "

@@ -16,6 +16,10 @@ struct RedisSettings {
   std::string user;
   // Empty: no password.
   std::string password_file;
+  // CAs of the nodes' certificates; empty: Redis is spoken to in the clear.
+  std::string tls_ca;
+  // Of which these have to be; empty: of the host by which a seed or the cluster calls each.
+  std::string tls_name;
   std::uint32_t replica_count = 1;
   // Of each repository that is made.
   std::uint64_t expected_chunk_count = 0;

@@ -38,9 +38,10 @@ constexpr std::string_view kOrder[] = {
     "role",
     // Where.
     "listen", "tls-cert", "tls-key", "tls-client-ca", "insecure", "data-dir", "redis", "redis-user",
-    "redis-password-file", "redis-replicas", "redis-expected-chunks", "hint-memory", "hint-sizes",
-    "hint-disk", "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
-    "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
+    "redis-password-file", "redis-tls-ca", "redis-tls-name", "redis-replicas",
+    "redis-expected-chunks", "hint-memory", "hint-sizes", "hint-disk", "hint-key-file", "workers",
+    "worker-tls-ca", "worker-tls-name", "max-calls", "max-worker-streams", "worker-check-ms",
+    "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
     "self-check-ms",
@@ -143,6 +144,10 @@ std::string FindContradiction(const Settings& settings) {
     return "";
   }
   if (!settings.front.workers.empty()) return "--workers is for fronts: add --role front";
+  const RedisSettings& redis = settings.cutting.redis;
+  if (redis.tls_ca.empty() && !redis.tls_name.empty()) {
+    return "--redis-tls-name is for TLS: add --redis-tls-ca";
+  }
   if (settings.role == Role::kWorker && !has_redis) {
     return "workers share their index: add --redis, or serve alone with --role all";
   }

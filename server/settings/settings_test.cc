@@ -219,6 +219,17 @@ TEST_F(SettingsTest, OtherMachinesAreServedOverTlsUnlessOneInsists) {
   }
 }
 
+TEST_F(SettingsTest, ANameOfRedisIsForTls) {
+  const SettingsResult refused = Read({"--redis", "h:1", "--redis-tls-name", "n"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, testing::HasSubstr("add --redis-tls-ca"));
+  const SettingsResult result =
+      Read({"--redis", "h:1", "--redis-tls-ca", "/r", "--redis-tls-name", "n"});
+  ASSERT_FALSE(result.exit_code.has_value()) << result.output;
+  EXPECT_EQ(result.settings.cutting.redis.tls_ca, "/r");
+  EXPECT_EQ(result.settings.cutting.redis.tls_name, "n");
+}
+
 TEST_F(SettingsTest, ANameOfWorkersIsForTls) {
   const std::vector<const char*> front = {
       "--role", "front", "--workers", "h:1", "--worker-tls-name", "n"};
@@ -241,6 +252,8 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--tls-client-ca=/a",
                                         "--redis-user=u",
                                         "--redis-password-file=/p",
+                                        "--redis-tls-ca=/r",
+                                        "--redis-tls-name=n",
                                         "--redis-replicas=2",
                                         "--redis-expected-chunks=7",
                                         "--hint-memory=5M",
@@ -288,13 +301,13 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
   arguments.push_back("--workers=h:1");
   EXPECT_THAT(
       Read(arguments).settings.ignored,
-      testing::ElementsAre("--redis-user", "--redis-password-file", "--redis-replicas",
-                           "--redis-expected-chunks", "--hint-memory", "--hint-sizes",
-                           "--hint-disk", "--hint-key-file", "--worker-name", "--worker-threads",
-                           "--backend", "--gpu-plugin", "--gpu-devices", "--gpu-memory",
-                           "--gpu-lost", "--stream-memory", "--max-uncommitted-chunks",
-                           "--max-uncommitted-files", "--open-timeout-ms", "--idle-timeout-ms",
-                           "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
+      testing::ElementsAre(
+          "--redis-user", "--redis-password-file", "--redis-tls-ca", "--redis-tls-name",
+          "--redis-replicas", "--redis-expected-chunks", "--hint-memory", "--hint-sizes",
+          "--hint-disk", "--hint-key-file", "--worker-name", "--worker-threads", "--backend",
+          "--gpu-plugin", "--gpu-devices", "--gpu-memory", "--gpu-lost", "--stream-memory",
+          "--max-uncommitted-chunks", "--max-uncommitted-files", "--open-timeout-ms",
+          "--idle-timeout-ms", "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {

@@ -2,6 +2,7 @@
 
   tools/redis-cluster up                          three masters with a replica each
   tools/redis-cluster up --masters 1 --replicas 0 --single    one Redis, no cluster
+  tools/redis-cluster up --tls FOLDER             over TLS alone (--help of up)
   tools/redis-cluster status [--json]
   tools/redis-cluster kill 2                      node 2 dies at once (SIGKILL)
   tools/redis-cluster pause 2 | resume 2          it stops answering, and goes on
@@ -60,6 +61,14 @@ def environment(password):
     return dict(os.environ, REDISCLI_AUTH=password) if password else None
 
 
+def cli_tls(folder):
+    """redis-cli's arguments; it looks at no names."""
+    if not folder:
+        return []
+    return ["--tls", "--cert", f"{folder}/redis.pem", "--key", f"{folder}/redis.key",
+            "--cacert", f"{folder}/ca.pem"]
+
+
 def user_kerfd(password):
     """A line of redis.conf."""
     rules = next(line for line in USERS.read_text(encoding="utf-8").splitlines() if line.startswith("kerfd "))
@@ -83,14 +92,21 @@ def read_password(path):
 class Node:
     """One redis-server. Its folder tells it apart from every other process."""
 
-    def __init__(self, folder, number, port, bus_port, password=""):
+    def __init__(self, folder, number, port, bus_port, password="", tls=None):
         self.number, self.port, self.bus_port = number, port, bus_port
         self.folder = folder / f"node{number}"
         self.password = password
+        # The folder with its certificate, key and CA; None: all is in the clear.
+        self.tls = tls
 
     def write_config(self, options):
         self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [f"bind {HOST}", f"port {self.port}", f"dir {self.folder}",
+        ports = [f"port {self.port}"]
+        if self.tls:
+            ports = ["port 0", f"tls-port {self.port}", f"tls-cert-file {self.tls}/redis.pem",
+                     f"tls-key-file {self.tls}/redis.key", f"tls-ca-cert-file {self.tls}/ca.pem",
+                     "tls-replication yes", "tls-cluster yes", "tls-auth-clients yes"]
+        lines = [f"bind {HOST}", *ports, f"dir {self.folder}",
                  f"pidfile {self.folder}/pid", f"logfile {self.folder}/log", "daemonize yes",
                  'save ""', f"appendonly {'yes' if options['appendonly'] else 'no'}",
                  f"appendfsync {options['appendfsync']}", "maxmemory-policy noeviction", "protected-mode yes",
@@ -160,7 +176,8 @@ class Node:
         if self.is_paused():
             return None
         try:
-            done = subprocess.run(["redis-cli", "-h", HOST, "-p", str(self.port), *command],
+            done = subprocess.run(["redis-cli", *cli_tls(self.tls), "-h", HOST, "-p", str(self.port),
+                                   *command],
                                   capture_output=True, text=True, check=False,
                                   timeout=COMMAND_TIMEOUT_S, env=environment(self.password))
         except subprocess.TimeoutExpired:
@@ -184,7 +201,7 @@ class Cluster:
             fail(f"there is no cluster in {folder}; start one with `up`")
         except (OSError, ValueError) as error:
             fail(f"{folder / STATE}: {error}; remove {folder} if no redis-server runs in it")
-        nodes = [Node(folder, number + 1, *ports, state["password"])
+        nodes = [Node(folder, number + 1, *ports, state["password"], state["options"].get("tls"))
                  for number, ports in enumerate(state["ports"])]
         return Cluster(folder, state["options"], nodes)
 
@@ -279,7 +296,7 @@ class Cluster:
     def join(self):
         addresses = [f"{HOST}:{node.port}" for node in self.nodes]
         done = subprocess.run(
-            ["redis-cli", "--cluster", "create", *addresses, "--cluster-replicas",
+            ["redis-cli", *cli_tls(self.nodes[0].tls), "--cluster", "create", *addresses, "--cluster-replicas",
              str(self.options["replicas"]), "--cluster-yes"],
             capture_output=True, text=True, check=False, timeout=CLUSTER_TIMEOUT_S,
             env=environment(self.nodes[0].password))
@@ -323,7 +340,8 @@ def up(arguments):
              "--masters 1 --replicas 0 --single")
     options = {"single": arguments.single, "replicas": arguments.replicas,
                "appendonly": arguments.appendonly, "appendfsync": arguments.appendfsync,
-               "node_timeout_ms": arguments.node_timeout_ms}
+               "node_timeout_ms": arguments.node_timeout_ms,
+               "tls": arguments.tls and str(arguments.tls)}
     password = read_password(arguments.password_file)
     count = arguments.masters * (1 + arguments.replicas)
     # `down` removes the folder with all that is in it.
@@ -332,7 +350,8 @@ def up(arguments):
     folder.mkdir(parents=True, exist_ok=True)
     for _ in range(START_ATTEMPTS):
         ports = free_ports(2 * count)
-        nodes = [Node(folder, index + 1, ports[2 * index], ports[2 * index + 1], password)
+        nodes = [Node(folder, index + 1, ports[2 * index], ports[2 * index + 1], password,
+                      options["tls"])
                  for index in range(count)]
         cluster = Cluster(folder, options, nodes)
         with cluster.ended_unless_made():
@@ -512,6 +531,9 @@ def main():
                       help="a node silent for so long is taken for dead (default: 2000)")
     verb.add_argument("--password-file", type=pathlib.Path,
                       help="the nodes ask for what this file holds")
+    verb.add_argument("--tls", type=lambda text: pathlib.Path(text).absolute(), metavar="FOLDER",
+                      help="all of them speak TLS alone, to each other, too, with redis.pem, redis.key and "
+                           "ca.pem of this folder, and ask clients for certificates")
     add("down", down, "ends all nodes and removes their files")
     add("status", status, "prints a line for each node").add_argument(
         "--json", action="store_true", help="one JSON object")

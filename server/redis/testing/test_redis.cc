@@ -25,8 +25,8 @@ constexpr char kTool[] = "tools/redis-cluster";
 
 }  // namespace
 
-TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms, Log log)
-    : password_(password) {
+TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms, Log log, Tls tls)
+    : password_(password), tls_(tls) {
   const char* base = std::getenv("TEST_TMPDIR");
   folder_ = Cat(base != nullptr ? base : "/tmp", "/redis-XXXXXX");
   KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
@@ -34,6 +34,14 @@ TestRedis::TestRedis(Kind kind, const std::string& password, int node_timeout_ms
   if (log == Log::kAlways) verb.insert(verb.end(), {"--appendfsync", "always"});
   if (kind == Kind::kSingle) {
     verb.insert(verb.end(), {"--masters", "1", "--replicas", "0", "--single"});
+  }
+  if (tls == Tls::kYes) {
+    const TestCertificates& all = TestCertificates::Get();
+    std::filesystem::create_directory(TlsFolder());
+    WriteTlsFile(TlsFolder() + "/ca.pem", all.ca.certificate);
+    WriteTlsFiles(TlsFolder(), "redis", all.Of("redis", {"127.0.0.1", "redis.test"}, true, true));
+    WriteTlsFiles(TlsFolder(), "client", all.client);
+    verb.insert(verb.end(), {"--tls", TlsFolder()});
   }
   if (!password.empty()) {
     std::ofstream(folder_ + "/password") << password << "\n";
@@ -75,7 +83,18 @@ RedisOptions TestRedis::options() const {
   RedisOptions options;
   options.seeds = addresses_;
   options.password = password_;
+  if (tls_ == Tls::kYes) {
+    auto source = TlsSource::Open({.side = TlsRules::Side::kClient, .files = tls_files()}, nullptr);
+    KERF_CHECK(source.ok());
+    options.tls = *std::move(source);
+  }
   return options;
+}
+
+TlsFiles TestRedis::tls_files() const {
+  return {.certificate = TlsFolder() + "/client.pem",
+          .key = TlsFolder() + "/client.key",
+          .ca = TlsFolder() + "/ca.pem"};
 }
 
 RedisOptions TestRedis::options_of_kerfd() const {

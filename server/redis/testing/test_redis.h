@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/tls/testing/test_certificates.h"
 #include "server/redis/redis_client.h"
 
 namespace kerf {
@@ -21,8 +23,10 @@ class TestRedis {
   // forgotten up to two seconds of what it has answered.
   enum class Log { kEverySecond, kAlways };
   // A node of a cluster that is silent for `node_timeout_ms` is taken for dead by the others.
+  // With kYes the nodes speak TLS alone, to each other, too, and ask clients for certificates.
+  enum class Tls { kNo, kYes };
   explicit TestRedis(Kind kind, const std::string& password = "", int node_timeout_ms = 2000,
-                     Log log = Log::kEverySecond);
+                     Log log = Log::kEverySecond, Tls tls = Tls::kNo);
   TestRedis(const TestRedis&) = delete;
   TestRedis& operator=(const TestRedis&) = delete;
   ~TestRedis();
@@ -33,6 +37,11 @@ class TestRedis {
   // The same as the user that kerfd is where it is deployed: what its rules
   // (deploy/components/redis) do not allow is denied.
   RedisOptions options_of_kerfd() const;
+
+  // Of a client of it, with TLS: they may be changed. Its nodes' own are NAME.pem, NAME.key of
+  // TlsFolder with NAME "redis".
+  TlsFiles tls_files() const;
+  std::string TlsFolder() const { return folder_ + "/tls"; }
 
   // Removes all keys of all nodes.
   void Flush() { TellMasters({"FLUSHALL"}); }
@@ -54,6 +63,7 @@ class TestRedis {
   std::string folder_;
   std::string password_;
   std::vector<RedisAddress> addresses_;
+  Tls tls_;
 };
 
 }  // namespace kerf
