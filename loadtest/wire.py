@@ -6,6 +6,8 @@ kept that could be older than the files.
 
 import functools
 import json
+import os
+import pathlib
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -43,11 +45,23 @@ DIGEST_ALGORITHMS = {"blake3": 1, "sha256": 2, "xxh3-128": 3}
 
 
 @functools.cache
+def _tls():
+    """What `kerf` takes from the same variables: KERF_TLS_CA, KERF_TLS_CERT, KERF_TLS_KEY. None: in the clear."""
+    texts = [pathlib.Path(path).read_bytes() if (path := os.environ.get(f"KERF_TLS_{name}")) else None
+             for name in ("CA", "KEY", "CERT")]
+    return grpc.ssl_channel_credentials(*texts) if any(texts) else None
+
+
+@functools.cache
 def channel(address):
     """One connection to each address for all users of a process."""
-    return grpc.insecure_channel(address, options=[
-        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.max_reconnect_backoff_ms", 2000),
-        ("grpc.service_config", SERVICE_CONFIG)])
+    options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.max_reconnect_backoff_ms", 2000),
+               ("grpc.service_config", SERVICE_CONFIG)]
+    if address.startswith("unix:") or _tls() is None:
+        return grpc.insecure_channel(address, options=options)
+    if name := os.environ.get("KERF_TLS_NAME"):
+        options.append(("grpc.ssl_target_name_override", name))
+    return grpc.secure_channel(address, _tls(), options=options)
 
 
 def upload(address, requests, metadata):

@@ -2,6 +2,8 @@
 
   tools/cluster up                               two fronts, three workers, three masters with a replica each
   tools/cluster up --workers 5 --fronts 1 --dir /tmp/mine
+  tools/cluster up --tls                         everybody speaks TLS and shows a certificate, Redis too
+  eval "$(tools/cluster env)"                    what kerf has to know to reach it: address, certificates
   tools/cluster status                           who is where, and how each is
   tools/cluster status --json
   tools/cluster kill worker-2                    it dies at once (SIGKILL)
@@ -18,7 +20,7 @@ Then, for example:
   loadtest/run cluster --cluster out/cluster
 
 Several clusters live side by side, each in a folder of its own (--dir, by default out/cluster), with an
-address of loopback of its own. Logs are there, NAME.log. Everything is without TLS. Redis asks for the password in
+address of loopback of its own. Logs are there, NAME.log; with --tls, certificates in tls/. Redis asks for the password in
 redis.password there: workers come as kerfd, with the rights that it has on Kubernetes, redis-cli as who may do everything.
 
 Exit codes: 0 ok; 1 failure, and of `status` also that not all are serving; 2 usage.
@@ -28,6 +30,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import signal
 import sys
 
@@ -58,7 +61,7 @@ def up(options):
                 raise Failed(f"{folder} is no cluster's, and not empty ({sorted(strange)[0]}): name a folder that "
                              "is new or empty")
             settings = {"host": local_cluster.own_host(), "drain_ms": options.drain_ms, "kerfd": str(options.kerfd),
-                        "kerf": str(options.kerf)}
+                        "kerf": str(options.kerf), "tls": options.tls}
             cluster = Cluster(folder, settings, [])
             cluster.start(options.workers, options.fronts)
     print_status(cluster.status())
@@ -71,6 +74,9 @@ def expect_same(cluster, options):
         if len(cluster.of(part)) != count:
             raise Failed(f"{cluster.folder} has a cluster of {len(cluster.of(part))} {part}s: take it `down` first, "
                          "or name another folder with --dir")
+    if bool(cluster.options.get("tls")) != options.tls:
+        raise Failed(f"{cluster.folder} has a cluster {'with' if cluster.tls() else 'without'} TLS: take it `down` first, or "
+                     "name another folder with --dir")
     if down := [process.name for process in cluster.processes if not process.is_alive()]:
         raise Failed(f"{cluster.folder} has a cluster of which {', '.join(down)} is down: `start` it, or take the "
                      "cluster `down`")
@@ -99,6 +105,17 @@ def print_status(found):
         if row.get("master"):
             role += f" of {row['master']}"
         print(f"{row['name']:<10} {row['address']:<23} {row['pid'] or '-':>8}  {row['state']:<9} {role}".rstrip())
+
+
+def env(options):
+    """For a shell."""
+    cluster = Cluster.load(options.dir)
+    variables = {"KERF_SERVER": ",".join(process.address for process in cluster.of("front"))}
+    if cluster.tls():
+        before = local_cluster.agent_environment(cluster.tls())
+        variables |= {name: before[name] for name in ("KERF_TLS_CA", "KERF_TLS_CERT", "KERF_TLS_KEY")}
+    for name, value in variables.items():
+        print(f"export {name}={shlex.quote(value)}")
 
 
 def front(options):
@@ -153,6 +170,7 @@ def parse():
     verb = add(up, "starts a cluster, unless it is up")
     verb.add_argument("--workers", type=count, default=3, metavar="N", help="(default: 3)")
     verb.add_argument("--fronts", type=count, default=2, metavar="M", help="(default: 2)")
+    verb.add_argument("--tls", action="store_true", help="over TLS, with certificates of a CA of its own, everywhere")
     verb.add_argument("--drain-ms", type=int, default=10_000, metavar="MS",
                       help="how long one that stops still takes commits (default: 10000)")
     verb.add_argument("--kerfd", type=absolute, default=ROOT / "out" / "kerfd", help="(default: out/kerfd)")
@@ -162,6 +180,7 @@ def parse():
         "--now", action="store_true", help="by SIGKILL, without waiting for streams")
     add(status, "how each process is").add_argument("--json", action="store_true", help="one JSON object")
     add(front, "prints the address of a front that is alive")
+    add(env, "prints what kerf has to know to reach it, for a shell")
     verb = add(kill, "sends a process a signal")
     verb.add_argument("name", help="as `status` prints it")
     verb.add_argument("--signal", choices=SIGNALS, default="KILL", help="(default: KILL)")

@@ -56,6 +56,13 @@ def uninterrupted():
             signal.raise_signal(number)
 
 
+def agent_environment(tls):
+    """Of kerf: how it speaks to a cluster of which `tls` is the folder of certificates."""
+    if tls is None:
+        return None
+    return dict(os.environ, KERF_TLS_CA=f"{tls}/ca.pem", KERF_TLS_CERT=f"{tls}/agent.pem", KERF_TLS_KEY=f"{tls}/agent.key")
+
+
 class Process:
     """One kerfd. `command` has no address: that is chosen at the first start, and kept."""
 
@@ -125,7 +132,7 @@ class Process:
             return False
         return True
 
-    def state(self, kerf):
+    def state(self, kerf, tls=None):
         """serving, refusing (it answers, and not well), silent, paused or down."""
         letter = self.letter()
         if letter is None:
@@ -134,7 +141,7 @@ class Process:
             return "paused"
         try:
             done = subprocess.run([kerf, "ping", "--quiet", "--server", self.address], stdin=subprocess.DEVNULL,
-                                  capture_output=True, timeout=PING_TIMEOUT_S, check=False)
+                                  capture_output=True, timeout=PING_TIMEOUT_S, check=False, env=agent_environment(tls))
         except subprocess.TimeoutExpired:
             return "silent"
         return "serving" if done.returncode == 0 else "refusing" if self.is_alive() else "down"
@@ -196,21 +203,45 @@ class Cluster:
         try:
             # As on Kubernetes: nobody gets in without a password, and workers may do there what they must.
             password = self.write_secret("redis.password", secrets.token_hex(PASSWORD_BYTES).encode())
-            seeds = self.redis("up", "--password-file", password).split(",")
+            tls = self.make_certificates()
+            redis_tls = ["--tls", tls] if tls else []
+            seeds = self.redis("up", "--password-file", password, *redis_tls).split(",")
             key = self.write_secret("hint.key", os.urandom(HINT_KEY_BYTES))
             common = [self.options["kerfd"], "--drain-ms", str(self.options["drain_ms"])]
+            if tls:
+                common += ["--tls-cert", f"{tls}/kerfd.pem", "--tls-key", f"{tls}/kerfd.key", "--tls-client-ca",
+                           f"{tls}/ca.pem"]
             command = [*common, "--role", "worker", "--hint-key-file", str(key), "--redis-user", "kerfd",
                        "--redis-password-file", str(password)]
+            command += ["--redis-tls-ca", f"{tls}/ca.pem"] if tls else []
             for seed in seeds:
                 command += ["--redis", seed]
             self.start_part("worker", workers, lambda name: [*command, "--worker-name", name])
             command = [*common, "--role", "front"]
+            command += ["--worker-tls-ca", f"{tls}/ca.pem"] if tls else []
             for worker in self.of("worker"):
                 command += ["--workers", worker.address]
             self.start_part("front", fronts, lambda name: [*command, "--worker-name", name])
         except BaseException:
             self.end(at_once=True)
             raise
+
+    def tls(self):
+        """The folder of certificates; None without TLS."""
+        return self.folder / "tls" if self.options.get("tls") else None
+
+    def make_certificates(self):
+        """One for all servers, which they show each other too, and one for agents."""
+        if self.tls() is None:
+            return None
+        done = subprocess.run([self.options["kerf"], "tls", "init", self.tls(), "--name", self.options["host"], "--name",
+                               processes.HOST, "--client", "agent"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise Failed(f"kerf tls init: {done.stderr.strip()}")
+        for kind in ("pem", "key"):
+            (self.tls() / f"redis.{kind}").symlink_to(f"kerfd.{kind}")
+        return self.tls()
 
     def write_secret(self, name, data):
         path = self.folder / name
@@ -259,7 +290,7 @@ class Cluster:
     def states(self):
         """{name: state} of fronts and workers, asked all at once."""
         with concurrent.futures.ThreadPoolExecutor(max(1, len(self.processes))) as pool:
-            states = list(pool.map(lambda process: process.state(self.options["kerf"]), self.processes))
+            states = list(pool.map(lambda process: process.state(self.options["kerf"], self.tls()), self.processes))
         return {process.name: state for process, state in zip(self.processes, states)}
 
     def status(self):
@@ -272,7 +303,7 @@ class Cluster:
                   "master": f"redis-{row['master']}" if row["master"] else None, "slots": row["slots"]}
                  for row in self.redis_rows()]
         everything = rows["front"] + rows["worker"] + redis
-        return {"dir": str(self.folder), "healthy": all(row["state"] == "serving" for row in everything),
+        return {"dir": str(self.folder), "tls": self.tls() and str(self.tls()), "healthy": all(row["state"] == "serving" for row in everything),
                 "fronts": rows["front"], "workers": rows["worker"], "redis": redis}
 
     # Trouble, and what is none.
@@ -323,7 +354,7 @@ class Cluster:
         waiting = []
 
         def are_serving():
-            waiting[:] = [process.name for process in who if process.state(self.options["kerf"]) != "serving"]
+            waiting[:] = [process.name for process in who if process.state(self.options["kerf"], self.tls()) != "serving"]
             return not waiting
 
         wait_until(are_serving, START_TIMEOUT_S, "all to be serving",
