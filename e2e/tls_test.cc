@@ -26,7 +26,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using Arguments = std::vector<std::string>;
@@ -74,7 +73,7 @@ class TlsTest : public ::testing::Test {
   }
 
   // NAME.pem and NAME.key of the folder's CA.
-  void Make(const std::string& folder, const std::string& name, CertificateRequest request) {
+  void Make(const std::string& folder, const std::string& name, const CertificateRequest& request) {
     const auto made =
         MakeCertificate(request, {.certificate = ReadText(world_ / (folder + "/ca.pem")),
                                   .key = ReadText(world_ / (folder + "/ca.key"))});
@@ -370,7 +369,7 @@ TEST_F(TlsRotationTest, NoBackupFailsWhileAllCertificatesAreReplaced) {
   WriteText(world_ / "stop", "");
   const Completed looped = loop->Wait();
   EXPECT_EQ(looped.exit_code, 0) << looped.out << looped.err;
-  EXPECT_GE(std::atoi(looped.out.c_str()), 5) << looped.out;
+  EXPECT_GE(std::stoi(looped.out), 5) << looped.out;
   ASSERT_FALSE(held->HasEnded());
   ASSERT_TRUE(world_.server().Kill());
   world_.StartServer(ServerFlags("live", "kerfd", address));

@@ -201,7 +201,7 @@ void OptionSet::AddTrue(std::vector<std::string>& arguments) const {
     if (!option.is_bool) continue;
     for (std::size_t index = 0; index < arguments.size(); ++index) {
       if (arguments[index] != "--" + option.text.name) continue;
-      const bool has_value = index + 1 < arguments.size() && !arguments[index + 1].starts_with("-");
+      const bool has_value = index + 1 < arguments.size() && !arguments[index + 1].starts_with('-');
       if (!has_value) arguments[index] += "=true";
     }
   }

@@ -142,7 +142,8 @@ absl::Status Probe::Connect(const sockaddr* address, socklen_t length) {
   if (IsLoopback(*address)) {
     const sockaddr_in own = OwnLoopback();
     // Where it cannot be had, any will do.
-    static_cast<void>(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own));
+    [[maybe_unused]] const int bound =
+        bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own);
   }
   if (connect(socket_.get(), address, length) == 0) return absl::OkStatus();
   // EAGAIN: a unix socket at which too many wait already.
