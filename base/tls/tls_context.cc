@@ -164,9 +164,10 @@ void SetProtocol(SSL_CTX& context, TlsRules::Side side) {
                                     SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(&context, 0);
   SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
-  // Whoever waits has no buffers.
-  SSL_CTX_set_mode(&context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                 SSL_MODE_RELEASE_BUFFERS);
+  // Whoever waits has no buffers. What is shown is what stands in the file, and is not looked for
+  // among the CAs in each handshake.
+  SSL_CTX_set_mode(&context, SSL_MODE_NO_AUTO_CHAIN | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   // A client may send nothing but records that bring no data: a server looks at each of them, or
   // would be OpenSSL's for as long as they come.
   const bool is_server = side != TlsRules::Side::kClient;

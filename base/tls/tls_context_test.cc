@@ -31,6 +31,9 @@ struct Outcome {
   int version = 0;
   // Of which the client was told.
   int ca_count = 0;
+  // That the client was shown.
+  int chain_size = 0;
+  bool can_resume = false;
 };
 
 Outcome Shake(const TlsContext& server, const TlsContext& client, const std::string& name,
@@ -59,6 +62,11 @@ Outcome Shake(const TlsContext& server, const TlsContext& client, const std::str
   SSL_get0_alpn_selected(ours.get(), &protocol, &size);
   outcome.protocol.assign(reinterpret_cast<const char*>(protocol), size);
   outcome.version = SSL_version(ours.get());
+  char byte = 0;
+  SSL_read(theirs.get(), &byte, 1);
+  outcome.can_resume = SSL_SESSION_is_resumable(SSL_get0_session(theirs.get())) == 1;
+  outcome.chain_size =
+      OPENSSL_sk_num(reinterpret_cast<const OPENSSL_STACK*>(SSL_get_peer_cert_chain(theirs.get())));
   outcome.ca_count =
       OPENSSL_sk_num(reinterpret_cast<const OPENSSL_STACK*>(SSL_get0_peer_CA_list(theirs.get())));
   TakeTlsError();
@@ -87,6 +95,8 @@ TEST_F(TlsContextTest, OnlyThoseOfTheCaComeIn) {
   const Outcome good = Shake(*server, *client, "localhost");
   EXPECT_TRUE(good.is_client_done && good.is_server_done);
   EXPECT_EQ(good.version, TLS1_3_VERSION);
+  EXPECT_FALSE(good.can_resume);
+  EXPECT_EQ(good.chain_size, 1);
   EXPECT_TRUE(Shake(*server, *client, "::1").is_server_done);
 
   const TestCertificates others;
@@ -169,6 +179,21 @@ TEST_F(TlsContextTest, OnlyFastGroupsAreAgreedOn) {
     groups = slow;
     EXPECT_FALSE(Shake(*server, *client, "localhost", offer).is_server_done) << groups;
   }
+}
+
+TEST_F(TlsContextTest, AChainIsShownAndIsTakenUpToItsBound) {
+  const auto with = [&](const CertifiedKey& own, Side side, int count) {
+    std::string chain = own.certificate;
+    for (; count > 0; --count) chain += all_.ca.certificate;
+    return *TlsContext::Make(
+        {.side = side, .files = {.certificate = "own", .key = "key", .ca = "ca"}},
+        {.certificate = chain, .key = own.key, .ca = all_.ca.certificate});
+  };
+  const auto client = all_.ContextOf(Side::kClient, all_.client);
+  const auto server = with(all_.server, Side::kHttp2Server, 3);
+  EXPECT_EQ(Shake(*server, *client, "localhost").chain_size, 4);
+  EXPECT_TRUE(Shake(*server, *with(all_.client, Side::kClient, 20), "").is_server_done);
+  EXPECT_FALSE(Shake(*server, *with(all_.client, Side::kClient, 60), "").is_server_done);
 }
 
 // As a bundle of the system has them: their names alone are more than clients read.

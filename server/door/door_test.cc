@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -24,6 +26,7 @@
 #include "base/tls/testing/test_certificates.h"
 #include "base/unique_fd.h"
 #include "server/door/testing/h2_peer.h"
+#include "server/door/testing/raw_frames.h"
 #include "server/door/wire.h"
 
 namespace kerf::door {
@@ -287,6 +290,44 @@ TEST_P(DoorTest, ManyThatSendMuchAtOnceAreAllReadToTheEnd) {
   for (std::size_t index = 0; index < clients.size(); ++index) {
     EXPECT_EQ(clients[index]->call(streams[index]).TrailerOf("bytes"), "2000000");
   }
+}
+
+// Data and the end of TLS come at once, and the socket stays open and silent: it is the loop that
+// has to look again, and soon.
+TEST_P(DoorTest, WhatTlsHoldsIsReadThoughTheSocketIsSilent) {
+  Start();
+  if (!GetParam()) GTEST_SKIP() << "nothing is held";
+  const Clock::time_point begin = Clock::now();
+  constexpr int kConnections = 40;
+  for (int count = 0; count < kConnections; ++count) {
+    const UniqueFd socket = Connect();
+    fcntl(socket.get(), F_SETFL, fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
+    const TlsSession session = SessionOf(*kClientTls, SSL_set_connect_state);
+    SSL_set_fd(session.get(), socket.get());
+    ASSERT_EQ(SSL_do_handshake(session.get()), 1);
+    std::string text = RawBeginning() + RawFrame(kRawSettings, 1, 0, "");
+    ASSERT_GT(SSL_write(session.get(), text.data(), static_cast<int>(text.size())), 0);
+    // Its settings, and that it has heard of ours.
+    std::string heard;
+    while (heard.find(RawFrame(kRawSettings, 1, 0, "")) == std::string::npos) {
+      char bytes[4'096];
+      const int size = SSL_read(session.get(), bytes, sizeof bytes);
+      ASSERT_GT(size, 0);
+      heard.append(bytes, static_cast<std::size_t>(size));
+    }
+    // Of a type that there is not, for which nothing is said.
+    BIO* const out = BIO_new(BIO_s_mem());
+    SSL_set0_wbio(session.get(), out);
+    text = RawFrame(0x77, 0, 0, "whatever");
+    SSL_write(session.get(), text.data(), static_cast<int>(text.size()));
+    SSL_shutdown(session.get());
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(out, &bytes);
+    ASSERT_EQ(send(socket.get(), bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL), size);
+    EXPECT_TRUE(IsClosedSoon(socket));
+  }
+  // The loop's own look at the time is every 250 ms.
+  EXPECT_LT(Clock::now() - begin, kConnections * milliseconds(150));
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, DoorTest, testing::Bool(), DoorTest::NameOf);

@@ -31,6 +31,59 @@ TEST_P(RelayBoundsTest, AnAnswerThatNobodyReadsIsEnded) {
   EXPECT_FALSE(world_.relay().is_done());
 }
 
+// What was written and is not taken: of the connection, whatever its windows are.
+TEST_P(RelayBoundsTest, AConnectionThatNobodyReadsIsEnded) {
+  RelayWorld world(RelayWorldOptions{.has_tls = has_tls(), .has_small_client_socket = true});
+  world.AddClient(2 * kMiB);
+  for (int count = 0; count < 3; ++count) world.client->Call("/big", "");
+  while (!world.relay().is_client_waiting_to_write()) world.Step();
+  world.moves_client = false;
+  world.Run();
+  for (int count = 0; count < 3; ++count) {
+    world.Pass(world.options().times.unread / 3 - milliseconds(1));
+    EXPECT_FALSE(world.relay().is_done());
+  }
+  world.Pass(milliseconds(10));
+  EXPECT_TRUE(world.relay().is_done());
+  EXPECT_EQ(world.relay().end_reason(), EndReason::kNotReading);
+}
+
+TEST_P(RelayBoundsTest, WhoReadsSlowlyIsWaitedFor) {
+  RelayWorld world(RelayWorldOptions{.has_tls = has_tls(), .has_small_client_socket = true});
+  world.AddClient(2 * kMiB);
+  // Else it would be asked whether it is there, behind all that it has not read.
+  world.options().times.ping = world.options().times.idle = std::chrono::hours(10);
+  const std::int32_t stream = world.client->Call("/big", "");
+  while (!world.relay().is_client_waiting_to_write()) world.Step();
+  int round = 0;
+  for (; world.client->call(stream).body.size() < kMiB && round < 10'000; ++round) {
+    world.moves_client = false;
+    world.Pass(world.options().times.unread / 20);
+    ASSERT_FALSE(world.relay().is_done()) << round;
+    world.moves_client = true;
+    world.client->Move();
+    world.Step();
+  }
+  EXPECT_EQ(world.client->call(stream).body.size(), std::size_t{1} << 20);
+  EXPECT_GT(round, 20);
+}
+
+// The last of what was written is still to be sent once HTTP/2 has nothing to say any more.
+TEST_P(RelayBoundsTest, WhoIsToldToGoGetsAllOfTheAnswer) {
+  RelayWorld world(RelayWorldOptions{.has_tls = has_tls(), .has_small_client_socket = true});
+  world.AddClient(2 * kMiB);
+  const std::int32_t stream = world.client->Call("/part", "");
+  while (!world.relay().is_client_waiting_to_write()) world.Step();
+  world.moves_client = false;
+  world.Run();
+  world.relay().GoAway(world.now());
+  world.moves_client = true;
+  world.Run();
+  EXPECT_EQ(world.client->call(stream).body.size(), 100'000u);
+  EXPECT_TRUE(world.client->call(stream).is_closed);
+  EXPECT_TRUE(world.relay().is_done());
+}
+
 TEST_P(RelayBoundsTest, ARequestThatDoesNotGoOnIsEnded) {
   const std::int32_t stream = world_.client->Call("/count", "some", false);
   world_.Run();

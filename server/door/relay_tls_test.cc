@@ -111,6 +111,8 @@ TEST_F(RelayTlsTest, WhoDoesNotTrustTheServerIsCounted) {
 }
 
 TEST_F(RelayTlsTest, AHandshakeThatDoesNotGoOnIsEnded) {
+  // What it has to say waits for the client, and not for room in the socket.
+  EXPECT_FALSE(world_.relay().is_client_waiting_to_write());
   // A record that has begun.
   Send(std::string_view("\x16\x03\x01\x02\x00\x01", 6));
   EXPECT_FALSE(world_.relay().is_done());

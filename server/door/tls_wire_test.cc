@@ -360,6 +360,18 @@ TEST_F(TlsWireTest, PiecesGoIntoWholeRecords) {
   EXPECT_EQ(wire_->Write({&vector, 1}).size_bytes, large.size());
   EXPECT_EQ(Receive(), 3);
   EXPECT_EQ(Open(), large);
+  // One ends where a record does, and others follow.
+  Random random(TestSeed());
+  std::string several = RandomBytes(random, 16'384 + 32'768 + 5 + 5'000);
+  std::vector<iovec> pieces;
+  std::size_t at = 0;
+  for (const std::size_t size :
+       {std::size_t{16'384}, std::size_t{32'768}, std::size_t{5}, std::size_t{5'000}}) {
+    pieces.push_back({.iov_base = &several[at], .iov_len = size});
+    at += size;
+  }
+  EXPECT_EQ(wire_->Write(pieces).size_bytes, several.size());
+  EXPECT_TRUE(Open() == several);
   EXPECT_EQ(wire_->Write({}).size_bytes, 0u);
   EXPECT_EQ(Receive(), 0);
 }
