@@ -52,7 +52,7 @@ class EventSocket final : public Socket {
   ~EventSocket() override {
     readable_.reset();
     writable_.reset();
-    if (is_gone_ != nullptr) *is_gone_ = true;
+    *is_gone_ = true;
     // What OpenSSL says of a connection that nobody has any more.
     if (session_ != nullptr) ERR_clear_error();
   }
@@ -93,18 +93,17 @@ class EventSocket final : public Socket {
   void WaitToWrite() { KERF_CHECK(event_add(writable_.get(), nullptr) == 0); }
 
   void OnEvent(bool is_readable) {
-    bool is_gone = false;
-    is_gone_ = &is_gone;
+    // The owner may drop this in each of the steps.
+    const std::shared_ptr<const bool> is_gone = is_gone_;
     if (state_ == State::kConnecting) {
       FinishConnect();
     } else if (state_ == State::kShakingHands) {
       ShakeHands();
     } else if (state_ == State::kUp && is_readable) {
-      ReadAll();
+      ReadAll(*is_gone);
     }
     // TLS may want to read so as to write, and the other way.
-    if (!is_gone && state_ == State::kUp) WriteAll();
-    if (!is_gone) is_gone_ = nullptr;
+    if (!*is_gone && state_ == State::kUp) WriteAll();
   }
 
   void FinishConnect() {
@@ -167,8 +166,7 @@ class EventSocket final : public Socket {
     return kFailed;
   }
 
-  void ReadAll() {
-    bool& is_gone = *is_gone_;
+  void ReadAll(const bool& is_gone) {
     // Of a thread: each is done with it before it looks at the answers.
     static thread_local std::array<char, kReadBytes> buffer;
     for (int turn = 0; turn < kMaxReadsPerTurn; ++turn) {
@@ -239,8 +237,8 @@ class EventSocket final : public Socket {
   // Behind `written_` bytes that are.
   std::string output_;
   std::size_t written_ = 0;
-  // Of the turn of the loop that runs.
-  bool* is_gone_ = nullptr;
+  // Outlives this for the turn of the loop that runs.
+  const std::shared_ptr<bool> is_gone_ = std::make_shared<bool>(false);
 };
 
 }  // namespace
