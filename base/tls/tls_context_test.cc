@@ -244,7 +244,9 @@ TEST_F(TlsContextTest, AServerIsBackBehindEachMessage) {
     SSL_do_handshake(theirs.get());
     char byte = 0;
     SSL_read(ours.get(), &byte, 1);
-    if (side == Side::kHttpServer) EXPECT_GT(BIO_pending(here), 0);
+    if (side == Side::kHttpServer) {
+      EXPECT_GT(BIO_pending(here), 0);
+    }
     TakeTlsError();
   }
 }
