@@ -34,6 +34,8 @@ constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxHandshakeBytes = std::size_t{40} << 10;
 // Of the socket, by one Read, however little it brings: others have their turn.
 constexpr std::size_t kMaxTakenBytes = std::size_t{192} << 10;
+// Likewise, of records, each of which costs the same, whether it has a byte or 16 KiB.
+constexpr int kMaxRecords = 1'024;
 // What was sealed, and answers to such messages on top of it, if the peer reads neither.
 constexpr std::size_t kMaxUnsentBytes = std::size_t{96} << 10;
 
@@ -222,7 +224,7 @@ Wire::Got TlsWire::Read(std::span<std::uint8_t> room) {
   if (has_failed_) return {Got::Kind::kEnded};
   std::size_t size = 0;
   taken_bytes_ = 0;
-  while (size < room.size()) {
+  for (int records = 0; size < room.size() && records < kMaxRecords; ++records) {
     std::size_t part = 0;
     is_drained_ = false;
     ERR_clear_error();
@@ -247,8 +249,9 @@ Wire::Got TlsWire::Read(std::span<std::uint8_t> room) {
   }
   // Before it is the end, for what the peer has done wrong.
   if (!SendSealed()) has_failed_ = true;
+  has_unread_ = (has_failed_ && size > 0) ||
+                (!has_failed_ && !is_drained_ && SSL_has_pending(session_.get()) == 1);
   if (size > 0) {
-    has_unread_ = has_failed_ || (size == room.size() && SSL_has_pending(session_.get()) == 1);
     return {Got::Kind::kBytes, size};
   }
   return {has_failed_ ? Got::Kind::kEnded : Got::Kind::kNothing};
