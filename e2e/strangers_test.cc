@@ -1,12 +1,8 @@
 // Strangers who reach a port: kerfd and a front stay up, within their memory, and answer those who
 // behave. What it is about is in docs/threat_model.md.
-//
-// KERF_STRANGERS_SECONDS is how long each flood takes: 3 by default.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,7 +14,6 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,10 +26,10 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "base/unique_fd.h"
+#include "e2e/honest.h"
 #include "e2e/raw_http2.h"
 #include "e2e/world.h"
 #include "kerf/v1/index.grpc.pb.h"
-#include "kerf/v1/status.grpc.pb.h"
 #include "server/redis/testing/test_redis.h"
 
 namespace kerf::e2e {
@@ -50,95 +45,6 @@ using testing::Not;
 constexpr std::uint64_t kMaxGrowthMiB = 64;
 // At once.
 constexpr int kStrangers = 3;
-// Of a call that must be answered.
-constexpr seconds kPatience{5};
-
-seconds FloodTime() {
-  const char* const text = std::getenv("KERF_STRANGERS_SECONDS");
-  return seconds(text == nullptr ? 3 : std::stoi(text));
-}
-
-// Of 99 of 100 honest calls. The short test runs beside others.
-milliseconds SlowestCall() {
-  return FloodTime() >= seconds(10) ? milliseconds(250) : milliseconds(1'500);
-}
-
-std::uint16_t PortOf(const std::string& address) {
-  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-}
-
-// From 127.0.0.2, so that what it does is not what 127.0.0.1 is refused for. Not valid if nobody
-// takes it.
-UniqueFd ConnectAsStranger(const std::string& address) {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in from{};
-  from.sin_family = AF_INET;
-  inet_pton(AF_INET, "127.0.0.2", &from.sin_addr);
-  const int on = 1;
-  setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(PortOf(address));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&from), sizeof from) != 0 ||
-      connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
-    return UniqueFd();
-  }
-  return socket;
-}
-
-// An honest client: a call every 20 ms, every tenth over a new connection.
-class Honest {
- public:
-  explicit Honest(const std::string& address) : address_(address), thread_([this] { Run(); }) {}
-  Honest(const Honest&) = delete;
-  Honest& operator=(const Honest&) = delete;
-  ~Honest() { Stop(); }
-
-  void Stop() {
-    is_stopping_.store(true);
-    if (thread_.joinable()) thread_.join();
-  }
-  void ExpectGoodService() {
-    Stop();
-    EXPECT_EQ(failures_, "");
-    // Sanitizers make all of it slower, by no factor that one could name.
-    if (!kMemoryIsOurs) return;
-    ASSERT_GT(times_.size(), 20u);
-    std::sort(times_.begin(), times_.end());
-    EXPECT_LT(times_[times_.size() * 99 / 100].count(), SlowestCall().count())
-        << "of " << times_.size() << " calls";
-  }
-
- private:
-  void Run() {
-    std::unique_ptr<v1::StatusService::Stub> stub;
-    for (int number = 0; !is_stopping_.load(); ++number) {
-      const Clock::time_point begun_at = Clock::now();
-      if (number % 10 == 0) {
-        grpc::ChannelArguments arguments;
-        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-        stub = v1::StatusService::NewStub(
-            grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments));
-      }
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kPatience);
-      context.set_wait_for_ready(true);
-      v1::GetStatusResponse answer;
-      const grpc::Status status = stub->GetStatus(&context, {}, &answer);
-      if (!status.ok()) failures_ += Cat(number, ": ", status.error_message(), "\n");
-      times_.push_back(std::chrono::duration_cast<milliseconds>(Clock::now() - begun_at));
-      std::this_thread::sleep_for(milliseconds(20));
-    }
-  }
-
-  const std::string address_;
-  std::atomic<bool> is_stopping_{false};
-  std::string failures_;
-  std::vector<milliseconds> times_;
-  std::thread thread_;
-};
-
 using http2::Frame;
 
 std::string Preface() { return Cat(http2::kPreface, Frame(http2::kSettings, 0, 0, "")); }
