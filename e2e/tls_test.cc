@@ -101,7 +101,7 @@ class TlsTest : public ::testing::Test {
     EXPECT_EQ(run.exit_code, kAuthentication) << arguments[0] << ": " << run.err;
     EXPECT_THAT(run.err, HasSubstr(text)) << arguments[0];
     EXPECT_THAT(run.err, Not(HasSubstr("SSL"))) << "gRPC's own words";
-    EXPECT_LT(steady_clock::now() - began, seconds(10)) << arguments[0];
+    EXPECT_LT(steady_clock::now() - began, seconds(8)) << arguments[0];
   }
   void ExpectPingRefused(const std::string& text) {
     ExpectRefused({"ping"}, text);
