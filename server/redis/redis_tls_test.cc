@@ -171,13 +171,16 @@ TEST(RedisTlsTest, WhoIsNotWhoHeHasToBeIsNotSpokenTo) {
 TEST(RedisTlsTest, AServerThatDoesNotTakeTheCertificateSaysSo) {
   const TestRedis redis = Start(TestRedis::Kind::kSingle);
   const TestCertificates others;
+  // What the system says first may hide what Redis said.
+  const auto lost_alert = HasSubstr("it may ask for a certificate, or not take the one");
   RedisOptions options = redis.options();
   options.tls = SourceOf({.ca = redis.tls_files().ca});
   EXPECT_THAT(FailureWith(options),
-              HasSubstr("it asks for a certificate, and none was shown to it"));
+              AnyOf(HasSubstr("it asks for a certificate, and none was shown to it"), lost_alert));
   options.tls =
       SourceOf(WriteTlsFiles(redis.TlsFolder(), "foreign", others.client, redis.tls_files().ca));
-  EXPECT_THAT(FailureWith(options), HasSubstr("it refuses the certificate that was shown to it"));
+  EXPECT_THAT(FailureWith(options),
+              AnyOf(HasSubstr("it refuses the certificate that was shown to it"), lost_alert));
 }
 
 TEST(RedisTlsTest, PlainAndTlsDoNotUnderstandEachOtherAndItIsSaid) {

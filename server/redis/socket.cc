@@ -103,7 +103,7 @@ class EventSocket final : public Socket {
       ReadAll(*is_gone);
     }
     // TLS may want to read so as to write, and the other way.
-    if (!*is_gone && state_ == State::kUp) WriteAll();
+    if (!*is_gone && state_ == State::kUp) WriteAll(*is_gone);
   }
 
   void FinishConnect() {
@@ -145,7 +145,7 @@ class EventSocket final : public Socket {
         Fail("it closed the connection");
         return kFailed;
       case SSL_ERROR_SYSCALL:
-        Fail(error_number == 0 ? "it closed the connection" : std::strerror(error_number));
+        FailBySystem(error_number);
         return kFailed;
       default:
         Fail(TlsFailureInWords(*session_, state_ == State::kUp));
@@ -153,10 +153,22 @@ class EventSocket final : public Socket {
     }
   }
 
+  // An alert that says why may be lost with the connection.
+  void FailBySystem(int error_number) {
+    const std::string why =
+        error_number == 0 ? "it closed the connection" : std::strerror(error_number);
+    const bool is_first = state_ == State::kUp && !has_heard_;
+    Fail(is_first ? Cat(why,
+                        ", right behind the handshake of TLS: it may ask for a certificate, or "
+                        "not take the one that was shown to it")
+                  : why);
+  }
+
   ssize_t Read(char* data, std::size_t size) {
     if (session_ != nullptr) {
       ERR_clear_error();
       const int count = SSL_read(session_.get(), data, static_cast<int>(size));
+      has_heard_ = has_heard_ || count > 0;
       return count > 0 ? count : TakeTlsResult(count);
     }
     const ssize_t count = read(file_.get(), data, size);
@@ -199,7 +211,7 @@ class EventSocket final : public Socket {
     }
   }
 
-  void WriteAll() {
+  void WriteAll(const bool& is_gone) {
     while (written_ < output_.size()) {
       const std::size_t left = output_.size() - written_;
       ssize_t count = 0;
@@ -207,6 +219,13 @@ class EventSocket final : public Socket {
         ERR_clear_error();
         const int most = static_cast<int>(std::min(left, kReadBytes));
         const int result = SSL_write(session_.get(), output_.data() + written_, most);
+        if (result <= 0 && SSL_get_error(session_.get(), result) == SSL_ERROR_SYSCALL) {
+          const int error_number = errno;
+          // It may have said why before it went.
+          ReadAll(is_gone);
+          if (!is_gone && state_ == State::kUp) FailBySystem(error_number);
+          return;
+        }
         count = result > 0 ? result : TakeTlsResult(result);
       } else {
         count = write(file_.get(), output_.data() + written_, left);
@@ -237,6 +256,8 @@ class EventSocket final : public Socket {
   // Behind `written_` bytes that are.
   std::string output_;
   std::size_t written_ = 0;
+  // Anything, within TLS.
+  bool has_heard_ = false;
   // Outlives this for the turn of the loop that runs.
   const std::shared_ptr<bool> is_gone_ = std::make_shared<bool>(false);
 };
