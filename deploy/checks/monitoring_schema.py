@@ -20,11 +20,15 @@ _STRINGS = {"type": "object", "additionalProperties": _STRING}
 _META = {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
 _SELECTOR = {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"}
 
+_KEY = _object(("name", "key"), name=_STRING, key=_STRING)
+_TLS = _object(("ca", "serverName"), ca=_object(("secret",), secret=_KEY), serverName=_STRING)
+
 DEFINITIONS = {
     "monitoring.ServiceMonitor": {
         **_object(("metadata", "spec"), apiVersion=_STRING, kind=_STRING, metadata=_META, spec=_object(
             ("selector", "endpoints"), selector=_SELECTOR,
-            endpoints=_list(_object(("port",), port=_STRING, path=_STRING, interval=_STRING, scrapeTimeout=_STRING)))),
+            endpoints=_list(_object(("port",), port=_STRING, path=_STRING, interval=_STRING, scrapeTimeout=_STRING, scheme=_STRING,
+                                    tlsConfig=_TLS)))),
         "x-kubernetes-group-version-kind": _kind("ServiceMonitor")},
     "monitoring.PrometheusRule": {
         **_object(("metadata", "spec"), apiVersion=_STRING, kind=_STRING, metadata=_META, spec=_object(

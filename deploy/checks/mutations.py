@@ -47,6 +47,10 @@ def _front(things):
     return _pod(things, "Deployment", "kerf-front")
 
 
+def _drop_mount(container, name):
+    container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != name]
+
+
 def _redis(things):
     return _pod(things, "StatefulSet", "kerf-redis")
 
@@ -247,6 +251,8 @@ broken("dev", "loopback", lambda things: _replace(_settings(things, "kerf-front"
 broken("dev", "a key at another place",
        lambda things: _replace(_settings(things, "kerf-worker"), "kerfd.toml", "/etc/kerf/hints/hint.key", "/etc/kerf/hint.key"),
        r"hint-key-file is /etc/kerf/hint\.key, and no Secret is mounted there")
+broken("prod", "no certificate", lambda things: _drop_mount(_front(things)["containers"][0], "tls"),
+       r"tls-cert is /etc/kerf-tls/tls\.crt, and no Secret is mounted there")
 broken("dev", "workers of another name",
        lambda things: _replace(_settings(things, "kerf-front"), "kerfd.toml", "dns:kerf-worker:", "dns:kerf-workers:"),
        r"workers are at dns:kerf-workers:7461")

@@ -67,7 +67,8 @@ def secrets(manifests, _):
                 if "secretKeyRef" in variable.get("valueFrom", {}):
                     yield f"{where}: {variable['name']} has a secret in the environment: mount it as a file"
                 elif "value" in variable:
-                    is_file = variable["name"].endswith(("_FILE", "_PATH"))
+                    # --tls-key takes a file, whose mounting deploy/checks/programs.py looks at.
+                    is_file = variable["name"].endswith(("_FILE", "_PATH")) or variable["name"] == "KERFD_TLS_KEY"
                     if not is_file and any(word in variable["name"].lower() for word in _SECRET_WORDS):
                         yield f"{where}: {variable['name']} looks like a secret in the environment: mount it as a file"
                     words.append(variable["value"])

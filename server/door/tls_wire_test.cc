@@ -364,6 +364,7 @@ TEST_F(TlsWireTest, PiecesGoIntoWholeRecords) {
   Shake();
   std::string text(16'384, 'x');
   std::vector<iovec> vectors;
+  vectors.reserve(64);
   for (int count = 0; count < 64; ++count) {
     vectors.push_back({.iov_base = &text[static_cast<std::size_t>(count) * 256], .iov_len = 256});
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -63,7 +62,7 @@ struct PeerCallbacks {
     auto& call = *static_cast<PeerCall*>(source->ptr);
     if (call.to_send.empty() && !call.is_whole) return NGHTTP2_ERR_DEFERRED;
     const std::size_t taken = std::min(size, call.to_send.size() - call.sent_bytes);
-    std::memcpy(buffer, call.to_send.data() + call.sent_bytes, taken);
+    std::copy_n(call.to_send.data() + call.sent_bytes, taken, buffer);
     call.sent_bytes += taken;
     if (call.sent_bytes == call.to_send.size()) {
       call.to_send.clear();
