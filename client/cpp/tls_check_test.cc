@@ -32,7 +32,6 @@ namespace kerf::client {
 namespace {
 
 using Side = TlsRules::Side;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Each connection gets what `serve` does with it; on a port of loopback.
