@@ -176,6 +176,7 @@ TEST_F(FrontTlsTest, AllCertificatesAreRenewedUnderLoadAndNoStreamFails) {
   const v1::Open open = OpenFor("rotation");
   const std::vector<RecipeChunk> recipe = PlainRecipe(content, open);
   std::vector<std::thread> clients;
+  clients.reserve(3);
   for (int client = 0; client < 3; ++client) {
     clients.emplace_back([&, client] {
       for (int number = 0; !is_stopping; ++number) {
