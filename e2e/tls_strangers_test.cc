@@ -123,10 +123,9 @@ class TlsStrangersTest : public testing::Test {
   }
   std::unique_ptr<Honest> NewHonest() const {
     return std::make_unique<Honest>(
-        "localhost" + address_.substr(address_.rfind(':')),
-        grpc::SslCredentials({.pem_root_certs = all_.ca.certificate,
-                              .pem_private_key = all_.client.key,
-                              .pem_cert_chain = all_.client.certificate}));
+        address_, grpc::SslCredentials({.pem_root_certs = all_.ca.certificate,
+                                        .pem_private_key = all_.client.key,
+                                        .pem_cert_chain = all_.client.certificate}));
   }
   // As strangers_test does.
   void Flood(const std::function<void(int socket)>& attack) {
