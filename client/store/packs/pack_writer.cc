@@ -261,6 +261,9 @@ void PackWriter::AddParity(const std::string& path, const OpenPack& pack) const 
   absl::Status status = percent.status();
   if (percent.ok() && *percent > 0) status = MakeParity(path, pack.id, pack.sums, *percent);
   if (status.ok() || !options_.on_parity_failed) return;
+  // A collection beside this has taken it already: it needs none. What is lost with it the check at
+  // a backup's end finds.
+  if (absl::IsNotFound(status) && !MayExist(path)) return;
   const std::string text = Cat(path, " has no parity (", MessageOf(status),
                                "); `kerf parity --store ", store_directory, "` makes it later");
   options_.on_parity_failed(absl::Status(status.code(), ToAbsl(text)));

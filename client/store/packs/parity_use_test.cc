@@ -117,6 +117,31 @@ TEST_F(ParityUseTest, WhatKeepsParityFromBeingMadeIsToldAndThePackCounts) {
   EXPECT_TRUE(absl::IsDataLoss(failures[0]));
 }
 
+// Nobody is told to make it later: there is no pack any more.
+TEST_F(ParityUseTest, APackThatACollectionTakesMeanwhileNeedsNone) {
+  PackWriterOptions options = test_.writer_options();
+  std::vector<absl::Status> failures;
+  options.on_parity_failed = [&](const absl::Status& status) { failures.push_back(status); };
+  std::string taken;
+  hook_.RefuseWith([&](const FileOperation& operation) {
+    if (operation.kind == FileOperation::Kind::kOpen && operation.path.ends_with(".pack")) {
+      taken = operation.path;
+      std::filesystem::remove(taken);
+    }
+    return absl::OkStatus();
+  });
+  const std::string chunk = Noise();
+  PackWriter writer(std::move(options));
+  ASSERT_TRUE(writer
+                  .Add(RefOf(chunk).digest,
+                       {reinterpret_cast<const std::uint8_t*>(chunk.data()), chunk.size()})
+                  .ok());
+  ASSERT_TRUE(writer.Flush().ok());
+  hook_.RefuseWith({});
+  EXPECT_FALSE(taken.empty()) << "it was not read again";
+  EXPECT_THAT(failures, IsEmpty());
+}
+
 // As a file system does whose reads go wrong without an error: of each part of the pack, and of
 // all.
 TEST_F(ParityUseTest, OfWhatIsReadWrongBehindTheWritingNoParityIsMade) {
