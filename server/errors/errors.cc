@@ -64,6 +64,9 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kIndexUnavailable, "INDEX_UNAVAILABLE", absl::StatusCode::kUnavailable,
                kRetrySoon},
     ReasonInfo{Reason::kIndexFull, "INDEX_FULL", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kUnknownCaller, "UNKNOWN_CALLER", absl::StatusCode::kUnauthenticated,
+               kNoRetry},
+    ReasonInfo{Reason::kNotYours, "NOT_YOURS", absl::StatusCode::kPermissionDenied, kNoRetry},
     ReasonInfo{Reason::kInternal, "INTERNAL", absl::StatusCode::kInternal, kNoRetry},
 };
 static_assert(kReasons.size() == kReasonCount);

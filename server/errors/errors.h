@@ -44,6 +44,8 @@ enum class Reason : std::uint8_t {
   kReadStalled,
   kIndexUnavailable,
   kIndexFull,
+  kUnknownCaller,
+  kNotYours,
   kInternal,
 };
 inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::kInternal) + 1;
