@@ -170,6 +170,8 @@ absl::Status GrpcFrontServer::Listen() {
   {
     const std::lock_guard lock(mutex_);
     listener_ = std::move(listener);
+    // Whoever tells of it may be on his way yet.
+    has_live_ = has_live_ || workers_.live_count() > 0;
     SetHealthLocked();
   }
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });
