@@ -4,10 +4,8 @@
 #include <array>
 #include <bitset>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <numeric>
-#include <shared_mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -107,7 +105,8 @@ class RocksDbIndex final : public EmbeddedIndex {
       : path_(std::move(path)), options_(options), database_(std::move(database)) {}
   ~RocksDbIndex() override { MarkDurable().IgnoreError(); }
 
-  // Reads the epochs of all repositories, and how far it was durable. Once, before any other call.
+  // Looks at the epochs of all repositories, and how far it was durable. Once, before any other
+  // call.
   absl::Status Load();
 
   absl::Status MarkDurable() override;
@@ -139,7 +138,9 @@ class RocksDbIndex final : public EmbeddedIndex {
   using Goes = std::function<bool(const EntryValue& held, const IndexEntry& entry)>;
   using Stripes = std::array<std::unique_lock<std::mutex>, kStripeCount>;
 
-  std::uint64_t EpochOf(const RepositoryId& repository);
+  // Of a repository; read each time, so that names cost no memory. What is read is durable: a write
+  // that waits for the disk is not seen before.
+  absl::StatusOr<std::uint64_t> EpochOf(const RepositoryId& repository);
   // Holds the stripes of the entries while it lives; taken in order, so that nobody waits in a
   // circle.
   Stripes Lock(std::span<const IndexEntry* const> entries);
@@ -161,7 +162,8 @@ class RocksDbIndex final : public EmbeddedIndex {
   absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
                      std::uint64_t added_count);
 
-  absl::Status LoadEpochs();
+  // The highest one of all.
+  absl::StatusOr<std::uint64_t> ReadEpochs();
   // Waits for the disk, for all that was written.
   absl::Status Sync();
 
@@ -173,13 +175,10 @@ class RocksDbIndex final : public EmbeddedIndex {
   std::uint64_t marked_sequence_ = 0;
   std::array<std::mutex, kStripeCount> stripes_;
   EpochFence fence_;
-  std::shared_mutex epochs_mutex_;
-  // By RepositoryKey; what is in here is durable.
-  std::map<std::string, std::uint64_t, std::less<>> epochs_;
 };
 
 absl::Status RocksDbIndex::Load() {
-  KERF_RETURN_IF_ERROR(LoadEpochs());
+  KERF_RETURN_IF_ERROR(ReadEpochs().status());
   const std::uint64_t sequence = database_->GetLatestSequenceNumber();
   KERF_ASSIGN_OR_RETURN(marked_sequence_, ReadSequenceMark(path_));
   if (sequence < marked_sequence_) lost_write_count_ = marked_sequence_ - sequence;
@@ -208,23 +207,22 @@ absl::Status RocksDbIndex::MarkDurable() {
   return absl::OkStatus();
 }
 
-absl::Status RocksDbIndex::LoadEpochs() {
+absl::StatusOr<std::uint64_t> RocksDbIndex::ReadEpochs() {
+  std::uint64_t highest = 0;
   const std::string prefix = index_codec::KindPrefix(KeyKind::kEpoch);
   const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
     KERF_RETURN_IF_ERROR(
         index_codec::ParseRepositoryKey(KeyKind::kEpoch, ToView(at->key())).status());
     KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, index_codec::ParseNumber(ToView(at->value())));
-    epochs_.emplace(ToView(at->key()), epoch);
+    highest = std::max(highest, epoch);
   }
-  return FromRocksDb(at->status(), "reading the index's epochs");
+  KERF_RETURN_IF_ERROR(FromRocksDb(at->status(), "reading the index's epochs"));
+  return highest;
 }
 
-std::uint64_t RocksDbIndex::EpochOf(const RepositoryId& repository) {
-  const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
-  const std::shared_lock lock(epochs_mutex_);
-  const auto found = epochs_.find(key);
-  return found == epochs_.end() ? 0 : found->second;
+absl::StatusOr<std::uint64_t> RocksDbIndex::EpochOf(const RepositoryId& repository) {
+  return ReadNumber(KeyKind::kEpoch, repository);
 }
 
 Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
@@ -232,7 +230,7 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
                                         std::span<LookupResult> results) {
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
-  const std::uint64_t repository_epoch = EpochOf(repository);
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
   KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, repository_epoch));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   for (std::size_t begin = 0; begin < digests.size(); begin += kBatchCount) {
@@ -281,7 +279,7 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
   Batch batch(repository, prefix);
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   const Stripes held = Lock(sorted);
-  const std::uint64_t repository_epoch = EpochOf(repository);
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
   KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
   rocksdb::WriteBatch writes;
   std::uint64_t added_count = 0;
@@ -310,7 +308,8 @@ Task<absl::Status> RocksDbIndex::Commit(const RepositoryId& repository, std::uin
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
   const auto inside = fence_.EnterCommit();
-  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, EpochOf(repository)));
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
+  KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, repository_epoch));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   const std::vector<const IndexEntry*> sorted = Sorted(entries);
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
@@ -367,7 +366,7 @@ absl::StatusOr<ForgetResult> RocksDbIndex::ForgetAll(const RepositoryId& reposit
                                                      std::span<const IndexEntry> entries,
                                                      const Goes& goes) {
   ForgetResult result;
-  result.epoch = EpochOf(repository);
+  KERF_ASSIGN_OR_RETURN(result.epoch, EpochOf(repository));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   const std::vector<const IndexEntry*> sorted = Sorted(entries);
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
@@ -399,7 +398,8 @@ Task<absl::StatusOr<ForgetOlderResult>> RocksDbIndex::ForgetOlder(
   KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
   // Before the entries are read: none of an earlier session comes once the epoch is raised.
   const auto inside = fence_.EnterCommit();
-  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, EpochOf(repository)));
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, repository_epoch));
   std::vector<IndexEntry> older;
   ForgetOlderResult result;
   std::size_t seen_count = 0;
@@ -423,7 +423,7 @@ Task<absl::StatusOr<std::uint64_t>> RocksDbIndex::AdvanceEpoch(const RepositoryI
                                                                std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const auto alone = fence_.EnterAdvance();
-  const std::uint64_t before = EpochOf(repository);
+  KERF_ASSIGN_OR_RETURN(const std::uint64_t before, EpochOf(repository));
   if (before < min_before) return before;
   KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   if (epoch == before) return before;
@@ -437,8 +437,6 @@ Task<absl::StatusOr<std::uint64_t>> RocksDbIndex::AdvanceEpoch(const RepositoryI
       FromRocksDb(writes.Delete(index_codec::RepositoryKey(KeyKind::kRemovedCount, repository)),
                   "writing the index"));
   KERF_RETURN_IF_ERROR(FromRocksDb(database_->Write(write, &writes), "writing the index"));
-  const std::unique_lock lock(epochs_mutex_);
-  epochs_[key] = epoch;
   return before;
 }
 
@@ -479,17 +477,15 @@ Task<absl::StatusOr<std::vector<IndexEntry>>> RocksDbIndex::Scan(const Repositor
 
 Task<absl::StatusOr<IndexStats>> RocksDbIndex::Stats(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
-  IndexStats stats{.entry_count = 0, .epoch = EpochOf(repository)};
+  IndexStats stats;
+  KERF_ASSIGN_OR_RETURN(stats.epoch, EpochOf(repository));
   KERF_ASSIGN_OR_RETURN(stats.entry_count, ReadNumber(KeyKind::kEntryCount, repository));
   return stats;
 }
 
 absl::StatusOr<IndexTotals> RocksDbIndex::CountAll() {
   IndexTotals totals;
-  {
-    const std::shared_lock lock(epochs_mutex_);
-    for (const auto& [key, epoch] : epochs_) totals.epoch = std::max(totals.epoch, epoch);
-  }
+  KERF_ASSIGN_OR_RETURN(totals.epoch, ReadEpochs());
   const std::string prefix = index_codec::KindPrefix(KeyKind::kEntryCount);
   const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
   for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next()) {
