@@ -27,6 +27,7 @@ absl::StatusOr<OpenedIndex> OpenRedis(const CuttingSettings& settings,
       options.redis, RedisOptionsOf(settings.redis, settings.edge.index_timeout, std::move(tls)));
   options.replica_count = static_cast<int>(settings.redis.replica_count);
   options.expected_entry_count = settings.redis.expected_chunk_count;
+  options.layout = static_cast<RedisLayout>(settings.redis.layout);
   options.is_cancelled = std::move(is_cancelled);
   options.on_trouble = [&settings, on_trouble = std::move(on_trouble)](const absl::Status& why) {
     Log(LogLevel::kWarning,

@@ -116,8 +116,16 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            std::span<const Digest> digests,
                                                            std::vector<std::size_t> wanted) {
   std::vector<BucketGroup> found;
+  // Of a base bucket that was never met there may be none: the script that finds them says that,
+  // too.
+  std::vector<std::size_t> lost;
+  std::erase_if(wanted, [&](std::size_t index) {
+    const bool is_unknown = !repository.paths.KnowsBaseOf(digests[index]);
+    if (is_unknown) lost.push_back(index);
+    return is_unknown;
+  });
   std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted));
-  for (int round = 0; !groups.empty(); ++round) {
+  for (int round = 0; !groups.empty() || !lost.empty(); ++round) {
     if (round == kMaxConflicts) {
       co_return absl::UnavailableError("the buckets in Redis split faster than they are found");
     }
@@ -126,7 +134,6 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
     for (const BucketGroup& group : groups) commands.push_back(ReadOf(repository, digests, group));
     SendAll send(client, std::move(commands));
     RedisReplies replies = co_await send;
-    std::vector<std::size_t> lost;
     for (std::size_t index = 0; index < groups.size(); ++index) {
       BucketGroup& group = groups[index];
       absl::Status status = Fill(group, replies[index]);
@@ -141,6 +148,7 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
     auto placed = co_await Place(client, repository, digests, lost);
     if (!placed.ok()) co_return placed.status();
     groups.clear();
+    lost.clear();
     for (BucketGroup& group : *placed) {
       // Not there at all: whoever writes makes it.
       (group.content.values.empty() ? groups : found).push_back(std::move(group));

@@ -104,6 +104,20 @@ std::string PathOf(const Digest& digest, int base_bits, int path_bits) {
   return path;
 }
 
+std::vector<std::string> PathsBelow(const std::string& path, int bits) {
+  std::vector<std::string> paths = {path};
+  for (int bit = 0; bit < bits; ++bit) {
+    std::vector<std::string> longer;
+    longer.reserve(2 * paths.size());
+    for (const std::string& shorter : paths) {
+      longer.push_back(shorter + '0');
+      longer.push_back(shorter + '1');
+    }
+    paths = std::move(longer);
+  }
+  return paths;
+}
+
 int FirstPathBits(std::uint64_t entry_count, int base_bits) {
   int bits = 0;
   while (bits < kMaxFirstPathBits &&

@@ -24,7 +24,7 @@ inline constexpr int kMaxBaseBits = 14;
 inline constexpr int kMaxPathBits = 24;
 // A bucket with more entries is split.
 inline constexpr std::size_t kMaxBucketEntries = 64;
-// Of a repository that is made; those that a base bucket is split into by then.
+// That a base bucket is split into at once.
 inline constexpr int kMaxFirstPathBits = 8;
 // Of a bucket: its epoch and what has been removed since. Shorter than any digest.
 inline constexpr std::string_view kEpochField = "e";
@@ -47,8 +47,11 @@ Digest LastOf(const RepositoryId& repository, std::uint32_t base, int base_bits)
 // The `path_bits` bits behind them, as '0' and '1'.
 std::string PathOf(const Digest& digest, int base_bits, int path_bits);
 
-// How long the paths of a new repository's buckets are, so that `entry_count` entries fill them by
-// half or so; 0 to kMaxFirstPathBits.
+// The paths of `bits` bits more, in order.
+std::vector<std::string> PathsBelow(const std::string& path, int bits);
+
+// How long the paths of a repository's buckets are, so that `entry_count` entries fill them by half
+// or so; 0 to kMaxFirstPathBits.
 int FirstPathBits(std::uint64_t entry_count, int base_bits);
 
 // What one bucket held when it was read.

@@ -15,10 +15,17 @@ std::size_t NumberOf(std::string_view path) {
 
 }  // namespace
 
+bool KnownPaths::KnowsBaseOf(const Digest& digest) const {
+  const std::lock_guard lock(mutex_);
+  return lengths_.contains(BaseOf(digest, base_bits_));
+}
+
 std::string KnownPaths::PathOf(const Digest& digest) const {
   const std::uint32_t base = BaseOf(digest, base_bits_);
   const std::lock_guard lock(mutex_);
-  const Lengths& lengths = lengths_[base];
+  const auto found = lengths_.find(base);
+  if (found == lengths_.end()) return "";
+  const Lengths& lengths = found->second;
   const int known_bits = std::countr_zero(lengths.size());
   const std::size_t at = NumberOf(kerf::PathOf(digest, base_bits_, known_bits));
   return kerf::PathOf(digest, base_bits_, lengths[at]);
@@ -26,7 +33,7 @@ std::string KnownPaths::PathOf(const Digest& digest) const {
 
 void KnownPaths::Learn(std::uint32_t base, std::string_view path) {
   const std::lock_guard lock(mutex_);
-  Lengths& lengths = lengths_[base];
+  Lengths& lengths = lengths_.try_emplace(base, 1).first->second;
   const int wanted_bits = std::min(static_cast<int>(path.size()), kMaxBits);
   while (std::countr_zero(lengths.size()) < wanted_bits) {
     Lengths twice(2 * lengths.size());

@@ -8,20 +8,24 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "kernels/fingerprint/digest.h"
 #include "server/redis/buckets.h"
 
 namespace kerf {
 
-// Thread-safe. A guess only: who asks finds out whether it still holds. Of a base bucket it takes a
-// byte for each path of the greatest length that was learned, and no more than for paths of
-// kMaxBits; of longer ones it remembers one length for all that begin alike.
+// Thread-safe. A guess only: who asks finds out whether it still holds. Of a base bucket of which
+// something was learned it takes a byte for each path of the greatest length that was learned, and
+// no more than for paths of kMaxBits; of longer ones it remembers one length for all that begin
+// alike.
 class KnownPaths {
  public:
   static constexpr int kMaxBits = 12;
 
-  explicit KnownPaths(int base_bits)
-      : base_bits_(base_bits), lengths_(std::size_t{1} << base_bits, Lengths(1)) {}
+  explicit KnownPaths(int base_bits) : base_bits_(base_bits) {}
+
+  // Whether anything was learned of its base bucket.
+  bool KnowsBaseOf(const Digest& digest) const;
 
   // Of the bucket of `digest`; "" if nothing is known.
   std::string PathOf(const Digest& digest) const;
@@ -35,7 +39,7 @@ class KnownPaths {
 
   const int base_bits_;
   mutable std::mutex mutex_;
-  std::vector<Lengths> lengths_;
+  absl::flat_hash_map<std::uint32_t, Lengths> lengths_;
 };
 
 }  // namespace kerf

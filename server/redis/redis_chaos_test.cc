@@ -264,6 +264,138 @@ TEST(RedisChaosTest, AClusterWithReplicasKeepsWhatItAcknowledged) {
   RunThroughTrouble(TestRedis::Kind::kCluster, 1);
 }
 
+// Repositories that are made in the middle of trouble, each of them told an epoch while commits of
+// the one before make its buckets.
+class NewNames {
+ public:
+  // Of each: who commits, and who tells.
+  NewNames(const TestRedis& redis, int replica_count) {
+    for (std::size_t number = 0; number < kCommitters + 1; ++number) {
+      indexes_.push_back(OpenRedisOn(redis, replica_count, kManyBaseBits));
+    }
+  }
+
+  void LiveUntil(steady_clock::time_point end) {
+    while (steady_clock::now() < end && !testing::Test::HasFailure()) LiveOnce();
+  }
+
+  std::atomic<std::uint64_t> count{0};
+  std::uint64_t late_count = 0;
+
+ private:
+  static constexpr std::size_t kCommitters = 2;
+  static constexpr std::uint64_t kEntriesOfEach = 60;
+  // Most entries are the first in their base bucket.
+  static constexpr int kManyBaseBits = 6;
+
+  Index& teller() { return *indexes_.back(); }
+
+  // As often as it takes.
+  template <typename Call>
+  static auto Insist(Call call) {
+    const auto end = steady_clock::now() + kWholeTimeout;
+    auto answer = call();
+    while (!answer.ok() && !absl::IsFailedPrecondition(StatusOf(answer)) &&
+           steady_clock::now() < end) {
+      answer = call();
+    }
+    return answer;
+  }
+  static absl::Status StatusOf(const absl::Status& status) { return status; }
+  template <typename Value>
+  static absl::Status StatusOf(const absl::StatusOr<Value>& answer) {
+    return answer.status();
+  }
+
+  std::vector<bool> Known(const RepositoryId& repository, const std::vector<Digest>& digests) {
+    std::vector<LookupResult> results(digests.size());
+    const absl::Status status =
+        Insist([&] { return WaitFor(teller().Lookup(repository, 2, digests, results)); });
+    EXPECT_TRUE(status.ok()) << status;
+    std::vector<bool> known;
+    known.reserve(results.size());
+    for (const LookupResult& result : results) known.push_back(result.verdict != Verdict::kNew);
+    return known;
+  }
+
+  void LiveOnce() {
+    const RepositoryId repository{Cat("name-", ++count), DigestAlgorithm::kBlake3};
+    const std::uint64_t first = count.load() * 1'000;
+    std::vector<Digest> digests;
+    for (std::uint64_t number = 0; number < kCommitters * kEntriesOfEach; ++number) {
+      digests.push_back(DigestOf(first + number));
+    }
+    // By entry: whether its commit was acknowledged.
+    std::vector<char> acknowledged(digests.size());
+    std::vector<std::thread> committers;
+    committers.reserve(kCommitters);
+    for (std::size_t number = 0; number < kCommitters; ++number) {
+      committers.emplace_back([&, number] {
+        for (std::uint64_t at = 0; at < kEntriesOfEach; at += 4) {
+          std::vector<IndexEntry> entries;
+          for (std::uint64_t part = at; part < at + 4; ++part) {
+            entries.push_back({digests[number * kEntriesOfEach + part], 7, "somewhere"});
+          }
+          const absl::Status status =
+              WaitFor(indexes_[number]->Commit(repository, 1, entries, false));
+          for (std::uint64_t part = at; part < at + 4; ++part) {
+            acknowledged[number * kEntriesOfEach + part] = status.ok() ? 1 : 0;
+          }
+          if (absl::IsFailedPrecondition(status)) return;
+        }
+      });
+    }
+    std::this_thread::sleep_for(milliseconds(random_.Below(20)));
+    const auto told = Insist([&] { return WaitFor(teller().AdvanceEpoch(repository, 2, 0)); });
+    const std::vector<bool> then = Known(repository, digests);
+    for (std::thread& committer : committers) committer.join();
+    // Those that were given up may still be on their way.
+    std::this_thread::sleep_for(milliseconds(kNodeTimeoutMs / 7));
+    const std::vector<bool> now = Known(repository, digests);
+    ASSERT_TRUE(told.ok()) << told.status();
+    for (std::size_t at = 0; at < digests.size(); ++at) {
+      EXPECT_TRUE(then[at] || !now[at]) << at << " of " << repository.name << " came late";
+      EXPECT_TRUE(acknowledged[at] == 0 || now[at])
+          << at << " of " << repository.name << " is lost";
+      if (!now[at]) ++late_count;
+    }
+    const auto stats = Insist([&] { return WaitFor(teller().Stats(repository)); });
+    EXPECT_EQ(stats->epoch, 2u);
+  }
+
+  std::vector<std::unique_ptr<Index>> indexes_;
+  Random random_{TestSeed()};
+};
+
+void MakeNamesInTrouble(TestRedis::Kind kind, int replica_count) {
+  TestRedis redis(kind, "", kNodeTimeoutMs, TestRedis::Log::kAlways);
+  NewNames names(redis, replica_count);
+  // Of a repository that is made soon.
+  const auto any_key = [&names](Random& random) {
+    const RepositoryId repository{Cat("name-", names.count.load() + random.Below(3)),
+                                  DigestAlgorithm::kBlake3};
+    const auto base = static_cast<std::uint32_t>(random.Below(1u << 6));
+    return random.OneIn(2) ? MetaKey(RedisTagOf(repository))
+                           : BucketKey(RedisTagOf(repository), base, "");
+  };
+  Trouble trouble(&redis, kind, milliseconds(kNodeTimeoutMs), any_key, TestSeed());
+  trouble.Begin();
+  names.LiveUntil(steady_clock::now() + TroubleTime());
+  trouble.End();
+  std::printf("%llu names, %llu entries kept out, %d troubles\n",
+              static_cast<unsigned long long>(names.count.load()),
+              static_cast<unsigned long long>(names.late_count), trouble.count());
+  EXPECT_GT(names.count.load(), 0u);
+}
+
+TEST(RedisChaosTest, LateCommitsToNewNamesStayOutOfOneRedis) {
+  MakeNamesInTrouble(TestRedis::Kind::kSingle, 0);
+}
+
+TEST(RedisChaosTest, LateCommitsToNewNamesStayOutOfACluster) {
+  MakeNamesInTrouble(TestRedis::Kind::kCluster, 1);
+}
+
 std::vector<IndexEntry> SomeEntries(std::uint64_t count) {
   std::vector<IndexEntry> entries;
   entries.reserve(count);

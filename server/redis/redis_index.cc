@@ -17,6 +17,7 @@
 #include "server/redis/bucket_reads.h"
 #include "server/redis/buckets.h"
 #include "server/redis/master_checks.h"
+#include "server/redis/raise.h"
 #include "server/redis/repositories.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
@@ -39,9 +40,9 @@ class Leaf final : public RedisIndex {
  public:
   Leaf(RedisIndexOptions options, std::unique_ptr<RedisClient> client)
       : options_(std::move(options)),
-        repositories_(
-            client.get(), options_.replica_count,
-            {options_.base_bits, FirstPathBits(options_.expected_entry_count, options_.base_bits)}),
+        first_path_bits_(FirstPathBits(options_.expected_entry_count, options_.base_bits)),
+        repositories_(client.get(), options_.replica_count,
+                      {options_.base_bits, first_path_bits_, options_.layout}),
         client_(std::move(client)),
         watch_(client_.get(), WatchOptions()) {}
 
@@ -75,6 +76,15 @@ class Leaf final : public RedisIndex {
     if (*repository == nullptr) co_return index_rules::CheckNotAhead(session_epoch, 0);
     auto groups = co_await ReadBuckets(*client_, **repository, digests, AllOf(digests.size()));
     if (!groups.ok()) co_return groups.status();
+    // What is missing holds nothing; a session that is far ahead is compared with what it would
+    // get.
+    if (session_epoch > index_rules::kMaxEpochStep && AreAnyMissing(*groups)) {
+      auto state = co_await repositories_.Read(**repository, 0);
+      if (!state.ok()) co_return state.status();
+      for (BucketGroup& group : *groups) {
+        if (IsMissing(group)) group.content.epoch = state->EpochToMake(group.base);
+      }
+    }
     for (const BucketGroup& group : *groups) {
       for (std::size_t index = 0; index < group.at.size(); ++index) {
         absl::StatusOr<LookupResult> result = LookupIn(group.content, index, session_epoch);
@@ -96,7 +106,7 @@ class Leaf final : public RedisIndex {
       return PlanBucketCommit(known.id, group.content, session_epoch, EntriesOf(group, entries),
                               replace);
     };
-    co_return co_await Change(**repository, entries, plan, nullptr);
+    co_return co_await Change(*repository, entries, plan, nullptr);
   }
 
   Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& id,
@@ -112,10 +122,12 @@ class Leaf final : public RedisIndex {
     const Plan plan = [&](const BucketGroup& group) {
       return PlanBucketForget(known.id, group.content, EntriesOf(group, entries));
     };
-    status = co_await Change(known, entries, plan, &result);
+    status = co_await Change(*repository, entries, plan, &result);
     if (!status.ok()) co_return status;
     if (entries.empty()) {
-      auto totals = co_await WalkAll(*client_, known, 0);
+      auto state = co_await repositories_.Read(known, 0);
+      if (!state.ok()) co_return state.status();
+      auto totals = co_await WalkAll(*client_, known, *state, 0);
       if (!totals.ok()) co_return totals.status();
       result.epoch = totals->lowest_epoch;
       result.removed_count += totals->removed_count;
@@ -138,12 +150,20 @@ class Leaf final : public RedisIndex {
     }
     RedisRepository& known = **repository;
     result.forgotten.epoch = kNoEpoch;
+    auto state = co_await repositories_.Read(known, 0);
+    if (!state.ok()) co_return state.status();
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     std::size_t seen_count = 0;
     while (seen_count < limit && steps.Next()) {
-      auto seen = co_await ForgetOlderIn(known, steps, after, epoch, result.forgotten);
+      auto seen = co_await ForgetOlderIn(known, *state, steps, after, epoch, result.forgotten);
       if (!seen.ok()) co_return seen.status();
       seen_count += *seen;
+    }
+    // What spoke for buckets that are not there is with the replicas, too, or another epoch is.
+    if (options_.replica_count > 0 && state->layout == RedisLayout::kLazy) {
+      const auto now = co_await repositories_.Read(known, options_.replica_count);
+      if (!now.ok()) co_return now.status();
+      result.forgotten.epoch = std::min(result.forgotten.epoch, now->epoch);
     }
     if (steps.end() < known.base_count()) {
       result.last = LastOf(id, steps.end() - 1, known.base_bits);
@@ -157,30 +177,8 @@ class Leaf final : public RedisIndex {
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/true);
     if (!repository.ok()) co_return repository.status();
-    RedisRepository& known = **repository;
-    std::uint64_t before = kNoEpoch;
-    for (int round = 0; round < kMaxConflicts; ++round) {
-      // An epoch that a call before this one has raised counts when the replicas have it.
-      auto totals = co_await WalkAll(*client_, known, options_.replica_count);
-      if (!totals.ok()) co_return totals.status();
-      const std::uint64_t lowest = totals->lowest_epoch;
-      // Those that an earlier round has raised say nothing about what was.
-      before = std::min(before, lowest);
-      if (lowest < min_before) co_return lowest;
-      if (round == 0) status = index_rules::CheckAdvance(before, epoch);
-      if (!status.ok()) co_return status;
-      if (totals->highest_epoch > epoch) {
-        co_return index_rules::CheckAdvance(totals->highest_epoch, epoch);
-      }
-      if (lowest == epoch) {
-        status = co_await WriteIfNeeded(known);
-        if (!status.ok()) co_return status;
-        co_return before;
-      }
-      status = co_await RaiseAll(known, lowest, epoch);
-      if (!status.ok()) co_return status;
-    }
-    co_return absl::UnavailableError("the epochs in Redis change faster than they can be raised");
+    co_return co_await RaiseEpoch(*client_, repositories_, **repository, epoch, min_before,
+                                  options_.replica_count);
   }
 
   Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& id,
@@ -193,9 +191,11 @@ class Leaf final : public RedisIndex {
     if (!repository.ok()) co_return repository.status();
     if (*repository == nullptr || limit == 0) co_return page;
     RedisRepository& known = **repository;
+    auto state = co_await repositories_.Read(known, 0);
+    if (!state.ok()) co_return state.status();
     WalkSteps steps(after.has_value() ? BaseOf(*after, known.base_bits) : 0, known.base_count());
     while (page.size() < limit && steps.Next()) {
-      auto entries = co_await ScanIn(known, steps, after, limit - page.size());
+      auto entries = co_await ScanIn(known, *state, steps, after, limit - page.size());
       if (!entries.ok()) co_return entries.status();
       std::move(entries->begin(), entries->end(), std::back_inserter(page));
     }
@@ -209,7 +209,9 @@ class Leaf final : public RedisIndex {
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
     if (*repository == nullptr) co_return stats;
-    auto totals = co_await WalkAll(*client_, **repository, 0);
+    auto state = co_await repositories_.Read(**repository, 0);
+    if (!state.ok()) co_return state.status();
+    auto totals = co_await WalkAll(*client_, **repository, *state, 0);
     if (!totals.ok()) co_return totals.status();
     stats.entry_count = totals->entry_count;
     stats.epoch = totals->lowest_epoch;
@@ -243,45 +245,74 @@ class Leaf final : public RedisIndex {
 
   // Where nothing is to be changed, the replicas may still lack what was read: another call has
   // written it, or an earlier attempt of this one, whose WAIT failed. The script looks once more
-  // and the WAIT behind it covers that. Nothing can be said of a bucket that is not there.
+  // and the WAIT behind it covers that. What speaks for a bucket that is not there was read with
+  // the replicas (RepositoryState).
   bool IsToBeWritten(const BucketContent& content, std::span<const FieldChange> changes) const {
     return std::any_of(changes.begin(), changes.end(), std::mem_fn(&FieldChange::is_change)) ||
            (options_.replica_count > 0 && content.epoch_value.has_value());
   }
 
+  static bool IsMissing(const BucketGroup& group) { return !group.content.epoch_value.has_value(); }
+  static bool AreAnyMissing(std::span<const BucketGroup> groups) {
+    return std::any_of(groups.begin(), groups.end(), IsMissing);
+  }
+
+  // What one round of Change is about to write: a call of the script for each bucket.
+  struct Writes {
+    std::vector<ScriptCall> calls;
+    std::vector<const BucketGroup*> groups;
+    std::vector<std::uint64_t> removed;
+    // Those that are not there, and that nobody has begun to make.
+    std::vector<std::uint32_t> bases_to_begin;
+
+    // The entries that would be written.
+    std::vector<std::size_t> AllAt() const {
+      std::vector<std::size_t> all;
+      for (const BucketGroup* group : groups)
+        all.insert(all.end(), group->at.begin(), group->at.end());
+      return all;
+    }
+  };
+
   // Reads, plans all before anything is written, writes, and does again what others were faster at.
-  Task<absl::Status> Change(RedisRepository& repository, std::span<const IndexEntry> entries,
+  Task<absl::Status> Change(const RedisRepositoryPtr& pointer, std::span<const IndexEntry> entries,
                             const Plan& plan, ForgetResult* forgotten) {
+    RedisRepository& repository = *pointer;
     std::vector<Digest> digests;
     digests.reserve(entries.size());
     for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
     std::vector<std::size_t> left = AllOf(entries.size());
+    // As it was before the buckets were read: what is missing then counts as this says.
+    std::optional<RepositoryState> state;
     for (int round = 0; !left.empty(); ++round) {
       if (round == kMaxConflicts) {
         co_return absl::UnavailableError("too many write to the same entries in Redis at once");
       }
-      auto groups = co_await ReadBuckets(*client_, repository, digests, std::move(left));
-      left.clear();
+      auto groups = co_await ReadBuckets(*client_, repository, digests, left);
       if (!groups.ok()) co_return groups.status();
-      std::vector<ScriptCall> calls;
-      std::vector<const BucketGroup*> changed;
-      std::vector<std::uint64_t> removed;
-      for (const BucketGroup& group : *groups) {
-        auto changes = plan(group);
-        if (!changes.ok()) co_return changes.status();
-        if (!IsToBeWritten(group.content, *changes)) {
-          Count(group.content, 0, forgotten);
+      if (!state.has_value() && AreAnyMissing(*groups)) {
+        auto read = co_await StateFor(repository, /*writes=*/forgotten == nullptr);
+        if (!read.ok()) co_return read.status();
+        state = *std::move(read);
+        continue;
+      }
+      auto writes = PlanWrites(repository, *groups, state, plan, forgotten);
+      if (!writes.ok()) co_return writes.status();
+      if (!writes->bases_to_begin.empty()) {
+        const auto begun = co_await repositories_.Change(
+            repository, BeginBases(*state, writes->bases_to_begin), /*taken_when_full=*/false);
+        if (!begun.ok()) co_return begun.status();
+        if (!*begun) {
+          state.reset();
+          left = writes->AllAt();
           continue;
         }
-        calls.push_back(CallOf(repository, group.base, group.path, group.content, *changes));
-        changed.push_back(&group);
-        if (!group.content.epoch_value.has_value()) ++repository.writes_wanted;
-        removed.push_back(RemovedBy(*changes));
       }
-      RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
-                                                options_.replica_count);
+      left.clear();
+      RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange,
+                                                std::move(writes->calls), options_.replica_count);
       for (std::size_t index = 0; index < replies.size(); ++index) {
-        const BucketGroup& group = *changed[index];
+        const BucketGroup& group = *writes->groups[index];
         if (!IsArrayOf(replies[index], 2)) {
           co_return NotUnderstood("writing entries", replies[index]);
         }
@@ -289,17 +320,48 @@ class Leaf final : public RedisIndex {
           left.insert(left.end(), group.at.begin(), group.at.end());
           continue;
         }
-        Count(group.content, removed[index], forgotten);
+        Count(group.content, writes->removed[index], forgotten);
         if (replies[index]->elements[1].integer > static_cast<std::int64_t>(kMaxBucketEntries)) {
-          Split(repository, group.base, group.path);
+          Split(pointer, group.base, group.path);
         }
       }
-      std::sort(left.begin(), left.end());
-      if (absl::Status written = co_await WriteIfNeeded(repository); !written.ok()) {
-        co_return written;
-      }
+      absl::Status written = co_await repositories_.WriteIfNeeded(repository);
+      if (!written.ok()) co_return written;
     }
     co_return absl::OkStatus();
+  }
+
+  // What says that the repository is there is only written again by those who write.
+  Task<absl::StatusOr<RepositoryState>> StateFor(const RedisRepository& repository, bool writes) {
+    if (writes) co_return co_await repositories_.ReadOrWrite(repository);
+    co_return co_await repositories_.Read(repository, options_.replica_count);
+  }
+
+  // Plans for all buckets; those of which nothing is to be written count as looked at. `state` is
+  // there if any of them is missing.
+  absl::StatusOr<Writes> PlanWrites(RedisRepository& repository, std::vector<BucketGroup>& groups,
+                                    const std::optional<RepositoryState>& state, const Plan& plan,
+                                    ForgetResult* forgotten) const {
+    Writes writes;
+    for (BucketGroup& group : groups) {
+      // One that is missing below others is lost: nobody knows what it knew.
+      const bool is_base = IsMissing(group) && group.path.empty();
+      if (is_base) {
+        group.content.epoch =
+            forgotten == nullptr ? state->EpochToMake(group.base) : state->EpochWithout(group.base);
+      }
+      KERF_ASSIGN_OR_RETURN(const std::vector<FieldChange> changes, plan(group));
+      if (!IsToBeWritten(group.content, changes)) {
+        Count(group.content, 0, forgotten);
+        continue;
+      }
+      if (is_base && !state->MayBeMade(group.base)) writes.bases_to_begin.push_back(group.base);
+      if (IsMissing(group) && state->layout == RedisLayout::kWhole) ++repository.writes_wanted;
+      writes.calls.push_back(CallOf(repository, group.base, group.path, group.content, changes));
+      writes.groups.push_back(&group);
+      writes.removed.push_back(RemovedBy(changes));
+    }
+    return writes;
   }
 
   // `content` was looked at, and `count` entries of it have been removed.
@@ -323,16 +385,22 @@ class Leaf final : public RedisIndex {
     return call;
   }
 
-  // Nobody waits for it; if it fails, the next commit tries again.
-  Detached Split(RedisRepository& repository, std::uint32_t base, std::string path) {
+  // Nobody waits for it; if it fails, the next commit tries again. A bucket of the shortest path is
+  // split as far as what is expected of the repository needs.
+  Detached Split(RedisRepositoryPtr repository, std::uint32_t base, std::string path) {
     if (path.size() >= static_cast<std::size_t>(kMaxPathBits)) co_return;
+    const std::vector<std::string> children =
+        PathsBelow(path, path.empty() ? std::max(1, first_path_bits_) : 1);
     // The children too: while the slot moves, Redis then refuses the script, not its second half.
-    std::vector<std::string> keys = KeysOf(repository.tag, base, path);
-    for (const char bit : {'0', '1'}) keys.push_back(BucketKey(repository.tag, base, path + bit));
+    std::vector<std::string> keys = KeysOf(repository->tag, base, path);
+    for (const std::string& child : children) {
+      keys.push_back(BucketKey(repository->tag, base, child));
+    }
+    const std::size_t child_bits = children.front().size();
     std::vector<ScriptCall> calls;
     calls.push_back({std::move(keys),
-                     {Cat(repository.base_bits + static_cast<int>(path.size())),
-                      Cat(kMaxBucketEntries), Cat(path.size() + 1)}});
+                     {Cat(repository->base_bits + static_cast<int>(path.size())),
+                      Cat(child_bits - path.size()), Cat(kMaxBucketEntries), Cat(child_bits)}});
     RedisReplies replies = co_await RunScript(*client_, redis_scripts::kSplit, std::move(calls),
                                               options_.replica_count);
     if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kInteger) {
@@ -344,54 +412,19 @@ class Leaf final : public RedisIndex {
     }
     // Somebody else was faster.
     if (replies[0]->integer != 1) co_return;
-    repository.paths.Learn(base, path + '0');
-    repository.paths.Learn(base, path + '1');
-  }
-
-  // Raises the epoch of those buckets that are behind and that nobody changes meanwhile; ends at
-  // one that has gone back since all were seen to be at `lowest`, at least: once raised, nobody
-  // could tell.
-  Task<absl::Status> RaiseAll(RedisRepository& repository, std::uint64_t lowest,
-                              std::uint64_t epoch) {
-    const std::string wanted = index_codec::EncodeNumber(epoch);
-    WalkSteps steps(0, repository.base_count());
-    while (steps.Next()) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
-      if (!walked.ok()) co_return walked.status();
-      steps.Saw(walked->size());
-      std::vector<ScriptCall> calls;
-      for (const WalkedBucket& bucket : *walked) {
-        if (bucket.epoch < lowest) co_return absl::OkStatus();
-        if (bucket.epoch >= epoch) continue;
-        if (bucket.epoch_value.empty()) ++repository.writes_wanted;
-        calls.push_back(
-            {KeysOf(repository.tag, bucket.base, bucket.path), {bucket.epoch_value, wanted}});
-      }
-      RedisReplies replies = co_await RunScript(*client_, redis_scripts::kChange, std::move(calls),
-                                                options_.replica_count);
-      for (const auto& reply : replies) {
-        if (!IsArrayOf(reply, 2)) co_return NotUnderstood("raising an epoch", reply);
-      }
-    }
-    co_return absl::OkStatus();
-  }
-
-  Task<absl::Status> WriteIfNeeded(RedisRepository& repository) {
-    const std::uint64_t wanted = repository.writes_wanted.load();
-    if (repository.writes_done.load() == wanted) co_return absl::OkStatus();
-    const absl::Status status = co_await repositories_.Write(repository);
-    if (status.ok()) repository.writes_done.store(wanted);
-    co_return status;
+    for (const std::string& child : children) repository->paths.Learn(base, child);
   }
 
   // Whether the step's buckets are these, with as many removed from them as each says, on the
   // replicas too: what is missing may have been removed by another call whose WAIT failed.
-  Task<absl::StatusOr<bool>> AreWithReplicas(RedisRepository& repository, const WalkSteps& steps,
+  Task<absl::StatusOr<bool>> AreWithReplicas(RedisRepository& repository,
+                                             const RepositoryState& state, const WalkSteps& steps,
                                              std::span<const WalkedBucket> expected) {
     if (options_.replica_count == 0) co_return true;
-    auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(),
+    auto walked = co_await WalkBuckets(*client_, repository, state, steps.begin(), steps.end(),
                                        options_.replica_count);
     if (!walked.ok()) co_return walked.status();
+    std::erase_if(*walked, IsNotBegun);
     co_return std::equal(walked->begin(), walked->end(), expected.begin(), expected.end(),
                          [](const WalkedBucket& now, const WalkedBucket& then) {
                            return now.base == then.base && now.path == then.path &&
@@ -399,16 +432,28 @@ class Leaf final : public RedisIndex {
                          });
   }
 
+  static bool IsNotBegun(const WalkedBucket& bucket) { return !bucket.is_begun; }
+
   // In the base buckets of the step. How many entries were looked at.
-  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository, WalkSteps& steps,
+  Task<absl::StatusOr<std::size_t>> ForgetOlderIn(RedisRepository& repository,
+                                                  const RepositoryState& state, WalkSteps& steps,
                                                   const std::optional<Digest>& after,
                                                   std::uint64_t epoch, ForgetResult& forgotten) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
+      auto walked =
+          co_await WalkBuckets(*client_, repository, state, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       if (round == 0) steps.Saw(walked->size());
-      RedisReplies replies = co_await ReadWhole(*client_, repository, *walked);
       ForgetResult looked_at{0, kNoEpoch, 0};
+      // There is nothing to read of what nobody has begun.
+      for (const WalkedBucket& bucket : *walked) {
+        if (!IsNotBegun(bucket)) continue;
+        const absl::Status status = index_rules::CheckNotAhead(epoch, bucket.epoch);
+        if (!status.ok()) co_return status;
+        looked_at.epoch = std::min(looked_at.epoch, bucket.epoch);
+      }
+      std::erase_if(*walked, IsNotBegun);
+      RedisReplies replies = co_await ReadWhole(*client_, repository, *walked);
       std::size_t seen_count = 0;
       bool is_done = true;
       std::vector<ScriptCall> calls;
@@ -419,6 +464,7 @@ class Leaf final : public RedisIndex {
         if (!whole.ok()) co_return whole.status();
         // It has been split, or made, meanwhile.
         if (whole->content.epoch_value.has_value() == bucket.epoch_value.empty()) is_done = false;
+        if (!whole->content.epoch_value.has_value()) whole->content.epoch = bucket.epoch;
         seen_count += whole->fields.size();
         auto changes = PlanBucketForgetOlder(whole->content, whole->fields, epoch);
         if (!changes.ok()) co_return changes.status();
@@ -438,7 +484,7 @@ class Leaf final : public RedisIndex {
         is_done &= is_written;
       }
       if (!is_done) continue;
-      auto is_replicated = co_await AreWithReplicas(repository, steps, *walked);
+      auto is_replicated = co_await AreWithReplicas(repository, state, steps, *walked);
       if (!is_replicated.ok()) co_return is_replicated.status();
       if (!*is_replicated) continue;
       forgotten.removed_count += looked_at.removed_count;
@@ -450,11 +496,13 @@ class Leaf final : public RedisIndex {
 
   // The first `limit` entries of the step's base buckets, in digest order.
   Task<absl::StatusOr<std::vector<IndexEntry>>> ScanIn(RedisRepository& repository,
+                                                       const RepositoryState& state,
                                                        WalkSteps& steps,
                                                        const std::optional<Digest>& after,
                                                        std::size_t limit) {
     for (int round = 0; round < kMaxConflicts; ++round) {
-      auto walked = co_await WalkBuckets(*client_, repository, steps.begin(), steps.end(), 0);
+      auto walked =
+          co_await WalkBuckets(*client_, repository, state, steps.begin(), steps.end(), 0);
       if (!walked.ok()) co_return walked.status();
       if (round == 0) steps.Saw(walked->size());
       const auto is_before = [&](const WalkedBucket& bucket) {
@@ -509,6 +557,7 @@ class Leaf final : public RedisIndex {
   }
 
   const RedisIndexOptions options_;
+  const int first_path_bits_;
   RedisRepositories repositories_;
   // Closed first: its thread runs the calls, and the watch waits for it.
   std::unique_ptr<RedisClient> client_;
@@ -528,6 +577,7 @@ absl::StatusOr<std::unique_ptr<RedisIndex>> RedisIndex::Open(RedisIndexOptions o
     KERF_RETURN_IF_ERROR(CheckSeeds(*client, options.redis.seeds));
   }
   KERF_RETURN_IF_ERROR(status);
+  if (options.wrap_client) client = options.wrap_client(std::move(client));
   auto leaf = std::make_unique<Leaf>(std::move(options), std::move(client));
   leaf->Begin();
   return std::unique_ptr<RedisIndex>(std::move(leaf));

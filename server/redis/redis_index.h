@@ -12,6 +12,7 @@
 #include "server/redis/buckets.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/redis_watch.h"
+#include "server/redis/repository_state.h"
 
 namespace kerf {
 
@@ -19,16 +20,22 @@ struct RedisIndexOptions {
   RedisOptions redis;
   // Replicas that must have a commit, a forget or an epoch before it is answered.
   int replica_count = 0;
-  // Repositories that are made get buckets for so many entries, and more as they grow.
+  // A repository's buckets are split at first as far as so many entries need, and further as they
+  // grow.
   std::uint64_t expected_entry_count = 0;
   // Of repositories that are made, 1 to kMaxBaseBits: the same in all processes.
   int base_bits = kDefaultBaseBits;
+  // How repositories are made. kWhole: as kerfd 0.1.0 knows them; those that are found in the later
+  // layout are turned into such, so that it can go on with them.
+  RedisLayout layout = RedisLayout::kLazy;
   // Whether Open is to give up waiting for Redis; may be empty.
   std::function<bool()> is_cancelled = nullptr;
   // Told by Open what it waits for, soon and again; may be empty.
   std::function<void(const absl::Status&)> on_trouble = nullptr;
   // How it is looked at while it is open.
   RedisWatchOptions watch = {};
+  // What its calls go through once it is open; for tests that hold commands up. May be empty.
+  std::function<std::unique_ptr<RedisClient>(std::unique_ptr<RedisClient>)> wrap_client = nullptr;
 };
 
 // Thread-safe; answers from the Redis client's thread. Beside the errors of Index: Unavailable

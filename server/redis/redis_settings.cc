@@ -39,9 +39,14 @@ void AddRedisSettings(OptionSet& options, RedisSettings& settings) {
       settings.replica_count, 0, 100);
   options.AddNumber(
       {"redis-expected-chunks",
-       "A new repository gets room in Redis for so many chunks at once (at most 262,144 buckets "
-       "of 130 bytes each); it grows with the repository in any case"},
+       "How many chunks a repository will have: its parts in Redis are split at first as far as "
+       "that needs (into at most 262,144 buckets of 130 bytes each), and further as they grow"},
       settings.expected_chunk_count, 0, kMaxExpectedChunks);
+  options.AddNumber(
+      {"redis-layout",
+       "How new repositories lie in Redis; 1: as kerfd 0.1.0 knows them (106 KB each), and those "
+       "that it does not know are turned into such, to go on with it or back to it"},
+      settings.layout, 1, 2);
 }
 
 }  // namespace kerf

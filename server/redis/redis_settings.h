@@ -21,8 +21,10 @@ struct RedisSettings {
   // Of which these have to be; empty: of the host by which a seed or the cluster calls each.
   std::string tls_name;
   std::uint32_t replica_count = 1;
-  // Of each repository that is made.
+  // Of each repository.
   std::uint64_t expected_chunk_count = 0;
+  // Of each that is made (RedisLayout).
+  std::uint32_t layout = 2;
 };
 
 void AddRedisSettings(OptionSet& options, RedisSettings& settings);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/task.h"
@@ -19,6 +20,7 @@
 #include "server/redis/buckets.h"
 #include "server/redis/known_paths.h"
 #include "server/redis/redis_client.h"
+#include "server/redis/repository_state.h"
 
 namespace kerf {
 
@@ -50,12 +52,20 @@ inline std::vector<std::string> KeysOf(std::string_view tag, std::uint32_t base,
 // Of the buckets of a repository that is made.
 struct FirstBuckets {
   int base_bits = 0;
+  // How far a bucket of the shortest path is split at first.
   int path_bits = 0;
+  // kWhole: also of those that are found, which are turned into such.
+  RedisLayout layout = RedisLayout::kLazy;
 };
 
 // Finds repositories, makes them, and remembers those that it has found. Thread-safe.
 class RedisRepositories {
  public:
+  // So many are remembered, those that were asked for last, and all that calls are using. A
+  // repository of few entries takes some 400 bytes, one of many a byte for each 32 of them at most
+  // (known_paths.h).
+  static constexpr std::size_t kMaxKept = 1024;
+
   // `client` outlives its calls. Replicas that must have a repository that is made.
   RedisRepositories(RedisClient* client, int replica_count, FirstBuckets first)
       : client_(client), replica_count_(replica_count), first_(first) {}
@@ -68,19 +78,44 @@ class RedisRepositories {
   void ForgetAll() {
     const std::lock_guard lock(mutex_);
     by_tag_.clear();
+    kept_.clear();
   }
+  std::size_t kept_count() const {
+    const std::lock_guard lock(mutex_);
+    return kept_.size();
+  }
+
+  // What Redis says of it now, and so many replicas with it.
+  Task<absl::StatusOr<RepositoryState>> Read(const RedisRepository& repository, int replica_count);
+  // The same; what says that it is there is written again if it is missing.
+  Task<absl::StatusOr<RepositoryState>> ReadOrWrite(const RedisRepository& repository);
 
   // Again what says that it is there.
   Task<absl::Status> Write(const RedisRepository& repository);
+  // The same if it was found wanting.
+  Task<absl::Status> WriteIfNeeded(RedisRepository& repository);
+  // Changes it (repository_state.h), with the replicas, unless it is not what was read any more:
+  // false. A Redis that is full takes what is to be `taken_when_full`.
+  Task<absl::StatusOr<bool>> Change(const RedisRepository& repository,
+                                    std::vector<std::string> changes, bool taken_when_full);
 
  private:
+  RedisRepositoryPtr Find(const std::string& tag);
+  RedisRepositoryPtr Keep(RedisRepositoryPtr repository);
+  // Of one that has all of its base buckets from the start.
+  Task<absl::Status> MakeWhole(const RedisRepository& repository, std::uint64_t epoch);
   Task<absl::Status> Make(const RedisRepository& repository);
+  // From a repository of the later layout.
+  Task<absl::Status> TurnIntoWhole(const RedisRepository& repository);
+  std::vector<std::string> FieldsOf(const RedisRepository& repository) const;
 
   RedisClient* const client_;
   const int replica_count_;
   const FirstBuckets first_;
-  std::mutex mutex_;
-  std::map<std::string, RedisRepositoryPtr> by_tag_;
+  mutable std::mutex mutex_;
+  // What was asked for last comes first.
+  std::list<RedisRepositoryPtr> kept_;
+  absl::flat_hash_map<std::string, std::list<RedisRepositoryPtr>::iterator> by_tag_;
 };
 
 }  // namespace kerf

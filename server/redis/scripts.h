@@ -62,11 +62,28 @@ redis.call('SET', KEYS[1], ARGV[1])
 return ARGV[1]
 )lua";
 
-// KEYS[1]: what says that a repository is there. ARGV: its fields and values, which are few and
-// short: a Redis that is full takes them, too.
+// KEYS[1]: what says that a repository is there. ARGV: a field and what it gets unless it is there,
+// then fields and values, which are few and short: a Redis that is full takes them, too.
 inline constexpr std::string_view kWrite = R"lua(
 redis.call('HDEL', KEYS[1], '')
-redis.call('HSET', KEYS[1], unpack(ARGV))
+if not redis.call('HGET', KEYS[1], ARGV[1]) then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+return 1
+)lua";
+
+// KEYS[1]: what says that a repository is there. ARGV[1]: '1' if a Redis that is full is to take
+// it, too; then by threes a field, its value as read and the new one ("": none). 1 if it was done;
+// 0 if something is not what was read: nothing is changed then.
+inline constexpr std::string_view kAgree = R"lua(
+for at = 2, #ARGV, 3 do
+  if (redis.call('HGET', KEYS[1], ARGV[at]) or '') ~= ARGV[at + 1] then return 0 end
+end
+if ARGV[1] == '1' then redis.call('HDEL', KEYS[1], '') end
+for at = 2, #ARGV, 3 do
+  if ARGV[at + 2] == ARGV[at + 1] then -- It stays.
+  elseif ARGV[at + 2] == '' then redis.call('HDEL', KEYS[1], ARGV[at])
+  else redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 2]) end
+end
 return 1
 )lua";
 
@@ -96,7 +113,7 @@ local function is_part_there(path)
   return known[path]
 end
 local function find(path)
-  for bits = 0, #path do
+  for bits = 0, math.min(#path, longest) do
     if redis.call('HEXISTS', KEYS[1] .. string.sub(path, 1, bits), 'e') == 1 then return bits end
   end
   for bits = 0, #path do
@@ -108,25 +125,30 @@ for at = 1, #ARGV do found[at] = find(ARGV[at]) end
 return found
 )lua";
 
-// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; KEYS[3], KEYS[4]:
-// its children, which are not there. ARGV[1]: the bit of its fields, counted from 0, that decides;
-// ARGV[2]: how many fields it has at least, ARGV[3]: how long its children's paths are. The
-// children get what it has. 1 if it was done.
+// KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; then all of its
+// descendants of some depth, in order, which are not there. ARGV[1]: the bit of its fields, counted
+// from 0, with which the number of the descendant begins that gets them; ARGV[2]: how many bits
+// that has; ARGV[3]: how many fields it has at least, ARGV[4]: how long the descendants' paths are.
+// 1 if it was done.
 inline constexpr std::string_view kSplit = R"lua(
-if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then return 0 end
-if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[3]) then
-  redis.call('SET', KEYS[2], ARGV[3])
+if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
+if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[4]) then
+  redis.call('SET', KEYS[2], ARGV[4])
 end
-local byte = math.floor(ARGV[1] / 8) + 1
-local worth = 2 ^ (7 - ARGV[1] % 8)
+local function number_of(field)
+  local number = 0
+  for bit = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2]) - 1 do
+    local byte = string.byte(field, math.floor(bit / 8) + 1)
+    number = 2 * number + math.floor(byte / 2 ^ (7 - bit % 8)) % 2
+  end
+  return number
+end
 local all = redis.call('HGETALL', KEYS[1])
 for at = 1, #all, 2 do
   if all[at] == 'e' then
-    redis.call('HSET', KEYS[3], 'e', all[at + 1])
-    redis.call('HSET', KEYS[4], 'e', all[at + 1])
+    for child = 3, #KEYS do redis.call('HSET', KEYS[child], 'e', all[at + 1]) end
   else
-    local bit = math.floor(string.byte(all[at], byte) / worth) % 2
-    redis.call('HSET', KEYS[3 + bit], all[at], all[at + 1])
+    redis.call('HSET', KEYS[3 + number_of(all[at])], all[at], all[at + 1])
   end
 end
 -- Last: what has gone wrong until here has lost nothing.

@@ -12,6 +12,7 @@
 #include "base/task.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repositories.h"
+#include "server/redis/repository_state.h"
 
 namespace kerf {
 
@@ -19,19 +20,25 @@ namespace kerf {
 struct WalkedBucket {
   std::uint32_t base = 0;
   std::string path;
-  // Empty: there is no such bucket, and none on its path, but there should be one.
+  // Empty: there is no such bucket, and none on its path.
   std::string epoch_value;
   std::uint64_t epoch = 0;
   std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
+  // It is there, or should be, or somebody may be about to make it.
+  bool is_begun = true;
 };
 
 // All buckets together.
 struct WalkedTotals {
   std::uint64_t lowest_epoch = std::numeric_limits<std::uint64_t>::max();
+  // Of those that are begun.
+  std::uint64_t lowest_begun_epoch = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t highest_epoch = 0;
   std::uint64_t removed_count = 0;
   std::uint64_t entry_count = 0;
+  // Base buckets of which any bucket is there.
+  BaseSet there;
 };
 
 // Which base buckets to look at next, so that a step meets neither few buckets nor very many: there
@@ -71,14 +78,15 @@ class WalkSteps {
 };
 
 // The buckets of the base buckets from `first` to before `end`, as so many replicas have them (0:
-// as the masters do), in the order of the digests; for what is missing there one without an epoch.
-// The client and the repository outlive it.
+// as the masters do), in the order of the digests; for what is missing there one without an epoch,
+// which counts as `state` says, read before. Client, repository and state outlive it.
 Task<absl::StatusOr<std::vector<WalkedBucket>>> WalkBuckets(RedisClient& client,
                                                             const RedisRepository& repository,
+                                                            const RepositoryState& state,
                                                             std::uint32_t first, std::uint32_t end,
                                                             int replica_count);
 
 Task<absl::StatusOr<WalkedTotals>> WalkAll(RedisClient& client, const RedisRepository& repository,
-                                           int replica_count);
+                                           const RepositoryState& state, int replica_count);
 
 }  // namespace kerf

@@ -39,9 +39,9 @@ constexpr std::string_view kOrder[] = {
     // Where.
     "listen", "tls-cert", "tls-key", "tls-client-ca", "insecure", "data-dir", "redis", "redis-user",
     "redis-password-file", "redis-tls-ca", "redis-tls-name", "redis-replicas",
-    "redis-expected-chunks", "hint-memory", "hint-sizes", "hint-disk", "hint-key-file", "workers",
-    "worker-tls-ca", "worker-tls-name", "max-calls", "max-worker-streams", "worker-check-ms",
-    "worker-refresh-ms", "ready-file",
+    "redis-expected-chunks", "redis-layout", "hint-memory", "hint-sizes", "hint-disk",
+    "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
+    "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
     "self-check-ms",

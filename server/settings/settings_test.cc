@@ -256,6 +256,7 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--redis-tls-name=n",
                                         "--redis-replicas=2",
                                         "--redis-expected-chunks=7",
+                                        "--redis-layout=1",
                                         "--hint-memory=5M",
                                         "--hint-sizes=3",
                                         "--hint-disk=7M",
@@ -299,15 +300,15 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                            "--max-worker-streams", "--worker-check-ms", "--worker-refresh-ms"));
   arguments.push_back("--role=front");
   arguments.push_back("--workers=h:1");
-  EXPECT_THAT(
-      Read(arguments).settings.ignored,
-      testing::ElementsAre(
-          "--redis-user", "--redis-password-file", "--redis-tls-ca", "--redis-tls-name",
-          "--redis-replicas", "--redis-expected-chunks", "--hint-memory", "--hint-sizes",
-          "--hint-disk", "--hint-key-file", "--worker-name", "--worker-threads", "--backend",
-          "--gpu-plugin", "--gpu-devices", "--gpu-memory", "--gpu-lost", "--stream-memory",
-          "--max-uncommitted-chunks", "--max-uncommitted-files", "--open-timeout-ms",
-          "--idle-timeout-ms", "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
+  EXPECT_THAT(Read(arguments).settings.ignored,
+              testing::ElementsAre(
+                  "--redis-user", "--redis-password-file", "--redis-tls-ca", "--redis-tls-name",
+                  "--redis-replicas", "--redis-expected-chunks", "--redis-layout", "--hint-memory",
+                  "--hint-sizes", "--hint-disk", "--hint-key-file", "--worker-name",
+                  "--worker-threads", "--backend", "--gpu-plugin", "--gpu-devices", "--gpu-memory",
+                  "--gpu-lost", "--stream-memory", "--max-uncommitted-chunks",
+                  "--max-uncommitted-files", "--open-timeout-ms", "--idle-timeout-ms",
+                  "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
 }
 
 TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
@@ -321,7 +322,8 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
            {"--gpu", "require", "--gpu-plugin", "/p", "--gpu-memory", "1G", "--gpu-lost", "drain",
             "--gpu-devices", "0,3"},
            {"--redis", "a:1", "--redis", "[::1]:2", "--redis-replicas", "2", "--redis-user", "u",
-            "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000"},
+            "--redis-password-file", "/p", "--redis-expected-chunks", "5000000000",
+            "--redis-layout", "1"},
            {"--role", "front", "--workers", "h:1", "--workers", "dns:[::1]:2",
             "--max-worker-streams", "9", "--max-calls", "11", "--worker-check-ms", "70",
             "--worker-refresh-ms", "80"},
@@ -359,6 +361,7 @@ TEST_F(SettingsTest, WhatIsPrintedCanBeReadBack) {
               given.settings.cutting.redis.replica_count);
     EXPECT_EQ(result.settings.cutting.redis.expected_chunk_count,
               given.settings.cutting.redis.expected_chunk_count);
+    EXPECT_EQ(result.settings.cutting.redis.layout, given.settings.cutting.redis.layout);
     // All of them, the same again.
     EXPECT_EQ(Read({"--config", path_.c_str(), "--print-config"}).output, printed.output);
   }
