@@ -202,7 +202,8 @@ class FloodOfConnectionsTest : public FloodTest, public testing::WithParamInterf
 
 TEST_P(FloodOfConnectionsTest, IsRefusedBeyondMaxStreams) {
   constexpr std::size_t kMaxStreams = 1'024;
-  Start({});
+  // Not of how fast a machine is that does much beside.
+  Start({"--open-timeout-ms", "120000"});
   ASSERT_FALSE(HasFatalFailure());
   TestUpload innocent(Connect());
   Begin(innocent);

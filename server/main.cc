@@ -25,6 +25,7 @@
 #include "server/logging/logging.h"
 #include "server/metrics/port.h"
 #include "server/net/self_check.h"
+#include "server/open_access.h"
 #include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
@@ -107,9 +108,11 @@ absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
 
 absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                           const ServingSettings& serving, const LifecycleSettings& lifecycle,
-                          const OpenedTls& tls, const StopSignals& signals, metrics::Port* port) {
+                          const OpenedTls& tls, const access::AccessSource* access,
+                          const StopSignals& signals, metrics::Port* port) {
   ServerOptions options = OptionsOf(settings, serving);
   options.tls = tls.server.get();
+  options.access = access;
   options.is_behind_fronts = role == Role::kWorker;
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
@@ -179,13 +182,16 @@ absl::Status Serve(const Settings& settings) {
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<access::AccessSource> access,
+                        OpenAccess(settings.access, settings.tls, serving.listen));
   if (settings.role == Role::kFront) {
     KERF_ASSIGN_OR_RETURN(tls.workers, OpenWorkerTls(settings.front, settings.tls));
-    return ServeFront(settings.front, serving, settings.lifecycle, tls, signals, port.get());
+    return ServeFront(settings.front, serving, settings.lifecycle, tls, access.get(), signals,
+                      port.get());
   }
   KERF_ASSIGN_OR_RETURN(tls.redis, OpenRedisTls(settings.cutting.redis, settings.tls));
-  return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls, signals,
-                      port.get());
+  return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls,
+                      access.get(), signals, port.get());
 }
 
 // A connection each for all streams that there are places for, and room for an index.

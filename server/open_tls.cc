@@ -72,6 +72,8 @@ absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
                                                                     .valid_for = kOwnTime}));
   KERF_ASSIGN_OR_RETURN(opened.server, TlsSource::Open({.side = TlsRules::Side::kHttp2Server,
                                                         .files = settings.files,
+                                                        .is_certificate_optional =
+                                                            settings.is_client_certificate_optional,
                                                         .also_trusted = own.certificate},
                                                        OnReload));
   // What changes is said by the one above.

@@ -68,8 +68,10 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
 
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
-                        const StopSignals& signals, metrics::Port* port) {
+                        const access::AccessSource* access, const StopSignals& signals,
+                        metrics::Port* port) {
   FrontOptions options = OptionsOf(settings, serving);
+  options.access = access;
   options.tls = tls.server.get();
   options.workers.tls = tls.workers.get();
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server, FrontServer::Start(options));

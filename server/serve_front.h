@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "server/access/access_source.h"
 #include "server/front/front_settings.h"
 #include "server/lifecycle.h"
 #include "server/lifecycle_settings.h"
@@ -11,10 +12,12 @@
 
 namespace kerf {
 
-// Returns when `signals` have told it to stop. `port` shows how it is; null: there is none.
-// InvalidArgument and FailedPrecondition as FrontServer::Start says them.
+// Everybody may do everything if `access` is null. Returns when `signals` have told it to stop.
+// `port` shows how it is; null: there is none. InvalidArgument and FailedPrecondition as
+// FrontServer::Start says them.
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
-                        const StopSignals& signals, metrics::Port* port);
+                        const access::AccessSource* access, const StopSignals& signals,
+                        metrics::Port* port);
 
 }  // namespace kerf

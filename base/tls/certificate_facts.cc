@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <memory>
@@ -20,6 +21,10 @@ struct Free {
   void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(GENERAL_NAMES* names) const { GENERAL_NAMES_free(names); }
 };
+
+using Names = std::unique_ptr<GENERAL_NAMES, Free>;
+
+constexpr std::size_t kMaxIdentityBytes = 256;
 
 std::string TextOf(const ASN1_STRING& text) {
   return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
@@ -46,6 +51,20 @@ std::string NameOf(const GENERAL_NAME& name) {
   }
 }
 
+// Null, of which there are none, if it has none.
+Names NamesOf(const X509& certificate) {
+  Names names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
+  ERR_clear_error();
+  return names;
+}
+
+bool IsVisible(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxIdentityBytes &&
+         std::all_of(text.begin(), text.end(),
+                     [](char character) { return character > ' ' && character <= '~'; });
+}
+
 std::int64_t SecondsOf(const ASN1_TIME* time) {
   std::tm fields{};
   return ASN1_TIME_to_tm(time, &fields) == 1 ? timegm(&fields) : 0;
@@ -61,14 +80,24 @@ std::unique_ptr<X509, Free> Parse(std::string_view text) {
 
 }  // namespace
 
+std::string IdentityNameOf(const X509& certificate) {
+  const Names names = NamesOf(certificate);
+  for (const int type : {GEN_URI, GEN_DNS}) {
+    for (int index = 0; index < sk_GENERAL_NAME_num(names.get()); ++index) {
+      const GENERAL_NAME& name = *sk_GENERAL_NAME_value(names.get(), index);
+      if (name.type != type) continue;
+      const std::string text = NameOf(name);
+      return IsVisible(text) ? text : "";
+    }
+  }
+  return "";
+}
+
 CertificateFacts FactsOf(const X509& certificate) {
   CertificateFacts facts;
   facts.begins_at_s = SecondsOf(X509_get0_notBefore(&certificate));
   facts.expires_at_s = SecondsOf(X509_get0_notAfter(&certificate));
-  const std::unique_ptr<GENERAL_NAMES, Free> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
-  ERR_clear_error();
-  if (names == nullptr) return facts;
+  const Names names = NamesOf(certificate);
   for (int index = 0; index < sk_GENERAL_NAME_num(names.get()); ++index) {
     const std::string name = NameOf(*sk_GENERAL_NAME_value(names.get(), index));
     if (!name.empty()) facts.names.push_back(name);

@@ -22,6 +22,11 @@ struct CertificateFacts {
 
 CertificateFacts FactsOf(const X509& certificate);
 
+// Whose certificate it is, for whoever asks who calls: its first URI, or else its first DNS name,
+// never its common name. Empty: it has neither, or what stands there is not 1 to 256 visible
+// characters of ASCII.
+std::string IdentityNameOf(const X509& certificate);
+
 // Of the first certificate in a text of PEM; InvalidArgument if there is none.
 absl::StatusOr<CertificateFacts> ReadCertificateFacts(std::string_view text);
 

@@ -1,15 +1,12 @@
 #include "base/tls/tls_context.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <string_view>
@@ -17,9 +14,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/small_file.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "base/unique_fd.h"
+#include "base/tls/certificate_facts.h"
 
 namespace kerf {
 namespace {
@@ -52,25 +50,6 @@ using Key = std::unique_ptr<EVP_PKEY, Free>;
 
 absl::Status Wrong(std::string_view path, std::string_view why) {
   return absl::InvalidArgumentError(ToAbsl(Cat(path, ": ", why)));
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  const auto failed = [&](int error) {
-    return absl::ErrnoToStatus(error, ToAbsl(Cat("cannot read ", path)));
-  };
-  // A pipe that nobody writes to is no reason to wait for ever.
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return failed(errno);
-  std::string text;
-  std::array<char, 16 << 10> part;
-  while (text.size() <= kMaxFileBytes) {
-    const ssize_t count = read(file.get(), part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failed(errno);
-    if (count == 0) return text;
-    text.append(part.data(), static_cast<std::size_t>(count));
-  }
-  return Wrong(path, "more than 1 MiB: it holds no certificates");
 }
 
 // Nobody is asked for a password.
@@ -190,11 +169,11 @@ std::int64_t EndOf(const X509& certificate) {
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
   TlsTexts texts;
   if (!files.certificate.empty()) {
-    KERF_ASSIGN_OR_RETURN(texts.certificate, ReadFile(files.certificate));
-    KERF_ASSIGN_OR_RETURN(texts.key, ReadFile(files.key));
+    KERF_ASSIGN_OR_RETURN(texts.certificate, ReadSmallFile(files.certificate, kMaxFileBytes));
+    KERF_ASSIGN_OR_RETURN(texts.key, ReadSmallFile(files.key, kMaxFileBytes));
   }
   if (!files.ca.empty()) {
-    KERF_ASSIGN_OR_RETURN(texts.ca, ReadFile(files.ca));
+    KERF_ASSIGN_OR_RETURN(texts.ca, ReadSmallFile(files.ca, kMaxFileBytes));
   }
   return texts;
 }
@@ -230,8 +209,8 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Make(const TlsRule
     const bool is_http2 = rules.side == TlsRules::Side::kHttp2Server;
     SSL_CTX_set_alpn_select_cb(&context, is_http2 ? SelectProtocol<kHttp2> : SelectProtocol<kHttp>,
                                nullptr);
-    const int who =
-        files.ca.empty() ? SSL_VERIFY_NONE : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    int who = files.ca.empty() ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+    if (!files.ca.empty() && !rules.is_certificate_optional) who |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     SSL_CTX_set_verify(&context, who, nullptr);
   } else {
     SSL_CTX_set_verify(&context, SSL_VERIFY_PEER, nullptr);
@@ -250,6 +229,14 @@ TlsSession TlsContext::NewSession() const {
   TlsSession session(SSL_new(context_.get()));
   KERF_CHECK(session != nullptr);
   return session;
+}
+
+std::string ProvenName(const SSL& session) {
+  const X509* const certificate = SSL_get0_peer_certificate(&session);
+  const bool is_proven = certificate != nullptr &&
+                         SSL_get_verify_mode(&session) != SSL_VERIFY_NONE &&
+                         SSL_get_verify_result(&session) == X509_V_OK;
+  return is_proven ? IdentityNameOf(*certificate) : "";
 }
 
 void ExpectName(SSL& session, const std::string& host) {

@@ -40,6 +40,8 @@ struct TlsRules {
   };
   Side side = Side::kHttp2Server;
   TlsFiles files = {};
+  // Of a server with a CA: clients without a certificate come in, too.
+  bool is_certificate_optional = false;
   // One more certificate (PEM) of which peers may be, beside those of the CA; empty: none.
   std::string also_trusted = "";
 };
@@ -72,6 +74,10 @@ class TlsContext {
   bool is_for_clients_ = true;
   TlsTexts texts_;
 };
+
+// The name (IdentityNameOf) of a peer whose certificate is of one of the CAs that were given;
+// empty: it has shown none, or one without a name.
+std::string ProvenName(const SSL& session);
 
 // The peer's certificate has to be of this name, or IP address.
 void ExpectName(SSL& session, const std::string& host);

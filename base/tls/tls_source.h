@@ -2,15 +2,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/content_watch.h"
 #include "base/tls/tls_context.h"
 
 namespace kerf {
@@ -39,8 +39,7 @@ class TlsSource {
   TlsSource(TlsRules rules, OnReload on_reload)
       : rules_(std::move(rules)), on_reload_(std::move(on_reload)) {}
 
-  void Watch(const std::stop_token& stop, std::chrono::milliseconds interval);
-  void Look();
+  void Adopt(const absl::StatusOr<TlsTexts>& texts);
 
   const TlsRules rules_;
   const OnReload on_reload_;
@@ -48,12 +47,8 @@ class TlsSource {
   mutable std::mutex mutex_;
   std::shared_ptr<const TlsContext> current_;
 
-  // The thread's own: what was there at the last look, and what was last believed and told of.
-  absl::StatusOr<TlsTexts> seen_;
-  absl::StatusOr<TlsTexts> done_;
-
   // Last: it uses all of them.
-  std::jthread thread_;
+  std::optional<ContentWatch<TlsTexts>> watch_;
 };
 
 }  // namespace kerf

@@ -31,6 +31,7 @@ void AddVerbs(Context& context) {
   AddPingVerb(context);
   AddTopVerb(context);
   AddTlsVerb(context);
+  AddTokenVerb(context);
   AddLabBenchVerb(context);
   AddCompletionVerb(context);
 }

@@ -68,6 +68,13 @@ void AddTlsOptions(const Verb& verb, ServerFlags& flags) {
       .Environment("KERF_TLS_NAME")
       .Check(RefuseEmpty)
       .Type("NAME");
+  verb.AddOption("--token-file", flags.token_file,
+                 "A file whose one line is the token that tells the server who this is, where it "
+                 "asks for one (kerfd --access): over TLS or a unix socket. A new one in its place "
+                 "is seen")
+      .Environment("KERF_TOKEN_FILE")
+      .Check(RefuseEmpty)
+      .Type("FILE");
 }
 
 absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags) {
@@ -75,11 +82,16 @@ absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags) {
     return absl::InvalidArgumentError(
         "--tls-cert and --tls-key belong together: a certificate, and its key");
   }
-  if (flags.tls.ca.empty() && flags.tls.certificate.empty()) {
-    if (flags.tls_name.empty()) return client::ServerAddress{flags.address};
+  client::TlsChoice tls;
+  if (!flags.tls.ca.empty() || !flags.tls.certificate.empty()) {
+    KERF_ASSIGN_OR_RETURN(tls, client::TlsChoice::Make(flags.tls, flags.tls_name));
+  } else if (!flags.tls_name.empty()) {
     return absl::InvalidArgumentError("--tls-name is for TLS: add --tls-ca");
   }
-  KERF_ASSIGN_OR_RETURN(client::TlsChoice tls, client::TlsChoice::Make(flags.tls, flags.tls_name));
+  if (!flags.token_file.empty()) {
+    KERF_ASSIGN_OR_RETURN(auto token, client::TokenFile::Open(flags.token_file));
+    tls = tls.WithToken(std::move(token));
+  }
   return client::ServerAddress{flags.address, std::move(tls)};
 }
 

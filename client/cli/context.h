@@ -44,13 +44,15 @@ struct ServerFlags {
   std::string address;
   TlsFiles tls;
   std::string tls_name;
+  // Empty: no token is shown.
+  std::string token_file;
 };
 void AddServerOption(const Verb& verb, ServerFlags& flags,
                      const std::string& description = kAnyServer);
 // Those of TLS alone, for a verb whose --server is not as that of others.
 void AddTlsOptions(const Verb& verb, ServerFlags& flags);
 
-// What the flags mean: over TLS if they name a CA or a certificate. The files of TLS are read; what
+// What the flags mean: over TLS if they name a CA or a certificate. The files are read; what
 // is wrong with one, or with the flags together, is for FailUsage.
 absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags);
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "base/limits.h"
 #include "base/rpc/refuse_compression.h"
 #include "base/strings.h"
+#include "client/cpp/token_file.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
@@ -33,8 +36,10 @@ bool IsPort(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && port > 0 && port <= 65535;
 }
 
+bool IsUnixSocket(std::string_view server) { return server.starts_with("unix:"); }
+
 absl::StatusOr<std::string> GrpcTarget(std::string_view server) {
-  if (server.starts_with("unix:")) {
+  if (IsUnixSocket(server)) {
     if (server.size() > 5) return std::string(server);
   } else if (const std::size_t colon = server.rfind(':');
              colon != std::string_view::npos && colon > 0 && IsPort(server.substr(colon + 1))) {
@@ -66,11 +71,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, const TlsC
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
   const std::string target = *GrpcTarget(server);
-  if (!tls.IsFor(server)) {
-    return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-  }
-  if (!tls.name().empty()) arguments.SetSslTargetNameOverride(tls.name());
-  return grpc::CreateCustomChannel(target, tls.credentials(), arguments);
+  if (tls.IsFor(server) && !tls.name().empty()) arguments.SetSslTargetNameOverride(tls.name());
+  const auto credentials =
+      tls.IsFor(server) ? tls.credentials() : grpc::InsecureChannelCredentials();
+  if (tls.token() == nullptr) return grpc::CreateCustomChannel(target, credentials, arguments);
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(ShowToken(tls.token()));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
+                                                                 std::move(interceptors));
 }
 
 }  // namespace
@@ -107,6 +115,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& 
   if (!servers.ok()) return servers.status();
   std::shared_ptr<grpc::Channel> channel;
   for (const std::string& one : *servers) {
+    if (server.tls.token() != nullptr && !server.tls.IsFor(one) && !IsUnixSocket(one)) {
+      return absl::InvalidArgumentError(
+          Cat("a token is shown over TLS or a unix socket alone, and not to ", one,
+              " in the clear: add --tls-ca"));
+    }
     channel = MakeChannel(one, server.tls);
     if (servers->size() == 1 || Connects(*channel, cancellation)) break;
   }

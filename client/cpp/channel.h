@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 // A channel to `server`, "unix:PATH" or "HOST:PORT", in the clear or over TLS as it says, with a
 // connection of its own: two channels do not share one. It connects when it is first used. Of
 // several servers, with commas between them, it is the first that can be reached within some
-// seconds each. InvalidArgument for any other form. With a `cancellation`, which ends that looking
+// seconds each. InvalidArgument for any other form, and for one to which a token would be shown in
+// the clear. With a `cancellation`, which ends that looking
 // for one, too; null: nobody ends it.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const ServerAddress& server, const CallCancellation* cancellation = nullptr);

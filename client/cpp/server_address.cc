@@ -90,6 +90,12 @@ TlsChoice TlsChoice::WithoutName() const {
   return choice;
 }
 
+TlsChoice TlsChoice::WithToken(std::shared_ptr<const TokenFile> token) const {
+  TlsChoice choice = *this;
+  choice.token_ = std::move(token);
+  return choice;
+}
+
 std::shared_ptr<grpc::ChannelCredentials> TlsChoice::credentials() const {
   KERF_CHECK(is_tls());
   absl::StatusOr<TlsTexts> texts = ReadSound(inner_->files);

@@ -7,11 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "base/tls/tls_files.h"
+#include "client/cpp/token_file.h"
 #include "grpcpp/security/credentials.h"
 
 namespace kerf::client {
 
-// In the clear, or over TLS with the files of one client. Copies share what they hold; thread-safe.
+// In the clear, or over TLS with the files of one client; and the token that says who it is. Copies
+// share what they hold; thread-safe.
 class TlsChoice {
  public:
   // In the clear.
@@ -26,6 +28,10 @@ class TlsChoice {
   bool IsFor(std::string_view server) const { return is_tls() && !server.starts_with("unix:"); }
   // The same for servers whose names are those of their addresses.
   TlsChoice WithoutName() const;
+  // The same for a client that shows this token, over TLS or unix sockets alone.
+  TlsChoice WithToken(std::shared_ptr<const TokenFile> token) const;
+  // Null: none is shown.
+  const std::shared_ptr<const TokenFile>& token() const { return token_; }
 
   // For gRPC. Files that were changed are seen by connections that are made later.
   std::shared_ptr<grpc::ChannelCredentials> credentials() const;
@@ -39,6 +45,7 @@ class TlsChoice {
 
   std::shared_ptr<const Inner> inner_;
   std::string name_;
+  std::shared_ptr<const TokenFile> token_;
 };
 
 struct ServerAddress {

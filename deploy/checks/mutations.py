@@ -253,6 +253,8 @@ broken("dev", "a key at another place",
        r"hint-key-file is /etc/kerf/hint\.key, and no Secret is mounted there")
 broken("prod", "no certificate", lambda things: _drop_mount(_front(things)["containers"][0], "tls"),
        r"tls-cert is /etc/kerf-tls/tls\.crt, and no Secret is mounted there")
+broken("prod", "no file of who may do what", lambda things: _drop_mount(_front(things)["containers"][0], "access"),
+       r"access is /etc/kerf-access/access\.toml, and no Secret is mounted there")
 broken("dev", "workers of another name",
        lambda things: _replace(_settings(things, "kerf-front"), "kerfd.toml", "dns:kerf-worker:", "dns:kerf-workers:"),
        r"workers are at dns:kerf-workers:7461")

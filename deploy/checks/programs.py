@@ -122,7 +122,8 @@ def _check_settings(manifests, workload, container, effective, where):
             yield f"{where}: kerfd listens at '{address}' for {name}, and its port {name} is {own.get(name)}"
         elif address and host != "0.0.0.0":
             yield f"{where}: kerfd listens at {address}, where nobody else reaches it"
-    for name in ("redis-password-file", "hint-key-file", "tls-cert", "tls-key", "tls-client-ca", "worker-tls-ca"):
+    for name in ("redis-password-file", "hint-key-file", "tls-cert", "tls-key", "tls-client-ca", "worker-tls-ca",
+                 "access"):
         path = effective.get(name)
         found = path and manifests.file(workload, container, path)
         if path and (not found or found[0] != "Secret"):

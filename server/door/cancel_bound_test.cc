@@ -34,7 +34,7 @@ sockaddr_storage Address(const std::string& text, std::uint16_t port) {
 }
 
 ClientAddress Client(const std::string& text, std::uint16_t port = 7) {
-  return ClientAddressOf(Address(text, port));
+  return ClientAddressOf(Address(text, port), -1);
 }
 
 TEST(ClientAddress, IsWrittenAsGrpcWritesIt) {

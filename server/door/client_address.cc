@@ -26,9 +26,27 @@ ClientAddress Ipv4(const std::uint8_t* bytes, std::uint16_t port) {
   return client;
 }
 
+// Where the user stands, behind a mark that no IPv6 network has: its second half is nothing.
+constexpr std::size_t kUserAt = 12;
+constexpr std::size_t kUnixMarkAt = 8;
+
+ClientAddress Unix(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  ClientAddress client;
+  client.text = "unix:";
+  client.key[kUnixMarkAt] = 1;
+  // Whom the system does not tell of is nobody.
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return client;
+  client.user = peer.uid;
+  std::memcpy(&client.key[kUserAt], &peer.uid, sizeof peer.uid);
+  return client;
+}
+
 }  // namespace
 
-ClientAddress ClientAddressOf(const sockaddr_storage& address) {
+ClientAddress ClientAddressOf(const sockaddr_storage& address, int socket) {
+  if (address.ss_family == AF_UNIX) return Unix(socket);
   if (address.ss_family == AF_INET) {
     sockaddr_in ipv4{};
     std::memcpy(&ipv4, &address, sizeof ipv4);

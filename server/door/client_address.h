@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace kerf::door {
@@ -15,11 +16,13 @@ struct ClientAddress {
   using Key = std::array<std::uint8_t, 16>;
 
   Key key{};
-  // With the port, as gRPC writes it: "ipv4:192.0.2.1:7", "ipv6:[2001:db8::1]:7".
+  // With the port, as gRPC writes it: "ipv4:192.0.2.1:7", "ipv6:[2001:db8::1]:7"; "unix:".
   std::string text;
+  // Of a unix socket: whose process has connected.
+  std::optional<std::uint32_t> user = std::nullopt;
 };
 
-// Of accept; of an IPv4 client that came over an IPv6 socket its IPv4 address.
-ClientAddress ClientAddressOf(const sockaddr_storage& address);
+// Of accept, which gave `socket`; of an IPv4 client that came over an IPv6 socket its IPv4 address.
+ClientAddress ClientAddressOf(const sockaddr_storage& address, int socket);
 
 }  // namespace kerf::door

@@ -36,7 +36,7 @@ UniqueFd Connect(const std::function<bool(UniqueFd)>& serve) {
 }  // namespace
 
 Door::Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
-           std::function<bool(UniqueFd)> serve, std::string peer_header, std::string peer_stamp)
+           std::function<bool(UniqueFd)> serve, const Headers& headers)
     : options_(options),
       listeners_(std::move(listeners)),
       serve_(std::move(serve)),
@@ -52,8 +52,9 @@ Door::Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
   context_.new_session = options_.new_session;
   context_.max_shared_bytes = options.memory_bytes / LoopCount();
   context_.connect = [this] { return Connect(serve_); };
-  context_.peer_header = std::move(peer_header);
-  context_.peer_stamp = std::move(peer_stamp);
+  context_.peer_header = headers.peer;
+  context_.seen_header = headers.seen;
+  context_.peer_stamp = headers.stamp;
 }
 
 Door::~Door() { Stop(std::chrono::milliseconds(0)); }

@@ -25,10 +25,16 @@ class Door {
  public:
   // `listeners`, which do not block, listen already. `serve` is given one end of each connection to
   // gRPC, and is called by the door's threads, until Stop returns; false: it is not taken.
-  // `peer_header` is put into the metadata of each call, with `peer_stamp` and the client's address
-  // as its value; what a client has there itself is not passed on.
+  // `headers.peer` is put into the metadata of each call, with the stamp and the client's address
+  // as its value; what a client has there itself is not passed on. The same of
+  // `headers.seen`, if it is not empty, with how the client is seen (RelayContext).
+  struct Headers {
+    std::string peer;
+    std::string seen;
+    std::string stamp;
+  };
   Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
-       std::function<bool(UniqueFd)> serve, std::string peer_header, std::string peer_stamp);
+       std::function<bool(UniqueFd)> serve, const Headers& headers);
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
   ~Door();

@@ -207,7 +207,8 @@ void DoorLoop::Accept(int listener, Time now) {
       return;
     }
     context_.metrics->connections_accepted.Add();
-    AddClient({.socket = std::move(socket), .address = ClientAddressOf(from)}, now);
+    ClientAddress address = ClientAddressOf(from, socket.get());
+    AddClient({.socket = std::move(socket), .address = std::move(address)}, now);
   }
 }
 

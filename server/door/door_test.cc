@@ -84,7 +84,7 @@ class DoorTest : public testing::TestWithParam<bool> {
     listeners.push_back(std::move(listener));
     door_ = std::make_unique<Door>(
         options, std::move(listeners), [this](UniqueFd fd) { return Serve(std::move(fd)); },
-        "kerf-door-peer", "stamp ");
+        Door::Headers{.peer = "kerf-door-peer", .seen = "kerf-door-seen", .stamp = "stamp "});
     door_->Start();
   }
 

@@ -112,6 +112,8 @@ class Link {
   bool has_unread() const { return wire_->has_unread(); }
   // Whether a handshake was begun, which is the dearest thing about a connection.
   bool has_greeted() const { return wire_->has_greeted(); }
+  // How the peer is seen.
+  std::string seen() const { return wire_->seen(); }
   // Why there was never a connection to read from.
   std::optional<EndReason> failure() const { return wire_->failure(); }
   // nghttp2 has something to write, and nothing waits before it.

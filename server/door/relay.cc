@@ -40,8 +40,11 @@ LinkOptions ClientLink(const RelayContext& context) {
           .max_ahead_bytes = context.max_ahead_bytes};
 }
 
-std::unique_ptr<Wire> ClientWire(const RelayContext& context, UniqueFd socket) {
-  if (context.new_session == nullptr) return MakeClearWire(std::move(socket));
+bool IsUnix(const ClientAddress& address) { return address.text.starts_with("unix:"); }
+
+std::unique_ptr<Wire> ClientWire(const RelayContext& context, const ClientAddress& address,
+                                 UniqueFd socket) {
+  if (context.new_session == nullptr || IsUnix(address)) return MakeClearWire(std::move(socket));
   return MakeTlsWire(std::move(socket), context.new_session());
 }
 
@@ -62,8 +65,9 @@ Relay::Relay(const RelayContext* context, UniqueFd client, ClientAddress address
       memory_(context->memory),
       idle_since_(now) {
   LinkEvents* const events = this;
-  client_ = std::make_unique<Link>(ClientLink(context_), ClientWire(context_, std::move(client)),
-                                   events, context_.pool);
+  client_ = std::make_unique<Link>(ClientLink(context_),
+                                   ClientWire(context_, address_, std::move(client)), events,
+                                   context_.pool);
   Flush();
 }
 
@@ -212,6 +216,7 @@ bool Relay::OnHeader(Link& link, RelayedCall& call, std::string_view name, std::
       return false;
     }
     if (call.has_request_headers || name == context_.peer_header) return true;
+    if (name == context_.seen_header) return true;
     if (call.header_bytes > context_.options->max_metadata_bytes) {
       call.is_too_large = true;
       return true;
@@ -240,6 +245,9 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
   if (server_ == nullptr && !OpenServer()) return Fail(call, RefusedCallReason::kNoServer);
   if (!TakeWindows(call)) return Fail(call, RefusedCallReason::kNoMemory);
   call.headers.emplace_back(context_.peer_header, Cat(context_.peer_stamp, address_.text));
+  if (!context_.seen_header.empty()) {
+    call.headers.emplace_back(context_.seen_header, Cat(context_.peer_stamp, Seen()));
+  }
   call.server_stream =
       server_->SubmitRequest(call.headers, is_last ? nullptr : &call.request, &call);
   call.headers.clear();
@@ -249,6 +257,11 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
     return Fail(call, RefusedCallReason::kNoServer);
   }
   call.is_server_open = true;
+}
+
+std::string Relay::Seen() const {
+  if (!IsUnix(address_)) return client_->seen();
+  return address_.user.has_value() ? Cat("unix ", *address_.user) : "unix";
 }
 
 void Relay::EndRequest(RelayedCall& call) {

@@ -72,7 +72,8 @@ struct RelayContext {
   // Of blocks of `pool`; beyond, what comes is copied and not shared, so that no block is held for
   // a few bytes of it.
   std::size_t max_shared_bytes = 0;
-  // For each client: a server's, which accepts. Null: clients speak in the clear.
+  // For each client that does not come over a unix socket: a server's, which accepts. Null: clients
+  // speak in the clear.
   std::function<TlsSession()> new_session = nullptr;
   // A new connection to gRPC, whose other end it has already; invalid: it cannot be had.
   std::function<UniqueFd()> connect;
@@ -80,6 +81,9 @@ struct RelayContext {
   // stands before the client's address.
   std::string peer_header;
   std::string peer_stamp;
+  // The same for how the client is seen: "clear", "tls", "tls NAME" of its certificate, "unix", or
+  // "unix NUMBER" of its user. Empty: not said.
+  std::string seen_header = "";
 };
 
 // Not thread-safe: all is called from one thread.
@@ -161,6 +165,7 @@ class Relay final : private LinkEvents {
   void ConsumeOfServer(const RelayedCall& call, std::size_t size_bytes);
   void CheckCallTime(RelayedCall& call);
 
+  std::string Seen() const;
   bool TakeWindows(RelayedCall& call);
   void GrowWindow(RelayedCall& call, std::size_t received_bytes);
   void GiveWindowsBack(RelayedCall& call);

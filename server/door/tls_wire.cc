@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "server/door/wire.h"
 
 namespace kerf::door {
@@ -59,6 +60,10 @@ class TlsWire final : public Wire {
   bool has_unsent() const override { return !unsent_.empty(); }
   bool is_open_for_writing() const override { return SSL_is_init_finished(session_.get()) == 1; }
   bool has_greeted() const override { return is_made_ || message_count_ > 0; }
+  std::string seen() const override {
+    const std::string name = ProvenName(*session_);
+    return name.empty() ? "tls" : Cat("tls ", name);
+  }
   std::optional<EndReason> failure() const override { return failure_; }
 
  private:

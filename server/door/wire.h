@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/tls/tls_context.h"
 #include "base/unique_fd.h"
@@ -54,6 +55,9 @@ class Wire {
 
   // It has begun a handshake: the peer knows what it says, and we have paid for it.
   virtual bool has_greeted() const { return false; }
+  // How the peer is seen, once it has said something: "clear"; "tls", with a space and the name of
+  // a certificate behind it that was looked at.
+  virtual std::string seen() const { return "clear"; }
   // Why there is no connection, where it was never made.
   virtual std::optional<EndReason> failure() const { return std::nullopt; }
 

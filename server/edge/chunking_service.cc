@@ -13,6 +13,7 @@
 #include "kernels/registry.h"
 #include "server/edge/stream_registry.h"
 #include "server/net/refused_call.h"
+#include "server/net/refused_unary_call.h"
 #include "server/net/request_id_of.h"
 
 namespace kerf {
@@ -30,17 +31,25 @@ ChunkingService::ChunkingService(const UploadReactor::Options& options)
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
     grpc::CallbackServerContext* context) {
+  std::string request_id = RequestIdOf(*context);
+  absl::StatusOr<access::Identity> caller = options_.gate->Admit(*context, access::Need::kWrite);
+  if (!caller.ok()) return new RefusedCall(caller.status(), request_id);
   if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
-    return new RefusedCall(status, RequestIdOf(*context));
+    return new RefusedCall(status, request_id);
   }
-  return UploadReactor::Start(options_, context,
-                              absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
-                              RequestIdOf(*context));
+  return UploadReactor::Start(
+      options_, context,
+      {.session_id = absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
+       .request_id = std::move(request_id),
+       .caller = *std::move(caller)});
 }
 
 grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
     grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
     v1::GetCapabilitiesResponse* response) {
+  if (const auto caller = options_.gate->Admit(*context, access::Need::kKnown); !caller.ok()) {
+    return Refuse(*context, caller.status());
+  }
   response->set_version(std::string(kVersion));
   for (const NamedProfile& named : NamedProfiles()) {
     v1::ProfileInfo* info = response->add_profiles();

@@ -20,6 +20,7 @@
 #include "server/errors/errors.h"
 #include "server/index/rules.h"
 #include "server/net/grpc_status.h"
+#include "server/net/refused_unary_call.h"
 
 namespace kerf {
 namespace {
@@ -39,7 +40,8 @@ absl::Status BadField(std::string_view field, std::string_view what) {
   return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
 }
 
-absl::StatusOr<RepositoryId> ReadRepository(const v1::RepositoryRef& ref) {
+// Which a call names, if its caller may do there what it asks.
+absl::StatusOr<RepositoryId> ReadRepository(const AskedIndex& asked, const v1::RepositoryRef& ref) {
   if (absl::Status status = ValidateRepositoryName(ref.repository()); !status.ok()) {
     return BadField("repository.repository", MessageOf(status));
   }
@@ -47,10 +49,12 @@ absl::StatusOr<RepositoryId> ReadRepository(const v1::RepositoryRef& ref) {
     case v1::DIGEST_ALGORITHM_BLAKE3:
     case v1::DIGEST_ALGORITHM_SHA256:
     case v1::DIGEST_ALGORITHM_XXH3_128:
-      return RepositoryId{ref.repository(), static_cast<DigestAlgorithm>(ref.digest_algorithm())};
+      break;
     default:
       return BadField("repository.digest_algorithm", "unknown algorithm");
   }
+  KERF_RETURN_IF_ERROR(asked.gate->Check(asked.caller, asked.need, ref.repository()));
+  return RepositoryId{ref.repository(), static_cast<DigestAlgorithm>(ref.digest_algorithm())};
 }
 
 absl::Status CheckCount(int count) {
@@ -113,7 +117,8 @@ absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& reposito
 
 Task<absl::Status> Stats(AskedIndex asked, std::unique_ptr<v1::GetIndexStatsRequest> request,
                          v1::GetIndexStatsResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   KERF_CO_ASSIGN_OR_RETURN(const IndexStats stats,
                            co_await OnPool(asked.pool, asked.index->Stats(repository)));
   response->set_entry_count(stats.entry_count);
@@ -124,7 +129,8 @@ Task<absl::Status> Stats(AskedIndex asked, std::unique_ptr<v1::GetIndexStatsRequ
 
 Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequest> request,
                           v1::LookupChunksResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_RETURN_IF_ERROR(CheckCount(request->digests_size()));
@@ -151,7 +157,8 @@ Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequ
 
 Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequest> request,
                           v1::CommitChunksResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
@@ -172,7 +179,8 @@ Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequ
 
 Task<absl::Status> Forget(AskedIndex asked, std::unique_ptr<v1::ForgetChunksRequest> request,
                           v1::ForgetChunksResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                            ReadEntries(repository, request->entries(), 0));
   request = nullptr;
@@ -187,7 +195,8 @@ Task<absl::Status> Forget(AskedIndex asked, std::unique_ptr<v1::ForgetChunksRequ
 Task<absl::Status> ForgetOlder(AskedIndex asked,
                                std::unique_ptr<v1::ForgetOlderChunksRequest> request,
                                v1::ForgetOlderChunksResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("before_epoch", request->before_epoch()));
   if (request->limit() == 0 || request->limit() > kMaxIndexRequestEntries) {
     co_return BadField("limit", Cat("is ", request->limit(), "; 1 to ", kMaxIndexRequestEntries,
@@ -208,7 +217,8 @@ Task<absl::Status> ForgetOlder(AskedIndex asked,
 
 Task<absl::Status> Scan(AskedIndex asked, std::unique_ptr<v1::ScanChunksRequest> request,
                         v1::ScanChunksResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   if (request->limit() == 0 || request->limit() > kMaxScannedEntries) {
     co_return BadField("limit", Cat("is ", request->limit(), "; one answer has 1 to ",
                                     kMaxScannedEntries, " entries"));
@@ -230,7 +240,8 @@ Task<absl::Status> Scan(AskedIndex asked, std::unique_ptr<v1::ScanChunksRequest>
 
 Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochRequest> request,
                            v1::AdvanceEpochResponse* response) {
-  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository, ReadRepository(request->repository()));
+  KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
+                           ReadRepository(asked, request->repository()));
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", request->store_epoch()));
   KERF_CO_ASSIGN_OR_RETURN(
       const std::uint64_t previous_epoch,
@@ -290,9 +301,14 @@ template <typename Request, typename Response>
 grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked,
                                 grpc::CallbackServerContext* context,
                                 const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                Handler<Request, Response> handler) {
+                                access::Need need, Handler<Request, Response> handler) {
+  absl::StatusOr<access::Identity> caller = asked.gate->Admit(*context, need);
+  if (!caller.ok()) return Refuse(*context, caller.status());
+  asked.caller = *std::move(caller);
+  asked.need = need;
   // A copy of the buffer has the same bytes, not a copy of them.
-  return calls.Run(context, response, request->Length(), Answer(asked, *request, handler));
+  return calls.Run(context, response, request->Length(),
+                   Answer(std::move(asked), *request, handler));
 }
 
 }  // namespace
@@ -300,43 +316,43 @@ grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked,
 grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Stats);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Stats);
 }
 
 grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Lookup);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Lookup);
 }
 
 grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Commit);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kWrite, &Commit);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Forget);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &Forget);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &ForgetOlder);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &ForgetOlder);
 }
 
 grpc::ServerUnaryReactor* IndexService::ScanChunks(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Scan);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Scan);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, &Advance);
+  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &Advance);
 }
 
 }  // namespace kerf

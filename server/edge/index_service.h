@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/thread_pool.h"
 #include "kerf/v1/index.grpc.pb.h"
+#include "server/access/gate.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
 
@@ -16,10 +17,13 @@ inline constexpr int kMaxIndexRequestEntries = limits::kMaxIndexRequestEntries;
 // Entries of one answer of ScanChunks.
 inline constexpr std::size_t kMaxScannedEntries = 16'384;
 
-// Whom calls ask, and where they go on.
+// Whom calls ask, and where they go on; of one call also who it is that asks, and what for.
 struct AskedIndex {
   Index* index = nullptr;
   ThreadPool* pool = nullptr;
+  const access::Gate* gate = nullptr;
+  access::Identity caller = {};
+  access::Need need = access::Need::kAdmin;
 };
 
 // Calls run on the pool, as coroutines: an index may work in the thread that asks it, and gRPC's
@@ -38,8 +42,8 @@ class IndexService final
                                   v1::IndexService::Service>>>>>>> {
  public:
   // All outlive the service and its calls. The pool is that of `calls`.
-  IndexService(Index* index, ThreadPool* pool, IndexCalls* calls)
-      : asked_{index, pool}, calls_(calls) {}
+  IndexService(const access::Gate* gate, Index* index, ThreadPool* pool, IndexCalls* calls)
+      : asked_{.index = index, .pool = pool, .gate = gate}, calls_(calls) {}
 
   grpc::ServerUnaryReactor* GetIndexStats(grpc::CallbackServerContext* context,
                                           const grpc::ByteBuffer* request,

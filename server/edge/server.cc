@@ -65,6 +65,7 @@ class GrpcServer final : public Server {
         input_budget_(options.memory_bytes / 4),
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
+        gate_(options.access),
         deadline_index_(index, options.timeouts.index, &options_.clock),
         metered_index_(&deadline_index_, &metrics_),
         engine_{.index = &metered_index_,
@@ -85,14 +86,15 @@ class GrpcServer final : public Server {
         chunking_({.engine = &engine_,
                    .timeouts = &options_.timeouts,
                    .clock = &options_.clock,
-                   .registry = &registry_}),
+                   .registry = &registry_,
+                   .gate = &gate_}),
         index_calls_({.max_calls = options.index_calls.max_calls,
                       .timeout = options.index_calls.timeout,
                       .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart},
                      &index_pool_, &options_.clock),
-        index_service_(index, &index_pool_, &index_calls_),
+        index_service_(&gate_, index, &index_pool_, &index_calls_),
         status_service_(
-            index, options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
+            &gate_, index, options.gpus, [this](v1::WorkerCounts& counts) { Count(counts); },
             [this](v1::IndexState& state) { ShowIndex(state); }),
         index_(*index),
         pool_(options.worker_threads),
@@ -140,6 +142,7 @@ class GrpcServer final : public Server {
   MemoryBudget input_budget_;
   BufferPool buffers_;
   StreamRegistry registry_;
+  const access::Gate gate_;
   const TimePoint started_at_ = std::chrono::steady_clock::now();
   const std::uint64_t process_ = DrawProcess();
   RapidTotals rapid_totals_;
@@ -179,7 +182,8 @@ absl::Status GrpcServer::Listen() {
       .max_connections = options_.max_connections,
       .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
       .write_stall = options_.timeouts.write_stall,
-      .tls = options_.tls};
+      .tls = options_.tls,
+      .asks_who = options_.access != nullptr};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);
@@ -199,6 +203,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   registry_.refused().AddTo(page, metrics::kStreamsRefused);
   registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
   listener_->AddMetrics(page);
+  gate_.AddMetrics(page);
   AddStreams(page, metrics_);
   AddStalls(page, registry_.stalls());
   AddBudgets(page, input_budget_, work_budget_);

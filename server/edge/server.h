@@ -23,6 +23,9 @@
 namespace kerf {
 
 class TlsSource;
+namespace access {
+class AccessSource;
+}  // namespace access
 
 struct ServerOptions {
   // At least one, as ParseListenAddress takes them.
@@ -38,6 +41,8 @@ struct ServerOptions {
   std::size_t max_connections = 4096;
   // With which TCP is served; outlives the server. Null: it is served in the clear.
   const TlsSource* tls = nullptr;
+  // Who may do what; outlives the server. Null: everybody may do everything.
+  const access::AccessSource* access = nullptr;
   // Over TCP it is fronts that come, each with many clients.
   bool is_behind_fronts = false;
   // Of all streams. Half is for cutting and for what is not committed yet, a quarter for messages

@@ -654,7 +654,7 @@ TEST(ListenAddress, DeadSocketsAreReplaced) {
   EXPECT_FALSE(PrepareUnixSocket(path).ok());
   close(server);
   EXPECT_TRUE(PrepareUnixSocket(path).ok());
-  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  EXPECT_NE(::access(path.c_str(), F_OK), 0);
   std::ofstream(path) << "a plain file";
   EXPECT_FALSE(PrepareUnixSocket(path).ok());
   unlink(path.c_str());

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/strings.h"
+#include "server/net/refused_unary_call.h"
 
 namespace kerf {
 namespace {
@@ -32,6 +33,9 @@ void Show(const cuda::GpuState& state, v1::GetStatusResponse& response) {
 grpc::ServerUnaryReactor* StatusService::GetStatus(grpc::CallbackServerContext* context,
                                                    const v1::GetStatusRequest* /*request*/,
                                                    v1::GetStatusResponse* response) {
+  if (const auto caller = gate_.Admit(*context, access::Need::kOperate); !caller.ok()) {
+    return Refuse(*context, caller.status());
+  }
   count_(*response->mutable_counts());
   v1::IndexState& index = *response->mutable_index();
   index_state_(index);

@@ -8,6 +8,7 @@
 
 #include "kerf/v1/status.grpc.pb.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
+#include "server/access/gate.h"
 #include "server/index/index.h"
 
 namespace kerf {
@@ -16,10 +17,11 @@ class StatusService final : public v1::StatusService::CallbackService {
  public:
   // They outlive the service; without GPUs null. `count` says what else there is, and `index_state`
   // what the index is worth.
-  StatusService(const Index* index, const cuda::GpuSet* gpus,
+  StatusService(const access::Gate* gate, const Index* index, const cuda::GpuSet* gpus,
                 std::function<void(v1::WorkerCounts&)> count,
                 std::function<void(v1::IndexState&)> index_state)
-      : index_(*index),
+      : gate_(*gate),
+        index_(*index),
         gpus_(gpus),
         count_(std::move(count)),
         index_state_(std::move(index_state)) {}
@@ -29,6 +31,7 @@ class StatusService final : public v1::StatusService::CallbackService {
                                       v1::GetStatusResponse* response) override;
 
  private:
+  const access::Gate& gate_;
   const Index& index_;
   const cuda::GpuSet* const gpus_;
   const std::function<void(v1::WorkerCounts&)> count_;

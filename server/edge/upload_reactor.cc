@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/status.h"
 #include "base/strings.h"
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
@@ -22,16 +23,16 @@ constexpr std::size_t kMaxWriteBytes = 256 * 1024;
 }  // namespace
 
 UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServerContext* context,
-                                    std::string session_id, std::string request_id) {
-  std::shared_ptr<UploadReactor> stream(
-      new UploadReactor(options, context, std::move(session_id), std::move(request_id)));
+                                    Call call) {
+  std::shared_ptr<UploadReactor> stream(new UploadReactor(options, context, std::move(call)));
   stream->self_ = stream;
   stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
   if (IsLogged(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "stream begins",
         {{"session", stream->session_id_},
          {"request_id", stream->request_id_},
-         {"peer", PeerOf(*context)}});
+         {"peer", PeerOf(*context)},
+         {"identity", stream->caller_.name}});
   }
   options.registry->Add(stream);
   const std::lock_guard lock(stream->mutex_);
@@ -40,11 +41,12 @@ UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServer
 }
 
 UploadReactor::UploadReactor(const Options& options, grpc::CallbackServerContext* context,
-                             std::string session_id, std::string request_id)
+                             Call call)
     : options_(options),
       context_(context),
-      session_id_(std::move(session_id)),
-      request_id_(std::move(request_id)),
+      session_id_(std::move(call.session_id)),
+      request_id_(std::move(call.request_id)),
+      caller_(std::move(call.caller)),
       started_at_((*options.clock)()),
       last_moved_(started_at_),
       seen_since_(started_at_),
@@ -95,6 +97,13 @@ void UploadReactor::OnReadDone(bool ok) {
 void UploadReactor::ResumeInput() {
   const std::lock_guard lock(mutex_);
   StartReadLocked();
+}
+
+absl::Status UploadReactor::MayStoreIn(std::string_view repository) {
+  KERF_RETURN_IF_ERROR(options_.gate->Check(caller_, access::Need::kWrite, repository));
+  const std::lock_guard lock(mutex_);
+  repository_ = repository;
+  return absl::OkStatus();
 }
 
 void UploadReactor::Send(std::string encoded_answers) {
@@ -200,7 +209,8 @@ bool UploadReactor::CheckTime(TimePoint now) {
     return false;
   }
   LookForStallLocked(now);
-  return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now);
+  return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now) ||
+         CheckCallerLocked();
 }
 
 bool UploadReactor::IsBetweenFilesLocked() const {
@@ -281,6 +291,15 @@ bool UploadReactor::CheckWorkLocked(TimePoint now) {
     FinishLocked(MakeError(Reason::kIndexUnavailable,
                            Cat("the index has not answered for ", limit.count(), " ms")));
   }
+  return true;
+}
+
+bool UploadReactor::CheckCallerLocked() {
+  if (repository_.empty() || is_turned_away_ || options_.gate->is_open()) return false;
+  const absl::Status status = options_.gate->Check(caller_, access::Need::kWrite, repository_);
+  if (status.ok()) return false;
+  is_turned_away_ = true;
+  engine_->Fail(status);
   return true;
 }
 

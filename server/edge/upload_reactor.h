@@ -12,9 +12,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "base/limits.h"
+#include "server/access/gate.h"
 #include "server/net/clock.h"
 #include "server/net/stall_watch.h"
 #include "server/worker/stream_engine.h"
@@ -49,11 +51,19 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     const StreamTimeouts* timeouts = nullptr;
     const Clock* clock = nullptr;
     StreamRegistry* registry = nullptr;
+    const access::Gate* gate = nullptr;
+  };
+
+  // What is known of a call before its first message.
+  struct Call {
+    std::string session_id;
+    std::string request_id;
+    access::Identity caller;
   };
 
   // Begins the stream; gRPC keeps it alive until OnDone.
   static UploadReactor* Start(const Options& options, grpc::CallbackServerContext* context,
-                              std::string session_id, std::string request_id);
+                              Call call);
   UploadReactor(const UploadReactor&) = delete;
   UploadReactor& operator=(const UploadReactor&) = delete;
 
@@ -76,14 +86,14 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   void OnCancel() override;
   void OnDone() override;
 
+  absl::Status MayStoreIn(std::string_view repository) override;
   void Send(std::string encoded_answers) override;
   std::size_t unsent_bytes() const override;
   void ResumeInput() override;
   void Finish(const absl::Status& status) override;
 
  private:
-  UploadReactor(const Options& options, grpc::CallbackServerContext* context,
-                std::string session_id, std::string request_id);
+  UploadReactor(const Options& options, grpc::CallbackServerContext* context, Call call);
 
   // The rest is called with mutex_ held.
   void StartReadLocked();
@@ -96,6 +106,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
   bool CheckWorkLocked(TimePoint now);
+  bool CheckCallerLocked();
   void LookForStallLocked(TimePoint now);
   WaitPlace FindPlaceLocked() const;
 
@@ -103,6 +114,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   grpc::CallbackServerContext* const context_;
   const std::string session_id_;
   const std::string request_id_;
+  const access::Identity caller_;
   std::shared_ptr<UploadReactor> self_;
   std::shared_ptr<StreamEngine> engine_;
 
@@ -136,6 +148,9 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   TimePoint seen_turn_since_;
   // CheckTime has told the engine to end.
   bool is_timed_out_ = false;
+  // Into which the caller may store, as of when it asked; empty: it has not.
+  std::string repository_;
+  bool is_turned_away_ = false;
   StallWatch stall_watch_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/strings.h"
 #include "kerf/v1/chunking.pb.h"
+#include "server/access/gate.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_calls.h"
 #include "server/listener/client_peer.h"
@@ -34,6 +35,14 @@ bool IsHopByHop(std::string_view key) {
   return key.starts_with(':') || key.starts_with("grpc-") || key == "user-agent" ||
          key == "content-type" || key == "te" || key == "host" || key == "connection" ||
          key == "upgrade" || key == "transfer-encoding" || key == routing::kFrontMetadata;
+}
+
+// What is said to this front alone, or by it. A token that it has not looked at is for a worker to
+// look at.
+bool IsOwn(std::string_view key, bool is_caller_known) {
+  return key == kRequestIdMetadata || key == kPeerMetadata || key == kSeenMetadata ||
+         key == access::kIdentityMetadata ||
+         (key == access::kAuthorizationMetadata && is_caller_known);
 }
 
 // gRPC takes whatever comes over the wire, and ends the process that sends such a thing on.
@@ -97,8 +106,9 @@ routing::CallKind ForwardedCall::KindOf(const grpc::GenericCallbackServerContext
 
 ForwardedCall* ForwardedCall::Start(const Options& options,
                                     grpc::GenericCallbackServerContext* context,
-                                    routing::Route route) {
-  std::shared_ptr<ForwardedCall> call(new ForwardedCall(options, context, std::move(route)));
+                                    access::Identity caller, routing::Route route) {
+  std::shared_ptr<ForwardedCall> call(
+      new ForwardedCall(options, context, std::move(caller), std::move(route)));
   call->self_ = call;
   if (IsLogged(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "call passed on",
@@ -115,11 +125,12 @@ ForwardedCall* ForwardedCall::Start(const Options& options,
 }
 
 ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServerContext* context,
-                             routing::Route route)
+                             access::Identity caller, routing::Route route)
     : options_(options),
       context_(context),
       kind_(KindOf(*context)),
       request_id_(RequestIdOf(*context)),
+      caller_(std::move(caller)),
       worker_name_(std::move(route.name)),
       worker_(route.permit.worker()),
       stub_(worker_->TakeChannel()),
@@ -129,13 +140,16 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
       last_moved_((*options.clock)()) {}
 
 void ForwardedCall::StartWorkerSide() {
+  const bool is_caller_known = caller_.proof != access::Proof::kNone;
   worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
   for (const auto& [key, value] : context_->client_metadata()) {
-    const bool is_own = ViewOf(key) == kRequestIdMetadata || ViewOf(key) == kPeerMetadata;
-    if (is_own || !IsForwarded(key, value)) continue;
+    if (IsOwn(ViewOf(key), is_caller_known) || !IsForwarded(key, value)) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   worker_context_.AddMetadata(routing::kFrontMetadata, "1");
+  if (is_caller_known) {
+    worker_context_.AddMetadata(access::kIdentityMetadata, access::EncodeIdentity(caller_));
+  }
   gpr_timespec deadline = gpr_convert_clock_type(context_->raw_deadline(), GPR_CLOCK_MONOTONIC);
   // Else one that never says what it wants keeps its place; an upload has time limits of its own.
   if (kind_ != routing::CallKind::kUpload) {

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "base/limits.h"
+#include "server/access/identity.h"
 #include "server/front/front_metrics.h"
 #include "server/front/message_memory.h"
 #include "server/net/clock.h"
@@ -50,7 +51,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   static routing::CallKind KindOf(const grpc::GenericCallbackServerContext& context);
   // The call has entered the registry.
   static ForwardedCall* Start(const Options& options, grpc::GenericCallbackServerContext* context,
-                              routing::Route route);
+                              access::Identity caller, routing::Route route);
   ForwardedCall(const ForwardedCall&) = delete;
   ForwardedCall& operator=(const ForwardedCall&) = delete;
 
@@ -120,7 +121,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   };
 
   ForwardedCall(const Options& options, grpc::GenericCallbackServerContext* context,
-                routing::Route route);
+                access::Identity caller, routing::Route route);
   void StartWorkerSide();
   void OnWorkerMetadata(bool ok);
   void OnWorkerReadDone(bool ok);
@@ -155,6 +156,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   grpc::GenericCallbackServerContext* const context_;
   const routing::CallKind kind_;
   const std::string request_id_;
+  const access::Identity caller_;
   const std::string worker_name_;
   const std::shared_ptr<routing::Worker> worker_;
   grpc::ClientContext worker_context_;

@@ -74,10 +74,11 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
         requests_(options.memory_bytes / 2 / options.max_streams + kFramingBytes,
                   options.memory_bytes / 8),
         answers_(options.memory_bytes / 16 / options.max_streams, options.memory_bytes / 16),
+        gate_(options.access),
         calls_({.max_calls = {options.max_streams, options.max_calls},
                 .idle_evict = options.idle_evict}),
         workers_(WithLiveness(options.workers)),
-        routing_service_(&workers_, &metrics_, &options_.clock),
+        routing_service_(&gate_, &workers_, &metrics_, &options_.clock),
         call_options_{.write_stall = options.write_stall,
                       .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
@@ -135,6 +136,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   FrontMetrics metrics_;
   MessageMemory requests_;
   MessageMemory answers_;
+  const access::Gate gate_;
   ForwardedCalls calls_;
 
   std::mutex mutex_;
@@ -159,7 +161,8 @@ absl::Status GrpcFrontServer::Listen() {
                                .max_streams = options_.max_streams,
                                .max_connections = options_.max_connections,
                                .write_stall = options_.write_stall,
-                               .tls = options_.tls};
+                               .tls = options_.tls,
+                               .asks_who = options_.access != nullptr};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcListener> listener,
@@ -193,6 +196,8 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
                   MakeError(Reason::kMessageTooLarge, Cat("the metadata of the call exceeds ",
                                                           FormatByteSize(kMaxMetadataBytes))));
   }
+  absl::StatusOr<access::Identity> caller = gate_.Admit(*context);
+  if (!caller.ok()) return Refuse(*context, caller.status());
   const TimePoint now = options_.clock();
   const CallKind kind = ForwardedCall::KindOf(*context);
   // Nobody has an empty name: who asks for it is not to meet just any worker.
@@ -206,7 +211,7 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
     return Refuse(*context, status);
   }
   metrics_.started.Add();
-  return ForwardedCall::Start(call_options_, context, *std::move(route));
+  return ForwardedCall::Start(call_options_, context, *std::move(caller), *std::move(route));
 }
 
 grpc::ServerGenericBidiReactor* GrpcFrontServer::Refuse(
@@ -231,6 +236,7 @@ absl::StatusOr<routing::Route> GrpcFrontServer::PickWorker(std::string_view shar
 
 void GrpcFrontServer::AddMetrics(metrics::Page& page) const {
   listener_->AddMetrics(page);
+  gate_.AddMetrics(page);
   page.Add(metrics::kFrontCalls, stream_count() + call_count());
   page.Add(metrics::kFrontMaxCalls, options_.max_streams + options_.max_calls);
   page.Add(metrics::kFrontCallsStarted, metrics_.started.value());

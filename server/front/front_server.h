@@ -19,6 +19,9 @@
 namespace kerf {
 
 class TlsSource;
+namespace access {
+class AccessSource;
+}  // namespace access
 
 struct FrontOptions {
   // At least one, as ParseListenAddress takes them.
@@ -31,6 +34,9 @@ struct FrontOptions {
   std::size_t max_connections = 4096;
   // With which TCP is served; outlives the server. Null: it is served in the clear.
   const TlsSource* tls = nullptr;
+  // Who may do what; outlives the server. Null: everybody may do everything, as far as workers let
+  // him.
+  const access::AccessSource* access = nullptr;
   // The same of all other calls.
   std::size_t max_calls = 256;
   // Of all calls: half for messages to workers, in equal shares of the uploads, and an eighth for

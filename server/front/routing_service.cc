@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/net/grpc_status.h"
-#include "server/net/request_id_of.h"
+#include "server/net/refused_unary_call.h"
 
 namespace kerf {
 
@@ -29,9 +29,20 @@ class RoutingService::List final : public grpc::ServerUnaryReactor {
   const TimePoint since_;
 };
 
+grpc::ServerUnaryReactor* RoutingService::RefuseUnless(access::Need need,
+                                                       grpc::CallbackServerContext* context) {
+  const auto caller = gate_->Admit(*context, need);
+  if (caller.ok()) return nullptr;
+  metrics_->refused.Count(caller.status());
+  return Refuse(*context, caller.status());
+}
+
 grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* context,
                                                  const v1::LocateRequest* request,
                                                  v1::LocateResponse* response) {
+  if (auto* const refused = RefuseUnless(access::Need::kKnown, context); refused != nullptr) {
+    return refused;
+  }
   const int avoided_count = std::min(request->avoid_size(), static_cast<int>(routing::kMaxAvoided));
   const routing::Avoid avoid(request->avoid().begin(), request->avoid().begin() + avoided_count);
   const absl::StatusOr<routing::WorkerPlace> place = workers_->Locate(request->shard_key(), avoid);
@@ -48,6 +59,9 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContext* context,
                                                       const v1::ListWorkersRequest* /*request*/,
                                                       v1::ListWorkersResponse* response) {
+  if (auto* const refused = RefuseUnless(access::Need::kOperate, context); refused != nullptr) {
+    return refused;
+  }
   List* const list = EnterList(context);
   if (list == nullptr) {
     const absl::Status status =
@@ -55,9 +69,7 @@ grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContex
                   Cat("the front lists its workers to at most ", kMaxLists, " clients at once"),
                   {{"limit", Cat(kMaxLists)}});
     metrics_->refused.Count(status);
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpcStatus(WithRequestId(status, RequestIdOf(*context))));
-    return reactor;
+    return Refuse(*context, status);
   }
   for (routing::WorkerState& state : workers_->States()) {
     v1::WorkerState& worker = *response->add_workers();

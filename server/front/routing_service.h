@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kerf/v1/routing.grpc.pb.h"
+#include "server/access/gate.h"
 #include "server/front/front_metrics.h"
 #include "server/net/clock.h"
 #include "server/routing/worker_set.h"
@@ -25,8 +26,9 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   static constexpr std::chrono::seconds kMaxListTime{5};
 
   // All outlive it.
-  RoutingService(const routing::WorkerSet* workers, FrontMetrics* metrics, const Clock* clock)
-      : workers_(workers), metrics_(metrics), clock_(clock) {}
+  RoutingService(const access::Gate* gate, const routing::WorkerSet* workers, FrontMetrics* metrics,
+                 const Clock* clock)
+      : gate_(gate), workers_(workers), metrics_(metrics), clock_(clock) {}
 
   grpc::ServerUnaryReactor* Locate(grpc::CallbackServerContext* context,
                                    const v1::LocateRequest* request,
@@ -45,6 +47,10 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   List* EnterList(grpc::CallbackServerContext* context);
   void LeaveList(const List* list);
 
+  // The answer to a caller who may not; null: he may.
+  grpc::ServerUnaryReactor* RefuseUnless(access::Need need, grpc::CallbackServerContext* context);
+
+  const access::Gate* const gate_;
   const routing::WorkerSet* const workers_;
   FrontMetrics* const metrics_;
   const Clock* const clock_;

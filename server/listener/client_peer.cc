@@ -3,7 +3,9 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include "base/check.h"
@@ -25,6 +27,19 @@ std::string DrawStamp() {
   return stamp + " ";
 }
 
+// Nothing: no door has said it.
+std::optional<std::string> SaidByDoor(const grpc::CallbackServerContext& context,
+                                      const char* metadata) {
+  const auto found = context.client_metadata().find(metadata);
+  if (found == context.client_metadata().end()) return std::nullopt;
+  const std::string_view said(found->second.data(), found->second.size());
+  const std::string& stamp = PeerStamp();
+  if (said.size() < stamp.size() || CRYPTO_memcmp(said.data(), stamp.data(), stamp.size()) != 0) {
+    return std::nullopt;
+  }
+  return std::string(said.substr(stamp.size()));
+}
+
 }  // namespace
 
 const std::string& PeerStamp() {
@@ -33,14 +48,21 @@ const std::string& PeerStamp() {
 }
 
 std::string PeerOf(const grpc::CallbackServerContext& context) {
-  const auto found = context.client_metadata().find(kPeerMetadata);
-  if (found == context.client_metadata().end()) return context.peer();
-  const std::string_view said(found->second.data(), found->second.size());
-  const std::string& stamp = PeerStamp();
-  if (said.size() < stamp.size() || CRYPTO_memcmp(said.data(), stamp.data(), stamp.size()) != 0) {
-    return context.peer();
-  }
-  return std::string(said.substr(stamp.size()));
+  return SaidByDoor(context, kPeerMetadata).value_or(context.peer());
+}
+
+SeenClient SeenOf(const grpc::CallbackServerContext& context) {
+  SeenClient seen;
+  const std::string said = SaidByDoor(context, kSeenMetadata).value_or("");
+  const std::string_view how = std::string_view(said).substr(0, said.find(' '));
+  const std::string_view whom =
+      std::string_view(said).substr(std::min(said.size(), how.size() + 1));
+  seen.is_private = how == "tls" || how == "unix";
+  if (how == "tls") seen.certificate = whom;
+  std::uint32_t user = 0;
+  const auto [end, error] = std::from_chars(whom.data(), whom.data() + whom.size(), user);
+  if (how == "unix" && error == std::errc() && end == whom.data() + whom.size()) seen.user = user;
+  return seen;
 }
 
 }  // namespace kerf

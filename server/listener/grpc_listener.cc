@@ -26,6 +26,7 @@
 #include "server/net/grpc_status.h"
 #include "server/net/listen_address.h"
 #include "server/net/listen_tcp.h"
+#include "server/net/listen_unix.h"
 
 namespace kerf {
 namespace {
@@ -142,8 +143,14 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     KERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(listen[index]));
     if (address.is_unix) {
       KERF_RETURN_IF_ERROR(PrepareUnixSocket(address.path));
-      is_bound[index] = 0;
-      builder.AddListeningPort(address.target, grpc::InsecureServerCredentials(), &is_bound[index]);
+      if (limits.asks_who) {
+        KERF_ASSIGN_OR_RETURN(UniqueFd socket, ListenUnix(address.path));
+        sockets.push_back(std::move(socket));
+      } else {
+        is_bound[index] = 0;
+        builder.AddListeningPort(address.target, grpc::InsecureServerCredentials(),
+                                 &is_bound[index]);
+      }
       listener->addresses_.push_back(address.target);
       listener->socket_paths_.push_back(address.path);
     } else {
@@ -202,8 +209,11 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
     acceptor_->HandleNewConnection(&parameters);
     return true;
   };
-  door_ =
-      std::make_unique<door::Door>(options, std::move(sockets), serve, kPeerMetadata, PeerStamp());
+  door_ = std::make_unique<door::Door>(
+      options, std::move(sockets), serve,
+      door::Door::Headers{.peer = kPeerMetadata,
+                          .seen = limits.asks_who ? std::string(kSeenMetadata) : "",
+                          .stamp = PeerStamp()});
   door_->Start();
 }
 

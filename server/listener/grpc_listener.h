@@ -42,6 +42,8 @@ struct TransportLimits {
   std::chrono::milliseconds write_stall = limits::kWriteStall;
   // Of those that are served over TCP, as a server; outlives the listener. Null: in the clear.
   const TlsSource* tls = nullptr;
+  // Who calls is to be known (SeenOf): unix sockets have a door, too.
+  bool asks_who = false;
 };
 
 // How many files a process must be able to have open for so many connections over TCP, and how many
@@ -80,7 +82,7 @@ class GrpcListener {
 
   void OpenDoor(const TransportLimits& limits, std::vector<UniqueFd> sockets);
 
-  // Null: none of the addresses is TCP's. It hands its connections to what is before it.
+  // Null: none of the addresses has a door. It hands its connections to what is before it.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<door::Door> door_;

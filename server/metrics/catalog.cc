@@ -28,6 +28,9 @@ constexpr Label kDoorEndLabels[] = {
      "refuses_certificate (the client does not trust kerfd's), tls_failed"}};
 constexpr Label kDoorRefusalLabels[] = {
     {"reason", "large_metadata (over 7 KiB), no_memory, no_server (gRPC has ended), slow_request"}};
+constexpr Label kAccessRefusalLabels[] = {
+    {"reason",
+     "no_proof, token_in_the_clear, bad_token, expired, front_without_caller, forbidden"}};
 constexpr Label kRefusedLabels[] = {{"reason", "a reason of docs/spec/protocol.md"}};
 constexpr Label kEndedLabels[] = {{"reason", kReasonValues}};
 constexpr Label kVerdictLabels[] = {{"verdict", "new, duplicate, unverified"}};
@@ -136,6 +139,11 @@ const Metric kDoorMemoryLimitBytes{"kerf_door_memory_limit_bytes", kGauge, kEver
 const Metric kTlsCertificateExpires{
     "kerf_tls_certificate_expires_seconds", kGauge, kEverywhere,
     "When the time of --tls-cert ends, in seconds since 1970; not there without it."};
+const Metric kAccessRefused{
+    "kerf_access_refused_total", kCounter, kEverywhere,
+    "Calls, and streams that were open, that were refused for who calls; not "
+    "there without --access.",
+    kAccessRefusalLabels};
 
 const Metric kStreams{"kerf_streams", kGauge, kWorkers, "Uploads that are open now."};
 const Metric kMaxStreams{"kerf_max_streams", kGauge, kWorkers,
@@ -302,6 +310,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kDoorMemoryBytes,
                                     &kDoorMemoryLimitBytes,
                                     &kTlsCertificateExpires,
+                                    &kAccessRefused,
                                     &kStreams,
                                     &kMaxStreams,
                                     &kStreamsStarted,

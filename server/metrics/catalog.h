@@ -53,6 +53,7 @@ extern const Metric kDoorCallsCancelled;
 extern const Metric kDoorMemoryBytes;
 extern const Metric kDoorMemoryLimitBytes;
 extern const Metric kTlsCertificateExpires;
+extern const Metric kAccessRefused;
 
 extern const Metric kStreams;
 extern const Metric kMaxStreams;

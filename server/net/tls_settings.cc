@@ -19,6 +19,9 @@ void AddTlsSettings(OptionSet& options, TlsSettings& settings) {
                    "metrics, which anybody may read",
                    "FILE"},
                   settings.files.ca);
+  options.AddBool({"tls-client-optional",
+                   "Serve clients without a certificate, too: those who show a token (--access)"},
+                  settings.is_client_certificate_optional);
   options.AddBool({"insecure",
                    "Serve other machines without TLS: whoever can reach --listen reads and changes "
                    "what is sent"},
@@ -30,6 +33,9 @@ std::string FindTlsContradiction(const TlsSettings& settings,
   const TlsFiles& files = settings.files;
   if (files.certificate.empty() != files.key.empty()) {
     return "--tls-cert and --tls-key belong together: a certificate, and its key";
+  }
+  if (files.ca.empty() && settings.is_client_certificate_optional) {
+    return "--tls-client-optional is for --tls-client-ca: without it no certificate is asked for";
   }
   if (!files.certificate.empty()) {
     return settings.is_insecure ? "--insecure and --tls-cert: with TLS nothing is insecure" : "";

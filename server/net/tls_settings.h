@@ -12,6 +12,8 @@ namespace kerf {
 struct TlsSettings {
   // What is shown to clients, and whoever else asks; `ca` is that of clients.
   TlsFiles files;
+  // Clients need no certificate where `files.ca` is: they may show a token.
+  bool is_client_certificate_optional = false;
   // Other machines may be served in the clear.
   bool is_insecure = false;
 };

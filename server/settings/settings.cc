@@ -1,5 +1,6 @@
 #include "server/settings/settings.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -37,10 +38,10 @@ A second one ends at once.)";
 constexpr std::string_view kOrder[] = {
     "role",
     // Where.
-    "listen", "tls-cert", "tls-key", "tls-client-ca", "insecure", "data-dir", "redis", "redis-user",
-    "redis-password-file", "redis-tls-ca", "redis-tls-name", "redis-replicas",
-    "redis-expected-chunks", "redis-layout", "hint-memory", "hint-sizes", "hint-disk",
-    "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
+    "listen", "tls-cert", "tls-key", "tls-client-ca", "tls-client-optional", "access", "insecure",
+    "data-dir", "redis", "redis-user", "redis-password-file", "redis-tls-ca", "redis-tls-name",
+    "redis-replicas", "redis-expected-chunks", "redis-layout", "hint-memory", "hint-sizes",
+    "hint-disk", "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
     "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
@@ -75,6 +76,7 @@ void AddSettings(OptionSet& options, Settings& settings) {
       settings.role, std::string(NameOf(settings.role)), ParseRole);
   AddServingSettings(options, settings.serving);
   AddTlsSettings(options, settings.tls);
+  AddAccessSettings(options, settings.access);
   AddLifecycleSettings(options, settings.lifecycle);
   AddMetricsSettings(options, settings.metrics);
   AddLogSettings(options, settings.log);
@@ -117,11 +119,25 @@ SettingsResult Done(std::string output) {
   return result;
 }
 
+bool HasTcp(const std::vector<std::string>& listen) {
+  return std::any_of(listen.begin(), listen.end(),
+                     [](const std::string& text) { return !text.starts_with("unix:"); });
+}
+
 // What is wrong with settings that are good one by one; empty: nothing.
 std::string FindContradiction(const Settings& settings) {
   if (std::string wrong = FindTlsContradiction(settings.tls, settings.serving.listen);
       !wrong.empty()) {
     return wrong;
+  }
+  if (!settings.access.file.empty() && settings.tls.files.certificate.empty() &&
+      HasTcp(settings.serving.listen)) {
+    return "--access: callers prove who they are over TLS or a unix socket: add --tls-cert and "
+           "--tls-key, or listen on unix sockets alone";
+  }
+  if (settings.access.file.empty() && settings.tls.is_client_certificate_optional) {
+    return "--tls-client-optional is for --access: else whoever comes without a certificate may do "
+           "everything";
   }
   const bool has_redis = !settings.cutting.redis.seeds.empty();
   const bool has_data_dir = !settings.cutting.index.data_dir.empty();

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/access/access_settings.h"
 #include "server/edge/edge_settings.h"
 #include "server/front/front_settings.h"
 #include "server/hints/hint_settings.h"
@@ -51,6 +52,7 @@ struct Settings {
   ServingSettings serving;
   LifecycleSettings lifecycle;
   TlsSettings tls;
+  AccessSettings access;
   MetricsSettings metrics;
   LogSettings log;
   // Of one role each; the other one does not see it.

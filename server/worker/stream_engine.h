@@ -75,6 +75,10 @@ class StreamSink {
  public:
   virtual ~StreamSink() = default;
 
+  // Whether the client may store in this repository, which its Open names; else the stream ends
+  // with what is answered.
+  virtual absl::Status MayStoreIn(std::string_view /*repository*/) { return absl::OkStatus(); }
+
   // Encoded answers (answer_encoder.h) to be written as soon as the transport takes them, in order.
   virtual void Send(std::string encoded_answers) = 0;
 

@@ -127,6 +127,7 @@ absl::Status Upload::OnOpen(const v1::Open& open) {
   KERF_RETURN_IF_ERROR(session_.Open(open));
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
+  KERF_RETURN_IF_ERROR(strand_.sink().MayStoreIn(repository.name));
   KERF_RETURN_IF_ERROR(CheckCriterion(context_.hints.get(), repository, profile));
   chunker_ = MakeChunker(profile.rule);
   if (context_.gpus != nullptr && !profile.criterion.has_value()) {

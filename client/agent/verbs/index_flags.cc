@@ -43,7 +43,8 @@ std::string RebuildCommand(const IndexFlags& flags) {
            {" --tls-ca ", server.tls.ca},
            {" --tls-cert ", server.tls.certificate},
            {" --tls-key ", server.tls.key},
-           {" --tls-name ", server.tls_name}}) {
+           {" --tls-name ", server.tls_name},
+           {" --token-file ", server.token_file}}) {
     if (!value.empty()) command += Cat(flag, ShellWord(value));
   }
   return command;

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -57,7 +58,7 @@ nlohmann::json JsonOf(const v1::GpuState& gpu) {
 nlohmann::json SummaryOf(const client::ServerAddress& server,
                          const v1::GetCapabilitiesResponse& capabilities,
                          const std::string& worker_address, double best_ms,
-                         const v1::GetStatusResponse& state) {
+                         const std::optional<v1::GetStatusResponse>& state) {
   nlohmann::json object = {
       {"server", server.text},
       {"tls", server.tls.IsFor(server.text)},
@@ -72,10 +73,12 @@ nlohmann::json SummaryOf(const client::ServerAddress& server,
   for (const std::string& criterion : capabilities.criteria()) {
     object["criteria"].push_back(criterion);
   }
+  object["gpus"] = object["degraded"] = nlohmann::json();
+  if (!state.has_value()) return object;
   object["gpus"] = nlohmann::json::array();
-  for (const v1::GpuState& gpu : state.gpus()) object["gpus"].push_back(JsonOf(gpu));
+  for (const v1::GpuState& gpu : state->gpus()) object["gpus"].push_back(JsonOf(gpu));
   object["degraded"] = nlohmann::json::array();
-  for (const std::string& text : state.degradations()) object["degraded"].push_back(text);
+  for (const std::string& text : state->degradations()) object["degraded"].push_back(text);
   return object;
 }
 
@@ -106,12 +109,15 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
   const absl::StatusOr<std::string> worker_address =
       client::LocateWorker(*channel, kShardKey, {}, nobody);
   if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), *server);
-  v1::GetStatusResponse state;
+  std::optional<v1::GetStatusResponse> state;
+  state.emplace();
   grpc::ClientContext call;
   const std::string request_id = Prepare(call);
-  const grpc::Status status = v1::StatusService::NewStub(*channel)->GetStatus(&call, {}, &state);
-  // An older server has nothing to say of it.
-  if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
+  const grpc::Status status = v1::StatusService::NewStub(*channel)->GetStatus(&call, {}, &*state);
+  // Of how it is a server may tell administrators alone; an older one has nothing to say of it.
+  if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    state.reset();
+  } else if (!status.ok() && status.error_code() != grpc::StatusCode::UNIMPLEMENTED) {
     return FailWithServer(context, client::WithRequestId(client::FromGrpc(status), request_id),
                           *server);
   }
@@ -124,12 +130,16 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
   context.reporter.Result(Cat(flags.address, by.empty() ? " answers:" : " is", by, " kerfd ",
                               Printable(capabilities.version()), ", ",
                               absl::StrFormat("%.2f ms", best_ms)));
-  for (const v1::GpuState& gpu : state.gpus()) {
+  if (!state.has_value()) {
+    context.reporter.Result("how it is, it tells those alone who may administer it");
+    return ExitCode::kOk;
+  }
+  for (const v1::GpuState& gpu : state->gpus()) {
     context.reporter.Result(Cat("GPU ", gpu.number(), ", ", Printable(gpu.name()), ", took ",
                                 FormatByteSize(gpu.byte_count()), " in ",
                                 FormatCounted(gpu.piece_count(), "piece")));
   }
-  for (const std::string& text : state.degradations()) {
+  for (const std::string& text : state->degradations()) {
     context.reporter.Result(Cat("degraded: ", Printable(text)));
   }
   return ExitCode::kOk;

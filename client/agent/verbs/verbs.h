@@ -24,6 +24,7 @@ void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
 void AddStoreVerb(Context& context);
 void AddTlsVerb(Context& context);
+void AddTokenVerb(Context& context);
 void AddTopVerb(Context& context);
 void AddUndeleteVerb(Context& context);
 void AddUnpinVerb(Context& context);

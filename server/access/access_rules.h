@@ -1,0 +1,60 @@
+// Who may do what: the file of --access, as it was read once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+namespace kerf::access {
+
+// Each may do what those before it may.
+enum class Role : std::uint8_t { kRead, kWrite, kGc, kAdmin };
+
+inline constexpr std::size_t kMaxAccessFileBytes = std::size_t{4} << 20;
+
+using TokenHash = std::array<std::uint8_t, 32>;
+
+struct Grant {
+  Role role = Role::kRead;
+  // Names of repositories, or with one '*' at the end what they begin with.
+  std::vector<std::string> repositories = {};
+};
+
+struct AccessEntry {
+  // As of Identity.
+  std::string name = {};
+  // Of those whose proof is a token: SHA-256 of it.
+  std::optional<TokenHash> token_hash = std::nullopt;
+  // Seconds since 1970; from then on it is as if it were not there.
+  std::optional<std::int64_t> expires_at_s = std::nullopt;
+  // It may say who calls: a front.
+  bool is_front = false;
+  std::vector<Grant> grants = {};
+};
+
+// Immutable, and thus thread-safe.
+class AccessRules {
+ public:
+  // docs/spec/access.md has the form of the file. InvalidArgument names the line, and what is wrong
+  // with it; a key that nobody knows is wrong, too.
+  static absl::StatusOr<AccessRules> Parse(std::string_view text);
+
+  // Null: nobody of this name.
+  const AccessEntry* Find(std::string_view name) const;
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  absl::flat_hash_map<std::string, AccessEntry> entries_;
+};
+
+// Whether `name` is one of those that `pattern` stands for.
+bool Matches(std::string_view pattern, std::string_view name);
+
+}  // namespace kerf::access

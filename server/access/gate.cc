@@ -1,0 +1,138 @@
+#include "server/access/gate.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "server/access/token.h"
+#include "server/errors/errors.h"
+#include "server/listener/client_peer.h"
+#include "server/logging/rated_log.h"
+#include "server/metrics/catalog.h"
+
+namespace kerf::access {
+namespace {
+
+struct RefusalInfo {
+  std::string_view name;
+  Reason reason;
+  // For the caller: nothing that he has not said himself.
+  std::string_view message;
+};
+
+constexpr std::array<RefusalInfo, kRefusalCount> kRefusals = {{
+    {"no_proof", Reason::kUnknownCaller,
+     "who calls? Show a certificate that this server's --tls-client-ca knows, or a token"},
+    {"token_in_the_clear", Reason::kUnknownCaller,
+     "a token was sent in the clear, where others may have read it: it is not taken, and has to be "
+     "changed; show tokens over TLS or a unix socket"},
+    {"bad_token", Reason::kUnknownCaller, "the token is not one of this server's"},
+    {"expired", Reason::kUnknownCaller,
+     "what the caller is known by has expired: an operator must renew it"},
+    {"front_without_caller", Reason::kUnknownCaller,
+     "a front that does not say who has called it: give it --access, too"},
+    {"forbidden", Reason::kNotYours,
+     "the caller may not do this here, or there is no such repository"},
+}};
+
+std::optional<std::string_view> MetadataOf(const grpc::CallbackServerContext& context,
+                                           const char* key) {
+  const auto found = context.client_metadata().find(key);
+  if (found == context.client_metadata().end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+}  // namespace
+
+std::string_view NameOf(Refusal refusal) {
+  return kRefusals[static_cast<std::size_t>(refusal)].name;
+}
+
+absl::StatusOr<Identity> Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
+  return Admit(context, NeedOf(context.method()));
+}
+
+absl::StatusOr<Identity> Gate::Admit(const grpc::CallbackServerContext& context, Need need) const {
+  if (is_open() || need == Need::kAnybody) return Identity{};
+  const std::shared_ptr<const AccessRules> rules = source_->current();
+  KERF_ASSIGN_OR_RETURN(Identity identity, Identify(context, need, *rules));
+  const Decision decision =
+      Decide(*rules, AccessSource::now_s(), identity, need, /*repository=*/std::nullopt);
+  KERF_RETURN_IF_ERROR(StatusOf(decision, identity));
+  return identity;
+}
+
+absl::Status Gate::Check(const Identity& identity, Need need, std::string_view repository) const {
+  if (is_open()) return absl::OkStatus();
+  return StatusOf(Decide(*source_->current(), AccessSource::now_s(), identity, need, repository),
+                  identity);
+}
+
+absl::StatusOr<Identity> Gate::Identify(const grpc::CallbackServerContext& context, Need need,
+                                        const AccessRules& rules) const {
+  KERF_ASSIGN_OR_RETURN(Identity identity, IdentifyPeer(context, rules));
+  const AccessEntry* const entry = rules.Find(identity.name);
+  const auto said = MetadataOf(context, kIdentityMetadata);
+  // Whoever is no front speaks for himself alone, whatever he says.
+  const bool is_front =
+      entry != nullptr && entry->is_front && IsNameOf(identity.proof, entry->name);
+  if (!is_front) return identity;
+  // Of its own it only asks how a worker is.
+  if (!said.has_value() && !NamesRepository(need)) return identity;
+  std::optional<Identity> caller = DecodeIdentity(said.value_or(""));
+  if (!caller.has_value()) return Refuse(Refusal::kFrontWithoutCaller, identity);
+  return *std::move(caller);
+}
+
+absl::StatusOr<Identity> Gate::IdentifyPeer(const grpc::CallbackServerContext& context,
+                                            const AccessRules& rules) const {
+  const SeenClient seen = SeenOf(context);
+  if (const auto authorization = MetadataOf(context, kAuthorizationMetadata);
+      authorization.has_value()) {
+    const std::optional<ShownToken> token = ParseBearer(*authorization);
+    Identity shown{.proof = Proof::kToken, .name = token.has_value() ? token->name : ""};
+    if (!seen.is_private) return Refuse(Refusal::kTokenInTheClear, shown);
+    if (!token.has_value() || !IsTokenOf(*token, rules.Find(token->name))) {
+      return Refuse(Refusal::kBadToken, shown);
+    }
+    return shown;
+  }
+  if (IsNameOf(Proof::kCertificate, seen.certificate)) {
+    return Identity{Proof::kCertificate, seen.certificate};
+  }
+  if (seen.user.has_value()) return Identity{Proof::kUser, Cat("user/", *seen.user)};
+  return Refuse(Refusal::kNoProof, Identity{});
+}
+
+absl::Status Gate::StatusOf(Decision decision, const Identity& identity) const {
+  switch (decision) {
+    case Decision::kAllowed:
+      return absl::OkStatus();
+    case Decision::kUnknown:
+      return Refuse(identity.proof == Proof::kToken ? Refusal::kBadToken : Refusal::kNoProof,
+                    identity);
+    case Decision::kExpired:
+      return Refuse(Refusal::kExpired, identity);
+    case Decision::kForbidden:
+      break;
+  }
+  return Refuse(Refusal::kForbidden, identity);
+}
+
+absl::Status Gate::Refuse(Refusal refusal, const Identity& identity) const {
+  const RefusalInfo& info = kRefusals[static_cast<std::size_t>(refusal)];
+  refused_[static_cast<std::size_t>(refusal)].Add();
+  LogRated(LogLevel::kWarning, Cat("refused: ", info.name), Cat("refused a call: ", info.message),
+           {{"identity", identity.name}, {"proof", std::string(NameOf(identity.proof))}});
+  return MakeError(info.reason, info.message);
+}
+
+void Gate::AddMetrics(metrics::Page& page) const {
+  if (is_open()) return;
+  for (std::size_t index = 0; index < kRefusalCount; ++index) {
+    page.Add(metrics::kAccessRefused, refused_[index].value(), {kRefusals[index].name});
+  }
+}
+
+}  // namespace kerf::access

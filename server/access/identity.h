@@ -1,0 +1,46 @@
+// Who calls, as far as it was proven.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kerf::access {
+
+enum class Proof : std::uint8_t {
+  // There was none: nobody knows who it is.
+  kNone,
+  // Of TLS.
+  kCertificate,
+  kToken,
+  // The user of a process at the other end of a unix socket.
+  kUser,
+};
+
+// As logs, metrics and metadata have it.
+std::string_view NameOf(Proof proof);
+
+inline constexpr std::size_t kMaxIdentityBytes = 256;
+
+struct Identity {
+  Proof proof = Proof::kNone;
+  // A certificate's first URI, or else its first DNS name; "token/ID"; "user/1000". Visible ASCII,
+  // 1 to kMaxIdentityBytes; empty without a proof.
+  std::string name = {};
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+// Whether something may be a name that was proven so: each proof has names of its own.
+bool IsNameOf(Proof proof, std::string_view name);
+// By which proof somebody of this name comes; nothing: it is no name.
+std::optional<Proof> ProofOf(std::string_view name);
+
+// As a front tells its workers who has called it: the proof and the name, with a space between
+// them. Nothing: it is not what EncodeIdentity gives.
+std::string EncodeIdentity(const Identity& identity);
+std::optional<Identity> DecodeIdentity(std::string_view text);
+
+}  // namespace kerf::access
