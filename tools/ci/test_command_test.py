@@ -14,7 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cluster_test.py",
             "tools/local_cluster/tls_test.py", "loadtest/smoke", "loadtest/faults", "deploy/check", "out/tools/deploy/venv/bin/python", "tools/oracle", "tools/vectors",
             "tools/cross", "tools/tidy", "tools/sass", "e2e/fault_fs/install", "e2e/fault_fs/fault_fs_test.py", "e2e/fidelity/run",
-            "e2e/agent_fuzz/run", "e2e/fault_fs/outputs_test.py", "e2e/full_disk/run", "e2e/parity/run", "e2e/tls_judge/run"]
+            "e2e/agent_fuzz/run", "e2e/fault_fs/outputs_test.py", "e2e/full_disk/run", "e2e/parity/run", "e2e/tls_judge/run",
+            "tools/kubebox/check", "e2e/releases/old_binary_test", "loadtest/run", "tools/quickstart", "tools/kube"]
+# What each part of tools/test --all begins with.
+FIRST = ["formatting", "house rules", "the checks themselves", "release binaries"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
           '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')
@@ -37,8 +40,13 @@ PYTHON = """#!/bin/bash
 
 
 class TestCommand(unittest.TestCase):
-    def run_with(self, broken=":", failing=()):
+    def run_with(self, broken=":", failing=(), arguments=()):
         """The exit code of tools/test and its last line."""
+        code, lines = self.run_all(broken, failing, arguments)
+        return code, lines[-1]
+
+    def run_all(self, broken=":", failing=(), arguments=()):
+        """The same with all lines."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
 
@@ -56,14 +64,29 @@ class TestCommand(unittest.TestCase):
             for name in ("tools/test", "tools/ci/count_tests.py"):
                 (root / name).parent.mkdir(exist_ok=True)
                 shutil.copy(ROOT / name, root / name)
-            done = subprocess.run([root / "tools/test"], env={**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}"},
+            done = subprocess.run([root / "tools/test", *arguments], env={**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}"},
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=60)
-            return done.returncode, done.stdout.splitlines()[-1]
+            return done.returncode, done.stdout.splitlines()
+
+    def names_of(self, *arguments):
+        """What was checked, in order, without what each part begins with."""
+        code, lines = self.run_all(arguments=arguments)
+        self.assertEqual((code, lines[-1].split()[2:]), (0, ["0", "failed"]), lines[-5:])
+        names = [line[3:].rsplit(" (", 1)[0] for line in lines if line.startswith("== ")]
+        return [name for name in names if not name.startswith("done") and name not in FIRST]
 
     def test_all_is_counted(self):
         code, last = self.run_with()
         self.assertEqual(code, 0)
         self.assertRegex(last, r"^\d\d passed, 0 failed$")
+
+    def test_three_parts_are_all(self):
+        parts = [self.names_of("--all", "--part", part) for part in "123"]
+        self.assertCountEqual(sum(parts, []), self.names_of("--all"))
+        for part in parts:
+            self.assertGreater(len(part), 3)
+        self.assertEqual(self.run_all(arguments=["--all", "--part", "4"])[0], 2)
+        self.assertEqual(self.run_all(arguments=["--part", "1"])[0], 2)
 
     def test_what_fails_is_counted(self):
         for name in ("tools/format", "tools/oracle", "tools/tidy"):
