@@ -400,6 +400,15 @@ TEST_F(AccessTest, NobodySaysThatHeIsAnother) {
       context.AddMetadata("kerf-door-peer", "ipv4:127.0.0.1:1");
       EXPECT_EQ(VerdictOf(OpenUpload(channel, context, "mine")), expected) << address;
     }
+    // Of somebody whom a front lets through.
+    const auto channel = Connect(address, "kerf://granted/write");
+    for (const char* where : {"mine", "theirs"}) {
+      grpc::ClientContext context;
+      context.AddMetadata("kerf-identity", "certificate kerf://granted/all");
+      EXPECT_EQ(VerdictOf(OpenUpload(channel, context, where)),
+                std::string(where) == "mine" ? "yes" : "forbidden NOT_YOURS")
+          << address;
+    }
   }
 }
 

@@ -17,11 +17,11 @@ bool ServesOthers(const std::vector<std::string>& listen) {
   });
 }
 
-void OnReload(const absl::Status& status, const access::AccessRules& rules) {
+void OnReload(const absl::Status& status, const access::AccessState& state) {
   if (!status.ok()) {
     return Log(LogLevel::kError, Cat("--access goes on as it was: ", MessageOf(status)));
   }
-  Log(LogLevel::kInfo, Cat("--access has changed: ", rules.size(), " identities"));
+  Log(LogLevel::kInfo, Cat("--access has changed: ", state.rules.size(), " identities"));
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<access::AccessSource>> OpenAccess(
   }
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<access::AccessSource> source,
                         access::AccessSource::Open(settings.file, OnReload));
-  Log(LogLevel::kInfo, Cat("--access knows ", source->current()->size(), " identities"));
+  Log(LogLevel::kInfo, Cat("--access knows ", source->current()->rules.size(), " identities"));
   return source;
 }
 

@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kMaxEntries = 65'536;
 // Of one entry, all grants together.
 constexpr std::size_t kMaxPatterns = 1024;
+constexpr std::size_t kMaxIssuers = 16;
 constexpr std::string_view kFrontRole = "front";
 
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles = {
@@ -168,7 +169,7 @@ absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
     return Wrong(table.get("name")->source(),
                  Cat("a name is 1 to ", kMaxIdentityBytes,
                      " visible characters of ASCII: the first URI or DNS name of a certificate, "
-                     "token/ID or user/NUMBER"));
+                     "token/ID, jwt/ISSUER#SUBJECT or user/NUMBER"));
   }
   if (*proof == Proof::kToken) {
     KERF_ASSIGN_OR_RETURN(entry.token_hash, ParseHash(table));
@@ -182,15 +183,46 @@ absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
   return entry;
 }
 
+absl::StatusOr<std::vector<IssuerEntry>> ParseIssuers(const toml::table& root) {
+  std::vector<IssuerEntry> issuers;
+  KERF_ASSIGN_OR_RETURN(const toml::array* const tables, ReadTables(root, "issuer"));
+  if (tables == nullptr) return issuers;
+  for (const toml::node& node : *tables) {
+    const toml::table& table = *node.as_table();
+    KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "audience", "keys"}));
+    IssuerEntry issuer;
+    KERF_ASSIGN_OR_RETURN(issuer.name, ReadText(table, "name"));
+    KERF_ASSIGN_OR_RETURN(issuer.audience, ReadText(table, "audience"));
+    KERF_ASSIGN_OR_RETURN(issuer.keys_path, ReadText(table, "keys"));
+    // Behind it a name goes on with whom the token is about.
+    if (issuer.name.empty() || issuer.name.find('#') != std::string::npos) {
+      return Wrong(table.get("name")->source(), "an issuer's name is a URL without a #");
+    }
+    if (issuer.audience.empty() || issuer.keys_path.empty()) {
+      return Wrong(table.source(), "audience and keys are not empty");
+    }
+    const auto is_same = [&](const IssuerEntry& other) { return other.name == issuer.name; };
+    if (std::any_of(issuers.begin(), issuers.end(), is_same)) {
+      return Wrong(table.source(), Cat("'", issuer.name, "' stands in the file twice"));
+    }
+    if (issuers.size() >= kMaxIssuers) {
+      return Wrong(table.source(), Cat("more than ", kMaxIssuers, " issuers"));
+    }
+    issuers.push_back(std::move(issuer));
+  }
+  return issuers;
+}
+
 }  // namespace
 
 absl::StatusOr<AccessRules> AccessRules::Parse(std::string_view text) {
   const toml::parse_result parsed = toml::parse(text);
   if (parsed.failed()) return Wrong(parsed.error().source(), parsed.error().description());
-  KERF_RETURN_IF_ERROR(CheckKeys(parsed.table(), {"identity"}));
+  KERF_RETURN_IF_ERROR(CheckKeys(parsed.table(), {"identity", "issuer"}));
   KERF_ASSIGN_OR_RETURN(const toml::array* const identities,
                         ReadTables(parsed.table(), "identity"));
   AccessRules rules;
+  KERF_ASSIGN_OR_RETURN(rules.issuers_, ParseIssuers(parsed.table()));
   if (identities == nullptr) return rules;
   if (identities->size() > kMaxEntries) {
     return absl::InvalidArgumentError(ToAbsl(Cat("more than ", kMaxEntries, " identities")));

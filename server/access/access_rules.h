@@ -39,6 +39,14 @@ struct AccessEntry {
   std::vector<Grant> grants = {};
 };
 
+// Whose JSON Web Tokens are taken (JwtIssuer), and where their keys are.
+struct IssuerEntry {
+  std::string name = {};
+  std::string audience = {};
+  // As the file says it.
+  std::string keys_path = {};
+};
+
 // Immutable, and thus thread-safe.
 class AccessRules {
  public:
@@ -49,9 +57,11 @@ class AccessRules {
   // Null: nobody of this name.
   const AccessEntry* Find(std::string_view name) const;
   std::size_t size() const { return entries_.size(); }
+  const std::vector<IssuerEntry>& issuers() const { return issuers_; }
 
  private:
   absl::flat_hash_map<std::string, AccessEntry> entries_;
+  std::vector<IssuerEntry> issuers_;
 };
 
 // Whether `name` is one of those that `pattern` stands for.

@@ -2,19 +2,16 @@
 
 #include <utility>
 
-#include "base/small_file.h"
 #include "base/status.h"
-#include "base/strings.h"
 
 namespace kerf::access {
 namespace {
 
-absl::StatusOr<std::shared_ptr<const AccessRules>> Make(const std::string& path,
-                                                        const absl::StatusOr<std::string>& text) {
-  if (!text.ok()) return text.status();
-  absl::StatusOr<AccessRules> rules = AccessRules::Parse(*text);
-  if (!rules.ok()) return Annotate(rules.status(), path);
-  return std::make_shared<const AccessRules>(*std::move(rules));
+absl::StatusOr<std::shared_ptr<const AccessState>> Make(const std::string& path,
+                                                        const absl::StatusOr<AccessTexts>& texts) {
+  if (!texts.ok()) return texts.status();
+  KERF_ASSIGN_OR_RETURN(AccessState state, AccessState::Make(path, *texts));
+  return std::make_shared<const AccessState>(std::move(state));
 }
 
 }  // namespace
@@ -22,17 +19,17 @@ absl::StatusOr<std::shared_ptr<const AccessRules>> Make(const std::string& path,
 absl::StatusOr<std::unique_ptr<AccessSource>> AccessSource::Open(
     const std::string& path, OnReload on_reload, std::chrono::milliseconds interval) {
   std::unique_ptr<AccessSource> source(new AccessSource(path, std::move(on_reload)));
-  const auto read = [path] { return ReadSmallFile(path, kMaxAccessFileBytes); };
-  const absl::StatusOr<std::string> text = read();
-  KERF_ASSIGN_OR_RETURN(source->current_, Make(path, text));
+  const auto read = [path] { return ReadAccessFiles(path); };
+  const absl::StatusOr<AccessTexts> texts = read();
+  KERF_ASSIGN_OR_RETURN(source->current_, Make(path, texts));
   source->watch_.emplace(
-      read, text,
-      [self = source.get()](const absl::StatusOr<std::string>& changed) { self->Adopt(changed); },
+      read, texts,
+      [self = source.get()](const absl::StatusOr<AccessTexts>& changed) { self->Adopt(changed); },
       interval);
   return source;
 }
 
-std::shared_ptr<const AccessRules> AccessSource::current() const {
+std::shared_ptr<const AccessState> AccessSource::current() const {
   const std::lock_guard lock(mutex_);
   return current_;
 }
@@ -42,8 +39,8 @@ std::int64_t AccessSource::now_s() {
   return std::chrono::floor<std::chrono::seconds>(now).count();
 }
 
-void AccessSource::Adopt(const absl::StatusOr<std::string>& text) {
-  auto made = Make(path_, text);
+void AccessSource::Adopt(const absl::StatusOr<AccessTexts>& texts) {
+  auto made = Make(path_, texts);
   if (made.ok()) {
     const std::lock_guard lock(mutex_);
     current_ = *made;

@@ -1,4 +1,4 @@
-// The rules of now: the file of --access is read anew when it has changed.
+// What --access says now: its files are read anew when they have changed.
 #pragma once
 
 #include <chrono>
@@ -13,21 +13,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/content_watch.h"
-#include "server/access/access_rules.h"
+#include "server/access/access_state.h"
 
 namespace kerf::access {
 
-// How often the file is looked at: a change is in force once two looks have seen the same.
+// How often they are looked at: a change is in force once two looks have seen the same.
 inline constexpr std::chrono::milliseconds kAccessReloadInterval{1'000};
 
 // Thread-safe.
 class AccessSource {
  public:
-  // Told of each change of the file that was seen, by a thread of its own: OK if it is in force,
+  // Told of each change of the files that was seen, by a thread of its own: OK if it is in force,
   // else why what was there before still is. Once for each content.
-  using OnReload = std::function<void(const absl::Status& status, const AccessRules& rules)>;
+  using OnReload = std::function<void(const absl::Status& status, const AccessState& state)>;
 
-  // InvalidArgument for a file that is none (AccessRules::Parse), and errors of reading, name it.
+  // InvalidArgument for a file that is none (AccessState::Make), and errors of reading, name it.
   // `on_reload` may be null.
   static absl::StatusOr<std::unique_ptr<AccessSource>> Open(
       const std::string& path, OnReload on_reload,
@@ -36,7 +36,7 @@ class AccessSource {
   AccessSource& operator=(const AccessSource&) = delete;
   ~AccessSource() = default;
 
-  std::shared_ptr<const AccessRules> current() const;
+  std::shared_ptr<const AccessState> current() const;
   // By the clock of the wall, in which the file has its times. Seconds since 1970.
   static std::int64_t now_s();
 
@@ -44,16 +44,16 @@ class AccessSource {
   AccessSource(std::string path, OnReload on_reload)
       : path_(std::move(path)), on_reload_(std::move(on_reload)) {}
 
-  void Adopt(const absl::StatusOr<std::string>& text);
+  void Adopt(const absl::StatusOr<AccessTexts>& texts);
 
   const std::string path_;
   const OnReload on_reload_;
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const AccessRules> current_;
+  std::shared_ptr<const AccessState> current_;
 
   // Last: it uses all of them.
-  std::optional<ContentWatch<std::string>> watch_;
+  std::optional<ContentWatch<AccessTexts>> watch_;
 };
 
 }  // namespace kerf::access

@@ -38,6 +38,9 @@ Decision Decide(const AccessRules& rules, std::int64_t now_s, const Identity& id
                 std::optional<std::string_view> repository) {
   if (need == Need::kAnybody) return Decision::kAllowed;
   if (!IsNameOf(identity.proof, identity.name)) return Decision::kUnknown;
+  if (identity.expires_at_s.has_value() && now_s >= *identity.expires_at_s) {
+    return Decision::kExpired;
+  }
   const AccessEntry* const entry = rules.Find(identity.name);
   if (entry == nullptr) {
     // A token is only worth what the file says of it; of the others others say who they are.

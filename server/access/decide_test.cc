@@ -153,6 +153,7 @@ repositories = ["a-1*"]
   EXPECT_TRUE(may(Need::kRead, "a-xyz"));
   EXPECT_TRUE(may(Need::kRead, "b"));
   EXPECT_FALSE(may(Need::kRead, "a"));
+  EXPECT_FALSE(may(Need::kRead, "xa-1"));
   EXPECT_FALSE(may(Need::kRead, "bb"));
   EXPECT_FALSE(may(Need::kRead, "B"));
   // The strongest grant that is for it counts, and no other.
@@ -179,6 +180,21 @@ repositories = ["*"]
   EXPECT_EQ(decide(2'400, Need::kAnybody), Decision::kAllowed);
 }
 
+// A proof may have an end of its own, whatever the file says.
+TEST(DecideTest, AProofHasItsTime) {
+  const AccessRules rules = Rules(R"(
+[[identity]]
+name = "jwt/https://issuer#a"
+[[identity.grant]]
+role = "write"
+repositories = ["*"]
+)");
+  const Identity identity{Proof::kJwt, "jwt/https://issuer#a", 2'400};
+  EXPECT_EQ(Decide(rules, 2'399, identity, Need::kWrite, "x"), Decision::kAllowed);
+  EXPECT_EQ(Decide(rules, 2'400, identity, Need::kWrite, "x"), Decision::kExpired);
+  EXPECT_EQ(Decide(rules, 2'400, identity, Need::kKnown, "x"), Decision::kExpired);
+}
+
 // Somebody whom others vouch for is known without the file; a token is nothing without it.
 TEST(DecideTest, WhoStandsNotInTheFile) {
   const AccessRules rules = Rules("");
@@ -200,7 +216,7 @@ role = "admin"
 repositories = ["*"]
 )");
   EXPECT_EQ(Decide(rules, 0, {Proof::kUser, "user/0"}, Need::kAdmin, "x"), Decision::kAllowed);
-  for (const Proof proof : {Proof::kNone, Proof::kCertificate, Proof::kToken}) {
+  for (const Proof proof : {Proof::kNone, Proof::kCertificate, Proof::kToken, Proof::kJwt}) {
     EXPECT_EQ(Decide(rules, 0, {proof, "user/0"}, Need::kAdmin, "x"), Decision::kUnknown);
   }
 }

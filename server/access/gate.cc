@@ -55,24 +55,25 @@ absl::StatusOr<Identity> Gate::Admit(const grpc::GenericCallbackServerContext& c
 
 absl::StatusOr<Identity> Gate::Admit(const grpc::CallbackServerContext& context, Need need) const {
   if (is_open() || need == Need::kAnybody) return Identity{};
-  const std::shared_ptr<const AccessRules> rules = source_->current();
-  KERF_ASSIGN_OR_RETURN(Identity identity, Identify(context, need, *rules));
+  const std::shared_ptr<const AccessState> state = source_->current();
+  KERF_ASSIGN_OR_RETURN(Identity identity, Identify(context, need, *state));
   const Decision decision =
-      Decide(*rules, AccessSource::now_s(), identity, need, /*repository=*/std::nullopt);
+      Decide(state->rules, AccessSource::now_s(), identity, need, /*repository=*/std::nullopt);
   KERF_RETURN_IF_ERROR(StatusOf(decision, identity));
   return identity;
 }
 
 absl::Status Gate::Check(const Identity& identity, Need need, std::string_view repository) const {
   if (is_open()) return absl::OkStatus();
-  return StatusOf(Decide(*source_->current(), AccessSource::now_s(), identity, need, repository),
-                  identity);
+  return StatusOf(
+      Decide(source_->current()->rules, AccessSource::now_s(), identity, need, repository),
+      identity);
 }
 
 absl::StatusOr<Identity> Gate::Identify(const grpc::CallbackServerContext& context, Need need,
-                                        const AccessRules& rules) const {
-  KERF_ASSIGN_OR_RETURN(Identity identity, IdentifyPeer(context, rules));
-  const AccessEntry* const entry = rules.Find(identity.name);
+                                        const AccessState& state) const {
+  KERF_ASSIGN_OR_RETURN(Identity identity, IdentifyPeer(context, state));
+  const AccessEntry* const entry = state.rules.Find(identity.name);
   const auto said = MetadataOf(context, kIdentityMetadata);
   // Whoever is no front speaks for himself alone, whatever he says.
   const bool is_front =
@@ -81,28 +82,47 @@ absl::StatusOr<Identity> Gate::Identify(const grpc::CallbackServerContext& conte
   // Of its own it only asks how a worker is.
   if (!said.has_value() && !NamesRepository(need)) return identity;
   std::optional<Identity> caller = DecodeIdentity(said.value_or(""));
-  if (!caller.has_value()) return Refuse(Refusal::kFrontWithoutCaller, identity);
+  // One that says two things has let somebody say one of them.
+  const bool is_one = context.client_metadata().count(kIdentityMetadata) == 1;
+  if (!caller.has_value() || !is_one) return Refuse(Refusal::kFrontWithoutCaller, identity);
   return *std::move(caller);
 }
 
 absl::StatusOr<Identity> Gate::IdentifyPeer(const grpc::CallbackServerContext& context,
-                                            const AccessRules& rules) const {
+                                            const AccessState& state) const {
   const SeenClient seen = SeenOf(context);
   if (const auto authorization = MetadataOf(context, kAuthorizationMetadata);
       authorization.has_value()) {
-    const std::optional<ShownToken> token = ParseBearer(*authorization);
-    Identity shown{.proof = Proof::kToken, .name = token.has_value() ? token->name : ""};
-    if (!seen.is_private) return Refuse(Refusal::kTokenInTheClear, shown);
-    if (!token.has_value() || !IsTokenOf(*token, rules.Find(token->name))) {
-      return Refuse(Refusal::kBadToken, shown);
-    }
-    return shown;
+    return IdentifyToken(*authorization, seen.is_private, state);
   }
   if (IsNameOf(Proof::kCertificate, seen.certificate)) {
     return Identity{Proof::kCertificate, seen.certificate};
   }
   if (seen.user.has_value()) return Identity{Proof::kUser, Cat("user/", *seen.user)};
   return Refuse(Refusal::kNoProof, Identity{});
+}
+
+absl::StatusOr<Identity> Gate::IdentifyToken(std::string_view authorization, bool is_private,
+                                             const AccessState& state) const {
+  const std::string_view token = BearerOf(authorization);
+  const std::optional<ShownToken> own = ParseToken(token);
+  Identity shown;
+  if (own.has_value()) shown = {.proof = Proof::kToken, .name = own->name};
+  if (!is_private) return Refuse(Refusal::kTokenInTheClear, shown);
+  if (own.has_value()) {
+    if (!IsTokenOf(*own, state.rules.Find(own->name))) return Refuse(Refusal::kBadToken, shown);
+    return shown;
+  }
+  JwtCaller caller = CallerOf(token, state.issuers, AccessSource::now_s());
+  switch (caller.verdict) {
+    case JwtVerdict::kGood:
+      return std::move(caller.identity);
+    case JwtVerdict::kExpired:
+      return Refuse(Refusal::kExpired, shown);
+    case JwtVerdict::kBad:
+      break;
+  }
+  return Refuse(Refusal::kBadToken, shown);
 }
 
 absl::Status Gate::StatusOf(Decision decision, const Identity& identity) const {

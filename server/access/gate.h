@@ -30,7 +30,7 @@ inline constexpr char kAuthorizationMetadata[] = "authorization";
 // Why a call was refused, as metrics have it.
 enum class Refusal : std::uint8_t {
   kNoProof,
-  // A token that could be read on its way: whoever has it can change it.
+  // A token that could be read on its way.
   kTokenInTheClear,
   kBadToken,
   kExpired,
@@ -63,10 +63,12 @@ class Gate {
  private:
   // Who calls, or by the word of a front for whom it calls.
   absl::StatusOr<Identity> Identify(const grpc::CallbackServerContext& context, Need need,
-                                    const AccessRules& rules) const;
+                                    const AccessState& state) const;
   // Who is at the other end of the connection.
   absl::StatusOr<Identity> IdentifyPeer(const grpc::CallbackServerContext& context,
-                                        const AccessRules& rules) const;
+                                        const AccessState& state) const;
+  absl::StatusOr<Identity> IdentifyToken(std::string_view authorization, bool is_private,
+                                         const AccessState& state) const;
   absl::Status StatusOf(Decision decision, const Identity& identity) const;
   absl::Status Refuse(Refusal refusal, const Identity& identity) const;
 

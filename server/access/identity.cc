@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "base/strings.h"
@@ -9,15 +10,16 @@
 namespace kerf::access {
 namespace {
 
-constexpr std::array<std::pair<Proof, std::string_view>, 4> kProofs = {
+constexpr std::array<std::pair<Proof, std::string_view>, 5> kProofs = {
     {{Proof::kNone, "none"},
      {Proof::kCertificate, "certificate"},
      {Proof::kToken, "token"},
+     {Proof::kJwt, "jwt"},
      {Proof::kUser, "user"}}};
 
 // What those names begin with that no certificate may have.
-constexpr std::array<std::pair<Proof, std::string_view>, 2> kPrefixes = {
-    {{Proof::kToken, "token/"}, {Proof::kUser, "user/"}}};
+constexpr std::array<std::pair<Proof, std::string_view>, 3> kPrefixes = {
+    {{Proof::kToken, "token/"}, {Proof::kJwt, "jwt/"}, {Proof::kUser, "user/"}}};
 
 bool IsVisible(char character) { return character > ' ' && character <= '~'; }
 
@@ -43,16 +45,29 @@ std::optional<Proof> ProofOf(std::string_view name) {
 bool IsNameOf(Proof proof, std::string_view name) { return ProofOf(name) == proof; }
 
 std::string EncodeIdentity(const Identity& identity) {
-  return Cat(NameOf(identity.proof), " ", identity.name);
+  std::string text = Cat(NameOf(identity.proof), " ", identity.name);
+  if (identity.expires_at_s.has_value()) text += Cat(" ", *identity.expires_at_s);
+  return text;
 }
 
 std::optional<Identity> DecodeIdentity(std::string_view text) {
   const std::size_t space = text.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
-  const std::string_view name = text.substr(space + 1);
+  const std::string_view rest = text.substr(space + 1);
+  const std::string_view name = rest.substr(0, rest.find(' '));
   const std::optional<Proof> proof = ProofOf(name);
   if (!proof.has_value() || NameOf(*proof) != text.substr(0, space)) return std::nullopt;
-  return Identity{*proof, std::string(name)};
+  Identity identity{*proof, std::string(name)};
+  // Only the one has an end of its own, and never none.
+  const bool has_end = name.size() < rest.size();
+  if (has_end != (*proof == Proof::kJwt)) return std::nullopt;
+  if (!has_end) return identity;
+  const std::string_view end = rest.substr(name.size() + 1);
+  std::int64_t expires_at_s = 0;
+  const auto [last, error] = std::from_chars(end.data(), end.data() + end.size(), expires_at_s);
+  if (error != std::errc() || last != end.data() + end.size()) return std::nullopt;
+  identity.expires_at_s = expires_at_s;
+  return identity;
 }
 
 }  // namespace kerf::access

@@ -15,6 +15,8 @@ enum class Proof : std::uint8_t {
   // Of TLS.
   kCertificate,
   kToken,
+  // A JSON Web Token, which somebody else has signed.
+  kJwt,
   // The user of a process at the other end of a unix socket.
   kUser,
 };
@@ -26,9 +28,11 @@ inline constexpr std::size_t kMaxIdentityBytes = 256;
 
 struct Identity {
   Proof proof = Proof::kNone;
-  // A certificate's first URI, or else its first DNS name; "token/ID"; "user/1000". Visible ASCII,
-  // 1 to kMaxIdentityBytes; empty without a proof.
+  // A certificate's first URI, or else its first DNS name; "token/ID"; "jwt/ISS#SUB"; "user/1000".
+  // Visible ASCII, 1 to kMaxIdentityBytes; empty without a proof.
   std::string name = {};
+  // Of a proof that says itself when it ends: seconds since 1970.
+  std::optional<std::int64_t> expires_at_s = std::nullopt;
 
   friend bool operator==(const Identity&, const Identity&) = default;
 };
@@ -38,8 +42,8 @@ bool IsNameOf(Proof proof, std::string_view name);
 // By which proof somebody of this name comes; nothing: it is no name.
 std::optional<Proof> ProofOf(std::string_view name);
 
-// As a front tells its workers who has called it: the proof and the name, with a space between
-// them. Nothing: it is not what EncodeIdentity gives.
+// As a front tells its workers who has called it: the proof, the name and, if there is one, the
+// end, with spaces between them. Nothing: it is not what EncodeIdentity gives.
 std::string EncodeIdentity(const Identity& identity);
 std::optional<Identity> DecodeIdentity(std::string_view text);
 

@@ -26,25 +26,20 @@ bool IsOfSecret(char character) {
   return IsLower(character) || IsDigit(character) || IsUpper(character);
 }
 
-// Schemes are written in any case (RFC 9110, 11.1).
-bool TakeScheme(std::string_view& text) {
-  if (text.size() < kScheme.size()) return false;
-  const auto is_same = [](char shown, char wanted) {
-    return (IsUpper(shown) ? static_cast<char>(shown - 'A' + 'a') : shown) == wanted;
-  };
-  if (!std::equal(kScheme.begin(), kScheme.end(), text.begin(),
-                  [&](char wanted, char shown) { return is_same(shown, wanted); })) {
-    return false;
-  }
-  text.remove_prefix(kScheme.size());
-  return true;
-}
-
 }  // namespace
 
-std::optional<ShownToken> ParseBearer(std::string_view authorization) {
-  std::string_view token = authorization;
-  if (!TakeScheme(token) || !token.starts_with(kPrefix)) return std::nullopt;
+// The scheme is written in any case (RFC 9110, 11.1).
+std::string_view BearerOf(std::string_view authorization) {
+  if (authorization.size() < kScheme.size()) return {};
+  const auto is_same = [](char wanted, char shown) {
+    return (IsUpper(shown) ? static_cast<char>(shown - 'A' + 'a') : shown) == wanted;
+  };
+  if (!std::equal(kScheme.begin(), kScheme.end(), authorization.begin(), is_same)) return {};
+  return authorization.substr(kScheme.size());
+}
+
+std::optional<ShownToken> ParseToken(std::string_view token) {
+  if (!token.starts_with(kPrefix)) return std::nullopt;
   const std::string_view rest = token.substr(kPrefix.size());
   const std::size_t end = rest.find('_');
   if (end == std::string_view::npos || end == 0 || end > kMaxIdBytes) return std::nullopt;

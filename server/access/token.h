@@ -16,8 +16,10 @@ struct ShownToken {
   TokenHash hash;
 };
 
-// Of a value of "authorization". Nothing: it is no token of kerf's.
-std::optional<ShownToken> ParseBearer(std::string_view authorization);
+// What a value of "authorization" shows as its bearer's; empty: nothing.
+std::string_view BearerOf(std::string_view authorization);
+// Nothing: it is no token of kerf's.
+std::optional<ShownToken> ParseToken(std::string_view token);
 
 // Whether it is the token of this entry; takes as long where there is none (null) or it has no
 // token.

@@ -12,6 +12,10 @@ constexpr char kToken[] = "kerf_nightly-7_abcdefghijklmnopqrstuv";
 // By sha256sum.
 constexpr char kHashText[] = "ec5e157f38e0782c287d6e35228fb4bcb1bf318eb105c787240ff9faa5b31ea2";
 
+std::optional<ShownToken> ParseBearer(std::string_view authorization) {
+  return ParseToken(BearerOf(authorization));
+}
+
 AccessEntry EntryOf(const ShownToken& token) {
   return {.name = token.name, .token_hash = token.hash};
 }

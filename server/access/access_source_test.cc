@@ -1,0 +1,123 @@
+#include "server/access/access_source.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace kerf::access {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kInterval{10};
+// A guard against a hang, not a measure.
+constexpr std::chrono::seconds kPatience{30};
+constexpr char kOne[] = "[[identity]]\nname = \"kerf://one\"\n";
+constexpr char kTwo[] = "[[identity]]\nname = \"kerf://two\"\n";
+constexpr char kIssuer[] =
+    "[[issuer]]\nname = \"https://i\"\naudience = \"kerf\"\nkeys = \"keys.json\"\n";
+constexpr char kKey[] =
+    R"({"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";
+
+class AccessSourceTest : public ::testing::Test {
+ protected:
+  AccessSourceTest() { std::filesystem::create_directories(folder_); }
+  ~AccessSourceTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name + ".new") << text;
+    std::filesystem::rename(folder_ + "/" + name + ".new", folder_ + "/" + name);
+  }
+  absl::Status Open() {
+    auto opened = AccessSource::Open(
+        folder_ + "/access.toml",
+        [this](const absl::Status& status, const AccessState& /*state*/) {
+          const std::lock_guard lock(mutex_);
+          told_.push_back(status);
+          changed_.notify_all();
+        },
+        kInterval);
+    if (!opened.ok()) return opened.status();
+    source_ = *std::move(opened);
+    return absl::OkStatus();
+  }
+  // The nth that it tells, from 1.
+  absl::Status Told(std::size_t nth) {
+    std::unique_lock lock(mutex_);
+    const bool is_there = changed_.wait_for(lock, kPatience, [&] { return told_.size() >= nth; });
+    return is_there ? told_[nth - 1] : absl::DeadlineExceededError("it tells nothing");
+  }
+  bool Knows(std::string_view name) { return source_->current()->rules.Find(name) != nullptr; }
+
+  const std::string folder_ = Cat(std::getenv("TEST_TMPDIR"), "/",
+                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<absl::Status> told_;
+  std::unique_ptr<AccessSource> source_;
+};
+
+TEST_F(AccessSourceTest, AChangeIsInForce) {
+  Write("access.toml", kOne);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Knows("kerf://one"));
+  Write("access.toml", kTwo);
+  EXPECT_TRUE(Told(1).ok());
+  EXPECT_FALSE(Knows("kerf://one"));
+  EXPECT_TRUE(Knows("kerf://two"));
+}
+
+TEST_F(AccessSourceTest, WhatIsNoneIsSaidOnceAndChangesNothing) {
+  Write("access.toml", kOne);
+  ASSERT_TRUE(Open().ok());
+  Write("access.toml", "[[identity]]\n");
+  EXPECT_NE(MessageOf(Told(1)).find("access.toml: line 1: there is no name"), std::string::npos);
+  std::filesystem::remove(folder_ + "/access.toml");
+  EXPECT_EQ(Told(2).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(Knows("kerf://one"));
+  Write("access.toml", kTwo);
+  EXPECT_TRUE(Told(3).ok());
+  EXPECT_TRUE(Knows("kerf://two"));
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(told_.size(), 3u);
+}
+
+TEST_F(AccessSourceTest, DoesNotBeginWithoutAGoodFile) {
+  EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
+  Write("access.toml", "x");
+  EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
+  Write("access.toml", kIssuer);
+  EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
+  Write("keys.json", "{}");
+  const absl::Status wrong = Open();
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(MessageOf(wrong).find("keys.json: no set of public keys"), std::string::npos);
+}
+
+TEST_F(AccessSourceTest, KeysOfIssuersAreReadAnewToo) {
+  Write("access.toml", kIssuer);
+  Write("keys.json", kKey);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(source_->current()->issuers.size(), 1u);
+  EXPECT_EQ(source_->current()->issuers[0].keys.keys()[0].id, "");
+  std::string named = kKey;
+  named.insert(named.size() - 3, R"(,"kid":"b")");
+  Write("keys.json", named);
+  EXPECT_TRUE(Told(1).ok());
+  EXPECT_EQ(source_->current()->issuers[0].keys.keys()[0].id, "b");
+  std::filesystem::remove(folder_ + "/keys.json");
+  EXPECT_EQ(Told(2).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(source_->current()->issuers[0].keys.keys()[0].id, "b");
+}
+
+}  // namespace
+}  // namespace kerf::access

@@ -1,0 +1,46 @@
+#include "server/access/access_state.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/small_file.h"
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace kerf::access {
+namespace {
+
+constexpr std::size_t kMaxKeysBytes = std::size_t{1} << 20;
+
+std::string Beside(const std::string& path, const std::string& other) {
+  return (std::filesystem::path(path).parent_path() / other).string();
+}
+
+}  // namespace
+
+absl::StatusOr<AccessTexts> ReadAccessFiles(const std::string& path) {
+  AccessTexts texts;
+  KERF_ASSIGN_OR_RETURN(texts.rules, ReadSmallFile(path, kMaxAccessFileBytes));
+  // What is wrong with them is for Make to say.
+  const absl::StatusOr<AccessRules> rules = AccessRules::Parse(texts.rules);
+  if (!rules.ok()) return texts;
+  for (const IssuerEntry& issuer : rules->issuers()) {
+    KERF_ASSIGN_OR_RETURN(texts.keys[issuer.keys_path],
+                          ReadSmallFile(Beside(path, issuer.keys_path), kMaxKeysBytes));
+  }
+  return texts;
+}
+
+absl::StatusOr<AccessState> AccessState::Make(const std::string& path, const AccessTexts& texts) {
+  absl::StatusOr<AccessRules> rules = AccessRules::Parse(texts.rules);
+  if (!rules.ok()) return Annotate(rules.status(), path);
+  AccessState state{.rules = *std::move(rules)};
+  for (const IssuerEntry& issuer : state.rules.issuers()) {
+    absl::StatusOr<JwkSet> keys = JwkSet::Parse(texts.keys.at(issuer.keys_path));
+    if (!keys.ok()) return Annotate(keys.status(), Beside(path, issuer.keys_path));
+    state.issuers.push_back({issuer.name, issuer.audience, *std::move(keys)});
+  }
+  return state;
+}
+
+}  // namespace kerf::access
