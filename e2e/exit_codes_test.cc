@@ -52,8 +52,8 @@ class ExitCodes : public RoundTrip {
   }
 
   void Note(const Arguments& arguments, int code) {
-    const bool has_subverb =
-        arguments[0] == "index" || arguments[0] == "store" || arguments[0] == "tls";
+    const bool has_subverb = arguments[0] == "index" || arguments[0] == "store" ||
+                             arguments[0] == "tls" || arguments[0] == "token";
     seen_[has_subverb ? Cat(arguments[0], " ", arguments[1]) : arguments[0]].insert(code);
   }
 

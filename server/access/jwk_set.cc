@@ -58,7 +58,7 @@ Key MakeKey(const char* type, OSSL_PARAM_BLD& builder) {
       EVP_PKEY_fromdata(context.get(), &key, EVP_PKEY_PUBLIC_KEY, parameters.get()) == 1;
   Key made(is_made ? key : nullptr);
   if (made != nullptr) {
-    // Of a curve: that the point lies on it.
+    // That by it not everybody can sign.
     const Owned<EVP_PKEY_CTX> check(EVP_PKEY_CTX_new_from_pkey(nullptr, made.get(), nullptr));
     if (check == nullptr || EVP_PKEY_public_check(check.get()) != 1) made = nullptr;
   }

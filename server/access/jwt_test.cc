@@ -226,6 +226,11 @@ TEST(JwkSetTest, SaysWhatIsNone) {
        R"({"keys":[{"kty":"EC","crv":"P-256","x":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE","y":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"}]})"}) {
     EXPECT_FALSE(JwkSet::Parse(wrong).ok()) << wrong;
   }
+  // By it everybody can sign.
+  std::string one = kKeys;
+  const std::size_t exponent = one.find(R"("e":"AQAB")");
+  ASSERT_NE(exponent, std::string::npos);
+  EXPECT_FALSE(JwkSet::Parse(one.replace(exponent, 10, R"("e":"AQ")")).ok());
   const Signer signer;
   EXPECT_FALSE(JwkSet::Parse(signer.JwkOf(R"(,"d":"AAAA")")).ok()) << "a secret";
   EXPECT_FALSE(JwkSet::Parse(signer.JwkOf(R"(,"use":"enc")")).ok()) << "of no use here";

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import pathlib
 import shlex
 import tarfile
@@ -16,7 +17,8 @@ from load import Load, restore_and_compare
 from processes import Failed, run, wait_until
 
 NAMESPACE = "kerf"
-SERVER = "kerf.kerf.svc.cluster.local:7461"
+HOST = "kerf.kerf.svc.cluster.local"
+SERVER = f"{HOST}:7461"
 FRONTS, WORKERS, REDIS = "deployment/kerf-front", "statefulset/kerf-worker", "statefulset/kerf-redis"
 FRONT_COUNT, WORKER_COUNT = 2, 3
 # What deploy/overlays/dev runs, the same under a later name, and one that never serves.
@@ -27,11 +29,35 @@ BROKEN_DEADLINE_S = 40
 OPERATOR_PASSWORD = "known-to-whoever-reads-this"
 LOAD_IMAGE, LOAD_WORKERS = "localhost/kerf-loadtest:0.1.0", 2
 LOAD_TIMEOUT_S = 300
+# Of kerf: a server has refused who asks.
+EXIT_NOT_AUTHORISED = 4
 # Of loadtest/scenarios/smoke.toml it lacks where the fronts are.
 LOAD_TARGET = """
 [target]
 addresses = ["kerf.kerf:7461"]
 shard_key_metadata = "kerf-shard-key"
+"""
+
+# Beside deploy/overlays/dev: what overlays/prod has of them.
+SECURE = """
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: kerf
+resources: [{root}/deploy/overlays/dev]
+components: [{root}/deploy/components/tls, {root}/deploy/components/access]
+"""
+# Fronts are known by the first name of their certificate.
+ACCESS = f"""
+[[identity]]
+name = "{HOST}"
+[[identity.grant]]
+role = "front"
+
+[[identity]]
+name = "kerf://client/agent"
+[[identity.grant]]
+role = "write"
+repositories = ["*"]
 """
 
 
@@ -87,16 +113,20 @@ class Scenario:
             nodes.import_image(self.cluster.box, number, archive)
 
     def deploy(self):
-        apply.apply(self.plane, self.root / "deploy/overlays/dev")
+        self.deploy_overlay(self.root / "deploy/overlays/dev")
+
+    def deploy_overlay(self, overlay):
+        apply.apply(self.plane, overlay)
         self.kubectl("scale", FRONTS, f"--replicas={FRONT_COUNT}")
         self.kubectl("scale", WORKERS, f"--replicas={WORKER_COUNT}")
         self.kubectl("patch", FRONTS, "--patch", json.dumps(
             {"spec": {"progressDeadlineSeconds": BROKEN_DEADLINE_S}}))
         self.wait_rolled_out(REDIS, WORKERS, FRONTS)
 
-    def back_up_and_restore(self):
+    def back_up_and_restore(self, folder="plain"):
         """The repository's own sources, from a program that is no pod."""
-        store, tree = self.work / "store", self.root / "server"
+        store, tree = self.work / folder / "store", self.root / "server"
+        store.parent.mkdir()
         command = self.agent_command()
 
         def back_up(*options):
@@ -107,7 +137,7 @@ class Scenario:
             return json.loads(done.stdout.strip().splitlines()[-1])
 
         warning = back_up()["index_warning"]
-        restore_and_compare(command, store, tree, self.work / "restored")
+        restore_and_compare(command, store, tree, self.work / folder / "restored")
         if warning:
             # A Redis that has just formed may have no replica yet to keep a commit. The store is
             # whole, and the next backup is to bring the index up.
@@ -223,6 +253,34 @@ class Scenario:
             raise Failed(f"the load test has left no report\n{done.stdout}{done.stderr}")
         print("  " + next(line for line in done.stdout.splitlines() if "each checked" in line))
 
+    def secure(self):
+        """TLS and identities: who is whom he has to be gets on, and nobody else."""
+        tls, overlay = self.work / "tls", self.work / "overlay"
+        run([self.root / "out/kerf", "tls", "init", tls, "--name", HOST, "--name", "kerf-worker", "--client", "agent",
+             "--client", "stranger"])
+        (self.work / "access.toml").write_text(ACCESS, encoding="utf-8")
+        for name in ("kerf-front-tls", "kerf-worker-tls"):
+            self.kubectl("create", "secret", "generic", name, f"--from-file=ca.crt={tls}/ca.pem",
+                         f"--from-file=tls.crt={tls}/kerfd.pem", f"--from-file=tls.key={tls}/kerfd.key")
+        self.kubectl("create", "secret", "generic", "kerf-access", f"--from-file=access.toml={self.work}/access.toml")
+        overlay.mkdir()
+        # Folders may be anywhere, and are named from here.
+        (overlay / "kustomization.yaml").write_text(SECURE.format(root=os.path.relpath(self.root, overlay)),
+                                                    encoding="utf-8")
+        self.deploy_overlay(overlay)
+        in_the_clear = self.agent_command()
+        agents = {name: ["env", f"KERF_SERVER={SERVER}", f"KERF_TLS_CA={tls}/ca.pem", f"KERF_TLS_CERT={tls}/{name}.pem",
+                         f"KERF_TLS_KEY={tls}/{name}.key", self.root / "out/kerf"] for name in ("agent", "stranger")}
+        self.agent = agents["agent"]
+        self.back_up_and_restore("secure")
+        store = ["--store", self.work / "secure/store"]
+        as_stranger = [*self.cluster.enter(), *agents["stranger"]]
+        for command in ([*as_stranger, "backup", self.root / "server", *store, "--force"],
+                        [*self.agent_command(), "gc", *store], [*in_the_clear, "ping"]):
+            done = run(command, timeout_s=120, check=False)
+            if done.returncode != EXIT_NOT_AUTHORISED:
+                raise Failed(f"{' '.join(map(str, command[-4:]))}: exit code {done.returncode}: {done.stderr.strip()}")
+
     def images_of(self, name):
         return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"]
                 for pod in self.pods(name) if "deletionTimestamp" not in pod["metadata"]}
@@ -247,7 +305,8 @@ STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready",
          ("a broken image of the fronts", Scenario.break_fronts),
          ("a broken image of the workers", Scenario.break_workers),
          ("new passwords of Redis", Scenario.change_passwords),
-         ("a load test in pods", Scenario.put_load))
+         ("a load test in pods", Scenario.put_load),
+         ("TLS, and who may do what", Scenario.secure))
 
 
 def run_all(cluster, root, seed):
