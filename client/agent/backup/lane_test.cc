@@ -309,9 +309,11 @@ TEST_F(LaneTest, WhatIsAnsweredIsAlsoCompleted) {
 // Else a full server would give the place of an agent with a slow disk to another one.
 TEST_F(LaneTest, WhileAnAnswerIsWorkedOffTheStreamKeepsItsPlace) {
   keep_place_ = std::chrono::milliseconds(1);
-  std::atomic<int> empty_count = 0;
+  // Of the server's threads, which end behind this function.
+  const auto counted = std::make_shared<std::atomic<int>>(0);
+  const std::atomic<int>& empty_count = *counted;
   CuttingServer server;
-  server.on_empty_message = [&] { ++empty_count; };
+  server.on_empty_message = [counted] { ++*counted; };
   // The server owes the rest, but the agent is the one that is slow.
   Start(server, std::chrono::milliseconds(0));
   std::promise<void> entered;
