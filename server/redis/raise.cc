@@ -72,18 +72,14 @@ class Raise {
                                             /*taken_when_full=*/true);
   }
 
-  // Begins to tell the epoch, or goes on.
-  Task<absl::Status> Go(RepositoryState state, std::uint64_t lowest) {
+  // Begins to tell the epoch, or goes on. Those who were about to make a bucket with an earlier one
+  // are known to the next round; who comes later makes it with this one.
+  Task<absl::Status> Go(const RepositoryState& state, std::uint64_t lowest) {
     if (IsLazy(state) && !IsTold(state)) {
       const auto begun = co_await repositories_.Change(repository_, BeginEpoch(state, epoch_),
                                                        /*taken_when_full=*/true);
       if (!begun.ok()) co_return begun.status();
       if (!*begun) co_return absl::OkStatus();
-      // Behind that: which buckets were begun with an earlier epoch. Those that come later are made
-      // with this one.
-      auto now = co_await repositories_.Read(repository_, replica_count_);
-      if (!now.ok()) co_return now.status();
-      state = *std::move(now);
     }
     has_raised_ = true;
     co_return co_await RaiseAll(state, lowest);
