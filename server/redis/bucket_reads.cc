@@ -14,9 +14,10 @@
 namespace kerf {
 namespace {
 
+// `unknown` gets those of whose base bucket nothing is known: there may be none.
 std::vector<BucketGroup> GroupsOf(const RedisRepository& repository,
-                                  std::span<const Digest> digests,
-                                  std::vector<std::size_t> wanted) {
+                                  std::span<const Digest> digests, std::vector<std::size_t> wanted,
+                                  std::vector<std::size_t>& unknown) {
   // In the order of the digests those of one bucket stand together.
   std::sort(wanted.begin(), wanted.end(), [&](std::size_t left, std::size_t right) {
     return std::tie(digests[left], left) < std::tie(digests[right], right);
@@ -24,9 +25,13 @@ std::vector<BucketGroup> GroupsOf(const RedisRepository& repository,
   std::vector<BucketGroup> groups;
   for (const std::size_t index : wanted) {
     const std::uint32_t base = BaseOf(digests[index], repository.base_bits);
-    std::string path = repository.paths.PathOf(digests[index]);
-    if (groups.empty() || groups.back().base != base || groups.back().path != path) {
-      groups.push_back({base, std::move(path), {}, {}});
+    std::optional<std::string> path = repository.paths.PathOf(digests[index]);
+    if (!path.has_value()) {
+      unknown.push_back(index);
+      continue;
+    }
+    if (groups.empty() || groups.back().base != base || groups.back().path != *path) {
+      groups.push_back({base, *std::move(path), {}, {}});
     }
     groups.back().at.push_back(index);
   }
@@ -116,15 +121,8 @@ Task<absl::StatusOr<std::vector<BucketGroup>>> ReadBuckets(RedisClient& client,
                                                            std::span<const Digest> digests,
                                                            std::vector<std::size_t> wanted) {
   std::vector<BucketGroup> found;
-  // Of a base bucket that was never met there may be none: the script that finds them says that,
-  // too.
   std::vector<std::size_t> lost;
-  std::erase_if(wanted, [&](std::size_t index) {
-    const bool is_unknown = !repository.paths.KnowsBaseOf(digests[index]);
-    if (is_unknown) lost.push_back(index);
-    return is_unknown;
-  });
-  std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted));
+  std::vector<BucketGroup> groups = GroupsOf(repository, digests, std::move(wanted), lost);
   for (int round = 0; !groups.empty() || !lost.empty(); ++round) {
     if (round == kMaxConflicts) {
       co_return absl::UnavailableError("the buckets in Redis split faster than they are found");

@@ -15,16 +15,11 @@ std::size_t NumberOf(std::string_view path) {
 
 }  // namespace
 
-bool KnownPaths::KnowsBaseOf(const Digest& digest) const {
-  const std::lock_guard lock(mutex_);
-  return lengths_.contains(BaseOf(digest, base_bits_));
-}
-
-std::string KnownPaths::PathOf(const Digest& digest) const {
+std::optional<std::string> KnownPaths::PathOf(const Digest& digest) const {
   const std::uint32_t base = BaseOf(digest, base_bits_);
   const std::lock_guard lock(mutex_);
   const auto found = lengths_.find(base);
-  if (found == lengths_.end()) return "";
+  if (found == lengths_.end()) return std::nullopt;
   const Lengths& lengths = found->second;
   const int known_bits = std::countr_zero(lengths.size());
   const std::size_t at = NumberOf(kerf::PathOf(digest, base_bits_, known_bits));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +25,8 @@ class KnownPaths {
 
   explicit KnownPaths(int base_bits) : base_bits_(base_bits) {}
 
-  // Whether anything was learned of its base bucket.
-  bool KnowsBaseOf(const Digest& digest) const;
-
-  // Of the bucket of `digest`; "" if nothing is known.
-  std::string PathOf(const Digest& digest) const;
+  // Of the bucket of `digest`; nothing if nothing was learned of its base bucket.
+  std::optional<std::string> PathOf(const Digest& digest) const;
 
   // The bucket of this path below `base` is there, and so no other on the way to it or behind it.
   void Learn(std::uint32_t base, std::string_view path);

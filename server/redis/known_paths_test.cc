@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 
 #include "base/random.h"
 #include "base/test_seed.h"
@@ -23,7 +24,11 @@ Digest WithPath(std::string_view path) {
 }
 
 TEST(KnownPathsTest, KnowsNothingAtFirst) {
-  EXPECT_EQ(KnownPaths(kBaseBits).PathOf(WithPath("1111")), "");
+  KnownPaths known(kBaseBits);
+  EXPECT_EQ(known.PathOf(WithPath("1111")), std::nullopt);
+  // Nor by what it learns of another base bucket.
+  known.Learn(1, "1");
+  EXPECT_EQ(known.PathOf(WithPath("1111")), std::nullopt);
 }
 
 TEST(KnownPathsTest, ABucketSaysNothingOfThoseBesideIt) {
@@ -76,7 +81,7 @@ TEST(KnownPathsTest, IsRightOfATreeThatItHasSeen) {
     digest.bytes[0] = 0;
     digest.bytes[1] &= 0x3F;
     digest.bytes[1] |= static_cast<std::uint8_t>(base << 6);
-    const std::string found = known.PathOf(digest);
+    const std::string found = known.PathOf(digest).value_or("");
     EXPECT_EQ(std::count(paths.begin(), paths.end(), found), 1) << found;
   }
 }

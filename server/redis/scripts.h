@@ -135,20 +135,23 @@ if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
 if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[4]) then
   redis.call('SET', KEYS[2], ARGV[4])
 end
-local function number_of(field)
-  local number = 0
-  for bit = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2]) - 1 do
-    local byte = string.byte(field, math.floor(bit / 8) + 1)
-    number = 2 * number + math.floor(byte / 2 ^ (7 - bit % 8)) % 2
-  end
-  return number
+local call, byte, floor = redis.call, string.byte, math.floor
+local places, worths = {}, {}
+for bit = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2]) - 1 do
+  places[#places + 1] = floor(bit / 8) + 1
+  worths[#worths + 1] = 2 ^ (7 - bit % 8)
 end
-local all = redis.call('HGETALL', KEYS[1])
+local all = call('HGETALL', KEYS[1])
 for at = 1, #all, 2 do
-  if all[at] == 'e' then
-    for child = 3, #KEYS do redis.call('HSET', KEYS[child], 'e', all[at + 1]) end
+  local field = all[at]
+  if field == 'e' then
+    for child = 3, #KEYS do call('HSET', KEYS[child], 'e', all[at + 1]) end
   else
-    redis.call('HSET', KEYS[3 + number_of(all[at])], all[at], all[at + 1])
+    local number = 0
+    for bit = 1, #places do
+      number = 2 * number + floor(byte(field, places[bit]) / worths[bit]) % 2
+    end
+    call('HSET', KEYS[3 + number], field, all[at + 1])
   end
 end
 -- Last: what has gone wrong until here has lost nothing.
