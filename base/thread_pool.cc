@@ -23,21 +23,35 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::Post(std::function<void()> task) {
+void ThreadPool::Post(std::uint64_t share, std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    std::deque<std::function<void()>>& tasks = tasks_[share];
+    if (tasks.empty()) turns_.push_back(share);
+    tasks.push_back(std::move(task));
   }
   wakeup_.notify_one();
+}
+
+std::function<void()> ThreadPool::TakeLocked() {
+  const auto found = tasks_.find(turns_.front());
+  turns_.pop_front();
+  std::function<void()> task = std::move(found->second.front());
+  found->second.pop_front();
+  if (!found->second.empty()) {
+    turns_.push_back(found->first);
+  } else if (found->first != kNobodysShare) {
+    tasks_.erase(found);
+  }
+  return task;
 }
 
 void ThreadPool::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wakeup_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    wakeup_.wait(lock, [this] { return stopping_ || !turns_.empty(); });
+    if (turns_.empty()) return;
+    std::function<void()> task = TakeLocked();
     lock.unlock();
     task();
     task = nullptr;

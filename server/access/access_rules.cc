@@ -23,6 +23,7 @@ constexpr std::size_t kMaxEntries = 65'536;
 // Of one entry, all grants together.
 constexpr std::size_t kMaxPatterns = 1024;
 constexpr std::size_t kMaxIssuers = 16;
+constexpr std::int64_t kMaxStreams = 1'000'000;
 constexpr std::string_view kFrontRole = "front";
 
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles = {
@@ -161,7 +162,7 @@ absl::Status AddGrants(const toml::table& table, AccessEntry& entry) {
 }
 
 absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
-  KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "sha256", "expires", "grant"}));
+  KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "sha256", "expires", "max_streams", "grant"}));
   AccessEntry entry;
   KERF_ASSIGN_OR_RETURN(entry.name, ReadText(table, "name"));
   const std::optional<Proof> proof = ProofOf(entry.name);
@@ -178,6 +179,13 @@ absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
   }
   if (const toml::node* const expires = table.get("expires"); expires != nullptr) {
     KERF_ASSIGN_OR_RETURN(entry.expires_at_s, ParseExpiry(*expires));
+  }
+  if (const toml::node* const count = table.get("max_streams"); count != nullptr) {
+    const auto* const number = count->as_integer();
+    if (number == nullptr || number->get() < 1 || number->get() > kMaxStreams) {
+      return Wrong(count->source(), Cat("max_streams is 1 to ", kMaxStreams));
+    }
+    entry.max_streams = static_cast<std::size_t>(number->get());
   }
   KERF_RETURN_IF_ERROR(AddGrants(table, entry));
   return entry;

@@ -34,6 +34,8 @@ struct AccessEntry {
   std::optional<TokenHash> token_hash = std::nullopt;
   // Seconds since 1970; from then on it is as if it were not there.
   std::optional<std::int64_t> expires_at_s = std::nullopt;
+  // Uploads at once, at each kerfd; nothing: as kerfd has it for everybody.
+  std::optional<std::size_t> max_streams = std::nullopt;
   // It may say who calls: a front.
   bool is_front = false;
   std::vector<Grant> grants = {};

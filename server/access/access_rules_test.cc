@@ -80,6 +80,11 @@ TEST(AccessRulesTest, SaysWhatIsWrongAndWhere) {
             "line 3: expires is a time with its zone, as 2027-06-01T00:00:00Z");
   EXPECT_EQ(WhyNot(name + "expires = 2027-06-01T00:00:00\n"),
             "line 3: expires is a time with its zone, as 2027-06-01T00:00:00Z");
+  for (const std::string_view wrong : {"0", "-1", "1.0", "\"1\"", "1000001"}) {
+    EXPECT_EQ(WhyNot(Cat(name, "max_streams = ", wrong, "\n")),
+              "line 3: max_streams is 1 to 1000000");
+  }
+  EXPECT_EQ(AccessRules::Parse(name + "max_streams = 7\n")->Find("kerf://a")->max_streams, 7u);
   EXPECT_EQ(WhyNot(name + name), "line 3: 'kerf://a' stands in the file twice");
   EXPECT_EQ(WhyNot(Cat(name, "sha256 = \"", kHash, "\"\n")),
             "line 3: sha256 is for tokens: name = \"token/ID\"");

@@ -148,6 +148,13 @@ absl::Status Gate::Refuse(Refusal refusal, const Identity& identity) const {
   return MakeError(info.reason, info.message);
 }
 
+std::optional<std::size_t> Gate::MaxStreamsOf(const Identity& identity) const {
+  if (is_open()) return std::nullopt;
+  const std::shared_ptr<const AccessState> state = source_->current();
+  const AccessEntry* const entry = state->rules.Find(identity.name);
+  return entry == nullptr ? std::nullopt : entry->max_streams;
+}
+
 void Gate::AddMetrics(metrics::Page& page) const {
   if (is_open()) return;
   for (std::size_t index = 0; index < kRefusalCount; ++index) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,6 +58,9 @@ class Gate {
   // Of somebody who was admitted: whether he may do that in this repository; asked again, whether
   // he still may.
   absl::Status Check(const Identity& identity, Need need, std::string_view repository) const;
+
+  // Uploads at once, as the file has it; nothing: it says nothing of them.
+  std::optional<std::size_t> MaxStreamsOf(const Identity& identity) const;
 
   void AddMetrics(metrics::Page& page) const;
 

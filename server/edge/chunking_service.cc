@@ -34,7 +34,9 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Up
   std::string request_id = RequestIdOf(*context);
   absl::StatusOr<access::Identity> caller = options_.gate->Admit(*context, access::Need::kWrite);
   if (!caller.ok()) return new RefusedCall(caller.status(), request_id);
-  if (absl::Status status = options_.registry->Enter((*options_.clock)()); !status.ok()) {
+  const StreamRegistry::Owner owner{.name = caller->name,
+                                    .max_streams = options_.gate->MaxStreamsOf(*caller)};
+  if (absl::Status status = options_.registry->Enter(owner, (*options_.clock)()); !status.ok()) {
     return new RefusedCall(status, request_id);
   }
   return UploadReactor::Start(

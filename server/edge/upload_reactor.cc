@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "base/thread_pool.h"
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
 #include "server/errors/errors.h"
@@ -20,13 +22,20 @@ namespace {
 // Of one write: small enough that a slow reader still finishes one within the stall timeout.
 constexpr std::size_t kMaxWriteBytes = 256 * 1024;
 
+// Of the threads: callers have their turns, however many streams each has.
+std::uint64_t ShareOf(const access::Identity& caller) {
+  if (caller.name.empty()) return ThreadPool::kNobodysShare;
+  return absl::HashOf(caller.name) | 1;
+}
+
 }  // namespace
 
 UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServerContext* context,
                                     Call call) {
   std::shared_ptr<UploadReactor> stream(new UploadReactor(options, context, std::move(call)));
   stream->self_ = stream;
-  stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream);
+  stream->engine_ =
+      StreamEngine::Create(options.engine, stream->session_id_, stream, ShareOf(stream->caller_));
   if (IsLogged(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "stream begins",
         {{"session", stream->session_id_},
@@ -195,7 +204,7 @@ void UploadReactor::OnDone() {
     is_done_ = true;
   }
   engine_->Cancel();
-  options_.registry->Leave(this);
+  options_.registry->Leave(this, caller_.name);
   const std::shared_ptr<UploadReactor> last = std::move(self_);
 }
 

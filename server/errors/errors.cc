@@ -16,6 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kErrorInfoType = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr std::string_view kRetryInfoType = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr std::string_view kQuotaFailureType = "type.googleapis.com/google.rpc.QuotaFailure";
 constexpr std::string_view kDomain = "kerf";
 
 constexpr milliseconds kNoRetry{0};
@@ -67,6 +68,7 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kUnknownCaller, "UNKNOWN_CALLER", absl::StatusCode::kUnauthenticated,
                kNoRetry},
     ReasonInfo{Reason::kNotYours, "NOT_YOURS", absl::StatusCode::kPermissionDenied, kNoRetry},
+    ReasonInfo{Reason::kQuotaExceeded, "QUOTA_EXCEEDED", kExhausted, kRetryLater},
     ReasonInfo{Reason::kInternal, "INTERNAL", absl::StatusCode::kInternal, kNoRetry},
 };
 static_assert(kReasons.size() == kReasonCount);
@@ -96,6 +98,18 @@ absl::Status MakeError(Reason reason, std::string_view message,
         static_cast<std::int32_t>(info.retry_delay.count() % 1000) * 1'000'000);
     status.SetPayload(ToAbsl(kRetryInfoType), absl::Cord(retry.SerializeAsString()));
   }
+  return status;
+}
+
+absl::Status QuotaExceeded(std::string_view subject, std::string_view description) {
+  absl::Status status =
+      MakeError(Reason::kQuotaExceeded, Cat("the quota of ", subject, " is used up: ", description),
+                {{"subject", std::string(subject)}});
+  google::rpc::QuotaFailure failure;
+  google::rpc::QuotaFailure::Violation& violation = *failure.add_violations();
+  violation.set_subject(std::string(subject));
+  violation.set_description(std::string(description));
+  status.SetPayload(ToAbsl(kQuotaFailureType), absl::Cord(failure.SerializeAsString()));
   return status;
 }
 
@@ -172,7 +186,7 @@ std::string EncodeStatusDetails(const absl::Status& status) {
   google::rpc::Status encoded;
   encoded.set_code(static_cast<std::int32_t>(status.code()));
   encoded.set_message(std::string(MessageOf(status)));
-  for (const std::string_view type : {kErrorInfoType, kRetryInfoType}) {
+  for (const std::string_view type : {kErrorInfoType, kRetryInfoType, kQuotaFailureType}) {
     const auto payload = status.GetPayload(ToAbsl(type));
     if (!payload.has_value()) continue;
     auto* detail = encoded.add_details();

@@ -46,6 +46,7 @@ enum class Reason : std::uint8_t {
   kIndexFull,
   kUnknownCaller,
   kNotYours,
+  kQuotaExceeded,
   kInternal,
 };
 inline constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::kInternal) + 1;
@@ -66,6 +67,9 @@ const ReasonInfo& InfoOf(Reason reason);
 absl::Status MakeError(
     Reason reason, std::string_view message,
     std::initializer_list<std::pair<std::string_view, std::string>> metadata = {});
+
+// QUOTA_EXCEEDED, with a google.rpc.QuotaFailure: whose quota it is, and which.
+absl::Status QuotaExceeded(std::string_view subject, std::string_view description);
 
 // The same status, of which ErrorInfo's metadata says what call it answers, as "request_id"; one
 // that MakeError did not make stays as it is.

@@ -17,14 +17,16 @@ constexpr std::size_t kTurnBytes = 4u << 20;
 
 std::shared_ptr<StreamEngine> StreamEngine::Create(const EngineContext* context,
                                                    std::string session_id,
-                                                   std::shared_ptr<StreamSink> sink) {
-  return std::make_shared<Strand>(context, std::move(session_id), std::move(sink));
+                                                   std::shared_ptr<StreamSink> sink,
+                                                   std::uint64_t share) {
+  return std::make_shared<Strand>(context, std::move(session_id), std::move(sink), share);
 }
 
 Strand::Strand(const EngineContext* context, std::string session_id,
-               std::shared_ptr<StreamSink> sink)
+               std::shared_ptr<StreamSink> sink, std::uint64_t share)
     : context_(context),
       session_id_(std::move(session_id)),
+      share_(share),
       clock_(context->metrics),
       sink_(std::move(sink)),
       call_memory_(context->work_budget),
@@ -112,7 +114,7 @@ void Strand::Wake() {
     if (!state_.compare_exchange_weak(state, next)) continue;
     if (next == State::kScheduled) {
       clock_.Schedule();
-      context_->pool->Post([self = shared_from_this()] { self->Run(); });
+      context_->pool->Post(share_, [self = shared_from_this()] { self->Run(); });
     }
     return;
   }
@@ -137,7 +139,7 @@ void Strand::Run() {
   if (!again && state_.compare_exchange_strong(expected, State::kIdle)) return;
   state_.store(State::kScheduled);
   clock_.Schedule();
-  context_->pool->Post([self = shared_from_this()] { self->Run(); });
+  context_->pool->Post(share_, [self = shared_from_this()] { self->Run(); });
 }
 
 bool Strand::TakeTurn() {

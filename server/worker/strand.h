@@ -29,7 +29,8 @@ class Upload;
 // ever resumes the coroutine, and it is destroyed between two turns, or with the strand.
 class Strand final : public StreamEngine, public std::enable_shared_from_this<Strand> {
  public:
-  Strand(const EngineContext* context, std::string session_id, std::shared_ptr<StreamSink> sink);
+  Strand(const EngineContext* context, std::string session_id, std::shared_ptr<StreamSink> sink,
+         std::uint64_t share);
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
   ~Strand() override;
@@ -142,6 +143,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
 
   const EngineContext* const context_;
   const std::string session_id_;
+  const std::uint64_t share_;
 
   enum class State : std::uint8_t { kIdle, kScheduled, kRunning, kRunAgain };
   std::atomic<State> state_{State::kIdle};

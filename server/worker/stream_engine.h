@@ -97,8 +97,10 @@ class StreamSink {
 // is too slow. What it is made of: strand.h, upload.h.
 class StreamEngine {
  public:
+  // `share`: of the pool (ThreadPool::Post), by whose stream it is.
   static std::shared_ptr<StreamEngine> Create(const EngineContext* context, std::string session_id,
-                                              std::shared_ptr<StreamSink> sink);
+                                              std::shared_ptr<StreamSink> sink,
+                                              std::uint64_t share = 0);
   virtual ~StreamEngine() = default;
 
   virtual void Push(std::unique_ptr<FrameSource> message) = 0;

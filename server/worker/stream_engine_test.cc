@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -156,6 +157,41 @@ TEST_P(StreamEngineTest, EndsInTheMiddleOfAnything) {
     });
   }
   for (std::thread& client : clients) client.join();
+}
+
+// Tells who has ended when.
+class EndingSink final : public StreamSink {
+ public:
+  EndingSink(char name, std::string* ended) : name_(name), ended_(*ended) {}
+
+  void Send(std::string /*encoded_answers*/) override {}
+  std::size_t unsent_bytes() const override { return 0; }
+  void ResumeInput() override {}
+  void Finish(const absl::Status& /*status*/) override { ended_ += name_; }
+
+ private:
+  const char name_;
+  std::string& ended_;
+};
+
+// Whose streams are many has no more turns by it.
+TEST_P(StreamEngineTest, SharesHaveTheirTurns) {
+  pool_.reset();
+  pool_.emplace(1);
+  std::promise<void> may_begin;
+  pool_->Post([&] { may_begin.get_future().wait(); });
+  std::string ended;
+  std::vector<std::shared_ptr<StreamEngine>> engines;
+  const auto add = [&](char name, std::uint64_t share) {
+    engines.push_back(StreamEngine::Create(&context_, "session",
+                                           std::make_shared<EndingSink>(name, &ended), share));
+    engines.back()->HalfClose();
+  };
+  for (int count = 0; count < 10; ++count) add('a', 1);
+  add('b', 2);
+  may_begin.set_value();
+  pool_.reset();
+  EXPECT_EQ(ended, "abaaaaaaaaa");
 }
 
 // The transport keeps an engine until its client has taken the status.

@@ -1,0 +1,92 @@
+// What an identity may have at most: kerfd --access.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "base/tls/testing/test_certificates.h"
+#include "e2e/round_trip.h"
+#include "server/edge/testing/test_upload.h"
+
+namespace kerf::e2e {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr int kGreedyStreams = 48;
+constexpr char kAccess[] = R"([[identity]]
+name = "kerf://greedy"
+max_streams = 48
+[[identity.grant]]
+role = "write"
+repositories = ["greedy"]
+[[identity]]
+name = "kerf://honest"
+[[identity.grant]]
+role = "write"
+repositories = ["honest"]
+)";
+
+class QuotaTest : public ::testing::Test {
+ protected:
+  QuotaTest() {
+    WriteTlsFile(world_ / "access.toml", kAccess);
+    WriteTlsFile(world_ / "ca.pem", all_.ca.certificate);
+    WriteTlsFiles(world_ / "", "kerfd", all_.server);
+    world_.StartServer({"--listen", "127.0.0.1:0", "--tls-cert", world_ / "kerfd.pem", "--tls-key",
+                        world_ / "kerfd.key", "--tls-client-ca", world_ / "ca.pem", "--access",
+                        world_ / "access.toml"});
+  }
+
+  std::shared_ptr<grpc::Channel> Connect(const std::string& name) {
+    const CertifiedKey key = all_.Of("client", {Cat("kerf://", name)}, false, true);
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = all_.ca.certificate;
+    options.pem_private_key = key.key;
+    options.pem_cert_chain = key.certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(world_.last_address(), grpc::SslCredentials(options),
+                                     arguments);
+  }
+
+  World world_;
+  TestCertificates all_;
+};
+
+TEST_F(QuotaTest, MoreStreamsThanAnIdentityMayHaveAreRefused) {
+  const auto greedy = Connect("greedy");
+  std::vector<std::unique_ptr<TestUpload>> open;
+  for (int count = 0; count < kGreedyStreams; ++count) {
+    open.push_back(std::make_unique<TestUpload>(greedy));
+    ASSERT_TRUE(open.back()->SendOpen(OpenFor("greedy")));
+    ASSERT_TRUE(open.back()->WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  }
+  TestUpload one_more(greedy);
+  const grpc::Status status = one_more.WaitForEnd();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), "QUOTA_EXCEEDED");
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("kerf://greedy"));
+  TestUpload other(Connect("honest"));
+  ASSERT_TRUE(other.SendOpen(OpenFor("honest")));
+  EXPECT_TRUE(other.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  // A place that is free again is his.
+  open.pop_back();
+  const auto until = steady_clock::now() + seconds(20);
+  bool is_let_in = false;
+  while (!is_let_in && steady_clock::now() < until) {
+    TestUpload again(greedy);
+    is_let_in = again.SendOpen(OpenFor("greedy")) &&
+                again.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value();
+  }
+  EXPECT_TRUE(is_let_in);
+}
+
+}  // namespace
+}  // namespace kerf::e2e
