@@ -1,11 +1,13 @@
 #include "server/index/rocksdb_index.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -206,6 +208,43 @@ TEST(RocksDbIndexTest, CorruptNumbersAreDataLoss) {
   Put(folder.path(), index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, kRepository), "?");
   EXPECT_EQ(OpenRocksDbIndex(folder.path(), SmallOptions()).status().code(),
             absl::StatusCode::kDataLoss);
+}
+
+// What an index takes of this process's memory once it is open.
+std::size_t BytesOfOpen(const std::string& path) {
+  const std::size_t before = mallinfo2().uordblks;
+  const std::unique_ptr<Index> index = Open(path);
+  // A repository that is in the middle.
+  const auto stats = WaitFor(index->Stats({Cat("photos-", 10'000), DigestAlgorithm::kBlake3}));
+  EXPECT_TRUE(stats.ok()) << stats.status();
+  return mallinfo2().uordblks - before;
+}
+
+TEST(RocksDbIndexTest, NamesTakeNoMemory) {
+  constexpr int kNameCount = 100'000;
+  const Folder none("no_names");
+  const Folder many("many_names");
+  for (const Folder* folder : {&none, &many}) Open(folder->path());
+  BytesOfOpen(none.path());
+  const std::size_t bytes_without = BytesOfOpen(none.path());
+  {
+    auto written = OpenRocksDb(many.path(), SmallOptions());
+    ASSERT_TRUE(written.ok()) << written.status();
+    for (int number = 0; number < kNameCount; ++number) {
+      const RepositoryId repository{Cat("photos-", number), DigestAlgorithm::kBlake3};
+      const std::string key = index_codec::RepositoryKey(index_codec::KeyKind::kEpoch, repository);
+      ASSERT_TRUE((*written)->Put(rocksdb::WriteOptions(), key, index_codec::EncodeNumber(3)).ok());
+    }
+    rocksdb::FlushOptions flush;
+    ASSERT_TRUE((*written)->Flush(flush).ok());
+  }
+  const std::size_t bytes_with = BytesOfOpen(many.path());
+  std::printf("%zu bytes without names, %zu with %d\n", bytes_without, bytes_with, kNameCount);
+  // What it caches of its files has a bound of its own.
+  EXPECT_LE(bytes_with, bytes_without + 2 * SmallOptions().block_cache_bytes);
+  const std::unique_ptr<Index> index = Open(many.path());
+  EXPECT_EQ(
+      WaitFor(index->Stats({Cat("photos-", kNameCount - 1), DigestAlgorithm::kBlake3}))->epoch, 3u);
 }
 
 TEST(RocksDbIndexTest, ADamagedFileIsDataLossOrRefused) {
