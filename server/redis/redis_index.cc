@@ -299,8 +299,7 @@ class Leaf final : public RedisIndex {
       auto writes = PlanWrites(repository, *groups, state, plan, forgotten);
       if (!writes.ok()) co_return writes.status();
       if (!writes->bases_to_begin.empty()) {
-        const auto begun = co_await repositories_.Change(
-            repository, BeginBases(*state, writes->bases_to_begin), /*taken_when_full=*/false);
+        const auto begun = co_await repositories_.Begin(repository, *state, writes->bases_to_begin);
         if (!begun.ok()) co_return begun.status();
         if (!*begun) {
           state.reset();

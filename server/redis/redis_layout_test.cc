@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -204,6 +205,30 @@ TEST_F(RedisLayoutTest, ABucketIsMadeForItsFirstEntry) {
   EXPECT_EQ(EpochOf(*other), 4u);
   EXPECT_EQ(WaitFor(other->ForgetOlder(kRepository, 3, std::nullopt, 100))->forgotten.epoch, 4u);
   EXPECT_EQ(Advance(*other, 4, 4), 4u);
+}
+
+// None of them is in another's way.
+TEST_F(RedisLayoutTest, ManyMakeBucketsAtOnce) {
+  constexpr std::uint32_t kCount = 400;
+  const auto index = OpenRedisOn(redis_, 0);
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 1, 0)).ok());
+  std::vector<std::future<absl::Status>> answers;
+  for (std::uint32_t base = 0; base < kCount; ++base) {
+    answers.push_back(std::async(std::launch::async, [&index, base] {
+      const std::vector<IndexEntry> entries = {
+          {LastOf(kRepository, base, kDefaultBaseBits), 7, "somewhere"}};
+      return WaitFor(index->Commit(kRepository, 1, entries, false));
+    }));
+  }
+  for (std::future<absl::Status>& answer : answers) {
+    const absl::Status status = answer.get();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, kCount);
+  EXPECT_EQ(Advance(*index, 2, 1), 1u);
+  // A bit for each, as AdvanceEpoch counts them, too.
+  EXPECT_EQ(Ask({"HGET", Meta(), "begun"}).text, std::string(kCount / 8, '\xFF'));
+  EXPECT_EQ(Ask({"HGET", Meta(), "told"}).text, std::string(kCount / 8, '\xFF'));
 }
 
 // Far ahead of 0, but not of what it has been told.

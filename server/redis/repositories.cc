@@ -149,8 +149,7 @@ Task<absl::Status> RedisRepositories::TurnIntoWhole(const RedisRepository& repos
     const auto state = co_await Read(repository, replica_count_);
     if (!state.ok()) co_return state.status();
     if (state->layout != RedisLayout::kLazy) co_return absl::OkStatus();
-    const auto begun =
-        co_await Change(repository, BeginBases(*state, all), /*taken_when_full=*/false);
+    const auto begun = co_await Begin(repository, *state, all);
     if (!begun.ok()) co_return begun.status();
     if (!*begun) continue;
     std::vector<ScriptCall> calls;
@@ -194,14 +193,25 @@ Task<absl::Status> RedisRepositories::WriteIfNeeded(RedisRepository& repository)
   co_return status;
 }
 
+Task<absl::StatusOr<bool>> RedisRepositories::Begin(const RedisRepository& repository,
+                                                    const RepositoryState& state,
+                                                    const std::vector<std::uint32_t>& bases) {
+  co_return co_await RunOn(repository, redis_scripts::kBegin, BeginBases(state, bases));
+}
+
 Task<absl::StatusOr<bool>> RedisRepositories::Change(const RedisRepository& repository,
                                                      std::vector<std::string> changes,
                                                      bool taken_when_full) {
   changes.insert(changes.begin(), taken_when_full ? "1" : "0");
+  co_return co_await RunOn(repository, redis_scripts::kAgree, std::move(changes));
+}
+
+Task<absl::StatusOr<bool>> RedisRepositories::RunOn(const RedisRepository& repository,
+                                                    std::string_view script,
+                                                    std::vector<std::string> arguments) {
   std::vector<ScriptCall> calls;
-  calls.push_back({{MetaKey(repository.tag)}, std::move(changes)});
-  RedisReplies replies =
-      co_await RunScript(*client_, redis_scripts::kAgree, std::move(calls), replica_count_);
+  calls.push_back({{MetaKey(repository.tag)}, std::move(arguments)});
+  RedisReplies replies = co_await RunScript(*client_, script, std::move(calls), replica_count_);
   if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kInteger) {
     co_return NotUnderstood("changing a repository", replies[0]);
   }

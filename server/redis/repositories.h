@@ -94,12 +94,19 @@ class RedisRepositories {
   Task<absl::Status> Write(const RedisRepository& repository);
   // The same if it was found wanting.
   Task<absl::Status> WriteIfNeeded(RedisRepository& repository);
+  // Writes down, with the replicas, that these base buckets are about to be made; false if an epoch
+  // was told since `state` was read. A Redis that is full refuses it.
+  Task<absl::StatusOr<bool>> Begin(const RedisRepository& repository, const RepositoryState& state,
+                                   const std::vector<std::uint32_t>& bases);
   // Changes it (repository_state.h), with the replicas, unless it is not what was read any more:
   // false. A Redis that is full takes what is to be `taken_when_full`.
   Task<absl::StatusOr<bool>> Change(const RedisRepository& repository,
                                     std::vector<std::string> changes, bool taken_when_full);
 
  private:
+  // The script says whether it was done.
+  Task<absl::StatusOr<bool>> RunOn(const RedisRepository& repository, std::string_view script,
+                                   std::vector<std::string> arguments);
   RedisRepositoryPtr Find(const std::string& tag);
   RedisRepositoryPtr Keep(RedisRepositoryPtr repository);
   // Of one that has all of its base buckets from the start.

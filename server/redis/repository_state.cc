@@ -77,10 +77,9 @@ absl::StatusOr<RepositoryState> ParseRepositoryState(const absl::StatusOr<RedisR
 
 std::vector<std::string> BeginBases(const RepositoryState& state,
                                     const std::vector<std::uint32_t>& bases) {
-  BaseSet begun = state.begun;
-  for (const std::uint32_t base : bases) begun.Add(base);
-  std::vector<std::string> change = Unchanged(state);
-  change.insert(change.end(), {kBegun, state.begun.bytes(), begun.bytes()});
+  std::vector<std::string> change = {kVersion,   VersionOf(state.layout), kEpoch, state.epoch_value,
+                                     kNextEpoch, state.next_epoch_value,  kBegun};
+  for (const std::uint32_t base : bases) change.push_back(Cat(base));
   return change;
 }
 

@@ -83,12 +83,14 @@ const std::vector<std::string>& RepositoryStateFields();
 // understood.
 absl::StatusOr<RepositoryState> ParseRepositoryState(const absl::StatusOr<RedisReply>& reply);
 
-// What a script is to change of `m:{R}`: by threes a field, its value as read and the new one.
-// Each of them looks at all that its rule depends on.
+// What scripts are to change of `m:{R}`. Each of them looks at all that its rule depends on.
 //
-// `bases` are begun, if no epoch is told meanwhile.
+// `bases` are begun, if no epoch is told meanwhile, whoever else begins some: for kBegin.
 std::vector<std::string> BeginBases(const RepositoryState& state,
                                     const std::vector<std::uint32_t>& bases);
+
+// By threes a field, its value as read and the new one, for kAgree.
+//
 // `epoch` is about to be told to all buckets.
 std::vector<std::string> BeginEpoch(const RepositoryState& state, std::uint64_t epoch);
 // It has been told to all of `bases`, and there are no others that AdvanceEpoch has to look for.

@@ -87,6 +87,26 @@ end
 return 1
 )lua";
 
+// KEYS[1]: what says that a repository is there. ARGV: by twos three fields and their values as
+// read; then a field that is a set of numbers, a bit for each (eight to a byte, the first of them
+// its highest), and numbers that are added to it. 1 if it was done; 0 if something is not what was
+// read.
+inline constexpr std::string_view kBegin = R"lua(
+for at = 1, 6, 2 do
+  if (redis.call('HGET', KEYS[1], ARGV[at]) or '') ~= ARGV[at + 1] then return 0 end
+end
+local bytes = {string.byte(redis.call('HGET', KEYS[1], ARGV[7]) or '', 1, -1)}
+for at = 8, #ARGV do
+  local number = tonumber(ARGV[at])
+  local place = math.floor(number / 8) + 1
+  for missing = #bytes + 1, place do bytes[missing] = 0 end
+  local worth = 2 ^ (7 - number % 8)
+  if math.floor(bytes[place] / worth) % 2 == 0 then bytes[place] = bytes[place] + worth end
+end
+redis.call('HSET', KEYS[1], ARGV[7], string.char(unpack(bytes)))
+return 1
+)lua";
+
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all
 // buckets of a path of ARGV[2] bits, which are made unless there is any bucket. 1 if they were.
 inline constexpr std::string_view kMake = KERF_LUA_IS_THERE R"lua(
