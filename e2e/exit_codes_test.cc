@@ -41,6 +41,7 @@ class ExitCodes : public RoundTrip {
     Random(1).Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
     WriteText(tree_ + "/file", content);
     WriteText(tree_ + "/other", "text");
+    WriteText(world_ / "empty", "");
   }
 
   // `command` has spaces between its arguments.
@@ -53,7 +54,8 @@ class ExitCodes : public RoundTrip {
 
   void Note(const Arguments& arguments, int code) {
     const bool has_subverb = arguments[0] == "index" || arguments[0] == "store" ||
-                             arguments[0] == "tls" || arguments[0] == "token";
+                             arguments[0] == "tls" || arguments[0] == "token" ||
+                             arguments[0] == "audit";
     seen_[has_subverb ? Cat(arguments[0], " ", arguments[1]) : arguments[0]].insert(code);
   }
 
@@ -115,6 +117,7 @@ void ExitCodes::WhatIsWell() {
                               "top --once",
                               "tls init certificates --name localhost --client one",
                               "token new one --output one.token --repository a-*",
+                              "audit verify empty",
                               "profiles",
                               "completion bash",
                               "chunk tree/file",
@@ -148,6 +151,7 @@ void ExitCodes::WhatCannotBeDone() {
                               "index export --output none/list",
                               "tls init certificates --name elsewhere",
                               "token new one --output one.token --repository a-*",
+                              "audit verify none",
                               "chunk none",
                               "chunk none neither",
                               "analyze none",
@@ -209,6 +213,7 @@ void ExitCodes::WhatNeedsAServer() {
 }
 
 void ExitCodes::WhatIsDamaged() {
+  Expect(kIntegrity, "audit verify tree/file");
   const std::string cut_pack = CopyOfStore("cut-pack");
   for (const std::string& pack : FilesOf(cut_pack, ".pack")) CutShort(pack);
   for (const std::string command :

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "base/strings.h"
 #include "base/version.h"
 #include "kernels/registry.h"
+#include "server/audit/guarded_index.h"
 #include "server/edge/server.h"
 #include "server/lifecycle.h"
 #include "server/listener/grpc_listener.h"
@@ -26,6 +28,7 @@
 #include "server/metrics/port.h"
 #include "server/net/self_check.h"
 #include "server/open_access.h"
+#include "server/open_audit.h"
 #include "server/open_gpus.h"
 #include "server/open_hints.h"
 #include "server/open_index.h"
@@ -57,7 +60,8 @@ void LogHints(const RapidTotals& totals, HintCache& cache) {
           counters.fetches_found, " fetched, ", counters.fetches_refused, " refused"));
 }
 
-ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& serving) {
+ServerOptions OptionsOf(Role role, const CuttingSettings& settings,
+                        const ServingSettings& serving) {
   const EdgeSettings& edge = settings.edge;
   ServerOptions options;
   options.listen = serving.listen;
@@ -75,6 +79,7 @@ ServerOptions OptionsOf(const CuttingSettings& settings, const ServingSettings& 
   options.memory_bytes = serving.memory_bytes;
   options.stream_memory_bytes = edge.stream_memory_bytes;
   options.worker_name = settings.worker.name;
+  options.is_behind_fronts = role == Role::kWorker;
   return options;
 }
 
@@ -96,6 +101,11 @@ absl::StatusOr<OpenedIndex> OpenShownIndex(const CuttingSettings& settings, cons
       });
 }
 
+// The index as it is asked: nothing is changed in it of which `audit` could not tell. Null: all is.
+Index* Guard(Index* index, audit::Sink* audit, std::optional<audit::GuardedIndex>& guarded) {
+  return audit == nullptr ? index : &guarded.emplace(index, audit);
+}
+
 // Not OK: why somebody who could go elsewhere should.
 absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
                          const cuda::GpuSet* gpus) {
@@ -109,16 +119,17 @@ absl::Status ReadinessOf(const Index& index, const GpuSettings& settings,
 absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                           const ServingSettings& serving, const LifecycleSettings& lifecycle,
                           const OpenedTls& tls, const access::AccessSource* access,
-                          const StopSignals& signals, metrics::Port* port) {
-  ServerOptions options = OptionsOf(settings, serving);
+                          audit::Sink* audit, const StopSignals& signals, metrics::Port* port) {
+  ServerOptions options = OptionsOf(role, settings, serving);
   options.tls = tls.server.get();
   options.access = access;
-  options.is_behind_fronts = role == Role::kWorker;
+  options.audit = audit;
   KERF_RETURN_IF_ERROR(Server::CheckOptions(options));
 
   KERF_RETURN_IF_ERROR(Annotate(SetDefaultBackend(settings.worker.backend), "--backend"));
   KERF_ASSIGN_OR_RETURN(const OpenedIndex opened, OpenShownIndex(settings, tls, signals, port));
-  Index* const index = opened.index.get();
+  std::optional<audit::GuardedIndex> guarded;
+  Index* const index = Guard(opened.index.get(), audit, guarded);
   KERF_ASSIGN_OR_RETURN(const OpenedHints hints, OpenHints(settings, tls.redis));
   options.hints = hints.cache;
   std::atomic<bool> ends_without_gpu{false};
@@ -156,6 +167,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
                                       [&](metrics::Page& page) {
                                         server->AddMetrics(page);
                                         AddMetrics(opened, page);
+                                        AddMetrics(audit, page);
                                         AddMetrics(tls, page);
                                       },
                                   .liveness = [&] { return self_check.liveness(); }});
@@ -186,12 +198,20 @@ absl::Status Serve(const Settings& settings) {
                         OpenAccess(settings.access, settings.tls, serving.listen));
   if (settings.role == Role::kFront) {
     KERF_ASSIGN_OR_RETURN(tls.workers, OpenWorkerTls(settings.front, settings.tls));
-    return ServeFront(settings.front, serving, settings.lifecycle, tls, access.get(), signals,
-                      port.get());
+    AuditSettings audit_settings = settings.audit;
+    // It changes nothing, and is of no more use to anybody where it refuses all.
+    audit_settings.refuses = false;
+    KERF_ASSIGN_OR_RETURN(const std::unique_ptr<audit::Sink> audit,
+                          OpenAudit(audit_settings, "front", 0));
+    return ServeFront(settings.front, serving, settings.lifecycle, tls, access.get(), audit.get(),
+                      signals, port.get());
   }
   KERF_ASSIGN_OR_RETURN(tls.redis, OpenRedisTls(settings.cutting.redis, settings.tls));
+  const std::size_t max_calls = serving.max_streams + settings.cutting.edge.max_index_calls;
+  KERF_ASSIGN_OR_RETURN(const std::unique_ptr<audit::Sink> audit,
+                        OpenAudit(settings.audit, settings.cutting.worker.name, max_calls));
   return ServeUploads(settings.role, settings.cutting, serving, settings.lifecycle, tls,
-                      access.get(), signals, port.get());
+                      access.get(), audit.get(), signals, port.get());
 }
 
 // A connection each for all streams that there are places for, and room for an index.

@@ -14,6 +14,7 @@
 #include "server/lifecycle.h"
 #include "server/logging/logging.h"
 #include "server/net/self_check.h"
+#include "server/open_audit.h"
 #include "server/open_metrics.h"
 
 namespace kerf {
@@ -68,12 +69,13 @@ FrontOptions OptionsOf(const FrontSettings& settings, const ServingSettings& ser
 
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
-                        const access::AccessSource* access, const StopSignals& signals,
-                        metrics::Port* port) {
+                        const access::AccessSource* access, audit::Sink* audit,
+                        const StopSignals& signals, metrics::Port* port) {
   FrontOptions options = OptionsOf(settings, serving);
   options.access = access;
   options.tls = tls.server.get();
   options.workers.tls = tls.workers.get();
+  options.audit = audit;
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<FrontServer> server, FrontServer::Start(options));
   const absl::Cleanup stop = [&] { server->Stop(); };
   for (const std::string& address : server->addresses()) {
@@ -90,6 +92,7 @@ absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& se
                                       [&](metrics::Page& page) {
                                         server->AddMetrics(page);
                                         AddMetrics(tls, page);
+                                        AddMetrics(audit, page);
                                       },
                                   .liveness = [&] { return self_check.liveness(); }});
   KERF_RETURN_IF_ERROR(WriteReadyFile("--ready-file", lifecycle.ready_file, server->addresses()));

@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "server/access/access_source.h"
+#include "server/audit/sink.h"
 #include "server/front/front_settings.h"
 #include "server/lifecycle.h"
 #include "server/lifecycle_settings.h"
@@ -13,11 +14,11 @@
 namespace kerf {
 
 // Everybody may do everything if `access` is null. Returns when `signals` have told it to stop.
-// `port` shows how it is; null: there is none. InvalidArgument and FailedPrecondition as
-// FrontServer::Start says them.
+// `port` shows how it is; null: there is none. `audit` is told of calls that the front refuses
+// itself; it may be null. InvalidArgument and FailedPrecondition as FrontServer::Start says them.
 absl::Status ServeFront(const FrontSettings& settings, const ServingSettings& serving,
                         const LifecycleSettings& lifecycle, const OpenedTls& tls,
-                        const access::AccessSource* access, const StopSignals& signals,
-                        metrics::Port* port);
+                        const access::AccessSource* access, audit::Sink* audit,
+                        const StopSignals& signals, metrics::Port* port);
 
 }  // namespace kerf

@@ -32,6 +32,7 @@ void AddVerbs(Context& context) {
   AddTopVerb(context);
   AddTlsVerb(context);
   AddTokenVerb(context);
+  AddAuditVerb(context);
   AddLabBenchVerb(context);
   AddCompletionVerb(context);
 }

@@ -28,10 +28,12 @@ constexpr auto kLongestAskedWait =
 constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 
 constexpr std::string_view kRetriedReasons[] = {
-    "DRAINING",         "IDLE_EVICTED",     "IDLE_TIMEOUT",   "INDEX_UNAVAILABLE",
-    "MEMORY_EXHAUSTED", "NO_WORKER",        "OPEN_TIMEOUT",   "QUOTA_EXCEEDED",
-    "READ_STALLED",     "TOO_MANY_STREAMS", "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
-constexpr std::string_view kWorkersFaults[] = {"INDEX_UNAVAILABLE", "WORKER_UNREACHABLE"};
+    "AUDIT_UNAVAILABLE", "DRAINING",         "IDLE_EVICTED",     "IDLE_TIMEOUT",
+    "INDEX_UNAVAILABLE", "MEMORY_EXHAUSTED", "NO_WORKER",        "OPEN_TIMEOUT",
+    "QUOTA_EXCEEDED",    "READ_STALLED",     "TOO_MANY_STREAMS", "TOO_MANY_CALLS",
+    "WORKER_UNREACHABLE"};
+constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", "INDEX_UNAVAILABLE",
+                                               "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
 
 // gRPC's own words for a connection that broke in the middle of a call.

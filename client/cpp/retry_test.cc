@@ -36,6 +36,8 @@ TEST(LossOfTest, ReasonsAreTakenFromTheList) {
   using enum grpc::StatusCode;
   EXPECT_EQ(LossOf(Received(UNAVAILABLE, "DRAINING")), Loss::kRetry);
   EXPECT_EQ(LossOf(Received(UNAVAILABLE, "WORKER_UNREACHABLE")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(UNAVAILABLE, "AUDIT_UNAVAILABLE")), Loss::kRetry);
+  EXPECT_TRUE(IsWorkersFault(Received(UNAVAILABLE, "AUDIT_UNAVAILABLE")));
   EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS")), Loss::kRetry);
   EXPECT_EQ(LossOf(Received(DEADLINE_EXCEEDED, "IDLE_TIMEOUT")), Loss::kRetry);
   EXPECT_EQ(LossOf(Received(INTERNAL, "INTERNAL")), Loss::kRetryOnce);

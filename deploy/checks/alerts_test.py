@@ -83,6 +83,8 @@ CASES = [
     Fires("KerfIndexTakesNoCommits", {f"kerf_index_takes_commits{{{POD}}}": "1 0x40"}, 6, _OF_POD,
           "The index of kerf-0 takes no commits"),
     Silent("KerfIndexTakesNoCommits", {f"kerf_index_takes_commits{{{POD}}}": "1 0x3 1x40"}, "Redis was away for some minutes"),
+    Fires("KerfAuditNotWritten", {f"kerf_audit_writable{{{POD}}}": "1 0x40"}, 3, _OF_POD, "The audit log of kerf-0 cannot be written"),
+    Silent("KerfAuditNotWritten", {f"kerf_audit_writable{{{POD}}}": "1 0x1 1x40"}, "its disk was full for a minute"),
     Fires("KerfRedisFull", {f"kerf_redis_full_masters{{{POD}}}": "0 2x40"}, 6, {"namespace": "kerf"}, "2 masters of Redis are full"),
     Silent("KerfRedisFull", {f"kerf_redis_full_masters{{{POD}}}": "0x60"}, "none is"),
     Fires("KerfMemoryFull", {f'kerf_memory_bytes{{{POD},budget="input"}}': "10 95x40",

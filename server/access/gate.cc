@@ -49,14 +49,17 @@ std::string_view NameOf(Refusal refusal) {
   return kRefusals[static_cast<std::size_t>(refusal)].name;
 }
 
-absl::StatusOr<Identity> Gate::Admit(const grpc::GenericCallbackServerContext& context) const {
-  return Admit(context, NeedOf(context.method()));
+absl::StatusOr<Identity> Gate::Admit(const grpc::GenericCallbackServerContext& context,
+                                     Identity* proven) const {
+  return Admit(context, NeedOf(context.method()), proven);
 }
 
-absl::StatusOr<Identity> Gate::Admit(const grpc::CallbackServerContext& context, Need need) const {
+absl::StatusOr<Identity> Gate::Admit(const grpc::CallbackServerContext& context, Need need,
+                                     Identity* proven) const {
   if (is_open() || need == Need::kAnybody) return Identity{};
   const std::shared_ptr<const AccessState> state = source_->current();
   KERF_ASSIGN_OR_RETURN(Identity identity, Identify(context, need, *state));
+  if (proven != nullptr) *proven = identity;
   const Decision decision =
       Decide(state->rules, AccessSource::now_s(), identity, need, /*repository=*/std::nullopt);
   KERF_RETURN_IF_ERROR(StatusOf(decision, identity));

@@ -51,10 +51,13 @@ class Gate {
 
   bool is_open() const { return source_ == nullptr; }
 
-  // Who calls, if he may do what needs this in some repository.
-  absl::StatusOr<Identity> Admit(const grpc::CallbackServerContext& context, Need need) const;
+  // Who calls, if he may do what needs this in some repository. `proven`, unless null, becomes who
+  // he is also where he may not, as far as that was proven.
+  absl::StatusOr<Identity> Admit(const grpc::CallbackServerContext& context, Need need,
+                                 Identity* proven = nullptr) const;
   // The same by the call's method.
-  absl::StatusOr<Identity> Admit(const grpc::GenericCallbackServerContext& context) const;
+  absl::StatusOr<Identity> Admit(const grpc::GenericCallbackServerContext& context,
+                                 Identity* proven = nullptr) const;
   // Of somebody who was admitted: whether he may do that in this repository; asked again, whether
   // he still may.
   absl::Status Check(const Identity& identity, Need need, std::string_view repository) const;

@@ -5,13 +5,16 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status.h"
 #include "base/version.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
 #include "kernels/rapid/upload_profile.h"
 #include "kernels/registry.h"
+#include "server/audit/call_record.h"
 #include "server/edge/stream_registry.h"
+#include "server/listener/client_peer.h"
 #include "server/net/refused_call.h"
 #include "server/net/refused_unary_call.h"
 #include "server/net/request_id_of.h"
@@ -32,24 +35,54 @@ ChunkingService::ChunkingService(const UploadReactor::Options& options)
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Upload(
     grpc::CallbackServerContext* context) {
   std::string request_id = RequestIdOf(*context);
-  absl::StatusOr<access::Identity> caller = options_.gate->Admit(*context, access::Need::kWrite);
-  if (!caller.ok()) return new RefusedCall(caller.status(), request_id);
+  std::string session_id = absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1));
+  auto record = audit::CallRecord::Begin(options_.audit, audit::CallRecord::Kind::kChange,
+                                         {.method = "kerf.v1.ChunkingService/Upload",
+                                          .peer = PeerOf(*context),
+                                          .request_id = request_id,
+                                          .session = session_id});
+  absl::StatusOr<access::Identity> caller = Admit(*context, *record);
+  if (!caller.ok()) {
+    record->SetOutcome(caller.status());
+    return new RefusedCall(caller.status(), request_id);
+  }
+  return UploadReactor::Start(options_, context,
+                              {.session_id = std::move(session_id),
+                               .request_id = std::move(request_id),
+                               .caller = *std::move(caller),
+                               .record = std::move(record)});
+}
+
+absl::StatusOr<access::Identity> ChunkingService::Admit(const grpc::CallbackServerContext& context,
+                                                        audit::CallRecord& record) const {
+  access::Identity proven;
+  absl::StatusOr<access::Identity> caller =
+      options_.gate->Admit(context, access::Need::kWrite, &proven);
+  record.SetCaller(proven.name, NameOf(proven.proof));
+  if (!caller.ok()) return caller;
+  if (!record.admission().ok()) {
+    options_.registry->refused().Count(record.admission());
+    return record.admission();
+  }
   const StreamRegistry::Owner owner{.name = caller->name,
                                     .max_streams = options_.gate->MaxStreamsOf(*caller)};
-  if (absl::Status status = options_.registry->Enter(owner, (*options_.clock)()); !status.ok()) {
-    return new RefusedCall(status, request_id);
-  }
-  return UploadReactor::Start(
-      options_, context,
-      {.session_id = absl::StrFormat("%016x-%d", process_id_, next_session_.fetch_add(1)),
-       .request_id = std::move(request_id),
-       .caller = *std::move(caller)});
+  KERF_RETURN_IF_ERROR(options_.registry->Enter(owner, (*options_.clock)()));
+  return caller;
 }
 
 grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
     grpc::CallbackServerContext* context, const v1::GetCapabilitiesRequest* /*request*/,
     v1::GetCapabilitiesResponse* response) {
-  if (const auto caller = options_.gate->Admit(*context, access::Need::kKnown); !caller.ok()) {
+  access::Identity proven;
+  if (const auto caller = options_.gate->Admit(*context, access::Need::kKnown, &proven);
+      !caller.ok()) {
+    audit::CallRecord::Refused(options_.audit,
+                               {.method = "kerf.v1.ChunkingService/GetCapabilities",
+                                .peer = PeerOf(*context),
+                                .request_id = RequestIdOf(*context),
+                                .identity = proven.name,
+                                .proof = std::string(NameOf(proven.proof))},
+                               caller.status());
     return Refuse(*context, caller.status());
   }
   response->set_version(std::string(kVersion));

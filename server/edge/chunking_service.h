@@ -26,6 +26,10 @@ class ChunkingService final
                                             v1::GetCapabilitiesResponse* response) override;
 
  private:
+  // Who begins an upload; it has a place then, in the registry and in the audit log.
+  absl::StatusOr<access::Identity> Admit(const grpc::CallbackServerContext& context,
+                                         audit::CallRecord& record) const;
+
   const UploadReactor::Options options_;
   // Makes session ids of different processes differ.
   const std::uint64_t process_id_;

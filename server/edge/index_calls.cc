@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "server/audit/call_record.h"
 #include "server/errors/errors.h"
 #include "server/net/grpc_status.h"
 #include "server/net/request_id_of.h"
@@ -41,19 +42,20 @@ class IndexCalls::Reactor final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
                                           grpc::ByteBuffer* response, std::size_t request_bytes,
-                                          Work work) {
+                                          std::shared_ptr<audit::CallRecord> record, Work work) {
   auto* const reactor = new Reactor(this);
   auto call = std::make_shared<Call>();
   call->reactor = reactor;
   call->response = response;
   call->request_id = RequestIdOf(*context);
+  call->record = std::move(record);
   call->began = (*clock_)();
   call->bytes = std::max(request_bytes, kMinCallBytes);
   call->work.emplace(std::move(work));
   const std::lock_guard lock(mutex_);
   ++waiting_count_;
-  if (!closed_.ok()) {
-    AnswerLocked(*call, closed_, nullptr);
+  if (!closed_.ok() || !call->record->admission().ok()) {
+    AnswerLocked(*call, closed_.ok() ? call->record->admission() : closed_, nullptr);
     return reactor;
   }
   if (calls_.size() >= limits_.max_calls) {
@@ -142,6 +144,7 @@ void IndexCalls::AnswerLocked(Call& call, const absl::Status& status,
     }
   }
   if (effective.ok()) *call.response = *response;
+  call.record->SetOutcome(effective);
   call.reactor->Finish(ToGrpcStatus(WithRequestId(effective, call.request_id)));
 }
 

@@ -22,6 +22,10 @@
 
 namespace kerf {
 
+namespace audit {
+class CallRecord;
+}  // namespace audit
+
 struct IndexCallLimits {
   // Calls of a process at once; more are refused with TOO_MANY_CALLS.
   std::size_t max_calls = 64;
@@ -46,9 +50,11 @@ class IndexCalls {
   IndexCalls(const IndexCalls&) = delete;
   IndexCalls& operator=(const IndexCalls&) = delete;
 
-  // request_bytes: of its request, for which the work may hold a multiple.
+  // request_bytes: of its request, for which the work may hold a multiple. `record` hears how it
+  // ends.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
-                                std::size_t request_bytes, Work work);
+                                std::size_t request_bytes,
+                                std::shared_ptr<audit::CallRecord> record, Work work);
 
   // Answers the calls that take too long; how many they were.
   std::size_t CheckTime(TimePoint now);
@@ -66,6 +72,7 @@ class IndexCalls {
     // gRPC's; valid until the call is answered.
     grpc::ByteBuffer* response = nullptr;
     std::string request_id;
+    std::shared_ptr<audit::CallRecord> record;
     TimePoint began;
     // Of kMaxBytesUnderWay.
     std::size_t bytes = 0;

@@ -19,8 +19,10 @@
 #include "server/edge/on_pool.h"
 #include "server/errors/errors.h"
 #include "server/index/rules.h"
+#include "server/listener/client_peer.h"
 #include "server/net/grpc_status.h"
 #include "server/net/refused_unary_call.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 namespace {
@@ -171,8 +173,10 @@ Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequ
     }
   }
   request = nullptr;
+  asked.record->AskFor(audit::Count::kCommitsAsked, entries.size());
   KERF_CO_RETURN_IF_ERROR(co_await OnPool(
       asked.pool, asked.index->Commit(repository, store_epoch, entries, /*replace=*/true)));
+  asked.record->Add(audit::Count::kCommitted, entries.size());
   response->set_entry_count(entries.size());
   co_return absl::OkStatus();
 }
@@ -184,8 +188,10 @@ Task<absl::Status> Forget(AskedIndex asked, std::unique_ptr<v1::ForgetChunksRequ
   KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
                            ReadEntries(repository, request->entries(), 0));
   request = nullptr;
+  asked.record->AskFor(audit::Count::kForgetsAsked, entries.size());
   KERF_CO_ASSIGN_OR_RETURN(const ForgetResult result,
                            co_await OnPool(asked.pool, asked.index->Forget(repository, entries)));
+  asked.record->Add(audit::Count::kForgotten, result.forgotten_count);
   response->set_forgotten_count(result.forgotten_count);
   response->set_epoch(result.epoch);
   response->set_removed_count(result.removed_count);
@@ -204,10 +210,12 @@ Task<absl::Status> ForgetOlder(AskedIndex asked,
   }
   KERF_CO_ASSIGN_OR_RETURN(const std::optional<Digest> after,
                            ReadAfter(repository, request->after()));
+  asked.record->AskFor(audit::Count::kEpoch, request->before_epoch());
   KERF_CO_ASSIGN_OR_RETURN(
       const ForgetOlderResult result,
       co_await OnPool(asked.pool, asked.index->ForgetOlder(repository, request->before_epoch(),
                                                            after, request->limit())));
+  asked.record->Add(audit::Count::kForgotten, result.forgotten.forgotten_count);
   response->set_forgotten_count(result.forgotten.forgotten_count);
   response->set_epoch(result.forgotten.epoch);
   response->set_removed_count(result.forgotten.removed_count);
@@ -243,10 +251,12 @@ Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochReq
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
                            ReadRepository(asked, request->repository()));
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", request->store_epoch()));
+  asked.record->AskFor(audit::Count::kEpoch, request->store_epoch());
   KERF_CO_ASSIGN_OR_RETURN(
       const std::uint64_t previous_epoch,
       co_await OnPool(asked.pool, asked.index->AdvanceEpoch(repository, request->store_epoch(),
                                                             request->min_previous_epoch())));
+  asked.record->Add(audit::Count::kPreviousEpoch, previous_epoch);
   response->set_previous_epoch(previous_epoch);
   co_return absl::OkStatus();
 }
@@ -291,24 +301,45 @@ IndexCalls::Work Answer(AskedIndex asked, grpc::ByteBuffer bytes,
   auto request = std::make_unique<Request>();
   KERF_CO_RETURN_IF_ERROR(ParseRequest(bytes, request.get()));
   bytes.Clear();
+  const v1::RepositoryRef& repository = request->repository();
+  asked.record->SetRepository(repository.repository(), repository.digest_algorithm());
   Response response;
   KERF_CO_RETURN_IF_ERROR(co_await handler(asked, std::move(request), &response));
   const grpc::Slice slice(response.SerializeAsString());
   co_return grpc::ByteBuffer(&slice, 1);
 }
 
+// The rest of a service's call: where it comes from, and what it is called.
+struct Incoming {
+  grpc::CallbackServerContext* context = nullptr;
+  const grpc::ByteBuffer* request = nullptr;
+  grpc::ByteBuffer* response = nullptr;
+  std::string_view method;
+  access::Need need = access::Need::kAdmin;
+};
+
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked,
-                                grpc::CallbackServerContext* context,
-                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                access::Need need, Handler<Request, Response> handler) {
-  absl::StatusOr<access::Identity> caller = asked.gate->Admit(*context, need);
-  if (!caller.ok()) return Refuse(*context, caller.status());
+grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked, audit::Sink* audit,
+                                const Incoming& call, Handler<Request, Response> handler) {
+  using Kind = audit::CallRecord::Kind;
+  auto record = audit::CallRecord::Begin(
+      audit, call.need == access::Need::kRead ? Kind::kRead : Kind::kChange,
+      {.method = Cat("kerf.v1.IndexService/", call.method),
+       .peer = PeerOf(*call.context),
+       .request_id = RequestIdOf(*call.context)});
+  access::Identity proven;
+  absl::StatusOr<access::Identity> caller = asked.gate->Admit(*call.context, call.need, &proven);
+  record->SetCaller(proven.name, NameOf(proven.proof));
+  if (!caller.ok()) {
+    record->SetOutcome(caller.status());
+    return Refuse(*call.context, caller.status());
+  }
   asked.caller = *std::move(caller);
-  asked.need = need;
+  asked.need = call.need;
+  asked.record = record;
   // A copy of the buffer has the same bytes, not a copy of them.
-  return calls.Run(context, response, request->Length(),
-                   Answer(std::move(asked), *request, handler));
+  return calls.Run(call.context, call.response, call.request->Length(), std::move(record),
+                   Answer(std::move(asked), *call.request, handler));
 }
 
 }  // namespace
@@ -316,43 +347,50 @@ grpc::ServerUnaryReactor* RunOn(IndexCalls& calls, AskedIndex asked,
 grpc::ServerUnaryReactor* IndexService::GetIndexStats(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request,
                                                       grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Stats);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "GetIndexStats", access::Need::kRead}, &Stats);
 }
 
 grpc::ServerUnaryReactor* IndexService::LookupChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Lookup);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "LookupChunks", access::Need::kRead}, &Lookup);
 }
 
 grpc::ServerUnaryReactor* IndexService::CommitChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kWrite, &Commit);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "CommitChunks", access::Need::kWrite}, &Commit);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetChunks(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &Forget);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "ForgetChunks", access::Need::kGc}, &Forget);
 }
 
 grpc::ServerUnaryReactor* IndexService::ForgetOlderChunks(grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer* request,
                                                           grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &ForgetOlder);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "ForgetOlderChunks", access::Need::kGc}, &ForgetOlder);
 }
 
 grpc::ServerUnaryReactor* IndexService::ScanChunks(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kRead, &Scan);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "ScanChunks", access::Need::kRead}, &Scan);
 }
 
 grpc::ServerUnaryReactor* IndexService::AdvanceEpoch(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return RunOn(*calls_, asked_, context, request, response, access::Need::kGc, &Advance);
+  return RunOn(*calls_, asked_, audit_,
+               {context, request, response, "AdvanceEpoch", access::Need::kGc}, &Advance);
 }
 
 }  // namespace kerf

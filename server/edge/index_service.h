@@ -3,10 +3,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
+
 #include "base/limits.h"
 #include "base/thread_pool.h"
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/access/gate.h"
+#include "server/audit/call_record.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
 
@@ -17,13 +20,14 @@ inline constexpr int kMaxIndexRequestEntries = limits::kMaxIndexRequestEntries;
 // Entries of one answer of ScanChunks.
 inline constexpr std::size_t kMaxScannedEntries = 16'384;
 
-// Whom calls ask, and where they go on; of one call also who it is that asks, and what for.
+// Whom a call asks, where it goes on, who it is that asks, what for, and what is told of it.
 struct AskedIndex {
   Index* index = nullptr;
   ThreadPool* pool = nullptr;
   const access::Gate* gate = nullptr;
   access::Identity caller = {};
   access::Need need = access::Need::kAdmin;
+  std::shared_ptr<audit::CallRecord> record = nullptr;
 };
 
 // Calls run on the pool, as coroutines: an index may work in the thread that asks it, and gRPC's
@@ -41,9 +45,10 @@ class IndexService final
                               v1::IndexService::WithRawCallbackMethod_AdvanceEpoch<
                                   v1::IndexService::Service>>>>>>> {
  public:
-  // All outlive the service and its calls. The pool is that of `calls`.
-  IndexService(const access::Gate* gate, Index* index, ThreadPool* pool, IndexCalls* calls)
-      : asked_{.index = index, .pool = pool, .gate = gate}, calls_(calls) {}
+  // All outlive the service and its calls. The pool is that of `calls`. `audit` may be null.
+  IndexService(const access::Gate* gate, Index* index, ThreadPool* pool, IndexCalls* calls,
+               audit::Sink* audit)
+      : asked_{.index = index, .pool = pool, .gate = gate}, calls_(calls), audit_(audit) {}
 
   grpc::ServerUnaryReactor* GetIndexStats(grpc::CallbackServerContext* context,
                                           const grpc::ByteBuffer* request,
@@ -70,6 +75,7 @@ class IndexService final
  private:
   const AskedIndex asked_;
   IndexCalls* const calls_;
+  audit::Sink* const audit_;
 };
 
 }  // namespace kerf

@@ -26,6 +26,9 @@ class TlsSource;
 namespace access {
 class AccessSource;
 }  // namespace access
+namespace audit {
+class Sink;
+}  // namespace audit
 
 struct ServerOptions {
   // At least one, as ParseListenAddress takes them.
@@ -55,6 +58,9 @@ struct ServerOptions {
   std::shared_ptr<HintCache> hints;
   // Null: the CPU cuts. They outlive the server, and are closed before it is destroyed.
   cuda::GpuSet* gpus = nullptr;
+  // Where calls that change anything, or are refused, are recorded. It outlives the server. Null:
+  // nowhere.
+  audit::Sink* audit = nullptr;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often streams are looked at for their timeouts; 0: never, tests call CheckTimeouts.
   std::chrono::milliseconds watchdog_interval = limits::kWatchdogInterval;

@@ -3,7 +3,10 @@
 #include <string>
 
 #include "base/strings.h"
+#include "server/audit/call_record.h"
+#include "server/listener/client_peer.h"
 #include "server/net/refused_unary_call.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 namespace {
@@ -33,7 +36,15 @@ void Show(const cuda::GpuState& state, v1::GetStatusResponse& response) {
 grpc::ServerUnaryReactor* StatusService::GetStatus(grpc::CallbackServerContext* context,
                                                    const v1::GetStatusRequest* /*request*/,
                                                    v1::GetStatusResponse* response) {
-  if (const auto caller = gate_.Admit(*context, access::Need::kOperate); !caller.ok()) {
+  access::Identity proven;
+  if (const auto caller = gate_.Admit(*context, access::Need::kOperate, &proven); !caller.ok()) {
+    audit::CallRecord::Refused(audit_,
+                               {.method = "kerf.v1.StatusService/GetStatus",
+                                .peer = PeerOf(*context),
+                                .request_id = RequestIdOf(*context),
+                                .identity = proven.name,
+                                .proof = std::string(NameOf(proven.proof))},
+                               caller.status());
     return Refuse(*context, caller.status());
   }
   count_(*response->mutable_counts());

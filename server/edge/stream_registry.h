@@ -57,6 +57,7 @@ class StreamRegistry {
 
   // Since the start: those that were taken, and why others were not.
   std::uint64_t started_count() const { return started_.value(); }
+  metrics::ReasonCounters& refused() { return refused_; }
   const metrics::ReasonCounters& refused() const { return refused_; }
   // How those ended that were taken.
   metrics::ReasonCounters& ended() { return ended_; }

@@ -1,12 +1,14 @@
 #include "server/edge/upload_reactor.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/hash/hash.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "server/audit/call_record.h"
 #include "server/edge/received_message.h"
 #include "server/edge/stream_registry.h"
 #include "server/errors/errors.h"
@@ -34,8 +36,8 @@ UploadReactor* UploadReactor::Start(const Options& options, grpc::CallbackServer
                                     Call call) {
   std::shared_ptr<UploadReactor> stream(new UploadReactor(options, context, std::move(call)));
   stream->self_ = stream;
-  stream->engine_ =
-      StreamEngine::Create(options.engine, stream->session_id_, stream, ShareOf(stream->caller_));
+  stream->engine_ = StreamEngine::Create(options.engine, stream->session_id_, stream,
+                                         ShareOf(stream->caller_), stream->record_);
   if (IsLogged(LogLevel::kDebug)) {
     Log(LogLevel::kDebug, "stream begins",
         {{"session", stream->session_id_},
@@ -56,6 +58,7 @@ UploadReactor::UploadReactor(const Options& options, grpc::CallbackServerContext
       session_id_(std::move(call.session_id)),
       request_id_(std::move(call.request_id)),
       caller_(std::move(call.caller)),
+      record_(std::move(call.record)),
       started_at_((*options.clock)()),
       last_moved_(started_at_),
       seen_since_(started_at_),
@@ -173,24 +176,29 @@ void UploadReactor::FinishLocked(const absl::Status& status) {
   if (std::exchange(is_finished_, true)) return;
   finished_at_ = (*options_.clock)();
   options_.registry->ended().Count(status);
+  record_->SetOutcome(status);
   unsent_.clear();
   unsent_bytes_ = 0;
-  if (!status.ok()) {
-    const LogLevel level = status.code() == absl::StatusCode::kInternal    ? LogLevel::kError
-                           : status.code() == absl::StatusCode::kCancelled ? LogLevel::kDebug
-                                                                           : LogLevel::kInfo;
-    LogRated(level, Cat("stream ended: ", ReasonNameOf(status)),
-             Cat("stream ended: ", MessageOf(status)),
-             {{"session", session_id_},
-              {"request_id", request_id_},
-              {"peer", PeerOf(*context_)},
-              {"reason", ReasonNameOf(status)}});
-  }
+  LogEnd(status);
   if (const auto news = stall_watch_.End(finished_at_); news.has_value()) {
     options_.registry->stalls().Count(*news);
   }
   engine_->Cancel();
   ServerBidiReactor::Finish(ToGrpcStatus(WithRequestId(status, request_id_)));
+}
+
+void UploadReactor::LogEnd(const absl::Status& status) const {
+  const LogLevel level = status.code() == absl::StatusCode::kInternal ? LogLevel::kError
+                         : status.ok() || absl::IsCancelled(status)   ? LogLevel::kDebug
+                                                                      : LogLevel::kInfo;
+  if (!IsLogged(level)) return;
+  const std::vector<LogField> fields = {
+      {"session", session_id_},    {"request_id", request_id_},
+      {"peer", PeerOf(*context_)}, {"repository", record_->repository()},
+      {"agent", record_->agent()}, {"reason", ReasonNameOf(status)}};
+  if (status.ok()) return Log(level, "stream ended", fields);
+  LogRated(level, Cat("stream ended: ", ReasonNameOf(status)),
+           Cat("stream ended: ", MessageOf(status)), fields);
 }
 
 void UploadReactor::OnCancel() {

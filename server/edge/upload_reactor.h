@@ -40,6 +40,10 @@ struct StreamTimeouts {
 };
 
 class StreamRegistry;
+namespace audit {
+class CallRecord;
+class Sink;
+}  // namespace audit
 
 // Owned by gRPC until OnDone, and shared with the engine and the registry. Thread-safe.
 class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -52,6 +56,8 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     const Clock* clock = nullptr;
     StreamRegistry* registry = nullptr;
     const access::Gate* gate = nullptr;
+    // Null: there is no audit log.
+    audit::Sink* audit = nullptr;
   };
 
   // What is known of a call before its first message.
@@ -59,6 +65,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     std::string session_id;
     std::string request_id;
     access::Identity caller;
+    std::shared_ptr<audit::CallRecord> record;
   };
 
   // Begins the stream; gRPC keeps it alive until OnDone.
@@ -102,6 +109,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   std::chrono::nanoseconds IdleTimeLocked(TimePoint now) const;
   // Now, whatever is unsent.
   void FinishLocked(const absl::Status& status);
+  void LogEnd(const absl::Status& status) const;
   // Whether they ended the stream.
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
@@ -115,6 +123,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   const std::string session_id_;
   const std::string request_id_;
   const access::Identity caller_;
+  const std::shared_ptr<audit::CallRecord> record_;
   std::shared_ptr<UploadReactor> self_;
   std::shared_ptr<StreamEngine> engine_;
 

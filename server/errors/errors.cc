@@ -65,6 +65,8 @@ constexpr std::array kReasons = {
     ReasonInfo{Reason::kIndexUnavailable, "INDEX_UNAVAILABLE", absl::StatusCode::kUnavailable,
                kRetrySoon},
     ReasonInfo{Reason::kIndexFull, "INDEX_FULL", kExhausted, kRetryLater},
+    ReasonInfo{Reason::kAuditUnavailable, "AUDIT_UNAVAILABLE", absl::StatusCode::kUnavailable,
+               kRetrySoon},
     ReasonInfo{Reason::kUnknownCaller, "UNKNOWN_CALLER", absl::StatusCode::kUnauthenticated,
                kNoRetry},
     ReasonInfo{Reason::kNotYours, "NOT_YOURS", absl::StatusCode::kPermissionDenied, kNoRetry},

@@ -44,6 +44,7 @@ enum class Reason : std::uint8_t {
   kReadStalled,
   kIndexUnavailable,
   kIndexFull,
+  kAuditUnavailable,
   kUnknownCaller,
   kNotYours,
   kQuotaExceeded,

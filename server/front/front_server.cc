@@ -14,10 +14,12 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "server/audit/call_record.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_call.h"
 #include "server/front/forwarded_calls.h"
 #include "server/front/routing_service.h"
+#include "server/listener/client_peer.h"
 #include "server/listener/grpc_listener.h"
 #include "server/logging/logging.h"
 #include "server/logging/rated_log.h"
@@ -78,7 +80,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
         calls_({.max_calls = {options.max_streams, options.max_calls},
                 .idle_evict = options.idle_evict}),
         workers_(WithLiveness(options.workers)),
-        routing_service_(&gate_, &workers_, &metrics_, &options_.clock),
+        routing_service_(&gate_, options.audit, &workers_, &metrics_, &options_.clock),
         call_options_{.write_stall = options.write_stall,
                       .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
@@ -122,7 +124,8 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
   grpc::ServerGenericBidiReactor* Refuse(const grpc::GenericCallbackServerContext& context,
-                                         const absl::Status& status);
+                                         const absl::Status& status,
+                                         const access::Identity& caller = {});
   // If the worker that has the key is full, an idle upload makes room.
   absl::StatusOr<routing::Route> PickWorker(std::string_view shard_key, CallKind kind,
                                             const routing::Avoid& avoid, TimePoint now);
@@ -196,8 +199,9 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
                   MakeError(Reason::kMessageTooLarge, Cat("the metadata of the call exceeds ",
                                                           FormatByteSize(kMaxMetadataBytes))));
   }
-  absl::StatusOr<access::Identity> caller = gate_.Admit(*context);
-  if (!caller.ok()) return Refuse(*context, caller.status());
+  access::Identity proven;
+  absl::StatusOr<access::Identity> caller = gate_.Admit(*context, &proven);
+  if (!caller.ok()) return Refuse(*context, caller.status(), proven);
   const TimePoint now = options_.clock();
   const CallKind kind = ForwardedCall::KindOf(*context);
   // Nobody has an empty name: who asks for it is not to meet just any worker.
@@ -206,17 +210,26 @@ grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
       worker_name.has_value() ? workers_.PickNamed(*worker_name, kind)
                               : PickWorker(MetadataOf(*context, kShardKeyMetadata).value_or(""),
                                            kind, AvoidedBy(*context), now);
-  if (!route.ok()) return Refuse(*context, route.status());
+  if (!route.ok()) return Refuse(*context, route.status(), proven);
   if (const absl::Status status = calls_.Enter(kind, now); !status.ok()) {
-    return Refuse(*context, status);
+    return Refuse(*context, status, proven);
   }
   metrics_.started.Add();
   return ForwardedCall::Start(call_options_, context, *std::move(caller), *std::move(route));
 }
 
 grpc::ServerGenericBidiReactor* GrpcFrontServer::Refuse(
-    const grpc::GenericCallbackServerContext& context, const absl::Status& status) {
+    const grpc::GenericCallbackServerContext& context, const absl::Status& status,
+    const access::Identity& caller) {
   metrics_.refused.Count(status);
+  audit::CallRecord::Refused(options_.audit,
+                             // Without the slash that all begin with.
+                             {.method = context.method().substr(context.method().starts_with('/')),
+                              .peer = PeerOf(context),
+                              .request_id = RequestIdOf(context),
+                              .identity = caller.name,
+                              .proof = std::string(NameOf(caller.proof))},
+                             status);
   return new RefusedCall(status, RequestIdOf(context));
 }
 

@@ -22,6 +22,9 @@ class TlsSource;
 namespace access {
 class AccessSource;
 }  // namespace access
+namespace audit {
+class Sink;
+}  // namespace audit
 
 struct FrontOptions {
   // At least one, as ParseListenAddress takes them.
@@ -51,6 +54,8 @@ struct FrontOptions {
   std::chrono::milliseconds stall_warn = limits::kStallWarn;
   // After which a silent upload may have to make room for others.
   std::chrono::milliseconds idle_evict = limits::kIdleEvict;
+  // Where calls that the front refuses are recorded. It outlives the server. Null: nowhere.
+  audit::Sink* audit = nullptr;
   Clock clock = [] { return std::chrono::steady_clock::now(); };
   // How often calls are looked at for their timeouts; 0: never, tests call CheckTimeouts.
   std::chrono::milliseconds watchdog_interval = limits::kWatchdogInterval;

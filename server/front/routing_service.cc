@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "server/audit/call_record.h"
 #include "server/errors/errors.h"
+#include "server/listener/client_peer.h"
 #include "server/net/grpc_status.h"
 #include "server/net/refused_unary_call.h"
+#include "server/net/request_id_of.h"
 
 namespace kerf {
 
@@ -30,17 +33,33 @@ class RoutingService::List final : public grpc::ServerUnaryReactor {
 };
 
 grpc::ServerUnaryReactor* RoutingService::RefuseUnless(access::Need need,
-                                                       grpc::CallbackServerContext* context) {
-  const auto caller = gate_->Admit(*context, need);
-  if (caller.ok()) return nullptr;
-  metrics_->refused.Count(caller.status());
-  return Refuse(*context, caller.status());
+                                                       grpc::CallbackServerContext* context,
+                                                       const char* method) {
+  access::Identity proven;
+  const auto caller = gate_->Admit(*context, need, &proven);
+  return caller.ok() ? nullptr : RefuseCall(context, method, proven, caller.status());
+}
+
+grpc::ServerUnaryReactor* RoutingService::RefuseCall(grpc::CallbackServerContext* context,
+                                                     const char* method,
+                                                     const access::Identity& caller,
+                                                     const absl::Status& status) {
+  metrics_->refused.Count(status);
+  audit::CallRecord::Refused(audit_,
+                             {.method = Cat("kerf.v1.RoutingService/", method),
+                              .peer = PeerOf(*context),
+                              .request_id = RequestIdOf(*context),
+                              .identity = caller.name,
+                              .proof = std::string(NameOf(caller.proof))},
+                             status);
+  return Refuse(*context, status);
 }
 
 grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* context,
                                                  const v1::LocateRequest* request,
                                                  v1::LocateResponse* response) {
-  if (auto* const refused = RefuseUnless(access::Need::kKnown, context); refused != nullptr) {
+  if (auto* const refused = RefuseUnless(access::Need::kKnown, context, "Locate");
+      refused != nullptr) {
     return refused;
   }
   const int avoided_count = std::min(request->avoid_size(), static_cast<int>(routing::kMaxAvoided));
@@ -59,7 +78,8 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContext* context,
                                                       const v1::ListWorkersRequest* /*request*/,
                                                       v1::ListWorkersResponse* response) {
-  if (auto* const refused = RefuseUnless(access::Need::kOperate, context); refused != nullptr) {
+  if (auto* const refused = RefuseUnless(access::Need::kOperate, context, "ListWorkers");
+      refused != nullptr) {
     return refused;
   }
   List* const list = EnterList(context);
@@ -68,8 +88,7 @@ grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContex
         MakeError(Reason::kTooManyCalls,
                   Cat("the front lists its workers to at most ", kMaxLists, " clients at once"),
                   {{"limit", Cat(kMaxLists)}});
-    metrics_->refused.Count(status);
-    return Refuse(*context, status);
+    return RefuseCall(context, "ListWorkers", /*caller=*/{}, status);
   }
   for (routing::WorkerState& state : workers_->States()) {
     v1::WorkerState& worker = *response->add_workers();

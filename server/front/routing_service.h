@@ -10,6 +10,7 @@
 
 #include "kerf/v1/routing.grpc.pb.h"
 #include "server/access/gate.h"
+#include "server/audit/sink.h"
 #include "server/front/front_metrics.h"
 #include "server/net/clock.h"
 #include "server/routing/worker_set.h"
@@ -26,9 +27,10 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   static constexpr std::chrono::seconds kMaxListTime{5};
 
   // All outlive it.
-  RoutingService(const access::Gate* gate, const routing::WorkerSet* workers, FrontMetrics* metrics,
-                 const Clock* clock)
-      : gate_(gate), workers_(workers), metrics_(metrics), clock_(clock) {}
+  // `audit` may be null.
+  RoutingService(const access::Gate* gate, audit::Sink* audit, const routing::WorkerSet* workers,
+                 FrontMetrics* metrics, const Clock* clock)
+      : gate_(gate), audit_(audit), workers_(workers), metrics_(metrics), clock_(clock) {}
 
   grpc::ServerUnaryReactor* Locate(grpc::CallbackServerContext* context,
                                    const v1::LocateRequest* request,
@@ -48,9 +50,13 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   void LeaveList(const List* list);
 
   // The answer to a caller who may not; null: he may.
-  grpc::ServerUnaryReactor* RefuseUnless(access::Need need, grpc::CallbackServerContext* context);
+  grpc::ServerUnaryReactor* RefuseUnless(access::Need need, grpc::CallbackServerContext* context,
+                                         const char* method);
+  grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context, const char* method,
+                                       const access::Identity& caller, const absl::Status& status);
 
   const access::Gate* const gate_;
+  audit::Sink* const audit_;
   const routing::WorkerSet* const workers_;
   FrontMetrics* const metrics_;
   const Clock* const clock_;

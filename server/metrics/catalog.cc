@@ -61,6 +61,7 @@ constexpr Label kSegmentLabels[] = {
 constexpr Label kGpuStateLabels[] = {{"state", "used, lost"}};
 constexpr Label kFallbackLabels[] = {{"reason", "given_up, lost, busy"}};
 constexpr Label kDirectionLabels[] = {{"direction", "to_worker, to_client"}};
+constexpr Label kAuditLabels[] = {{"result", "written, left_out, lost"}};
 constexpr Label kWorkerStateLabels[] = {{"state", "live, lost"}};
 
 constexpr std::string_view kStagesOfCutting =
@@ -245,6 +246,19 @@ const Metric kGpuMismatches{"kerf_gpu_mismatches_total", kCounter, kWorkers,
                             "Such batches in which a GPU was wrong. It is lost from then on."};
 const Metric kGpuPendingBytes{"kerf_gpu_pending_bytes", kGauge, kWorkers,
                               "Bytes of files on their way through GPUs."};
+const Metric kAuditWritable{"kerf_audit_writable", kGauge, kEverywhere,
+                            "With --audit: 1 while the audit log is written, else 0: /readyz says "
+                            "why. No commits are taken "
+                            "then, unless with --audit-on-failure go-on; a front goes on."};
+const Metric kAuditLines{
+    "kerf_audit_lines_total", kCounter, kEverywhere,
+    "With --audit: lines that were written; calls that changed nothing and were only counted, "
+    "because so many came; such of which nothing is known, because the file could not be written.",
+    kAuditLabels};
+const Metric kAuditWaiting{"kerf_audit_waiting_lines", kGauge, kEverywhere,
+                           "With --audit: lines in memory that are to be written."};
+const Metric kAuditFileBytes{"kerf_audit_file_bytes", kGauge, kEverywhere,
+                             "With --audit: the file that is written now."};
 const Metric kRedisCommands{"kerf_redis_commands_total", kCounter, kWorkers,
                             "Commands for the index in Redis."};
 const Metric kRedisRetries{"kerf_redis_retries_total", kCounter, kWorkers,
@@ -311,6 +325,10 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kDoorMemoryLimitBytes,
                                     &kTlsCertificateExpires,
                                     &kAccessRefused,
+                                    &kAuditWritable,
+                                    &kAuditLines,
+                                    &kAuditWaiting,
+                                    &kAuditFileBytes,
                                     &kStreams,
                                     &kMaxStreams,
                                     &kStreamsStarted,

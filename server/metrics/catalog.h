@@ -54,6 +54,10 @@ extern const Metric kDoorMemoryBytes;
 extern const Metric kDoorMemoryLimitBytes;
 extern const Metric kTlsCertificateExpires;
 extern const Metric kAccessRefused;
+extern const Metric kAuditWritable;
+extern const Metric kAuditLines;
+extern const Metric kAuditWaiting;
+extern const Metric kAuditFileBytes;
 
 extern const Metric kStreams;
 extern const Metric kMaxStreams;

@@ -45,7 +45,7 @@ constexpr std::string_view kOrder[] = {
     "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
-    "self-check-ms",
+    "self-check-ms", "audit", "audit-max-size", "audit-on-failure",
     // With what.
     "worker-name", "worker-threads", "backend", "gpu", "gpu-plugin", "gpu-devices", "gpu-memory",
     "gpu-lost",
@@ -80,6 +80,7 @@ void AddSettings(OptionSet& options, Settings& settings) {
   AddLifecycleSettings(options, settings.lifecycle);
   AddMetricsSettings(options, settings.metrics);
   AddLogSettings(options, settings.log);
+  AddAuditSettings(options, settings.audit);
   options.BeginPart(kOfFronts);
   AddFrontSettings(options, settings.front);
   options.BeginPart(kOfCutting);
@@ -139,6 +140,7 @@ std::string FindContradiction(const Settings& settings) {
     return "--tls-client-optional is for --access: else whoever comes without a certificate may do "
            "everything";
   }
+  if (std::string wrong = FindAuditContradiction(settings.audit); !wrong.empty()) return wrong;
   const bool has_redis = !settings.cutting.redis.seeds.empty();
   const bool has_data_dir = !settings.cutting.index.data_dir.empty();
   if (has_redis && has_data_dir) {

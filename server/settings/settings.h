@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/access/access_settings.h"
+#include "server/audit/audit_settings.h"
 #include "server/edge/edge_settings.h"
 #include "server/front/front_settings.h"
 #include "server/hints/hint_settings.h"
@@ -55,6 +56,7 @@ struct Settings {
   AccessSettings access;
   MetricsSettings metrics;
   LogSettings log;
+  AuditSettings audit;
   // Of one role each; the other one does not see it.
   FrontSettings front;
   CuttingSettings cutting;

@@ -244,6 +244,19 @@ TEST_F(SettingsTest, ANameOfWorkersIsForTls) {
   EXPECT_EQ(result.settings.front.worker_tls_name, "n");
 }
 
+TEST_F(SettingsTest, HowAnAuditLogFailsIsAboutOneThatThereIs) {
+  const SettingsResult refused = Read({"--audit-on-failure", "go-on"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, testing::HasSubstr("add --audit"));
+  EXPECT_EQ(Read({"--audit", "/a", "--audit-max-size", "1000K"}).exit_code, 2);
+  const SettingsResult result =
+      Read({"--audit", "/a", "--audit-max-size", "1M", "--audit-on-failure", "go-on"});
+  ASSERT_FALSE(result.exit_code.has_value()) << result.output;
+  EXPECT_EQ(result.settings.audit.path, "/a");
+  EXPECT_FALSE(result.settings.audit.refuses);
+  EXPECT_TRUE(Read({"--audit", "/a"}).settings.audit.refuses);
+}
+
 TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
   // Not as it is anyway, each of them.
   std::vector<const char*> arguments = {"--listen=h:1",
@@ -273,6 +286,9 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--log-level=debug",
                                         "--log-format=json",
                                         "--stall-warn-ms=7",
+                                        "--audit=/a",
+                                        "--audit-max-size=7M",
+                                        "--audit-on-failure=go-on",
                                         "--worker-name=[x]",
                                         "--worker-threads=7",
                                         "--backend=plain",

@@ -18,15 +18,22 @@ constexpr std::size_t kTurnBytes = 4u << 20;
 std::shared_ptr<StreamEngine> StreamEngine::Create(const EngineContext* context,
                                                    std::string session_id,
                                                    std::shared_ptr<StreamSink> sink,
-                                                   std::uint64_t share) {
-  return std::make_shared<Strand>(context, std::move(session_id), std::move(sink), share);
+                                                   std::uint64_t share,
+                                                   std::shared_ptr<audit::CallRecord> record) {
+  if (record == nullptr) {
+    record = audit::CallRecord::Begin(nullptr, audit::CallRecord::Kind::kRead, {});
+  }
+  return std::make_shared<Strand>(context, std::move(session_id), std::move(sink), share,
+                                  std::move(record));
 }
 
 Strand::Strand(const EngineContext* context, std::string session_id,
-               std::shared_ptr<StreamSink> sink, std::uint64_t share)
+               std::shared_ptr<StreamSink> sink, std::uint64_t share,
+               std::shared_ptr<audit::CallRecord> record)
     : context_(context),
       session_id_(std::move(session_id)),
       share_(share),
+      record_(std::move(record)),
       clock_(context->metrics),
       sink_(std::move(sink)),
       call_memory_(context->work_budget),

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "base/memory_budget.h"
+#include "server/audit/call_record.h"
 #include "server/session/frame.h"
 #include "server/worker/stream_call.h"
 #include "server/worker/stream_engine.h"
@@ -30,7 +31,7 @@ class Upload;
 class Strand final : public StreamEngine, public std::enable_shared_from_this<Strand> {
  public:
   Strand(const EngineContext* context, std::string session_id, std::shared_ptr<StreamSink> sink,
-         std::uint64_t share);
+         std::uint64_t share, std::shared_ptr<audit::CallRecord> record);
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
   ~Strand() override;
@@ -69,6 +70,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
 
   const EngineContext& context() const { return *context_; }
   const std::string& session_id() const { return session_id_; }
+  audit::CallRecord& record() { return *record_; }
   StageClock& clock() { return clock_; }
   StreamSink& sink() { return *sink_; }
   bool is_cancelled() const { return cancelled_.load(); }
@@ -144,6 +146,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   const EngineContext* const context_;
   const std::string session_id_;
   const std::uint64_t share_;
+  const std::shared_ptr<audit::CallRecord> record_;
 
   enum class State : std::uint8_t { kIdle, kScheduled, kRunning, kRunAgain };
   std::atomic<State> state_{State::kIdle};

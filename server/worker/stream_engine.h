@@ -22,6 +22,9 @@ class MemoryBudget;
 class ThreadPool;
 struct RapidTotals;
 struct StreamMetrics;
+namespace audit {
+class CallRecord;
+}  // namespace audit
 namespace cuda {
 class GpuSet;
 }  // namespace cuda
@@ -97,10 +100,12 @@ class StreamSink {
 // is too slow. What it is made of: strand.h, upload.h.
 class StreamEngine {
  public:
-  // `share`: of the pool (ThreadPool::Post), by whose stream it is.
+  // `share`: of the pool (ThreadPool::Post), by whose stream it is. `record` is told what the
+  // stream is and does, and held until it does nothing more; null: nobody wants to know.
   static std::shared_ptr<StreamEngine> Create(const EngineContext* context, std::string session_id,
                                               std::shared_ptr<StreamSink> sink,
-                                              std::uint64_t share = 0);
+                                              std::uint64_t share = 0,
+                                              std::shared_ptr<audit::CallRecord> record = nullptr);
   virtual ~StreamEngine() = default;
 
   virtual void Push(std::unique_ptr<FrameSource> message) = 0;

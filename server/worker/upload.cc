@@ -12,6 +12,7 @@
 #include "kernels/fingerprint/digest.h"
 #include "kernels/fingerprint/xxh3.h"
 #include "kernels/registry.h"
+#include "server/audit/call_record.h"
 #include "server/errors/errors.h"
 #include "server/hints/hint_cache.h"
 #include "server/index/index.h"
@@ -94,6 +95,7 @@ Task<absl::Status> Upload::OnFrame(const Frame& frame) {
   if (frame.control != nullptr) return OnControl(*frame.control);
   if (session_.is_draining()) return absl::OkStatus();
   KERF_RETURN_IF_ERROR(session_.AddData(frame.data_bytes));
+  strand_.record().Add(audit::Count::kBytes, frame.data_bytes);
   if (frame.data_bytes == 0) return absl::OkStatus();
   data_ = frame.data;
   data_offset_ = 0;
@@ -124,6 +126,9 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
 }
 
 absl::Status Upload::OnOpen(const v1::Open& open) {
+  // Also of one that is refused.
+  strand_.record().SetOpen(open.repository(), open.digest_algorithm(), open.profile(),
+                           open.agent());
   KERF_RETURN_IF_ERROR(session_.Open(open));
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
@@ -256,6 +261,7 @@ Task<absl::Status> Upload::EndFileByGpu(const v1::FileEnd& end) {
 Task<absl::Status> Upload::FinishFile(const v1::FileEnd& end) {
   if (gpu_ != nullptr) gpu_->CountPause(cutter_->uncut_bytes());
   KERF_RETURN_IF_ERROR(session_.EndFile(end, cutter_->EndFile()));
+  strand_.record().Add(audit::Count::kFiles, 1);
   // Else its last chunk says so when it is answered.
   const std::span<const CutChunk> rest = cutter_->chunks();
   if (hints_ != nullptr && (rest.empty() || !rest.back().ends_file)) {
@@ -282,8 +288,11 @@ Task<absl::Status> Upload::OnCommit(const v1::Commit& commit) {
   }
   if (!plan.entries.empty()) {
     const std::shared_ptr<StreamCall> call = NewCall();
+    const std::size_t entry_count = plan.entries.size();
     call->entries = std::move(plan.entries);
+    strand_.record().AskFor(audit::Count::kCommitsAsked, entry_count);
     KERF_CO_RETURN_IF_ERROR(co_await Commit(call));
+    strand_.record().Add(audit::Count::kCommitted, entry_count);
   }
   // Only now are they durable: the index holds them all.
   v1::UploadAnswer answer;
@@ -309,7 +318,9 @@ Task<absl::Status> Upload::OnReportStale(const v1::ReportStale& report) {
   if (hints_ != nullptr) hints_->DropVerdicts();
   const std::shared_ptr<StreamCall> forget = NewCall();
   forget->entries = std::move(entries);
+  strand_.record().AskFor(audit::Count::kForgetsAsked, lookup->digests.size());
   KERF_CO_RETURN_IF_ERROR(co_await Forget(forget));
+  strand_.record().Add(audit::Count::kForgotten, lookup->digests.size());
   for (std::size_t index = 0; index < lookup->digests.size(); ++index) {
     const LookupResult& result = lookup->results[index];
     KERF_CO_RETURN_IF_ERROR(session_.AddStale(
@@ -407,6 +418,7 @@ absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen,
   std::uint64_t file_number = chunks.front().file_number;
   std::size_t asked_count = 0;
   ChunkTally tally;
+  std::uint64_t new_count = 0;
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
     const Digest& digest = digests[index];
@@ -419,6 +431,7 @@ absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen,
                                             result.verdict}));
     if (hints_ != nullptr) hints_->Answered(chunk, digest, result.verdict);
     tally.Add(result.verdict, chunk.bytes.size());
+    new_count += result.verdict == Verdict::kNew ? 1 : 0;
     if (chunk.file_number != file_number) {
       AppendChunks(file_number, answered, digest_bytes, &answers_);
       answered.clear();
@@ -429,6 +442,8 @@ absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen,
   }
   AppendChunks(file_number, answered, digest_bytes, &answers_);
   if (context_.metrics != nullptr) tally.FlushTo(*context_.metrics);
+  strand_.record().Add(audit::Count::kChunks, chunks.size());
+  strand_.record().Add(audit::Count::kNewChunks, new_count);
   FollowHints();
   if (hints_ != nullptr && call.digests.size() > asked_count) {
     hints_->LearnAhead(std::span(call.digests).subspan(asked_count),

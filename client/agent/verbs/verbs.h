@@ -5,6 +5,7 @@
 
 namespace kerf::agent {
 
+void AddAuditVerb(Context& context);
 void AddBackupVerb(Context& context);
 void AddChunkVerb(Context& context);
 void AddCompletionVerb(Context& context);

@@ -1,0 +1,99 @@
+// An index that takes no changes while nobody could tell of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "server/audit/sink.h"
+#include "server/errors/errors.h"
+#include "server/index/index.h"
+
+namespace kerf::audit {
+
+// Refuses commits, forgets and new epochs with AUDIT_UNAVAILABLE while the sink is in trouble and
+// refuses, and says so in its health, by which clients and fronts go elsewhere; where the sink does
+// not refuse the trouble is one of its findings. Passes on all else.
+class GuardedIndex final : public Index {
+ public:
+  // Both outlive it.
+  GuardedIndex(Index* index, const Sink* sink) : index_(*index), sink_(*sink) {}
+
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    return index_.Lookup(repository, session_epoch, digests, results);
+  }
+  Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const IndexEntry> entries, bool replace) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) return refusal;
+    return index_.Commit(repository, session_epoch, entries, replace);
+  }
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) {
+      return absl::StatusOr<ForgetResult>(refusal);
+    }
+    return index_.Forget(repository, entries);
+  }
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) {
+      return absl::StatusOr<ForgetOlderResult>(refusal);
+    }
+    return index_.ForgetOlder(repository, epoch, after, limit);
+  }
+  Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
+                                                   std::uint64_t epoch,
+                                                   std::uint64_t min_before) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) {
+      return absl::StatusOr<std::uint64_t>(refusal);
+    }
+    return index_.AdvanceEpoch(repository, epoch, min_before);
+  }
+  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) override {
+    return index_.Scan(repository, after, limit);
+  }
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
+    return index_.Stats(repository);
+  }
+  std::string_view backend_name() const override { return index_.backend_name(); }
+  bool is_remote() const override { return index_.is_remote(); }
+  IndexHealth health() const override {
+    IndexHealth health = index_.health();
+    const absl::Status trouble = Trouble();
+    if (trouble.ok()) return health;
+    if (sink_.options().refuses) {
+      health.status.Update(trouble);
+    } else {
+      health.findings.push_back(
+          Cat(MessageOf(trouble), "; kerfd goes on without it (--audit-on-failure go-on)"));
+    }
+    return health;
+  }
+  IndexSize size() const override { return index_.size(); }
+
+ private:
+  absl::Status Trouble() const {
+    return Annotate(sink_.status(), "the audit log cannot be written");
+  }
+  absl::Status Refusal() const {
+    if (!sink_.options().refuses) return absl::OkStatus();
+    const absl::Status trouble = Trouble();
+    if (trouble.ok()) return trouble;
+    return MakeError(Reason::kAuditUnavailable, MessageOf(trouble));
+  }
+
+  Index& index_;
+  const Sink& sink_;
+};
+
+}  // namespace kerf::audit
