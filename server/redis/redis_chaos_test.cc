@@ -322,6 +322,7 @@ class NewNames {
     const RepositoryId repository{Cat("name-", ++count), DigestAlgorithm::kBlake3};
     const std::uint64_t first = count.load() * 1'000;
     std::vector<Digest> digests;
+    digests.reserve(kCommitters * kEntriesOfEach);
     for (std::uint64_t number = 0; number < kCommitters * kEntriesOfEach; ++number) {
       digests.push_back(DigestOf(first + number));
     }
