@@ -1,6 +1,8 @@
 #include "base/toml.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -16,6 +18,11 @@
 
 namespace kerf {
 namespace {
+
+// Of one line: no setting has as many tables around it.
+constexpr std::size_t kMaxPoints = 16;
+// Around a string of many lines.
+constexpr std::size_t kLongQuotes = 3;
 
 absl::Status Wrong(const toml::source_region& where, std::string_view what) {
   return absl::InvalidArgumentError(ToAbsl(Cat("line ", where.begin.line, ": ", what)));
@@ -68,9 +75,62 @@ absl::Status AddTable(const toml::table& table, std::vector<std::string>& path,
   return absl::OkStatus();
 }
 
+// How long the run of quotes is that begins here.
+std::size_t QuotesAt(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of(text[at], at), text.size()) - at;
+}
+
+// Just behind a string that begins here; one of a single line ends with its line.
+std::size_t EndOfString(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::size_t quote_count = QuotesAt(text, at);
+  if (quote_count == 2) return at + 2;
+  const bool has_lines = quote_count >= kLongQuotes;
+  for (at += has_lines ? kLongQuotes : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (!has_lines && (text[at] == quote || text[at] == '\n')) {
+      return at + (text[at] == quote ? 1 : 0);
+    } else if (has_lines && text[at] == quote && QuotesAt(text, at) >= kLongQuotes) {
+      // Two more are its own last characters.
+      return at + std::min(QuotesAt(text, at), kLongQuotes + 2);
+    }
+  }
+  return text.size();
+}
+
 }  // namespace
 
+absl::Status CheckTomlDepth(std::string_view text) {
+  int line = 1;
+  std::size_t point_count = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char here = text[at];
+    if (here == '"' || here == '\'') {
+      const std::size_t end = EndOfString(text, at);
+      line += static_cast<int>(std::count(text.begin() + at, text.begin() + end, '\n'));
+      at = end;
+      continue;
+    }
+    if (here == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (here == '\n') {
+      ++line;
+      point_count = 0;
+    }
+    if (here == '.' && ++point_count > kMaxPoints) {
+      return absl::InvalidArgumentError(
+          ToAbsl(Cat("line ", line, ": more than ", kMaxPoints, " tables in one another")));
+    }
+    ++at;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text) {
+  KERF_RETURN_IF_ERROR(CheckTomlDepth(text));
   const toml::parse_result result = toml::parse(text);
   if (result.failed()) return Wrong(result.error().source(), result.error().description());
   std::vector<TomlEntry> entries;

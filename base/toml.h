@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace kerf {
@@ -23,6 +24,11 @@ struct TomlEntry {
 // and arrays of these. InvalidArgument names the line and what is wrong: no TOML, or a value of
 // another kind (a float, a date, an array in an array).
 absl::StatusOr<std::vector<TomlEntry>> ParseToml(std::string_view text);
+
+// InvalidArgument names a line with more points between names than any setting has. Each is a table
+// in a table, and toml++ ends the process with those that are nested too deep: whoever gives it a
+// text asks this first. ParseToml has.
+absl::Status CheckTomlDepth(std::string_view text);
 
 // As a basic string, with its quotes. Bytes that are not UTF-8 cannot be written in TOML: ParseToml
 // will refuse them.

@@ -51,6 +51,28 @@ TEST(Toml, ReadsWhatAConfigurationNeeds) {
   EXPECT_EQ(Find(*entries, {"a", "b", "y"}, "z").values, Values{"two\nlines"});
 }
 
+// toml++ takes tables apart by calling itself, once for each that lies in another one.
+TEST(Toml, TablesLieInOneAnotherOnlySoDeep) {
+  std::string deep = "a";
+  for (int i = 0; i < 500'000; ++i) deep += ".a";
+  const std::string longer = Cat("x = [ \"\"\"\n' \"\"\", {", deep, " = 1} ]\n");
+  const std::string literal = Cat("x = [ \'\'\'\n\" \'\'\'\'\', {", deep, " = 1} ]\n");
+  for (const std::string& text :
+       {Cat(deep, " = 1\n"), Cat("[", deep, "]\n"), Cat("[[", deep, "]]\n"),
+        Cat("x = {", deep, " = 1}\n"), Cat("x = \"\"\n", deep, " = 1\n"),
+        Cat("x = \"\\\"\" # '\n", deep, " = 1\n"), longer, literal}) {
+    const auto entries = ParseToml(text);
+    ASSERT_FALSE(entries.ok()) << text.substr(0, 20);
+    EXPECT_NE(entries.status().message().find("tables in one another"), std::string::npos);
+  }
+  EXPECT_NE(ParseToml(longer).status().message().find("line 2: "), std::string::npos);
+  // What is in quotes, or said of something, is no table.
+  const std::string points(1000, '.');
+  EXPECT_TRUE(ParseToml(Cat("# ", points, "\nx = \"", points, "\\\"", points, "\"\ny = '", points,
+                            "'\nz = \"\"\"", points, "\n", points, "\"\"\"\"\n"))
+                  .ok());
+}
+
 TEST(Toml, QuotesWhatItReadsBack) {
   for (const std::string text : {"", "plain", "it's \"x\" \\ # y", "a\tb\n\x01\x7f", "\xc3\xa4"}) {
     const auto entries = ParseToml("k = " + QuoteToml(text));

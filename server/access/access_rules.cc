@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "base/status.h"
 #include "base/strings.h"
-#include "server/access/identity.h"
+#include "base/toml.h"
 #include "server/index/index.h"
 
 // Its errors come as values.
@@ -224,6 +224,7 @@ absl::StatusOr<std::vector<IssuerEntry>> ParseIssuers(const toml::table& root) {
 }  // namespace
 
 absl::StatusOr<AccessRules> AccessRules::Parse(std::string_view text) {
+  KERF_RETURN_IF_ERROR(CheckTomlDepth(text));
   const toml::parse_result parsed = toml::parse(text);
   if (parsed.failed()) return Wrong(parsed.error().source(), parsed.error().description());
   KERF_RETURN_IF_ERROR(CheckKeys(parsed.table(), {"identity", "issuer"}));

@@ -1,7 +1,6 @@
 // Who may do what: the file of --access, as it was read once.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "server/access/identity.h"
 
 namespace kerf::access {
 
@@ -19,7 +19,7 @@ enum class Role : std::uint8_t { kRead, kWrite, kGc, kAdmin };
 
 inline constexpr std::size_t kMaxAccessFileBytes = std::size_t{4} << 20;
 
-using TokenHash = std::array<std::uint8_t, 32>;
+using TokenHash = ProofHash;
 
 struct Grant {
   Role role = Role::kRead;

@@ -20,6 +20,18 @@ Role RoleFor(Need need) {
   }
 }
 
+// What the file has taken back since: a token that was changed, an issuer that is trusted no more.
+bool IsStillTaken(const AccessRules& rules, const Identity& identity) {
+  if (identity.proof == Proof::kJwt) {
+    return std::any_of(
+        rules.issuers().begin(), rules.issuers().end(),
+        [&](const IssuerEntry& issuer) { return IsIssuedBy(issuer.name, identity.name); });
+  }
+  if (identity.proof != Proof::kToken || !identity.proof_hash.has_value()) return true;
+  const AccessEntry* const entry = rules.Find(identity.name);
+  return entry != nullptr && entry->token_hash == identity.proof_hash;
+}
+
 bool IsGranted(const AccessEntry& entry, Need need, std::optional<std::string_view> repository) {
   const Role role = RoleFor(need);
   const auto is_for = [&](const std::string& pattern) {
@@ -41,6 +53,7 @@ Decision Decide(const AccessRules& rules, std::int64_t now_s, const Identity& id
   if (identity.expires_at_s.has_value() && now_s >= *identity.expires_at_s) {
     return Decision::kExpired;
   }
+  if (!IsStillTaken(rules, identity)) return Decision::kUnknown;
   const AccessEntry* const entry = rules.Find(identity.name);
   if (entry == nullptr) {
     // A token is only worth what the file says of it; of the others others say who they are.
@@ -51,6 +64,13 @@ Decision Decide(const AccessRules& rules, std::int64_t now_s, const Identity& id
   if (need == Need::kKnown) return Decision::kAllowed;
   if (need == Need::kOperate && entry->is_front) return Decision::kAllowed;
   return IsGranted(*entry, need, repository) ? Decision::kAllowed : Decision::kForbidden;
+}
+
+Decision DecideToSpeak(const AccessRules& rules, std::int64_t now_s, const Identity& identity) {
+  const Decision decision = Decide(rules, now_s, identity, Need::kKnown, std::nullopt);
+  if (decision != Decision::kAllowed) return decision;
+  const AccessEntry* const entry = rules.Find(identity.name);
+  return entry != nullptr && entry->is_front ? Decision::kAllowed : Decision::kForbidden;
 }
 
 }  // namespace kerf::access

@@ -25,4 +25,7 @@ enum class Decision : std::uint8_t {
 Decision Decide(const AccessRules& rules, std::int64_t now_s, const Identity& identity, Need need,
                 std::optional<std::string_view> repository);
 
+// Pure. Whether it may say who calls: it is a front.
+Decision DecideToSpeak(const AccessRules& rules, std::int64_t now_s, const Identity& identity);
+
 }  // namespace kerf::access

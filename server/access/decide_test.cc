@@ -183,6 +183,10 @@ repositories = ["*"]
 // A proof may have an end of its own, whatever the file says.
 TEST(DecideTest, AProofHasItsTime) {
   const AccessRules rules = Rules(R"(
+[[issuer]]
+name = "https://issuer"
+audience = "kerf"
+keys = "keys"
 [[identity]]
 name = "jwt/https://issuer#a"
 [[identity.grant]]
@@ -193,6 +197,70 @@ repositories = ["*"]
   EXPECT_EQ(Decide(rules, 2'399, identity, Need::kWrite, "x"), Decision::kAllowed);
   EXPECT_EQ(Decide(rules, 2'400, identity, Need::kWrite, "x"), Decision::kExpired);
   EXPECT_EQ(Decide(rules, 2'400, identity, Need::kKnown, "x"), Decision::kExpired);
+}
+
+// Of whatever issuer a front says that it is: the file has to trust him.
+TEST(DecideTest, AnIssuerWhomTheFileDoesNotKnowSaysNothing) {
+  const AccessRules rules = Rules(R"(
+[[issuer]]
+name = "https://issuer"
+audience = "kerf"
+keys = "keys"
+[[identity]]
+name = "jwt/https://other#a"
+[[identity.grant]]
+role = "admin"
+repositories = ["*"]
+)");
+  for (const auto& [name, expected] :
+       {std::pair<std::string, Decision>{"jwt/https://issuer#b", Decision::kAllowed},
+        {"jwt/https://other#a", Decision::kUnknown},
+        {"jwt/https://issuer", Decision::kUnknown},
+        {"jwt/https://issuer2#b", Decision::kUnknown},
+        {"jwt/https://issue#b", Decision::kUnknown}}) {
+    EXPECT_EQ(Decide(rules, 0, {Proof::kJwt, name, 1}, Need::kKnown, std::nullopt), expected)
+        << name;
+  }
+}
+
+// Whoever has the token of before the change has been let in by it, and by nothing that holds now.
+TEST(DecideTest, ATokenThatWasChangedIsWorthNothing) {
+  const AccessRules rules = Rules(R"(
+[[identity]]
+name = "token/a"
+sha256 = "0100000000000000000000000000000000000000000000000000000000000000"
+)");
+  const auto decide = [&](std::optional<ProofHash> hash) {
+    return Decide(rules, 0, {Proof::kToken, "token/a", std::nullopt, hash}, Need::kKnown,
+                  std::nullopt);
+  };
+  EXPECT_EQ(decide(ProofHash{1}), Decision::kAllowed);
+  EXPECT_EQ(decide(ProofHash{2}), Decision::kUnknown);
+  // A front has looked at it, and says no more than whose it is.
+  EXPECT_EQ(decide(std::nullopt), Decision::kAllowed);
+}
+
+TEST(DecideTest, OnlyAFrontInItsTimeSaysWhoCalls) {
+  const AccessRules rules = Rules(R"(
+[[identity]]
+name = "a.front"
+expires = 1970-01-01T00:00:10Z
+[[identity.grant]]
+role = "front"
+[[identity]]
+name = "an.admin"
+[[identity.grant]]
+role = "admin"
+repositories = ["*"]
+)");
+  const auto decide = [&](std::int64_t now_s, Proof proof, const std::string& name) {
+    return DecideToSpeak(rules, now_s, {proof, name});
+  };
+  EXPECT_EQ(decide(9, Proof::kCertificate, "a.front"), Decision::kAllowed);
+  EXPECT_EQ(decide(10, Proof::kCertificate, "a.front"), Decision::kExpired);
+  EXPECT_EQ(decide(9, Proof::kUser, "a.front"), Decision::kUnknown);
+  EXPECT_EQ(decide(9, Proof::kCertificate, "an.admin"), Decision::kForbidden);
+  EXPECT_EQ(decide(9, Proof::kCertificate, "b.front"), Decision::kForbidden);
 }
 
 // Somebody whom others vouch for is known without the file; a token is nothing without it.

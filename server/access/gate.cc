@@ -1,7 +1,9 @@
 #include "server/access/gate.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -43,6 +45,17 @@ std::optional<std::string_view> MetadataOf(const grpc::CallbackServerContext& co
   return std::string_view(found->second.data(), found->second.size());
 }
 
+// Whether its issuer still signs with the key by which it was proven.
+bool IsKeyStillThere(const Identity& identity, const std::vector<JwtIssuer>& issuers) {
+  if (identity.proof != Proof::kJwt || !identity.proof_hash.has_value()) return true;
+  return std::any_of(issuers.begin(), issuers.end(), [&](const JwtIssuer& issuer) {
+    const std::vector<Jwk>& keys = issuer.keys.keys();
+    return IsIssuedBy(issuer.name, identity.name) &&
+           std::any_of(keys.begin(), keys.end(),
+                       [&](const Jwk& jwk) { return jwk.hash == identity.proof_hash; });
+  });
+}
+
 }  // namespace
 
 std::string_view NameOf(Refusal refusal) {
@@ -66,28 +79,34 @@ absl::StatusOr<Identity> Gate::Admit(const grpc::CallbackServerContext& context,
   return identity;
 }
 
-absl::Status Gate::Check(const Identity& identity, Need need, std::string_view repository) const {
+absl::Status Gate::Check(const Identity& identity, Need need,
+                         std::optional<std::string_view> repository) const {
   if (is_open()) return absl::OkStatus();
-  return StatusOf(
-      Decide(source_->current()->rules, AccessSource::now_s(), identity, need, repository),
-      identity);
+  const std::shared_ptr<const AccessState> state = source_->current();
+  const std::int64_t now_s = AccessSource::now_s();
+  if (identity.front != nullptr) {
+    KERF_RETURN_IF_ERROR(
+        StatusOf(DecideToSpeak(state->rules, now_s, *identity.front), *identity.front));
+  }
+  if (!IsKeyStillThere(identity, state->issuers)) return Refuse(Refusal::kBadToken, identity);
+  return StatusOf(Decide(state->rules, now_s, identity, need, repository), identity);
 }
 
 absl::StatusOr<Identity> Gate::Identify(const grpc::CallbackServerContext& context, Need need,
                                         const AccessState& state) const {
   KERF_ASSIGN_OR_RETURN(Identity identity, IdentifyPeer(context, state));
-  const AccessEntry* const entry = state.rules.Find(identity.name);
   const auto said = MetadataOf(context, kIdentityMetadata);
-  // Whoever is no front speaks for himself alone, whatever he says.
-  const bool is_front =
-      entry != nullptr && entry->is_front && IsNameOf(identity.proof, entry->name);
-  if (!is_front) return identity;
+  // Whoever is no front, or no longer, speaks for himself alone, whatever he says.
+  if (DecideToSpeak(state.rules, AccessSource::now_s(), identity) != Decision::kAllowed) {
+    return identity;
+  }
   // Of its own it only asks how a worker is.
   if (!said.has_value() && !NamesRepository(need)) return identity;
   std::optional<Identity> caller = DecodeIdentity(said.value_or(""));
   // One that says two things has let somebody say one of them.
   const bool is_one = context.client_metadata().count(kIdentityMetadata) == 1;
   if (!caller.has_value() || !is_one) return Refuse(Refusal::kFrontWithoutCaller, identity);
+  caller->front = std::make_shared<const Identity>(std::move(identity));
   return *std::move(caller);
 }
 
@@ -96,6 +115,10 @@ absl::StatusOr<Identity> Gate::IdentifyPeer(const grpc::CallbackServerContext& c
   const SeenClient seen = SeenOf(context);
   if (const auto authorization = MetadataOf(context, kAuthorizationMetadata);
       authorization.has_value()) {
+    // Of two proofs others may have looked at the other one.
+    if (context.client_metadata().count(kAuthorizationMetadata) > 1) {
+      return Refuse(Refusal::kBadToken, Identity{});
+    }
     return IdentifyToken(*authorization, seen.is_private, state);
   }
   if (IsNameOf(Proof::kCertificate, seen.certificate)) {
@@ -114,6 +137,7 @@ absl::StatusOr<Identity> Gate::IdentifyToken(std::string_view authorization, boo
   if (!is_private) return Refuse(Refusal::kTokenInTheClear, shown);
   if (own.has_value()) {
     if (!IsTokenOf(*own, state.rules.Find(own->name))) return Refuse(Refusal::kBadToken, shown);
+    shown.proof_hash = own->hash;
     return shown;
   }
   JwtCaller caller = CallerOf(token, state.issuers, AccessSource::now_s());

@@ -58,9 +58,10 @@ class Gate {
   // The same by the call's method.
   absl::StatusOr<Identity> Admit(const grpc::GenericCallbackServerContext& context,
                                  Identity* proven = nullptr) const;
-  // Of somebody who was admitted: whether he may do that in this repository; asked again, whether
-  // he still may.
-  absl::Status Check(const Identity& identity, Need need, std::string_view repository) const;
+  // Of somebody who was admitted: whether he may do that in this repository, or without one in
+  // some; asked again, whether he still may, and so may the front that has said who he is.
+  absl::Status Check(const Identity& identity, Need need,
+                     std::optional<std::string_view> repository) const;
 
   // Uploads at once, as the file has it; nothing: it says nothing of them.
   std::optional<std::size_t> MaxStreamsOf(const Identity& identity) const;

@@ -44,6 +44,13 @@ std::optional<Proof> ProofOf(std::string_view name) {
 
 bool IsNameOf(Proof proof, std::string_view name) { return ProofOf(name) == proof; }
 
+bool IsIssuedBy(std::string_view issuer, std::string_view name) {
+  constexpr std::string_view kJwtPrefix = "jwt/";
+  if (!name.starts_with(kJwtPrefix)) return false;
+  name.remove_prefix(kJwtPrefix.size());
+  return name.substr(0, name.find('#')) == issuer && name.size() > issuer.size();
+}
+
 std::string EncodeIdentity(const Identity& identity) {
   std::string text = Cat(NameOf(identity.proof), " ", identity.name);
   if (identity.expires_at_s.has_value()) text += Cat(" ", *identity.expires_at_s);

@@ -4,7 +4,10 @@
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/param_build.h>
+#include <openssl/sha.h>
+#include <openssl/x509.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -133,6 +136,15 @@ Key KeyOf(SignatureAlgorithm algorithm, const json& jwk) {
   return Ed25519Key(jwk);
 }
 
+ProofHash HashOf(EVP_PKEY& key) {
+  unsigned char* der = nullptr;
+  const int size = i2d_PUBKEY(&key, &der);
+  ProofHash hash{};
+  SHA256(der, static_cast<std::size_t>(std::max(0, size)), hash.data());
+  OPENSSL_free(der);
+  return hash;
+}
+
 absl::Status Wrong(std::string_view what) {
   return absl::InvalidArgumentError(ToAbsl(Cat("no set of public keys (JWKS): ", what)));
 }
@@ -155,7 +167,8 @@ absl::StatusOr<JwkSet> JwkSet::Parse(std::string_view text) {
     if (!algorithm.has_value()) continue;
     Key key = KeyOf(*algorithm, jwk);
     if (key == nullptr) return Wrong(where + "it is no good key, or one of RSA with few bits");
-    result.keys_.push_back({TextOf(jwk, "kid"), *algorithm, std::move(key)});
+    const ProofHash hash = HashOf(*key);
+    result.keys_.push_back({TextOf(jwk, "kid"), *algorithm, std::move(key), hash});
   }
   if (result.keys_.empty()) return Wrong("no key is for RS256, ES256 or EdDSA (Ed25519)");
   return result;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/identity.h"
 
 namespace kerf::access {
 
@@ -26,6 +27,8 @@ struct Jwk {
   std::string id = {};
   SignatureAlgorithm algorithm = SignatureAlgorithm::kRs256;
   std::shared_ptr<EVP_PKEY> key = nullptr;
+  // Of the key, whatever it is called.
+  ProofHash hash = {};
 };
 
 // Immutable; copies share their keys. Thread-safe.

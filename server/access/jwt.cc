@@ -130,7 +130,7 @@ const JwtIssuer* IssuerOf(std::string_view token, const std::vector<JwtIssuer>& 
 
 }  // namespace
 
-std::optional<std::string> VerifyJws(std::string_view token, const JwkSet& keys) {
+std::optional<SignedText> VerifyJws(std::string_view token, const JwkSet& keys) {
   if (token.size() > kMaxJwtBytes) return std::nullopt;
   const std::optional<Parts> parts = Split(token);
   if (!parts.has_value()) return std::nullopt;
@@ -146,7 +146,10 @@ std::optional<std::string> VerifyJws(std::string_view token, const JwkSet& keys)
     // Never by what the token says of its key, but by what the key is for.
     if (jwk.algorithm != *algorithm) continue;
     if (id.has_value() && !jwk.id.empty() && jwk.id != *id) continue;
-    if (IsSignedBy(jwk, parts->is_signed, *signature)) return DecodeBase64Url(parts->payload);
+    if (!IsSignedBy(jwk, parts->is_signed, *signature)) continue;
+    std::optional<std::string> payload = DecodeBase64Url(parts->payload);
+    if (!payload.has_value()) return std::nullopt;
+    return SignedText{*std::move(payload), jwk.hash};
   }
   return std::nullopt;
 }
@@ -155,9 +158,9 @@ JwtCaller CallerOf(std::string_view token, const std::vector<JwtIssuer>& issuers
                    std::int64_t now_s) {
   const JwtIssuer* const issuer = IssuerOf(token, issuers);
   if (issuer == nullptr) return {};
-  const std::optional<std::string> payload = VerifyJws(token, issuer->keys);
-  if (!payload.has_value()) return {};
-  const json claims = json::parse(*payload, nullptr, /*allow_exceptions=*/false);
+  const std::optional<SignedText> text = VerifyJws(token, issuer->keys);
+  if (!text.has_value()) return {};
+  const json claims = json::parse(text->payload, nullptr, /*allow_exceptions=*/false);
   const std::optional<std::int64_t> expires_at_s = TimeOf(claims, "exp");
   const std::optional<std::string> subject = TextOf(claims, "sub");
   if (!expires_at_s.has_value() || subject.value_or("").empty()) return {};
@@ -168,7 +171,7 @@ JwtCaller CallerOf(std::string_view token, const std::vector<JwtIssuer>& issuers
   }
   const std::int64_t end_s = *expires_at_s + kLeewaySeconds;
   if (now_s >= end_s) return {JwtVerdict::kExpired, {}};
-  Identity identity{Proof::kJwt, Cat("jwt/", issuer->name, "#", *subject), end_s};
+  Identity identity{Proof::kJwt, Cat("jwt/", issuer->name, "#", *subject), end_s, text->key_hash};
   if (!IsNameOf(identity.proof, identity.name)) return {};
   return {JwtVerdict::kGood, std::move(identity)};
 }

@@ -24,13 +24,19 @@ struct JwtIssuer {
 
 inline constexpr std::size_t kMaxJwtBytes = 8 << 10;
 
+struct SignedText {
+  std::string payload;
+  // Of the key that has signed it.
+  ProofHash key_hash;
+};
+
 // What was signed; nothing: it is no token, or none of these keys has signed it.
-std::optional<std::string> VerifyJws(std::string_view token, const JwkSet& keys);
+std::optional<SignedText> VerifyJws(std::string_view token, const JwkSet& keys);
 
 enum class JwtVerdict : std::uint8_t { kGood, kBad, kExpired };
 struct JwtCaller {
   JwtVerdict verdict = JwtVerdict::kBad;
-  // Only if it is good: "jwt/ISS#SUB", and its end.
+  // Only if it is good: "jwt/ISS#SUB", its end, and the key that has signed it.
   Identity identity = {};
 };
 

@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "base/strings.h"
 #include "kerf/v1/chunking.pb.h"
-#include "server/access/gate.h"
+#include "server/access/method.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_calls.h"
 #include "server/listener/client_peer.h"
@@ -445,12 +445,21 @@ bool ForwardedCall::CheckTime(TimePoint now) {
     if (now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
+  if (CheckCallerLocked()) return true;
   LookForStallLocked(now);
   if (!to_client_.is_writing || now - to_client_.write_began < options_.write_stall) return false;
   const absl::Status stalled = MakeError(
       Reason::kReadStalled,
       Cat("the client has not read its answers for ", options_.write_stall.count(), " ms"));
   FinishLocked(ToGrpcStatus(WithRequestId(stalled, request_id_)), stalled);
+  return true;
+}
+
+bool ForwardedCall::CheckCallerLocked() {
+  const absl::Status status = options_.gate->Check(caller_, access::NeedOf(context_->method()),
+                                                   /*repository=*/std::nullopt);
+  if (status.ok()) return false;
+  EndForOthersLocked(status);
   return true;
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "base/limits.h"
+#include "server/access/gate.h"
 #include "server/access/identity.h"
 #include "server/front/front_metrics.h"
 #include "server/front/message_memory.h"
@@ -38,6 +39,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
     // Of a wait for one and the same thing, after which the log tells of it.
     std::chrono::milliseconds stall_warn = limits::kStallWarn;
     const Clock* clock = nullptr;
+    // Asked again and again whether the caller still may.
+    const access::Gate* gate = nullptr;
     ForwardedCalls* registry = nullptr;
     // Told of a worker that cannot be reached, or drains, and of how calls to it end.
     routing::WorkerSet* workers = nullptr;
@@ -55,7 +58,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   ForwardedCall(const ForwardedCall&) = delete;
   ForwardedCall& operator=(const ForwardedCall&) = delete;
 
-  // For the watchdog: ends the call if its client does not read. Whether this call did so.
+  // For the watchdog: ends the call if its client does not read, or may no longer do this. Whether
+  // this call did so.
   bool CheckTime(TimePoint now);
   routing::CallKind kind() const { return kind_; }
   const std::string& worker_name() const { return worker_name_; }
@@ -140,6 +144,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   void FinishLocked(const grpc::Status& status, const absl::Status& counted_as);
   // The same for the sake of others: whoever does not even take its status is not waited for.
   void EndForOthersLocked(const absl::Status& status);
+  // Whoever may no longer do this is turned away; whether he was.
+  bool CheckCallerLocked();
   bool IsIdleLocked() const;
   void LookForStallLocked(TimePoint now);
   WaitPlace FindPlaceLocked() const;

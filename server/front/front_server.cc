@@ -84,6 +84,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
         call_options_{.write_stall = options.write_stall,
                       .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
+                      .gate = &gate_,
                       .registry = &calls_,
                       .workers = &workers_,
                       .metrics = &metrics_,

@@ -1,0 +1,58 @@
+// Who calls a front that asks so. e2e/access_test.cc has TLS, and workers that ask, too.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/strings.h"
+#include "server/access/access_source.h"
+#include "server/edge/testing/test_upload.h"
+#include "server/edge/testing/test_worker.h"
+#include "server/front/front_server.h"
+#include "server/front/testing/front_test.h"
+
+namespace kerf {
+namespace {
+
+class FrontAccessTest : public FrontTest {
+ protected:
+  ~FrontAccessTest() override { std::filesystem::remove(file_); }
+
+  void Write(const std::string& text) {
+    std::ofstream(file_ + ".new") << text;
+    std::filesystem::rename(file_ + ".new", file_);
+  }
+
+  // The user of this process.
+  const std::string self_ = Cat("[[identity]]\nname = \"user/", getuid(), "\"\n");
+  const std::string file_ = Cat(std::getenv("TEST_TMPDIR"), "/access-", getpid(), ".toml");
+  std::unique_ptr<access::AccessSource> source_;
+};
+
+// Its workers may ask nobody, or have another file; and whose token was changed only it can know.
+TEST_F(FrontAccessTest, AStreamEndsWhenItsCallerIsTakenOutOfTheFrontsFile) {
+  Write(Cat(self_, "[[identity.grant]]\nrole = \"write\"\nrepositories = [\"home\"]\n"));
+  auto source = access::AccessSource::Open(file_, nullptr, std::chrono::milliseconds(20));
+  ASSERT_TRUE(source.ok()) << source.status();
+  source_ = *std::move(source);
+  TestWorker worker(FreshSocketAddress());
+  FrontOptions options = Options({worker.address()});
+  options.access = source_.get();
+  const auto channel = StartAndConnect(options);
+  TestUpload upload(channel);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  Write(self_);
+  ASSERT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "NOT_YOURS");
+  EXPECT_TRUE(Eventually([&] { return worker.server().stream_count() == 0; }));
+}
+
+}  // namespace
+}  // namespace kerf
