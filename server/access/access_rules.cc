@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <initializer_list>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/toml.h"
+#include "server/access/token.h"
 #include "server/index/index.h"
 
 // Its errors come as values.
@@ -161,16 +163,37 @@ absl::Status AddGrants(const toml::table& table, AccessEntry& entry) {
   return absl::OkStatus();
 }
 
+// Whether anybody can be proven to be called so: a token in the place of its ID is a slip of the
+// pen, and would let nobody in.
+bool IsWhole(Proof proof, std::string_view name) {
+  const std::string_view rest = name.substr(name.find('/') + 1);
+  switch (proof) {
+    case Proof::kToken:
+      return IsTokenId(rest);
+    case Proof::kJwt: {
+      const std::size_t end = rest.find('#');
+      return end != std::string_view::npos && end > 0 && end + 1 < rest.size();
+    }
+    case Proof::kUser: {
+      std::uint32_t user = 0;
+      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), user);
+      return error == std::errc() && Cat(user) == rest;
+    }
+    default:
+      return true;
+  }
+}
+
 absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
   KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "sha256", "expires", "max_streams", "grant"}));
   AccessEntry entry;
   KERF_ASSIGN_OR_RETURN(entry.name, ReadText(table, "name"));
   const std::optional<Proof> proof = ProofOf(entry.name);
-  if (!proof.has_value()) {
+  if (!proof.has_value() || !IsWhole(*proof, entry.name)) {
     return Wrong(table.get("name")->source(),
                  Cat("a name is 1 to ", kMaxIdentityBytes,
                      " visible characters of ASCII: the first URI or DNS name of a certificate, "
-                     "token/ID, jwt/ISSUER#SUBJECT or user/NUMBER"));
+                     "token/ID with an ID of [a-z0-9-], jwt/ISSUER#SUBJECT or user/NUMBER"));
   }
   if (*proof == Proof::kToken) {
     KERF_ASSIGN_OR_RETURN(entry.token_hash, ParseHash(table));

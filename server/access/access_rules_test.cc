@@ -127,12 +127,27 @@ TEST(AccessRulesTest, NamesOfIdentitiesAreVisible) {
   const auto with = [](std::string_view name) {
     return AccessRules::Parse(Cat("[[identity]]\nname = \"", name, "\"\n")).ok();
   };
-  for (const std::string_view good : {"kerf://a", "a.b", "user/0", "users/"}) {
+  for (const std::string_view good :
+       {"kerf://a", "a.b", "user/0", "user/4294967295", "users/", "jwt/https://i#s", "jwt/i#s#t"}) {
     EXPECT_TRUE(with(good)) << good;
   }
   for (const std::string_view wrong : {"", "a b", "a\\n", "a\\u00e4", "user/", "token/"}) {
     EXPECT_FALSE(with(wrong)) << wrong;
   }
+  // Of the right kind, and yet nobody's.
+  for (const std::string_view wrong : {"user/root", "user/007", "user/-1", "user/4294967296",
+                                       "user/1 ", "jwt/i", "jwt/#s", "jwt/i#"}) {
+    EXPECT_FALSE(with(wrong)) << wrong;
+  }
+  const auto with_token = [](std::string_view name) {
+    return AccessRules::Parse(
+               Cat("[[identity]]\nname = \"token/", name, "\"\nsha256 = \"", kHash, "\"\n"))
+        .ok();
+  };
+  EXPECT_TRUE(with_token(std::string(32, 'a')));
+  EXPECT_FALSE(with_token(std::string(33, 'a')));
+  EXPECT_FALSE(with_token("Nightly"));
+  EXPECT_FALSE(with_token("kerf_nightly_0123456789abcdefghij"));
   EXPECT_TRUE(with(std::string(256, 'a')));
   EXPECT_FALSE(with(std::string(257, 'a')));
 }

@@ -152,6 +152,7 @@ absl::Status Wrong(std::string_view what) {
 }  // namespace
 
 absl::StatusOr<JwkSet> JwkSet::Parse(std::string_view text) {
+  constexpr auto kMaxSame = static_cast<std::ptrdiff_t>(kMaxKeysOfOneName);
   const json set = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!set.is_object() || !set.contains("keys") || !set["keys"].is_array()) {
     return Wrong("it is {\"keys\": [...]}");
@@ -168,7 +169,16 @@ absl::StatusOr<JwkSet> JwkSet::Parse(std::string_view text) {
     Key key = KeyOf(*algorithm, jwk);
     if (key == nullptr) return Wrong(where + "it is no good key, or one of RSA with few bits");
     const ProofHash hash = HashOf(*key);
-    result.keys_.push_back({TextOf(jwk, "kid"), *algorithm, std::move(key), hash});
+    const std::string id = TextOf(jwk, "kid");
+    const auto is_same = [&](const Jwk& other) {
+      return other.algorithm == *algorithm && other.id == id;
+    };
+    const std::vector<Jwk>& keys = result.keys_;
+    if (std::count_if(keys.begin(), keys.end(), is_same) >= kMaxSame) {
+      return Wrong(
+          Cat(where, "more than ", kMaxSame, " of one kind need names of their own (kid)"));
+    }
+    result.keys_.push_back({id, *algorithm, std::move(key), hash});
   }
   if (result.keys_.empty()) return Wrong("no key is for RS256, ES256 or EdDSA (Ed25519)");
   return result;

@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,11 +32,15 @@ struct Jwk {
   ProofHash hash = {};
 };
 
+// How many signatures a stranger may have looked at by one call.
+inline constexpr std::size_t kMaxKeysOfOneName = 8;
+
 // Immutable; copies share their keys. Thread-safe.
 class JwkSet {
  public:
-  // InvalidArgument for what is no JWK Set, has a key that cannot be one, a secret, or no key at
-  // all that can be used. Keys of other kinds and uses are left out: sets have them.
+  // InvalidArgument for what is no JWK Set, has a key that cannot be one, a secret, more than
+  // kMaxKeysOfOneName of one kind that nothing tells apart, or no key at all that can be used. Keys
+  // of other kinds and uses are left out: sets have them.
   static absl::StatusOr<JwkSet> Parse(std::string_view text);
 
   const std::vector<Jwk>& keys() const { return keys_; }

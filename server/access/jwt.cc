@@ -142,10 +142,13 @@ std::optional<SignedText> VerifyJws(std::string_view token, const JwkSet& keys) 
   if (!algorithm.has_value() || !signature.has_value()) return std::nullopt;
   if (header.contains("kid") && !header["kid"].is_string()) return std::nullopt;
   const std::optional<std::string> id = TextOf(header, "kid");
+  std::size_t tried_count = 0;
   for (const Jwk& jwk : keys.keys()) {
     // Never by what the token says of its key, but by what the key is for.
     if (jwk.algorithm != *algorithm) continue;
     if (id.has_value() && !jwk.id.empty() && jwk.id != *id) continue;
+    // Those of its name, and those without one.
+    if (++tried_count > 2 * kMaxKeysOfOneName) return std::nullopt;
     if (!IsSignedBy(jwk, parts->is_signed, *signature)) continue;
     std::optional<std::string> payload = DecodeBase64Url(parts->payload);
     if (!payload.has_value()) return std::nullopt;

@@ -212,6 +212,38 @@ TEST(JwtTest, AnIssuerSignsForItselfAlone) {
   EXPECT_EQ(CallerOf(forged, issuers, kNow).verdict, JwtVerdict::kBad);
 }
 
+// A signature costs a server more than the call that shows it costs a stranger.
+TEST(JwtTest, OnlySomeKeysAreTriedForOneToken) {
+  const Signer signer;
+  const std::string last = signer.JwkOf(R"(,"kid":"last")");
+  const auto behind = [&](int count) {
+    std::string keys = R"({"keys":[)";
+    for (int number = 0; number < count; ++number) {
+      keys += Cat(
+          R"({"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":")",
+          number, R"("},)");
+    }
+    return Keys(keys + last.substr(last.find("{\"kty")));
+  };
+  EXPECT_TRUE(VerifyJws(signer.Sign(kHeader, kClaims), behind(15)).has_value());
+  EXPECT_FALSE(VerifyJws(signer.Sign(kHeader, kClaims), behind(16)).has_value());
+  EXPECT_TRUE(
+      VerifyJws(signer.Sign(R"({"alg":"EdDSA","kid":"last"})", kClaims), behind(255)).has_value());
+}
+
+TEST(JwkSetTest, FewKeysShareAName) {
+  for (const std::string_view more : {"", R"(,"kid":"one")"}) {
+    std::string keys;
+    for (int number = 0; number < 9; ++number) {
+      keys +=
+          Cat(R"({"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")",
+              more, "}");
+      EXPECT_EQ(JwkSet::Parse(Cat(R"({"keys":[)", keys, "]}")).ok(), number < 8) << number;
+      keys += ",";
+    }
+  }
+}
+
 TEST(JwkSetTest, SaysWhatIsNone) {
   for (
       const std::string_view wrong :

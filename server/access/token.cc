@@ -38,15 +38,20 @@ std::string_view BearerOf(std::string_view authorization) {
   return authorization.substr(kScheme.size());
 }
 
+bool IsTokenId(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxIdBytes &&
+         std::all_of(text.begin(), text.end(), IsOfId);
+}
+
 std::optional<ShownToken> ParseToken(std::string_view token) {
   if (!token.starts_with(kPrefix)) return std::nullopt;
   const std::string_view rest = token.substr(kPrefix.size());
   const std::size_t end = rest.find('_');
-  if (end == std::string_view::npos || end == 0 || end > kMaxIdBytes) return std::nullopt;
+  if (end == std::string_view::npos) return std::nullopt;
   const std::string_view id = rest.substr(0, end);
+  if (!IsTokenId(id)) return std::nullopt;
   const std::string_view secret = rest.substr(end + 1);
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) return std::nullopt;
-  if (!std::all_of(id.begin(), id.end(), IsOfId)) return std::nullopt;
   if (!std::all_of(secret.begin(), secret.end(), IsOfSecret)) return std::nullopt;
   ShownToken shown{.name = Cat("token/", id), .hash = {}};
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), shown.hash.data());

@@ -18,6 +18,8 @@ struct ShownToken {
 
 // What a value of "authorization" shows as its bearer's; empty: nothing.
 std::string_view BearerOf(std::string_view authorization);
+// Whether it may be the ID of one.
+bool IsTokenId(std::string_view text);
 // Nothing: it is no token of kerf's.
 std::optional<ShownToken> ParseToken(std::string_view token);
 
