@@ -39,10 +39,10 @@ bool IsHopByHop(std::string_view key) {
 
 // What is said to this front alone, or by it. A token that it has not looked at is for a worker to
 // look at.
-bool IsOwn(std::string_view key, bool is_caller_known) {
+bool IsOwn(std::string_view key, bool is_token_passed_on) {
   return key == kRequestIdMetadata || key == kPeerMetadata || key == kSeenMetadata ||
          key == access::kIdentityMetadata ||
-         (key == access::kAuthorizationMetadata && is_caller_known);
+         (key == access::kAuthorizationMetadata && !is_token_passed_on);
 }
 
 // gRPC takes whatever comes over the wire, and ends the process that sends such a thing on.
@@ -139,11 +139,24 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
       to_client_(options.answers, kind_ == routing::CallKind::kUpload),
       last_moved_((*options.clock)()) {}
 
+bool ForwardedCall::CameInPrivate() const {
+  const bool is_private = options_.is_tcp_private || PeerOf(*context_).starts_with("unix:");
+  // Over a better path to the worker nobody would see any more how it came.
+  if (!is_private && context_->client_metadata().count(access::kAuthorizationMetadata) > 0) {
+    LogRated(LogLevel::kWarning, "token in the clear",
+             "a token that came in the clear is not passed on: others may have read it, and it has "
+             "to be changed",
+             {{"request_id", request_id_}, {"peer", PeerOf(*context_)}});
+  }
+  return is_private;
+}
+
 void ForwardedCall::StartWorkerSide() {
   const bool is_caller_known = caller_.proof != access::Proof::kNone;
+  const bool is_token_passed_on = !is_caller_known && CameInPrivate();
   worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
   for (const auto& [key, value] : context_->client_metadata()) {
-    if (IsOwn(ViewOf(key), is_caller_known) || !IsForwarded(key, value)) continue;
+    if (IsOwn(ViewOf(key), is_token_passed_on) || !IsForwarded(key, value)) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   worker_context_.AddMetadata(routing::kFrontMetadata, "1");

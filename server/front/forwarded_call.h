@@ -41,6 +41,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
     const Clock* clock = nullptr;
     // Asked again and again whether the caller still may.
     const access::Gate* gate = nullptr;
+    // Nobody between can have read what came over TCP.
+    bool is_tcp_private = false;
     ForwardedCalls* registry = nullptr;
     // Told of a worker that cannot be reached, or drains, and of how calls to it end.
     routing::WorkerSet* workers = nullptr;
@@ -126,6 +128,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
 
   ForwardedCall(const Options& options, grpc::GenericCallbackServerContext* context,
                 access::Identity caller, routing::Route route);
+  // Whether a token that was shown is only the caller's; else the log tells of it.
+  bool CameInPrivate() const;
   void StartWorkerSide();
   void OnWorkerMetadata(bool ok);
   void OnWorkerReadDone(bool ok);

@@ -3,14 +3,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/strings.h"
+#include "kerf/v1/chunking.grpc.pb.h"
 #include "server/access/access_source.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/edge/testing/test_worker.h"
@@ -52,6 +55,29 @@ TEST_F(FrontAccessTest, AStreamEndsWhenItsCallerIsTakenOutOfTheFrontsFile) {
   ASSERT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
   EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "NOT_YOURS");
   EXPECT_TRUE(Eventually([&] { return worker.server().stream_count() == 0; }));
+}
+
+// A front that does not ask leaves tokens to its workers, which see only how it speaks to them.
+TEST_F(FrontAccessTest, ATokenThatCameInTheClearIsNotPassedOn) {
+  std::atomic<int> token_count = 0;
+  std::atomic<int> call_count = 0;
+  const ScriptedWorker worker([&](grpc::ServerContext& context, ScriptedWorker::Stream&) {
+    token_count += static_cast<int>(context.client_metadata().count("authorization"));
+    ++call_count;
+    return grpc::Status::OK;
+  });
+  FrontOptions options = Options({worker.address()});
+  options.listen.emplace_back("127.0.0.1:0");
+  const FrontServer& front = Start(options);
+  for (const auto& [address, expected] :
+       {std::pair(front.addresses()[0], 1), {front.addresses()[1], 1}}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer kerf_nightly_0123456789abcdefghijABCDEFGHIJ");
+    const auto stub = v1::ChunkingService::NewStub(ConnectTo(address));
+    EXPECT_TRUE(stub->Upload(&context)->Finish().ok());
+    EXPECT_EQ(token_count, expected) << address;
+  }
+  EXPECT_EQ(call_count, 2);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
                       .stall_warn = options.stall_warn,
                       .clock = &options_.clock,
                       .gate = &gate_,
+                      .is_tcp_private = options_.tls != nullptr,
                       .registry = &calls_,
                       .workers = &workers_,
                       .metrics = &metrics_,
