@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/strings.h"
 #include "kerf/v1/chunking.grpc.pb.h"
@@ -18,6 +22,7 @@
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
+#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 namespace {
@@ -26,6 +31,9 @@ using std::chrono::milliseconds;
 
 // A guard against a hang, not a measure.
 constexpr std::chrono::seconds kPatience{30};
+
+// So long a server waits for its index.
+constexpr std::chrono::seconds kIndexPatience{25};
 
 constexpr char kToken[] = "kerf_nightly_0123456789abcdefghijABCDEFGHIJ";
 constexpr char kTokenEntry[] =
@@ -49,6 +57,38 @@ constexpr char kKey[] =
     R"({"keys":[{"kty":"OKP","crv":"Ed25519","x":"28p32uPyDv1RSUnqYFKSBCfehSXyqO4HNWNnnM0OTDo"}]})";
 constexpr char kOtherKey[] =
     R"({"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})";
+
+// Answers no lookup until it is told to.
+class GatedIndex final : public ForwardingIndex {
+ public:
+  GatedIndex() : ForwardingIndex(CreateMemoryIndex()) {}
+  ~GatedIndex() override { Release(); }
+
+  void Release() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void WaitUntilAsked() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return was_asked_; });
+  }
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    std::unique_lock lock(mutex_);
+    was_asked_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+    return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+  bool was_asked_ = false;
+};
 
 using Metadata = std::multimap<std::string, std::string>;
 
@@ -105,6 +145,7 @@ class AccessEndsTest : public ::testing::Test {
     ServerOptions options;
     options.listen = {FreshSocketAddress()};
     options.access = source_.get();
+    options.timeouts.index = kIndexPatience;
     auto server = Server::Start(options, index_.get());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -183,6 +224,22 @@ TEST_F(AccessEndsTest, AStreamEndsWithItsIssuer) {
   EXPECT_EQ(ReasonOf(own.WaitForEnd()), "UNKNOWN_CALLER");
   EXPECT_EQ(ReasonOf(other.WaitForEnd()), "UNKNOWN_CALLER");
   EXPECT_EQ(RefusalOf(through_a_front), "UNKNOWN_CALLER");
+}
+
+// Nor does he stay for as long as his stream waits for something.
+TEST_F(AccessEndsTest, AStreamThatWaitsForTheIndexEnds) {
+  auto index = std::make_unique<GatedIndex>();
+  GatedIndex& gate = *index;
+  index_ = std::move(index);
+  Start(Cat(self_, kMayWrite));
+  TestUpload upload(ConnectTo(server_->addresses()[0]));
+  EXPECT_TRUE(upload.SendOpen(OpenFor("home")) && upload.SendFile(std::string(100'000, 'a')));
+  gate.WaitUntilAsked();
+  const auto began = std::chrono::steady_clock::now();
+  WriteAccess(self_);
+  EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "NOT_YOURS");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kIndexPatience / 2);
+  gate.Release();
 }
 
 // What stands between may have looked at the other one.

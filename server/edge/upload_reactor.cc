@@ -220,14 +220,15 @@ bool UploadReactor::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) {
     // The status waits behind a write that the client still does not read.
-    const std::chrono::nanoseconds patience =
-        is_evicted_ ? limits::kEvictedGrace : options_.timeouts->write_stall;
+    const std::chrono::nanoseconds patience = is_evicted_ || turned_away_for_.has_value()
+                                                  ? limits::kEvictedGrace
+                                                  : options_.timeouts->write_stall;
     if (!is_done_ && now - finished_at_ >= patience) context_->TryCancel();
     return false;
   }
   LookForStallLocked(now);
-  return CheckWriteLocked(now) || CheckInputLocked(now) || CheckWorkLocked(now) ||
-         CheckCallerLocked();
+  return CheckCallerLocked(now) || CheckWriteLocked(now) || CheckInputLocked(now) ||
+         CheckWorkLocked(now);
 }
 
 bool UploadReactor::IsBetweenFilesLocked() const {
@@ -311,11 +312,19 @@ bool UploadReactor::CheckWorkLocked(TimePoint now) {
   return true;
 }
 
-bool UploadReactor::CheckCallerLocked() {
-  if (repository_.empty() || is_turned_away_ || options_.gate->is_open()) return false;
+bool UploadReactor::CheckCallerLocked(TimePoint now) {
+  if (turned_away_for_.has_value()) {
+    // It waits for its index, or for a client who does not read: neither keeps him here.
+    if (now - turned_away_at_ < limits::kEvictedGrace) return false;
+    is_evicted_ = true;
+    FinishLocked(*turned_away_for_);
+    return true;
+  }
+  if (repository_.empty() || options_.gate->is_open()) return false;
   const absl::Status status = options_.gate->Check(caller_, access::Need::kWrite, repository_);
   if (status.ok()) return false;
-  is_turned_away_ = true;
+  turned_away_for_ = status;
+  turned_away_at_ = now;
   engine_->Fail(status);
   return true;
 }

@@ -114,7 +114,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
   bool CheckWorkLocked(TimePoint now);
-  bool CheckCallerLocked();
+  bool CheckCallerLocked(TimePoint now);
   void LookForStallLocked(TimePoint now);
   WaitPlace FindPlaceLocked() const;
 
@@ -159,7 +159,9 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool is_timed_out_ = false;
   // Into which the caller may store, as of when it asked; empty: it has not.
   std::string repository_;
-  bool is_turned_away_ = false;
+  // Why the caller may no longer, and since when he was told so.
+  std::optional<absl::Status> turned_away_for_;
+  TimePoint turned_away_at_;
   StallWatch stall_watch_;
 };
 
