@@ -41,7 +41,7 @@ constexpr int kBaseBits = 1;
 constexpr std::uint32_t kMissingBase = 0;
 
 // KERF_FENCE_ORDERS says how many orders each test plays; "all": where these can be counted, every
-// one of them (26,000 and more).
+// one of them (17,000 and more).
 bool PlaysAll() {
   const char* text = std::getenv("KERF_FENCE_ORDERS");
   return text != nullptr && std::string_view(text) == "all";
