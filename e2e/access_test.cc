@@ -219,25 +219,26 @@ grpc::Status WatchHealth(const std::shared_ptr<grpc::Channel>& channel,
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(channel);
   const auto stream = stub.PrepareCall(&context, "/grpc.health.v1.Health/Watch", &queue);
-  void* tag = nullptr;
+  void* const tag = &queue;
+  void* got = nullptr;
   bool is_well = false;
-  const auto wait = [&] { return queue.Next(&tag, &is_well) && is_well; };
+  const auto wait = [&] { return queue.Next(&got, &is_well) && is_well; };
   grpc::ByteBuffer message;
   grpc::Status status;
-  stream->StartCall(&tag);
+  stream->StartCall(tag);
   const grpc::Slice nothing;
   const grpc::ByteBuffer request(&nothing, 1);
   bool has_answer = wait();
   if (has_answer) {
-    stream->WriteLast(request, {}, &tag);
+    stream->WriteLast(request, {}, tag);
     has_answer = wait();
   }
   if (has_answer) {
-    stream->Read(&message, &tag);
+    stream->Read(&message, tag);
     has_answer = wait();
   }
   if (has_answer) context.TryCancel();
-  stream->Finish(&status, &tag);
+  stream->Finish(&status, tag);
   wait();
   return has_answer ? grpc::Status::OK : status;
 }

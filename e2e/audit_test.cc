@@ -182,6 +182,7 @@ TEST_F(AuditTest, AKerfdThatIsKilledLeavesALogThatHolds) {
     StartAudited();
     ASSERT_FALSE(HasFatalFailure());
     std::vector<std::unique_ptr<Program>> backups;
+    backups.reserve(4);
     for (int number = 0; number < 4; ++number) {
       backups.push_back(
           world_.Start({"--quiet", "backup", Cat("file-", (kill * 4 + number) % 40), "--force",
@@ -354,7 +355,7 @@ TEST_F(AuditDiskTest, WithoutRoomNothingIsChangedUntilThereIsSome) {
   // What is left of its last page takes some lines.
   const auto deadline = steady_clock::now() + kPatience;
   for (int round = 0; Readiness() == "ready\n" && steady_clock::now() < deadline; ++round) {
-    WriteRandom("other", 50'000, static_cast<std::uint64_t>(100 + round));
+    WriteRandom("other", 50'000, std::uint64_t{100} + static_cast<std::uint64_t>(round));
     world_.Kerf({"backup", "other", "--quiet", "--retry-for", "1s"});
     std::this_thread::sleep_for(milliseconds(50));
   }
@@ -379,7 +380,7 @@ TEST_F(AuditDiskTest, WithoutRoomItGoesOnIfItIsToldTo) {
   Fill();
   const auto deadline = steady_clock::now() + kPatience;
   for (int round = 0; steady_clock::now() < deadline; ++round) {
-    WriteRandom("file", 50'000, static_cast<std::uint64_t>(100 + round));
+    WriteRandom("file", 50'000, std::uint64_t{100} + static_cast<std::uint64_t>(round));
     EXPECT_EQ(world_.Backup({"file"})["index_warning"], "");
     if (Ask("/metrics").body.find("\nkerf_audit_writable 0\n") != std::string::npos) break;
   }

@@ -239,7 +239,7 @@ TEST(JwkSetTest, FewKeysShareAName) {
           Cat(R"({"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")",
               more, "}");
       EXPECT_EQ(JwkSet::Parse(Cat(R"({"keys":[)", keys, "]}")).ok(), number < 8) << number;
-      keys += ",";
+      keys += ',';
     }
   }
 }

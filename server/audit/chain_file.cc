@@ -192,7 +192,7 @@ absl::Status ChainFile::FindEndBefore() {
     torn_members = torn_members_;
     before_ = suffix;
   }
-  written_ = furthest;
+  written_ = std::move(furthest);
   torn_members_ = torn_members;
   // What is said of the end of that file is in another one.
   needs_newline_ = false;
@@ -262,7 +262,7 @@ absl::Status ChainFile::BeginFile(std::string_view why) {
   fstat(file->get(), &info);
   size_bytes_ = static_cast<std::uint64_t>(info.st_size);
   file_ = *std::move(file);
-  written_ = end;
+  written_ = std::move(end);
   begun_bytes_ = 0;
   needs_newline_ = false;
   torn_members_.clear();

@@ -54,9 +54,10 @@ std::string PeerOf(const grpc::CallbackServerContext& context) {
 SeenClient SeenOf(const grpc::CallbackServerContext& context) {
   SeenClient seen;
   const std::string said = SaidByDoor(context, kSeenMetadata).value_or("");
-  const std::string_view how = std::string_view(said).substr(0, said.find(' '));
-  const std::string_view whom =
-      std::string_view(said).substr(std::min(said.size(), how.size() + 1));
+  const std::string_view text = said;
+  const std::size_t how_bytes = std::min(text.size(), text.find(' '));
+  const std::string_view how = text.substr(0, how_bytes);
+  const std::string_view whom = text.substr(std::min(text.size(), how_bytes + 1));
   seen.is_private = how == "tls" || how == "unix";
   if (how == "tls") seen.certificate = whom;
   std::uint32_t user = 0;

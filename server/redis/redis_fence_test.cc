@@ -130,15 +130,14 @@ Detached RunCall(Actor& actor, const RepositoryId& repository) {
   actor.is_done = true;
 }
 
-Actor Commit(GatedIndex* on, std::uint64_t epoch, std::vector<IndexEntry> entries) {
+Actor Commit(GatedIndex* on, std::uint64_t epoch, const std::vector<IndexEntry>& entries) {
   Actor actor;
   actor.name = Cat("commit of epoch ", epoch);
   actor.on = on;
   actor.may_be_refused = true;
   actor.call = [epoch, entries](Index& index,
                                 const RepositoryId& repository) -> Task<absl::Status> {
-    const std::vector<IndexEntry> own = entries;
-    co_return co_await index.Commit(repository, epoch, own, false);
+    co_return co_await index.Commit(repository, epoch, entries, false);
   };
   return actor;
 }
@@ -163,18 +162,17 @@ Actor Advance(GatedIndex* on, std::uint64_t epoch, std::uint64_t expected) {
 
 // As a collection does: what is condemned is forgotten behind the fence, and believed to be gone.
 Actor AdvanceThenForget(GatedIndex* on, std::uint64_t epoch, std::uint64_t expected,
-                        std::vector<IndexEntry> entries) {
+                        const std::vector<IndexEntry>& entries) {
   Actor actor;
   actor.name = Cat("collection of epoch ", epoch);
   actor.on = on;
   actor.tells = epoch;
   actor.call = [epoch, expected, entries](Index& index,
                                           const RepositoryId& repository) -> Task<absl::Status> {
-    const std::vector<IndexEntry> own = entries;
     const auto before = co_await index.AdvanceEpoch(repository, epoch, expected);
     if (!before.ok()) co_return before.status();
     if (*before < expected) co_return absl::InternalError("it went back");
-    const auto forgotten = co_await index.Forget(repository, own);
+    const auto forgotten = co_await index.Forget(repository, entries);
     if (!forgotten.ok()) co_return forgotten.status();
     if (forgotten->epoch != epoch) {
       co_return absl::InternalError(ToAbsl(Cat("it forgot at epoch ", forgotten->epoch)));

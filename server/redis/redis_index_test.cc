@@ -334,6 +334,7 @@ TEST(RedisIndexTest, ABucketThatGoesBackWhileTheEpochIsRaisedIsSeen) {
   const auto index = OpenRedisOn(redis, 0);
   // One in each base bucket, so that it takes some time.
   std::vector<IndexEntry> entries;
+  entries.reserve(1u << kDefaultBaseBits);
   for (std::uint32_t base = 0; base < 1u << kDefaultBaseBits; ++base) {
     entries.push_back({LastOf(kRepository, base, kDefaultBaseBits), 7, "somewhere"});
   }

@@ -153,6 +153,7 @@ Task<absl::Status> RedisRepositories::TurnIntoWhole(const RedisRepository& repos
     if (!begun.ok()) co_return begun.status();
     if (!*begun) continue;
     std::vector<ScriptCall> calls;
+    calls.reserve(all.size());
     for (const std::uint32_t base : all) {
       calls.push_back({KeysOf(repository.tag, base, ""),
                        {index_codec::EncodeNumber(state->EpochToMake(base)), "0"}});
