@@ -107,7 +107,7 @@ class Choices {
 // By digest as stored, the epoch of each entry.
 using Entries = std::map<std::string, std::uint64_t>;
 
-// One call, or several one behind the other.
+// One call, or several one behind the other. What `call` has captured lasts as long as the actor.
 struct Actor {
   std::string name;
   GatedIndex* on = nullptr;

@@ -71,7 +71,7 @@ class RedisLayoutTest : public ::testing::Test {
     std::string line;
     int count = 0;
     while (std::getline(file, line)) {
-      if (line.starts_with("#")) continue;
+      if (line.starts_with('#')) continue;
       std::vector<std::string> words;
       for (const auto word : absl::StrSplit(line, ' ')) {
         std::string plain;
@@ -213,6 +213,7 @@ TEST_F(RedisLayoutTest, ManyMakeBucketsAtOnce) {
   const auto index = OpenRedisOn(redis_, 0);
   ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 1, 0)).ok());
   std::vector<std::future<absl::Status>> answers;
+  answers.reserve(kCount);
   for (std::uint32_t base = 0; base < kCount; ++base) {
     answers.push_back(std::async(std::launch::async, [&index, base] {
       const std::vector<IndexEntry> entries = {
