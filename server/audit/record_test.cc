@@ -29,10 +29,10 @@ nlohmann::json Read(const Record& record) {
   ChainPoint point;
   const std::string line = SealLine(MembersOf(record), &point);
   EXPECT_LT(line.size(), kMaxChainLineBytes);
-  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
-  for (const char byte : std::string_view(line).substr(0, line.size() - 1)) {
-    EXPECT_TRUE(byte >= ' ' && byte <= '~') << line;
-  }
+  EXPECT_TRUE(std::all_of(line.begin(), line.end() - 1, [](char byte) {
+    return byte >= ' ' && byte <= '~';
+  })) << line;
+  EXPECT_EQ(line.back(), '\n');
   const auto read = ReadChainLine(std::string_view(line).substr(0, line.size() - 1));
   EXPECT_TRUE(read.has_value() && read->is_intact) << line;
   EXPECT_FALSE(read.has_value() && ReadTornTail(read->members).has_value()) << line;
