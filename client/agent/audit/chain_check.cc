@@ -114,8 +114,8 @@ bool ChainCheck::IsToldOf(const BadLines& bad, const ChainLine& line) {
 void ChainCheck::JudgeBad(const ChainLine& line) {
   const BadLines bad = *std::exchange(bad_, std::nullopt);
   const ChainPoint& last = sums_.last;
-  const bool follows = line.prev == last.hash && line.seq == last.seq + 1;
-  if (IsToldOf(bad, line) && (!has_begun_ || follows)) {
+  // Whether it follows the line before them is looked at as of any other line.
+  if (IsToldOf(bad, line)) {
     ++sums_.torn_count;
     return;
   }
@@ -125,11 +125,11 @@ void ChainCheck::JudgeBad(const ChainLine& line) {
              " not as written", bad.seq > 0 ? Cat(" (seq ", bad.seq, ")") : std::string()));
   if (!has_begun_ || line.seq <= last.seq) return;
   const std::uint64_t between = line.seq - last.seq - 1;
+  // They stand between two lines that follow each other, or should.
+  if (between == 0) return;
   if (between > bad.count) {
     Find(Kind::kMissing,
          Cat(Counted(between - bad.count, "line"), " at least between it and seq ", last.seq));
-  } else if (between == 0 && !follows) {
-    Find(Kind::kDoesNotFollow, Cat("it was not written behind seq ", last.seq));
   }
   // Those that are not as written are there all the same.
   sums_.last = {line.seq - 1, std::string(line.prev)};

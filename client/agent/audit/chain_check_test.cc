@@ -177,6 +177,22 @@ TEST(ChainCheckTest, ALineThatWasWrittenAnewDoesNotHold) {
   EXPECT_EQ(outcome.findings[0].line, 52u);
 }
 
+TEST(ChainCheckTest, LinesThatAreNoneAreFoundWhereverTheyStand) {
+  const Log log(20);
+  std::vector<std::string> lines = log.lines;
+  lines.insert(lines.begin() + 9, "{}\n");
+  EXPECT_THAT(Check({Joined(lines)}).kinds(), ElementsAre(Kind::kChanged));
+  lines[9] = "";
+  lines[10] = lines[11] = "{}\n";
+  EXPECT_THAT(Check({Joined(lines)}).kinds(), ElementsAre(Kind::kChanged));
+  // In the place of three.
+  lines[12] = "";
+  const Outcome outcome = Check({Joined(lines)});
+  EXPECT_THAT(outcome.kinds(), ElementsAre(Kind::kChanged, Kind::kMissing));
+  EXPECT_EQ(outcome.findings[0].text, "the line and 1 behind it are not as written");
+  EXPECT_THAT(outcome.findings[1].text, HasSubstr("1 line at least"));
+}
+
 TEST(ChainCheckTest, LinesOfTwoWritersAreKnown) {
   Log one(20);
   Log other = one;
