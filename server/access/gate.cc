@@ -1,5 +1,7 @@
 #include "server/access/gate.h"
 
+#include <grpcpp/generic/async_generic_service.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
