@@ -1,6 +1,7 @@
 // Where each call is asked who it is and whether it may: docs/spec/access.md.
 #pragma once
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
 #include <array>

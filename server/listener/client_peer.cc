@@ -55,7 +55,8 @@ SeenClient SeenOf(const grpc::CallbackServerContext& context) {
   SeenClient seen;
   const std::string said = SaidByDoor(context, kSeenMetadata).value_or("");
   const std::string_view text = said;
-  const std::size_t how_bytes = std::min(text.size(), text.find(' '));
+  const auto how_bytes =
+      static_cast<std::size_t>(std::find(text.begin(), text.end(), ' ') - text.begin());
   const std::string_view how = text.substr(0, how_bytes);
   const std::string_view whom = text.substr(std::min(text.size(), how_bytes + 1));
   seen.is_private = how == "tls" || how == "unix";
