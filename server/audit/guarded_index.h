@@ -15,9 +15,10 @@
 
 namespace kerf::audit {
 
-// Refuses commits, forgets and new epochs with AUDIT_UNAVAILABLE while the sink is in trouble and
-// refuses, and says so in its health, by which clients and fronts go elsewhere; where the sink does
-// not refuse the trouble is one of its findings. Passes on all else.
+// Refuses commits, forgets, new epochs and what operators do with repositories with
+// AUDIT_UNAVAILABLE while the sink is in trouble and refuses, and says so in its health, by which
+// clients and fronts go elsewhere; where the sink does not refuse the trouble is one of its
+// findings. Passes on all else.
 class GuardedIndex final : public Index {
  public:
   // Both outlive it.
@@ -64,6 +65,33 @@ class GuardedIndex final : public Index {
   }
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
     return index_.Stats(repository);
+  }
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) return absl::StatusOr<bool>(refusal);
+    return index_.Create(repository);
+  }
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
+    return index_.IsCreated(repository);
+  }
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    return index_.List(after, limit);
+  }
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) {
+      return absl::StatusOr<StepResult>(refusal);
+    }
+    return index_.Drop(repository, after, limit);
+  }
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    if (absl::Status refusal = Refusal(); !refusal.ok()) {
+      return absl::StatusOr<StepResult>(refusal);
+    }
+    return index_.ResetEpoch(repository, epoch, after, limit);
   }
   std::string_view backend_name() const override { return index_.backend_name(); }
   bool is_remote() const override { return index_.is_remote(); }

@@ -72,11 +72,20 @@ absl::Status ValidateScan(const RepositoryId& repository, const std::optional<Di
   return after.has_value() ? ValidateDigest(repository, *after) : absl::OkStatus();
 }
 
-absl::Status ValidateForgetOlder(const RepositoryId& repository, const std::optional<Digest>& after,
-                                 std::size_t limit) {
+absl::Status ValidateStep(const RepositoryId& repository, const std::optional<Digest>& after,
+                          std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
   if (limit > 0) return absl::OkStatus();
   return absl::InvalidArgumentError("no entry at all may be looked at");
+}
+
+absl::Status ValidateList(const std::optional<RepositoryId>& after) {
+  return after.has_value() ? ValidateRepository(*after) : absl::OkStatus();
+}
+
+absl::Status LeftOut() {
+  return absl::InvalidArgumentError(
+      "there are entries before `after`: a drop begins with the first one");
 }
 
 }  // namespace kerf

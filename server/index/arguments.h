@@ -29,7 +29,13 @@ absl::Status ValidateForget(const RepositoryId& repository, std::span<const Inde
 absl::Status ValidateScan(const RepositoryId& repository, const std::optional<Digest>& after);
 
 // The same, and that `limit` is not 0.
-absl::Status ValidateForgetOlder(const RepositoryId& repository, const std::optional<Digest>& after,
-                                 std::size_t limit);
+absl::Status ValidateStep(const RepositoryId& repository, const std::optional<Digest>& after,
+                          std::size_t limit);
+
+// InvalidArgument unless `after`, where a list goes on, is a repository.
+absl::Status ValidateList(const std::optional<RepositoryId>& after);
+
+// Of a Drop whose `after` no earlier step has answered.
+absl::Status LeftOut();
 
 }  // namespace kerf

@@ -66,6 +66,8 @@ inline constexpr std::string_view kFormatKey = "F";
 // What a repository's key is about.
 enum class KeyKind : char {
   kEntryCount = 'C',
+  // A number, 1: it was created, not only met.
+  kCreated = 'N',
   kEntry = 'E',
   kEpoch = 'R',
   kRemovedCount = 'X',
@@ -74,7 +76,7 @@ enum class KeyKind : char {
 // What all keys of that kind, and no others, begin with.
 std::string KindPrefix(KeyKind kind);
 
-// The key of kEntryCount, kEpoch and kRemovedCount; the prefix of all keys of kEntry. The
+// The key of all kinds but kEntry; the prefix of all keys of kEntry. The
 // repository is valid.
 std::string RepositoryKey(KeyKind kind, const RepositoryId& repository);
 

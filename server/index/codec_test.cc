@@ -28,6 +28,7 @@ TEST(IndexCodecTest, Layout) {
   EXPECT_EQ(RepositoryKey(KeyKind::kEntryCount, {"a", DigestAlgorithm::kSha256}), "C\x01\x61\x02"s);
   EXPECT_EQ(RepositoryKey(KeyKind::kRemovedCount, {"a", DigestAlgorithm::kSha256}),
             "X\x01\x61\x02"s);
+  EXPECT_EQ(RepositoryKey(KeyKind::kCreated, {"a", DigestAlgorithm::kSha256}), "N\x01\x61\x02"s);
   EXPECT_EQ(EndOfPrefix("E\x02\x61\x62\x03"s), "E\x02\x61\x62\x04"s);
 }
 

@@ -37,6 +37,9 @@ class EpochFence {
 // FailedPrecondition where a commit of that session comes too late, InvalidArgument where it is of
 // an epoch that no store can have (rules.h).
 inline absl::Status CheckSessionEpoch(std::uint64_t session_epoch, std::uint64_t repository_epoch) {
+  if (absl::Status status = index_rules::CheckNotClosed(repository_epoch); !status.ok()) {
+    return status;
+  }
   if (session_epoch >= repository_epoch) {
     return index_rules::CheckNotAhead(session_epoch, repository_epoch);
   }

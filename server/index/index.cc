@@ -1,6 +1,7 @@
 #include "server/index/index.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/strings.h"
 
@@ -14,6 +15,13 @@ bool IsNameCharacter(char character) {
 }
 
 }  // namespace
+
+bool RepositoryOrder::operator()(const RepositoryId& a, const RepositoryId& b) const {
+  const std::size_t a_bytes = a.name.size();
+  const std::size_t b_bytes = b.name.size();
+  return std::tie(a_bytes, a.name, a.digest_algorithm) <
+         std::tie(b_bytes, b.name, b.digest_algorithm);
+}
 
 absl::Status ValidateRepositoryName(std::string_view name) {
   if (name.empty() || name.size() > kMaxRepositoryNameBytes) {

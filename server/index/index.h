@@ -75,6 +75,22 @@ struct ForgetOlderResult {
   std::optional<Digest> last;
 };
 
+// Where a call that goes through all of a repository's entries has come to.
+struct StepResult {
+  // Entries that it has changed or removed.
+  std::uint64_t changed_count = 0;
+  // All digests up to here are done: the next call's `after`; nothing: it is done.
+  std::optional<Digest> last;
+};
+
+struct ListedRepository {
+  RepositoryId id;
+  // By Create; else it was met when it was named.
+  bool is_created = false;
+
+  friend bool operator==(const ListedRepository&, const ListedRepository&) = default;
+};
+
 // What an index is worth to new calls.
 struct IndexHealth {
   // Not OK: why it cannot be reached, or is not to be used. Does not waver: a call that fails once
@@ -176,6 +192,40 @@ class Index {
 
   virtual Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) = 0;
 
+  // Makes the repository known by itself, durably before the return, and leaves what it holds.
+  // Whether it was not created before. One that is being dropped meanwhile may go with that.
+  virtual Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) = 0;
+
+  // Whether Create has made it known, and Drop has not begun since.
+  virtual Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) = 0;
+
+  // Up to `limit` of all repositories that were created or written to, those behind `after` (from
+  // the first without it), in the order of RepositoryOrder. An empty answer is the end.
+  virtual Task<absl::StatusOr<std::vector<ListedRepository>>> List(
+      const std::optional<RepositoryId>& after, std::size_t limit) = 0;
+
+  // Removes about `limit` of the repository's entries behind `after` (from the first without it),
+  // durably before the answer; the step behind the last entry removes all else that is known of it,
+  // its epoch too. From the first step on it is not created, its commits are refused where a leaf
+  // has one epoch for all entries, and what is left is kUnverified there. A drop that was broken
+  // off is begun again. What is committed beside it may stay, as of a new repository of that name.
+  // Entries that an `after` leaves out, being none that an earlier step has answered, may stay
+  // (Redis), or InvalidArgument says so.
+  virtual Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                                const std::optional<Digest>& after,
+                                                std::size_t limit) = 0;
+
+  // Sets the epoch of a repository, down as well as up, to at most index_rules::kMaxEpoch: for one
+  // that has run away. In steps, as Drop: none of its entries keeps a later epoch than `epoch`, and
+  // the last step sets that of the repository. So sessions of later epochs than `epoch` are
+  // answered kUnverified by all that was there, as by an index that has gone back in time, until a
+  // collection has made it whole; the caller gives one that lies behind the store's. Until the last
+  // step is answered commits may be refused.
+  virtual Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) = 0;
+
   // "memory", "rocksdb", ...
   virtual std::string_view backend_name() const = 0;
 
@@ -186,6 +236,12 @@ class Index {
   virtual IndexHealth health() const { return {}; }
   // The same; may be some seconds old.
   virtual IndexSize size() const { return {}; }
+};
+
+// The order of List, which is that of their keys (codec.h): by the length of the name, then by the
+// name, then by the digest algorithm.
+struct RepositoryOrder {
+  bool operator()(const RepositoryId& a, const RepositoryId& b) const;
 };
 
 // InvalidArgument unless `name` is 1 to 64 of [A-Za-z0-9._-].

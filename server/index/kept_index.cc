@@ -136,6 +136,33 @@ class KeptIndex final : public Index {
     return Ask<absl::StatusOr<IndexStats>>(Kind::kRead,
                                            [&](Index& leaf) { return leaf.Stats(repository); });
   }
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
+    if (absl::Status refusal = CommitRefusal(); !refusal.ok()) return refusal;
+    return Ask<absl::StatusOr<bool>>(Kind::kWrite,
+                                     [&](Index& leaf) { return leaf.Create(repository); });
+  }
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
+    return Ask<absl::StatusOr<bool>>(Kind::kRead,
+                                     [&](Index& leaf) { return leaf.IsCreated(repository); });
+  }
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    return Ask<absl::StatusOr<std::vector<ListedRepository>>>(
+        Kind::kRead, [&](Index& leaf) { return leaf.List(after, limit); });
+  }
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    return Ask<absl::StatusOr<StepResult>>(
+        Kind::kWrite, [&](Index& leaf) { return leaf.Drop(repository, after, limit); });
+  }
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    return Ask<absl::StatusOr<StepResult>>(Kind::kWrite, [&](Index& leaf) {
+      return leaf.ResetEpoch(repository, epoch, after, limit);
+    });
+  }
   std::string_view backend_name() const override { return "rocksdb"; }
   IndexHealth health() const override;
   IndexSize size() const override {

@@ -4,9 +4,9 @@
 #include <array>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -29,7 +29,12 @@ struct Repository {
   // Entries that have gone since the epoch was raised. Counted under the shard's lock: whoever
   // finds an entry gone finds it counted.
   std::atomic<std::uint64_t> removed_count{0};
+  std::atomic<bool> is_created{false};
+  // By Drop, for good; within the fence.
+  bool is_dropped = false;
 };
+// One that is dropped stays closed for those who still have it.
+using RepositoryPtr = std::shared_ptr<Repository>;
 
 struct Key {
   std::uint32_t repository_number = 0;
@@ -73,13 +78,30 @@ class MemoryIndex : public Index {
                                                      const std::optional<Digest>& after,
                                                      std::size_t limit) override;
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override;
   std::string_view backend_name() const override { return "memory"; }
   IndexSize size() const override;
 
  private:
   // Null if nothing was ever written to it: lookups of made-up names cost no memory.
-  Repository* Find(const RepositoryId& repository);
-  absl::StatusOr<Repository*> FindOrCreate(const RepositoryId& repository);
+  RepositoryPtr Find(const RepositoryId& repository) const;
+  absl::StatusOr<RepositoryPtr> FindOrCreate(const RepositoryId& repository);
+  // Unless another one has that name by now.
+  void Remove(const RepositoryId& repository, const RepositoryPtr& known);
+  // Visits up to `limit` entries behind `after` in digest order, and erases those of which `goes`,
+  // which may change them, says so. The last that was seen; nothing if that was to the end.
+  template <typename Goes>
+  std::optional<Digest> Walk(const Repository& repository, const std::optional<Digest>& after,
+                             std::size_t limit, const Goes& goes);
   absl::Status Charge();
   absl::Status CommitOne(Repository& repository, std::uint64_t session_epoch,
                          const IndexEntry& entry, bool replace);
@@ -89,8 +111,9 @@ class MemoryIndex : public Index {
   const MemoryIndexOptions options_;
   std::atomic<std::uint64_t> charged_count_{0};
   mutable std::shared_mutex repositories_mutex_;
-  // Nodes of a map stay where they are, and repositories are never removed.
-  std::map<std::pair<std::string, DigestAlgorithm>, Repository> repositories_;
+  std::map<RepositoryId, RepositoryPtr, RepositoryOrder> repositories_;
+  // Never one that was used before, or a commit that was late could meet another's entries.
+  std::uint32_t next_number_ = 0;
   EpochFence fence_;
   std::array<Shard, kShardCount> shards_;
 };
@@ -98,32 +121,42 @@ class MemoryIndex : public Index {
 IndexSize MemoryIndex::size() const {
   IndexTotals totals;
   const std::shared_lock lock(repositories_mutex_);
-  for (const auto& [name, repository] : repositories_) {
-    const std::uint64_t entry_count = repository.entry_count.load();
+  for (const auto& [id, repository] : repositories_) {
+    const std::uint64_t entry_count = repository->entry_count.load();
     totals.repository_count += entry_count > 0 ? 1 : 0;
     totals.entry_count += entry_count;
-    totals.epoch = std::max(totals.epoch, repository.epoch.load());
+    const std::uint64_t epoch = repository->epoch.load();
+    if (epoch != index_rules::kClosedEpoch) totals.epoch = std::max(totals.epoch, epoch);
   }
   return {.totals = totals};
 }
 
-Repository* MemoryIndex::Find(const RepositoryId& repository) {
+RepositoryPtr MemoryIndex::Find(const RepositoryId& repository) const {
   const std::shared_lock lock(repositories_mutex_);
-  const auto found = repositories_.find({repository.name, repository.digest_algorithm});
-  return found == repositories_.end() ? nullptr : &found->second;
+  const auto found = repositories_.find(repository);
+  return found == repositories_.end() ? nullptr : found->second;
 }
 
-absl::StatusOr<Repository*> MemoryIndex::FindOrCreate(const RepositoryId& repository) {
-  if (Repository* found = Find(repository); found != nullptr) return found;
+absl::StatusOr<RepositoryPtr> MemoryIndex::FindOrCreate(const RepositoryId& repository) {
+  if (RepositoryPtr found = Find(repository); found != nullptr) return found;
   const std::unique_lock lock(repositories_mutex_);
-  std::pair key(repository.name, repository.digest_algorithm);
-  const auto found = repositories_.find(key);
-  if (found != repositories_.end()) return &found->second;
-  KERF_RETURN_IF_ERROR(Charge());
-  const auto number = static_cast<std::uint32_t>(repositories_.size());
-  Repository& created = repositories_[std::move(key)];
-  created.number = number;
-  return &created;
+  RepositoryPtr& place = repositories_[repository];
+  if (place != nullptr) return place;
+  if (absl::Status status = Charge(); !status.ok()) {
+    repositories_.erase(repository);
+    return status;
+  }
+  place = std::make_shared<Repository>();
+  place->number = next_number_++;
+  return place;
+}
+
+void MemoryIndex::Remove(const RepositoryId& repository, const RepositoryPtr& known) {
+  const std::unique_lock lock(repositories_mutex_);
+  const auto found = repositories_.find(repository);
+  if (found == repositories_.end() || found->second != known) return;
+  repositories_.erase(found);
+  charged_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 absl::Status MemoryIndex::Charge() {
@@ -140,7 +173,7 @@ Task<absl::Status> MemoryIndex::Lookup(const RepositoryId& repository, std::uint
                                        std::span<LookupResult> results) {
   KERF_RETURN_IF_ERROR(ValidateLookup(repository, digests, results.size()));
   std::fill(results.begin(), results.end(), LookupResult{});
-  const Repository* known = Find(repository);
+  const RepositoryPtr known = Find(repository);
   // Before the entries: an entry that is read after the epoch was raised was not forgotten by then.
   const std::uint64_t repository_epoch = known == nullptr ? 0 : known->epoch.load();
   KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, repository_epoch));
@@ -186,7 +219,7 @@ Task<absl::Status> MemoryIndex::Commit(const RepositoryId& repository, std::uint
                                        std::span<const IndexEntry> entries, bool replace) {
   KERF_RETURN_IF_ERROR(ValidateCommit(repository, entries));
   if (entries.empty()) return absl::OkStatus();
-  KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
+  KERF_ASSIGN_OR_RETURN(const RepositoryPtr known, FindOrCreate(repository));
   const auto inside = fence_.EnterCommit();
   KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, known->epoch.load()));
   for (const IndexEntry& entry : entries) {
@@ -199,7 +232,7 @@ Task<absl::StatusOr<ForgetResult>> MemoryIndex::Forget(const RepositoryId& repos
                                                        std::span<const IndexEntry> entries) {
   KERF_RETURN_IF_ERROR(ValidateForget(repository, entries));
   ForgetResult result;
-  Repository* known = Find(repository);
+  const RepositoryPtr known = Find(repository);
   if (known == nullptr) return result;
   const auto inside = fence_.EnterCommit();
   result.epoch = known->epoch.load();
@@ -223,38 +256,50 @@ void MemoryIndex::CountRemoved(Repository& repository) {
   charged_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-Task<absl::StatusOr<ForgetOlderResult>> MemoryIndex::ForgetOlder(const RepositoryId& repository,
-                                                                 std::uint64_t epoch,
-                                                                 const std::optional<Digest>& after,
-                                                                 std::size_t limit) {
-  KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
-  ForgetOlderResult result;
-  Repository* known = Find(repository);
-  const auto inside = fence_.EnterCommit();
-  result.forgotten.epoch = known == nullptr ? 0 : known->epoch.load();
-  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, result.forgotten.epoch));
-  if (known == nullptr) return result;
+template <typename Goes>
+std::optional<Digest> MemoryIndex::Walk(const Repository& repository,
+                                        const std::optional<Digest>& after, std::size_t limit,
+                                        const Goes& goes) {
+  std::optional<Digest> last;
   std::size_t seen_count = 0;
   for (std::size_t index = after.has_value() ? after->bytes[0] : 0;
        index < kShardCount && seen_count < limit; ++index) {
     Shard& shard = shards_[index];
     const std::unique_lock lock(shard.mutex);
-    auto at = after.has_value() ? shard.entries.upper_bound(Key{known->number, *after})
-                                : shard.entries.lower_bound(Key{known->number, Digest{}});
-    while (at != shard.entries.end() && at->first.repository_number == known->number &&
+    auto at = after.has_value() ? shard.entries.upper_bound(Key{repository.number, *after})
+                                : shard.entries.lower_bound(Key{repository.number, Digest{}});
+    while (at != shard.entries.end() && at->first.repository_number == repository.number &&
            seen_count < limit) {
       ++seen_count;
-      result.last = at->first.digest;
-      if (!index_rules::IsOlder(at->second.epoch, epoch)) {
+      last = at->first.digest;
+      if (goes(at->second)) {
+        at = shard.entries.erase(at);
+      } else {
         ++at;
-        continue;
       }
-      at = shard.entries.erase(at);
-      CountRemoved(*known);
-      ++result.forgotten.forgotten_count;
     }
   }
-  if (seen_count < limit) result.last.reset();
+  if (seen_count < limit) last.reset();
+  return last;
+}
+
+Task<absl::StatusOr<ForgetOlderResult>> MemoryIndex::ForgetOlder(const RepositoryId& repository,
+                                                                 std::uint64_t epoch,
+                                                                 const std::optional<Digest>& after,
+                                                                 std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
+  ForgetOlderResult result;
+  const RepositoryPtr known = Find(repository);
+  const auto inside = fence_.EnterCommit();
+  result.forgotten.epoch = known == nullptr ? 0 : known->epoch.load();
+  KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(epoch, result.forgotten.epoch));
+  if (known == nullptr) return result;
+  result.last = Walk(*known, after, limit, [&](const Value& value) {
+    if (!index_rules::IsOlder(value.epoch, epoch)) return false;
+    CountRemoved(*known);
+    ++result.forgotten.forgotten_count;
+    return true;
+  });
   result.forgotten.removed_count = known->removed_count.load();
   return result;
 }
@@ -263,7 +308,7 @@ Task<absl::StatusOr<std::uint64_t>> MemoryIndex::AdvanceEpoch(const RepositoryId
                                                               std::uint64_t epoch,
                                                               std::uint64_t min_before) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
-  KERF_ASSIGN_OR_RETURN(Repository * known, FindOrCreate(repository));
+  KERF_ASSIGN_OR_RETURN(const RepositoryPtr known, FindOrCreate(repository));
   const auto alone = fence_.EnterAdvance();
   const std::uint64_t before = known->epoch.load();
   if (before < min_before) return before;
@@ -278,7 +323,7 @@ Task<absl::StatusOr<std::vector<IndexEntry>>> MemoryIndex::Scan(const Repository
                                                                 std::size_t limit) {
   KERF_RETURN_IF_ERROR(ValidateScan(repository, after));
   std::vector<IndexEntry> page;
-  const Repository* known = Find(repository);
+  const RepositoryPtr known = Find(repository);
   if (known == nullptr) return page;
   const std::size_t first = after.has_value() ? after->bytes[0] : 0;
   for (std::size_t index = first; index < kShardCount && page.size() < limit; ++index) {
@@ -297,9 +342,83 @@ Task<absl::StatusOr<std::vector<IndexEntry>>> MemoryIndex::Scan(const Repository
 
 Task<absl::StatusOr<IndexStats>> MemoryIndex::Stats(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
-  const Repository* known = Find(repository);
+  const RepositoryPtr known = Find(repository);
   if (known == nullptr) return IndexStats{};
   return IndexStats{.entry_count = known->entry_count.load(), .epoch = known->epoch.load()};
+}
+
+Task<absl::StatusOr<bool>> MemoryIndex::Create(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  KERF_ASSIGN_OR_RETURN(const RepositoryPtr known, FindOrCreate(repository));
+  return !known->is_created.exchange(true);
+}
+
+Task<absl::StatusOr<bool>> MemoryIndex::IsCreated(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  const RepositoryPtr known = Find(repository);
+  return known != nullptr && known->is_created.load();
+}
+
+Task<absl::StatusOr<std::vector<ListedRepository>>> MemoryIndex::List(
+    const std::optional<RepositoryId>& after, std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateList(after));
+  std::vector<ListedRepository> page;
+  const std::shared_lock lock(repositories_mutex_);
+  auto at = after.has_value() ? repositories_.upper_bound(*after) : repositories_.begin();
+  for (; at != repositories_.end() && page.size() < limit; ++at) {
+    page.push_back({at->first, at->second->is_created.load()});
+  }
+  return page;
+}
+
+Task<absl::StatusOr<StepResult>> MemoryIndex::Drop(const RepositoryId& repository,
+                                                   const std::optional<Digest>& after,
+                                                   std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
+  StepResult result;
+  const RepositoryPtr known = Find(repository);
+  if (known == nullptr) return result;
+  {
+    const auto alone = fence_.EnterAdvance();
+    known->epoch.store(index_rules::kClosedEpoch);
+    known->is_created.store(false);
+  }
+  result.last = Walk(*known, after, limit, [&](const Value& /*value*/) {
+    CountRemoved(*known);
+    ++result.changed_count;
+    return true;
+  });
+  if (result.last.has_value()) return result;
+  const auto alone = fence_.EnterAdvance();
+  if (known->entry_count.load() > 0) return LeftOut();
+  known->is_dropped = true;
+  known->epoch.store(index_rules::kClosedEpoch);
+  Remove(repository, known);
+  return result;
+}
+
+Task<absl::StatusOr<StepResult>> MemoryIndex::ResetEpoch(const RepositoryId& repository,
+                                                         std::uint64_t epoch,
+                                                         const std::optional<Digest>& after,
+                                                         std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
+  KERF_RETURN_IF_ERROR(index_rules::CheckReset(epoch));
+  KERF_ASSIGN_OR_RETURN(const RepositoryPtr known, FindOrCreate(repository));
+  if (!after.has_value()) {
+    const auto alone = fence_.EnterAdvance();
+    known->epoch.store(index_rules::kClosedEpoch);
+  }
+  StepResult result;
+  result.last = Walk(*known, after, limit, [&](Value& value) {
+    const std::uint64_t before =
+        std::exchange(value.epoch, index_rules::EpochAfterReset(value.epoch, epoch));
+    result.changed_count += before != value.epoch ? 1 : 0;
+    return false;
+  });
+  if (result.last.has_value()) return result;
+  const auto alone = fence_.EnterAdvance();
+  if (!known->is_dropped) known->epoch.store(epoch);
+  return result;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
 #include "server/index/epoch_fence.h"
+#include "server/index/rocksdb_repositories.h"
 #include "server/index/rocksdb_store.h"
 #include "server/index/rules.h"
 #include "server/index/sequence_mark.h"
@@ -131,6 +132,16 @@ class RocksDbIndex final : public EmbeddedIndex {
                                                      const std::optional<Digest>& after,
                                                      std::size_t limit) override;
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override;
   std::string_view backend_name() const override { return "rocksdb"; }
 
  private:
@@ -153,6 +164,16 @@ class RocksDbIndex final : public EmbeddedIndex {
   // Forgets them a batch at a time, then waits for the disk.
   absl::StatusOr<ForgetResult> ForgetAll(const RepositoryId& repository,
                                          std::span<const IndexEntry> entries, const Goes& goes);
+  // Gives those of `sorted` with a later epoch that one; how many they were.
+  absl::StatusOr<std::uint64_t> LowerBatch(const RepositoryId& repository, std::string_view prefix,
+                                           std::span<const IndexEntry* const> sorted,
+                                           std::uint64_t epoch);
+  // Refuses commits from now on, durably, and believes nothing; of one that is dropped it is gone
+  // that it was created.
+  absl::Status Close(const RepositoryId& repository, bool is_dropped);
+  // Writes the epoch with the batch, durably. The fence is held alone.
+  absl::Status WriteEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                          rocksdb::WriteBatch& writes);
   absl::StatusOr<std::uint64_t> ReadNumber(KeyKind kind, const RepositoryId& repository);
   // Up to `limit` entries in digest order, those behind `after`.
   using Visitor = std::function<void(const Digest& digest, const EntryValue& value)>;
@@ -162,7 +183,8 @@ class RocksDbIndex final : public EmbeddedIndex {
   absl::Status Write(const RepositoryId& repository, rocksdb::WriteBatch& batch,
                      std::uint64_t added_count);
 
-  // The highest one of all.
+  absl::Status WriteDurably(rocksdb::WriteBatch& writes);
+  // The highest one of all that are not closed.
   absl::StatusOr<std::uint64_t> ReadEpochs();
   // Waits for the disk, for all that was written.
   absl::Status Sync();
@@ -215,7 +237,7 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::ReadEpochs() {
     KERF_RETURN_IF_ERROR(
         index_codec::ParseRepositoryKey(KeyKind::kEpoch, ToView(at->key())).status());
     KERF_ASSIGN_OR_RETURN(const std::uint64_t epoch, index_codec::ParseNumber(ToView(at->value())));
-    highest = std::max(highest, epoch);
+    if (epoch != index_rules::kClosedEpoch) highest = std::max(highest, epoch);
   }
   KERF_RETURN_IF_ERROR(FromRocksDb(at->status(), "reading the index's epochs"));
   return highest;
@@ -395,7 +417,7 @@ Task<absl::StatusOr<ForgetResult>> RocksDbIndex::Forget(const RepositoryId& repo
 Task<absl::StatusOr<ForgetOlderResult>> RocksDbIndex::ForgetOlder(
     const RepositoryId& repository, std::uint64_t epoch, const std::optional<Digest>& after,
     std::size_t limit) {
-  KERF_RETURN_IF_ERROR(ValidateForgetOlder(repository, after, limit));
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
   // Before the entries are read: none of an earlier session comes once the epoch is raised.
   const auto inside = fence_.EnterCommit();
   KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
@@ -427,17 +449,26 @@ Task<absl::StatusOr<std::uint64_t>> RocksDbIndex::AdvanceEpoch(const RepositoryI
   if (before < min_before) return before;
   KERF_RETURN_IF_ERROR(index_rules::CheckAdvance(before, epoch));
   if (epoch == before) return before;
-  const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
-  rocksdb::WriteOptions write;
-  write.sync = true;
   rocksdb::WriteBatch writes;
-  KERF_RETURN_IF_ERROR(
-      FromRocksDb(writes.Put(key, index_codec::EncodeNumber(epoch)), "writing the index"));
   KERF_RETURN_IF_ERROR(
       FromRocksDb(writes.Delete(index_codec::RepositoryKey(KeyKind::kRemovedCount, repository)),
                   "writing the index"));
-  KERF_RETURN_IF_ERROR(FromRocksDb(database_->Write(write, &writes), "writing the index"));
+  KERF_RETURN_IF_ERROR(WriteEpoch(repository, epoch, writes));
   return before;
+}
+
+absl::Status RocksDbIndex::WriteEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                      rocksdb::WriteBatch& writes) {
+  const std::string key = index_codec::RepositoryKey(KeyKind::kEpoch, repository);
+  KERF_RETURN_IF_ERROR(
+      FromRocksDb(writes.Put(key, index_codec::EncodeNumber(epoch)), "writing the index"));
+  return WriteDurably(writes);
+}
+
+absl::Status RocksDbIndex::WriteDurably(rocksdb::WriteBatch& writes) {
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  return FromRocksDb(database_->Write(write, &writes), "writing the index");
 }
 
 absl::Status RocksDbIndex::Visit(const RepositoryId& repository, const std::optional<Digest>& after,
@@ -481,6 +512,127 @@ Task<absl::StatusOr<IndexStats>> RocksDbIndex::Stats(const RepositoryId& reposit
   KERF_ASSIGN_OR_RETURN(stats.epoch, EpochOf(repository));
   KERF_ASSIGN_OR_RETURN(stats.entry_count, ReadNumber(KeyKind::kEntryCount, repository));
   return stats;
+}
+
+Task<absl::StatusOr<bool>> RocksDbIndex::Create(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  // Alone: two at once would both call it new.
+  const auto alone = fence_.EnterAdvance();
+  KERF_ASSIGN_OR_RETURN(const bool is_created, IsRepositoryCreated(*database_, repository));
+  if (is_created) return false;
+  rocksdb::WriteBatch writes;
+  KERF_RETURN_IF_ERROR(PutCreated(repository, writes));
+  KERF_RETURN_IF_ERROR(WriteDurably(writes));
+  return true;
+}
+
+Task<absl::StatusOr<bool>> RocksDbIndex::IsCreated(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  return IsRepositoryCreated(*database_, repository);
+}
+
+Task<absl::StatusOr<std::vector<ListedRepository>>> RocksDbIndex::List(
+    const std::optional<RepositoryId>& after, std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateList(after));
+  return ListRepositories(*database_, after, limit);
+}
+
+absl::Status RocksDbIndex::Close(const RepositoryId& repository, bool is_dropped) {
+  const auto alone = fence_.EnterAdvance();
+  rocksdb::WriteBatch writes;
+  if (is_dropped) KERF_RETURN_IF_ERROR(DeleteCreated(repository, writes));
+  return WriteEpoch(repository, index_rules::kClosedEpoch, writes);
+}
+
+Task<absl::StatusOr<StepResult>> RocksDbIndex::Drop(const RepositoryId& repository,
+                                                    const std::optional<Digest>& after,
+                                                    std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
+  StepResult result;
+  KERF_ASSIGN_OR_RETURN(const bool is_known, IsRepositoryKnown(*database_, repository));
+  if (!is_known) return result;
+  KERF_RETURN_IF_ERROR(Close(repository, /*is_dropped=*/true));
+  {
+    const auto inside = fence_.EnterCommit();
+    std::vector<IndexEntry> page;
+    KERF_RETURN_IF_ERROR(Visit(
+        repository, after, limit,
+        [&page](const Digest& digest, const EntryValue&) { page.push_back({digest, 0, ""}); }));
+    if (page.size() == limit) result.last = page.back().digest;
+    KERF_ASSIGN_OR_RETURN(
+        const ForgetResult forgotten,
+        ForgetAll(repository, page, [](const auto& /*held*/, const auto&) { return true; }));
+    result.changed_count = forgotten.forgotten_count;
+  }
+  if (result.last.has_value()) return result;
+  const auto alone = fence_.EnterAdvance();
+  bool is_left = false;
+  KERF_RETURN_IF_ERROR(Visit(repository, std::nullopt, 1,
+                             [&](const Digest&, const EntryValue&) { is_left = true; }));
+  if (is_left) return LeftOut();
+  rocksdb::WriteBatch writes;
+  KERF_RETURN_IF_ERROR(DeleteRepository(repository, writes));
+  KERF_RETURN_IF_ERROR(WriteDurably(writes));
+  return result;
+}
+
+absl::StatusOr<std::uint64_t> RocksDbIndex::LowerBatch(const RepositoryId& repository,
+                                                       std::string_view prefix,
+                                                       std::span<const IndexEntry* const> sorted,
+                                                       std::uint64_t epoch) {
+  Batch batch(repository, prefix);
+  for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
+  // One that is forgotten meanwhile does not come back.
+  const Stripes held = Lock(sorted);
+  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
+  rocksdb::WriteBatch writes;
+  std::uint64_t lowered_count = 0;
+  for (std::size_t index = 0; index < sorted.size(); ++index) {
+    KERF_ASSIGN_OR_RETURN(std::optional<EntryValue> value, batch.value(index));
+    if (!value || index_rules::EpochAfterReset(value->epoch, epoch) == value->epoch) continue;
+    value->epoch = epoch;
+    ++lowered_count;
+    KERF_RETURN_IF_ERROR(FromRocksDb(writes.Put(batch.key(index), index_codec::EncodeEntry(*value)),
+                                     "writing the index"));
+  }
+  KERF_RETURN_IF_ERROR(Write(repository, writes, 0));
+  return lowered_count;
+}
+
+Task<absl::StatusOr<StepResult>> RocksDbIndex::ResetEpoch(const RepositoryId& repository,
+                                                          std::uint64_t epoch,
+                                                          const std::optional<Digest>& after,
+                                                          std::size_t limit) {
+  KERF_RETURN_IF_ERROR(ValidateStep(repository, after, limit));
+  KERF_RETURN_IF_ERROR(index_rules::CheckReset(epoch));
+  if (!after.has_value()) KERF_RETURN_IF_ERROR(Close(repository, /*is_dropped=*/false));
+  StepResult result;
+  {
+    const auto inside = fence_.EnterCommit();
+    std::vector<IndexEntry> later;
+    std::size_t seen_count = 0;
+    KERF_RETURN_IF_ERROR(
+        Visit(repository, after, limit, [&](const Digest& digest, const EntryValue& value) {
+          ++seen_count;
+          result.last = digest;
+          if (value.epoch > epoch) later.push_back({digest, 0, ""});
+        }));
+    if (seen_count < limit) result.last.reset();
+    const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
+    const std::vector<const IndexEntry*> sorted = Sorted(later);
+    for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
+      const auto part =
+          std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
+      KERF_ASSIGN_OR_RETURN(const std::uint64_t count, LowerBatch(repository, prefix, part, epoch));
+      result.changed_count += count;
+    }
+    KERF_RETURN_IF_ERROR(Sync());
+  }
+  if (result.last.has_value()) return result;
+  const auto alone = fence_.EnterAdvance();
+  rocksdb::WriteBatch nothing_else;
+  KERF_RETURN_IF_ERROR(WriteEpoch(repository, epoch, nothing_else));
+  return result;
 }
 
 absl::StatusOr<IndexTotals> RocksDbIndex::CountAll() {

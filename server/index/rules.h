@@ -13,9 +13,16 @@
 
 namespace kerf::index_rules {
 
+// No store counts further.
+inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;
+// Of a repository that is being dropped or whose epoch is being reset, durably, until that is done:
+// no session has an epoch like it, so commits are refused, and nothing of it is believed.
+inline constexpr std::uint64_t kClosedEpoch = kMaxEpoch + 1;
+
 // What a session is told of an entry that is there.
 inline Verdict VerdictOf(std::uint64_t entry_epoch, std::uint64_t repository_epoch,
                          std::uint64_t session_epoch) {
+  if (repository_epoch == kClosedEpoch) return Verdict::kUnverified;
   return std::max(entry_epoch, repository_epoch) >= session_epoch ? Verdict::kDuplicate
                                                                   : Verdict::kUnverified;
 }
@@ -31,30 +38,59 @@ inline std::optional<std::uint64_t> EpochToWrite(std::optional<std::uint64_t> he
   return std::max(*held_epoch, session_epoch);
 }
 
-// A repository's epoch only rises. A step that no store can have made would leave none for those
-// that come. A store may well be ahead of its index, which is new, or has gone back, or was not
-// told by collections that have died: but each of them counts by a few.
-inline constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;
-inline constexpr std::uint64_t kMaxEpochStep = std::uint64_t{1} << 32;
+// How far ahead of a repository's epoch another one may be. A store is ahead of an index that is
+// new or lost, which is at 0, by all that it has counted; of one that is an old copy of itself, or
+// that collections did not tell because they have died, by a few for each collection since then. A
+// longer step nobody needs, and whoever may collect could take the epoch where nobody follows.
+inline constexpr std::uint64_t kMaxFirstEpoch = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kMaxEpochStep = std::uint64_t{1} << 20;
+
+// The highest epoch that a call may name of a repository at that one.
+inline std::uint64_t HighestEpochFrom(std::uint64_t repository_epoch) {
+  if (repository_epoch == 0) return kMaxFirstEpoch;
+  return std::min(kMaxEpoch, std::min(repository_epoch, kMaxEpoch) + kMaxEpochStep);
+}
 
 // InvalidArgument for the epoch of any call if no store can have counted that far. What it would
 // write would be believed for ever, and no ForgetOlder would reach it.
 inline absl::Status CheckNotAhead(std::uint64_t epoch, std::uint64_t repository_epoch) {
-  const bool is_ahead = epoch > repository_epoch && epoch - repository_epoch > kMaxEpochStep;
-  if (epoch <= kMaxEpoch && !is_ahead) return absl::OkStatus();
+  const std::uint64_t highest = HighestEpochFrom(repository_epoch);
+  if (epoch <= highest) return absl::OkStatus();
   return absl::InvalidArgumentError(
       ToAbsl(Cat("epoch ", epoch, " is too far from ", repository_epoch,
-                 ", where the index is: a step is ", kMaxEpochStep, " at most, and an epoch ",
-                 kMaxEpoch, "; if it is the store's, `kerf index rebuild` takes the index there")));
+                 ", where the index is: it may be ", highest,
+                 " at most; if it is the store's, `kerf index rebuild` takes the index there, or "
+                 "an operator's `kerf repo reset-epoch`")));
+}
+
+// Of a repository at kClosedEpoch: FailedPrecondition.
+inline absl::Status CheckNotClosed(std::uint64_t repository_epoch) {
+  if (repository_epoch != kClosedEpoch) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the repository is being dropped, or its epoch reset; if nobody does that now it was broken "
+      "off: `kerf repo drop` or `kerf repo reset-epoch` is to be run again");
 }
 
 // FailedPrecondition if `epoch` lies behind `before`, InvalidArgument if it is beyond the limits.
 inline absl::Status CheckAdvance(std::uint64_t before, std::uint64_t epoch) {
+  if (absl::Status status = CheckNotClosed(before); !status.ok()) return status;
   if (epoch < before) {
     return absl::FailedPreconditionError(ToAbsl(
         Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
   }
   return CheckNotAhead(epoch, before);
+}
+
+// InvalidArgument for an epoch that ResetEpoch does not take.
+inline absl::Status CheckReset(std::uint64_t epoch) {
+  if (epoch <= kMaxEpoch) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      ToAbsl(Cat("epoch ", epoch, ": no store counts beyond ", kMaxEpoch)));
+}
+
+// The epoch that an entry has once ResetEpoch of `epoch` is done.
+inline std::uint64_t EpochAfterReset(std::uint64_t entry_epoch, std::uint64_t epoch) {
+  return std::min(entry_epoch, epoch);
 }
 
 // Whether Forget of `locator` (empty: wherever it is) removes the entry at `held_locator`.

@@ -45,6 +45,34 @@ TEST(IndexRules, AnEpochRisesByStepsThatAStoreCanMake) {
   EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(kMaxEpoch, kMaxEpoch + 1)));
 }
 
+// As a new one is, and one that was lost.
+TEST(IndexRules, AnIndexAtItsBeginningCatchesUpWithAnyStoreAtOnce) {
+  EXPECT_TRUE(CheckAdvance(0, kMaxFirstEpoch).ok());
+  EXPECT_TRUE(CheckNotAhead(kMaxFirstEpoch, 0).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(0, kMaxFirstEpoch + 1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckAdvance(1, kMaxFirstEpoch)));
+}
+
+TEST(IndexRules, NothingOfAClosedRepositoryIsBelieved) {
+  EXPECT_EQ(VerdictOf(9, kClosedEpoch, 1), Verdict::kUnverified);
+  EXPECT_EQ(VerdictOf(kMaxEpoch, kClosedEpoch, 1), Verdict::kUnverified);
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckNotClosed(kClosedEpoch)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckAdvance(kClosedEpoch, 5)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckAdvance(kClosedEpoch, kClosedEpoch)));
+  EXPECT_TRUE(CheckNotClosed(kMaxEpoch).ok());
+  // Entries can still be looked up and forgotten.
+  EXPECT_TRUE(CheckNotAhead(5, kClosedEpoch).ok());
+}
+
+TEST(IndexRules, AResetLeavesNoLaterEpoch) {
+  EXPECT_EQ(EpochAfterReset(4, 5), 4u);
+  EXPECT_EQ(EpochAfterReset(5, 5), 5u);
+  EXPECT_EQ(EpochAfterReset(kMaxEpoch, 5), 5u);
+  EXPECT_TRUE(CheckReset(0).ok());
+  EXPECT_TRUE(CheckReset(kMaxEpoch).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckReset(kClosedEpoch)));
+}
+
 TEST(IndexRules, ForgetLeavesWhatHasMoved) {
   EXPECT_TRUE(IsForgotten("a", "a"));
   EXPECT_TRUE(IsForgotten("a", ""));

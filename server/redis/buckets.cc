@@ -192,6 +192,21 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketConte
   return changes;
 }
 
+absl::StatusOr<std::vector<FieldChange>> PlanBucketReset(const BucketContent& content,
+                                                         std::span<const std::string> fields,
+                                                         std::uint64_t epoch) {
+  KERF_CHECK(content.values.size() == fields.size());
+  std::vector<FieldChange> changes;
+  for (std::size_t index = 0; index < fields.size(); ++index) {
+    KERF_ASSIGN_OR_RETURN(index_codec::EntryValue value,
+                          index_codec::ParseEntry(content.values[index]));
+    if (index_rules::EpochAfterReset(value.epoch, epoch) == value.epoch) continue;
+    value.epoch = epoch;
+    changes.push_back({fields[index], content.values[index], index_codec::EncodeEntry(value)});
+  }
+  return changes;
+}
+
 std::uint64_t RemovedBy(std::span<const FieldChange> changes) {
   return static_cast<std::uint64_t>(std::count_if(
       changes.begin(), changes.end(),

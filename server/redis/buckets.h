@@ -103,4 +103,9 @@ absl::StatusOr<std::vector<FieldChange>> PlanBucketForgetOlder(const BucketConte
                                                                std::span<const std::string> fields,
                                                                std::uint64_t epoch);
 
+// The same for ResetEpoch of `epoch`: those that are of later epochs, with that one.
+absl::StatusOr<std::vector<FieldChange>> PlanBucketReset(const BucketContent& content,
+                                                         std::span<const std::string> fields,
+                                                         std::uint64_t epoch);
+
 }  // namespace kerf

@@ -19,6 +19,7 @@
 #include "server/redis/master_checks.h"
 #include "server/redis/raise.h"
 #include "server/redis/repositories.h"
+#include "server/redis/repository_steps.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
 #include "server/redis/send_all.h"
@@ -139,7 +140,7 @@ class Leaf final : public RedisIndex {
                                                       const std::optional<Digest>& after,
                                                       std::size_t limit) override {
     ForgetOlderResult result;
-    absl::Status status = Admit(ValidateForgetOlder(id, after, limit));
+    absl::Status status = Admit(ValidateStep(id, after, limit));
     if (!status.ok()) co_return status;
     auto repository = co_await repositories_.Load(id, /*create=*/false);
     if (!repository.ok()) co_return repository.status();
@@ -216,6 +217,45 @@ class Leaf final : public RedisIndex {
     stats.entry_count = totals->entry_count;
     stats.epoch = totals->lowest_epoch;
     co_return stats;
+  }
+
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& id) override {
+    const absl::Status status = Admit(ValidateRepository(id));
+    if (!status.ok()) co_return status;
+    co_return co_await repositories_.Create(id);
+  }
+
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& id) override {
+    const absl::Status status = Admit(ValidateRepository(id));
+    if (!status.ok()) co_return status;
+    co_return co_await repositories_.IsCreated(id);
+  }
+
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    const absl::Status status = Admit(ValidateList(after));
+    if (!status.ok()) co_return status;
+    co_return co_await repositories_.List(after, limit);
+  }
+
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& id, const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    const absl::Status status = Admit(ValidateStep(id, after, limit));
+    if (!status.ok()) co_return status;
+    co_return co_await DropRepository(*client_, repositories_, id, after, limit,
+                                      options_.replica_count);
+  }
+
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& id, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    absl::Status status = Admit(ValidateStep(id, after, limit));
+    status.Update(index_rules::CheckReset(epoch));
+    if (!status.ok()) co_return status;
+    auto repository = co_await repositories_.Load(id, /*create=*/true);
+    if (!repository.ok()) co_return repository.status();
+    co_return co_await ResetRepository(*client_, repositories_, **repository, epoch, after, limit,
+                                       options_.replica_count);
   }
 
  private:

@@ -235,16 +235,17 @@ TEST_F(RedisLayoutTest, ManyMakeBucketsAtOnce) {
 // Far ahead of 0, but not of what it has been told.
 TEST_F(RedisLayoutTest, AnEpochThatIsLargeIsKnownWithoutABucket) {
   const auto index = OpenWith(RedisLayout::kLazy);
-  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
-  EXPECT_EQ(Advance(*index, kStep, 0), 0u);
-  EXPECT_EQ(Advance(*index, 2 * kStep, kStep), kStep);
-  EXPECT_EQ(VerdictOf(*index, 2 * kStep + 1, kInEmpty), Verdict::kNew);
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  EXPECT_EQ(Advance(*index, kFirst, 0), 0u);
+  EXPECT_EQ(Advance(*index, kFirst + kStep, kFirst), kFirst);
+  EXPECT_EQ(VerdictOf(*index, kFirst + kStep + 1, kInEmpty), Verdict::kNew);
   const std::vector<Digest> digests = {kInEmpty.digest};
   std::vector<LookupResult> results(1);
   EXPECT_TRUE(absl::IsInvalidArgument(
-      WaitFor(index->Lookup(kRepository, 3 * kStep + 1, digests, results))));
-  EXPECT_TRUE(absl::IsInvalidArgument(Commit(*index, 3 * kStep + 1, kInEmpty)));
-  EXPECT_TRUE(Commit(*index, 2 * kStep, kInEmpty).ok());
+      WaitFor(index->Lookup(kRepository, kFirst + 2 * kStep + 1, digests, results))));
+  EXPECT_TRUE(absl::IsInvalidArgument(Commit(*index, kFirst + 2 * kStep + 1, kInEmpty)));
+  EXPECT_TRUE(Commit(*index, kFirst + kStep, kInEmpty).ok());
 }
 
 // It was there when the epoch was told, so what it held may come back.

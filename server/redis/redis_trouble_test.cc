@@ -8,7 +8,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -97,9 +100,60 @@ class RenamingIndex final : public ForwardingIndex {
     const RepositoryId own = In(repository);
     co_return co_await ForwardingIndex::Stats(own);
   }
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Create(own);
+  }
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::IsCreated(own);
+  }
+  // Those that this test has named to it.
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    std::map<RepositoryId, ListedRepository, RepositoryOrder> listed;
+    std::optional<RepositoryId> own_after;
+    while (true) {
+      auto page = co_await ForwardingIndex::List(own_after, kListPage);
+      if (!page.ok()) co_return page.status();
+      if (page->empty()) break;
+      own_after = page->back().id;
+      const std::lock_guard lock(mutex_);
+      for (const ListedRepository& own : *page) {
+        const auto found = named_.find(own.id);
+        if (found != named_.end()) listed[found->second] = {found->second, own.is_created};
+      }
+    }
+    std::vector<ListedRepository> answer;
+    auto at = after.has_value() ? listed.upper_bound(*after) : listed.begin();
+    for (; at != listed.end() && answer.size() < limit; ++at) answer.push_back(at->second);
+    co_return answer;
+  }
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::Drop(own, after, limit);
+  }
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::ResetEpoch(own, epoch, after, limit);
+  }
 
  private:
-  RepositoryId In(const RepositoryId& repository) const { return NameInTest(repository, test_); }
+  static constexpr std::size_t kListPage = 100;
+
+  RepositoryId In(const RepositoryId& repository) {
+    RepositoryId own = NameInTest(repository, test_);
+    const std::lock_guard lock(mutex_);
+    named_.try_emplace(own, repository);
+    return own;
+  }
+
+  std::mutex mutex_;
+  std::map<RepositoryId, RepositoryId, RepositoryOrder> named_;
 
   const int test_;
 };

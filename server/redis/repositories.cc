@@ -1,8 +1,11 @@
 #include "server/redis/repositories.h"
 
+#include <set>
+
 #include "absl/strings/numbers.h"
 #include "base/strings.h"
 #include "server/index/codec.h"
+#include "server/logging/logging.h"
 #include "server/redis/answers.h"
 #include "server/redis/script.h"
 #include "server/redis/scripts.h"
@@ -12,12 +15,42 @@ namespace {
 
 // How often what others have changed meanwhile is read again.
 constexpr int kMaxTurns = 100;
+// A hash of all repositories, each a field. All of it is made of keys and commands that the rights
+// of kerfd in Redis have had since before there was such a list (deploy/components/redis/users).
+constexpr std::string_view kListKey = "m:{kerf.repositories}";
+
+std::string ListedAs(const RepositoryId& id) {
+  return index_codec::RepositoryKey(index_codec::KeyKind::kCreated, id);
+}
+
+// Of one that is there.
+absl::StatusOr<int> BaseBitsOf(const RepositoryId& id, const RepositoryState& state) {
+  if (state.name != id.name) {
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("the place of repository '", id.name, "' in Redis is taken by another one")));
+  }
+  int base_bits = 0;
+  const bool is_number = absl::SimpleAtoi(state.base_bits, &base_bits);
+  if (is_number && base_bits >= 1 && base_bits <= kMaxBaseBits) return base_bits;
+  return absl::DataLossError(
+      ToAbsl(Cat("Redis: repository '", id.name, "' has no number of base buckets")));
+}
 
 absl::Status ChangesTooFast() {
   return absl::UnavailableError("what Redis says of the repository changes faster than it is read");
 }
 
 }  // namespace
+
+Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Peek(const RepositoryId& id) {
+  auto unmade = std::make_shared<RedisRepository>(id, first_.base_bits);
+  const auto state = co_await Read(*unmade, 0);
+  if (!state.ok()) co_return state.status();
+  if (state->layout == RedisLayout::kNone) co_return unmade;
+  const auto base_bits = BaseBitsOf(id, *state);
+  if (!base_bits.ok()) co_return base_bits.status();
+  co_return std::make_shared<RedisRepository>(id, *base_bits);
+}
 
 RedisRepositoryPtr RedisRepositories::Find(const std::string& tag) {
   const std::lock_guard lock(mutex_);
@@ -57,22 +90,16 @@ Task<absl::StatusOr<RedisRepositoryPtr>> RedisRepositories::Load(const Repositor
     if (!status.ok()) co_return status;
     co_return Keep(std::move(made));
   }
-  if (state->name != id.name) {
-    co_return absl::FailedPreconditionError(
-        ToAbsl(Cat("the place of repository '", id.name, "' in Redis is taken by another one")));
-  }
-  int base_bits = 0;
-  const bool is_number = absl::SimpleAtoi(state->base_bits, &base_bits);
-  if (!is_number || base_bits < 1 || base_bits > kMaxBaseBits) {
-    co_return absl::DataLossError(
-        ToAbsl(Cat("Redis: repository '", id.name, "' has no number of base buckets")));
-  }
-  auto found = std::make_shared<RedisRepository>(id, base_bits);
+  const auto base_bits = BaseBitsOf(id, *state);
+  if (!base_bits.ok()) co_return base_bits.status();
+  auto found = std::make_shared<RedisRepository>(id, *base_bits);
   if (state->layout == RedisLayout::kLazy && first_.layout == RedisLayout::kWhole) {
     const absl::Status status = co_await TurnIntoWhole(*found);
     if (!status.ok()) co_return status;
   }
   if (replica_count_ > 0) ++found->writes_wanted;
+  // What an older kerfd has made stands in no list yet.
+  EnlistLater(id);
   co_return Keep(std::move(found));
 }
 
@@ -118,7 +145,8 @@ Task<absl::Status> RedisRepositories::Make(const RedisRepository& repository) {
     changes.insert(changes.end(), {fields[at], "", fields[at + 1]});
   }
   const auto made = co_await Change(repository, std::move(changes), /*taken_when_full=*/false);
-  co_return made.status();
+  if (!made.ok()) co_return made.status();
+  co_return co_await Enlist(repository.id);
 }
 
 // The buckets first: whoever finds the repository finds them. Others may do the same meanwhile.
@@ -183,6 +211,7 @@ Task<absl::Status> RedisRepositories::Write(const RedisRepository& repository) {
   if (!written[0].ok() || written[0]->kind != RedisReply::Kind::kInteger) {
     co_return NotUnderstood("making a repository", written[0]);
   }
+  EnlistLater(repository.id);
   co_return absl::OkStatus();
 }
 
@@ -217,6 +246,112 @@ Task<absl::StatusOr<bool>> RedisRepositories::RunOn(const RedisRepository& repos
     co_return NotUnderstood("changing a repository", replies[0]);
   }
   co_return replies[0]->integer == 1;
+}
+
+Task<absl::Status> RedisRepositories::Run(std::string_view script, std::string key,
+                                          std::string argument, std::string_view doing) {
+  std::vector<ScriptCall> calls;
+  ScriptCall& call = calls.emplace_back();
+  call.keys.push_back(std::move(key));
+  call.arguments.push_back(std::move(argument));
+  RedisReplies replies = co_await RunScript(*client_, script, std::move(calls), replica_count_);
+  if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kInteger) {
+    co_return NotUnderstood(doing, replies[0]);
+  }
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> RedisRepositories::Enlist(const RepositoryId& id) {
+  return Run(redis_scripts::kEnlist, std::string(kListKey), ListedAs(id), "listing a repository");
+}
+
+Detached RedisRepositories::EnlistLater(RepositoryId id) {
+  const absl::Status status = co_await Enlist(id);
+  if (status.ok()) co_return;
+  Log(LogLevel::kDebug, Cat(MessageOf(status), "; it is listed once a kerfd finds it again"));
+}
+
+Task<absl::StatusOr<bool>> RedisRepositories::Create(const RepositoryId& id) {
+  const RedisRepository repository(id, first_.base_bits);
+  std::vector<std::string> changes(3);
+  changes[0] = "created";
+  changes[2] = id.name;
+  // One that is created already is left as it is, and the replicas are waited for.
+  const auto is_new = co_await Change(repository, std::move(changes), /*taken_when_full=*/false);
+  if (!is_new.ok()) co_return is_new.status();
+  const absl::Status status = co_await Enlist(id);
+  if (!status.ok()) co_return status;
+  co_return *is_new;
+}
+
+Task<absl::StatusOr<bool>> RedisRepositories::IsCreated(const RepositoryId& id) {
+  const RedisRepository repository(id, first_.base_bits);
+  const auto state = co_await Read(repository, 0);
+  if (!state.ok()) co_return state.status();
+  co_return state->created == id.name;
+}
+
+Task<absl::Status> RedisRepositories::Unmake(const RepositoryId& id) {
+  const std::string tag = RedisTagOf(id);
+  const absl::Status status =
+      co_await Run(redis_scripts::kUnmake, MetaKey(tag), "", "dropping a repository");
+  if (!status.ok()) co_return status;
+  const std::lock_guard lock(mutex_);
+  const auto found = by_tag_.find(tag);
+  if (found == by_tag_.end()) co_return absl::OkStatus();
+  kept_.erase(found->second);
+  by_tag_.erase(found);
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> RedisRepositories::Delist(const RepositoryId& id) {
+  const absl::Status status = co_await Run(redis_scripts::kDelist, std::string(kListKey),
+                                           ListedAs(id), "dropping a repository");
+  if (!status.ok()) co_return status;
+  const RedisRepository repository(id, first_.base_bits);
+  const auto state = co_await Read(repository, 0);
+  if (!state.ok()) co_return state.status();
+  if (state->layout == RedisLayout::kNone && state->created.empty()) co_return absl::OkStatus();
+  co_return co_await Enlist(id);
+}
+
+Task<absl::StatusOr<std::vector<ListedRepository>>> RedisRepositories::List(
+    const std::optional<RepositoryId>& after, std::size_t limit) {
+  std::vector<ListedRepository> page;
+  RedisCommand command;
+  command.key = std::string(kListKey);
+  command.arguments = {"HGETALL", command.key};
+  std::vector<RedisCommand> commands;
+  commands.push_back(std::move(command));
+  SendAll send(*client_, std::move(commands));
+  RedisReplies replies = co_await send;
+  if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kArray) {
+    co_return NotUnderstood("listing the repositories", replies[0]);
+  }
+  std::set<RepositoryId, RepositoryOrder> behind;
+  for (std::size_t at = 0; at + 1 < replies[0]->elements.size(); at += 2) {
+    auto id = index_codec::ParseRepositoryKey(index_codec::KeyKind::kCreated,
+                                              replies[0]->elements[at].text);
+    if (!id.ok()) co_return id.status();
+    if (!after.has_value() || RepositoryOrder()(*after, *id)) behind.insert(*std::move(id));
+  }
+  commands.clear();
+  for (const RepositoryId& id : behind) {
+    if (page.size() == limit) break;
+    RedisCommand& read = commands.emplace_back();
+    read.key = MetaKey(RedisTagOf(id));
+    read.arguments = {"HEXISTS", read.key, "created"};
+    page.push_back({id, false});
+  }
+  SendAll ask(*client_, std::move(commands));
+  RedisReplies created = co_await ask;
+  for (std::size_t at = 0; at < page.size(); ++at) {
+    if (!created[at].ok() || created[at]->kind != RedisReply::Kind::kInteger) {
+      co_return NotUnderstood("listing the repositories", created[at]);
+    }
+    page[at].is_created = created[at]->integer == 1;
+  }
+  co_return page;
 }
 
 }  // namespace kerf

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,6 +75,20 @@ class RedisRepositories {
   // or its place is taken.
   Task<absl::StatusOr<RedisRepositoryPtr>> Load(const RepositoryId& id, bool create);
 
+  // As it is named in Redis, or would be; not one that is kept. FailedPrecondition as of Load.
+  Task<absl::StatusOr<RedisRepositoryPtr>> Peek(const RepositoryId& id);
+  int first_base_bits() const { return first_.base_bits; }
+  // As those of Index.
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& id);
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& id);
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit);
+  // From now on it is not there, for all who look; its buckets are still to be removed. Whoever
+  // makes it again meanwhile, or writes to it, has a new one.
+  Task<absl::Status> Unmake(const RepositoryId& id);
+  // Takes it from the list of all unless it has been made again.
+  Task<absl::Status> Delist(const RepositoryId& id);
+
   // What was found is read anew when it is next asked for.
   void ForgetAll() {
     const std::lock_guard lock(mutex_);
@@ -115,6 +130,13 @@ class RedisRepositories {
   // From a repository of the later layout.
   Task<absl::Status> TurnIntoWhole(const RedisRepository& repository);
   std::vector<std::string> FieldsOf(const RedisRepository& repository) const;
+  // Adds it to the list of all.
+  Task<absl::Status> Enlist(const RepositoryId& id);
+  // Nobody waits for it: the list lies in one slot, and those of others need not be well for a
+  // commit.
+  Detached EnlistLater(RepositoryId id);
+  Task<absl::Status> Run(std::string_view script, std::string key, std::string argument,
+                         std::string_view doing);
 
   RedisClient* const client_;
   const int replica_count_;

@@ -33,7 +33,7 @@ class MadeUpRedis final : public RedisClient {
     ++read_count;
     RedisReply reply;
     reply.kind = RedisReply::Kind::kArray;
-    reply.elements = {Text("2"), Text(name), Text("10"), {}, {}, {}, {}};
+    reply.elements = {Text("2"), Text(name), Text("10"), {}, {}, {}, {}, {}};
     done(reply);
   }
   void ReadMasters(MastersDone done, std::chrono::milliseconds) override {

@@ -14,6 +14,7 @@ constexpr char kEpoch[] = "epoch";
 constexpr char kNextEpoch[] = "next";
 constexpr char kBegun[] = "begun";
 constexpr char kTold[] = "told";
+constexpr char kCreated[] = "created";
 
 std::string VersionOf(RedisLayout layout) {
   return layout == RedisLayout::kNone ? "" : Cat(static_cast<int>(layout));
@@ -42,7 +43,7 @@ std::vector<std::string> Unchanged(const RepositoryState& state) {
 
 const std::vector<std::string>& RepositoryStateFields() {
   static const auto* const kFields = new std::vector<std::string>{
-      kVersion, "name", "base_bits", kEpoch, kNextEpoch, kBegun, kTold};
+      kVersion, "name", "base_bits", kEpoch, kNextEpoch, kBegun, kTold, kCreated};
   return *kFields;
 }
 
@@ -52,6 +53,7 @@ absl::StatusOr<RepositoryState> ParseRepositoryState(const absl::StatusOr<RedisR
   }
   const std::vector<RedisReply>& fields = reply->elements;
   RepositoryState state;
+  state.created = fields[7].text;
   if (fields[0].kind == RedisReply::Kind::kNil) return state;
   int version = 0;
   if (!absl::SimpleAtoi(fields[0].text, &version) ||
@@ -95,6 +97,13 @@ std::vector<std::string> EndEpoch(const RepositoryState& state, std::uint64_t ep
   change[5] = index_codec::EncodeNumber(epoch);
   change[8] = "";
   change.insert(change.end(), {kTold, state.told.bytes(), bases.bytes()});
+  return change;
+}
+
+std::vector<std::string> ResetTo(const RepositoryState& state, std::uint64_t epoch) {
+  std::vector<std::string> change = Unchanged(state);
+  change[5] = index_codec::EncodeNumber(epoch);
+  change[8] = "";
   return change;
 }
 

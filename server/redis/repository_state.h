@@ -50,6 +50,8 @@ struct RepositoryState {
   // As stored; empty: there is none.
   std::string name;
   std::string base_bits;
+  // The name of the repository that was created; also without a version.
+  std::string created;
   std::string epoch_value;
   std::string next_epoch_value;
   // The epoch that AdvanceEpoch has told all buckets, and the one, larger, that it has begun to
@@ -96,6 +98,9 @@ std::vector<std::string> BeginEpoch(const RepositoryState& state, std::uint64_t 
 // It has been told to all of `bases`, and there are no others that AdvanceEpoch has to look for.
 std::vector<std::string> EndEpoch(const RepositoryState& state, std::uint64_t epoch,
                                   const BaseSet& bases);
+// Whatever epoch was told, or is about to be, this one is from now on, and buckets that are made
+// get it.
+std::vector<std::string> ResetTo(const RepositoryState& state, std::uint64_t epoch);
 // All base buckets are there.
 std::vector<std::string> BecomeWhole(const RepositoryState& state);
 

@@ -107,6 +107,49 @@ redis.call('HSET', KEYS[1], ARGV[7], string.char(unpack(bytes)))
 return 1
 )lua";
 
+// KEYS[1]: the list of all repositories. ARGV[1]: one that is added to it, in a Redis that is full,
+// too.
+inline constexpr std::string_view kEnlist = R"lua(
+redis.call('HDEL', KEYS[1], '')
+redis.call('HSET', KEYS[1], ARGV[1], '1')
+return 1
+)lua";
+
+// KEYS[1]: the same. ARGV[1]: one that goes.
+inline constexpr std::string_view kDelist = R"lua(
+return redis.call('HDEL', KEYS[1], ARGV[1])
+)lua";
+
+// KEYS[1]: what says that a repository is there. It says so no more, nor that it was created.
+inline constexpr std::string_view kUnmake = R"lua(
+return redis.call('DEL', KEYS[1])
+)lua";
+
+// KEYS[1]: a base bucket; KEYS[2]: how long its longest path is. All of its buckets go: how many
+// they were, and how many entries they had.
+inline constexpr std::string_view kDrop = R"lua(
+local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
+local buckets, entries, looked_at = 0, 0, 0
+local function visit(path)
+  looked_at = looked_at + 1
+  if looked_at > 2097152 then error('too many buckets are missing') end
+  local key = KEYS[1] .. path
+  local fields = redis.call('HLEN', key)
+  if fields > 0 then
+    buckets = buckets + 1
+    entries = entries + fields - redis.call('HEXISTS', key, 'e')
+    redis.call('DEL', key)
+  elseif #path < longest then
+    visit(path .. '0')
+    visit(path .. '1')
+  end
+end
+visit('')
+-- Last: it leads to what is left if this is broken off.
+redis.call('DEL', KEYS[2])
+return {buckets, entries}
+)lua";
+
 // KEYS[1]: a base bucket; KEYS[2]: how long the longest path below it is. ARGV[1]: the `e` of all
 // buckets of a path of ARGV[2] bits, which are made unless there is any bucket. 1 if they were.
 inline constexpr std::string_view kMake = KERF_LUA_IS_THERE R"lua(

@@ -26,6 +26,7 @@ struct DeadlineIndex::Call : PendingCall {
   std::vector<LookupResult> results;
   std::vector<IndexEntry> entries;
   std::optional<Digest> after;
+  std::optional<RepositoryId> after_repository;
   // The caller's, until the call has ended.
   std::span<LookupResult> wanted_results;
   // Written by the index before the call ends with it.
@@ -127,6 +128,40 @@ Task<absl::StatusOr<std::vector<IndexEntry>>> DeadlineIndex::Scan(
 Task<absl::StatusOr<IndexStats>> DeadlineIndex::Stats(const RepositoryId& repository) {
   auto call = std::make_shared<Call<absl::StatusOr<IndexStats>>>(repository);
   return Await(call, index_.Stats(call->repository));
+}
+
+Task<absl::StatusOr<bool>> DeadlineIndex::Create(const RepositoryId& repository) {
+  auto call = std::make_shared<Call<absl::StatusOr<bool>>>(repository);
+  return Await(call, index_.Create(call->repository));
+}
+
+Task<absl::StatusOr<bool>> DeadlineIndex::IsCreated(const RepositoryId& repository) {
+  auto call = std::make_shared<Call<absl::StatusOr<bool>>>(repository);
+  return Await(call, index_.IsCreated(call->repository));
+}
+
+Task<absl::StatusOr<std::vector<ListedRepository>>> DeadlineIndex::List(
+    const std::optional<RepositoryId>& after, std::size_t limit) {
+  auto call = std::make_shared<Call<absl::StatusOr<std::vector<ListedRepository>>>>(RepositoryId());
+  call->after_repository = after;
+  return Await(call, index_.List(call->after_repository, limit));
+}
+
+Task<absl::StatusOr<StepResult>> DeadlineIndex::Drop(const RepositoryId& repository,
+                                                     const std::optional<Digest>& after,
+                                                     std::size_t limit) {
+  auto call = std::make_shared<Call<absl::StatusOr<StepResult>>>(repository);
+  call->after = after;
+  return Await(call, index_.Drop(call->repository, call->after, limit));
+}
+
+Task<absl::StatusOr<StepResult>> DeadlineIndex::ResetEpoch(const RepositoryId& repository,
+                                                           std::uint64_t epoch,
+                                                           const std::optional<Digest>& after,
+                                                           std::size_t limit) {
+  auto call = std::make_shared<Call<absl::StatusOr<StepResult>>>(repository);
+  call->after = after;
+  return Await(call, index_.ResetEpoch(call->repository, epoch, call->after, limit));
 }
 
 }  // namespace kerf

@@ -59,6 +59,16 @@ class DeadlineIndex final : public Index {
                                                      const std::optional<Digest>& after,
                                                      std::size_t limit) override;
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override;
   std::string_view backend_name() const override { return index_.backend_name(); }
   bool is_remote() const override { return index_.is_remote(); }
 

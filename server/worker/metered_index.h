@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,26 @@ class MeteredIndex final : public Index {
   }
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
     return index_.Stats(repository);
+  }
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
+    return index_.Create(repository);
+  }
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
+    return index_.IsCreated(repository);
+  }
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    return index_.List(after, limit);
+  }
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    return index_.Drop(repository, after, limit);
+  }
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    return index_.ResetEpoch(repository, epoch, after, limit);
   }
   std::string_view backend_name() const override { return index_.backend_name(); }
   bool is_remote() const override { return index_.is_remote(); }

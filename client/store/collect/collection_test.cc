@@ -254,11 +254,30 @@ TEST_F(CollectionTest, AnIndexThatNoStoreCanHaveToldIsNotFollowed) {
   EXPECT_EQ(*test_.store().ReadEpoch(), 1u);
   index_.epoch = kMaxFollowedEpoch;
   EXPECT_TRUE(Collect().ok());
-  // A new index is told that epoch, too.
+  EXPECT_GT(index_.epoch, kMaxFollowedEpoch);
+  // A new index cannot be told that epoch by whoever collects.
+  const std::uint64_t store_epoch = *test_.store().ReadEpoch();
+  index_.epoch = 0;
+  const absl::Status far = Collect().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(far)) << far;
+  EXPECT_NE(far.message().find("kerf repo reset-epoch"), std::string::npos) << far;
+  EXPECT_EQ(*test_.store().ReadEpoch(), store_epoch);
+  index_.epoch = store_epoch - 1;
+  EXPECT_TRUE(Collect().ok());
+}
+
+// In one call: the server may let no second one through.
+TEST_F(CollectionTest, ALostIndexCatchesUpWithAStoreThatHasCountedFar) {
+  ASSERT_TRUE(test_.store().WriteEpoch(kMaxFirstIndexEpoch - 10).ok());
   index_.epoch = 0;
   const auto report = Collect();
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_GT(index_.epoch, kMaxFollowedEpoch);
+  EXPECT_GT(index_.epoch, kMaxFirstIndexEpoch - 10);
+  // An old copy of it, that has missed very many collections, in a few.
+  ASSERT_TRUE(test_.store().WriteEpoch(index_.epoch + 3 * kMaxIndexEpochStep).ok());
+  EXPECT_TRUE(Collect().ok());
+  ASSERT_TRUE(test_.store().WriteEpoch(index_.epoch + 17 * kMaxIndexEpochStep).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Collect().status()));
 }
 
 // Of a pack that goes, a chunk that is still needed has rotted: what is sound of it must stay.
@@ -294,6 +313,7 @@ TEST_F(CollectionTest, AnEpochThatNoStoreCanHaveIsRefused) {
     EXPECT_EQ(index_.epoch, 1u);
   }
   ASSERT_TRUE(test_.store().WriteEpoch(kMaxStoreEpoch).ok());
+  index_.epoch = kMaxStoreEpoch - 1;
   EXPECT_TRUE(Collect().ok());
 }
 

@@ -18,6 +18,16 @@ constexpr std::uint64_t kEpochsPerCollection = 2;
 constexpr int kMaxForgetRounds = 4;
 // How often the index may go back in time while it is told one epoch.
 constexpr int kMaxSetbacks = 16;
+// In how many steps an index is taken to the store's epoch: one is enough for any that nobody has
+// meddled with, and the server lets no more than a few through at a time.
+constexpr std::uint64_t kMaxFenceSteps = 16;
+
+// How many it takes from `reached` to `fence`, which lies behind it.
+std::uint64_t FenceSteps(std::uint64_t reached, std::uint64_t fence) {
+  const std::uint64_t first = reached == 0 ? kMaxFirstIndexEpoch : kMaxIndexEpochStep;
+  if (fence - reached <= first) return 1;
+  return 2 + (fence - reached - first - 1) / kMaxIndexEpochStep;
+}
 
 }  // namespace
 
@@ -34,6 +44,7 @@ absl::Status EpochRound::Lock() {
 
 absl::Status EpochRound::ReadEpochs(bool with_index) {
   KERF_ASSIGN_OR_RETURN(const std::uint64_t store_epoch, store_.ReadEpoch());
+  server_is_asked_ = with_index;
   if (with_index) {
     KERF_ASSIGN_OR_RETURN(index_epoch_, server_.ReadEpoch());
   }
@@ -65,6 +76,11 @@ absl::Status EpochRound::ReadEpochs(bool with_index) {
   return absl::OkStatus();
 }
 
+std::string EpochRound::ResetAdvice() const {
+  return Cat("have the server's operator set it right (`kerf repo reset-epoch --store ",
+             store_.directory(), "`), and run `kerf index rebuild`");
+}
+
 // The store is told an epoch before the index is. If the index knows a later one, the store was set
 // back to an older copy of itself: it goes on from the index's epoch, so that no epoch comes a
 // second time, and nothing is trusted that the index has of the time that the store has lost.
@@ -74,12 +90,17 @@ absl::Status EpochRound::FollowIndex() {
         Cat(store_.directory(), ": its epoch is ", first_epoch_, ", further than any collections ",
             "can have counted: the file epoch or gc/plan is damaged; bring it back from a copy"));
   }
+  if (server_is_asked_ && index_epoch_ < fence_epoch() &&
+      FenceSteps(index_epoch_, fence_epoch()) > kMaxFenceSteps) {
+    return absl::FailedPreconditionError(
+        Cat("the store is at epoch ", first_epoch_, " and the server's index at ", index_epoch_,
+            ", further behind than it can be taken along; ", ResetAdvice()));
+  }
   if (index_epoch_ <= first_epoch_) return absl::OkStatus();
   if (index_epoch_ > kMaxFollowedEpoch) {
-    return absl::FailedPreconditionError(
-        Cat("the server's index is at epoch ", index_epoch_, " and the store at ", first_epoch_,
-            ": that is no epoch of this store; give the server an empty index for it "
-            "(another --data-dir), and run `kerf index rebuild`"));
+    return absl::FailedPreconditionError(Cat("the server's index is at epoch ", index_epoch_,
+                                             " and the store at ", first_epoch_,
+                                             ": that is no epoch of this store; ", ResetAdvice()));
   }
   findings_.push_back(Cat("the store was at epoch ", first_epoch_, ", behind its index at ",
                           index_epoch_,
@@ -101,7 +122,8 @@ absl::Status EpochRound::Fence() {
   std::uint64_t reached = index_epoch_;
   int setback_count = 0;
   while (reached < fence_epoch()) {
-    const std::uint64_t next = reached + std::min(fence_epoch() - reached, kMaxIndexEpochStep);
+    const std::uint64_t step = reached == 0 ? kMaxFirstIndexEpoch : kMaxIndexEpochStep;
+    const std::uint64_t next = reached + std::min(fence_epoch() - reached, step);
     KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(next, reached));
     if (before >= reached) {
       reached = next;

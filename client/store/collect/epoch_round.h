@@ -16,10 +16,12 @@
 
 namespace kerf::agent {
 
-// How far one AdvanceEpoch may raise the index (docs/spec/protocol.md).
-inline constexpr std::uint64_t kMaxIndexEpochStep = std::uint64_t{1} << 32;
-// An index whose epoch is past the store's is followed up to here: a new index can be told this
-// epoch in 512 steps, and collections raise it by a few each.
+// How far one AdvanceEpoch may raise the index, from 0 and from anywhere else
+// (docs/spec/protocol.md).
+inline constexpr std::uint64_t kMaxFirstIndexEpoch = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kMaxIndexEpochStep = std::uint64_t{1} << 20;
+// An index whose epoch is past the store's is followed up to here: twice as far as anybody can take
+// a new one at once, and from there on an epoch rises too slowly to get here in a lifetime.
 inline constexpr std::uint64_t kMaxFollowedEpoch = std::uint64_t{1} << 41;
 // No store counts that far, from wherever it goes on.
 inline constexpr std::uint64_t kMaxStoreEpoch = 2 * kMaxFollowedEpoch;
@@ -66,7 +68,8 @@ class EpochRound {
   absl::Status Lock();
   bool has_lock() const { return lock_.valid(); }
   // Where store, index and the plan of one that has died are. FailedPrecondition if the index's
-  // epoch is past kMaxFollowedEpoch or the store's past kMaxStoreEpoch.
+  // epoch is past kMaxFollowedEpoch, the store's past kMaxStoreEpoch, or the one so far behind the
+  // other that the server does not let it be raised there.
   absl::Status ReadEpochs(bool with_index);
   // From now on nothing that the index has from before is believed.
   void Distrust() { index_is_behind_ = true; }
@@ -99,6 +102,8 @@ class EpochRound {
 
  private:
   absl::Status FollowIndex();
+  // What people do about an index whose epoch is out of reach.
+  std::string ResetAdvice() const;
   std::uint64_t fence_epoch() const { return first_epoch_ + 1; }
   absl::Status WritePlan();
   absl::Status RaiseStoreEpoch();
@@ -111,6 +116,7 @@ class EpochRound {
   const IndexSteps steps_;
   std::vector<std::string>& findings_;
   UniqueFd lock_;
+  bool server_is_asked_ = false;
   std::uint64_t first_epoch_ = 0;
   std::uint64_t index_epoch_ = 0;
   std::uint64_t epoch_ = 0;

@@ -31,7 +31,8 @@ class PlainIndex final : public CollectionIndex {
     if (before_change) KERF_RETURN_IF_ERROR(before_change());
     if (epoch < min_before) return epoch;
     if (to < epoch) return absl::FailedPreconditionError("the epoch lies behind");
-    if (to - epoch > kMaxIndexEpochStep) return absl::InvalidArgumentError("too far ahead");
+    if (to - epoch > (epoch == 0 ? kMaxFirstIndexEpoch : kMaxIndexEpochStep))
+      return absl::InvalidArgumentError("too far ahead");
     if (to > epoch) removed_count = 0;
     return std::exchange(epoch, to);
   }

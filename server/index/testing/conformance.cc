@@ -160,25 +160,29 @@ TEST_P(IndexConformance, AnEpochThatNoStoreCanHaveIsRefused) {
     EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, epoch, 0)).status().code(), invalid)
         << epoch;
   };
-  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
   constexpr std::uint64_t kLast = std::uint64_t{1} << 62;
   // Of a repository that there is not yet.
-  for (const std::uint64_t epoch : {kStep + 1, kLast, kLast + 1, UINT64_MAX}) expect_refused(epoch);
+  for (const std::uint64_t epoch : {kFirst + 1, kLast, kLast + 1, UINT64_MAX}) {
+    expect_refused(epoch);
+  }
   // A new index, or one that has gone back to its beginning, meets a store that has counted on.
   ASSERT_TRUE(CommitOne(*index_, 1000, EntryOf(2, "of a store at 1000")).ok());
   EXPECT_EQ(LookupOne(*index_, 1000, DigestOf(kRepository, 2)).verdict, Verdict::kDuplicate);
-  ASSERT_TRUE(CommitOne(*index_, kStep, EntryOf(3, "the last")).ok());
-  EXPECT_EQ(LookupOne(*index_, kStep, DigestOf(kRepository, 3)).verdict, Verdict::kDuplicate);
-  for (const std::uint64_t epoch : {kStep + 1, kLast, UINT64_MAX}) expect_refused(epoch);
+  ASSERT_TRUE(CommitOne(*index_, kFirst, EntryOf(3, "the last")).ok());
+  EXPECT_EQ(LookupOne(*index_, kFirst, DigestOf(kRepository, 3)).verdict, Verdict::kDuplicate);
+  for (const std::uint64_t epoch : {kFirst + 1, kLast, UINT64_MAX}) expect_refused(epoch);
   // The limit goes with the epoch that the index has been told, and so any store gets there.
-  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, kStep, 0)).ok());
-  EXPECT_EQ(LookupOne(*index_, 2 * kStep, DigestOf(kRepository, 3)).verdict, Verdict::kUnverified);
-  ASSERT_TRUE(CommitOne(*index_, 2 * kStep, EntryOf(4, "of a later one")).ok());
-  expect_refused(2 * kStep + 1);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, kFirst, 0)).ok());
+  EXPECT_EQ(LookupOne(*index_, kFirst + kStep, DigestOf(kRepository, 3)).verdict,
+            Verdict::kUnverified);
+  ASSERT_TRUE(CommitOne(*index_, kFirst + kStep, EntryOf(4, "of a later one")).ok());
+  expect_refused(kFirst + kStep + 1);
   if (GetParam().reopen) index_ = GetParam().reopen(std::move(index_));
-  expect_refused(2 * kStep + 1);
+  expect_refused(kFirst + kStep + 1);
   // What was refused has written nothing.
-  EXPECT_EQ(LookupOne(*index_, kStep, DigestOf(kRepository, 1)).verdict, Verdict::kNew);
+  EXPECT_EQ(LookupOne(*index_, kFirst, DigestOf(kRepository, 1)).verdict, Verdict::kNew);
   EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 3u);
 }
 

@@ -27,8 +27,12 @@ class Life {
 
   void Step() {
     const RepositoryId& repository = repositories_[random_.Below(repositories_.size())];
-    const std::uint64_t choice = random_.Below(13);
-    if (choice == 12) {
+    const std::uint64_t choice = random_.Below(15);
+    if (choice == 14) {
+      Manage(repository);
+    } else if (choice == 13) {
+      ResetEpoch(repository);
+    } else if (choice == 12) {
       ForgetOlder(repository);
     } else if (choice < 4) {
       Commit(repository);
@@ -111,6 +115,53 @@ class Life {
       ASSERT_TRUE(!actual->last.has_value() || !after.has_value() || *after < *actual->last);
       after = actual->last;
     } while (after.has_value() && !random_.OneIn(4));
+  }
+
+  void ResetEpoch(const RepositoryId& repository) {
+    const std::uint64_t epoch = RandomEpoch();
+    model_.ResetEpoch(repository, epoch);
+    DoInSteps([&](const std::optional<Digest>& after, std::size_t limit) {
+      return WaitFor(index_->ResetEpoch(repository, epoch, after, limit));
+    });
+    // Nothing that was there before is believed by who comes behind it.
+    std::vector<Digest> digests(60);
+    for (std::size_t index = 0; index < digests.size(); ++index) {
+      digests[index] = DigestOf(repository, index);
+    }
+    std::vector<LookupResult> results(digests.size());
+    ASSERT_TRUE(WaitFor(index_->Lookup(repository, epoch + 1, digests, results)).ok());
+    for (const LookupResult& result : results) EXPECT_NE(result.verdict, Verdict::kDuplicate);
+  }
+
+  void Manage(const RepositoryId& repository) {
+    if (random_.OneIn(2)) {
+      const auto is_new = WaitFor(index_->Create(repository));
+      ASSERT_TRUE(is_new.ok()) << is_new.status();
+      const bool expected = model_.Create(repository);
+      if (!backend_.repeats_calls) EXPECT_EQ(*is_new, expected);
+    } else {
+      model_.Drop(repository);
+      DoInSteps([&](const std::optional<Digest>& after, std::size_t limit) {
+        return WaitFor(index_->Drop(repository, after, limit));
+      });
+      const auto stats = WaitFor(index_->Stats(repository));
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      EXPECT_EQ(stats->entry_count, 0u);
+      EXPECT_EQ(stats->epoch, 0u);
+    }
+    EXPECT_EQ(WaitFor(index_->IsCreated(repository)).value(), model_.IsCreated(repository));
+  }
+
+  template <typename Step>
+  void DoInSteps(const Step& step) {
+    const std::size_t limit = random_.Between(1, 40);
+    std::optional<Digest> after;
+    do {
+      const absl::StatusOr<StepResult> result = step(after, limit);
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_TRUE(!result->last.has_value() || !after.has_value() || !(*result->last < *after));
+      after = result->last;
+    } while (after.has_value());
   }
 
   template <typename IsAskedAbout>

@@ -67,6 +67,20 @@ std::optional<std::uint64_t> IndexModel::AdvanceEpoch(const RepositoryId& reposi
   return before;
 }
 
+void IndexModel::Drop(const RepositoryId& repository) {
+  entries_.erase(KeyOf(repository));
+  epochs_.erase(KeyOf(repository));
+  removed_.erase(KeyOf(repository));
+  created_.erase(KeyOf(repository));
+}
+
+void IndexModel::ResetEpoch(const RepositoryId& repository, std::uint64_t epoch) {
+  for (auto& [digest, entry] : entries_[KeyOf(repository)]) {
+    entry.epoch = std::min(entry.epoch, epoch);
+  }
+  epochs_[KeyOf(repository)] = epoch;
+}
+
 std::vector<IndexEntry> IndexModel::All(const RepositoryId& repository) const {
   std::vector<IndexEntry> all;
   const auto entries = entries_.find(KeyOf(repository));

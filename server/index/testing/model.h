@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,14 @@ class IndexModel {
   // The epoch before; nothing if `epoch` lies behind it.
   std::optional<std::uint64_t> AdvanceEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                             std::uint64_t min_before);
+  // Without its entries, its epoch, and that it was created.
+  void Drop(const RepositoryId& repository);
+  void ResetEpoch(const RepositoryId& repository, std::uint64_t epoch);
+  // Whether it was not yet.
+  bool Create(const RepositoryId& repository) { return created_.insert(KeyOf(repository)).second; }
+  bool IsCreated(const RepositoryId& repository) const {
+    return created_.contains(KeyOf(repository));
+  }
   std::vector<IndexEntry> All(const RepositoryId& repository) const;
   std::uint64_t Epoch(const RepositoryId& repository) const;
 
@@ -50,6 +59,7 @@ class IndexModel {
   std::map<Key, std::map<Digest, Entry>> entries_;
   std::map<Key, std::uint64_t> epochs_;
   std::map<Key, std::vector<Digest>> removed_;
+  std::set<Key> created_;
 };
 
 }  // namespace kerf

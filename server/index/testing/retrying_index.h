@@ -9,6 +9,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/wait_for.h"
 #include "server/index/testing/forwarding_index.h"
@@ -60,6 +61,27 @@ class RetryingIndex final : public ForwardingIndex {
   }
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
     return Repeat([&] { return WaitFor(ForwardingIndex::Stats(repository)); });
+  }
+  Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::Create(repository)); });
+  }
+  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::IsCreated(repository)); });
+  }
+  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
+                                                           std::size_t limit) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::List(after, limit)); });
+  }
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::Drop(repository, after, limit)); });
+  }
+  Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
+                                              const std::optional<Digest>& after,
+                                              std::size_t limit) override {
+    return Repeat(
+        [&] { return WaitFor(ForwardingIndex::ResetEpoch(repository, epoch, after, limit)); });
   }
 
  private:
