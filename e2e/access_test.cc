@@ -24,6 +24,7 @@
 #include "e2e/redis_fixture.h"
 #include "e2e/round_trip.h"
 #include "kerf/v1/index.grpc.pb.h"
+#include "kerf/v1/repository.pb.h"
 #include "server/edge/testing/test_upload.h"
 
 namespace kerf::e2e {
@@ -158,6 +159,30 @@ void FillEntry(v1::IndexEntry& entry) {
   entry.set_locator("here");
 }
 
+// The same of the Repository service.
+std::string RepositoryRequestOf(const std::string& method, const std::string& where) {
+  if (method.ends_with("/CreateRepository")) {
+    return Naming<v1::CreateRepositoryRequest>(where).SerializeAsString();
+  }
+  if (method.ends_with("/ListRepositories")) {
+    v1::ListRepositoriesRequest request;
+    request.set_limit(1);
+    return request.SerializeAsString();
+  }
+  // In one step: what is begun and not ended keeps others out.
+  if (method.ends_with("/DropRepository")) {
+    auto request = Naming<v1::DropRepositoryRequest>(where);
+    request.set_limit(65'536);
+    return request.SerializeAsString();
+  }
+  if (method.ends_with("/ResetEpoch")) {
+    auto request = Naming<v1::ResetEpochRequest>(where);
+    request.set_limit(65'536);
+    return request.SerializeAsString();
+  }
+  return "";
+}
+
 // A good request of a method that has one answer; `where` is the repository, if it names one.
 std::string RequestOf(const std::string& method, const std::string& where) {
   if (method.ends_with("/GetIndexStats")) {
@@ -196,7 +221,7 @@ std::string RequestOf(const std::string& method, const std::string& where) {
     request.set_store_epoch(1);
     return request.SerializeAsString();
   }
-  return "";
+  return RepositoryRequestOf(method, where);
 }
 
 // Until the stream is open, or has ended.
@@ -328,7 +353,7 @@ TEST_F(AccessTest, EachCellOfTheTableHolds) {
   const std::map<std::string, std::string> places = {
       {"alone", StartAlone()}, {"worker", worker}, {"front", StartFront(worker)}};
   const std::vector<Row> rows = ReadTable();
-  ASSERT_EQ(rows.size(), 14u);
+  ASSERT_EQ(rows.size(), 18u);
   int cell_count = 0;
   for (const auto& [place, address] : places) {
     ASSERT_NE(address, "");
@@ -338,7 +363,8 @@ TEST_F(AccessTest, EachCellOfTheTableHolds) {
         const bool is_of_fronts = row.method.starts_with("/kerf.v1.RoutingService/");
         if (is_of_fronts && place != "front") continue;
         const bool names_repository =
-            row.method.starts_with("/kerf.v1.IndexService/") || row.method.ends_with("/Upload");
+            row.method.starts_with("/kerf.v1.IndexService/") || row.method.ends_with("/Upload") ||
+            row.method.ends_with("Repository") || row.method.ends_with("/ResetEpoch");
         for (const std::string where : {"mine", "theirs"}) {
           if (where == "theirs" && !names_repository) continue;
           const bool is_theirs = where == "theirs" && column != "admin of all";
@@ -359,7 +385,7 @@ TEST_F(AccessTest, EachCellOfTheTableHolds) {
       }
     }
   }
-  EXPECT_EQ(cell_count, 8 * (2 * (4 + 8 * 2) + (6 + 8 * 2)));
+  EXPECT_EQ(cell_count, 8 * (2 * (5 + 11 * 2) + (7 + 11 * 2)));
 }
 
 // What a call that shows this token is answered.

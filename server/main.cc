@@ -72,6 +72,7 @@ ServerOptions OptionsOf(Role role, const CuttingSettings& settings,
                       .index = edge.index_timeout,
                       .stall_warn = serving.stall_warn,
                       .idle_evict = serving.idle_evict};
+  options.only_created_repositories = edge.only_created_repositories;
   options.index_calls = {.max_calls = edge.max_index_calls, .timeout = edge.index_timeout};
   options.worker_threads = settings.worker.thread_count;
   options.max_streams = serving.max_streams;

@@ -25,6 +25,11 @@ void AddEdgeSettings(OptionSet& options, EdgeSettings& settings) {
   options.AddNumber(
       {"max-index-calls", "Calls of the Index service at the same time; more are refused"},
       settings.max_index_calls, 1, 100'000);
+  options.AddChoice<bool>(
+      {"repositories",
+       "Which may be used: met, whichever is named; or created, those alone that an operator has "
+       "created (`kerf repo create`)"},
+      settings.only_created_repositories, {{"met", false}, {"created", true}});
 }
 
 }  // namespace kerf

@@ -18,6 +18,8 @@ struct EdgeSettings {
   std::chrono::milliseconds open_timeout = limits::kOpenTimeout;
   std::chrono::milliseconds idle_timeout = limits::kIdleTimeout;
   std::chrono::milliseconds index_timeout = limits::kIndexTimeout;
+  // Only repositories that were created may be used; else one is met when it is named.
+  bool only_created_repositories = false;
   // Of the Index service, at once.
   std::uint32_t max_index_calls = 64;
 };

@@ -19,7 +19,10 @@
 #include "base/version.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
 #include "server/edge/chunking_service.h"
+#include "server/edge/epoch_pace.h"
+#include "server/edge/index_request.h"
 #include "server/edge/index_service.h"
+#include "server/edge/repository_service.h"
 #include "server/edge/status_service.h"
 #include "server/edge/stream_registry.h"
 #include "server/edge/worker_page.h"
@@ -29,6 +32,7 @@
 #include "server/logging/rated_log.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/deadline_index.h"
+#include "server/worker/known_repositories.h"
 #include "server/worker/metered_index.h"
 
 namespace kerf {
@@ -68,7 +72,10 @@ class GrpcServer final : public Server {
         gate_(options.access),
         deadline_index_(index, options.timeouts.index, &options_.clock),
         metered_index_(&deadline_index_, &metrics_),
+        known_repositories_(&deadline_index_, &options_.clock),
+        epoch_pace_(&options_.clock),
         engine_{.index = &metered_index_,
+                .repositories = RepositoriesToCheck(),
                 .pool = &pool_,
                 .input_budget = &input_budget_,
                 .work_budget = &work_budget_,
@@ -93,7 +100,14 @@ class GrpcServer final : public Server {
                       .timeout = options.index_calls.timeout,
                       .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart},
                      &index_pool_, &options_.clock),
-        index_service_(&gate_, index, &index_pool_, &index_calls_, options_.audit),
+        asked_{.index = index,
+               .pool = &index_pool_,
+               .gate = &gate_,
+               .audit = options_.audit,
+               .pace = &epoch_pace_,
+               .repositories = RepositoriesToCheck()},
+        index_service_(asked_, &index_calls_),
+        repository_service_(asked_, &index_calls_),
         status_service_(
             &gate_, options.audit, index, options.gpus,
             [this](v1::WorkerCounts& counts) { Count(counts); },
@@ -132,6 +146,9 @@ class GrpcServer final : public Server {
   }
 
  private:
+  KnownRepositories* RepositoriesToCheck() {
+    return options_.only_created_repositories ? &known_repositories_ : nullptr;
+  }
   void Watch();
   void Count(v1::WorkerCounts& counts) const;
   void ShowIndex(v1::IndexState& state) const;
@@ -152,10 +169,14 @@ class GrpcServer final : public Server {
   // What streams ask: metered_index_, which asks deadline_index_.
   DeadlineIndex deadline_index_;
   MeteredIndex metered_index_;
+  KnownRepositories known_repositories_;
+  EpochPace epoch_pace_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;
+  const AskedIndex asked_;
   IndexService index_service_;
+  RepositoryService repository_service_;
   StatusService status_service_;
   const Index& index_;
   // Behind what its last tasks use: the ends of streams.
@@ -190,6 +211,7 @@ absl::Status GrpcServer::Listen() {
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);
         builder.RegisterService(&index_service_);
+        builder.RegisterService(&repository_service_);
         builder.RegisterService(&status_service_);
       }));
   if (options_.gpus != nullptr) SetGpuHealth(true);

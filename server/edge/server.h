@@ -36,6 +36,8 @@ struct ServerOptions {
   SessionLimits limits;
   StreamTimeouts timeouts;
   IndexCallLimits index_calls;
+  // Only those that were created may be used; else a repository is met when it is named.
+  bool only_created_repositories = false;
   // 0: one for each core.
   std::size_t worker_threads = 0;
   // At least 1.

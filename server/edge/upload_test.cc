@@ -155,7 +155,7 @@ TEST_P(UploadTest, ManySmallFilesInFewMessages) {
 
 // What it committed would be DUPLICATE for ever, whatever is collected.
 TEST_P(UploadTest, AnEpochThatNoStoreCanHaveIsRefused) {
-  constexpr std::uint64_t kStep = std::uint64_t{1} << 32;
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 40;
   const std::unique_ptr<v1::IndexService::Stub> stub = v1::IndexService::NewStub(channel_);
   v1::Open open = OpenFor("home");
   v1::RepositoryRef repository;
@@ -215,6 +215,32 @@ TEST_P(UploadTest, AnEpochThatNoStoreCanHaveIsRefused) {
   EXPECT_EQ(looked_up(kStep), "OK");
   EXPECT_EQ(committed(kStep), "OK");
   EXPECT_EQ(forgotten(kStep), "OK");
+}
+
+// Before it has sent anything.
+TEST_P(UploadTest, AStreamFromTheFutureEndsAtItsOpen) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  v1::AdvanceEpochRequest advance;
+  advance.mutable_repository()->set_repository("home");
+  advance.mutable_repository()->set_digest_algorithm(OpenFor("home").digest_algorithm());
+  advance.set_store_epoch(1000);
+  grpc::ClientContext context;
+  v1::AdvanceEpochResponse response;
+  ASSERT_TRUE(v1::IndexService::NewStub(channel_)->AdvanceEpoch(&context, advance, &response).ok());
+  v1::Open open = OpenFor("home");
+  open.set_store_epoch(1000 + kStep);
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  upload.WritesDone();
+  EXPECT_TRUE(upload.WaitForEnd().ok());
+  for (const std::uint64_t epoch : {1001 + kStep, std::uint64_t{1} << 40}) {
+    open.set_store_epoch(epoch);
+    TestUpload refused(channel_);
+    ASSERT_TRUE(refused.SendOpen(open));
+    const grpc::Status status = refused.WaitForEnd();
+    EXPECT_EQ(ReasonOf(status), "BAD_FIELD") << epoch;
+    EXPECT_TRUE(refused.answers().empty());
+  }
 }
 
 }  // namespace

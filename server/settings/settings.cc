@@ -43,6 +43,8 @@ constexpr std::string_view kOrder[] = {
     "redis-replicas", "redis-expected-chunks", "redis-layout", "hint-memory", "hint-sizes",
     "hint-disk", "hint-key-file", "workers", "worker-tls-ca", "worker-tls-name", "max-calls",
     "max-worker-streams", "worker-check-ms", "worker-refresh-ms", "ready-file",
+    // For whom.
+    "repositories",
     // To watch it.
     "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
     "self-check-ms", "audit", "audit-max-size", "audit-on-failure",

@@ -308,21 +308,21 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--write-stall-timeout-ms=7",
                                         "--index-timeout-ms=7",
                                         "--max-index-calls=7",
+                                        "--repositories=created",
                                         "--drain-ms=7",
                                         "--sync-commits=true"};
   EXPECT_THAT(
       Read(arguments).settings.ignored,
       testing::ElementsAre("--worker-tls-ca", "--worker-tls-name", "--max-calls",
                            "--max-worker-streams", "--worker-check-ms", "--worker-refresh-ms"));
-  arguments.push_back("--role=front");
-  arguments.push_back("--workers=h:1");
+  arguments.insert(arguments.end(), {"--role=front", "--workers=h:1"});
   EXPECT_THAT(Read(arguments).settings.ignored,
               testing::ElementsAre(
                   "--redis-user", "--redis-password-file", "--redis-tls-ca", "--redis-tls-name",
                   "--redis-replicas", "--redis-expected-chunks", "--redis-layout", "--hint-memory",
-                  "--hint-sizes", "--hint-disk", "--hint-key-file", "--worker-name",
-                  "--worker-threads", "--backend", "--gpu-plugin", "--gpu-devices", "--gpu-memory",
-                  "--gpu-lost", "--stream-memory", "--max-uncommitted-chunks",
+                  "--hint-sizes", "--hint-disk", "--hint-key-file", "--repositories",
+                  "--worker-name", "--worker-threads", "--backend", "--gpu-plugin", "--gpu-devices",
+                  "--gpu-memory", "--gpu-lost", "--stream-memory", "--max-uncommitted-chunks",
                   "--max-uncommitted-files", "--open-timeout-ms", "--idle-timeout-ms",
                   "--index-timeout-ms", "--max-index-calls", "--sync-commits"));
 }

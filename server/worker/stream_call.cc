@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/task.h"
+#include "server/worker/known_repositories.h"
 #include "server/worker/strand.h"
 
 namespace kerf {
@@ -28,6 +29,11 @@ Detached RunForget(Index& index, std::shared_ptr<StreamCall> call) {
   call->Answer();
 }
 
+Detached RunKnown(KnownRepositories& repositories, std::shared_ptr<StreamCall> call) {
+  call->status = co_await repositories.Check(call->repository);
+  call->Answer();
+}
+
 }  // namespace
 
 void StreamCall::Answer() {
@@ -46,6 +52,10 @@ void AskCommit(Index& index, std::shared_ptr<StreamCall> call) {
 
 void AskForget(Index& index, std::shared_ptr<StreamCall> call) {
   RunForget(index, std::move(call));
+}
+
+void AskKnown(KnownRepositories& repositories, std::shared_ptr<StreamCall> call) {
+  RunKnown(repositories, std::move(call));
 }
 
 }  // namespace kerf

@@ -12,6 +12,7 @@
 
 namespace kerf {
 
+class KnownRepositories;
 class Strand;
 
 // A question to the index, or a piece that a GPU has. It owns all that they read and write, for it
@@ -46,5 +47,7 @@ struct StreamCall {
 void AskLookup(Index& index, std::shared_ptr<StreamCall> call);
 void AskCommit(Index& index, std::shared_ptr<StreamCall> call);
 void AskForget(Index& index, std::shared_ptr<StreamCall> call);
+// The same of whether the stream may use its repository.
+void AskKnown(KnownRepositories& repositories, std::shared_ptr<StreamCall> call);
 
 }  // namespace kerf

@@ -18,6 +18,7 @@ class BufferPool;
 class FrameSource;
 class HintCache;
 class Index;
+class KnownRepositories;
 class MemoryBudget;
 class ThreadPool;
 struct RapidTotals;
@@ -37,6 +38,8 @@ struct EngineContext {
   // Has answered every call, or will answer none, before the pool goes. It times its calls itself
   // (MeteredIndex), and ends those that take too long (DeadlineIndex).
   Index* index = nullptr;
+  // Asked at each Open; null: a repository is met when it is named.
+  KnownRepositories* repositories = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep
   // every stream from the buffer in which it would work them off.

@@ -16,6 +16,7 @@
 #include "server/errors/errors.h"
 #include "server/hints/hint_cache.h"
 #include "server/index/index.h"
+#include "server/index/rules.h"
 #include "server/worker/answer_encoder.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/cut_digests.h"
@@ -125,11 +126,28 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
   }
 }
 
-absl::Status Upload::OnOpen(const v1::Open& open) {
+Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
   // Also of one that is refused.
   strand_.record().SetOpen(open.repository(), open.digest_algorithm(), open.profile(),
                            open.agent());
-  KERF_RETURN_IF_ERROR(session_.Open(open));
+  KERF_CO_RETURN_IF_ERROR(session_.Open(open));
+  KERF_CO_RETURN_IF_ERROR(co_await CheckOpen());
+  co_return Begin();
+}
+
+Task<absl::Status> Upload::CheckOpen() {
+  if (context_.repositories != nullptr) {
+    KERF_CO_RETURN_IF_ERROR(co_await IsKnown(NewCall()));
+  }
+  // Any other epoch no index is far behind.
+  if (session_.parameters().store_epoch <= index_rules::kMaxEpochStep) co_return absl::OkStatus();
+  const std::shared_ptr<StreamCall> call = NewCall();
+  call->digests.resize(1);
+  KERF_CO_RETURN_IF_ERROR(co_await LookUp(call));
+  co_return absl::OkStatus();
+}
+
+absl::Status Upload::Begin() {
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
   KERF_RETURN_IF_ERROR(strand_.sink().MayStoreIn(repository.name));
@@ -530,6 +548,12 @@ Strand::Answer Upload::Forget(std::shared_ptr<StreamCall> call) {
   AskForget(*context_.index, call);
   strand_.clock().Enter(Stage::kCut);
   return strand_.AnswerOf(std::move(call), held_bytes);
+}
+
+Strand::Answer Upload::IsKnown(std::shared_ptr<StreamCall> call) {
+  strand_.BeginCall(Stage::kLookup);
+  AskKnown(*context_.repositories, call);
+  return strand_.AnswerOf(std::move(call), 0);
 }
 
 std::shared_ptr<StreamCall> Upload::SendToGpu(std::size_t min_bytes) {

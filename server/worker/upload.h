@@ -72,7 +72,10 @@ class Upload {
   Task<absl::Status> ServeMessage();
   Task<absl::Status> OnFrame(const Frame& frame);
   Task<absl::Status> OnControl(const v1::UploadFrame& frame);
-  absl::Status OnOpen(const v1::Open& open);
+  Task<absl::Status> OnOpen(const v1::Open& open);
+  // Whether the stream may be what its Open says.
+  Task<absl::Status> CheckOpen();
+  absl::Status Begin();
   absl::StatusOr<std::size_t> CutBufferBytes() const;
   absl::Status OnFileBegin(const v1::FileBegin& begin);
   Taken TakeData();
@@ -106,6 +109,7 @@ class Upload {
   Strand::Answer LookUp(std::shared_ptr<StreamCall> call, std::size_t held_bytes = 0);
   Strand::Answer Commit(std::shared_ptr<StreamCall> call);
   Strand::Answer Forget(std::shared_ptr<StreamCall> call);
+  Strand::Answer IsKnown(std::shared_ptr<StreamCall> call);
 
   // Whether what comes is for a GPU.
   bool uses_gpu() const { return gpu_ != nullptr && gpu_->is_used(); }
