@@ -33,6 +33,40 @@ constexpr std::uint64_t kDataPackBytes = 200'000;
 constexpr char kSmallBench[] = "bench kernels --algorithm ram --size 1M --rounds 1";
 constexpr char kSmallAnalyze[] = "analyze --algorithm fixed --average 4K tree";
 
+// A server that answers every call in the same way.
+class Refusing {
+ public:
+  explicit Refusing(grpc::StatusCode code) : service_(code) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(&service_);
+    server_ = builder.BuildAndStart();
+  }
+
+  std::string address() const { return Cat("127.0.0.1:", port_); }
+
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Reactor(grpc::StatusCode code) { Finish({code, "not for you"}); }
+    void OnDone() override { delete this; }
+  };
+  class Service final : public grpc::CallbackGenericService {
+   public:
+    explicit Service(grpc::StatusCode code) : code_(code) {}
+    grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+      return new Reactor(code_);
+    }
+
+   private:
+    const grpc::StatusCode code_;
+  };
+
+  Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
 class ExitCodes : public RoundTrip {
  protected:
   ExitCodes() {
@@ -53,9 +87,9 @@ class ExitCodes : public RoundTrip {
   }
 
   void Note(const Arguments& arguments, int code) {
-    const bool has_subverb = arguments[0] == "index" || arguments[0] == "store" ||
-                             arguments[0] == "tls" || arguments[0] == "token" ||
-                             arguments[0] == "audit";
+    static const std::set<std::string> kWithSubverbs = {"audit", "index", "repo",
+                                                        "store", "tls",   "token"};
+    const bool has_subverb = kWithSubverbs.contains(arguments[0]);
     seen_[has_subverb ? Cat(arguments[0], " ", arguments[1]) : arguments[0]].insert(code);
   }
 
@@ -113,6 +147,11 @@ void ExitCodes::WhatIsWell() {
                               "index check",
                               "index rebuild",
                               "index export",
+                              "repo create other",
+                              "repo list",
+                              "repo stats other",
+                              "repo reset-epoch other --epoch 0",
+                              "repo drop other --yes",
                               "ping",
                               "top --once",
                               "tls init certificates --name localhost --client one",
@@ -168,6 +207,15 @@ void ExitCodes::WhatCannotBeDone() {
       Expect(kFailure, command);
     }
   }
+  {
+    const Refusing of_before_repositories(grpc::StatusCode::UNIMPLEMENTED);
+    world_.SetEnvironment("KERF_SERVER", of_before_repositories.address());
+    for (const char* command : {"repo create other", "repo list", "repo drop other --yes",
+                                "repo reset-epoch other --epoch 0"}) {
+      Expect(kFailure, command);
+    }
+    world_.SetEnvironment("KERF_SERVER", world_.address());
+  }
   // That there is no store is not this verb's own.
   for (const char* verb : {"snapshots", "verify", "stats"}) seen_[verb].erase(kFailure);
 }
@@ -195,8 +243,10 @@ void ExitCodes::WhatIsDoneInPart() {
 
 void ExitCodes::WhatNeedsAServer() {
   world_.StopServer();
-  for (const char* command : {"backup tree", "gc", "index stats", "index check", "index rebuild",
-                              "index export", "ping", "top --once"}) {
+  for (const char* command :
+       {"backup tree", "gc", "index stats", "index check", "index rebuild", "index export",
+        "repo create other", "repo list", "repo drop other --yes", "repo stats other",
+        "repo reset-epoch other --epoch 0", "ping", "top --once"}) {
     Expect(kUnavailable, command);
   }
   // A kerf without its kerf-lab.
@@ -281,40 +331,6 @@ TEST_F(ExitCodes, AreThoseOfThePage) {
   EXPECT_EQ(seen_, documented);
 }
 
-// A server that answers every call in the same way.
-class Refusing {
- public:
-  explicit Refusing(grpc::StatusCode code) : service_(code) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterCallbackGenericService(&service_);
-    server_ = builder.BuildAndStart();
-  }
-
-  std::string address() const { return Cat("127.0.0.1:", port_); }
-
- private:
-  class Reactor final : public grpc::ServerGenericBidiReactor {
-   public:
-    explicit Reactor(grpc::StatusCode code) { Finish({code, "not for you"}); }
-    void OnDone() override { delete this; }
-  };
-  class Service final : public grpc::CallbackGenericService {
-   public:
-    explicit Service(grpc::StatusCode code) : code_(code) {}
-    grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-      return new Reactor(code_);
-    }
-
-   private:
-    const grpc::StatusCode code_;
-  };
-
-  Service service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
-};
-
 // Who one is, or what one may: kerfd itself asks neither, a proxy before it may.
 TEST_F(ExitCodes, AServerThatRefusesWhoAsks) {
   Expect(kOk, "backup tree");
@@ -323,8 +339,10 @@ TEST_F(ExitCodes, AServerThatRefusesWhoAsks) {
     SCOPED_TRACE(static_cast<int>(code));
     const Refusing refusing(code);
     world_.SetEnvironment("KERF_SERVER", refusing.address());
-    for (const char* command : {"backup tree --force", "gc", "index stats", "index check",
-                                "index rebuild", "index export", "ping"}) {
+    for (const char* command :
+         {"backup tree --force", "gc", "index stats", "index check", "index rebuild",
+          "index export", "repo create other", "repo list", "repo drop other --yes",
+          "repo stats other", "repo reset-epoch other --epoch 0", "ping"}) {
       Expect(kAuthentication, command);
     }
   }

@@ -24,6 +24,7 @@ void AddVerbs(Context& context) {
   AddGcVerb(context);
   AddStatsVerb(context);
   AddIndexVerb(context);
+  AddRepoVerb(context);
   AddStoreVerb(context);
   AddProfilesVerb(context);
   AddChunkVerb(context);

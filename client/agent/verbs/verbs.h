@@ -20,6 +20,7 @@ void AddPinVerb(Context& context);
 void AddPingVerb(Context& context);
 void AddProfilesVerb(Context& context);
 void AddRepairVerb(Context& context);
+void AddRepoVerb(Context& context);
 void AddRestoreVerb(Context& context);
 void AddSnapshotsVerb(Context& context);
 void AddStatsVerb(Context& context);
@@ -36,5 +37,12 @@ void AddIndexStats(Context& context, const Verb& index_verb);
 void AddIndexCheck(Context& context, const Verb& index_verb);
 void AddIndexRebuild(Context& context, const Verb& index_verb);
 void AddIndexExport(Context& context, const Verb& index_verb);
+
+// Of `kerf repo`.
+void AddRepoCreate(Context& context, const Verb& repo_verb);
+void AddRepoList(Context& context, const Verb& repo_verb);
+void AddRepoDrop(Context& context, const Verb& repo_verb);
+void AddRepoStats(Context& context, const Verb& repo_verb);
+void AddRepoResetEpoch(Context& context, const Verb& repo_verb);
 
 }  // namespace kerf::agent

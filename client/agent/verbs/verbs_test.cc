@@ -428,6 +428,12 @@ TEST_F(VerbsTest, HelpOfVerbsBelowVerbsHasExamples) {
                                                            {"index", "check", "--help"},
                                                            {"index", "rebuild", "--help"},
                                                            {"index", "export", "--help"},
+                                                           {"repo", "--help"},
+                                                           {"repo", "create", "--help"},
+                                                           {"repo", "list", "--help"},
+                                                           {"repo", "drop", "--help"},
+                                                           {"repo", "stats", "--help"},
+                                                           {"repo", "reset-epoch", "--help"},
                                                            {"bench", "--help"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 0);

@@ -1,0 +1,58 @@
+// Repositories of a kerfd's index as a whole, over the Repository service: for operators.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/call_cancellation.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "kerf/v1/repository.grpc.pb.h"
+#include "kernels/fingerprint/digest.h"
+
+namespace kerf::client {
+
+struct ServerRepository {
+  std::string name;
+  DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
+  // By Create; else it was met when somebody named it.
+  bool is_created = false;
+};
+
+// Each call has a deadline of a minute, and ends with the server's error; Unimplemented of a kerfd
+// that has no such service. DataLoss for what cannot be an answer.
+class ServerRepositories {
+ public:
+  // Told how many entries are done; what it returns that is not OK ends the run.
+  using Progress = std::function<absl::Status(std::uint64_t done_count)>;
+
+  // `cancellation` outlives it and ends its calls; null: nobody ends them.
+  explicit ServerRepositories(const std::shared_ptr<grpc::Channel>& channel,
+                              CallCancellation* cancellation = nullptr);
+
+  // Whether it is new.
+  absl::StatusOr<bool> Create(const ServerRepository& repository);
+  // All, by name.
+  absl::StatusOr<std::vector<ServerRepository>> List();
+  // How many entries went. One that is broken off can be begun again, and so for ResetEpoch.
+  absl::StatusOr<std::uint64_t> Drop(const ServerRepository& repository, const Progress& progress);
+  // How many entries were of later epochs.
+  absl::StatusOr<std::uint64_t> ResetEpoch(const ServerRepository& repository, std::uint64_t epoch,
+                                           const Progress& progress);
+
+ private:
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::RepositoryService::Stub::*method)(grpc::ClientContext*,
+                                                                        const Request&, Response*),
+                    const Request& request, Response& response);
+
+  const std::unique_ptr<v1::RepositoryService::Stub> stub_;
+  CallCancellation* const cancellation_;
+};
+
+}  // namespace kerf::client
