@@ -111,6 +111,11 @@ class RenamingIndex final : public ForwardingIndex {
   // Those that this test has named to it.
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {
+    // Of a name that is none nobody has to make another one.
+    if (after.has_value() && (!ValidateRepositoryName(after->name).ok() ||
+                              after->digest_algorithm > DigestAlgorithm::kXxh3_128)) {
+      co_return co_await ForwardingIndex::List(after, limit);
+    }
     std::map<RepositoryId, ListedRepository, RepositoryOrder> listed;
     std::optional<RepositoryId> own_after;
     while (true) {
@@ -121,7 +126,9 @@ class RenamingIndex final : public ForwardingIndex {
       const std::lock_guard lock(mutex_);
       for (const ListedRepository& own : *page) {
         const auto found = named_.find(own.id);
-        if (found != named_.end()) listed[found->second] = {found->second, own.is_created};
+        const bool is_ours = own.id.name.starts_with(Cat("t", test_, "."));
+        if (is_ours && found != named_.end())
+          listed[found->second] = {found->second, own.is_created};
       }
     }
     std::vector<ListedRepository> answer;
@@ -152,8 +159,9 @@ class RenamingIndex final : public ForwardingIndex {
     return own;
   }
 
-  std::mutex mutex_;
-  std::map<RepositoryId, RepositoryId, RepositoryOrder> named_;
+  // Of all: one that is opened anew knows what the one before it has named.
+  inline static std::mutex mutex_;
+  inline static std::map<RepositoryId, RepositoryId, RepositoryOrder> named_;
 
   const int test_;
 };

@@ -96,7 +96,7 @@ TEST(ChainCheckTest, ALogAsItWasWrittenIsWell) {
 }
 
 TEST(ChainCheckTest, EveryChangedByteIsFound) {
-  const Log log(120);
+  const Log log(60);
   const std::string text = log.text();
   Random random(TestSeed());
   for (std::size_t place = 0; place < text.size(); ++place) {
