@@ -288,7 +288,9 @@ TEST_F(AuditTest, ItNamesWhoCalled) {
   std::vector<std::string> refused;
   for (const nlohmann::json& call : Lines("call")) {
     if (call["outcome"] != "OK") refused.push_back(call["method"]);
-    if (call["outcome"] != "OK") EXPECT_EQ(call["outcome"], "NOT_YOURS") << call;
+    if (call["outcome"] != "OK") {
+      EXPECT_EQ(call["outcome"], "NOT_YOURS") << call;
+    }
     EXPECT_EQ(call["identity"], me) << call;
     EXPECT_EQ(call["proof"], "user") << call;
   }
