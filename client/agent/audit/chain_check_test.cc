@@ -16,7 +16,6 @@
 namespace kerf::agent {
 namespace {
 
-using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -53,6 +52,7 @@ struct Outcome {
 
   std::vector<Kind> kinds() const {
     std::vector<Kind> kinds;
+    kinds.reserve(findings.size());
     for (const ChainFinding& finding : findings) kinds.push_back(finding.kind);
     return kinds;
   }
