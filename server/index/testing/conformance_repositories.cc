@@ -63,6 +63,7 @@ std::uint64_t Reset(Index& index, std::uint64_t epoch, std::size_t limit) {
 void CommitMany(Index& index, const RepositoryId& repository, std::uint64_t epoch,
                 std::uint64_t count) {
   std::vector<IndexEntry> entries;
+  entries.reserve(count);
   for (std::uint64_t number = 0; number < count; ++number) {
     entries.push_back({DigestOf(repository, number), 7, "here"});
   }
