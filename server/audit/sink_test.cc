@@ -27,9 +27,7 @@ namespace kerf::audit {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::UnorderedElementsAre;
 
 constexpr milliseconds kPatience{20'000};
 
@@ -226,6 +224,7 @@ TEST_F(SinkTest, CallsThatChangedNothingAreCountedWhereTheyAreTooMany) {
 TEST_F(SinkTest, ManyThreadsLoseNothing) {
   Open();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([this] {
       for (int call = 0; call < 500; ++call) Change();
