@@ -22,6 +22,7 @@
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
+#include "server/index/rules.h"
 #include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
@@ -95,13 +96,14 @@ using Metadata = std::multimap<std::string, std::string>;
 // An upload that says who it is, and is silent once it is open.
 class OpenStream {
  public:
-  OpenStream(const std::string& address, const Metadata& metadata)
+  OpenStream(const std::string& address, const Metadata& metadata,
+             const v1::Open& open = OpenFor("home"))
       : stub_(v1::ChunkingService::NewStub(ConnectTo(address))) {
     for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
     context_.set_deadline(std::chrono::system_clock::now() + kPatience);
     stream_ = stub_->Upload(&context_);
     v1::UploadRequest request;
-    *request.add_frames()->mutable_open() = OpenFor("home");
+    *request.add_frames()->mutable_open() = open;
     stream_->Write(request);
     v1::UploadResponse response;
     is_open_ = stream_->Read(&response);
@@ -168,6 +170,21 @@ class AccessEndsTest : public ::testing::Test {
 Metadata Shows(const std::string& token) { return {{"authorization", Cat("Bearer ", token)}}; }
 
 const Metadata kForNightly = {{"kerf-identity", "token token/nightly"}};
+
+// What an index would answer to an epoch tells how far the epoch of others is.
+TEST_F(AccessEndsTest, WhoMayNotLearnsNothingOfTheIndex) {
+  Start(Cat(self_, kMayWrite));
+  v1::Open open = OpenFor("of-others");
+  open.set_store_epoch(index_rules::kMaxEpoch);
+  OpenStream stream(server_->addresses()[0], {}, open);
+  EXPECT_FALSE(stream.is_open());
+  EXPECT_EQ(ReasonOf(stream.WaitForEnd()), "NOT_YOURS");
+  // In his own he is told.
+  open.set_repository("home");
+  OpenStream own(server_->addresses()[0], {}, open);
+  EXPECT_FALSE(own.is_open());
+  EXPECT_EQ(ReasonOf(own.WaitForEnd()), "BAD_FIELD");
+}
 
 TEST_F(AccessEndsTest, AFrontWhoseTimeIsOverSpeaksForNobody) {
   const std::string nightly = Cat(kTokenEntry, kMayWrite);

@@ -136,6 +136,8 @@ Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
 }
 
 Task<absl::Status> Upload::CheckOpen() {
+  // First: what the index would answer is not for everybody.
+  KERF_CO_RETURN_IF_ERROR(strand_.sink().MayStoreIn(session_.parameters().repository.name));
   if (context_.repositories != nullptr) {
     KERF_CO_RETURN_IF_ERROR(co_await IsKnown(NewCall()));
   }
@@ -150,7 +152,6 @@ Task<absl::Status> Upload::CheckOpen() {
 absl::Status Upload::Begin() {
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
-  KERF_RETURN_IF_ERROR(strand_.sink().MayStoreIn(repository.name));
   KERF_RETURN_IF_ERROR(CheckCriterion(context_.hints.get(), repository, profile));
   chunker_ = MakeChunker(profile.rule);
   if (context_.gpus != nullptr && !profile.criterion.has_value()) {
