@@ -19,11 +19,11 @@ absl::StatusOr<std::shared_ptr<const AccessState>> Make(const std::string& path,
 absl::StatusOr<std::unique_ptr<AccessSource>> AccessSource::Open(
     const std::string& path, OnReload on_reload, std::chrono::milliseconds interval) {
   std::unique_ptr<AccessSource> source(new AccessSource(path, std::move(on_reload)));
-  const auto read = [path] { return ReadAccessFiles(path); };
-  const absl::StatusOr<AccessTexts> texts = read();
+  AccessReader reader(path);
+  const absl::StatusOr<AccessTexts> texts = reader.Read();
   KERF_ASSIGN_OR_RETURN(source->current_, Make(path, texts));
   source->watch_.emplace(
-      read, texts,
+      [reader = std::move(reader)]() mutable { return reader.Read(); }, texts,
       [self = source.get()](const absl::StatusOr<AccessTexts>& changed) { self->Adopt(changed); },
       interval);
   return source;

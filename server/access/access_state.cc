@@ -18,15 +18,22 @@ std::string Beside(const std::string& path, const std::string& other) {
 
 }  // namespace
 
-absl::StatusOr<AccessTexts> ReadAccessFiles(const std::string& path) {
+absl::StatusOr<AccessTexts> AccessReader::Read() {
   AccessTexts texts;
-  KERF_ASSIGN_OR_RETURN(texts.rules, ReadSmallFile(path, kMaxAccessFileBytes));
-  // What is wrong with them is for Make to say.
-  const absl::StatusOr<AccessRules> rules = AccessRules::Parse(texts.rules);
-  if (!rules.ok()) return texts;
-  for (const IssuerEntry& issuer : rules->issuers()) {
-    KERF_ASSIGN_OR_RETURN(texts.keys[issuer.keys_path],
-                          ReadSmallFile(Beside(path, issuer.keys_path), kMaxKeysBytes));
+  KERF_ASSIGN_OR_RETURN(texts.rules, ReadSmallFile(path_, kMaxAccessFileBytes));
+  if (texts.rules != rules_) {
+    rules_ = texts.rules;
+    keys_paths_.clear();
+    // What is wrong with them is for Make to say.
+    const absl::StatusOr<AccessRules> rules = AccessRules::Parse(rules_);
+    if (rules.ok()) {
+      keys_paths_.reserve(rules->issuers().size());
+      for (const IssuerEntry& issuer : rules->issuers()) keys_paths_.push_back(issuer.keys_path);
+    }
+  }
+  for (const std::string& keys_path : keys_paths_) {
+    KERF_ASSIGN_OR_RETURN(texts.keys[keys_path],
+                          ReadSmallFile(Beside(path_, keys_path), kMaxKeysBytes));
   }
   return texts;
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,21 @@ struct AccessTexts {
   friend bool operator==(const AccessTexts&, const AccessTexts&) = default;
 };
 
-// The file at `path`, and those that it names, beside it unless their paths are absolute. Errors
-// name the file; rules that are none have no keys.
-absl::StatusOr<AccessTexts> ReadAccessFiles(const std::string& path);
+// Reads the file at `path`, and those that it names, beside it unless their paths are absolute. Not
+// thread-safe.
+class AccessReader {
+ public:
+  explicit AccessReader(std::string path) : path_(std::move(path)) {}
+
+  // Errors name the file; rules that are none have no keys.
+  absl::StatusOr<AccessTexts> Read();
+
+ private:
+  const std::string path_;
+  // Which files the rules name that were read last: they are long, and looked at every second.
+  std::string rules_;
+  std::vector<std::string> keys_paths_;
+};
 
 // Immutable, and thus thread-safe.
 struct AccessState {
