@@ -40,7 +40,7 @@ std::function<void()> ThreadPool::TakeLocked() {
   found->second.pop_front();
   if (!found->second.empty()) {
     turns_.push_back(found->first);
-  } else if (found->first != kNobodysShare) {
+  } else if (tasks_.size() > kKeptShares) {
     tasks_.erase(found);
   }
   return task;

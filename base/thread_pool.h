@@ -39,7 +39,9 @@ class ThreadPool {
 
   std::mutex mutex_;
   std::condition_variable wakeup_;
-  // Of shares that have some; in turns_ each of them once, the next one first.
+  // Of shares that have some, in turns_ each of them once, the next one first; and of others, whose
+  // empty queues are kept for their next task.
+  static constexpr std::size_t kKeptShares = 1024;
   absl::flat_hash_map<std::uint64_t, std::deque<std::function<void()>>> tasks_;
   std::deque<std::uint64_t> turns_;
   bool stopping_ = false;
