@@ -20,24 +20,21 @@ namespace {
 
 struct RefusalInfo {
   std::string_view name;
-  Reason reason;
   // For the caller: nothing that he has not said himself.
   std::string_view message;
 };
 
 constexpr std::array<RefusalInfo, kRefusalCount> kRefusals = {{
-    {"no_proof", Reason::kUnknownCaller,
+    {"no_proof",
      "who calls? Show a certificate that this server's --tls-client-ca knows, or a token"},
-    {"token_in_the_clear", Reason::kUnknownCaller,
+    {"token_in_the_clear",
      "a token was sent in the clear, where others may have read it: it is not taken, and has to be "
      "changed; show tokens over TLS or a unix socket"},
-    {"bad_token", Reason::kUnknownCaller, "the token is not one of this server's"},
-    {"expired", Reason::kUnknownCaller,
-     "what the caller is known by has expired: an operator must renew it"},
-    {"front_without_caller", Reason::kUnknownCaller,
-     "a front that does not say who has called it: give it --access, too"},
-    {"forbidden", Reason::kNotYours,
-     "the caller may not do this here, or there is no such repository"},
+    {"bad_token", "the token is not one of this server's"},
+    {"expired", "what the caller is known by has expired: an operator must renew it"},
+    {"front_without_caller", "a front that does not say who has called it: give it --access, too"},
+    // NotYours has its words.
+    {"forbidden", ""},
 }};
 
 std::optional<std::string_view> MetadataOf(const grpc::CallbackServerContext& context,
@@ -172,9 +169,12 @@ absl::Status Gate::StatusOf(Decision decision, const Identity& identity) const {
 absl::Status Gate::Refuse(Refusal refusal, const Identity& identity) const {
   const RefusalInfo& info = kRefusals[static_cast<std::size_t>(refusal)];
   refused_[static_cast<std::size_t>(refusal)].Add();
-  LogRated(LogLevel::kWarning, Cat("refused: ", info.name), Cat("refused a call: ", info.message),
+  const absl::Status status =
+      refusal == Refusal::kForbidden ? NotYours() : MakeError(Reason::kUnknownCaller, info.message);
+  LogRated(LogLevel::kWarning, Cat("refused: ", info.name),
+           Cat("refused a call: ", MessageOf(status)),
            {{"identity", identity.name}, {"proof", std::string(NameOf(identity.proof))}});
-  return MakeError(info.reason, info.message);
+  return status;
 }
 
 std::optional<std::size_t> Gate::MaxStreamsOf(const Identity& identity) const {

@@ -79,10 +79,12 @@ class CallRecord {
   // The first one counts.
   void SetOutcome(const absl::Status& status);
 
-  // The index is about to be asked to change `count` things.
+  // The index is about to be asked to change something.
+  void Ask() { has_asked_.store(true, std::memory_order_relaxed); }
+  // The same of `count` things.
   void AskFor(Count what, std::uint64_t count) {
     Add(what, count);
-    has_asked_.store(true, std::memory_order_relaxed);
+    Ask();
   }
 
   void Add(Count what, std::uint64_t count) {

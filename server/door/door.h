@@ -23,16 +23,18 @@ namespace kerf::door {
 // Thread-safe, but for Start and Stop, which are called once, in this order.
 class Door {
  public:
-  // `listeners`, which do not block, listen already. `serve` is given one end of each connection to
-  // gRPC, and is called by the door's threads, until Stop returns; false: it is not taken.
-  // `headers.peer` is put into the metadata of each call, with the stamp and the client's address
-  // as its value; what a client has there itself is not passed on. The same of
-  // `headers.seen`, if it is not empty, with how the client is seen (RelayContext).
+  // Names of metadata, and what their values begin with.
   struct Headers {
     std::string peer;
     std::string seen;
     std::string stamp;
   };
+
+  // `listeners`, which do not block, listen already. `serve` is given one end of each connection to
+  // gRPC, and is called by the door's threads, until Stop returns; false: it is not taken.
+  // `headers.peer` is put into the metadata of each call, with the stamp and the client's address
+  // as its value; what a client has there itself is not passed on. The same of `headers.seen`, if
+  // it is not empty, with how the client is seen (RelayContext).
   Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
        std::function<bool(UniqueFd)> serve, const Headers& headers);
   Door(const Door&) = delete;

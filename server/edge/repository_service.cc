@@ -30,7 +30,7 @@ Task<absl::Status> Create(AskedIndex asked, std::unique_ptr<v1::CreateRepository
                           v1::CreateRepositoryResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
                            ReadRepository(asked, request->repository()));
-  asked.record->AskFor(audit::Count::kFiles, 0);
+  asked.record->Ask();
   KERF_CO_ASSIGN_OR_RETURN(const bool is_new,
                            co_await OnPool(asked.pool, asked.index->Create(repository)));
   ForgetKnown(asked, repository);

@@ -316,7 +316,6 @@ bool UploadReactor::CheckCallerLocked(TimePoint now) {
   if (turned_away_for_.has_value()) {
     // It waits for its index, or for a client who does not read: neither keeps him here.
     if (now - turned_away_at_ < limits::kEvictedGrace) return false;
-    is_evicted_ = true;
     FinishLocked(*turned_away_for_);
     return true;
   }

@@ -103,6 +103,11 @@ absl::Status MakeError(Reason reason, std::string_view message,
   return status;
 }
 
+absl::Status NotYours() {
+  return MakeError(Reason::kNotYours,
+                   "the caller may not do this here, or there is no such repository");
+}
+
 absl::Status QuotaExceeded(std::string_view subject, std::string_view description) {
   absl::Status status =
       MakeError(Reason::kQuotaExceeded, Cat("the quota of ", subject, " is used up: ", description),

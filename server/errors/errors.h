@@ -69,6 +69,9 @@ absl::Status MakeError(
     Reason reason, std::string_view message,
     std::initializer_list<std::pair<std::string_view, std::string>> metadata = {});
 
+// NOT_YOURS, in the same words for one who may not and for what is not there.
+absl::Status NotYours();
+
 // QUOTA_EXCEEDED, with a google.rpc.QuotaFailure: whose quota it is, and which.
 absl::Status QuotaExceeded(std::string_view subject, std::string_view description);
 

@@ -15,11 +15,7 @@ Task<absl::Status> KnownRepositories::Check(const RepositoryId& repository) {
 // Of its own copy: the caller's may be gone when the index answers.
 Task<absl::Status> KnownRepositories::Ask(RepositoryId repository) {
   KERF_CO_ASSIGN_OR_RETURN(const bool is_created, co_await index_.IsCreated(repository));
-  if (!is_created) {
-    // The words of whoever may not (server/access/gate.cc).
-    co_return MakeError(Reason::kNotYours,
-                        "the caller may not do this here, or there is no such repository");
-  }
+  if (!is_created) co_return NotYours();
   Remember(repository);
   co_return absl::OkStatus();
 }
