@@ -19,7 +19,9 @@ class EpochPaceTest : public testing::Test {
  protected:
   bool IsAdmitted(const RepositoryId& repository = kHome) {
     const absl::Status status = pace_.Admit(repository);
-    if (!status.ok()) EXPECT_EQ(ReasonNameOf(status), "TOO_MANY_CALLS") << status;
+    if (!status.ok()) {
+      EXPECT_EQ(ReasonNameOf(status), "TOO_MANY_CALLS") << status;
+    }
     return status.ok();
   }
 

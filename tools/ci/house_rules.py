@@ -33,6 +33,8 @@ MAY_BE_BINARY = re.compile(r"_?corpus/|^e2e/releases/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # The machine's clock may be set at any time: what kerfd waits for, or calls old, goes by another one. Where only a
 # person reads it, or a rule says what a wrong day costs:
+# Not a condition over two lines; the next compilation by g++ finds those.
+BARE_EXPECTATION = re.compile(r"\s*(if|else if) (constexpr )?\(.*\) (EXPECT|ASSERT)_[A-Z_]+\(")
 WALL_CLOCK = re.compile(r"\bsystem_clock\b|\babsl::Now\b|\bgettimeofday\b|\bCLOCK_REALTIME\b|\btime\((nullptr|NULL|0)\)")
 MAY_READ_WALL_CLOCK = {"server/access/access_source.cc", "server/audit/wall_clock.cc", "server/hints/hint_cache.cc",
                        "server/index/set_aside.cc"}
@@ -86,6 +88,8 @@ def check_source(path, relative, text):
                 yield f"{relative}:{number}: server/ and client/ share only base/, proto/ and kernels/"
         if layer == "server" and WALL_CLOCK.search(line) and not may_read_wall_clock(relative):
             yield f"{relative}:{number}: the machine's clock may be set meanwhile: steady_clock, or server/net/grpc_deadline.h"
+        if BARE_EXPECTATION.match(line):
+            yield f"{relative}:{number}: braces: what is expected has an else of its own, which g++ asks about and clang does not"
         if re.search(r"\bTODO\b|\bFIXME\b|\bXXX\b", line) and path.name != "house_rules.py":
             yield f"{relative}:{number}: unfinished: do it or write an issue"
 

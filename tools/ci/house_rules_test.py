@@ -100,6 +100,7 @@ class Rules(unittest.TestCase):
             ({"server/a.cc": "auto end = std::chrono::system_clock::now() + kWait;\n"}, "clock may be set"),
             ({"server/a.h": "#pragma once\nabsl::Time begin = absl::Now();\n"}, "clock may be set"),
             ({"server/a.cc": "const auto now = time(nullptr);\n"}, "clock may be set"),
+            ({"server/a_test.cc": "  if (!status.ok()) EXPECT_EQ(a, b);\n"}, "server/a_test.cc:1: braces"),
             ({"--help/a": ""}, "no name for a file"),
             ({"base/a b": ""}, "no name for a file"),
             ({"x.log": ""}, "by mistake"),

@@ -138,7 +138,9 @@ class Life {
       const auto is_new = WaitFor(index_->Create(repository));
       ASSERT_TRUE(is_new.ok()) << is_new.status();
       const bool expected = model_.Create(repository);
-      if (!backend_.repeats_calls) EXPECT_EQ(*is_new, expected);
+      if (!backend_.repeats_calls) {
+        EXPECT_EQ(*is_new, expected);
+      }
     } else {
       model_.Drop(repository);
       DoInSteps([&](const std::optional<Digest>& after, std::size_t limit) {
