@@ -27,6 +27,8 @@ inline constexpr milliseconds kWriteStall{60'000};
 inline constexpr milliseconds kIndexTimeout{60'000};
 // Of a wait for one thing, after which the log tells of it (--stall-warn-ms).
 inline constexpr milliseconds kStallWarn{10'000};
+// For a quota of bytes to let a stream's next message by.
+inline constexpr milliseconds kMaxPaced{30'000};
 // From SIGTERM on, for commits (--drain-ms).
 inline constexpr milliseconds kDrain{10'000};
 // How often all of these are looked at.
@@ -122,6 +124,9 @@ static_assert(kLongestAskedWait < kRetryFor);
 static_assert(kFirstRetryWait < kLongestRetryWait);
 // What kerfd asks for is done.
 static_assert(kRetrySoon < kRetryLater && kRetryLater < kLongestAskedWait);
+
+// A stream that a quota holds up is told so before its agent takes kerfd for dead.
+static_assert(kMaxPaced + kWatchdogInterval < kAnswerLimit);
 
 // A stream that is ended for others has left its place when one that was refused asks again. Else
 // it is refused again, of a place that nobody uses.

@@ -150,6 +150,7 @@ void ExitCodes::WhatIsWell() {
                               "repo create other",
                               "repo list",
                               "repo stats other",
+                              "repo quota other",
                               "repo reset-epoch other --epoch 0",
                               "repo drop other --yes",
                               "ping",
@@ -246,7 +247,7 @@ void ExitCodes::WhatNeedsAServer() {
   for (const char* command :
        {"backup tree", "gc", "index stats", "index check", "index rebuild", "index export",
         "repo create other", "repo list", "repo drop other --yes", "repo stats other",
-        "repo reset-epoch other --epoch 0", "ping", "top --once"}) {
+        "repo quota other", "repo reset-epoch other --epoch 0", "ping", "top --once"}) {
     Expect(kUnavailable, command);
   }
   // A kerf without its kerf-lab.
@@ -342,7 +343,7 @@ TEST_F(ExitCodes, AServerThatRefusesWhoAsks) {
     for (const char* command :
          {"backup tree --force", "gc", "index stats", "index check", "index rebuild",
           "index export", "repo create other", "repo list", "repo drop other --yes",
-          "repo stats other", "repo reset-epoch other --epoch 0", "ping"}) {
+          "repo stats other", "repo quota other", "repo reset-epoch other --epoch 0", "ping"}) {
       Expect(kAuthentication, command);
     }
   }

@@ -23,6 +23,7 @@ constexpr int kGreedyStreams = 48;
 constexpr char kAccess[] = R"([[identity]]
 name = "kerf://greedy"
 max_streams = 48
+max_connections = 3
 [[identity.grant]]
 role = "write"
 repositories = ["greedy"]
@@ -85,6 +86,36 @@ TEST_F(QuotaTest, MoreStreamsThanAnIdentityMayHaveAreRefused) {
     is_let_in = again.SendOpen(OpenFor("greedy")) &&
                 again.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value();
   }
+  EXPECT_TRUE(is_let_in);
+}
+
+// Of others as many as they like. A channel is a connection, for none is shared here.
+TEST_F(QuotaTest, MoreConnectionsThanAnIdentityMayHaveAreToldToGo) {
+  const auto ask = [](const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + seconds(30));
+    v1::GetCapabilitiesResponse response;
+    return v1::ChunkingService::NewStub(channel)->GetCapabilities(&context, {}, &response);
+  };
+  std::vector<std::shared_ptr<grpc::Channel>> open;
+  for (int count = 0; count < 3; ++count) {
+    open.push_back(Connect("greedy"));
+    ASSERT_TRUE(ask(open.back()).ok());
+  }
+  const grpc::Status status = ask(Connect("greedy"));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), "QUOTA_EXCEEDED");
+  for (const auto& channel : open) EXPECT_TRUE(ask(channel).ok());
+  std::vector<std::shared_ptr<grpc::Channel>> others;
+  for (int count = 0; count < 8; ++count) {
+    others.push_back(Connect("honest"));
+    EXPECT_TRUE(ask(others.back()).ok());
+  }
+  // One that is closed makes room.
+  open.pop_back();
+  const auto until = steady_clock::now() + seconds(20);
+  bool is_let_in = false;
+  while (!is_let_in && steady_clock::now() < until) is_let_in = ask(Connect("greedy")).ok();
   EXPECT_TRUE(is_let_in);
 }
 

@@ -27,11 +27,11 @@ constexpr auto kLongestAskedWait =
 // Not as types of messages are named, which servers send (FromGrpc).
 constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 
+constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", "DRAINING",         "IDLE_EVICTED",     "IDLE_TIMEOUT",
-    "INDEX_UNAVAILABLE", "MEMORY_EXHAUSTED", "NO_WORKER",        "OPEN_TIMEOUT",
-    "QUOTA_EXCEEDED",    "READ_STALLED",     "TOO_MANY_STREAMS", "TOO_MANY_CALLS",
-    "WORKER_UNREACHABLE"};
+    "AUDIT_UNAVAILABLE", "DRAINING",       "IDLE_EVICTED",      "IDLE_TIMEOUT", "INDEX_UNAVAILABLE",
+    "MEMORY_EXHAUSTED",  "NO_WORKER",      "OPEN_TIMEOUT",      kQuotaExceeded, "READ_STALLED",
+    "TOO_MANY_STREAMS",  "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", "INDEX_UNAVAILABLE",
                                                "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
@@ -93,6 +93,8 @@ Loss LossOf(const absl::Status& status) {
   if (IsTlsTrouble(status)) return Loss::kRetryBriefly;
   const std::string reason = ReasonOfLoss(status);
   if (!reason.empty()) {
+    // A quota that time alone gives nothing back of.
+    if (reason == kQuotaExceeded && AskedWaitOf(status).count() == 0) return Loss::kFinal;
     if (IsOf(reason, kRetriedReasons)) return Loss::kRetry;
     return IsOf(reason, kRetriedOnceReasons) ? Loss::kRetryOnce : Loss::kFinal;
   }

@@ -40,6 +40,9 @@ TEST(LossOfTest, ReasonsAreTakenFromTheList) {
   EXPECT_TRUE(IsWorkersFault(Received(UNAVAILABLE, "AUDIT_UNAVAILABLE")));
   EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS")), Loss::kRetry);
   EXPECT_EQ(LossOf(Received(DEADLINE_EXCEEDED, "IDLE_TIMEOUT")), Loss::kRetry);
+  EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED", seconds(1))), Loss::kRetry);
+  // Time gives nothing back of it.
+  EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")), Loss::kFinal);
   EXPECT_EQ(LossOf(Received(INTERNAL, "INTERNAL")), Loss::kRetryOnce);
   // Whatever its code says.
   EXPECT_EQ(LossOf(Received(UNAVAILABLE, "NOBODY_KNOWS")), Loss::kFinal);

@@ -60,7 +60,17 @@ absl::StatusOr<ServerIndexStats> ServerIndex::ReadStats() {
   v1::GetIndexStatsRequest request;
   v1::GetIndexStatsResponse response;
   KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::GetIndexStats, request, response));
-  return ServerIndexStats{response.entry_count(), response.epoch(), response.backend()};
+  ServerIndexStats stats{response.entry_count(), response.epoch(), response.backend()};
+  const v1::RepositoryQuota& quota = response.quota();
+  if (quota.has_max_entries()) stats.quota.max_entries = quota.max_entries();
+  if (quota.has_max_streams()) stats.quota.max_streams = quota.max_streams();
+  if (quota.has_max_bytes_per_second()) {
+    stats.quota.max_bytes_per_second = quota.max_bytes_per_second();
+  }
+  if (quota.has_max_calls_per_second()) {
+    stats.quota.max_calls_per_second = quota.max_calls_per_second();
+  }
+  return stats;
 }
 
 absl::StatusOr<std::uint64_t> ServerIndex::ReadEpoch() {

@@ -21,11 +21,21 @@
 
 namespace kerf::client {
 
+// What a repository may have; nothing: no bound, or the server knows of none.
+struct ServerQuota {
+  std::optional<std::uint64_t> max_entries = std::nullopt;
+  // At the worker that was asked.
+  std::optional<std::uint64_t> max_streams = std::nullopt;
+  std::optional<std::uint64_t> max_bytes_per_second = std::nullopt;
+  std::optional<std::uint64_t> max_calls_per_second = std::nullopt;
+};
+
 struct ServerIndexStats {
   // An estimate where the index cannot count cheaply.
   std::uint64_t entry_count = 0;
   std::uint64_t epoch = 0;
   std::string backend;
+  ServerQuota quota = {};
 };
 
 // Each call has a deadline of a minute, and ends with the server's error. What the server answers

@@ -25,7 +25,8 @@ constexpr std::size_t kMaxEntries = 65'536;
 // Of one entry, all grants together.
 constexpr std::size_t kMaxPatterns = 1024;
 constexpr std::size_t kMaxIssuers = 16;
-constexpr std::int64_t kMaxStreams = 1'000'000;
+// Of all of them, looked through for each message of an upload.
+constexpr std::size_t kMaxRepositoryEntries = 1024;
 constexpr std::string_view kFrontRole = "front";
 
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles = {
@@ -184,8 +185,40 @@ bool IsWhole(Proof proof, std::string_view name) {
   }
 }
 
+// One of a quota's numbers.
+struct QuotaKey {
+  std::string_view name;
+  std::optional<std::uint64_t> Quota::* number;
+  // No entries: a repository that takes none. At a lower rate a message takes longer than clients
+  // wait.
+  std::int64_t min = 1;
+  std::int64_t max = 0;
+};
+constexpr std::array<QuotaKey, 5> kQuotaKeys = {
+    {{"max_streams", &Quota::max_streams, 1, 1'000'000},
+     {"max_connections", &Quota::max_connections, 1, 1'000'000},
+     {"max_entries", &Quota::max_entries, 0, 1'000'000'000'000'000},
+     {"max_bytes_per_second", &Quota::max_bytes_per_second, 65'536, 1'000'000'000'000},
+     {"max_calls_per_second", &Quota::max_calls_per_second, 1, 1'000'000}}};
+
+absl::StatusOr<Quota> ParseQuota(const toml::table& table) {
+  Quota quota;
+  for (const QuotaKey& key : kQuotaKeys) {
+    const toml::node* const node = table.get(key.name);
+    if (node == nullptr) continue;
+    const auto* const number = node->as_integer();
+    if (number == nullptr || number->get() < key.min || number->get() > key.max) {
+      return Wrong(node->source(), Cat(key.name, " is ", key.min, " to ", key.max));
+    }
+    quota.*key.number = static_cast<std::uint64_t>(number->get());
+  }
+  return quota;
+}
+
 absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
-  KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "sha256", "expires", "max_streams", "grant"}));
+  KERF_RETURN_IF_ERROR(
+      CheckKeys(table, {"name", "sha256", "expires", "grant", "max_streams", "max_connections",
+                        "max_bytes_per_second", "max_calls_per_second"}));
   AccessEntry entry;
   KERF_ASSIGN_OR_RETURN(entry.name, ReadText(table, "name"));
   const std::optional<Proof> proof = ProofOf(entry.name);
@@ -203,15 +236,40 @@ absl::StatusOr<AccessEntry> ParseEntry(const toml::table& table) {
   if (const toml::node* const expires = table.get("expires"); expires != nullptr) {
     KERF_ASSIGN_OR_RETURN(entry.expires_at_s, ParseExpiry(*expires));
   }
-  if (const toml::node* const count = table.get("max_streams"); count != nullptr) {
-    const auto* const number = count->as_integer();
-    if (number == nullptr || number->get() < 1 || number->get() > kMaxStreams) {
-      return Wrong(count->source(), Cat("max_streams is 1 to ", kMaxStreams));
-    }
-    entry.max_streams = static_cast<std::size_t>(number->get());
-  }
+  KERF_ASSIGN_OR_RETURN(entry.quota, ParseQuota(table));
   KERF_RETURN_IF_ERROR(AddGrants(table, entry));
   return entry;
+}
+
+absl::StatusOr<std::vector<RepositoryEntry>> ParseRepositories(const toml::table& root) {
+  std::vector<RepositoryEntry> repositories;
+  KERF_ASSIGN_OR_RETURN(const toml::array* const tables, ReadTables(root, "repository"));
+  if (tables == nullptr) return repositories;
+  if (tables->size() > kMaxRepositoryEntries) {
+    return absl::InvalidArgumentError(
+        ToAbsl(Cat("more than ", kMaxRepositoryEntries, " quotas of repositories")));
+  }
+  for (const toml::node& node : *tables) {
+    const toml::table& table = *node.as_table();
+    KERF_RETURN_IF_ERROR(CheckKeys(table, {"name", "max_streams", "max_entries",
+                                           "max_bytes_per_second", "max_calls_per_second"}));
+    RepositoryEntry entry;
+    KERF_ASSIGN_OR_RETURN(entry.pattern, ReadText(table, "name"));
+    KERF_RETURN_IF_ERROR(CheckPattern(*table.get("name"), entry.pattern));
+    KERF_ASSIGN_OR_RETURN(entry.quota, ParseQuota(table));
+    const auto is_same = [&](const auto& other) { return other.pattern == entry.pattern; };
+    if (std::any_of(repositories.begin(), repositories.end(), is_same)) {
+      return Wrong(table.source(), Cat("'", entry.pattern, "' stands in the file twice"));
+    }
+    repositories.push_back(std::move(entry));
+  }
+  std::sort(repositories.begin(), repositories.end(), [](const auto& left, const auto& right) {
+    const auto rank = [](const std::string& pattern) {
+      return std::pair(!pattern.ends_with('*'), pattern.size());
+    };
+    return rank(left.pattern) > rank(right.pattern);
+  });
+  return repositories;
 }
 
 absl::StatusOr<std::vector<IssuerEntry>> ParseIssuers(const toml::table& root) {
@@ -250,11 +308,12 @@ absl::StatusOr<AccessRules> AccessRules::Parse(std::string_view text) {
   KERF_RETURN_IF_ERROR(CheckTomlDepth(text));
   const toml::parse_result parsed = toml::parse(text);
   if (parsed.failed()) return Wrong(parsed.error().source(), parsed.error().description());
-  KERF_RETURN_IF_ERROR(CheckKeys(parsed.table(), {"identity", "issuer"}));
+  KERF_RETURN_IF_ERROR(CheckKeys(parsed.table(), {"identity", "issuer", "repository"}));
   KERF_ASSIGN_OR_RETURN(const toml::array* const identities,
                         ReadTables(parsed.table(), "identity"));
   AccessRules rules;
   KERF_ASSIGN_OR_RETURN(rules.issuers_, ParseIssuers(parsed.table()));
+  KERF_ASSIGN_OR_RETURN(rules.repositories_, ParseRepositories(parsed.table()));
   if (identities == nullptr) return rules;
   if (identities->size() > kMaxEntries) {
     return absl::InvalidArgumentError(ToAbsl(Cat("more than ", kMaxEntries, " identities")));
@@ -272,6 +331,13 @@ absl::StatusOr<AccessRules> AccessRules::Parse(std::string_view text) {
 const AccessEntry* AccessRules::Find(std::string_view name) const {
   const auto found = entries_.find(ToAbsl(name));
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+Quota AccessRules::QuotaOf(std::string_view repository) const {
+  for (const RepositoryEntry& entry : repositories_) {
+    if (Matches(entry.pattern, repository)) return entry.quota;
+  }
+  return {};
 }
 
 bool Matches(std::string_view pattern, std::string_view name) {

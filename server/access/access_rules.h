@@ -27,6 +27,22 @@ struct Grant {
   std::vector<std::string> repositories = {};
 };
 
+// Of what there is at each kerfd at most; nothing: no bound but that of everybody.
+struct Quota {
+  // Uploads at once.
+  std::optional<std::uint64_t> max_streams = std::nullopt;
+  // Of an identity: with its certificate, or from its user, at once.
+  std::optional<std::uint64_t> max_connections = std::nullopt;
+  // Of a repository, for each digest algorithm, and whichever kerfd they came to.
+  std::optional<std::uint64_t> max_entries = std::nullopt;
+  // Uploaded, on average.
+  std::optional<std::uint64_t> max_bytes_per_second = std::nullopt;
+  // Of the Index and Repository services, on average.
+  std::optional<std::uint64_t> max_calls_per_second = std::nullopt;
+
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
 struct AccessEntry {
   // As of Identity.
   std::string name = {};
@@ -34,11 +50,16 @@ struct AccessEntry {
   std::optional<TokenHash> token_hash = std::nullopt;
   // Seconds since 1970; from then on it is as if it were not there.
   std::optional<std::int64_t> expires_at_s = std::nullopt;
-  // Uploads at once, at each kerfd; nothing: as kerfd has it for everybody.
-  std::optional<std::size_t> max_streams = std::nullopt;
+  Quota quota = {};
   // It may say who calls: a front.
   bool is_front = false;
   std::vector<Grant> grants = {};
+};
+
+struct RepositoryEntry {
+  // As those of Grant.
+  std::string pattern = {};
+  Quota quota = {};
 };
 
 // Whose JSON Web Tokens are taken (JwtIssuer), and where their keys are.
@@ -58,11 +79,15 @@ class AccessRules {
 
   // Null: nobody of this name.
   const AccessEntry* Find(std::string_view name) const;
+  // Of the pattern that says most of this repository: its name, or else the longest one.
+  Quota QuotaOf(std::string_view repository) const;
   std::size_t size() const { return entries_.size(); }
   const std::vector<IssuerEntry>& issuers() const { return issuers_; }
 
  private:
   absl::flat_hash_map<std::string, AccessEntry> entries_;
+  // The more a pattern says, the earlier it stands.
+  std::vector<RepositoryEntry> repositories_;
   std::vector<IssuerEntry> issuers_;
 };
 

@@ -66,6 +66,52 @@ TEST(AccessRulesTest, AnEmptyFileKnowsNobody) {
   EXPECT_EQ(AccessRules::Parse("# nobody\n")->size(), 0u);
 }
 
+TEST(AccessRulesTest, WhatThereIsAtMost) {
+  const std::string name = "[[identity]]\nname = \"kerf://a\"\n";
+  for (const std::string_view wrong : {"0", "-1", "1.0", "\"1\"", "1000001"}) {
+    EXPECT_EQ(WhyNot(Cat(name, "max_streams = ", wrong, "\n")),
+              "line 3: max_streams is 1 to 1000000");
+  }
+  EXPECT_EQ(WhyNot(name + "max_bytes_per_second = 65535\n"),
+            "line 3: max_bytes_per_second is 65536 to 1000000000000");
+  EXPECT_EQ(WhyNot(name + "max_entries = 1\n"), "line 3: nobody knows 'max_entries' here");
+  const auto rules =
+      AccessRules::Parse(name +
+                         "max_streams = 7\nmax_connections = 8\nmax_bytes_per_second = 65536\n"
+                         "max_calls_per_second = 9\n[[identity]]\nname = \"kerf://b\"\n");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(rules->Find("kerf://a")->quota, (Quota{.max_streams = 7,
+                                                   .max_connections = 8,
+                                                   .max_bytes_per_second = 65'536,
+                                                   .max_calls_per_second = 9}));
+  EXPECT_EQ(rules->Find("kerf://b")->quota, Quota());
+}
+
+TEST(AccessRulesTest, WhatSaysMostOfARepositoryCounts) {
+  const std::string text =
+      "[[repository]]\nname = \"anna-*\"\nmax_entries = 1\n"
+      "[[repository]]\nname = \"anna-a-very-long-name\"\nmax_entries = 2\n"
+      "[[repository]]\nname = \"*\"\nmax_entries = 0\n"
+      "[[repository]]\nname = \"anna-lap*\"\nmax_streams = 4\n"
+      "[[repository]]\nname = \"anna-x\"\nmax_entries = 5\n";
+  const auto rules = AccessRules::Parse(text);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(rules->QuotaOf("anna-tower").max_entries, 1u);
+  EXPECT_EQ(rules->QuotaOf("anna-a-very-long-name").max_entries, 2u);
+  EXPECT_EQ(rules->QuotaOf("bert").max_entries, 0u);
+  // Of one table, not of several: it says nothing of entries.
+  EXPECT_EQ(rules->QuotaOf("anna-laptop"), Quota{.max_streams = 4});
+  EXPECT_EQ(rules->QuotaOf("anna-x").max_entries, 5u);
+  EXPECT_EQ(AccessRules::Parse("")->QuotaOf("anna"), Quota());
+  EXPECT_EQ(WhyNot("[[repository]]\nmax_entries = 1\n"), "line 1: there is no name");
+  EXPECT_EQ(WhyNot("[[repository]]\nname = \"a\"\nmax_entries = -1\n"),
+            "line 3: max_entries is 0 to 1000000000000000");
+  EXPECT_EQ(WhyNot("[[repository]]\nname = \"a\"\nmax_connections = 1\n"),
+            "line 3: nobody knows 'max_connections' here");
+  EXPECT_EQ(WhyNot(text + "[[repository]]\nname = \"*\"\n"),
+            "line 16: '*' stands in the file twice");
+}
+
 // Each says the line, so that whoever wrote the file finds it.
 TEST(AccessRulesTest, SaysWhatIsWrongAndWhere) {
   const std::string name = "[[identity]]\nname = \"kerf://a\"\n";
@@ -80,11 +126,6 @@ TEST(AccessRulesTest, SaysWhatIsWrongAndWhere) {
             "line 3: expires is a time with its zone, as 2027-06-01T00:00:00Z");
   EXPECT_EQ(WhyNot(name + "expires = 2027-06-01T00:00:00\n"),
             "line 3: expires is a time with its zone, as 2027-06-01T00:00:00Z");
-  for (const std::string_view wrong : {"0", "-1", "1.0", "\"1\"", "1000001"}) {
-    EXPECT_EQ(WhyNot(Cat(name, "max_streams = ", wrong, "\n")),
-              "line 3: max_streams is 1 to 1000000");
-  }
-  EXPECT_EQ(AccessRules::Parse(name + "max_streams = 7\n")->Find("kerf://a")->max_streams, 7u);
   EXPECT_EQ(WhyNot(name + name), "line 3: 'kerf://a' stands in the file twice");
   EXPECT_EQ(WhyNot(Cat(name, "sha256 = \"", kHash, "\"\n")),
             "line 3: sha256 is for tokens: name = \"token/ID\"");

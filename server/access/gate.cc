@@ -120,11 +120,16 @@ absl::StatusOr<Identity> Gate::IdentifyPeer(const grpc::CallbackServerContext& c
     }
     return IdentifyToken(*authorization, seen.is_private, state);
   }
+  if (auto identity = IdentityOf(seen)) return *std::move(identity);
+  return Refuse(Refusal::kNoProof, Identity{});
+}
+
+std::optional<Identity> Gate::IdentityOf(const SeenClient& seen) {
   if (IsNameOf(Proof::kCertificate, seen.certificate)) {
     return Identity{Proof::kCertificate, seen.certificate};
   }
   if (seen.user.has_value()) return Identity{Proof::kUser, Cat("user/", *seen.user)};
-  return Refuse(Refusal::kNoProof, Identity{});
+  return std::nullopt;
 }
 
 absl::StatusOr<Identity> Gate::IdentifyToken(std::string_view authorization, bool is_private,
@@ -177,11 +182,21 @@ absl::Status Gate::Refuse(Refusal refusal, const Identity& identity) const {
   return status;
 }
 
-std::optional<std::size_t> Gate::MaxStreamsOf(const Identity& identity) const {
-  if (is_open()) return std::nullopt;
+Quota Gate::QuotaOf(const Identity& identity) const {
+  if (is_open()) return {};
   const std::shared_ptr<const AccessState> state = source_->current();
   const AccessEntry* const entry = state->rules.Find(identity.name);
-  return entry == nullptr ? std::nullopt : entry->max_streams;
+  return entry == nullptr ? Quota() : entry->quota;
+}
+
+std::optional<std::uint64_t> Gate::MaxConnectionsOf(const SeenClient& seen) const {
+  const std::optional<Identity> identity = IdentityOf(seen);
+  return identity.has_value() ? QuotaOf(*identity).max_connections : std::nullopt;
+}
+
+Quota Gate::QuotaOfRepository(std::string_view repository) const {
+  if (is_open()) return {};
+  return source_->current()->rules.QuotaOf(repository);
 }
 
 void Gate::AddMetrics(metrics::Page& page) const {

@@ -18,6 +18,7 @@
 #include "server/access/decide.h"
 #include "server/access/identity.h"
 #include "server/access/method.h"
+#include "server/listener/client_peer.h"
 #include "server/metrics/counters.h"
 #include "server/metrics/page.h"
 
@@ -64,12 +65,17 @@ class Gate {
   absl::Status Check(const Identity& identity, Need need,
                      std::optional<std::string_view> repository) const;
 
-  // Uploads at once, as the file has it; nothing: it says nothing of them.
-  std::optional<std::size_t> MaxStreamsOf(const Identity& identity) const;
+  // Of whoever is at the other end of a connection, as far as the connection itself proves it.
+  std::optional<std::uint64_t> MaxConnectionsOf(const SeenClient& seen) const;
+  // As the file has them now; without one: nothing has a bound.
+  Quota QuotaOf(const Identity& identity) const;
+  Quota QuotaOfRepository(std::string_view repository) const;
 
   void AddMetrics(metrics::Page& page) const;
 
  private:
+  // Whom a connection itself proves.
+  static std::optional<Identity> IdentityOf(const SeenClient& seen);
   // Who calls, or by the word of a front for whom it calls.
   absl::StatusOr<Identity> Identify(const grpc::CallbackServerContext& context, Need need,
                                     const AccessState& state) const;

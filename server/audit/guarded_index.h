@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "server/audit/sink.h"
 #include "server/errors/errors.h"
-#include "server/index/index.h"
+#include "server/index/forwarding_index.h"
 
 namespace kerf::audit {
 
@@ -19,27 +19,22 @@ namespace kerf::audit {
 // AUDIT_UNAVAILABLE while the sink is in trouble and refuses, and says so in its health, by which
 // clients and fronts go elsewhere; where the sink does not refuse the trouble is one of its
 // findings. Passes on all else.
-class GuardedIndex final : public Index {
+class GuardedIndex final : public ForwardingIndex {
  public:
   // Both outlive it.
-  GuardedIndex(Index* index, const Sink* sink) : index_(*index), sink_(*sink) {}
+  GuardedIndex(Index* index, const Sink* sink) : ForwardingIndex(index), sink_(*sink) {}
 
-  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
-                            std::span<const Digest> digests,
-                            std::span<LookupResult> results) override {
-    return index_.Lookup(repository, session_epoch, digests, results);
-  }
   Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const IndexEntry> entries, bool replace) override {
     if (absl::Status refusal = Refusal(); !refusal.ok()) return refusal;
-    return index_.Commit(repository, session_epoch, entries, replace);
+    return ForwardingIndex::Commit(repository, session_epoch, entries, replace);
   }
   Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
                                             std::span<const IndexEntry> entries) override {
     if (absl::Status refusal = Refusal(); !refusal.ok()) {
       return absl::StatusOr<ForgetResult>(refusal);
     }
-    return index_.Forget(repository, entries);
+    return ForwardingIndex::Forget(repository, entries);
   }
   Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
                                                       std::uint64_t epoch,
@@ -48,7 +43,7 @@ class GuardedIndex final : public Index {
     if (absl::Status refusal = Refusal(); !refusal.ok()) {
       return absl::StatusOr<ForgetOlderResult>(refusal);
     }
-    return index_.ForgetOlder(repository, epoch, after, limit);
+    return ForwardingIndex::ForgetOlder(repository, epoch, after, limit);
   }
   Task<absl::StatusOr<std::uint64_t>> AdvanceEpoch(const RepositoryId& repository,
                                                    std::uint64_t epoch,
@@ -56,26 +51,11 @@ class GuardedIndex final : public Index {
     if (absl::Status refusal = Refusal(); !refusal.ok()) {
       return absl::StatusOr<std::uint64_t>(refusal);
     }
-    return index_.AdvanceEpoch(repository, epoch, min_before);
-  }
-  Task<absl::StatusOr<std::vector<IndexEntry>>> Scan(const RepositoryId& repository,
-                                                     const std::optional<Digest>& after,
-                                                     std::size_t limit) override {
-    return index_.Scan(repository, after, limit);
-  }
-  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
-    return index_.Stats(repository);
+    return ForwardingIndex::AdvanceEpoch(repository, epoch, min_before);
   }
   Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override {
     if (absl::Status refusal = Refusal(); !refusal.ok()) return absl::StatusOr<bool>(refusal);
-    return index_.Create(repository);
-  }
-  Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
-    return index_.IsCreated(repository);
-  }
-  Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
-                                                           std::size_t limit) override {
-    return index_.List(after, limit);
+    return ForwardingIndex::Create(repository);
   }
   Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
                                         const std::optional<Digest>& after,
@@ -83,7 +63,7 @@ class GuardedIndex final : public Index {
     if (absl::Status refusal = Refusal(); !refusal.ok()) {
       return absl::StatusOr<StepResult>(refusal);
     }
-    return index_.Drop(repository, after, limit);
+    return ForwardingIndex::Drop(repository, after, limit);
   }
   Task<absl::StatusOr<StepResult>> ResetEpoch(const RepositoryId& repository, std::uint64_t epoch,
                                               const std::optional<Digest>& after,
@@ -91,12 +71,10 @@ class GuardedIndex final : public Index {
     if (absl::Status refusal = Refusal(); !refusal.ok()) {
       return absl::StatusOr<StepResult>(refusal);
     }
-    return index_.ResetEpoch(repository, epoch, after, limit);
+    return ForwardingIndex::ResetEpoch(repository, epoch, after, limit);
   }
-  std::string_view backend_name() const override { return index_.backend_name(); }
-  bool is_remote() const override { return index_.is_remote(); }
   IndexHealth health() const override {
-    IndexHealth health = index_.health();
+    IndexHealth health = ForwardingIndex::health();
     const absl::Status trouble = Trouble();
     if (trouble.ok()) return health;
     if (sink_.options().refuses) {
@@ -107,7 +85,6 @@ class GuardedIndex final : public Index {
     }
     return health;
   }
-  IndexSize size() const override { return index_.size(); }
 
  private:
   absl::Status Trouble() const {
@@ -120,7 +97,6 @@ class GuardedIndex final : public Index {
     return MakeError(Reason::kAuditUnavailable, MessageOf(trouble));
   }
 
-  Index& index_;
   const Sink& sink_;
 };
 

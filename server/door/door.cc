@@ -48,6 +48,7 @@ Door::Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
       kMinWindowBytes, kMaxFirstWindowBytes);
   context_.memory = &memory_;
   context_.cancels = &cancels_;
+  context_.places = &places_;
   context_.metrics = &metrics_;
   context_.new_session = options_.new_session;
   context_.max_shared_bytes = options.memory_bytes / LoopCount();

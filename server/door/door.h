@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory_budget.h"
+#include "base/places.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
 #include "server/door/door_loop.h"
@@ -58,6 +59,7 @@ class Door {
   DoorMetrics metrics_;
   MemoryBudget memory_;
   CancelBound cancels_;
+  Places places_;
   RelayContext context_;
   std::vector<std::unique_ptr<DoorLoop>> loops_;
 };

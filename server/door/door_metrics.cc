@@ -52,7 +52,7 @@ std::string_view TextOf(EndReason reason) {
 
 std::string_view NameOf(RefusedCallReason reason) {
   static constexpr std::array<std::string_view, kRefusedCallReasonCount> kNames = {
-      "large_metadata", "no_memory", "no_server", "slow_request"};
+      "large_metadata", "no_memory", "no_server", "slow_request", "many_connections"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -43,8 +43,15 @@ std::string_view TextOf(EndReason reason);
 
 // Why a call did not get to gRPC, or not to its end. The order is that of NameOf, and of
 // DoorOptions::refusals.
-enum class RefusedCallReason : std::uint8_t { kLargeMetadata, kNoMemory, kNoServer, kSlowRequest };
-inline constexpr std::size_t kRefusedCallReasonCount = 4;
+enum class RefusedCallReason : std::uint8_t {
+  kLargeMetadata,
+  kNoMemory,
+  kNoServer,
+  kSlowRequest,
+  // Whose connection it is has as many as he may have.
+  kManyConnections,
+};
+inline constexpr std::size_t kRefusedCallReasonCount = 5;
 
 std::string_view NameOf(RefusedCallReason reason);
 

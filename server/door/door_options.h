@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/limits.h"
 #include "base/tls/tls_context.h"
@@ -61,6 +63,10 @@ struct DoorOptions {
   // connection that has to be ended counts as some.
   double cancel_burst = 0;
   double cancels_per_second = 50;
+  // Of whoever is seen so (RelayContext::seen_header), at once: those of which a call was made, in
+  // which others are refused. Nothing: no bound. Null: nobody has one. Called by the door's
+  // threads.
+  std::function<std::optional<std::uint64_t>(std::string_view seen)> max_connections_of;
   // By RefusedCallReason.
   std::array<Refusal, kRefusedCallReasonCount> refusals;
   DoorTimes times;

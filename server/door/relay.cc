@@ -242,6 +242,11 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
   }
   context_.metrics->calls.Add();
   if (call.is_too_large) return Fail(call, RefusedCallReason::kLargeMetadata);
+  if (!TakePlace()) {
+    // Others of his may find a place where this one has none.
+    client_->GoAway(NGHTTP2_NO_ERROR);
+    return Fail(call, RefusedCallReason::kManyConnections);
+  }
   if (server_ == nullptr && !OpenServer()) return Fail(call, RefusedCallReason::kNoServer);
   if (!TakeWindows(call)) return Fail(call, RefusedCallReason::kNoMemory);
   call.headers.emplace_back(context_.peer_header, Cat(context_.peer_stamp, address_.text));
@@ -257,6 +262,15 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
     return Fail(call, RefusedCallReason::kNoServer);
   }
   call.is_server_open = true;
+}
+
+bool Relay::TakePlace() {
+  if (place_.has_value()) return true;
+  const auto& limit_of = context_.options->max_connections_of;
+  const std::string seen = Seen();
+  const std::optional<std::uint64_t> limit = limit_of ? limit_of(seen) : std::nullopt;
+  place_ = limit.has_value() ? context_.places->Enter(seen, *limit) : Places::Hold();
+  return place_.has_value();
 }
 
 std::string Relay::Seen() const {

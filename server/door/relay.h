@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/memory_budget.h"
+#include "base/places.h"
 #include "base/tls/tls_context.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
@@ -63,6 +64,8 @@ struct RelayContext {
   std::size_t first_window_bytes = 0;
   MemoryBudget* memory = nullptr;
   CancelBound* cancels = nullptr;
+  // Of those who have a bound of connections, by how they are seen.
+  Places* places = nullptr;
   DoorMetrics* metrics = nullptr;
   BlockPool* pool = nullptr;
   // Of a connection to gRPC, for all answers together: beyond all that they have as streams.
@@ -166,6 +169,8 @@ class Relay final : private LinkEvents {
   void CheckCallTime(RelayedCall& call);
 
   std::string Seen() const;
+  // Among the connections of whoever is at its other end, from the first call on.
+  bool TakePlace();
   bool TakeWindows(RelayedCall& call);
   void GrowWindow(RelayedCall& call, std::size_t received_bytes);
   void GiveWindowsBack(RelayedCall& call);
@@ -178,6 +183,8 @@ class Relay final : private LinkEvents {
   Time now_;
   std::unique_ptr<Link> client_;
   std::unique_ptr<Link> server_;
+  // Nothing: it was not asked for.
+  std::optional<Places::Hold> place_;
   std::uint64_t server_count_ = 0;
   // By the client's stream.
   std::map<std::int32_t, std::unique_ptr<RelayedCall>> calls_;

@@ -21,9 +21,9 @@
 #include "server/access/access_source.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
+#include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
 #include "server/index/rules.h"
-#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 namespace {

@@ -41,33 +41,38 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ChunkingService::Up
                                           .peer = PeerOf(*context),
                                           .request_id = request_id,
                                           .session = session_id});
-  absl::StatusOr<access::Identity> caller = Admit(*context, *record);
-  if (!caller.ok()) {
-    record->SetOutcome(caller.status());
-    return new RefusedCall(caller.status(), request_id);
+  absl::StatusOr<Admitted> admitted = Admit(*context, *record);
+  if (!admitted.ok()) {
+    record->SetOutcome(admitted.status());
+    return new RefusedCall(admitted.status(), request_id);
   }
   return UploadReactor::Start(options_, context,
                               {.session_id = std::move(session_id),
                                .request_id = std::move(request_id),
-                               .caller = *std::move(caller),
+                               .caller = std::move(admitted->caller),
+                               .place = std::move(admitted->place),
                                .record = std::move(record)});
 }
 
-absl::StatusOr<access::Identity> ChunkingService::Admit(const grpc::CallbackServerContext& context,
-                                                        audit::CallRecord& record) const {
+absl::StatusOr<ChunkingService::Admitted> ChunkingService::Admit(
+    const grpc::CallbackServerContext& context, audit::CallRecord& record) const {
   access::Identity proven;
   absl::StatusOr<access::Identity> caller =
       options_.gate->Admit(context, access::Need::kWrite, &proven);
   record.SetCaller(proven.name, NameOf(proven.proof));
-  if (!caller.ok()) return caller;
+  if (!caller.ok()) return caller.status();
   if (!record.admission().ok()) {
     options_.registry->refused().Count(record.admission());
     return record.admission();
   }
-  const StreamRegistry::Owner owner{.name = caller->name,
-                                    .max_streams = options_.gate->MaxStreamsOf(*caller)};
-  KERF_RETURN_IF_ERROR(options_.registry->Enter(owner, (*options_.clock)()));
-  return caller;
+  absl::StatusOr<Places::Hold> place =
+      options_.quotas->EnterStream(*caller, options_.registry->max_streams());
+  if (!place.ok()) {
+    options_.registry->refused().Count(place.status());
+    return place.status();
+  }
+  KERF_RETURN_IF_ERROR(options_.registry->Enter((*options_.clock)()));
+  return Admitted{*std::move(caller), *std::move(place)};
 }
 
 grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(

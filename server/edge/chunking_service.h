@@ -26,9 +26,14 @@ class ChunkingService final
                                             v1::GetCapabilitiesResponse* response) override;
 
  private:
-  // Who begins an upload; it has a place then, in the registry and in the audit log.
-  absl::StatusOr<access::Identity> Admit(const grpc::CallbackServerContext& context,
-                                         audit::CallRecord& record) const;
+  // Who begins an upload, and his place.
+  struct Admitted {
+    access::Identity caller;
+    Places::Hold place;
+  };
+  // It has a place then in the registry and in the audit log, too.
+  absl::StatusOr<Admitted> Admit(const grpc::CallbackServerContext& context,
+                                 audit::CallRecord& record) const;
 
   const UploadReactor::Options options_;
   // Makes session ids of different processes differ.

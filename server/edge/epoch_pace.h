@@ -4,13 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "server/index/index.h"
 #include "server/index/rules.h"
 #include "server/net/clock.h"
+#include "server/quota/rates.h"
 
 namespace kerf {
 
@@ -29,28 +28,22 @@ class EpochPace {
  public:
   // `clock` outlives it.
   explicit EpochPace(const Clock* clock, const EpochPaceOptions& options = EpochPaceOptions())
-      : clock_(*clock), options_(options) {}
+      : clock_(*clock), options_(options), risen_(options.capacity) {}
 
   // TOO_MANY_CALLS while it has risen by more than it may.
   absl::Status Admit(const RepositoryId& repository);
   // It was raised. From 0, where a new index is, and one that was lost, that counts as nothing.
   void Count(const RepositoryId& repository, std::uint64_t from, std::uint64_t to);
   // An operator has set its epoch: it may rise as if it had not.
-  void Forgive(const RepositoryId& repository);
+  void Forgive(const RepositoryId& repository) { risen_.Forget(repository); }
 
  private:
-  // Risen by, less what the time since then is good for.
-  struct Risen {
-    double epochs = 0;
-    TimePoint at;
-  };
-  double At(const Risen& risen, TimePoint now) const;
-  void MakeRoom(TimePoint now);
+  double per_second() const { return static_cast<double>(options_.epochs_per_second); }
 
   const Clock& clock_;
   const EpochPaceOptions options_;
-  std::mutex mutex_;
-  std::map<RepositoryId, Risen, RepositoryOrder> risen_;
+  // Risen by, less what the time since then is good for.
+  Rates<RepositoryId, RepositoryOrder> risen_;
 };
 
 }  // namespace kerf

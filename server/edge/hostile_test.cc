@@ -22,8 +22,8 @@
 #include "kerf/v1/index.grpc.pb.h"
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
+#include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
-#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 namespace {

@@ -55,6 +55,7 @@ absl::StatusOr<RepositoryId> ParseRepository(const v1::RepositoryRef& ref) {
 absl::StatusOr<RepositoryId> ReadRepository(const AskedIndex& asked, const v1::RepositoryRef& ref) {
   KERF_ASSIGN_OR_RETURN(RepositoryId repository, ParseRepository(ref));
   KERF_RETURN_IF_ERROR(asked.gate->Check(asked.caller, asked.need, repository.name));
+  KERF_RETURN_IF_ERROR(asked.quotas->CountCallOn(repository.name));
   return repository;
 }
 
@@ -118,10 +119,13 @@ AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {
   access::Identity proven;
   absl::StatusOr<access::Identity> caller = asked.gate->Admit(*call.context, call.need, &proven);
   asked.record->SetCaller(proven.name, NameOf(proven.proof));
-  if (!caller.ok()) {
-    asked.record->SetOutcome(caller.status());
-    return {.refused = Refuse(*call.context, caller.status())};
+  auto place = caller.ok() ? asked.quotas->EnterCall(*caller, asked.max_calls)
+                           : absl::StatusOr<Places::Hold>(caller.status());
+  if (!place.ok()) {
+    asked.record->SetOutcome(place.status());
+    return {.refused = Refuse(*call.context, place.status())};
   }
+  asked.place = std::make_shared<const Places::Hold>(*std::move(place));
   asked.caller = *std::move(caller);
   asked.need = call.need;
   return {.asked = std::move(asked)};

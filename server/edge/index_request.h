@@ -25,6 +25,7 @@
 #include "server/edge/epoch_pace.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
+#include "server/quota/quotas.h"
 #include "server/worker/known_repositories.h"
 
 namespace kerf {
@@ -41,11 +42,16 @@ struct AskedIndex {
   // Where calls are told of; null: nowhere.
   audit::Sink* audit = nullptr;
   EpochPace* pace = nullptr;
+  Quotas* quotas = nullptr;
+  // Calls at once, of everybody.
+  std::size_t max_calls = 0;
   // Null: all repositories may be used.
   KnownRepositories* repositories = nullptr;
   access::Identity caller = {};
   access::Need need = access::Need::kAdmin;
   std::shared_ptr<audit::CallRecord> record = nullptr;
+  // Among the caller's calls, until the index lets go of this one.
+  std::shared_ptr<const Places::Hold> place = nullptr;
 };
 
 // What gRPC has of a call.
@@ -60,7 +66,8 @@ struct IncomingCall {
 
 absl::Status BadField(std::string_view field, std::string_view what);
 absl::StatusOr<RepositoryId> ParseRepository(const v1::RepositoryRef& ref);
-// The same of the one that a call is about, if its caller may do there what it asks.
+// The same of the one that a call is about, if its caller may do there what it asks, and nobody has
+// called too often there.
 absl::StatusOr<RepositoryId> ReadRepository(const AskedIndex& asked, const v1::RepositoryRef& ref);
 // BAD_FIELD for more than kMaxIndexRequestEntries.
 absl::Status CheckCount(int count);

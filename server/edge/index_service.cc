@@ -65,6 +65,15 @@ Task<absl::StatusOr<RepositoryId>> ReadKnown(const AskedIndex& asked,
   co_return repository;
 }
 
+void ShowQuota(const access::Quota& quota, v1::GetIndexStatsResponse& response) {
+  if (quota == access::Quota()) return;
+  v1::RepositoryQuota& shown = *response.mutable_quota();
+  if (quota.max_entries) shown.set_max_entries(*quota.max_entries);
+  if (quota.max_streams) shown.set_max_streams(*quota.max_streams);
+  if (quota.max_bytes_per_second) shown.set_max_bytes_per_second(*quota.max_bytes_per_second);
+  if (quota.max_calls_per_second) shown.set_max_calls_per_second(*quota.max_calls_per_second);
+}
+
 // The handlers. A request goes as soon as it is read: while the index is waited for, only what it
 // was asked is held.
 
@@ -77,6 +86,7 @@ Task<absl::Status> Stats(AskedIndex asked, std::unique_ptr<v1::GetIndexStatsRequ
   response->set_entry_count(stats.entry_count);
   response->set_epoch(stats.epoch);
   response->set_backend(std::string(asked.index->backend_name()));
+  ShowQuota(asked.gate->QuotaOfRepository(repository.name), *response);
   co_return absl::OkStatus();
 }
 

@@ -177,13 +177,14 @@ TEST_F(MetricsTest, CountsWhyStreamsAreRefusedAndHowTheyEnd) {
   EXPECT_EQ(Value("kerf_goaways_total"), 1);
 }
 
-TEST_F(MetricsTest, ShowsEveryMetricOfAWorkerWithoutDiskRedisHintsAndGpus) {
+TEST_F(MetricsTest, ShowsEveryMetricOfAWorkerWithoutDiskRedisHintsGpusAndAccess) {
   const std::string page = PageOf(*server_);
   for (const metrics::Metric* metric : metrics::AllMetrics()) {
     const std::string_view name = metric->name;
     const bool is_of_a_part = name.starts_with("kerf_gpu") || name.starts_with("kerf_redis_") ||
                               name.starts_with("kerf_hint_") ||
-                              name.starts_with("kerf_index_disk_");
+                              name.starts_with("kerf_index_disk_") ||
+                              name.starts_with("kerf_quota_");
     const bool is_expected = metric->where == metrics::Where::kWorkers && !is_of_a_part;
     EXPECT_EQ(page.find(Cat("# TYPE ", name, " ")) != std::string::npos, is_expected) << name;
   }

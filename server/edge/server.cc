@@ -30,6 +30,8 @@
 #include "server/hints/hint_cache.h"
 #include "server/listener/grpc_listener.h"
 #include "server/logging/rated_log.h"
+#include "server/quota/quota_index.h"
+#include "server/quota/quotas.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/deadline_index.h"
 #include "server/worker/known_repositories.h"
@@ -70,7 +72,9 @@ class GrpcServer final : public Server {
         buffers_(kCutBufferBytes, options.worker_threads + 2),
         registry_(options.max_streams, options.timeouts.idle_evict),
         gate_(options.access),
-        deadline_index_(index, options.timeouts.index, &options_.clock),
+        quotas_(&gate_, &options_.clock),
+        quota_index_(index, &quotas_, &options_.clock),
+        deadline_index_(&quota_index_, options.timeouts.index, &options_.clock),
         metered_index_(&deadline_index_, &metrics_),
         known_repositories_(&deadline_index_, &options_.clock),
         epoch_pace_(&options_.clock),
@@ -95,16 +99,19 @@ class GrpcServer final : public Server {
                    .clock = &options_.clock,
                    .registry = &registry_,
                    .gate = &gate_,
+                   .quotas = &quotas_,
                    .audit = options_.audit}),
         index_calls_({.max_calls = options.index_calls.max_calls,
                       .timeout = options.index_calls.timeout,
                       .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart},
                      &index_pool_, &options_.clock),
-        asked_{.index = index,
+        asked_{.index = &quota_index_,
                .pool = &index_pool_,
                .gate = &gate_,
                .audit = options_.audit,
                .pace = &epoch_pace_,
+               .quotas = &quotas_,
+               .max_calls = options.index_calls.max_calls,
                .repositories = RepositoriesToCheck()},
         index_service_(asked_, &index_calls_),
         repository_service_(asked_, &index_calls_),
@@ -137,6 +144,7 @@ class GrpcServer final : public Server {
     if (has_lost_gpu && !is_gpu_loss_told_.exchange(true)) SetGpuHealth(false);
     SetIndexHealth();
     const TimePoint now = options_.clock();
+    registry_.ResumePaced();
     std::size_t ended_count =
         deadline_index_.CheckTime(now) + registry_.CheckTime(now) + index_calls_.CheckTime(now);
     if (work_budget_.TakeShortage()) {
@@ -162,11 +170,13 @@ class GrpcServer final : public Server {
   BufferPool buffers_;
   StreamRegistry registry_;
   const access::Gate gate_;
+  Quotas quotas_;
   const TimePoint started_at_ = std::chrono::steady_clock::now();
   const std::uint64_t process_ = DrawProcess();
   RapidTotals rapid_totals_;
   StreamMetrics metrics_;
-  // What streams ask: metered_index_, which asks deadline_index_.
+  // What streams ask: metered_index_, which asks deadline_index_, which asks this one.
+  QuotaIndex quota_index_;
   DeadlineIndex deadline_index_;
   MeteredIndex metered_index_;
   KnownRepositories known_repositories_;
@@ -206,7 +216,10 @@ absl::Status GrpcServer::Listen() {
       .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
       .write_stall = options_.timeouts.write_stall,
       .tls = options_.tls,
-      .asks_who = options_.access != nullptr};
+      .asks_who = options_.access != nullptr,
+      .max_connections_of = [this](const SeenClient& seen) {
+        return gate_.MaxConnectionsOf(seen);
+      }};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);
@@ -228,6 +241,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   registry_.ended().AddTo(page, metrics::kStreamsEnded, "OK");
   listener_->AddMetrics(page);
   gate_.AddMetrics(page);
+  quotas_.AddMetrics(page);
   AddStreams(page, metrics_);
   AddStalls(page, registry_.stalls());
   AddBudgets(page, input_budget_, work_budget_);

@@ -15,44 +15,14 @@ constexpr std::size_t kFreedPart = 16;
 
 }  // namespace
 
-absl::Status StreamRegistry::Enter(const Owner& owner, TimePoint now) {
-  absl::Status status = EnterAsOwner(owner);
-  if (status.ok()) {
-    status = TryEnter(now);
-    if (!status.ok()) LeaveAsOwner(owner.name);
-  }
+absl::Status StreamRegistry::Enter(TimePoint now) {
+  const absl::Status status = TryEnter(now);
   if (status.ok()) {
     started_.Add();
   } else {
     refused_.Count(status);
   }
   return status;
-}
-
-void StreamRegistry::Leave(const UploadReactor* stream, const std::string& owner) {
-  streams_.Leave(stream, Streams::kStreams);
-  LeaveAsOwner(owner);
-}
-
-absl::Status StreamRegistry::EnterAsOwner(const Owner& owner) {
-  if (owner.name.empty()) return absl::OkStatus();
-  const std::size_t limit =
-      owner.max_streams.value_or(std::max<std::size_t>(1, max_streams() - max_streams() / 4));
-  const std::lock_guard lock(owners_mutex_);
-  const auto [place, is_new] = owned_counts_.try_emplace(owner.name, 0);
-  if (place->second < limit) {
-    ++place->second;
-    return absl::OkStatus();
-  }
-  if (is_new) owned_counts_.erase(place);
-  return QuotaExceeded(owner.name, Cat("at most ", limit, " streams at once"));
-}
-
-void StreamRegistry::LeaveAsOwner(const std::string& owner) {
-  if (owner.empty()) return;
-  const std::lock_guard lock(owners_mutex_);
-  const auto found = owned_counts_.find(owner);
-  if (--found->second == 0) owned_counts_.erase(found);
 }
 
 absl::Status StreamRegistry::TryEnter(TimePoint now) {
@@ -90,6 +60,15 @@ std::size_t StreamRegistry::FreeMemory(TimePoint now, std::size_t limit_bytes) {
     ++evicted_count;
   }
   return evicted_count;
+}
+
+void StreamRegistry::ResumePaced() {
+  std::vector<std::pair<TimePoint, std::shared_ptr<UploadReactor>>> paced;
+  for (auto& stream : streams_.Snapshot()) {
+    if (const auto since = stream->paced_since()) paced.emplace_back(*since, std::move(stream));
+  }
+  std::sort(paced.begin(), paced.end());
+  for (const auto& [since, stream] : paced) stream->ResumePaced();
 }
 
 }  // namespace kerf

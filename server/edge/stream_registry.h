@@ -5,12 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "server/edge/upload_reactor.h"
 #include "server/metrics/counters.h"
@@ -28,24 +24,19 @@ class StreamRegistry {
   StreamRegistry(std::size_t max_streams, std::chrono::milliseconds idle_evict)
       : streams_({.max_calls = {max_streams}, .idle_evict = idle_evict}) {}
 
-  // Whose stream it is: empty if nobody is asked who he is.
-  struct Owner {
-    std::string name = {};
-    // Of his streams at once; nothing: three quarters of all, so that others find a place.
-    std::optional<std::size_t> max_streams = std::nullopt;
-  };
-
-  // TOO_MANY_STREAMS, QUOTA_EXCEEDED or DRAINING; else the stream counts until Leave. If the server
-  // is full, the stream that is idle for longest is ended and the new one has its place.
-  absl::Status Enter(const Owner& owner, TimePoint now);
+  // TOO_MANY_STREAMS or DRAINING; else the stream counts until Leave. If the server is full, the
+  // stream that is idle for longest is ended and the new one has its place.
+  absl::Status Enter(TimePoint now);
   void Add(std::shared_ptr<UploadReactor> stream) { streams_.Add(std::move(stream)); }
-  void Leave(const UploadReactor* stream, const std::string& owner);
+  void Leave(const UploadReactor* stream) { streams_.Leave(stream, Streams::kStreams); }
 
   // How many streams it ended.
   std::size_t CheckTime(TimePoint now) { return streams_.CheckTime(now); }
   // When the memory for sessions, of limit_bytes, has run short: ends idle streams, first those
   // that hold most of it. How many.
   std::size_t FreeMemory(TimePoint now, std::size_t limit_bytes);
+  // Those that a quota has kept waiting go on as far as it lets them, the longest wait first.
+  void ResumePaced();
   // New streams are refused from here on; open ones are told.
   void Drain(std::chrono::milliseconds drain) { streams_.Drain(drain); }
   // Ends all open streams.
@@ -69,12 +60,7 @@ class StreamRegistry {
   using Streams = CallRegistry<UploadReactor>;
 
   absl::Status TryEnter(TimePoint now);
-  absl::Status EnterAsOwner(const Owner& owner);
-  void LeaveAsOwner(const std::string& owner);
 
-  std::mutex owners_mutex_;
-  // Of those who have some.
-  absl::flat_hash_map<std::string, std::size_t> owned_counts_;
   metrics::Counter started_;
   metrics::ReasonCounters refused_;
   metrics::ReasonCounters ended_;

@@ -60,14 +60,39 @@ UploadReactor::UploadReactor(const Options& options, grpc::CallbackServerContext
       caller_(std::move(call.caller)),
       record_(std::move(call.record)),
       started_at_((*options.clock)()),
+      open_since_(started_at_),
       last_moved_(started_at_),
       seen_since_(started_at_),
-      seen_turn_since_(seen_since_) {}
+      seen_turn_since_(seen_since_),
+      place_(std::move(call.place)) {}
 
 void UploadReactor::StartReadLocked() {
   if (is_reading_ || read_ended_ || is_finished_ || final_status_.has_value()) return;
+  if (!IsInPaceLocked()) return;
   is_reading_ = true;
   StartRead(&read_buffer_);
+}
+
+bool UploadReactor::IsInPaceLocked() {
+  if (options_.quotas->TryRead(caller_, repository_, last_read_bytes_)) {
+    paced_since_.reset();
+    return true;
+  }
+  if (!paced_since_.has_value()) {
+    options_.quotas->CountExceeded(QuotaKind::kBytes);
+    paced_since_ = (*options_.clock)();
+  }
+  return false;
+}
+
+std::optional<TimePoint> UploadReactor::paced_since() const {
+  const std::lock_guard lock(mutex_);
+  return paced_since_;
+}
+
+void UploadReactor::ResumePaced() {
+  const std::lock_guard lock(mutex_);
+  if (paced_since_.has_value()) StartReadLocked();
 }
 
 void UploadReactor::OnReadDone(bool ok) {
@@ -88,6 +113,10 @@ void UploadReactor::OnReadDone(bool ok) {
     const std::lock_guard lock(mutex_);
     last_moved_ = (*options_.clock)();
     read_count_ += message->size_bytes() > 0 ? 1 : 0;
+    options_.quotas->Correct(
+        caller_, repository_,
+        static_cast<double>(message->size_bytes()) - static_cast<double>(last_read_bytes_));
+    last_read_bytes_ = message->size_bytes();
   }
   const std::size_t limit = options_.engine->limits.max_message_bytes;
   if (!taken) {
@@ -113,8 +142,10 @@ void UploadReactor::ResumeInput() {
 
 absl::Status UploadReactor::MayStoreIn(std::string_view repository) {
   KERF_RETURN_IF_ERROR(options_.gate->Check(caller_, access::Need::kWrite, repository));
+  KERF_ASSIGN_OR_RETURN(Places::Hold place, options_.quotas->EnterStreamOf(repository));
   const std::lock_guard lock(mutex_);
   repository_ = repository;
+  repository_place_ = std::move(place);
   return absl::OkStatus();
 }
 
@@ -210,9 +241,12 @@ void UploadReactor::OnDone() {
   {
     const std::lock_guard lock(mutex_);
     is_done_ = true;
+    // The engine may have the stream for longer.
+    place_.Reset();
+    repository_place_.Reset();
   }
   engine_->Cancel();
-  options_.registry->Leave(this, caller_.name);
+  options_.registry->Leave(this);
   const std::shared_ptr<UploadReactor> last = std::move(self_);
 }
 
@@ -227,13 +261,13 @@ bool UploadReactor::CheckTime(TimePoint now) {
     return false;
   }
   LookForStallLocked(now);
-  return CheckCallerLocked(now) || CheckWriteLocked(now) || CheckInputLocked(now) ||
-         CheckWorkLocked(now);
+  return CheckCallerLocked(now) || CheckWriteLocked(now) || CheckPaceLocked(now) ||
+         CheckInputLocked(now) || CheckWorkLocked(now);
 }
 
 bool UploadReactor::IsBetweenFilesLocked() const {
   return !is_finished_ && !final_status_.has_value() && !is_writing_ && unsent_.empty() &&
-         engine_->expecting() == StreamEngine::Expecting::kAnything;
+         !paced_since_.has_value() && engine_->expecting() == StreamEngine::Expecting::kAnything;
 }
 
 std::chrono::nanoseconds UploadReactor::IdleTime(TimePoint now) const {
@@ -266,9 +300,21 @@ bool UploadReactor::CheckWriteLocked(TimePoint now) {
   return true;
 }
 
+bool UploadReactor::CheckPaceLocked(TimePoint now) {
+  if (!paced_since_.has_value() || now - *paced_since_ < options_.timeouts->paced) return false;
+  // Others of the same quota are before it. Its client would take it for dead if it waited on.
+  FinishLocked(QuotaExceeded(caller_.name,
+                             Cat("bytes a second: this stream has not had its turn for ",
+                                 options_.timeouts->paced.count(), " ms"),
+                             limits::kRetryLater));
+  return true;
+}
+
 bool UploadReactor::CheckInputLocked(TimePoint now) {
   using Expecting = StreamEngine::Expecting;
   const Expecting expecting = engine_->expecting();
+  // It is not the client who keeps it waiting.
+  if (paced_since_.has_value()) open_since_ = seen_since_ = now;
   if (expecting != seen_expecting_ || read_count_ != seen_read_count_) {
     seen_expecting_ = expecting;
     seen_read_count_ = read_count_;
@@ -279,7 +325,7 @@ bool UploadReactor::CheckInputLocked(TimePoint now) {
   const StreamTimeouts& timeouts = *options_.timeouts;
   if (is_timed_out_) return false;
   // Counted from the start: messages without a frame may come for ever.
-  if (expecting == Expecting::kOpen && now - started_at_ >= timeouts.open) {
+  if (expecting == Expecting::kOpen && now - open_since_ >= timeouts.open) {
     is_timed_out_ = true;
     engine_->Fail(MakeError(Reason::kOpenTimeout,
                             Cat("no Open frame within ", timeouts.open.count(), " ms")));
@@ -346,6 +392,7 @@ WaitPlace UploadReactor::FindPlaceLocked() const {
       break;
   }
   if (is_writing_) return WaitPlace::kClientReading;
+  if (paced_since_.has_value()) return WaitPlace::kQuota;
   using Expecting = StreamEngine::Expecting;
   const Expecting expecting = engine_->expecting();
   const bool wants_data = expecting == Expecting::kOpen || expecting == Expecting::kFile;

@@ -19,6 +19,7 @@
 #include "server/access/gate.h"
 #include "server/net/clock.h"
 #include "server/net/stall_watch.h"
+#include "server/quota/quotas.h"
 #include "server/worker/stream_engine.h"
 
 namespace kerf {
@@ -37,6 +38,8 @@ struct StreamTimeouts {
   std::chrono::milliseconds stall_warn = limits::kStallWarn;
   // Between files, after which the stream may have to make room for others.
   std::chrono::milliseconds idle_evict = limits::kIdleEvict;
+  // For a quota of bytes to let another message by.
+  std::chrono::milliseconds paced = limits::kMaxPaced;
 };
 
 class StreamRegistry;
@@ -56,6 +59,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     const Clock* clock = nullptr;
     StreamRegistry* registry = nullptr;
     const access::Gate* gate = nullptr;
+    Quotas* quotas = nullptr;
     // Null: there is no audit log.
     audit::Sink* audit = nullptr;
   };
@@ -65,6 +69,8 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     std::string session_id;
     std::string request_id;
     access::Identity caller;
+    // Among the caller's streams.
+    Places::Hold place;
     std::shared_ptr<audit::CallRecord> record;
   };
 
@@ -85,6 +91,10 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   // Ends the stream, now, for the sake of others; false, and nothing, if it is not idle for so
   // long.
   bool EvictIfIdle(TimePoint now, std::chrono::nanoseconds idle_time);
+  // Since when it would read another message, which a quota does not let by yet.
+  std::optional<TimePoint> paced_since() const;
+  // Reads it if the quota lets it by now.
+  void ResumePaced();
   void Drain(std::chrono::milliseconds drain) { engine_->Drain(drain); }
   void Fail(const absl::Status& status) { engine_->Fail(status); }
 
@@ -104,6 +114,8 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
   // The rest is called with mutex_ held.
   void StartReadLocked();
+  // Whether quotas let another message by; else it waits for ResumePaced.
+  bool IsInPaceLocked();
   void StartWriteLocked();
   bool IsBetweenFilesLocked() const;
   std::chrono::nanoseconds IdleTimeLocked(TimePoint now) const;
@@ -113,6 +125,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   // Whether they ended the stream.
   bool CheckWriteLocked(TimePoint now);
   bool CheckInputLocked(TimePoint now);
+  bool CheckPaceLocked(TimePoint now);
   bool CheckWorkLocked(TimePoint now);
   bool CheckCallerLocked(TimePoint now);
   void LookForStallLocked(TimePoint now);
@@ -130,6 +143,9 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   mutable std::mutex mutex_;
   grpc::ByteBuffer read_buffer_;
   bool is_reading_ = false;
+  // Of the message before, as which the next one is counted until it is there.
+  std::size_t last_read_bytes_ = 0;
+  std::optional<TimePoint> paced_since_;
   bool read_ended_ = false;
   // Of messages that are not empty.
   std::uint64_t read_count_ = 0;
@@ -147,6 +163,8 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   // From then on gRPC's context is gone.
   bool is_done_ = false;
   const TimePoint started_at_;
+  // From when the Open frame was waited for, but for a quota.
+  TimePoint open_since_;
   // When a message last came or went, an empty one too.
   TimePoint last_moved_;
   // What the last CheckTime saw, and since when it has been so.
@@ -159,6 +177,9 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool is_timed_out_ = false;
   // Into which the caller may store, as of when it asked; empty: it has not.
   std::string repository_;
+  // Among the caller's streams, and those of the repository.
+  Places::Hold place_;
+  Places::Hold repository_place_;
   // Why the caller may no longer, and since when he was told so.
   std::optional<absl::Status> turned_away_for_;
   TimePoint turned_away_at_;

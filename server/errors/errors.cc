@@ -75,6 +75,18 @@ constexpr std::array kReasons = {
 };
 static_assert(kReasons.size() == kReasonCount);
 
+void SetRetryDelay(milliseconds delay, absl::Status& status) {
+  if (delay == kNoRetry) {
+    status.ErasePayload(ToAbsl(kRetryInfoType));
+    return;
+  }
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(delay.count() % 1000) *
+                                         1'000'000);
+  status.SetPayload(ToAbsl(kRetryInfoType), absl::Cord(retry.SerializeAsString()));
+}
+
 }  // namespace
 
 const ReasonInfo& InfoOf(Reason reason) {
@@ -93,13 +105,7 @@ absl::Status MakeError(Reason reason, std::string_view message,
   error.set_domain(std::string(kDomain));
   for (const auto& [key, value] : metadata) (*error.mutable_metadata())[std::string(key)] = value;
   status.SetPayload(ToAbsl(kErrorInfoType), absl::Cord(error.SerializeAsString()));
-  if (info.retry_delay != kNoRetry) {
-    google::rpc::RetryInfo retry;
-    retry.mutable_retry_delay()->set_seconds(info.retry_delay.count() / 1000);
-    retry.mutable_retry_delay()->set_nanos(
-        static_cast<std::int32_t>(info.retry_delay.count() % 1000) * 1'000'000);
-    status.SetPayload(ToAbsl(kRetryInfoType), absl::Cord(retry.SerializeAsString()));
-  }
+  SetRetryDelay(info.retry_delay, status);
   return status;
 }
 
@@ -108,7 +114,8 @@ absl::Status NotYours() {
                    "the caller may not do this here, or there is no such repository");
 }
 
-absl::Status QuotaExceeded(std::string_view subject, std::string_view description) {
+absl::Status QuotaExceeded(std::string_view subject, std::string_view description,
+                           milliseconds retry_delay) {
   absl::Status status =
       MakeError(Reason::kQuotaExceeded, Cat("the quota of ", subject, " is used up: ", description),
                 {{"subject", std::string(subject)}});
@@ -117,6 +124,7 @@ absl::Status QuotaExceeded(std::string_view subject, std::string_view descriptio
   violation.set_subject(std::string(subject));
   violation.set_description(std::string(description));
   status.SetPayload(ToAbsl(kQuotaFailureType), absl::Cord(failure.SerializeAsString()));
+  SetRetryDelay(retry_delay, status);
   return status;
 }
 

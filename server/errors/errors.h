@@ -72,8 +72,10 @@ absl::Status MakeError(
 // NOT_YOURS, in the same words for one who may not and for what is not there.
 absl::Status NotYours();
 
-// QUOTA_EXCEEDED, with a google.rpc.QuotaFailure: whose quota it is, and which.
-absl::Status QuotaExceeded(std::string_view subject, std::string_view description);
+// QUOTA_EXCEEDED, with a google.rpc.QuotaFailure: whose quota it is, and which. A RetryInfo says
+// when to try again; without one, for a delay of 0, it is of no use until somebody makes room.
+absl::Status QuotaExceeded(std::string_view subject, std::string_view description,
+                           std::chrono::milliseconds retry_delay);
 
 // The same status, of which ErrorInfo's metadata says what call it answers, as "request_id"; one
 // that MakeError did not make stays as it is.

@@ -167,7 +167,10 @@ absl::Status GrpcFrontServer::Listen() {
                                .max_connections = options_.max_connections,
                                .write_stall = options_.write_stall,
                                .tls = options_.tls,
-                               .asks_who = options_.access != nullptr};
+                               .asks_who = options_.access != nullptr,
+                               .max_connections_of = [this](const SeenClient& seen) {
+                                 return gate_.MaxConnectionsOf(seen);
+                               }};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(
       std::unique_ptr<GrpcListener> listener,

@@ -52,9 +52,11 @@ std::string PeerOf(const grpc::CallbackServerContext& context) {
 }
 
 SeenClient SeenOf(const grpc::CallbackServerContext& context) {
+  return ParseSeen(SaidByDoor(context, kSeenMetadata).value_or(""));
+}
+
+SeenClient ParseSeen(std::string_view text) {
   SeenClient seen;
-  const std::string said = SaidByDoor(context, kSeenMetadata).value_or("");
-  const std::string_view text = said;
   const auto how_bytes =
       static_cast<std::size_t>(std::find(text.begin(), text.end(), ' ') - text.begin());
   const std::string_view how = text.substr(0, how_bytes);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace kerf {
 
@@ -32,6 +33,8 @@ struct SeenClient {
   std::optional<std::uint32_t> user = std::nullopt;
 };
 
+// As a door says it.
+SeenClient ParseSeen(std::string_view said);
 // Nothing of it is known where no door said so.
 SeenClient SeenOf(const grpc::CallbackServerContext& context);
 

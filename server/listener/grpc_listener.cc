@@ -105,6 +105,8 @@ std::array<door::Refusal, door::kRefusedCallReasonCount> Refusals() {
   // As of a server that is lost: nobody knows how far it has come.
   of(door::RefusedCallReason::kNoServer) = RefusalOf(
       {grpc::StatusCode::UNAVAILABLE, "kerfd takes no calls any more, or has ended this one"});
+  of(door::RefusedCallReason::kManyConnections) = RefusalOf(ToGrpcStatus(QuotaExceeded(
+      "the caller", "as many connections as it may have are open", limits::kRetryLater)));
   of(door::RefusedCallReason::kSlowRequest) =
       refusal(Reason::kIdleTimeout, "the request has not gone on for 120 s");
   return refusals;
@@ -193,6 +195,11 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   options.cancel_burst = static_cast<double>(max_calls * limits.clients_per_address);
   options.cancels_per_second *= static_cast<double>(limits.clients_per_address);
   options.refusals = Refusals();
+  if (limits.asks_who && limits.max_connections_of) {
+    options.max_connections_of = [of = limits.max_connections_of](std::string_view seen) {
+      return of(ParseSeen(seen));
+    };
+  }
   options.times.unread = limits.write_stall + kUnreadGrace;
   if (limits.tls != nullptr) {
     options.new_session = [tls = limits.tls] {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "base/limits.h"
 #include "base/unique_fd.h"
 #include "server/door/door.h"
+#include "server/listener/client_peer.h"
 #include "server/metrics/page.h"
 
 namespace kerf {
@@ -44,6 +46,9 @@ struct TransportLimits {
   const TlsSource* tls = nullptr;
   // Who calls is to be known (SeenOf): unix sockets have a door, too.
   bool asks_who = false;
+  // Then: of such a client's connections at once; nothing: no bound of its own. May be null.
+  std::function<std::optional<std::uint64_t>(const SeenClient& client)> max_connections_of =
+      nullptr;
 };
 
 // How many files a process must be able to have open for so many connections over TCP, and how many

@@ -27,10 +27,13 @@ constexpr Label kDoorEndLabels[] = {
      "expired_certificate, unknown_certificate (of no CA of --tls-client-ca, or not for clients), "
      "refuses_certificate (the client does not trust kerfd's), tls_failed"}};
 constexpr Label kDoorRefusalLabels[] = {
-    {"reason", "large_metadata (over 7 KiB), no_memory, no_server (gRPC has ended), slow_request"}};
+    {"reason",
+     "large_metadata (over 7 KiB), no_memory, no_server (gRPC has ended), slow_request, "
+     "many_connections (of one identity)"}};
 constexpr Label kAccessRefusalLabels[] = {
     {"reason",
      "no_proof, token_in_the_clear, bad_token, expired, front_without_caller, forbidden"}};
+constexpr Label kQuotaLabels[] = {{"quota", "streams, calls, bytes, entries"}};
 constexpr Label kRefusedLabels[] = {{"reason", "a reason of docs/spec/protocol.md"}};
 constexpr Label kEndedLabels[] = {{"reason", kReasonValues}};
 constexpr Label kVerdictLabels[] = {{"verdict", "new, duplicate, unverified"}};
@@ -44,7 +47,7 @@ constexpr Label kStageLabels[] = {
 constexpr Label kPlaceLabels[] = {
     {"place",
      "client_data (in mid-file, or before Open), client_reading (its answers), thread, memory (to "
-     "cut in), gpu, lookup, commit, forget"}};
+     "cut in), gpu, lookup, commit, forget, quota (of bytes)"}};
 constexpr Label kFrontPlaceLabels[] = {
     {"place",
      "client_data (it has said nothing yet), client_reading (its answers), worker_reading (it "
@@ -145,6 +148,11 @@ const Metric kAccessRefused{
     "Calls, and streams that were open, that were refused for who calls; not "
     "there without --access.",
     kAccessRefusalLabels};
+const Metric kQuotaExceeded{
+    "kerf_quota_exceeded_total", kCounter, kWorkers,
+    "How often an identity or a repository wanted more than its quota: streams, calls and commits "
+    "that were refused, and messages that had to wait; not there without --access.",
+    kQuotaLabels};
 
 const Metric kStreams{"kerf_streams", kGauge, kWorkers, "Uploads that are open now."};
 const Metric kMaxStreams{"kerf_max_streams", kGauge, kWorkers,
@@ -325,6 +333,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kDoorMemoryLimitBytes,
                                     &kTlsCertificateExpires,
                                     &kAccessRefused,
+                                    &kQuotaExceeded,
                                     &kAuditWritable,
                                     &kAuditLines,
                                     &kAuditWaiting,

@@ -54,6 +54,7 @@ extern const Metric kDoorMemoryBytes;
 extern const Metric kDoorMemoryLimitBytes;
 extern const Metric kTlsCertificateExpires;
 extern const Metric kAccessRefused;
+extern const Metric kQuotaExceeded;
 extern const Metric kAuditWritable;
 extern const Metric kAuditLines;
 extern const Metric kAuditWaiting;

@@ -13,7 +13,7 @@ namespace {
 // A front cannot tell a worker that is slow from one that waits for its client.
 bool IsOfClient(WaitPlace place) {
   return place == WaitPlace::kClientData || place == WaitPlace::kClientReading ||
-         place == WaitPlace::kWorkerAnswer;
+         place == WaitPlace::kQuota || place == WaitPlace::kWorkerAnswer;
 }
 
 bool IsOfPeer(WaitPlace place) { return IsOfClient(place) || place == WaitPlace::kWorkerReading; }

@@ -26,19 +26,22 @@ enum class WaitPlace : std::uint8_t {
   kLookup,
   kCommit,
   kForget,
+  // For its turn in what the caller, or the repository, may send.
+  kQuota,
   // Of a front: the worker takes no more messages.
   kWorkerReading,
   // Of a front, which does not look into messages: nothing is on its way, and the client had the
   // last word. The worker has not answered it, or waits for more.
   kWorkerAnswer,
 };
-inline constexpr std::array<std::string_view, 11> kWaitPlaceNames = {
-    "none",   "client_data", "client_reading", "thread",         "memory",       "gpu",
-    "lookup", "commit",      "forget",         "worker_reading", "worker_answer"};
+inline constexpr std::array<std::string_view, 12> kWaitPlaceNames = {
+    "none",   "client_data", "client_reading", "thread", "memory",         "gpu",
+    "lookup", "commit",      "forget",         "quota",  "worker_reading", "worker_answer"};
 // Where streams of a worker can wait, and calls that a front passes on.
 inline constexpr std::array kWorkerWaitPlaces = {
-    WaitPlace::kClientData, WaitPlace::kClientReading, WaitPlace::kThread, WaitPlace::kMemory,
-    WaitPlace::kGpu,        WaitPlace::kLookup,        WaitPlace::kCommit, WaitPlace::kForget};
+    WaitPlace::kClientData, WaitPlace::kClientReading, WaitPlace::kThread,
+    WaitPlace::kMemory,     WaitPlace::kGpu,           WaitPlace::kLookup,
+    WaitPlace::kCommit,     WaitPlace::kForget,        WaitPlace::kQuota};
 inline constexpr std::array kFrontWaitPlaces = {WaitPlace::kClientData, WaitPlace::kClientReading,
                                                 WaitPlace::kWorkerReading,
                                                 WaitPlace::kWorkerAnswer};

@@ -23,9 +23,9 @@
 #include "base/task.h"
 #include "base/test_seed.h"
 #include "server/errors/errors.h"
+#include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
 #include "server/index/testing/conformance.h"
-#include "server/index/testing/forwarding_index.h"
 #include "server/index/testing/late_index.h"
 #include "server/net/clock.h"
 

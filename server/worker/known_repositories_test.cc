@@ -8,8 +8,8 @@
 #include "base/strings.h"
 #include "base/wait_for.h"
 #include "server/errors/errors.h"
+#include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
-#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 namespace {

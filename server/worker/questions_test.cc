@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "server/hints/testing/late_segment_store.h"
-#include "server/index/testing/forwarding_index.h"
+#include "server/index/forwarding_index.h"
 #include "server/worker/file_hints.h"
 #include "server/worker/testing/hinted_world.h"
 

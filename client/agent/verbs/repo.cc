@@ -8,6 +8,7 @@ constexpr char kExamples[] =
     "  kerf repo list --server unix:/run/kerfd.sock\n"
     "  kerf repo create anna --server unix:/run/kerfd.sock\n"
     "  kerf repo stats --store /backup --server unix:/run/kerfd.sock\n"
+    "  kerf repo quota anna --server unix:/run/kerfd.sock\n"
     "  kerf repo drop anna --server unix:/run/kerfd.sock --yes\n"
     "  kerf repo reset-epoch --store /backup --server unix:/run/kerfd.sock\n"
     "A repository is what a server's index knows of one store; the store's id is its name. No\n"
@@ -23,6 +24,7 @@ void AddRepoVerb(Context& context) {
   AddRepoList(context, verb);
   AddRepoDrop(context, verb);
   AddRepoStats(context, verb);
+  AddRepoQuota(context, verb);
   AddRepoResetEpoch(context, verb);
 }
 

@@ -42,6 +42,7 @@ void AddIndexExport(Context& context, const Verb& index_verb);
 void AddRepoCreate(Context& context, const Verb& repo_verb);
 void AddRepoList(Context& context, const Verb& repo_verb);
 void AddRepoDrop(Context& context, const Verb& repo_verb);
+void AddRepoQuota(Context& context, const Verb& repo_verb);
 void AddRepoStats(Context& context, const Verb& repo_verb);
 void AddRepoResetEpoch(Context& context, const Verb& repo_verb);
 

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "server/edge/server.h"
+#include "server/index/forwarding_index.h"
 #include "server/index/memory_index.h"
-#include "server/index/testing/forwarding_index.h"
 
 namespace kerf {
 

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "base/task.h"
-#include "server/index/testing/forwarding_index.h"
+#include "server/index/forwarding_index.h"
 
 namespace kerf {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/wait_for.h"
-#include "server/index/testing/forwarding_index.h"
+#include "server/index/forwarding_index.h"
 
 namespace kerf {
 

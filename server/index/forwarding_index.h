@@ -1,4 +1,4 @@
-// An index that passes every call on to another: what wrappers in tests begin with.
+// An index that passes every call on to another: what wrappers begin with.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +69,8 @@ class ForwardingIndex : public Index {
   }
   std::string_view backend_name() const override { return index_->backend_name(); }
   bool is_remote() const override { return index_->is_remote(); }
+  IndexHealth health() const override { return index_->health(); }
+  IndexSize size() const override { return index_->size(); }
 
  protected:
   explicit ForwardingIndex(std::unique_ptr<Index> index)

@@ -1,0 +1,158 @@
+#include "server/quota/quota_index.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/wait_for.h"
+#include "server/errors/errors.h"
+#include "server/index/memory_index.h"
+#include "server/quota/testing/rules_gate.h"
+
+namespace kerf {
+namespace {
+
+const RepositoryId kTight{"tight", DigestAlgorithm::kBlake3};
+const RepositoryId kWide{"wide", DigestAlgorithm::kBlake3};
+constexpr char kRules[] = "[[repository]]\nname = \"tight\"\nmax_entries = 10\n";
+
+class CountingIndex final : public ForwardingIndex {
+ public:
+  CountingIndex() : ForwardingIndex(CreateMemoryIndex()) {}
+  Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override {
+    ++stats_count;
+    if (!failure.ok()) return absl::StatusOr<IndexStats>(failure);
+    return ForwardingIndex::Stats(repository);
+  }
+  Task<absl::Status> Lookup(const RepositoryId& repository, std::uint64_t session_epoch,
+                            std::span<const Digest> digests,
+                            std::span<LookupResult> results) override {
+    ++lookup_count;
+    return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
+  }
+  int stats_count = 0;
+  int lookup_count = 0;
+  absl::Status failure;
+};
+
+// `count` entries whose digests are first, first + 1, ...
+std::vector<IndexEntry> Entries(int first, int count, const std::string& locator = "here") {
+  std::vector<IndexEntry> entries;
+  for (int number = first; number < first + count; ++number) {
+    IndexEntry entry;
+    entry.length_bytes = 4096;
+    entry.locator = locator;
+    entry.digest.bytes[0] = static_cast<std::uint8_t>(number);
+    entry.digest.bytes[1] = static_cast<std::uint8_t>(number >> 8);
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+class QuotaIndexTest : public ::testing::Test {
+ protected:
+  std::string Commit(const std::vector<IndexEntry>& entries, const RepositoryId& id = kTight,
+                     bool replace = false) {
+    const absl::Status status = WaitFor(index_.Commit(id, 1, entries, replace));
+    return status.ok() ? "OK" : ReasonNameOf(status);
+  }
+  std::uint64_t CountOf(const RepositoryId& id) { return WaitFor(memory_.Stats(id))->entry_count; }
+
+  CountingIndex memory_;
+  TimePoint now_{std::chrono::hours(1)};
+  const Clock clock_ = [this] { return now_; };
+  const RulesGate rules_{kRules};
+  Quotas quotas_{rules_.gate(), &clock_};
+  QuotaIndex index_{&memory_, &quotas_, &clock_};
+};
+
+TEST_F(QuotaIndexTest, NoMoreThanItMayHold) {
+  EXPECT_EQ(Commit(Entries(0, 6)), "OK");
+  EXPECT_EQ(Commit(Entries(6, 5)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(CountOf(kTight), 6u);
+  EXPECT_EQ(Commit(Entries(6, 4)), "OK");
+  EXPECT_EQ(Commit(Entries(10, 1)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(CountOf(kTight), 10u);
+  EXPECT_EQ(Commit(Entries(0, 1000), kWide), "OK");
+}
+
+// One that is told to try again, and finds nothing changed, would do so for ever.
+TEST_F(QuotaIndexTest, ItIsOfNoUseToTryAgain) {
+  const absl::Status status = WaitFor(index_.Commit(kTight, 1, Entries(0, 11), false));
+  EXPECT_EQ(ReasonNameOf(status), "QUOTA_EXCEEDED");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(status.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  EXPECT_EQ(MessageOf(status), "the quota of repository 'tight' is used up: at most 10 entries");
+}
+
+// A backup that finds all of its chunks, a rebuild, a collection that moves what it keeps.
+TEST_F(QuotaIndexTest, WhatIsThereIsCommittedAgainAndMoved) {
+  EXPECT_EQ(Commit(Entries(0, 10)), "OK");
+  for (int round = 0; round < 20; ++round) EXPECT_EQ(Commit(Entries(0, 10)), "OK");
+  EXPECT_EQ(Commit(Entries(3, 5, "elsewhere"), kTight, true), "OK");
+  std::vector<Digest> digests = {Entries(3, 1)[0].digest};
+  std::vector<LookupResult> found(1);
+  ASSERT_TRUE(WaitFor(index_.Lookup(kTight, 1, digests, found)).ok());
+  EXPECT_EQ(found[0].locator, "elsewhere");
+  EXPECT_EQ(Commit(Entries(9, 2)), "QUOTA_EXCEEDED");
+  // Not by saying that they are to be replaced.
+  EXPECT_EQ(Commit(Entries(10, 1), kTight, true), "QUOTA_EXCEEDED");
+  EXPECT_EQ(CountOf(kTight), 10u);
+}
+
+TEST_F(QuotaIndexTest, WhatIsForgottenMakesRoom) {
+  EXPECT_EQ(Commit(Entries(0, 10)), "OK");
+  EXPECT_EQ(Commit(Entries(20, 3)), "QUOTA_EXCEEDED");
+  ASSERT_TRUE(WaitFor(index_.Forget(kTight, Entries(0, 4))).ok());
+  now_ += std::chrono::seconds(1);
+  EXPECT_EQ(Commit(Entries(20, 3)), "OK");
+  EXPECT_EQ(Commit(Entries(30, 2)), "QUOTA_EXCEEDED");
+}
+
+TEST_F(QuotaIndexTest, OthersThatFillItAreSeenInAWhile) {
+  EXPECT_EQ(Commit(Entries(0, 1)), "OK");
+  ASSERT_TRUE(WaitFor(memory_.Commit(kTight, 1, Entries(1, 9), false)).ok());
+  now_ += std::chrono::seconds(10);
+  EXPECT_EQ(Commit(Entries(20, 1)), "QUOTA_EXCEEDED");
+}
+
+TEST_F(QuotaIndexTest, IsAskedLittle) {
+  for (int number = 0; number < 5; ++number) EXPECT_EQ(Commit(Entries(number, 1)), "OK");
+  EXPECT_EQ(memory_.stats_count, 1);
+  EXPECT_EQ(memory_.lookup_count, 0);
+  EXPECT_EQ(Commit(Entries(0, 1), kWide), "OK");
+  EXPECT_EQ(memory_.stats_count, 1);
+  // Whoever asks a full one again and again makes it count no more than once a second.
+  EXPECT_EQ(Commit(Entries(5, 5)), "OK");
+  for (int round = 0; round < 50; ++round) EXPECT_EQ(Commit(Entries(50, 1)), "QUOTA_EXCEEDED");
+  EXPECT_LE(memory_.stats_count, 2);
+}
+
+TEST_F(QuotaIndexTest, WhatCannotBeCountedIsNotCommitted) {
+  memory_.failure = absl::UnavailableError("away");
+  EXPECT_EQ(WaitFor(index_.Commit(kTight, 1, Entries(0, 1), false)), memory_.failure);
+  EXPECT_EQ(Commit(Entries(0, 1), kWide), "OK");
+  memory_.failure = absl::OkStatus();
+  EXPECT_EQ(CountOf(kTight), 0u);
+  EXPECT_EQ(Commit(Entries(0, 1)), "OK");
+}
+
+TEST_F(QuotaIndexTest, RemembersSoManyRepositories) {
+  const RulesGate all("[[repository]]\nname = \"*\"\nmax_entries = 2\n");
+  Quotas quotas(all.gate(), &clock_);
+  QuotaIndex index(&memory_, &quotas, &clock_, {.capacity = 3});
+  for (int round = 0; round < 2; ++round) {
+    for (int number = 0; number < 10; ++number) {
+      const RepositoryId id{"r" + std::to_string(number), DigestAlgorithm::kBlake3};
+      EXPECT_TRUE(WaitFor(index.Commit(id, 1, Entries(round, 1), false)).ok());
+    }
+  }
+  const RepositoryId first{"r0", DigestAlgorithm::kBlake3};
+  EXPECT_EQ(ReasonNameOf(WaitFor(index.Commit(first, 1, Entries(7, 1), false))), "QUOTA_EXCEEDED");
+}
+
+}  // namespace
+}  // namespace kerf
