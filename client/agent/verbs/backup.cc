@@ -212,7 +212,7 @@ absl::Status AdviseAfterRetries(const absl::Status& status) {
   return client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status));
 }
 
-void Print(Reporter& reporter, const BackupResult& result, double seconds) {
+void Print(Reporter& reporter, const BackupResult& result, double seconds, bool is_index_behind) {
   const store::v1::SnapshotStats& stats = result.snapshot.stats();
   const double rate = static_cast<double>(stats.total_bytes()) / std::max(seconds, 1e-3);
   reporter.Line(Cat("snapshot ", result.snapshot.id(), " is complete"));
@@ -242,7 +242,7 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds) {
     reporter.Line(Cat("  partial   ", FormatCounted(result.warning_count, "warning")));
   }
   // Else it was a warning already.
-  if (!result.index_warning.ok() && !IsIndexBehind(result.index_warning)) {
+  if (!result.index_warning.ok() && !is_index_behind) {
     reporter.Notice(
         Cat("the index does not know all of these chunks yet; a backup that meets them "
             "again tells it (",
@@ -385,6 +385,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     return index.Commit(epoch, chunks);
   };
 
+  const absl::StatusOr<std::uint64_t> epoch_before = (*store)->ReadEpoch();
+  if (!epoch_before.ok()) return FailWith(context, epoch_before.status());
   const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
     const absl::Status& status = result.status();
@@ -395,10 +397,10 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   // Who is in a worker's place is not a matter of networks.
   if (client::IsTlsTrouble(result->detour)) reporter.Warning("--direct", result->detour);
-  const bool is_index_behind = IsIndexBehind(result->index_warning);
+  const bool is_index_behind = IsIndexBehind(result->index_warning, **store, *epoch_before);
   if (is_index_behind) WarnOfIndex(reporter, flags.server.address, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
-  Print(reporter, *result, seconds);
+  Print(reporter, *result, seconds, is_index_behind);
   const bool is_partial = result->warning_count > 0 || is_index_behind || parity_failure_count > 0;
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }

@@ -135,7 +135,8 @@ void Say(Reporter& reporter, const SnapshotCopy& copy) {
                           FormatByteSize(copy.new_bytes)));
 }
 
-void PrintSummary(Reporter& reporter, const CopyReport& report, double seconds) {
+void PrintSummary(Reporter& reporter, const CopyReport& report, double seconds,
+                  bool is_index_behind) {
   reporter.Json("summary", {{"copied", report.copied_count},
                             {"present", report.present_count},
                             {"failed", report.failed_count},
@@ -152,7 +153,7 @@ void PrintSummary(Reporter& reporter, const CopyReport& report, double seconds) 
                     FormatByteSize(report.new_bytes), ", stored in ",
                     FormatByteSize(report.stored_bytes), absl::StrFormat("; %.2f s", seconds)));
   // Else it was a warning already.
-  if (!report.index_warning.ok() && !IsIndexBehind(report.index_warning)) {
+  if (!report.index_warning.ok() && !is_index_behind) {
     reporter.Notice(
         Cat("the index does not know all of these chunks yet: backups that meet them "
             "tell it, or kerf index rebuild (",
@@ -232,16 +233,18 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   for (const DamagedSnapshot& damaged : chosen->damaged) {
     reporter.Warning(damaged.path, damaged.status);
   }
+  const absl::StatusOr<std::uint64_t> epoch_before = (*to)->ReadEpoch();
+  if (!epoch_before.ok()) return FailWith(context, epoch_before.status());
   CopyReport report;
   const absl::Status status =
       CopyWithProgress(context, **from, **to, *chosen, std::move(options), report);
   RememberStore(**to);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const bool is_index_behind = IsIndexBehind(report.index_warning);
+  const bool is_index_behind = IsIndexBehind(report.index_warning, **to, *epoch_before);
   if (is_index_behind) WarnOfIndex(reporter, flags.server.address, report.index_warning);
   // Also behind a failure: it is done.
-  PrintSummary(reporter, report, seconds);
+  PrintSummary(reporter, report, seconds, is_index_behind);
   if (!status.ok()) return FailWith(context, status);
   if (report.damaged_count > 0 || !chosen->damaged.empty()) return ExitCode::kIntegrity;
   const bool is_partial = report.failed_count > 0 || is_index_behind || parity_failure_count > 0;

@@ -1,16 +1,20 @@
 // An index that does not take what a verb tells it of the store.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "client/cli/reporter.h"
+#include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 
-// A collection that ran beside the verb, and so refused what it had not heard of, is as it should
-// be. All else is for somebody to look at: as long as it lasts, each backup sends everything again.
-bool IsIndexBehind(const absl::Status& index_warning);
+// A collection that ran beside the verb has raised the store's epoch, and the index refuses what
+// was begun before: that is as it should be. All else is for somebody to look at: as long as it
+// lasts, each backup sends everything again. `epoch_before`: of the store, when the verb began.
+bool IsIndexBehind(const absl::Status& index_warning, const Store& store,
+                   std::uint64_t epoch_before);
 
 void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Status& index_warning);
 
