@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "base/strings.h"
 #include "base/tls/testing/test_certificates.h"
 #include "e2e/round_trip.h"
@@ -117,6 +120,63 @@ TEST_F(QuotaTest, MoreConnectionsThanAnIdentityMayHaveAreToldToGo) {
   bool is_let_in = false;
   while (!is_let_in && steady_clock::now() < until) is_let_in = ask(Connect("greedy")).ok();
   EXPECT_TRUE(is_let_in);
+}
+
+// kerf beside quotas, as the user of this test.
+class KerfQuotaTest : public ::testing::Test {
+ protected:
+  void Start(const std::string& identity, const std::string& repositories) {
+    WriteTlsFile(
+        world_ / "access.toml",
+        Cat("[[identity]]\nname = \"user/", getuid(), "\"\n", identity,
+            "[[identity.grant]]\nrole = \"admin\"\nrepositories = [\"*\"]\n", repositories));
+    world_.StartServer({"--access", world_ / "access.toml"});
+  }
+  // New bytes of each seed.
+  void WriteFile(const std::string& name, std::uint64_t seed, std::size_t size_bytes) {
+    Random random(seed);
+    std::string content(size_bytes, '\0');
+    random.Fill({reinterpret_cast<std::uint8_t*>(content.data()), content.size()});
+    WriteTlsFile(world_ / name, content);
+  }
+
+  World world_;
+};
+
+TEST_F(KerfQuotaTest, ABackupTakesItsTimeAndIsWhole) {
+  Start("max_bytes_per_second = 2_000_000\nmax_calls_per_second = 1\n", "");
+  WriteFile("file", 1, 9'000'000);
+  const auto began = steady_clock::now();
+  const nlohmann::json summary = world_.Backup({"file", "--streams", "4"});
+  // What a second is good for comes at once.
+  EXPECT_GE(steady_clock::now() - began, seconds(3));
+  EXPECT_EQ(summary["index_warning"], "");
+  EXPECT_EQ(summary["warnings"], 0);
+  // Each asks for more than one call of the index: they wait for their turns.
+  EXPECT_EQ(world_.Kerf({"index", "check"}).exit_code, 0);
+  EXPECT_EQ(world_.Kerf({"gc"}).exit_code, 0);
+  EXPECT_EQ(world_.Kerf({"index", "check"}).exit_code, 0);
+}
+
+TEST_F(KerfQuotaTest, AFullRepositoryIsSaidAndWhatItKnowsGoesOn) {
+  Start("", "[[repository]]\nname = \"*\"\nmax_entries = 120\n");
+  WriteFile("first", 2, 600'000);
+  EXPECT_EQ(world_.Backup({"first"})["index_warning"], "");
+  WriteFile("second", 3, 3'000'000);
+  const nlohmann::json full = world_.Backup({"first", "second"}, 3);
+  EXPECT_THAT(std::string(full["index_warning"]), ::testing::HasSubstr("at most 120 entries"));
+  const nlohmann::json quota =
+      world_.KerfJson({"repo", "quota", "--store", world_.store()}).Only("summary");
+  EXPECT_EQ(quota["max_entries"], 120);
+  EXPECT_EQ(quota["max_streams"], nullptr);
+  EXPECT_LE(quota["index_entries"], 120);
+  EXPECT_GT(quota["index_entries"], 0);
+  const Completed text = world_.Kerf({"repo", "quota", "--store", world_.store()});
+  EXPECT_THAT(text.out, ::testing::HasSubstr(" of 120"));
+  EXPECT_EQ(world_.Backup({"first", "--force"})["index_warning"], "");
+  // It is whole in the store, and a collection is no different for a full index.
+  EXPECT_EQ(world_.Kerf({"verify"}).exit_code, 0);
+  EXPECT_EQ(world_.Kerf({"gc"}).exit_code, 0);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 #include "grpcpp/client_context.h"
@@ -16,8 +18,14 @@ class CallCancellation {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
     if (call_ != nullptr) call_->TryCancel();
+    changed_.notify_all();
   }
   bool cancelled() const { return cancelled_; }
+  // Between two calls. Returns when the time has passed or Cancel was called: whether it was.
+  bool Wait(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [this] { return cancelled_.load(); });
+  }
 
   // While it lives, Cancel ends `call`, also one that has not begun.
   class Scope {
@@ -40,6 +48,7 @@ class CallCancellation {
 
  private:
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::atomic<bool> cancelled_{false};
   grpc::ClientContext* call_ = nullptr;
 };

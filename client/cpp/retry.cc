@@ -68,6 +68,8 @@ std::string ReasonOfLoss(const absl::Status& status) {
   return info->reason();
 }
 
+bool IsQuotaExceeded(const absl::Status& status) { return ReasonOfLoss(status) == kQuotaExceeded; }
+
 bool IsWorkersFault(const absl::Status& status) {
   return IsOf(ReasonOfLoss(status), kWorkersFaults);
 }

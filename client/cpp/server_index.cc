@@ -1,15 +1,12 @@
 #include "client/cpp/server_index.h"
 
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
 
-#include "base/limits.h"
-#include "base/request_id.h"
 #include "base/status.h"
 #include "client/cpp/channel.h"
-#include "client/cpp/failed_call.h"
+#include "client/cpp/patient_call.h"
 
 namespace kerf::client {
 namespace {
@@ -47,13 +44,9 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                                                               Response*),
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
-  grpc::ClientContext call;
-  const std::string request_id = NewRequestId();
-  call.AddMetadata(kRequestIdMetadata, request_id);
-  call.set_deadline(std::chrono::system_clock::now() + limits::kIndexCallDeadline);
-  std::optional<CallCancellation::Scope> scope;
-  if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
-  return WithRequestId(FromGrpc((stub_.get()->*method)(&call, request, &response)), request_id);
+  return CallPatiently(cancellation_, [&](grpc::ClientContext& context) {
+    return (stub_.get()->*method)(&context, request, &response);
+  });
 }
 
 absl::StatusOr<ServerIndexStats> ServerIndex::ReadStats() {

@@ -1,15 +1,12 @@
 #include "client/cpp/server_repositories.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <tuple>
 
-#include "base/limits.h"
-#include "base/request_id.h"
 #include "base/status.h"
 #include "client/cpp/channel.h"
-#include "client/cpp/failed_call.h"
+#include "client/cpp/patient_call.h"
 
 namespace kerf::client {
 namespace {
@@ -48,13 +45,9 @@ template <typename Request, typename Response>
 absl::Status ServerRepositories::Call(grpc::Status (v1::RepositoryService::Stub::*method)(
                                           grpc::ClientContext*, const Request&, Response*),
                                       const Request& request, Response& response) {
-  grpc::ClientContext call;
-  const std::string request_id = NewRequestId();
-  call.AddMetadata(kRequestIdMetadata, request_id);
-  call.set_deadline(std::chrono::system_clock::now() + limits::kIndexCallDeadline);
-  std::optional<CallCancellation::Scope> scope;
-  if (cancellation_ != nullptr) scope.emplace(*cancellation_, call);
-  return WithRequestId(FromGrpc((stub_.get()->*method)(&call, request, &response)), request_id);
+  return CallPatiently(cancellation_, [&](grpc::ClientContext& context) {
+    return (stub_.get()->*method)(&context, request, &response);
+  });
 }
 
 absl::StatusOr<bool> ServerRepositories::Create(const ServerRepository& repository) {

@@ -1,0 +1,73 @@
+#include "client/cpp/patient_call.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "client/cpp/call_cancellation.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace kerf::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// As a server says it; without a time to wait for 0.
+grpc::Status Refused(const std::string& reason, milliseconds delay) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain("kerf");
+  details.add_details()->PackFrom(info);
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<int>(delay.count() % 1000) * 1'000'000);
+  if (delay.count() > 0) details.add_details()->PackFrom(retry);
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "message", details.SerializeAsString()};
+}
+
+TEST(CallPatientlyTest, WaitsForItsTurn) {
+  int count = 0;
+  const auto began = std::chrono::steady_clock::now();
+  const absl::Status status = CallPatiently(nullptr, [&](grpc::ClientContext&) {
+    return ++count < 4 ? Refused("QUOTA_EXCEEDED", milliseconds(20)) : grpc::Status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(count, 4);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(60));
+}
+
+TEST(CallPatientlyTest, NotWhereTimeMendsNothing) {
+  for (const grpc::Status& answer :
+       {Refused("QUOTA_EXCEEDED", milliseconds(0)), Refused("TOO_MANY_CALLS", milliseconds(20)),
+        Refused("INDEX_FULL", milliseconds(20)), grpc::Status(grpc::StatusCode::UNAVAILABLE, "")}) {
+    int count = 0;
+    const absl::Status status = CallPatiently(nullptr, [&](grpc::ClientContext&) {
+      ++count;
+      return answer;
+    });
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(count, 1) << status;
+  }
+}
+
+TEST(CallPatientlyTest, AWaitIsCancelled) {
+  CallCancellation cancellation;
+  int count = 0;
+  std::thread canceller;
+  const auto began = std::chrono::steady_clock::now();
+  const absl::Status status = CallPatiently(&cancellation, [&](grpc::ClientContext&) {
+    if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
+    return Refused("QUOTA_EXCEEDED", milliseconds(60'000));
+  });
+  canceller.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(count, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace kerf::client
