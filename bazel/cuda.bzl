@@ -37,11 +37,13 @@ def _cuda_library_impl(ctx):
         arguments.add_all(context.system_includes, before_each = "-isystem")
         arguments.add("-c", source)
         arguments.add("-o", object)
-        ctx.actions.run(
-            arguments = [arguments],
+        ctx.actions.run_shell(
+            arguments = [ctx.executable._nvcc.path, arguments],
+            # The names of its own files become part of the object: without --keep they are numbers, others whenever two
+            # nvcc meet in /tmp.
+            command = 'kept=$(mktemp -d) && trap \'rm -rf "$kept"\' EXIT && "$@" --keep --keep-dir "$kept"',
             # nvcc looks for cicc and ptxas beside itself, and for the programs of the system.
             env = {"PATH": "/usr/bin:/bin"},
-            executable = ctx.executable._nvcc,
             inputs = depset([source], transitive = [
                 context.headers,
                 toolchain.all_files,
@@ -50,6 +52,7 @@ def _cuda_library_impl(ctx):
             mnemonic = "CudaCompile",
             outputs = [object],
             progress_message = "Compiling %s with nvcc" % source.short_path,
+            tools = [ctx.executable._nvcc],
         )
         objects.append(object)
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
