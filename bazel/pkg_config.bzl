@@ -19,6 +19,20 @@ def _unique(values):
 # So it is on every system of 64 bits, and who says it can use no header that was precompiled without (precompiled.bzl).
 _LARGE_FILES = "-D_FILE_OFFSET_BITS=64"
 
+def _sum_of_archives(repository_ctx, libs):
+    """A flag that changes with what the archives hold, and changes nothing else: a folder that is not there.
+
+    Bazel does not look into archives that are named by -l. Without it, programs with the old ones within would be taken
+    for new, also from a cache, after Debian has mended something.
+    """
+    names = [flag[2:] for flag in libs if flag.startswith("-l")]
+    command = """
+    for name; do
+      archive=$(gcc -print-file-name="lib$name.a")
+      [ ! -f "$archive" ] || cat "$archive"
+    done | sha256sum | cut -c -32"""
+    return "-L/linked-with/" + _run(repository_ctx, ["/bin/sh", "-c", command, "-"] + names)
+
 # Parts of libc: never linked statically.
 _LIBC_FLAGS = ["-lpthread", "-pthread", "-ldl", "-lm", "-lrt"]
 
@@ -50,7 +64,8 @@ def _pkg_config_impl(repository_ctx):
             linkopts = (
                 ["-Wl,-Bstatic", "-Wl,--start-group"] +
                 [flag for flag in linkopts if flag not in _LIBC_FLAGS] +
-                ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS
+                ["-Wl,--end-group", "-Wl,-Bdynamic"] + _LIBC_FLAGS +
+                [_sum_of_archives(repository_ctx, linkopts)]
             )
 
     repository_ctx.file("BUILD.bazel", """cc_library(
