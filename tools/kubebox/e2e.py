@@ -12,7 +12,7 @@ import time
 
 import apply
 import nodes
-from image import write_image
+from oci_image import write_image
 from load import Load, restore_and_compare
 from processes import Failed, run, wait_until
 

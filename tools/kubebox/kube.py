@@ -37,7 +37,7 @@ import e2e
 import nodes
 from box import Box
 from control_plane import ControlPlane
-from image import write_image
+from oci_image import write_image
 from processes import Failed, end, is_own
 
 STATE = "kube.json"

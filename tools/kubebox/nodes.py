@@ -6,7 +6,7 @@ import json
 import tarfile
 
 from box import BRIDGE, BRIDGE_ADDRESS, POD_NETWORK, node_address
-from image import write_image
+from oci_image import write_image
 from processes import HOST, log_tail, run, wait_until
 
 START_TIMEOUT_S = 60

@@ -1,4 +1,4 @@
-"""An image of one layer, written as an OCI archive without any container tool."""
+"""An image of one layer, written as an OCI archive without any container tool: the same root is the same digest."""
 
 import hashlib
 import io
@@ -6,8 +6,8 @@ import json
 import tarfile
 
 
-def write_image(archive, name, root, entrypoint=()):
-    """`root`: the bytes of a tar of the image's files."""
+def write_image(archive, name, root, entrypoint=(), user=None, env=()):
+    """`root`: the bytes of a tar of the image's files. Returns the image's digest, by which a registry knows it."""
     blobs = {}
 
     def blob(data, kind):
@@ -18,7 +18,8 @@ def write_image(archive, name, root, entrypoint=()):
 
     layer = blob(root, "layer.v1.tar")
     config = blob(json.dumps({
-        "architecture": "amd64", "os": "linux", "config": {"Entrypoint": list(entrypoint)},
+        "architecture": "amd64", "os": "linux",
+        "config": {"Entrypoint": list(entrypoint), **({"User": user} if user else {}), **({"Env": list(env)} if env else {})},
         "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}).encode(), "config.v1+json")
     manifest = blob(json.dumps({
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -31,3 +32,4 @@ def write_image(archive, name, root, entrypoint=()):
             entry = tarfile.TarInfo(path)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
+    return manifest["digest"]
