@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """The images' roots: their programs run in them and nothing else of this machine, as 65532, read-only, and a backup
-through a kerfd in such a root comes back. And the Dockerfile makes the same roots.
+through a kerfd in such a root comes back. The same root is made of the same files a second time, byte for byte, and tells what it
+is made of. And the Dockerfile makes the same roots. Leaves what they are made of in out/images, for tools/cve_check.
 
 usage: rootfs_test.py [FOLDER WITH kerf, kerf-lab AND kerfd]   (as root, or where unshare --user is allowed)
 """
 
+import hashlib
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -20,7 +24,11 @@ sys.path[:0] = [str(ROOT / "loadtest"), str(ROOT / "tools/python")]
 import processes
 import report_log
 
+DOCUMENT = "usr/share/doc/kerf/sbom.spdx.json"
+# For tools/cve_check.
+DOCUMENTS = ROOT / "out/images"
 PATIENCE_S = 30
+VALIDATION_S = 120
 # Wheels are fetched, the first time.
 INSTALL_S = 300
 ASSEMBLY_S = 120
@@ -97,6 +105,47 @@ def check_root(root, image, version):
         check((root / "usr/bin/sh").exists() is False, f"{image}: has a shell")
 
 
+def check_again(root, image, tar, environment):
+    """A second root, as a tar: of the same files with nothing of its own time or maker, in the order of their names."""
+    run(HERE / "rootfs", image, tar, timeout=ASSEMBLY_S, env=environment)
+    with tarfile.open(tar) as archive:
+        members = archive.getmembers()
+        own = [member.name for member in members if re.match(r"\./(data|scratch)$", member.name)]
+        others = [member.name for member in members if member.name not in own]
+        # tar sorts folder by folder.
+        check(others == sorted(others, key=lambda name: name.split("/")), f"{image}: the tar is not sorted")
+        check(sorted(others + own) == sorted(["."] + [f"./{path.relative_to(root)}" for path in root.rglob("*")]), f"{image}: the second root has other files")
+        for member in members:
+            check(member.mtime == 0 and not member.uname, f"{image}: {member.name} has a time or a name of who made it")
+            path = root / member.name
+            check(member.mode == path.stat(follow_symlinks=False).st_mode & 0o7777 or member.issym(), f"{image}: {member.name} has other rights")
+            if member.isfile():
+                check(archive.extractfile(member).read() == path.read_bytes(), f"{image}: {member.name} is not the same a second time")
+
+
+def check_documents(roots):
+    """They are SPDX, and name what scanners did not see."""
+    DOCUMENTS.mkdir(parents=True, exist_ok=True)
+    for image, root in roots.items():
+        shutil.copyfile(root / DOCUMENT, DOCUMENTS / f"{image}.spdx.json")
+        parts = {entry["name"] for entry in json.loads((root / DOCUMENT).read_text(encoding="utf-8"))["packages"]}
+        wanted = {"kerf-redis": {"redis-tools", "golang-1.19"}, "kerf-loadtest": {"locust", "grpcio", "python3.11-minimal"}}.get(
+            image, {"libgrpc-dev", "libssl-dev", "libnghttp2-dev", "librocksdb7.8", "kerfd"})
+        check(wanted <= parts, f"{image}: its document has no {', '.join(sorted(wanted - parts))}")
+    run(ROOT / "tools/sbom", "validate", *sorted(ROOT.glob("out/*.spdx.json")), *sorted(DOCUMENTS.glob("*.spdx.json")), timeout=VALIDATION_S)
+
+
+def check_archive(image, tar, folder):
+    """The digest that is printed is that of the manifest which a registry would have."""
+    said = [run(HERE / "archive", image, tar, folder / f"{name}.oci.tar").strip() for name in "ab"]
+    check((folder / "a.oci.tar").read_bytes() == (folder / "b.oci.tar").read_bytes() and said[0] == said[1], f"{image}: two archives of one root")
+    with tarfile.open(folder / "a.oci.tar") as archive:
+        manifest = archive.extractfile(f"blobs/{said[0].replace(':', '/')}").read()
+        check("sha256:" + hashlib.sha256(manifest).hexdigest() == said[0], f"{image}: {said[0]} is not its digest")
+        config = json.loads(archive.extractfile(f"blobs/{json.loads(manifest)['config']['digest'].replace(':', '/')}").read())["config"]
+        check(config == {"Entrypoint": ["/usr/bin/kerfd"], "User": f"{USER}:{USER}"}, f"{image}: its configuration is {config}")
+
+
 def check_load(root, address):
     """A master and a worker in their roots, as pods have them, against that kerfd."""
     options = ["/usr/lib/kerf/loadtest/scenarios/smoke.toml", "--slo=/usr/lib/kerf/loadtest/smoke_slo.toml", "--out=/tmp/reports",
@@ -151,11 +200,18 @@ def main():
     with tempfile.TemporaryDirectory(prefix="kerf-rootfs-") as name:
         folder = pathlib.Path(name)
         folder.chmod(0o755)
-        for image in images():
-            root = folder / image
-            run(HERE / "rootfs", image, root, timeout=ASSEMBLY_S, env={**os.environ, "KERF_IMAGE_PROGRAMS": str(programs)})
+        environment = {**os.environ, "KERF_IMAGE_PROGRAMS": str(programs)}
+        roots = {image: folder / image for image in images()}
+        for image, root in roots.items():
+            run(HERE / "rootfs", image, root, timeout=ASSEMBLY_S, env=environment)
             check_root(root, image, version)
             print(f"rootfs_test: {image}: its programs run in it")
+        check_documents(roots)
+        # The fourth is kerf with one file more.
+        for image in ("kerf", "kerf-redis", "kerf-loadtest"):
+            check_again(roots[image], image, folder / f"{image}.tar", environment)
+        check_archive("kerf", folder / "kerf.tar", folder)
+        print("rootfs_test: what they are made of is told, and made a second time they are the same bytes")
         check_backup(folder / "kerf", folder, folder / "kerf-loadtest")
         print("rootfs_test: kerf: a backup came back; kerf-loadtest: a master and a worker put load on it")
     return 0
