@@ -226,6 +226,8 @@ broken("dev", "an image of others", lambda things: _put(_kerfd(things), "image",
        r"builds no image nginx")
 broken("dev", "another tag", lambda things: _put(_kerfd(things), "image", "localhost/kerf:latest"),
        r"the image kerf has the tag latest")
+broken("dev", "half a digest", lambda things: _put(_kerfd(things), "image", "localhost/kerf@sha256:12"),
+       r"sha256:12 is no digest")
 broken("dev", "no such program", lambda things: _put(_kerfd(things), "command", ["/usr/bin/kerf-server"]),
        r"the image kerf has no /usr/bin/kerf-server")
 broken("dev", "no such flag", lambda things: _kerfd(things)["args"].append("--drain-seconds=3"),

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import tomllib
 
+import digests
 from manifests import name_of, quantity
 
 # Beside what is asked for by settings: code, index connections, threads' stacks, malloc's slack.
@@ -32,9 +33,10 @@ def size_bytes(text):
 
 
 def image_of(container):
-    """(name without registry, tag)"""
-    name, _, tag = container["image"].rpartition(":")
-    return name.rsplit("/", 1)[-1], tag
+    """(name without the registry, tag), or a digest in place of the tag: kustomize leaves one of the two."""
+    place, _, digest = container["image"].partition("@")
+    name, _, tag = place.rpartition("/")[2].partition(":")
+    return name, digest or tag
 
 
 def images(manifests, facts):
@@ -46,7 +48,10 @@ def images(manifests, facts):
             if contents is None:
                 yield f"{where}: deploy/image builds no image {name}, only {', '.join(sorted(facts.images))}"
                 continue
-            if tag != facts.version:
+            if tag.startswith("sha256:"):
+                if not digests.DIGEST.fullmatch(tag):
+                    yield f"{where}: {tag} is no digest"
+            elif tag != facts.version:
                 yield f"{where}: the image {name} has the tag {tag}, and this is kerf {facts.version}"
             program = (container.get("command") or ["?"])[0]
             if program.replace("/bin/", "/usr/bin/", 1) not in contents and program not in contents:
