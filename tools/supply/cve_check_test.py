@@ -115,6 +115,8 @@ class Command(unittest.TestCase):
         self.assertEqual(self.run_with(mended + [("new", "1")], exception())[0], 4)
         self.assertEqual(self.run_with(mended, "x")[0], 2)
         self.assertEqual(self.run_with(mended, exception(until="2026-11-25"))[0], 1)
+        # What is reviewed of one package is not of another.
+        self.assertEqual(self.run_with(mended, exception(package="zlib"))[0], 1)
 
     def test_an_exception_of_what_is_not_there_is_an_error_where_all_are_looked_at(self):
         snapshot = known_faults.Snapshot(SNAPSHOT)
