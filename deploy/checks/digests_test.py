@@ -30,7 +30,8 @@ class Digests(unittest.TestCase):
         self.assertEqual(list(digests.dockerfile(f"ARG D=debian:12@{DIGEST}\nFROM ${{D}} AS a\nFROM scratch\nCOPY --from=a / /\n")), [])
 
     def test_our_own_have_a_digest_or_the_version(self):
-        for image in ("localhost/kerf:0.1.0", f"registry.example.com:5000/kerf/kerf@{DIGEST}", f"r/kerf:0.1.0@{DIGEST}", "registry.example.com:5000/kerf:0.1.0"):
+        for image in ("localhost/kerf:0.1.0", f"registry.example.com:5000/kerf/kerf@{DIGEST}", f"r/kerf:0.1.0@{DIGEST}",
+                      "registry.example.com:5000/kerf:0.1.0"):
             self.assertEqual(findings(image), [], image)
         for image in ("localhost/kerf:latest", "localhost/kerf", "r/kerf@sha256:12", f"r/other@{DIGEST}", f"r/kerf@{DIGEST}0"):
             self.assertEqual(len(findings(image)), 1, image)

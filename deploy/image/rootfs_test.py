@@ -114,7 +114,8 @@ def check_again(root, image, tar, environment):
         others = [member.name for member in members if member.name not in own]
         # tar sorts folder by folder.
         check(others == sorted(others, key=lambda name: name.split("/")), f"{image}: the tar is not sorted")
-        check(sorted(others + own) == sorted(["."] + [f"./{path.relative_to(root)}" for path in root.rglob("*")]), f"{image}: the second root has other files")
+        first = ["."] + [f"./{path.relative_to(root)}" for path in root.rglob("*")]
+        check(sorted(others + own) == sorted(first), f"{image}: the second root has other files")
         for member in members:
             check(member.mtime == 0 and not member.uname, f"{image}: {member.name} has a time or a name of who made it")
             path = root / member.name

@@ -101,8 +101,9 @@ class Command(unittest.TestCase):
             (folder / "d.json").write_text(json.dumps(document(*packages)))
             (folder / "s.json").write_text(json.dumps(snapshot))
             (folder / "e.toml").write_text(text)
-            done = subprocess.run([sys.executable, "-B", HERE / "cve_check.py", folder / "d.json", "--snapshot", folder / "s.json",
-                                   "--exceptions", folder / "e.toml", "--today", today, *words], capture_output=True, text=True, check=False, timeout=60)
+            command = [sys.executable, "-B", HERE / "cve_check.py", folder / "d.json", "--snapshot", folder / "s.json",
+                       "--exceptions", folder / "e.toml", "--today", today, *words]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout + done.stderr
 
     def test_exit_codes(self):
@@ -151,10 +152,11 @@ class Updates(unittest.TestCase):
 
     def test_the_tracker_is_read_for_our_release(self):
         def releases(**entry):
-            return {"releases": {"bookworm": {"status": "open", "urgency": "not yet assigned", **entry}, "sid": {"status": "resolved", "fixed_version": "0"}}}
+            return {"releases": {"bookworm": {"status": "open", "urgency": "not yet assigned", **entry},
+                                 "sid": {"status": "resolved", "fixed_version": "0"}}}
 
-        data = {"grpc": {"CVE-1": releases(), "CVE-2": releases(status="resolved", fixed_version="1.2-3"), "CVE-3": releases(status="resolved", fixed_version="0"),
-                         "CVE-4": releases(urgency="unimportant"), "CVE-5": {"releases": {"sid": {"status": "open"}}}}, "other": {"CVE-9": releases()}}
+        data = {"grpc": {"CVE-1": releases(), "CVE-2": releases(status="resolved", fixed_version="1.2-3"),
+                         "CVE-3": releases(status="resolved", fixed_version="0"), "CVE-4": releases(urgency="unimportant"), "CVE-5": {"releases": {"sid": {"status": "open"}}}}, "other": {"CVE-9": releases()}}
         snapshot = self.snapshot()
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(data, file)
@@ -165,7 +167,8 @@ class Updates(unittest.TestCase):
         self.assertEqual(snapshot.data["sources"]["tracker"]["date"], "2026-11-26")
 
     def test_a_changelog_tells_the_lowest_version_with_the_mend(self):
-        text = "x (7.0.15-1~deb12u2) a; u\n\n  * CVE-2025-0002\n\nx (7.0.15-1~deb12u1) a; u\n\n  * Rebuild\n\nx (7.0.15-1) a; u\n\n  * CVE-2023-41056, CVE-2025-0002\n"
+        text = ("x (7.0.15-1~deb12u2) a; u\n\n  * CVE-2025-0002\n\nx (7.0.15-1~deb12u1) a; u\n\n  * Rebuild\n\n"
+                "x (7.0.15-1) a; u\n\n  * CVE-2023-41056, CVE-2025-0002\n")
         self.assertEqual(updates.of_changelog(text), {"CVE-2023-41056": "7.0.15-1~deb12u1", "CVE-2025-0002": "7.0.15-1~deb12u1"})
 
     def test_records_of_osv_are_read_by_ranges(self):

@@ -140,8 +140,9 @@ class Image(unittest.TestCase):
     def root(self, folder):
         """Of a wheel, with what Python made of it, and a Debian package."""
         root = pathlib.Path(folder)
-        for path, text in (("usr/lib/py/w-1.dist-info/METADATA", "Name: W_x\nVersion: 1\nLicense-Expression: MIT AND LicenseRef-Own\n\n"),
-                           ("usr/lib/py/w-1.dist-info/RECORD", "w.py,,\n"), ("usr/lib/py/w.py", ""), ("usr/lib/py/__pycache__/w.cpython-311.pyc", "x"),
+        metadata = "Name: W_x\nVersion: 1\nLicense-Expression: MIT AND LicenseRef-Own\n\n"
+        for path, text in (("usr/lib/py/w-1.dist-info/METADATA", metadata), ("usr/lib/py/w-1.dist-info/RECORD", "w.py,,\n"),
+                           ("usr/lib/py/w.py", ""), ("usr/lib/py/__pycache__/w.cpython-311.pyc", "x"),
                            ("var/lib/dpkg/status.d/coreutils", "Package: coreutils\nArchitecture: amd64\nVersion: 9.1-1\n"),
                            ("usr/share/doc/coreutils/copyright", "x"), ("bin/cat", "x"), ("etc/passwd", "x")):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
