@@ -163,6 +163,10 @@ def no_bus(things):
 
 
 broken("dev", "no names", lambda things: _drop(things, "NetworkPolicy", "names"), r"front cannot reach the name server")
+broken("dev", "an agent of kerf's namespace that is shut in", lambda things: _drop(things, "NetworkPolicy", "kerf-agent"),
+       r"an agent in kerf's namespace cannot reach front at \('TCP', 7461\)")
+broken("dev", "agents that reach anybody", lambda things: _policy(things, "kerf-agent")["egress"][0].pop("to"),
+       r"an agent in kerf's namespace may reach a stranger at")
 broken("dev", "everybody is an agent", lambda things: _policy(things, "kerf-front")["ingress"][0].pop("from"),
        r"a stranger may reach front")
 broken("dev", "a label of any namespace",
@@ -372,7 +376,7 @@ broken("loadtest", "a load that reaches all of kerf",
        lambda things: _policy(things, "fronts")["egress"][0]["to"][0].pop("podSelector"),
        r"load-worker may reach a worker in kerf's namespace")
 broken("loadtest", "a master for everybody", lambda things: _policy(things, "kerf-load-master")["ingress"][0].pop("from"),
-       r"a stranger in kerf's namespace may reach load-master")
+       r"a stranger may reach load-master")
 broken("loadtest", "a load that writes to its root",
        lambda things: _put(_load(things, "kerf-load-worker")["securityContext"], "readOnlyRootFilesystem", False),
        r"readOnlyRootFilesystem is not true")

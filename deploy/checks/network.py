@@ -96,13 +96,13 @@ def flows(manifests, _):
                  **{name: (*where, PORTS.get(name, {})) for name, where in OUTSIDERS.items()}}
     for (source, (from_space, from_labels, _)), (target, (to_space, to_labels, named)) in itertools.product(
             everybody.items(), repeat=2):
-        if source not in pods and target not in pods:
+        if from_space is not HERE and to_space is not HERE or source == target and source not in pods:
             continue
-        # Both ends must agree; an end that is not ours does.
+        # Both ends must agree; an end that is elsewhere does. Here policies hold for everybody, whoever made the pod.
         ends = []
-        if source in pods:
+        if from_space is HERE:
             ends.append(_allowed(policies, from_labels, "out", (to_space, to_labels), named))
-        if target in pods:
+        if to_space is HERE:
             ends.append(_allowed(policies, to_labels, "in", (from_space, from_labels), named))
         if None in ends:
             yield f"{source} to {target}: no NetworkPolicy covers {source if ends[0] is None else target}: default-deny must"
