@@ -18,7 +18,7 @@ COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cl
             "tools/supply/check", "tools/reproducible",
             "tools/kubebox/check", "e2e/releases/old_binary_test", "loadtest/run", "tools/quickstart", "tools/kube"]
 # What each part of tools/test --all begins with.
-FIRST = ["formatting", "house rules", "the checks themselves", "release binaries"]
+FIRST = ["formatting", "house rules", "the checks themselves", "NetworkPolicies as packet filter rules", "release binaries"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
           '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')

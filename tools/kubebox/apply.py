@@ -2,6 +2,7 @@
 
 import json
 
+from policies import unsupported
 from processes import Failed
 
 
@@ -12,6 +13,10 @@ def apply(plane, source, is_dry_run=False):
     else:
         text = source.read_text(encoding="utf-8")
     objects = parse(plane, text, source)
+    for one in objects:
+        if one["kind"] == "NetworkPolicy" and (reasons := list(unsupported(one))):
+            raise Failed(f"{source}: the NetworkPolicy {one['metadata']['name']} would not be carried out here: "
+                         f"{'; '.join(reasons)}")
     # A dry run makes nothing, also not the namespaces that all else is checked against, nor kinds.
     first = [one for one in objects if one["kind"] in ("Namespace", "CustomResourceDefinition")]
     if first:

@@ -1,6 +1,6 @@
 """A box for a cluster with nodes: namespaces for its network, its mounts and its processes.
 
-Whatever the nodes do - bridges, addresses, mounts, containers - they do in there, and it is gone when
+Whatever the nodes do - links, addresses, mounts, containers - they do in there, and it is gone when
 the box's first process is; what remains are the cgroups, which `end` removes. The machine's own
 network, mounts and kernel settings stay as they are.
 """
@@ -20,8 +20,8 @@ from processes import Failed, end, is_own, log_tail, start, wait_until
 START_TIMEOUT_S = 20
 CGROUPS_TIMEOUT_S = 20
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-BRIDGE = "kerf0"
-BRIDGE_ADDRESS = "10.77.0.1"
+# Where all pods send what is not for themselves: the box routes, and its packet filter sees each packet.
+GATEWAY = "10.77.0.1"
 POD_NETWORK = "10.77.0.0/16"
 # What the kubelet wants of the kernel. In the box it reads these and leaves the machine's alone.
 KERNEL_SETTINGS = {"vm/overcommit_memory": 1, "vm/panic_on_oom": 0, "kernel/panic": 10,
@@ -116,15 +116,12 @@ def hold(folder, node_count):
         must("mount", "--bind", stand_in, f"/proc/sys/{name}")
     # So that an agent in the box finds Services by name, as a pod does.
     resolver = folder / "resolv.conf"
-    resolver.write_text(f"nameserver {BRIDGE_ADDRESS}\n", encoding="ascii")
+    resolver.write_text(f"nameserver {GATEWAY}\n", encoding="ascii")
     must("mount", "--bind", resolver, os.path.realpath("/etc/resolv.conf"))
     must("ip", "link", "set", "lo", "up")
     for number in range(1, 1 + node_count):
         must("ip", "address", "add", f"{node_address(number)}/32", "dev", "lo")
-    must("ip", "link", "add", BRIDGE, "type", "bridge")
-    prefix = POD_NETWORK.split("/", 1)[1]
-    must("ip", "address", "add", f"{BRIDGE_ADDRESS}/{prefix}", "dev", BRIDGE)
-    must("ip", "link", "set", BRIDGE, "up")
+    must("ip", "address", "add", f"{GATEWAY}/32", "dev", "lo")
     (folder / "ready").touch()
     # It is the box's init, too: what nobody waits for must not stay a zombie.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

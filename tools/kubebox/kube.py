@@ -8,14 +8,16 @@
   tools/kube image NAME ROOT.tar        a root file system (deploy/image/rootfs) becomes an image that
                                         the nodes have
   tools/kube kubectl -- get pods -A
-  tools/kube enter -- COMMAND...        runs where the pods' network and DNS are
+  tools/kube enter -- COMMAND...        runs beside the pods, with their DNS: no NetworkPolicy holds for it
+  tools/kube enter --pod NAMESPACE/NAME -- COMMAND...
+                                        runs in the network of that pod, and is it for NetworkPolicies
   tools/kube --dir DIR e2e              kerf in real pods of a cluster of its own: backups, updates,
                                         evictions and broken images; nothing of it may fail a file
   tools/kube down                       ends everything and removes its files
 
 Clusters in different folders (--dir, by default out/kube) do not know of each other. The pods have a
-network of their own, with DNS for headless Services; there is no route out of it, Services have no
-cluster addresses that answer (no kube-proxy), and NetworkPolicies are checked but not enforced.
+network of their own, with DNS for headless Services, in which NetworkPolicies hold; there is no route
+out of it, and Services have no cluster addresses that answer (no kube-proxy).
 """
 
 import argparse
@@ -35,6 +37,7 @@ sys.path.insert(0, str(ROOT / "tools/python"))
 import apply
 import e2e
 import nodes
+import pods
 from box import Box
 from control_plane import ControlPlane
 from oci_image import write_image
@@ -83,6 +86,8 @@ class Cluster:
         self.state["port"] = plane.port
         self.save()
         if count:
+            self.state["policy_keeper"] = nodes.start_policies(plane)
+            self.save()
             nodes.start_controllers(plane)
             for number in range(1, 1 + count):
                 nodes.start_node(plane, self.box, number)
@@ -124,7 +129,7 @@ def new_cluster(folder, node_count):
     programs = built(node_count)
     folder.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(folder, {"programs": programs, "nodes": node_count, "box": None, "pids": [],
-                               "port": None})
+                               "port": None, "policy_keeper": None})
     try:
         cluster.start()
     except BaseException:
@@ -182,7 +187,14 @@ def kubectl(arguments):
 
 
 def enter(arguments):
-    command = [*Cluster.load(arguments.dir).enter(), *arguments.command]
+    cluster = Cluster.load(arguments.dir)
+    before = cluster.enter()
+    if arguments.pod:
+        namespace, slash, name = arguments.pod.partition("/")
+        if not slash or not cluster.box:
+            raise Failed("--pod: want NAMESPACE/NAME of a pod that runs")
+        before = pods.enter(cluster.box, pods.get(cluster.plane(), namespace, name))
+    command = [*before, *arguments.command]
     os.execvp(command[0], command)
 
 
@@ -232,7 +244,9 @@ def main():
     verb.add_argument("root", type=pathlib.Path, metavar="ROOT.tar", help="its files")
     for name, action, summary in (("kubectl", kubectl, "kubectl, as this cluster's admin"),
                                   ("enter", enter, "a command beside the pods")):
-        add(name, action, summary).add_argument("command", nargs="+", metavar="ARGUMENT")
+        verb = add(name, action, summary)
+        verb.add_argument("command", nargs="+", metavar="ARGUMENT")
+    verb.add_argument("--pod", metavar="NAMESPACE/NAME", help="in the network of that pod")
     verb = add("e2e", run_e2e, "kerf in real pods, in a cluster of its own")
     verb.add_argument("--nodes", type=int, default=3, help="1 to 9 (default: 3)")
     verb.add_argument("--no-build", action="store_true", help="out/kerf and out/kerfd are what to test")

@@ -3,11 +3,15 @@ cluster's box."""
 
 import io
 import json
+import pathlib
+import sys
 import tarfile
 
-from box import BRIDGE, BRIDGE_ADDRESS, POD_NETWORK, node_address
+from box import GATEWAY, POD_NETWORK, node_address
 from oci_image import write_image
-from processes import HOST, log_tail, run, wait_until
+from processes import HOST, Failed, is_own, log_tail, run, wait_until
+
+HERE = pathlib.Path(__file__).absolute().parent
 
 START_TIMEOUT_S = 60
 DNS_READY_PORT = 8181
@@ -23,6 +27,7 @@ def users(node_count):
         known["kube-scheduler"] = ("system:kube-scheduler", [])
         known["kube-controller-manager"] = ("system:kube-controller-manager", ["system:masters"])
         known["dns"] = ("dns", ["system:masters"])
+        known["policies"] = ("policies", ["system:masters"])
         for number in range(1, 1 + node_count):
             known[f"node{number}"] = (f"system:node:node{number}", ["system:nodes"])
     return known
@@ -48,6 +53,18 @@ def make_service_accounts(plane, *namespaces):
     """The controller manager's work, without which no pod is let in."""
     for namespace in namespaces:
         plane.kubectl("create", "serviceaccount", "default", f"--namespace={namespace}")
+
+
+def start_policies(plane):
+    """From here on no pod reaches anybody, or is reached, but as the NetworkPolicies say. Returns whose pid sees to it."""
+    ready, log = plane.folder / "policies.ready", plane.folder / "policies.log"
+    pid = plane.launch([sys.executable, "-B", str(HERE / "policy_keeper.py"), str(plane.kubeconfig("policies")), str(ready)],
+                       log)
+    wait_until(lambda: ready.exists() or not is_own(pid, plane.folder), START_TIMEOUT_S, "the NetworkPolicies' keeper",
+               lambda: log_tail(log))
+    if not ready.exists():
+        raise Failed("NetworkPolicies cannot be carried out\n" + log_tail(log))
+    return pid
 
 
 def start_node(plane, box, number):
@@ -126,13 +143,13 @@ SystemdCgroup = false
 
 
 def cni_config(folder, number):
-    network = BRIDGE_ADDRESS.rsplit(".", 2)[0]
+    network = GATEWAY.rsplit(".", 2)[0]
     return json.dumps({"cniVersion": "0.4.0", "name": "kerf", "plugins": [
-        {"type": "bridge", "bridge": BRIDGE, "isGateway": True, "ipMasq": False,
-         "hairpinMode": True, "ipam": {
+        # A link of its own for each pod, and the box routes between them.
+        {"type": "ptp", "ipMasq": False, "ipam": {
              "type": "host-local", "dataDir": f"{folder}/addresses",
              "ranges": [[{"subnet": POD_NETWORK, "rangeStart": f"{network}.{number}.2",
-                          "rangeEnd": f"{network}.{number}.250", "gateway": BRIDGE_ADDRESS}]],
+                          "rangeEnd": f"{network}.{number}.250", "gateway": GATEWAY}]],
              "routes": [{"dst": "0.0.0.0/0"}]}}]})
 
 
@@ -148,7 +165,7 @@ def kubelet_config(folder, run_folder, box, number):
         "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{box.cgroup}/node{number}",
         "failCgroupV1": False, "failSwapOn": False, "oomScoreAdj": 0,
         "makeIPTablesUtilChains": False,
-        "clusterDNS": [BRIDGE_ADDRESS], "clusterDomain": "cluster.local",
+        "clusterDNS": [GATEWAY], "clusterDomain": "cluster.local",
         "resolvConf": str(box.folder / "box/resolv.conf"),
         "podLogsDir": str(folder / "logs"), "volumePluginDir": str(folder / "volume-plugins"),
         # The disk is the machine's: however full it is, it is not for the kubelet to mend.
