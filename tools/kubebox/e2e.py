@@ -11,9 +11,12 @@ import tempfile
 import time
 
 import apply
+import network_trial
 import nodes
-from oci_image import write_image
+import pods
+import policy_faults
 from load import Load, restore_and_compare
+from oci_image import write_image
 from processes import Failed, run, wait_until
 
 NAMESPACE = "kerf"
@@ -21,6 +24,8 @@ HOST = "kerf.kerf.svc.cluster.local"
 SERVER = f"{HOST}:7461"
 FRONTS, WORKERS, REDIS = "deployment/kerf-front", "statefulset/kerf-worker", "statefulset/kerf-redis"
 FRONT_COUNT, WORKER_COUNT = 2, 3
+# Of network_trial.STAND_INS.
+AGENT = "agent"
 # What deploy/overlays/dev runs, the same under a later name, and one that never serves.
 IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in ("0.1.0", "0.1.1", "broken"))
 ROLLOUT_TIMEOUT_S = 300
@@ -38,14 +43,8 @@ addresses = ["kerf.kerf:7461"]
 shard_key_metadata = "kerf-shard-key"
 """
 
-# Beside deploy/overlays/dev: what overlays/prod has of them.
-SECURE = """
-apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-namespace: kerf
-resources: [{root}/deploy/overlays/dev]
-components: [{root}/deploy/components/tls, {root}/deploy/components/access]
-"""
+# deploy/overlays/dev, and beside it what overlays/prod has, in its order.
+COMPONENTS, SECURE_COMPONENTS = ["monitoring", "redis-metrics"], ["tls", "access"]
 # Fronts are known by the first name of their certificate.
 ACCESS = f"""
 [[identity]]
@@ -62,11 +61,12 @@ repositories = ["*"]
 
 
 class Scenario:
-    def __init__(self, cluster, root, work, seed):
+    def __init__(self, cluster, root, work, seed, is_thorough):
         self.cluster, self.root, self.work, self.seed = cluster, root, work, seed
-        self.plane = cluster.plane()
-        # The agent runs beside the pods and finds the fronts by name, as a pod would.
+        self.plane, self.is_thorough = cluster.plane(), is_thorough
+        # It runs in the network of a pod, as deploy/README.md wants agents to be, and finds the fronts by name.
         self.agent = ["env", f"KERF_SERVER={SERVER}", root / "out/kerf"]
+        self.agent_network = []
 
     def kubectl(self, *arguments, **more):
         return self.plane.kubectl(f"--namespace={NAMESPACE}", *arguments, **more)
@@ -75,7 +75,7 @@ class Scenario:
         return json.loads(self.kubectl("get", *arguments, "--output=json").stdout)
 
     def agent_command(self):
-        return [*self.cluster.enter(), *self.agent]
+        return [*self.agent_network, *self.agent]
 
     def load(self, what):
         return Load(self.work / what, self.agent_command(), what, self.seed)
@@ -113,7 +113,30 @@ class Scenario:
             nodes.import_image(self.cluster.box, number, archive)
 
     def deploy(self):
-        self.deploy_overlay(self.root / "deploy/overlays/dev")
+        for kind in sorted((self.root / "tools/kubebox/testdata/kinds").iterdir()):
+            apply.apply(self.plane, kind)
+        self.deploy_overlay(self.overlay("monitored", COMPONENTS))
+        self.start_agent()
+
+    def start_agent(self):
+        namespace, labels = network_trial.STAND_INS[AGENT]
+        pods.create(self.plane, [pods.namespace_object(namespace, network_trial.NAMESPACE_LABELS[namespace])])
+        pods.create(self.plane, [network_trial.stand_in(AGENT)])
+        pod = pods.wait_running(self.plane, namespace, network_trial.pod_name(AGENT))
+        self.agent_network = pods.enter(self.cluster.box, pod)
+
+    def overlay(self, name, components):
+        folder = self.work / name
+        folder.mkdir()
+        # Folders may be anywhere, and are named from here. JSON is YAML.
+        deploy = pathlib.Path(os.path.relpath(self.root / "deploy", folder))
+        (folder / "kustomization.yaml").write_text(json.dumps({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": NAMESPACE,
+            "resources": [str(deploy / "overlays/dev")],
+            "components": [str(deploy / "components" / component) for component in components],
+            "images": [{"name": image, "newName": f"localhost/{image}"} for image in ("kerf", "kerf-redis")]}),
+            encoding="utf-8")
+        return folder
 
     def deploy_overlay(self, overlay):
         apply.apply(self.plane, overlay)
@@ -124,7 +147,7 @@ class Scenario:
         self.wait_rolled_out(REDIS, WORKERS, FRONTS)
 
     def back_up_and_restore(self, folder="plain"):
-        """The repository's own sources, from a program that is no pod."""
+        """The repository's own sources."""
         store, tree = self.work / folder / "store", self.root / "server"
         store.parent.mkdir()
         command = self.agent_command()
@@ -253,9 +276,17 @@ class Scenario:
             raise Failed(f"the load test has left no report\n{done.stdout}{done.stderr}")
         print("  " + next(line for line in done.stdout.splitlines() if "each checked" in line))
 
+    def try_policies(self):
+        """What they allow passes, what they forbid does not; and were one not there, that would be seen."""
+        with network_trial.Trial(self.cluster, self.root) as trial:
+            print(f"  {trial.check()} connections, each as it should be", flush=True)
+            policy_faults.follow(trial)
+            print(f"  {policy_faults.plant(trial, self.is_thorough)} faults of policies, each seen", flush=True)
+            trial.check()
+
     def secure(self):
         """TLS and identities: who is whom he has to be gets on, and nobody else."""
-        tls, overlay = self.work / "tls", self.work / "overlay"
+        tls = self.work / "tls"
         run([self.root / "out/kerf", "tls", "init", tls, "--name", HOST, "--name", "kerf-worker", "--client", "agent",
              "--client", "stranger"])
         (self.work / "access.toml").write_text(ACCESS, encoding="utf-8")
@@ -263,18 +294,14 @@ class Scenario:
             self.kubectl("create", "secret", "generic", name, f"--from-file=ca.crt={tls}/ca.pem",
                          f"--from-file=tls.crt={tls}/kerfd.pem", f"--from-file=tls.key={tls}/kerfd.key")
         self.kubectl("create", "secret", "generic", "kerf-access", f"--from-file=access.toml={self.work}/access.toml")
-        overlay.mkdir()
-        # Folders may be anywhere, and are named from here.
-        (overlay / "kustomization.yaml").write_text(SECURE.format(root=os.path.relpath(self.root, overlay)),
-                                                    encoding="utf-8")
-        self.deploy_overlay(overlay)
+        self.deploy_overlay(self.overlay("secure", COMPONENTS + SECURE_COMPONENTS))
         in_the_clear = self.agent_command()
         agents = {name: ["env", f"KERF_SERVER={SERVER}", f"KERF_TLS_CA={tls}/ca.pem", f"KERF_TLS_CERT={tls}/{name}.pem",
                          f"KERF_TLS_KEY={tls}/{name}.key", self.root / "out/kerf"] for name in ("agent", "stranger")}
         self.agent = agents["agent"]
-        self.back_up_and_restore("secure")
-        store = ["--store", self.work / "secure/store"]
-        as_stranger = [*self.cluster.enter(), *agents["stranger"]]
+        self.back_up_and_restore("sealed")
+        store = ["--store", self.work / "sealed/store"]
+        as_stranger = [*self.agent_network, *agents["stranger"]]
         for command in ([*as_stranger, "backup", self.root / "server", *store, "--force"],
                         [*self.agent_command(), "gc", *store], [*in_the_clear, "ping"]):
             done = run(command, timeout_s=120, check=False)
@@ -306,13 +333,14 @@ STEPS = (("images", Scenario.images), ("fronts, workers and Redis become ready",
          ("a broken image of the workers", Scenario.break_workers),
          ("new passwords of Redis", Scenario.change_passwords),
          ("a load test in pods", Scenario.put_load),
+         ("NetworkPolicies: who may talk to whom", Scenario.try_policies),
          ("TLS, and who may do what", Scenario.secure))
 
 
-def run_all(cluster, root, seed):
-    """Every step, or Failed."""
+def run_all(cluster, root, seed, is_thorough):
+    """Every step, or Failed. `is_thorough`: with each fault of NetworkPolicies, planted."""
     with tempfile.TemporaryDirectory(prefix="kerf-kube-") as work:
-        scenario = Scenario(cluster, root, pathlib.Path(work), seed)
+        scenario = Scenario(cluster, root, pathlib.Path(work), seed, is_thorough)
         for title, step in STEPS:
             print(f"{title} ...", flush=True)
             began = time.monotonic()

@@ -209,7 +209,7 @@ def run_e2e(arguments):
     cluster = new_cluster(arguments.dir, arguments.nodes)
     print(f"{arguments.nodes} nodes are up after {time.monotonic() - began:.0f} s", flush=True)
     try:
-        e2e.run_all(cluster, ROOT, seed)
+        e2e.run_all(cluster, ROOT, seed, arguments.policy_faults)
     finally:
         if not arguments.keep:
             cluster.end()
@@ -250,6 +250,8 @@ def main():
     verb = add("e2e", run_e2e, "kerf in real pods, in a cluster of its own")
     verb.add_argument("--nodes", type=int, default=3, help="1 to 9 (default: 3)")
     verb.add_argument("--no-build", action="store_true", help="out/kerf and out/kerfd are what to test")
+    verb.add_argument("--policy-faults", action="store_true",
+                      help="NetworkPolicies are not only deleted, each must be seen to be broken in many ways: minutes")
     verb.add_argument("--keep", action="store_true", help="the cluster stays, to be looked at")
     arguments = parser.parse_args()
     # As Ctrl-C: what is begun is taken back.
