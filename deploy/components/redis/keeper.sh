@@ -264,7 +264,10 @@ follow() {
       for (i = 1; i <= count; ++i) if (replicas[masters[i]] + 0 == fewest) best[++best_count] = masters[i]
       print best[number % best_count + 1]
     }')
-  [ -z "$chosen" ] || do_it "$address" CLUSTER REPLICATE "$chosen" || true
+  [ -n "$chosen" ] || return 0
+  do_it "$address" CLUSTER REPLICATE "$chosen" || true
+  # Of whom it follows now; reconnect would lead it back to the other one, as long as the link is not up.
+  nodes_of "$address" >"$scratch/mine" || true
 }
 
 # Of its master's new address a replica may hear from another node before its master greets it, and then Redis goes on to

@@ -89,6 +89,7 @@ def run(cluster, rng):
     check_users(cluster)
     for role in (True, False):
         check_exporter(next(pod for pod in cluster.pods if pod.is_master() == role))
+    stalemates.crowd(cluster, rng)
     first_ids = {pod.ask("CLUSTER", "MYID") for pod in cluster.pods}
 
     for pod in cluster.pods:

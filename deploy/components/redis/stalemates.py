@@ -23,6 +23,27 @@ def check_epochs(cluster):
         check(epoch == pod.number + 1 or epoch > COUNT, f"{pod.number}, a new master, has the epoch {epoch}")
 
 
+def crowd(cluster, rng):
+    """A replica follows a master that has one already, as when two choose at once, and its own has none. A master sends what
+    it has 5 s after it was asked for it, as by default, so that the link is not up at once."""
+    ids = {pod.ask("CLUSTER", "MYID"): pod for pod in cluster.pods}
+    view = nodes(cluster.pods[0])
+    moved_id, stays_id = rng.sample([node for node in ids if "slave" in view[node][2]], 2)
+    for pod in cluster.pods:
+        check(pod.ask("CONFIG", "SET", "repl-diskless-sync-delay", "5") == "OK", "CONFIG SET")
+    # Whichever of the two keeper.sh thinks should go over.
+    for node in (moved_id, stays_id):
+        ids[node].processes[1].send_signal(signal.SIGSTOP)
+    check(ids[moved_id].ask("CLUSTER", "REPLICATE", view[stays_id][3]) == "OK", "CLUSTER REPLICATE")
+    wait_until(lambda: all(nodes(pod)[moved_id][3] == view[stays_id][3] for pod in cluster.pods), "all know of two replicas")
+    wait_until(lambda: "master_link_status:up" in ids[moved_id].ask("INFO", "replication"), "it has what its new master has")
+    for node in (moved_id, stays_id):
+        ids[node].signal(signal.SIGCONT)
+    cluster.wait_until_whole(f"{ids[moved_id].number} and {ids[stays_id].number} followed the same master")
+    for pod in cluster.pods:
+        check(pod.ask("CONFIG", "SET", "repl-diskless-sync-delay", "0") == "OK", "CONFIG SET")
+
+
 def be_denied(cluster):
     """A master takes a later epoch, and dies before its replica hears of it. The other masters deny the replica."""
     ids = {pod.ask("CLUSTER", "MYID"): pod for pod in cluster.pods}
