@@ -249,12 +249,18 @@ class Trial:
             self.opened = None
 
     def check(self):
-        """All of it, at once and once; the number of connections that were tried."""
+        """All of it, at once; the number of connections that were tried."""
         # What passes shows that the rules know all pods, and who listens; only then what does not pass shows something.
         allowed = self.pairs(lambda source, target, port: should_pass(source, target, port, self.opened))
         self.wait_right(allowed, "what NetworkPolicies allow")
         pairs = list(self.pairs())
-        if found := self.wrong(pairs):
+        # Twice, for UDP has no connections: a port that asked while it was allowed, and comes again, gets its answer for half
+        # a minute. Another port does not.
+        found = self.wrong(pairs)
+        if found:
+            again = set(self.wrong(pairs))
+            found = [one for one in found if one in again]
+        if found:
             raise Failed(f"NetworkPolicies: {tell(found)}")
         return len(pairs)
 

@@ -64,8 +64,9 @@ class Meaning(unittest.TestCase):
 
     def test_policies_add_up(self):
         both = [policy({}, ["Ingress"]), policy({"app": "store"}, ["Ingress"], [{"from": [app("front")]}])]
-        self.assertTrue(self.passes(both, FRONT, STORE, 8080))
-        self.assertFalse(self.passes(both, STORE, FRONT))
+        for policies in (both, both[::-1]):
+            self.assertTrue(self.passes(policies, FRONT, STORE, 8080))
+            self.assertFalse(self.passes(policies, STORE, FRONT))
 
     def test_both_ends_must_agree(self):
         let_in = policy({"app": "store"}, ["Ingress"], [{"from": [app("front")]}])
@@ -184,6 +185,16 @@ class Rules(unittest.TestCase):
     def test_a_pod_that_no_policy_selects_is_let_through(self):
         self.assertIn("ip saddr vmap { 10.77.1.2 : goto egress_0, 10.77.1.3 : goto egress_1, 10.77.2.2 : return, "
                       "10.77.2.3 : return }", self.text())
+
+    def test_both_directions_are_judged_behind_what_answers(self):
+        lines = [line.strip() for line in self.text().splitlines()]
+        forward, into = lines.index("chain forward {"), lines.index("chain input {")
+        self.assertEqual(lines[forward + 1:forward + 6], [
+            "type filter hook forward priority filter; policy drop;", "ct state established,related accept",
+            "ip saddr 10.77.0.0/16 jump egress", "jump ingress", "}"])
+        self.assertEqual(lines[into + 1:into + 7], [
+            "type filter hook input priority filter; policy accept;", "iifname lo accept",
+            "ct state established,related accept", "meta nfproto ipv6 drop", "jump egress", "}"])
 
     def test_nobody_is_known_at_first(self):
         self.assertNotIn("vmap", rules({}, [], "10.77.0.0/16"))
