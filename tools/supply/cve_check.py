@@ -3,6 +3,7 @@
   tools/cve_check                                out/*.spdx.json (tools/build) and out/images/*.spdx.json (deploy/image/rootfs_test.py)
   tools/cve_check out/kerfd.spdx.json            these documents alone
   tools/cve_check --json                         the same as one JSON object
+  tools/cve_check --let-run-out                  as in tools/test: a review whose time is over is a warning
   tools/cve_check --update tracker data.json     the snapshot anew, from the JSON of Debian's security tracker (a file or a URL)
   tools/cve_check --update osv FOLDER...         wheels and Go's modules, from records of OSV (folders of JSON files)
   tools/cve_check --update govulncheck FILE      Go's own library in Redis' exporter, from what govulncheck has written
@@ -120,6 +121,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("documents", nargs="*", help="SPDX documents; with --update tracker and osv, what to read")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--let-run-out", action="store_true", help="exceptions that have run out are a warning")
     parser.add_argument("--update", choices=sorted(updates.SOURCES))
     parser.add_argument("--snapshot", default=known_faults.SNAPSHOT, help=argparse.SUPPRESS)
     parser.add_argument("--exceptions", default=exceptions.FILE, help=argparse.SUPPRESS)
@@ -133,7 +135,7 @@ def main():
             snapshot.write(options.snapshot)
             return 0
         parts = gather(options.documents or default_paths())
-        reviewed, wrong = exceptions.read(options.exceptions, options.today)
+        reviewed, wrong = exceptions.read(options.exceptions, options.today, let_run_out=options.let_run_out)
         return report(options, parts, snapshot, judge(parts, snapshot, reviewed, not options.documents), wrong, options.today)
     except (known_faults.Failed, debian.Failed) as failure:
         print(f"tools/cve_check: {failure}", file=sys.stderr)

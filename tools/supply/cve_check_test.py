@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What is known of versions, what is reviewed, and what the command says of both. Runs in out/tools/supply."""
 
+import contextlib
 import datetime
+import io
 import json
 import pathlib
 import subprocess
@@ -89,6 +91,16 @@ class Exceptions(unittest.TestCase):
         for text, words in ((exception().replace("tools/cve_check", "tools/nothing"), "there is no"), (exception() * 2, "twice"),
                             (exception(identifier="all"), "no id")):
             self.assertRegex(" ".join(self.wrong(text)[1]), words)
+
+    def test_tests_of_an_old_commit_do_not_fail_for_the_day(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(exception(until="2026-11-25"))
+            file.flush()
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                reviewed, wrong = exceptions.read(file.name, TODAY, let_run_out=True)
+        self.assertEqual((list(reviewed), wrong), ([("grpc", "CVE-2023-0001")], []))
+        self.assertIn("ran out on 2026-11-25", said.getvalue())
 
     def test_the_last_day_counts(self):
         self.assertEqual(self.wrong(exception(until="2026-11-26"))[1], [])
