@@ -14,13 +14,12 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "e2e/upload_rate.h"
 #include "e2e/world.h"
 #include "server/edge/testing/test_upload.h"
 
 namespace kerf::e2e {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFileBytes = std::size_t{4} << 20;
 constexpr std::size_t kSliceBytes = std::size_t{256} << 10;
@@ -46,27 +45,7 @@ class BystanderTest : public testing::Test {
                                      arguments);
   }
 
-  // MB a second of new files, one after the other.
-  double Rate() {
-    TestUpload upload(Connect());
-    EXPECT_TRUE(upload.SendOpen(OpenFor("bystander")));
-    std::string file(kFileBytes, '\0');
-    for (char& byte : file) byte = static_cast<char>(random_.Next());
-    const Clock::time_point begin = Clock::now();
-    std::uint64_t number = 0;
-    while (Clock::now() - begin < MeasuredTime()) {
-      // New, without the time that drawing it takes.
-      for (std::size_t at = 0; at < file.size(); at += 512) ++file[at];
-      EXPECT_TRUE(upload.SendFile(file, kSliceBytes));
-      EXPECT_TRUE(upload.WaitForChunks(++number, kFileBytes));
-      EXPECT_TRUE(upload.CommitAnswered());
-      if (HasFailure()) return 0;
-    }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    upload.WritesDone();
-    EXPECT_TRUE(upload.WaitForEnd().ok());
-    return static_cast<double>(number * kFileBytes) / 1e6 / seconds;
-  }
+  double Rate() { return UploadRate(Connect(), "bystander", random_, MeasuredTime()); }
 
   World world_;
   Random random_;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -174,9 +175,31 @@ TEST_F(KerfQuotaTest, AFullRepositoryIsSaidAndWhatItKnowsGoesOn) {
   const Completed text = world_.Kerf({"repo", "quota", "--store", world_.store()});
   EXPECT_THAT(text.out, ::testing::HasSubstr(" of 120"));
   EXPECT_EQ(world_.Backup({"first", "--force"})["index_warning"], "");
-  // It is whole in the store, and a collection is no different for a full index.
+  // What the index has no room for does not hold up those who tell it of everything.
   EXPECT_EQ(world_.Kerf({"verify"}).exit_code, 0);
-  EXPECT_EQ(world_.Kerf({"gc"}).exit_code, 0);
+  const Completed rebuilt = world_.Kerf({"index", "rebuild"});
+  EXPECT_EQ(rebuilt.exit_code, 3);
+  EXPECT_THAT(rebuilt.err, ::testing::HasSubstr("no room for all that the store holds"));
+  // A pack is rewritten of which the index knows nothing.
+  std::filesystem::create_directory(world_ / "tree");
+  WriteFile("tree/live", 5, 3'000'000);
+  WriteFile("tree/dead", 6, 1'000'000);
+  world_.Backup({"tree"}, 3);
+  std::filesystem::remove(world_ / "tree/dead");
+  world_.Backup({"tree", "--force"}, 3);
+  EXPECT_EQ(world_.Kerf({"forget", "--keep-last", "1"}).exit_code, 0);
+  EXPECT_EQ(world_.Kerf({"gc", "--keep-forgotten", "0s", "--max-waste", "0"}).exit_code, 3);
+  EXPECT_EQ(world_.Kerf({"verify"}).exit_code, 0);
+}
+
+// A pack that is sealed in the middle of a backup tells the index of it then: no reason to end.
+TEST_F(KerfQuotaTest, ALargeBackupIntoAFullRepositoryIsWhole) {
+  Start("", "[[repository]]\nname = \"*\"\nmax_entries = 120\n");
+  WriteFile("large", 4, 150'000'000);
+  const nlohmann::json full = world_.Backup({"large"}, 3);
+  EXPECT_THAT(std::string(full["index_warning"]), ::testing::HasSubstr("at most 120 entries"));
+  EXPECT_EQ(full["warnings"], 0);
+  EXPECT_EQ(world_.Kerf({"verify"}).exit_code, 0);
 }
 
 }  // namespace

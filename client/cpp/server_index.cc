@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/patient_call.h"
+#include "client/cpp/retry.h"
 
 namespace kerf::client {
 namespace {
@@ -113,7 +114,10 @@ absl::Status ServerIndex::Commit(std::uint64_t epoch, std::span<const agent::Sto
   request.set_store_epoch(epoch);
   AddEntries(chunks, request);
   v1::CommitChunksResponse response;
-  return Call(&v1::IndexService::Stub::CommitChunks, request, response);
+  absl::Status status = Call(&v1::IndexService::Stub::CommitChunks, request, response);
+  if (!accepts_full_ || !IsQuotaExceeded(status) || AskedWaitOf(status).count() > 0) return status;
+  full_status_.Update(status);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<agent::IndexAnswer>> ServerIndex::Lookup(

@@ -47,6 +47,12 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
   ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
               DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr);
 
+  // From here on Commit takes it for done that a repository which is full (QUOTA_EXCEEDED) has
+  // written what it had, and no more: for those who tell the index of all that there is.
+  void AcceptFull() { accepts_full_ = true; }
+  // The first time that it was so; OK: never.
+  const absl::Status& full_status() const { return full_status_; }
+
   absl::StatusOr<ServerIndexStats> ReadStats();
 
   absl::StatusOr<std::uint64_t> ReadEpoch() override;
@@ -74,6 +80,8 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
   const std::unique_ptr<v1::IndexService::Stub> stub_;
   const std::size_t digest_size_bytes_;
   CallCancellation* const cancellation_;
+  bool accepts_full_ = false;
+  absl::Status full_status_;
   v1::RepositoryRef repository_;
 };
 

@@ -195,8 +195,8 @@ struct QuotaKey {
   std::int64_t max = 0;
 };
 constexpr std::array<QuotaKey, 5> kQuotaKeys = {
-    {{"max_streams", &Quota::max_streams, 1, 1'000'000},
-     {"max_connections", &Quota::max_connections, 1, 1'000'000},
+    {{"max_streams", &Quota::max_streams, 2, 1'000'000},
+     {"max_connections", &Quota::max_connections, 2, 1'000'000},
      {"max_entries", &Quota::max_entries, 0, 1'000'000'000'000'000},
      {"max_bytes_per_second", &Quota::max_bytes_per_second, 65'536, 1'000'000'000'000},
      {"max_calls_per_second", &Quota::max_calls_per_second, 1, 1'000'000}}};

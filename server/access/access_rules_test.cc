@@ -68,9 +68,9 @@ TEST(AccessRulesTest, AnEmptyFileKnowsNobody) {
 
 TEST(AccessRulesTest, WhatThereIsAtMost) {
   const std::string name = "[[identity]]\nname = \"kerf://a\"\n";
-  for (const std::string_view wrong : {"0", "-1", "1.0", "\"1\"", "1000001"}) {
+  for (const std::string_view wrong : {"0", "1", "-1", "2.0", "\"2\"", "1000001"}) {
     EXPECT_EQ(WhyNot(Cat(name, "max_streams = ", wrong, "\n")),
-              "line 3: max_streams is 1 to 1000000");
+              "line 3: max_streams is 2 to 1000000");
   }
   EXPECT_EQ(WhyNot(name + "max_bytes_per_second = 65535\n"),
             "line 3: max_bytes_per_second is 65536 to 1000000000000");

@@ -232,10 +232,52 @@ TEST_F(QuotaTest, StreamsOfOneQuotaHaveTheirTurns) {
   for (std::thread& sender : senders) sender.join();
 }
 
+// What came before anybody knew which repository it is for.
+TEST_F(QuotaTest, ARepositorysRateCountsFirstMessagesToo) {
+  repositories_ = "[[repository]]\nname = \"slow\"\nmax_bytes_per_second = 65_536\n";
+  Start("");
+  // One message each, with its Open.
+  std::vector<std::unique_ptr<TestUpload>> uploads;
+  for (int number = 0; number < 4; ++number) {
+    uploads.push_back(std::make_unique<TestUpload>(channel_));
+    v1::UploadRequest request;
+    *request.add_frames()->mutable_open() = OpenFor("slow");
+    request.add_frames()->mutable_file_begin();
+    request.add_frames()->set_data(Content(6, 10 * kSliceBytes));
+    ASSERT_TRUE(uploads.back()->Send(request));
+    ASSERT_TRUE(uploads.back()->WaitForChunks(1, 9 * kSliceBytes));
+  }
+  auto next = Open("slow");
+  std::thread sender([&] { next->SendFile(Content(7, 4 * kSliceBytes), kSliceBytes); });
+  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") >= 1; }));
+  // 40 slices are owed: half of the time that takes is not enough.
+  const double before = Ingested();
+  Pass(milliseconds(20'000));
+  EXPECT_TRUE(StaysAt(before));
+  next->Cancel();
+  sender.join();
+}
+
+// A stream that ends has used what it has sent, and not what it might have.
+TEST_F(QuotaTest, WhatDidNotComeIsNotUsed) {
+  Start("max_bytes_per_second = 1_000_000\n");
+  for (int number = 0; number < 8; ++number) {
+    auto upload = Open("home");
+    ASSERT_TRUE(upload->SendFile(Content(8, 3 * kSliceBytes)));
+    ASSERT_TRUE(upload->WaitForChunks(1, 3 * kSliceBytes));
+    upload->WritesDone();
+    Pass(milliseconds(250));
+    server_->CheckTimeouts();
+    upload->WaitForEnd();
+  }
+  EXPECT_EQ(Exceeded("bytes"), 0);
+}
+
 TEST_F(QuotaTest, ARepositoryHasSoManyStreams) {
-  repositories_ = "[[repository]]\nname = \"tight\"\nmax_streams = 1\n";
+  repositories_ = "[[repository]]\nname = \"tight\"\nmax_streams = 2\n";
   Start("");
   auto first = Open("tight");
+  auto other = Open("tight");
   TestUpload second(channel_);
   second.SendOpen(OpenFor("tight"));
   const grpc::Status status = second.WaitForEnd();
@@ -269,10 +311,17 @@ TEST_F(QuotaTest, ARepositoryHasSoManyEntries) {
   auto upload = Open("tight");
   ASSERT_TRUE(upload->SendFile(Content(4, 500'000)));
   ASSERT_TRUE(upload->WaitForChunks(1, 500'000));
+  // It goes on, as if the index had taken them, and is told at its end.
   upload->CommitAnswered();
+  ASSERT_TRUE(upload->WaitForDone(1));
+  ASSERT_TRUE(upload->SendFile(Content(5, 300'000)));
+  ASSERT_TRUE(upload->WaitForChunks(2, 300'000));
+  upload->CommitAnswered();
+  ASSERT_TRUE(upload->WaitForDone(2));
+  upload->WritesDone();
   EXPECT_EQ(ReasonOf(upload->WaitForEnd()), "QUOTA_EXCEEDED");
   EXPECT_EQ(Stats("tight").entry_count(), 5u);
-  EXPECT_EQ(Exceeded("entries"), 2);
+  EXPECT_EQ(Exceeded("entries"), 3);
 }
 
 TEST_F(QuotaTest, CallsASecond) {

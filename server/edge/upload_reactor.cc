@@ -75,6 +75,8 @@ void UploadReactor::StartReadLocked() {
 
 bool UploadReactor::IsInPaceLocked() {
   if (options_.quotas->TryRead(caller_, repository_, last_read_bytes_)) {
+    counted_bytes_ = last_read_bytes_;
+    is_repository_counted_ = !repository_.empty();
     paced_since_.reset();
     return true;
   }
@@ -83,6 +85,20 @@ bool UploadReactor::IsInPaceLocked() {
     paced_since_ = (*options_.clock)();
   }
   return false;
+}
+
+void UploadReactor::CorrectPaceLocked(std::size_t read_bytes) {
+  const double more = static_cast<double>(read_bytes) - static_cast<double>(counted_bytes_);
+  options_.quotas->Correct(caller_, is_repository_counted_ ? repository_ : "", more);
+  if (!is_repository_counted_) {
+    early_bytes_ += read_bytes;
+    // It has become known while the message came.
+    if (!repository_.empty()) {
+      options_.quotas->CorrectRepository(repository_, static_cast<double>(early_bytes_));
+      early_bytes_ = 0;
+    }
+  }
+  counted_bytes_ = 0;
 }
 
 std::optional<TimePoint> UploadReactor::paced_since() const {
@@ -101,6 +117,7 @@ void UploadReactor::OnReadDone(bool ok) {
       const std::lock_guard lock(mutex_);
       is_reading_ = false;
       read_ended_ = true;
+      CorrectPaceLocked(0);
     }
     engine_->HalfClose();
     return;
@@ -113,9 +130,7 @@ void UploadReactor::OnReadDone(bool ok) {
     const std::lock_guard lock(mutex_);
     last_moved_ = (*options_.clock)();
     read_count_ += message->size_bytes() > 0 ? 1 : 0;
-    options_.quotas->Correct(
-        caller_, repository_,
-        static_cast<double>(message->size_bytes()) - static_cast<double>(last_read_bytes_));
+    CorrectPaceLocked(message->size_bytes());
     last_read_bytes_ = message->size_bytes();
   }
   const std::size_t limit = options_.engine->limits.max_message_bytes;
@@ -146,6 +161,8 @@ absl::Status UploadReactor::MayStoreIn(std::string_view repository) {
   const std::lock_guard lock(mutex_);
   repository_ = repository;
   repository_place_ = std::move(place);
+  options_.quotas->CorrectRepository(repository, static_cast<double>(early_bytes_));
+  early_bytes_ = 0;
   return absl::OkStatus();
 }
 
@@ -200,6 +217,8 @@ void UploadReactor::Finish(const absl::Status& status) {
   const std::lock_guard lock(mutex_);
   if (is_finished_ || final_status_.has_value()) return;
   final_status_ = status;
+  // Nothing more is read.
+  paced_since_.reset();
   if (!is_writing_ && unsent_.empty()) FinishLocked(status);
 }
 
@@ -303,7 +322,7 @@ bool UploadReactor::CheckWriteLocked(TimePoint now) {
 bool UploadReactor::CheckPaceLocked(TimePoint now) {
   if (!paced_since_.has_value() || now - *paced_since_ < options_.timeouts->paced) return false;
   // Others of the same quota are before it. Its client would take it for dead if it waited on.
-  FinishLocked(QuotaExceeded(caller_.name,
+  FinishLocked(QuotaExceeded(Cat(caller_.name, ", or of the repository,"),
                              Cat("bytes a second: this stream has not had its turn for ",
                                  options_.timeouts->paced.count(), " ms"),
                              limits::kRetryLater));

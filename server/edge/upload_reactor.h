@@ -116,6 +116,8 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   void StartReadLocked();
   // Whether quotas let another message by; else it waits for ResumePaced.
   bool IsInPaceLocked();
+  // The message that was counted is there, or will not come: 0 bytes.
+  void CorrectPaceLocked(std::size_t read_bytes);
   void StartWriteLocked();
   bool IsBetweenFilesLocked() const;
   std::chrono::nanoseconds IdleTimeLocked(TimePoint now) const;
@@ -145,6 +147,11 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   bool is_reading_ = false;
   // Of the message before, as which the next one is counted until it is there.
   std::size_t last_read_bytes_ = 0;
+  // Counted for the message that is read now, and that for the repository, too.
+  std::size_t counted_bytes_ = 0;
+  bool is_repository_counted_ = false;
+  // Of messages that came before the repository was known.
+  std::size_t early_bytes_ = 0;
   std::optional<TimePoint> paced_since_;
   bool read_ended_ = false;
   // Of messages that are not empty.

@@ -128,6 +128,11 @@ absl::Status QuotaExceeded(std::string_view subject, std::string_view descriptio
   return status;
 }
 
+bool IsRepositoryFull(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kQuotaExceeded &&
+         !status.GetPayload(ToAbsl(kRetryInfoType)).has_value();
+}
+
 absl::Status WithRequestId(const absl::Status& status, std::string_view request_id) {
   const auto payload = status.GetPayload(ToAbsl(kErrorInfoType));
   google::rpc::ErrorInfo error;

@@ -77,6 +77,9 @@ absl::Status NotYours();
 absl::Status QuotaExceeded(std::string_view subject, std::string_view description,
                            std::chrono::milliseconds retry_delay);
 
+// QUOTA_EXCEEDED without a time to try again after: time alone mends nothing.
+bool IsRepositoryFull(const absl::Status& status);
+
 // The same status, of which ErrorInfo's metadata says what call it answers, as "request_id"; one
 // that MakeError did not make stays as it is.
 absl::Status WithRequestId(const absl::Status& status, std::string_view request_id);

@@ -1,9 +1,6 @@
 #include "server/quota/quota_index.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -24,7 +21,7 @@ struct QuotaIndex::Commitment {
 Task<absl::Status> QuotaIndex::Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                                       std::span<const IndexEntry> entries, bool replace) {
   const std::optional<std::uint64_t> limit = quotas_.MaxEntriesOf(repository.name);
-  if (!limit.has_value() || TryFill(repository, entries.size(), *limit)) {
+  if (!limit.has_value() || TryPass(repository, entries.size(), *limit)) {
     return ForwardingIndex::Commit(repository, session_epoch, entries, replace);
   }
   return CommitWithin({repository, session_epoch, entries, replace, *limit});
@@ -32,17 +29,20 @@ Task<absl::Status> QuotaIndex::Commit(const RepositoryId& repository, std::uint6
 
 Task<absl::Status> QuotaIndex::CommitWithin(Commitment commitment) {
   const auto& [repository, session_epoch, entries, replace, limit] = commitment;
-  bool has_room = false;
-  if (!IsKnownToBeFull(repository, limit)) {
+  if (IsUncertain(repository)) {
     KERF_CO_ASSIGN_OR_RETURN(const IndexStats stats, co_await Stats(repository));
     Remember(repository, stats.entry_count);
-    has_room = TryFill(repository, entries.size(), limit);
   }
-  if (!has_room) {
-    KERF_CO_ASSIGN_OR_RETURN(const std::uint64_t new_count,
-                             co_await CountNew(repository, session_epoch, entries));
+  if (!TryPass(repository, entries.size(), limit)) {
+    KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> known,
+                             co_await KnownOf(repository, session_epoch, entries));
+    const std::uint64_t new_count = entries.size() - known.size();
     if (new_count > 0 && !TryFill(repository, new_count, limit)) {
       quotas_.CountExceeded(QuotaKind::kEntries);
+      if (!known.empty()) {
+        KERF_CO_RETURN_IF_ERROR(
+            co_await ForwardingIndex::Commit(repository, session_epoch, known, replace));
+      }
       co_return QuotaExceeded(Cat("repository '", repository.name, "'"),
                               Cat("at most ", limit, " entries"), std::chrono::milliseconds(0));
     }
@@ -50,36 +50,78 @@ Task<absl::Status> QuotaIndex::CommitWithin(Commitment commitment) {
   co_return co_await ForwardingIndex::Commit(repository, session_epoch, entries, replace);
 }
 
-Task<absl::StatusOr<std::uint64_t>> QuotaIndex::CountNew(const RepositoryId& repository,
-                                                         std::uint64_t session_epoch,
-                                                         std::span<const IndexEntry> entries) {
+Task<absl::StatusOr<std::vector<IndexEntry>>> QuotaIndex::KnownOf(
+    const RepositoryId& repository, std::uint64_t session_epoch,
+    std::span<const IndexEntry> entries) {
   std::vector<Digest> digests;
   digests.reserve(entries.size());
   for (const IndexEntry& entry : entries) digests.push_back(entry.digest);
   std::vector<LookupResult> results(digests.size());
   KERF_CO_RETURN_IF_ERROR(co_await Lookup(repository, session_epoch, digests, results));
-  co_return static_cast<std::uint64_t>(
-      std::count_if(results.begin(), results.end(),
-                    [](const LookupResult& result) { return result.verdict == Verdict::kNew; }));
+  std::vector<IndexEntry> known;
+  for (std::size_t index = 0; index < results.size(); ++index) {
+    if (results[index].verdict != Verdict::kNew) known.push_back(entries[index]);
+  }
+  co_return known;
 }
 
-bool QuotaIndex::TryFill(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit) {
+template <typename Result>
+Task<absl::StatusOr<Result>> QuotaIndex::ForgetKnownAfter(RepositoryId repository,
+                                                          Task<absl::StatusOr<Result>> call) {
+  absl::StatusOr<Result> result = co_await call;
+  const std::lock_guard lock(mutex_);
+  known_.erase(repository);
+  co_return result;
+}
+
+Task<absl::StatusOr<ForgetResult>> QuotaIndex::Forget(const RepositoryId& repository,
+                                                      std::span<const IndexEntry> entries) {
+  return ForgetKnownAfter(repository, ForwardingIndex::Forget(repository, entries));
+}
+
+Task<absl::StatusOr<ForgetOlderResult>> QuotaIndex::ForgetOlder(const RepositoryId& repository,
+                                                                std::uint64_t epoch,
+                                                                const std::optional<Digest>& after,
+                                                                std::size_t limit) {
+  return ForgetKnownAfter(repository,
+                          ForwardingIndex::ForgetOlder(repository, epoch, after, limit));
+}
+
+Task<absl::StatusOr<StepResult>> QuotaIndex::Drop(const RepositoryId& repository,
+                                                  const std::optional<Digest>& after,
+                                                  std::size_t limit) {
+  return ForgetKnownAfter(repository, ForwardingIndex::Drop(repository, after, limit));
+}
+
+bool QuotaIndex::TryPass(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit) {
   const TimePoint now = clock_();
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(repository);
   if (found == known_.end() || now - found->second.at >= options_.life) return false;
-  std::uint64_t& entry_count = found->second.entry_count;
-  if (entry_count > limit || count > limit - entry_count) return false;
-  entry_count += count;
+  Known& known = found->second;
+  const std::uint64_t assumed = known.counted + known.new_count + known.passed_count;
+  if (assumed + count + options_.margin > limit) return false;
+  known.passed_count += count;
   return true;
 }
 
-bool QuotaIndex::IsKnownToBeFull(const RepositoryId& repository, std::uint64_t limit) {
+bool QuotaIndex::TryFill(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit) {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(repository);
+  // It went to make room for others, just now.
+  if (found == known_.end()) return true;
+  Known& known = found->second;
+  if (known.counted + known.new_count + count > limit) return false;
+  known.new_count += count;
+  return true;
+}
+
+bool QuotaIndex::IsUncertain(const RepositoryId& repository) {
   const TimePoint now = clock_();
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(repository);
-  return found != known_.end() && found->second.entry_count >= limit &&
-         now - found->second.at < options_.full_life;
+  return found == known_.end() || now - found->second.at >= options_.life ||
+         found->second.passed_count > 0;
 }
 
 void QuotaIndex::Remember(const RepositoryId& repository, std::uint64_t entry_count) {
@@ -91,7 +133,7 @@ void QuotaIndex::Remember(const RepositoryId& repository, std::uint64_t entry_co
   }
   // What goes is asked for once more.
   if (known_.size() >= options_.capacity && !known_.contains(repository)) known_.clear();
-  known_[repository] = {entry_count, now};
+  known_[repository] = {.counted = entry_count, .at = now};
 }
 
 }  // namespace kerf

@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "base/limits.h"
 #include "server/index/forwarding_index.h"
 #include "server/net/clock.h"
 #include "server/quota/quotas.h"
@@ -17,17 +20,17 @@ namespace kerf {
 struct QuotaIndexOptions {
   // For so long it is believed how many entries a repository has, as others may add to it.
   std::chrono::milliseconds life{10'000};
-  // And of a full one, that it is full.
-  std::chrono::milliseconds full_life{1'000};
+  // With less room than that, what is committed is looked up first: only what is new takes room.
+  std::uint64_t margin = limits::kMaxIndexRequestEntries;
   // Repositories that are remembered at once.
   std::size_t capacity = 4096;
 };
 
-// Refuses commits of what is not there yet to a repository that is full (Quotas::MaxEntriesOf) with
-// QUOTA_EXCEEDED, without a delay to try again after: somebody has to make room. What is there may
-// always be committed again, and moved, as collections do. Of several commits at once, and of those
-// that reach a shared index through other processes within `life`, each may find room for itself.
-// Passes on all else.
+// Of a commit to a repository that is full (Quotas::MaxEntriesOf) writes what is there already, and
+// answers QUOTA_EXCEEDED for what is not, which is left out: without a delay to try again after,
+// for somebody has to make room. So what is known can be committed again, and moved, as collections
+// do. What reaches a shared index through other processes within `life` may go beyond. Passes on
+// all else.
 class QuotaIndex final : public ForwardingIndex {
  public:
   // All outlive it and its calls.
@@ -37,24 +40,44 @@ class QuotaIndex final : public ForwardingIndex {
 
   Task<absl::Status> Commit(const RepositoryId& repository, std::uint64_t session_epoch,
                             std::span<const IndexEntry> entries, bool replace) override;
+  // What is removed makes room at once.
+  Task<absl::StatusOr<ForgetResult>> Forget(const RepositoryId& repository,
+                                            std::span<const IndexEntry> entries) override;
+  Task<absl::StatusOr<ForgetOlderResult>> ForgetOlder(const RepositoryId& repository,
+                                                      std::uint64_t epoch,
+                                                      const std::optional<Digest>& after,
+                                                      std::size_t limit) override;
+  Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
+                                        const std::optional<Digest>& after,
+                                        std::size_t limit) override;
 
  private:
   struct Known {
-    // As of `at`, and what was let through since.
-    std::uint64_t entry_count = 0;
+    // As of `at`.
+    std::uint64_t counted = 0;
     TimePoint at;
+    // Let through since: of these is known that they are new, ...
+    std::uint64_t new_count = 0;
+    // ... and of these is not.
+    std::uint64_t passed_count = 0;
   };
   struct Commitment;
 
   Task<absl::Status> CommitWithin(Commitment commitment);
-  // How many of them a repository does not have.
-  Task<absl::StatusOr<std::uint64_t>> CountNew(const RepositoryId& repository,
-                                               std::uint64_t session_epoch,
-                                               std::span<const IndexEntry> entries);
-  // Counts that many more if there was room for them, as far as is known.
+  // Those that the repository has.
+  Task<absl::StatusOr<std::vector<IndexEntry>>> KnownOf(const RepositoryId& repository,
+                                                        std::uint64_t session_epoch,
+                                                        std::span<const IndexEntry> entries);
+  template <typename Result>
+  Task<absl::StatusOr<Result>> ForgetKnownAfter(RepositoryId repository,
+                                                Task<absl::StatusOr<Result>> call);
+
+  // Whether there is room for so many, new or not.
+  bool TryPass(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit);
+  // The same of new ones.
   bool TryFill(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit);
-  // Whether it was found to be full just now.
-  bool IsKnownToBeFull(const RepositoryId& repository, std::uint64_t limit);
+  // Whether it has to be counted before TryFill.
+  bool IsUncertain(const RepositoryId& repository);
   void Remember(const RepositoryId& repository, std::uint64_t entry_count);
 
   Quotas& quotas_;

@@ -107,7 +107,6 @@ TEST_F(QuotaIndexTest, WhatIsForgottenMakesRoom) {
   EXPECT_EQ(Commit(Entries(0, 10)), "OK");
   EXPECT_EQ(Commit(Entries(20, 3)), "QUOTA_EXCEEDED");
   ASSERT_TRUE(WaitFor(index_.Forget(kTight, Entries(0, 4))).ok());
-  now_ += std::chrono::seconds(1);
   EXPECT_EQ(Commit(Entries(20, 3)), "OK");
   EXPECT_EQ(Commit(Entries(30, 2)), "QUOTA_EXCEEDED");
 }
@@ -119,16 +118,60 @@ TEST_F(QuotaIndexTest, OthersThatFillItAreSeenInAWhile) {
   EXPECT_EQ(Commit(Entries(20, 1)), "QUOTA_EXCEEDED");
 }
 
+// Whoever is far from its limit costs nothing, and whoever is not no more than a question whether
+// his chunks are there.
 TEST_F(QuotaIndexTest, IsAskedLittle) {
-  for (int number = 0; number < 5; ++number) EXPECT_EQ(Commit(Entries(number, 1)), "OK");
+  QuotaIndex index(&memory_, &quotas_, &clock_, {.margin = 5});
+  const auto commit = [&](const std::vector<IndexEntry>& entries) {
+    return ReasonNameOf(WaitFor(index.Commit(kTight, 1, entries, false)));
+  };
+  for (int number = 0; number < 5; ++number) EXPECT_EQ(commit(Entries(number, 1)), "");
   EXPECT_EQ(memory_.stats_count, 1);
   EXPECT_EQ(memory_.lookup_count, 0);
   EXPECT_EQ(Commit(Entries(0, 1), kWide), "OK");
   EXPECT_EQ(memory_.stats_count, 1);
-  // Whoever asks a full one again and again makes it count no more than once a second.
-  EXPECT_EQ(Commit(Entries(5, 5)), "OK");
-  for (int round = 0; round < 50; ++round) EXPECT_EQ(Commit(Entries(50, 1)), "QUOTA_EXCEEDED");
-  EXPECT_LE(memory_.stats_count, 2);
+  for (int round = 0; round < 50; ++round) EXPECT_EQ(commit(Entries(50, 6)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(memory_.stats_count, 2);
+  for (int round = 0; round < 50; ++round) EXPECT_EQ(commit(Entries(0, 5)), "");
+  EXPECT_EQ(commit(Entries(5, 5)), "");
+  for (int round = 0; round < 50; ++round) EXPECT_EQ(commit(Entries(50, 1)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(memory_.stats_count, 2);
+  now_ += std::chrono::seconds(10);
+  EXPECT_EQ(commit(Entries(50, 1)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(memory_.stats_count, 3);
+}
+
+TEST_F(QuotaIndexTest, WhatIsThereTakesNoRoom) {
+  for (const std::uint64_t margin : {0, 3, 65'536}) {
+    QuotaIndex index(&memory_, &quotas_, &clock_, {.margin = margin});
+    const auto commit = [&](const std::vector<IndexEntry>& entries) {
+      return ReasonNameOf(WaitFor(index.Commit(kTight, 1, entries, false)));
+    };
+    for (int round = 0; round < 4; ++round) EXPECT_EQ(commit(Entries(0, 5)), "") << margin;
+    for (int number = 5; number < 10; ++number) EXPECT_EQ(commit(Entries(number, 1)), "") << margin;
+    EXPECT_EQ(commit(Entries(10, 1)), "QUOTA_EXCEEDED");
+    EXPECT_EQ(CountOf(kTight), 10u);
+    ASSERT_TRUE(WaitFor(memory_.Drop(kTight, std::nullopt, 100)).ok());
+    ASSERT_TRUE(WaitFor(memory_.Drop(kTight, std::nullopt, 100)).ok());
+  }
+}
+
+// A collection moves what it keeps: it has to come out right also where something of it is unknown.
+TEST_F(QuotaIndexTest, OfABatchWhatIsKnownIsWrittenAndTheRestIsNot) {
+  EXPECT_EQ(Commit(Entries(0, 9)), "OK");
+  std::vector<IndexEntry> moved = Entries(5, 4, "elsewhere");
+  const std::vector<IndexEntry> unknown = Entries(100, 2, "elsewhere");
+  moved.insert(moved.begin() + 2, unknown.begin(), unknown.end());
+  EXPECT_EQ(Commit(moved, kTight, true), "QUOTA_EXCEEDED");
+  EXPECT_EQ(CountOf(kTight), 9u);
+  for (const IndexEntry& entry : moved) {
+    const std::vector<Digest> digests = {entry.digest};
+    std::vector<LookupResult> found(1);
+    ASSERT_TRUE(WaitFor(index_.Lookup(kTight, 1, digests, found)).ok());
+    const bool is_known = entry.digest.bytes[0] < 100;
+    EXPECT_EQ(found[0].verdict, is_known ? Verdict::kDuplicate : Verdict::kNew);
+    EXPECT_EQ(found[0].locator, is_known ? "elsewhere" : "");
+  }
 }
 
 TEST_F(QuotaIndexTest, WhatCannotBeCountedIsNotCommitted) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kKindNames = {"streams", "calls", "bytes", "entries"};
 
 std::uint64_t ThreeQuartersOf(std::size_t count) {
-  return std::max<std::uint64_t>(1, count - count / 4);
+  return std::max<std::uint64_t>(1, count * 3 / 4);
 }
 
 std::string SubjectOf(std::string_view repository) { return Cat("repository '", repository, "'"); }
@@ -104,15 +104,17 @@ bool Quotas::TryRead(const access::Identity& caller, std::string_view repository
 
 void Quotas::Correct(const access::Identity& caller, std::string_view repository, double bytes) {
   if (gate_.is_open()) return;
-  const TimePoint now = clock_();
-  const auto correct_one = [&](NamedRates& rates, std::string_view name,
-                               const access::Quota& quota) {
-    if (!quota.max_bytes_per_second.has_value()) return;
-    rates.Add(name, static_cast<double>(*quota.max_bytes_per_second), bytes, now);
-  };
-  correct_one(byte_rates_, caller.name, gate_.QuotaOf(caller));
-  if (repository.empty()) return;
-  correct_one(repository_byte_rates_, repository, gate_.QuotaOfRepository(repository));
+  if (const auto rate = gate_.QuotaOf(caller).max_bytes_per_second) {
+    byte_rates_.Add(caller.name, static_cast<double>(*rate), bytes, clock_());
+  }
+  CorrectRepository(repository, bytes);
+}
+
+void Quotas::CorrectRepository(std::string_view repository, double bytes) {
+  if (gate_.is_open() || repository.empty()) return;
+  if (const auto rate = gate_.QuotaOfRepository(repository).max_bytes_per_second) {
+    repository_byte_rates_.Add(repository, static_cast<double>(*rate), bytes, clock_());
+  }
 }
 
 void Quotas::AddMetrics(metrics::Page& page) const {

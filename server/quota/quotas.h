@@ -48,8 +48,10 @@ class Quotas {
   // Whether a message of an upload, of about that size, may be read now; then it counts. An empty
   // repository: it is not known yet.
   bool TryRead(const access::Identity& caller, std::string_view repository, std::size_t bytes);
-  // What was read was so much larger than was counted, or smaller.
+  // Of these was so much more read than was counted, or less.
   void Correct(const access::Identity& caller, std::string_view repository, double bytes);
+  // The repository has become known behind so much.
+  void CorrectRepository(std::string_view repository, double bytes);
 
   // Of a repository at once; nothing: no bound.
   std::optional<std::uint64_t> MaxEntriesOf(std::string_view repository) const {

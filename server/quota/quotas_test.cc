@@ -26,7 +26,7 @@ max_calls_per_second = 4
 name = "kerf://b"
 [[repository]]
 name = "tight"
-max_streams = 1
+max_streams = 2
 max_bytes_per_second = 200_000
 max_calls_per_second = 2
 max_entries = 3
@@ -75,7 +75,8 @@ TEST_F(QuotasTest, StreamsByIdentity) {
 
 TEST_F(QuotasTest, StreamsByRepository) {
   auto held = quotas_.EnterStreamOf("tight");
-  ASSERT_TRUE(held.ok());
+  const auto other = quotas_.EnterStreamOf("tight");
+  ASSERT_TRUE(held.ok() && other.ok());
   const absl::Status status = quotas_.EnterStreamOf("tight").status();
   EXPECT_EQ(ReasonNameOf(status), "QUOTA_EXCEEDED");
   EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("repository 'tight'"));

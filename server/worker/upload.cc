@@ -69,7 +69,10 @@ Task<absl::Status> Upload::Serve() {
       if (strand_.has_items()) continue;
       Park();
       const Strand::Rest rest = strand_.RestUntilInput(expecting());
-      if (rest == Strand::Rest::kHalfClosed) co_return session_.HalfClose();
+      if (rest == Strand::Rest::kHalfClosed) {
+        KERF_CO_RETURN_IF_ERROR(session_.HalfClose());
+        co_return refusal_;
+      }
       if (rest == Strand::Rest::kNothing) co_await strand_.NextTurn();
       continue;
     }
@@ -300,7 +303,7 @@ Task<absl::Status> Upload::OnCommit(const v1::Commit& commit) {
     call->digests = std::move(plan.others);
     KERF_CO_RETURN_IF_ERROR(co_await LookUp(call));
     for (std::size_t index = 0; index < call->results.size(); ++index) {
-      if (call->results[index].verdict == Verdict::kNew) {
+      if (call->results[index].verdict == Verdict::kNew && refusal_.ok()) {
         co_return session_.UnknownDigest(call->digests[index]);
       }
     }
@@ -310,10 +313,16 @@ Task<absl::Status> Upload::OnCommit(const v1::Commit& commit) {
     const std::size_t entry_count = plan.entries.size();
     call->entries = std::move(plan.entries);
     strand_.record().AskFor(audit::Count::kCommitsAsked, entry_count);
-    KERF_CO_RETURN_IF_ERROR(co_await Commit(call));
-    strand_.record().Add(audit::Count::kCommitted, entry_count);
+    const absl::Status status = co_await Commit(call);
+    if (IsRepositoryFull(status)) {
+      refusal_.Update(status);
+    } else {
+      KERF_CO_RETURN_IF_ERROR(status);
+      strand_.record().Add(audit::Count::kCommitted, entry_count);
+    }
   }
-  // Only now are they durable: the index holds them all.
+  // Only now are they durable: the index holds them all. Where it has no room for them the store
+  // does, which is what the client goes by.
   v1::UploadAnswer answer;
   v1::Committed& committed = *answer.mutable_committed();
   committed = session_.ApplyCommit(commit, held_count);

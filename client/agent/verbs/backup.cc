@@ -385,8 +385,6 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     return index.Commit(epoch, chunks);
   };
 
-  const absl::StatusOr<std::uint64_t> epoch_before = (*store)->ReadEpoch();
-  if (!epoch_before.ok()) return FailWith(context, epoch_before.status());
   const absl::StatusOr<BackupResult> result = BackupWithProgress(reporter, **store, *options);
   if (!result.ok()) {
     const absl::Status& status = result.status();
@@ -397,7 +395,8 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   // Who is in a worker's place is not a matter of networks.
   if (client::IsTlsTrouble(result->detour)) reporter.Warning("--direct", result->detour);
-  const bool is_index_behind = IsIndexBehind(result->index_warning, **store, *epoch_before);
+  const bool is_index_behind =
+      IsIndexBehind(result->index_warning, **store, result->snapshot.store_epoch());
   if (is_index_behind) WarnOfIndex(reporter, flags.server.address, result->index_warning);
   reporter.Json("summary", Summary(*result, seconds));
   Print(reporter, *result, seconds, is_index_behind);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/verbs.h"
@@ -90,6 +91,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
                             &calls.cancellation());
+  index.AcceptFull();
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
   options.dry_run = flags.dry_run;
@@ -112,8 +114,12 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   RememberStore(**store);
   Print(context.reporter, report, flags.dry_run, seconds);
   if (!status.ok()) return FailWithServer(context, status, *server);
+  if (!index.full_status().ok()) {
+    WarnOfFullIndex(context.reporter, flags.server.address, index.full_status());
+  }
   if (!report.damage.empty()) return ExitCode::kIntegrity;
-  const bool is_partial = report.left_pack_count > 0 || report.parity_failure_count > 0;
+  const bool is_partial =
+      report.left_pack_count > 0 || report.parity_failure_count > 0 || !index.full_status().ok();
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "base/units.h"
 #include "client/agent/verbs/index_flags.h"
+#include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 
@@ -60,6 +61,7 @@ ExitCode Run(Context& context, const client::ServerAddress& server, const Store&
              client::ServerIndex& index) {
   const auto start = std::chrono::steady_clock::now();
   Reporter& reporter = context.reporter;
+  index.AcceptFull();
   const absl::StatusOr<RebuildReport> report = RebuildWithProgress(context, store, index);
   if (!report.ok()) return FailWithServer(context, report.status(), server);
   const double seconds =
@@ -79,7 +81,9 @@ ExitCode Run(Context& context, const client::ServerAddress& server, const Store&
                     report->epoch, "; ", FormatCounted(report->removed_entry_count, "entry"),
                     " of what the store does not hold removed",
                     absl::StrFormat("; %.2f s", seconds)));
-  return report->damaged_pack_count > 0 ? ExitCode::kIntegrity : ExitCode::kOk;
+  if (!index.full_status().ok()) WarnOfFullIndex(reporter, "index rebuild", index.full_status());
+  if (report->damaged_pack_count > 0) return ExitCode::kIntegrity;
+  return index.full_status().ok() ? ExitCode::kOk : ExitCode::kPartial;
 }
 
 }  // namespace

@@ -3,15 +3,32 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
 
 namespace kerf::agent {
+namespace {
+
+bool IsEpochBehind(const absl::Status& status) {
+  return client::ReasonOfLoss(status) == "EPOCH_BEHIND";
+}
+
+}  // namespace
 
 bool IsIndexBehind(const absl::Status& index_warning, const Store& store,
                    std::uint64_t epoch_before) {
   if (index_warning.ok()) return false;
-  if (!absl::IsFailedPrecondition(index_warning)) return true;
+  if (!IsEpochBehind(index_warning)) return true;
   const absl::StatusOr<std::uint64_t> epoch = store.ReadEpoch();
   return !epoch.ok() || *epoch <= epoch_before;
+}
+
+void WarnOfFullIndex(Reporter& reporter, const std::string& server, const absl::Status& status) {
+  const std::string text =
+      Cat("the server's index has no room for all that the store holds, and backups send what it "
+          "does not know again (",
+          MessageOf(status), ")");
+  reporter.Warning(
+      server, client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status)));
 }
 
 void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Status& index_warning) {
@@ -19,7 +36,7 @@ void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Stat
       "the server's index does not take what it is told: what was stored is whole, and the "
       "next backup costs more (",
       MessageOf(index_warning), ")",
-      absl::IsFailedPrecondition(index_warning)
+      IsEpochBehind(index_warning)
           ? "; no collection runs: the store was set back, or the index' epoch was set too far; "
             "run kerf gc, which sets it right or says who can"
           : "");

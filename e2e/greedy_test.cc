@@ -1,0 +1,123 @@
+// An identity that takes what it can get leaves an honest one its share.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "base/tls/testing/test_certificates.h"
+#include "e2e/upload_rate.h"
+#include "e2e/world.h"
+
+namespace kerf::e2e {
+namespace {
+
+constexpr char kAccess[] = R"([[identity]]
+name = "kerf://greedy"
+[[identity.grant]]
+role = "write"
+repositories = ["*"]
+[[identity]]
+name = "kerf://honest"
+[[identity.grant]]
+role = "write"
+repositories = ["*"]
+)";
+constexpr std::size_t kGreedyFileBytes = std::size_t{1} << 20;
+
+std::size_t NumberOf(const char* variable, std::size_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoul(text);
+}
+
+class GreedyTest : public ::testing::Test {
+ protected:
+  GreedyTest() : random_(TestSeed()) {
+    WriteTlsFile(world_ / "access.toml", kAccess);
+    WriteTlsFile(world_ / "ca.pem", all_.ca.certificate);
+    WriteTlsFiles(world_ / "", "kerfd", all_.server);
+    world_.StartServer({"--listen", "127.0.0.1:0", "--tls-cert", world_ / "kerfd.pem", "--tls-key",
+                        world_ / "kerfd.key", "--tls-client-ca", world_ / "ca.pem", "--access",
+                        world_ / "access.toml"});
+  }
+
+  std::shared_ptr<grpc::Channel> Connect(const std::string& name) {
+    const CertifiedKey key = all_.Of("client", {Cat("kerf://", name)}, false, true);
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = all_.ca.certificate;
+    options.pem_private_key = key.key;
+    options.pem_cert_chain = key.certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(world_.last_address(), grpc::SslCredentials(options),
+                                     arguments);
+  }
+
+  // Sends files without end, and looks at no answer but those that a stream must not leave
+  // uncommitted: when they are too many it opens another one.
+  void BeGreedy(const std::shared_ptr<grpc::Channel>& channel, const std::atomic<bool>& is_over,
+                std::atomic<std::size_t>& open_count) {
+    std::string file(kGreedyFileBytes, '\0');
+    Random random(TestSeed());
+    random.Fill({reinterpret_cast<std::uint8_t*>(file.data()), file.size()});
+    while (!is_over.load()) {
+      TestUpload upload(channel);
+      if (!upload.SendOpen(OpenFor("greedy"))) continue;
+      if (!upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value()) {
+        // Refused: that is one of those beyond its places.
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        continue;
+      }
+      open_count.fetch_add(1);
+      for (int number = 0; number < 100 && !is_over.load(); ++number) {
+        ++file[0];
+        if (!upload.SendFile(file, kGreedyFileBytes / 4)) break;
+      }
+      upload.Cancel();
+      open_count.fetch_sub(1);
+    }
+  }
+
+  World world_;
+  TestCertificates all_;
+  Random random_;
+};
+
+TEST_F(GreedyTest, LeavesAnHonestOneItsShare) {
+  const std::chrono::seconds measured_time(NumberOf("KERF_GREEDY_SECONDS", 2));
+  const std::size_t stream_count = NumberOf("KERF_GREEDY_STREAMS", 32);
+  const double least_share = static_cast<double>(NumberOf("KERF_GREEDY_LEAST_PERCENT", 10)) / 100;
+  const double alone = UploadRate(Connect("honest"), "honest", random_, measured_time);
+  std::atomic<bool> is_over{false};
+  std::atomic<std::size_t> open_count{0};
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int count = 0; count < 4; ++count) channels.push_back(Connect("greedy"));
+  std::vector<std::thread> greedy;
+  greedy.reserve(stream_count);
+  for (std::size_t number = 0; number < stream_count; ++number) {
+    greedy.emplace_back(
+        [&, number] { BeGreedy(channels[number % channels.size()], is_over, open_count); });
+  }
+  while (open_count.load() < stream_count / 2) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const double beside = UploadRate(Connect("honest"), "honest", random_, measured_time);
+  const std::size_t open_at_end = open_count.load();
+  is_over.store(true);
+  for (std::thread& thread : greedy) thread.join();
+  std::printf("alone %.0f MB/s, beside %zu greedy streams %.0f MB/s: %.2f\n", alone, open_at_end,
+              beside, beside / alone);
+  EXPECT_GE(beside, alone * least_share);
+}
+
+}  // namespace
+}  // namespace kerf::e2e

@@ -1,0 +1,46 @@
+// How fast one client uploads.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/random.h"
+#include "server/edge/testing/test_upload.h"
+
+namespace kerf::e2e {
+
+// MB a second of new files of 4 MiB, each committed before the next one, by one stream over a
+// connection of `channel`. Fails the test, and is 0, if the stream breaks.
+inline double UploadRate(const std::shared_ptr<grpc::Channel>& channel, std::string_view repository,
+                         Random& random, std::chrono::seconds measured_time) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kFileBytes = std::size_t{4} << 20;
+  constexpr std::size_t kSliceBytes = std::size_t{256} << 10;
+  TestUpload upload(channel);
+  EXPECT_TRUE(upload.SendOpen(OpenFor(repository)));
+  std::string file(kFileBytes, '\0');
+  random.Fill({reinterpret_cast<std::uint8_t*>(file.data()), file.size()});
+  const Clock::time_point begin = Clock::now();
+  std::uint64_t number = 0;
+  while (Clock::now() - begin < measured_time) {
+    // New, without the time that drawing it takes.
+    for (std::size_t at = 0; at < file.size(); at += 512) ++file[at];
+    EXPECT_TRUE(upload.SendFile(file, kSliceBytes));
+    EXPECT_TRUE(upload.WaitForChunks(++number, kFileBytes));
+    EXPECT_TRUE(upload.CommitAnswered());
+    if (testing::Test::HasFailure()) return 0;
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  upload.WritesDone();
+  EXPECT_TRUE(upload.WaitForEnd().ok());
+  return static_cast<double>(number * kFileBytes) / 1e6 / seconds;
+}
+
+}  // namespace kerf::e2e
