@@ -32,8 +32,8 @@ std::uint64_t TestSeed() {
 
 #if KERF_THREAD_SANITIZER
 // The system's absl and OpenSSL are not built with the thread sanitizer, which therefore does not
-// see the atomic reference counts and once-only tables in these functions, nor the flag behind which
-// OpenSSL reads what it has found out of a certificate, and takes what they guard for a race.
+// see the atomic reference counts and once-only tables in these functions, nor the flag behind
+// which OpenSSL reads what it has found out of a certificate, and takes what they guard for a race.
 // Nothing of kerf's own is named here.
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "race:absl::debian*::Status::Ref\n"

@@ -32,6 +32,7 @@ name = "kerf://honest"
 role = "write"
 repositories = ["*"]
 )";
+constexpr std::size_t kGreedyConnections = 4;
 constexpr std::size_t kGreedyFileBytes = std::size_t{1} << 20;
 
 std::size_t NumberOf(const char* variable, std::size_t otherwise) {
@@ -100,7 +101,9 @@ TEST_F(GreedyTest, LeavesAnHonestOneItsShare) {
   std::atomic<bool> is_over{false};
   std::atomic<std::size_t> open_count{0};
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int count = 0; count < 4; ++count) channels.push_back(Connect("greedy"));
+  channels.reserve(kGreedyConnections);
+  for (std::size_t count = 0; count < kGreedyConnections; ++count)
+    channels.push_back(Connect("greedy"));
   std::vector<std::thread> greedy;
   greedy.reserve(stream_count);
   for (std::size_t number = 0; number < stream_count; ++number) {

@@ -203,8 +203,10 @@ TEST_F(QuotaTest, StreamsOfOneQuotaHaveTheirTurns) {
   constexpr int kStreams = 6;
   Start("max_bytes_per_second = 65_536\n");
   std::vector<std::unique_ptr<TestUpload>> uploads;
+  uploads.reserve(kStreams);
   for (int number = 0; number < kStreams; ++number) uploads.push_back(Open("home"));
   std::vector<std::thread> senders;
+  senders.reserve(kStreams);
   for (int number = 0; number < kStreams; ++number) {
     senders.emplace_back([&, number] {
       uploads[static_cast<std::size_t>(number)]->SendFile(

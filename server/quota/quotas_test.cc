@@ -87,6 +87,7 @@ TEST_F(QuotasTest, StreamsByRepository) {
 
 TEST_F(QuotasTest, CallsAtOnce) {
   std::vector<Places::Hold> held;
+  held.reserve(6);
   for (int count = 0; count < 6; ++count) held.push_back(*quotas_.EnterCall(b_, 8));
   EXPECT_EQ(ReasonNameOf(quotas_.EnterCall(b_, 8).status()), "QUOTA_EXCEEDED");
   EXPECT_TRUE(quotas_.EnterCall(a_, 8).ok());
