@@ -49,9 +49,10 @@ class GreedyTest : public ::testing::Test {
     WriteTlsFile(world_ / "access.toml", kAccess);
     WriteTlsFile(world_ / "ca.pem", all_.ca.certificate);
     WriteTlsFiles(world_ / "", "kerfd", all_.server);
-    world_.StartServer({"--listen", "127.0.0.1:0", "--tls-cert", world_ / "kerfd.pem", "--tls-key",
-                        world_ / "kerfd.key", "--tls-client-ca", world_ / "ca.pem", "--access",
-                        world_ / "access.toml"});
+    const char* const memory = std::getenv("KERF_GREEDY_MEMORY");
+    world_.StartServer({"--memory", memory == nullptr ? "1G" : memory, "--listen", "127.0.0.1:0",
+                        "--tls-cert", world_ / "kerfd.pem", "--tls-key", world_ / "kerfd.key",
+                        "--tls-client-ca", world_ / "ca.pem", "--access", world_ / "access.toml"});
   }
 
   std::shared_ptr<grpc::Channel> Connect(const std::string& name) {

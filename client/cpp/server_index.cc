@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/status.h"
-#include "client/cpp/channel.h"
 #include "client/cpp/patient_call.h"
 #include "client/cpp/retry.h"
 

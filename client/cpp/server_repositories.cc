@@ -1,11 +1,9 @@
 #include "client/cpp/server_repositories.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 
 #include "base/status.h"
-#include "client/cpp/channel.h"
 #include "client/cpp/patient_call.h"
 
 namespace kerf::client {

@@ -322,10 +322,12 @@ bool UploadReactor::CheckWriteLocked(TimePoint now) {
 bool UploadReactor::CheckPaceLocked(TimePoint now) {
   if (!paced_since_.has_value() || now - *paced_since_ < options_.timeouts->paced) return false;
   // Others of the same quota are before it. Its client would take it for dead if it waited on.
-  FinishLocked(QuotaExceeded(Cat(caller_.name, ", or of the repository,"),
-                             Cat("bytes a second: this stream has not had its turn for ",
-                                 options_.timeouts->paced.count(), " ms"),
-                             limits::kRetryLater));
+  FinishLocked(
+      QuotaExceeded(caller_.name,
+                    Cat("bytes a second, of the caller or of the repository: this stream has "
+                        "not had its turn for ",
+                        options_.timeouts->paced.count(), " ms"),
+                    limits::kRetryLater));
   return true;
 }
 

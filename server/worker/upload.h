@@ -144,10 +144,10 @@ class Upload {
   // What AddTotals has added.
   RapidCounters added_;
   std::uint64_t added_ahead_count_ = 0;
-  // Goes first: its frames refer to all the others.
   // Of the first commit that the repository had no room for: how the stream ends, once it has come
   // to its end. Until then it goes on as if the index had taken it.
   absl::Status refusal_;
+  // Goes first: its frames refer to all the others.
   Task<absl::Status> serving_;
 };
 

@@ -31,10 +31,10 @@ NAME_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*")
 # Inputs of fuzzers, and what a release has written.
 MAY_BE_BINARY = re.compile(r"_?corpus/|^e2e/releases/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
-# The machine's clock may be set at any time: what kerfd waits for, or calls old, goes by another one. Where only a
-# person reads it, or a rule says what a wrong day costs:
 # Not a condition over two lines; the next compilation by g++ finds those.
 BARE_EXPECTATION = re.compile(r"\s*(if|else if) (constexpr )?\(.*\) (EXPECT|ASSERT)_[A-Z_]+\(")
+# The machine's clock may be set at any time: what kerfd waits for, or calls old, goes by another one. Where only a
+# person reads it, or a rule says what a wrong day costs:
 WALL_CLOCK = re.compile(r"\bsystem_clock\b|\babsl::Now\b|\bgettimeofday\b|\bCLOCK_REALTIME\b|\btime\((nullptr|NULL|0)\)")
 MAY_READ_WALL_CLOCK = {"server/access/access_source.cc", "server/audit/wall_clock.cc", "server/hints/hint_cache.cc",
                        "server/index/set_aside.cc"}

@@ -4,6 +4,7 @@ packet filter whenever these come out different. Runs in the cluster's box for a
 When it is not there the rules stay as they were: pods that come meanwhile are shut off.
 """
 
+import http.client
 import json
 import pathlib
 import ssl
@@ -55,7 +56,7 @@ class Watch(threading.Thread):
             try:
                 self.follow(self.read())
             # Whatever it is: all is read anew, for as long as it takes.
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
                 print(f"{self.path}: {error!r}", flush=True)
             time.sleep(PAUSE_S)
 

@@ -22,6 +22,7 @@ import datetime
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 import debian
@@ -128,6 +129,8 @@ def main():
     parser.add_argument("--today", type=datetime.date.fromisoformat, default=datetime.datetime.now(datetime.timezone.utc).date(),
                         help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.update in ("tracker", "osv", "govulncheck") and not options.documents:
+        parser.error(f"--update {options.update} wants what to read")
     try:
         snapshot = known_faults.Snapshot.read(options.snapshot)
         if options.update:
@@ -137,7 +140,7 @@ def main():
         parts = gather(options.documents or default_paths())
         reviewed, wrong = exceptions.read(options.exceptions, options.today, let_run_out=options.let_run_out)
         return report(options, parts, snapshot, judge(parts, snapshot, reviewed, not options.documents), wrong, options.today)
-    except (known_faults.Failed, debian.Failed) as failure:
+    except (known_faults.Failed, debian.Failed, OSError, ValueError, subprocess.SubprocessError) as failure:
         print(f"tools/cve_check: {failure}", file=sys.stderr)
         return 2
 

@@ -115,6 +115,8 @@ def from_osv(snapshot, parts, words, today):
                     found.setdefault(component, {})[identifier] = {"fixed": fixed and f"{fixed}-0"}
     for component in (*(wheels.values() if "PyPI" in ecosystems else ()), *(modules.values() if "Go" in ecosystems else ())):
         _replace(snapshot, component.ecosystem, component.name, "osv", found.get(component, {}))
+    if "PyPI" in ecosystems:
+        snapshot.data.get("not_asked", {}).pop("pypi", None)
     snapshot.data["sources"]["osv"] = {"date": today.isoformat(), "what": f"OSV's records of {' and '.join(sorted(ecosystems))}"}
 
 

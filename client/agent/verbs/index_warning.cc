@@ -22,13 +22,13 @@ bool IsIndexBehind(const absl::Status& index_warning, const Store& store,
   return !epoch.ok() || *epoch <= epoch_before;
 }
 
-void WarnOfFullIndex(Reporter& reporter, const std::string& server, const absl::Status& status) {
+void WarnOfFullIndex(Reporter& reporter, const std::string& path, const absl::Status& status) {
   const std::string text =
       Cat("the server's index has no room for all that the store holds, and backups send what it "
           "does not know again (",
           MessageOf(status), ")");
   reporter.Warning(
-      server, client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status)));
+      path, client::WithRequestId({status.code(), ToAbsl(text)}, client::RequestIdOf(status)));
 }
 
 void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Status& index_warning) {

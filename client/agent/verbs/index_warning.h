@@ -18,7 +18,7 @@ bool IsIndexBehind(const absl::Status& index_warning, const Store& store,
                    std::uint64_t epoch_before);
 
 // For who tells the index of all that the store holds, and has gone on where it had no room.
-void WarnOfFullIndex(Reporter& reporter, const std::string& server, const absl::Status& status);
+void WarnOfFullIndex(Reporter& reporter, const std::string& path, const absl::Status& status);
 
 void WarnOfIndex(Reporter& reporter, const std::string& server, const absl::Status& index_warning);
 
