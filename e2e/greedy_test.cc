@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "base/strings.h"
 #include "base/test_seed.h"
-#include "base/tls/testing/test_certificates.h"
+#include "e2e/identities.h"
 #include "e2e/upload_rate.h"
 #include "e2e/world.h"
 
@@ -45,26 +44,12 @@ std::size_t NumberOf(const char* variable, std::size_t otherwise) {
 
 class GreedyTest : public ::testing::Test {
  protected:
-  GreedyTest() : random_(TestSeed()) {
-    WriteTlsFile(world_ / "access.toml", kAccess);
-    WriteTlsFile(world_ / "ca.pem", all_.ca.certificate);
-    WriteTlsFiles(world_ / "", "kerfd", all_.server);
+  static std::vector<std::string> MemoryFlags() {
     const char* const memory = std::getenv("KERF_GREEDY_MEMORY");
-    world_.StartServer({"--memory", memory == nullptr ? "1G" : memory, "--listen", "127.0.0.1:0",
-                        "--tls-cert", world_ / "kerfd.pem", "--tls-key", world_ / "kerfd.key",
-                        "--tls-client-ca", world_ / "ca.pem", "--access", world_ / "access.toml"});
+    return {"--memory", memory == nullptr ? "1G" : memory};
   }
-
   std::shared_ptr<grpc::Channel> Connect(const std::string& name) {
-    const CertifiedKey key = all_.Of("client", {Cat("kerf://", name)}, false, true);
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = all_.ca.certificate;
-    options.pem_private_key = key.key;
-    options.pem_cert_chain = key.certificate;
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(world_.last_address(), grpc::SslCredentials(options),
-                                     arguments);
+    return identities_.Connect(name);
   }
 
   // Sends files without end, and looks at no answer but those that a stream must not leave
@@ -96,8 +81,8 @@ class GreedyTest : public ::testing::Test {
   }
 
   World world_;
-  TestCertificates all_;
-  Random random_;
+  const Identities identities_{world_, kAccess, MemoryFlags()};
+  Random random_{TestSeed()};
 };
 
 TEST_F(GreedyTest, LeavesAnHonestOneItsShare) {

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/tls/testing/test_certificates.h"
+#include "e2e/identities.h"
 #include "e2e/round_trip.h"
 #include "server/edge/testing/test_upload.h"
 
@@ -40,29 +41,12 @@ repositories = ["honest"]
 
 class QuotaTest : public ::testing::Test {
  protected:
-  QuotaTest() {
-    WriteTlsFile(world_ / "access.toml", kAccess);
-    WriteTlsFile(world_ / "ca.pem", all_.ca.certificate);
-    WriteTlsFiles(world_ / "", "kerfd", all_.server);
-    world_.StartServer({"--listen", "127.0.0.1:0", "--tls-cert", world_ / "kerfd.pem", "--tls-key",
-                        world_ / "kerfd.key", "--tls-client-ca", world_ / "ca.pem", "--access",
-                        world_ / "access.toml"});
-  }
-
   std::shared_ptr<grpc::Channel> Connect(const std::string& name) {
-    const CertifiedKey key = all_.Of("client", {Cat("kerf://", name)}, false, true);
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = all_.ca.certificate;
-    options.pem_private_key = key.key;
-    options.pem_cert_chain = key.certificate;
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(world_.last_address(), grpc::SslCredentials(options),
-                                     arguments);
+    return identities_.Connect(name);
   }
 
   World world_;
-  TestCertificates all_;
+  const Identities identities_{world_, kAccess};
 };
 
 TEST_F(QuotaTest, MoreStreamsThanAnIdentityMayHaveAreRefused) {

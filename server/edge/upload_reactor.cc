@@ -89,7 +89,8 @@ bool UploadReactor::IsInPaceLocked() {
 
 void UploadReactor::CorrectPaceLocked(std::size_t read_bytes) {
   const double more = static_cast<double>(read_bytes) - static_cast<double>(counted_bytes_);
-  options_.quotas->Correct(caller_, is_repository_counted_ ? repository_ : "", more);
+  const std::string_view counted = is_repository_counted_ ? std::string_view(repository_) : "";
+  options_.quotas->Correct(caller_, counted, more);
   if (!is_repository_counted_) {
     early_bytes_ += read_bytes;
     // It has become known while the message came.
