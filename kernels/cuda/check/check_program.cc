@@ -57,6 +57,7 @@ struct Settings {
   std::uint64_t rounds = 0;
   bool is_small = false;
   std::string json;
+  GpuBenchOptions bench;
 };
 
 // Batches of --small: for checkers under which a GPU is a hundred times slower.
@@ -173,7 +174,7 @@ class Program {
 
   absl::StatusOr<std::string> RunBench() {
     const TimeLimit limit("bench", seconds(settings_.is_small ? 120 : 240));
-    GpuBenchOptions options;
+    GpuBenchOptions options = settings_.bench;
     options.timeout = BatchTimeout();
     if (settings_.is_small) {
       options.kernel_bytes = {64 << 10};
@@ -228,6 +229,15 @@ CheckExit RunCheckProgram(int argc, const char* const* argv, const OpenNumber& o
   const auto* const seed = app.add_option("--seed", settings.seed, "Else another one each time");
   app.add_flag("--small", settings.is_small, "Small batches, for slow checkers");
   app.add_option("--json", settings.json, "Where the figures of bench go too")->type_name("FILE");
+  app.add_option("--profiles", settings.bench.profiles, "What bench measures")
+      ->type_name("PROFILE")
+      ->delimiter(',');
+  app.add_option("--kernel-sizes", settings.bench.kernel_bytes,
+                 "Bytes of batches for kernels alone")
+      ->delimiter(',');
+  app.add_option("--batch-sizes", settings.bench.batch_bytes, "Bytes of batches, copies included")
+      ->delimiter(',');
+  app.add_option("--copy-sizes", settings.bench.copy_bytes, "Bytes of copies")->delimiter(',');
   app.set_version_flag("--version", Cat("gpu_check ", kVersion));
   app.footer(kFooter);
   try {
