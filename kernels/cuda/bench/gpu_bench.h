@@ -26,7 +26,7 @@ struct GpuFigure {
   // "blake3", "sha256"; empty where there are no digests.
   std::string digest;
   std::uint64_t size_bytes = 0;
-  // Of marks; else 0.
+  // Of marks, where it was asked for; else 0.
   std::uint32_t strip_bytes = 0;
   // Of one time.
   double seconds = 0;

@@ -17,8 +17,8 @@ struct GpuBenchOptions {
   std::vector<std::size_t> kernel_bytes = {1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
   std::vector<std::size_t> batch_bytes = {1 << 20, 4 << 20, 16 << 20, 64 << 20};
   std::vector<std::size_t> copy_bytes = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20};
-  // Of a thread of the kernels that mark.
-  std::vector<std::uint32_t> strip_bytes = {128, 256, 512, 1024, 2048};
+  // Of a thread of the kernels that mark; 0: as the size of the batch has it.
+  std::vector<std::uint32_t> strip_bytes = {0, 128, 256, 512, 1024, 2048};
   // Each figure is the median of so many rounds of at least so much time.
   std::uint32_t rounds = 7;
   std::chrono::microseconds round_time{10'000};

@@ -98,7 +98,7 @@ class Rounds {
     ASSERT_NO_FATAL_FAILURE(ExpectRightBatch(slot, plan, pieces));
     const auto strip_bytes = static_cast<std::uint32_t>(
         kStripAlignmentBytes *
-        (random.OneIn(4) ? random.Between(1, kMaxStripBytes / 128) : random.Between(1, 20)));
+        (random.OneIn(4) ? random.Between(1, kMaxStripBytes / 128) : random.Below(20)));
     SCOPED_TRACE(Cat("strips of ", strip_bytes));
     const absl::Status repeated = slot.Repeat(StepsOf(*plan), strip_bytes, 1);
     ASSERT_TRUE(repeated.ok()) << repeated;

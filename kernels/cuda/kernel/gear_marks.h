@@ -25,6 +25,8 @@ class GearHash {
   };
   using Shared = LaneTable<Word>;
   static constexpr std::uint32_t kLeavingBytes = 0;
+  static constexpr std::uint32_t kFillingThreads = 132 * 2048;
+  static constexpr std::uint32_t kMostStripBytes = sizeof(Word) == 8 ? 512 : 256;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
                                      unsigned thread_count) {

@@ -44,6 +44,16 @@ INSTANTIATE_TEST_SUITE_P(Profiles, WideGearMarksTest,
                          ::testing::Values("fastcdc2020:min=64,avg=1024,max=2048,level=0",
                                            "fastcdc2020-64k"));
 
+TEST(StripBytesTest, GrowWithTheBatchUpToTheRulesMost) {
+  using Hash = GearHash<std::uint64_t>;
+  constexpr std::uint32_t kOnceBytes = Hash::kFillingThreads * kStripAlignmentBytes;
+  EXPECT_EQ(WideGearMarks::StripBytesOf(0), 128u);
+  EXPECT_EQ(WideGearMarks::StripBytesOf(kOnceBytes), 128u);
+  EXPECT_EQ(WideGearMarks::StripBytesOf(kOnceBytes + kBatchAlignmentBytes), 256u);
+  EXPECT_EQ(WideGearMarks::StripBytesOf(3 * kOnceBytes), 384u);
+  EXPECT_EQ(WideGearMarks::StripBytesOf(kMaxBatchBytes), Hash::kMostStripBytes);
+}
+
 // Windows from 1 byte to 32, marks from every position to hardly any.
 TEST(GearMarksToys, AreTheScalarMarkers) {
   Random random(TestSeed());

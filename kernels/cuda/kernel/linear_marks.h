@@ -33,6 +33,8 @@ class CrcHash {
   };
   using Shared = LaneTable<std::uint32_t, 2>;
   static constexpr std::uint32_t kLeavingBytes = 256;
+  static constexpr std::uint32_t kFillingThreads = 132 * 1536;
+  static constexpr std::uint32_t kMostStripBytes = 256;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
                                      unsigned thread_count) {
@@ -80,6 +82,8 @@ class RabinHash {
     LaneTable<std::uint64_t> leaving;
   };
   static constexpr std::uint32_t kLeavingBytes = 48;
+  static constexpr std::uint32_t kFillingThreads = 132 * 1024;
+  static constexpr std::uint32_t kMostStripBytes = 512;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
                                      unsigned thread_count) {

@@ -10,6 +10,9 @@
 //     struct Shared {...};  // its tables
 //     // Where the byte that falls out of the window lies; 0: the rule need not know it.
 //     static constexpr std::uint32_t kLeavingBytes;
+//     // As many threads as fill a large GPU, and the longest strip that each is given then.
+//     static constexpr std::uint32_t kFillingThreads;
+//     static constexpr std::uint32_t kMostStripBytes;
 //
 //     static void Begin(const Args&, Shared&, unsigned thread, unsigned thread_count);
 //     // The size of the halo.
@@ -46,8 +49,8 @@ struct StripMarks {
     const std::uint32_t* size_bytes;
     // Bit p mod 32 of word p / 32 is position p; as many words as that takes, at a multiple of 16.
     std::uint32_t* marks;
-    // For a thread at a time; at most kMaxStripBytes. Long ones have less halo, short ones more
-    // threads at work.
+    // For a thread at a time, a multiple of kStripAlignmentBytes, at most kMaxStripBytes; 0: as
+    // the size of the batch has it. Long ones have less halo, short ones more threads at work.
     std::uint32_t strip_bytes;
     typename Rule::Args rule;
   };
@@ -58,8 +61,16 @@ struct StripMarks {
   static constexpr unsigned kBlockThreads = kThreads;
   static constexpr int kPhaseCount = 1;
 
+  // Of a batch of so many bytes: the shortest with which kFillingThreads have done at once.
+  KERF_DEVICE_CODE static std::uint32_t StripBytesOf(std::uint32_t size_bytes) {
+    constexpr std::uint32_t kOnceBytes = Rule::kFillingThreads * kStripAlignmentBytes;
+    static_assert(Rule::kMostStripBytes % kStripAlignmentBytes == 0);
+    const std::uint32_t units = size_bytes / kOnceBytes + (size_bytes % kOnceBytes != 0 ? 1 : 0);
+    return Min(Max(units, 1) * kStripAlignmentBytes, Rule::kMostStripBytes);
+  }
+
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
-    const std::uint32_t tile_bytes = args.strip_bytes * kBlockThreads;
+    const std::uint32_t tile_bytes = StripBytes(args) * kBlockThreads;
     return (*args.size_bytes + tile_bytes - 1) / tile_bytes;
   }
 
@@ -71,9 +82,10 @@ struct StripMarks {
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local&, unsigned tile,
                                      unsigned thread) {
     const std::uint32_t size_bytes = *args.size_bytes;
-    const std::uint32_t start = (tile * kBlockThreads + thread) * args.strip_bytes;
+    const std::uint32_t strip_bytes = StripBytes(args);
+    const std::uint32_t start = (tile * kBlockThreads + thread) * strip_bytes;
     if (start >= size_bytes) return;
-    const std::uint32_t end = Min(start + args.strip_bytes, size_bytes);
+    const std::uint32_t end = Min(start + strip_bytes, size_bytes);
     Rule rule(shared.rule, thread);
     // What leaves the window, where that is near, then what arrives.
     Vector16 window[kQueued + kUnitVectors] = {};
@@ -117,6 +129,10 @@ struct StripMarks {
   static constexpr unsigned kQueued =
       Rule::kLeavingBytes <= 64 ? Rule::kLeavingBytes / sizeof(Vector16) : 0;
   static_assert(kQueued <= kUnitVectors && (kQueued > 0 || Rule::kLeavingBytes % kUnitBytes == 0));
+
+  KERF_DEVICE_CODE static std::uint32_t StripBytes(const Args& args) {
+    return args.strip_bytes != 0 ? args.strip_bytes : StripBytesOf(*args.size_bytes);
+  }
 
   // kDoLeave: bytes leave the window.
   template <bool kDoLeave>

@@ -62,8 +62,7 @@ void ExpectScalarMarks(const typename Rule::Args& rule, const Marker& marker, st
     const std::size_t units = random.OneIn(2) ? random.Below(20) : random.Below(kMaxUnits + 1);
     const std::vector<std::uint8_t> bytes =
         MakeInput(input.kind, input.seed, units * kBatchAlignmentBytes);
-    const auto strip_bytes =
-        static_cast<std::uint32_t>(random.Between(1, 5)) * kStripAlignmentBytes;
+    const auto strip_bytes = static_cast<std::uint32_t>(random.Below(6)) * kStripAlignmentBytes;
     const EmulatorOptions options{.block_count = static_cast<unsigned>(random.Between(1, 5)),
                                   .order_seed = random.Next()};
     SCOPED_TRACE(Cat(input.kind, " ", input.seed, ", ", bytes.size(), " bytes, strips of ",
@@ -84,7 +83,7 @@ void ExpectScalarMarksOfEveryShape(const typename Rule::Args& rule, const Marker
   for (std::size_t size = 0; size <= 12 * kBatchAlignmentBytes; size += kBatchAlignmentBytes) {
     const std::vector<std::uint8_t> bytes = MakeInput("random", seed + size, size);
     const MarkedWords wanted = ScalarMarks(marker, bytes);
-    for (const std::uint32_t strip_bytes : {128u, 256u, 384u, 1024u, kMaxStripBytes}) {
+    for (const std::uint32_t strip_bytes : {0u, 128u, 256u, 384u, 1024u, kMaxStripBytes}) {
       SCOPED_TRACE(Cat(size, " bytes, strips of ", strip_bytes));
       ASSERT_EQ((EmulatedMarks<Rule, 32>(rule, bytes, strip_bytes, {})), wanted);
     }

@@ -65,9 +65,8 @@ struct BatchSteps {
 // All that a batch of the plan needs, without moments.
 BatchSteps StepsOf(const BatchPlan& plan);
 
-// A thread's share of the marks: short enough for a small batch to keep a GPU busy, long enough
-// for what it reads in front of it to be little.
-inline constexpr std::uint32_t kDefaultStripBytes = 512;
+// A thread's share of the marks: as the size of the batch has it (StripMarks::Args).
+inline constexpr std::uint32_t kDefaultStripBytes = 0;
 
 // Not thread-safe, but that others may fill bytes() between batches.
 class BatchSlot {
