@@ -1,6 +1,6 @@
 #!/bin/bash
 # run: holds the GPU of this machine against its CPU in ten minutes at most. Needs nothing but the
-# program gpu_check beside it, an NVIDIA driver, and compute-sanitizer for two of the steps.
+# program gpu_check beside it, an NVIDIA driver, and compute-sanitizer for four of the steps.
 set -uo pipefail
 
 usage() {
@@ -10,10 +10,14 @@ usage: run [--seconds N] [--seed N] [--out DIR] [--device N]
 Checks the GPU in these steps and ends with a summary:
 
   checks     self-test and golden vectors
-  memcheck   small batches under compute-sanitizer, where it is installed
+  memcheck   small batches under compute-sanitizer, where it is installed and knows the GPU
   racecheck  the same, for threads of a block that do not wait for each other
+  synccheck  the same, for barriers that not all threads come to
+  initcheck  the same, for device memory that is read before it is written
   bench      how fast it is; the figures go to bench.json beside the logs
   fuzz       seeded batches and streams, against the CPU
+
+What nvidia-smi, where there is one, says of clocks, power and heat meanwhile goes to clocks.csv.
 
   --seconds N  the fuzzing's time, 180 unless told otherwise; less where ten minutes would pass
   --seed N     of the fuzzing; another one each time unless told
@@ -53,10 +57,13 @@ done
 [ -x "$program" ] || { echo "run: there is no program $program; tools/gpu_check build makes it" >&2; exit 1; }
 mkdir -p "$out" || exit 1
 
-whole_seconds=600
+# Some seconds less than ten minutes, which are often a machine's limit.
+whole_seconds=560
 left() { echo $((whole_seconds - SECONDS)); }
 summary=()
 code=0
+# How compute-sanitizer says that it can do nothing here.
+unsupported="Device not supported"
 
 # step NAME SECONDS COMMAND...: what it says goes to the screen and to a file.
 step() {
@@ -64,13 +71,17 @@ step() {
   shift 2
   [ "$limit" -lt "$(left)" ] || limit=$(left)
   if [ "$limit" -le 0 ]; then
-    summary+=("$name: FAILED: the ten minutes are over")
+    summary+=("$name: FAILED: the time was over before it began")
     [ "$code" -ne 0 ] || code=1
     return
   fi
   printf '\n== %s\n' "$name"
   timeout --kill-after=5 "$limit" "$@" 2>&1 | tee "$out/$name.log"
   status=${PIPESTATUS[0]}
+  if [ "$status" -ne 0 ] && grep -qF "$unsupported" "$out/$name.log"; then
+    summary+=("$name: NOT RUN: compute-sanitizer does not work with this GPU or machine")
+    return
+  fi
   case $status in
     0) verdict=passed ;;
     124 | 137) verdict="FAILED: not done after $limit s" ;;
@@ -87,10 +98,19 @@ step() {
 }
 
 finish() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null
   printf '\n== summary, %s s; logs are in %s\n' "$SECONDS" "$out"
   printf '%s\n' "${summary[@]}"
   exit "$code"
 }
+
+watcher=
+if command -v nvidia-smi >/dev/null; then
+  nvidia-smi --id="$device" --loop=2 --format=csv \
+    --query-gpu=timestamp,name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu \
+    >"$out/clocks.csv" 2>&1 &
+  watcher=$!
+fi
 
 find_sanitizer() {
   command -v compute-sanitizer && return
@@ -101,16 +121,16 @@ find_sanitizer() {
   return 1
 }
 
-step checks 180 "$program" self-test vectors --device "$device"
+step checks 120 "$program" self-test vectors --device "$device"
 # Nothing that follows could say more.
 [ "$code" -ne 5 ] || finish
 if sanitizer=$(find_sanitizer); then
-  for tool in memcheck racecheck; do
-    step "$tool" 75 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+  for tool in memcheck racecheck synccheck initcheck; do
+    step "$tool" 60 "$sanitizer" --tool "$tool" --error-exitcode 9 \
       "$program" self-test fuzz --small --rounds 10 --seconds 20 --seed "$seed" --device "$device"
   done
 else
-  summary+=("memcheck, racecheck: NOT RUN: compute-sanitizer is not installed")
+  summary+=("memcheck, racecheck, synccheck, initcheck: NOT RUN: compute-sanitizer is not installed")
 fi
 step bench 180 "$program" bench --json "$out/bench.json" --device "$device"
 # The last batches, and the comparison, may take as long again as half a minute.

@@ -49,11 +49,10 @@ TEST_F(RunTest, AllStepsPass) {
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("self-test vectors --device 1"));
   EXPECT_THAT(outcome.text, HasSubstr("fuzz --seconds 7 --seed 5 --device 1"));
-  EXPECT_THAT(
-      outcome.text,
-      HasSubstr(
-          "checks: passed\nmemcheck: passed\nracecheck: passed\nbench: passed\nfuzz: passed\n"));
-  for (const char* tool : {"memcheck", "racecheck"}) {
+  EXPECT_THAT(outcome.text,
+              HasSubstr("checks: passed\nmemcheck: passed\nracecheck: passed\nsynccheck: passed\n"
+                        "initcheck: passed\nbench: passed\nfuzz: passed\n"));
+  for (const char* tool : {"memcheck", "racecheck", "synccheck", "initcheck"}) {
     std::ifstream log(Cat(folder_, "/logs/", tool, ".log"));
     std::string line;
     std::getline(log, line);
@@ -70,9 +69,36 @@ TEST_F(RunTest, WhatFailsIsSaidAndTheRestRuns) {
     const CommandOutcome outcome = Start("");
     EXPECT_EQ(outcome.code, code == "6" ? 6 : 1) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("checks: FAILED: "));
-    EXPECT_THAT(outcome.text, HasSubstr("memcheck, racecheck: NOT RUN: "));
+    EXPECT_THAT(outcome.text, HasSubstr("memcheck, racecheck, synccheck, initcheck: NOT RUN: "));
     EXPECT_THAT(outcome.text, HasSubstr("fuzz: passed"));
   }
+}
+
+// A healthy GPU fails no step for what is another program's lack; what the sanitizer finds does.
+TEST_F(RunTest, ASanitizerThatDoesNotKnowTheGpuFailsNothing) {
+  std::filesystem::create_directory(folder_ + "/bin");
+  Write("gpu_check", R"(echo "$@")");
+  Write("bin/compute-sanitizer", "echo '========= Error: Device not supported'; exit 255");
+  const CommandOutcome outcome = Start("");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("memcheck: NOT RUN: compute-sanitizer does not work"));
+  EXPECT_THAT(outcome.text, HasSubstr("fuzz: passed"));
+  Write("bin/compute-sanitizer", "echo '========= ERROR SUMMARY: 1 error'; exit 9");
+  const CommandOutcome found = Start("");
+  EXPECT_EQ(found.code, 1) << found.text;
+  EXPECT_THAT(found.text, HasSubstr("initcheck: FAILED: exit code 9"));
+}
+
+TEST_F(RunTest, RecordsClocks) {
+  std::filesystem::create_directory(folder_ + "/bin");
+  Write("gpu_check", "until [ -s logs/clocks.csv ]; do sleep 0.01; done");
+  Write("bin/nvidia-smi", R"(echo "$@"; exec sleep 100)");
+  const CommandOutcome outcome = Start("--device 1 --out logs");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  std::ifstream log(Cat(folder_, "/logs/clocks.csv"));
+  std::string line;
+  std::getline(log, line);
+  EXPECT_THAT(line, HasSubstr("--id=1"));
 }
 
 TEST_F(RunTest, WithoutAGpuItEnds) {
