@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/memory_budget.h"
+#include "base/shared_budget.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
@@ -131,10 +132,10 @@ class GrpcServer final : public Server {
   void Stop() override;
   std::size_t stream_count() const override { return registry_.stream_count(); }
   std::size_t used_memory_bytes() const override {
-    return work_budget_.used_bytes() + input_budget_.used_bytes();
+    return work_budget_.used_bytes() + input_budget_.total().used_bytes();
   }
   std::size_t peak_memory_bytes() const override {
-    return work_budget_.peak_bytes() + input_budget_.peak_bytes();
+    return work_budget_.peak_bytes() + input_budget_.total().peak_bytes();
   }
   const RapidTotals& rapid_totals() const override { return rapid_totals_; }
   void AddMetrics(metrics::Page& page) const override;
@@ -166,7 +167,7 @@ class GrpcServer final : public Server {
 
   const ServerOptions options_;
   MemoryBudget work_budget_;
-  MemoryBudget input_budget_;
+  SharedBudget input_budget_;
   BufferPool buffers_;
   StreamRegistry registry_;
   const access::Gate gate_;
@@ -244,7 +245,7 @@ void GrpcServer::AddMetrics(metrics::Page& page) const {
   quotas_.AddMetrics(page);
   AddStreams(page, metrics_);
   AddStalls(page, registry_.stalls());
-  AddBudgets(page, input_budget_, work_budget_);
+  AddBudgets(page, input_budget_.total(), work_budget_);
   page.Add(metrics::kIndexCalls, index_calls_.waiting_count());
   AddIndex(page, index_);
   AddRapid(page, rapid_totals_);
@@ -274,9 +275,10 @@ void GrpcServer::Count(v1::WorkerCounts& counts) const {
   counts.set_hints_rejected_count(rapid_totals_.hints_rejected.load());
   counts.set_hints_absent_count(rapid_totals_.hints_absent.load());
   counts.set_hints_late_count(rapid_totals_.hints_late.load());
-  counts.set_pending_byte_count(input_budget_.used_bytes());
+  counts.set_pending_byte_count(input_budget_.total().used_bytes());
   counts.set_memory_byte_count(used_memory_bytes());
-  counts.set_max_memory_byte_count(input_budget_.limit_bytes() + work_budget_.limit_bytes());
+  counts.set_max_memory_byte_count(input_budget_.total().limit_bytes() +
+                                   work_budget_.limit_bytes());
 }
 
 void GrpcServer::ShowIndex(v1::IndexState& state) const {

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/shared_budget.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "kernels/chunker.h"
@@ -105,7 +106,7 @@ class World {
     gpus_->Close();
     for (const cuda::GpuState& state : gpus_->states()) EXPECT_EQ(state.pending_bytes, 0u);
     pool_.reset();
-    EXPECT_EQ(input_budget_.used_bytes(), 0u);
+    EXPECT_EQ(input_budget_.total().used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
 
@@ -185,7 +186,7 @@ class World {
   StreamMetrics metrics_;
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   LateIndex late_index_{index_.get(), TestSeed()};
-  MemoryBudget input_budget_{8u << 20};
+  SharedBudget input_budget_{8u << 20};
   MemoryBudget work_budget_{8u << 20};
   BufferPool buffers_{kCutBufferBytes, 1};
   std::unique_ptr<cuda::GpuSet> gpus_;

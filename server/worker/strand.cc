@@ -33,19 +33,20 @@ Strand::Strand(const EngineContext* context, std::string session_id,
     : context_(context),
       session_id_(std::move(session_id)),
       share_(share),
+      input_(context->input_budget->ShareOf(share)),
       record_(std::move(record)),
       clock_(context->metrics),
       sink_(std::move(sink)),
       call_memory_(context->work_budget),
       upload_(std::make_unique<Upload>(this)) {}
 
-Strand::~Strand() { context_->input_budget->Release(queued_bytes_.load()); }
+Strand::~Strand() { input_->GiveBack(queued_bytes_.load()); }
 
 void Strand::Push(std::unique_ptr<FrameSource> message) {
   if (cancelled_.load()) return;
   const std::size_t size_bytes = message->size_bytes();
   if (context_->metrics != nullptr) context_->metrics->ingest_bytes.Add(size_bytes);
-  context_->input_budget->ForceReserve(size_bytes);
+  input_->Take(size_bytes);
   queued_bytes_.fetch_add(size_bytes);
   {
     // With the lock, or RestUntilInput, which has just seen an empty queue, might have the last
@@ -88,8 +89,7 @@ void Strand::Cancel() {
 
 bool Strand::wants_input() const {
   const std::size_t queued_bytes = queued_bytes_.load();
-  return queued_bytes == 0 ||
-         (queued_bytes < context_->input_budget_bytes && !context_->input_budget->is_exhausted());
+  return queued_bytes == 0 || (queued_bytes < context_->input_budget_bytes && input_->MayGrow());
 }
 
 StreamEngine::Waiting Strand::waiting() const {
@@ -198,7 +198,7 @@ bool Strand::Release(std::unique_ptr<FrameSource> message) {
   const std::size_t size_bytes = message->size_bytes();
   message.reset();
   queued_bytes_.fetch_sub(size_bytes);
-  context_->input_budget->Release(size_bytes);
+  input_->GiveBack(size_bytes);
   if (wants_input()) sink_->ResumeInput();
   turn_bytes_ += size_bytes;
   return turn_bytes_ >= kTurnBytes || is_turn_over();
@@ -267,7 +267,7 @@ void Strand::DropEverything() {
   call_memory_.Set(0);
   awaiter_ = nullptr;
   upload_.reset();
-  context_->input_budget->Release(queued_bytes_.exchange(0));
+  input_->GiveBack(queued_bytes_.exchange(0));
   session_bytes_.store(0, std::memory_order_relaxed);
   sink_.reset();
 }

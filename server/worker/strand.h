@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "base/memory_budget.h"
+#include "base/shared_budget.h"
 #include "server/audit/call_record.h"
 #include "server/session/frame.h"
 #include "server/worker/stream_call.h"
@@ -146,6 +147,8 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   const EngineContext* const context_;
   const std::string session_id_;
   const std::uint64_t share_;
+  // Messages that wait.
+  const std::shared_ptr<SharedBudget::Share> input_;
   const std::shared_ptr<audit::CallRecord> record_;
 
   enum class State : std::uint8_t { kIdle, kScheduled, kRunning, kRunAgain };

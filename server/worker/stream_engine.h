@@ -20,6 +20,7 @@ class HintCache;
 class Index;
 class KnownRepositories;
 class MemoryBudget;
+class SharedBudget;
 class ThreadPool;
 struct RapidTotals;
 struct StreamMetrics;
@@ -42,8 +43,9 @@ struct EngineContext {
   KnownRepositories* repositories = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep
-  // every stream from the buffer in which it would work them off.
-  MemoryBudget* input_budget = nullptr;
+  // every stream from the buffer in which it would work them off; shared by whose streams they are,
+  // or those of one could leave another's a message at a time.
+  SharedBudget* input_budget = nullptr;
   // For cut buffers and the tables of sessions.
   MemoryBudget* work_budget = nullptr;
   BufferPool* buffers = nullptr;
@@ -103,8 +105,9 @@ class StreamSink {
 // is too slow. What it is made of: strand.h, upload.h.
 class StreamEngine {
  public:
-  // `share`: of the pool (ThreadPool::Post), by whose stream it is. `record` is told what the
-  // stream is and does, and held until it does nothing more; null: nobody wants to know.
+  // `share`: of the pool (ThreadPool::Post) and of the input budget, by whose stream it is.
+  // `record` is told what the stream is and does, and held until it does nothing more; null: nobody
+  // wants to know.
   static std::shared_ptr<StreamEngine> Create(const EngineContext* context, std::string session_id,
                                               std::shared_ptr<StreamSink> sink,
                                               std::uint64_t share = 0,

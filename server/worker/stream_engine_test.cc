@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/shared_budget.h"
 #include "base/test_seed.h"
 #include "base/wait_for.h"
 #include "kernels/chunker.h"
@@ -56,7 +57,7 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
     if (late_index_.has_value()) late_index_->Close();
     pool_.reset();
     late_index_.reset();
-    EXPECT_EQ(input_budget_.used_bytes(), 0u);
+    EXPECT_EQ(input_budget_.total().used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
 
@@ -68,11 +69,11 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
   }
   void ExpectNothingHeldSoon() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (input_budget_.used_bytes() + work_budget_.used_bytes() > 0 &&
+    while (input_budget_.total().used_bytes() + work_budget_.used_bytes() > 0 &&
            std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
-    EXPECT_EQ(input_budget_.used_bytes(), 0u);
+    EXPECT_EQ(input_budget_.total().used_bytes(), 0u);
     EXPECT_EQ(work_budget_.used_bytes(), 0u);
   }
 
@@ -86,7 +87,7 @@ class StreamEngineTest : public testing::TestWithParam<Answers> {
 
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   std::optional<LateIndex> late_index_;
-  MemoryBudget input_budget_{1u << 20};
+  SharedBudget input_budget_{1u << 20};
   // Room for the tables of all streams, but for two cut buffers only.
   MemoryBudget work_budget_{8 * 64 * 1024 + 3 * kCutBufferBytes};
   BufferPool buffers_{kCutBufferBytes, 1};
@@ -192,6 +193,38 @@ TEST_P(StreamEngineTest, SharesHaveTheirTurns) {
   may_begin.set_value();
   pool_.reset();
   EXPECT_EQ(ended, "abaaaaaaaaa");
+}
+
+// Whose many streams have filled the budget leaves another's stream more than a message at a time.
+TEST_P(StreamEngineTest, SharesHaveTheirPartOfTheInput) {
+  pool_.reset();
+  pool_.emplace(1);
+  std::promise<void> may_begin;
+  pool_->Post([&] { may_begin.get_future().wait(); });
+  std::vector<std::shared_ptr<StreamEngine>> engines;
+  const auto push = [&](StreamEngine& engine, std::size_t size_bytes) {
+    v1::UploadRequest message;
+    message.add_frames()->set_data(std::string(size_bytes, 'x'));
+    engine.Push(std::make_unique<RequestSource>(std::move(message)));
+  };
+  const auto stream_of = [&](std::uint64_t share) {
+    engines.push_back(StreamEngine::Create(&context_, "session", MakeSink(), share));
+    push(*engines.back(), 40'000);
+    return engines.back();
+  };
+  const auto first = stream_of(1);
+  EXPECT_TRUE(first->wants_input());
+  while (!input_budget_.total().is_exhausted()) stream_of(1);
+  EXPECT_FALSE(first->wants_input());
+  const auto others = stream_of(2);
+  EXPECT_TRUE(others->wants_input());
+  // As much as is any stream's own.
+  push(*others, 60'000);
+  EXPECT_FALSE(others->wants_input());
+  for (const auto& engine : engines) engine->Cancel();
+  may_begin.set_value();
+  pool_.reset();
+  ExpectNothingHeldSoon();
 }
 
 // The transport keeps an engine until its client has taken the status.
@@ -390,7 +423,7 @@ TEST_P(StreamEngineTest, AStreamThatWaitsForItsClientHoldsAlmostNothing) {
     if (sink->Take()) engine->AnswersTaken();
     sink->Pause();
   }
-  EXPECT_EQ(input_budget_.used_bytes(), 0u);
+  EXPECT_EQ(input_budget_.total().used_bytes(), 0u);
   EXPECT_LT(work_budget_.used_bytes(), 64u * 1024);
   // What is not cut, and nothing of the calls that were answered.
   const auto chunker = MakeChunker(*ParseProfile(kProfile));

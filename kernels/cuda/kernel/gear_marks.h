@@ -40,6 +40,7 @@ class GearHash {
 
   KERF_DEVICE_CODE GearHash(const Shared& shared, unsigned thread) : column_(shared, thread) {}
 
+  template <bool kLeaves>
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t, unsigned index) {
     hash_ = 2 * hash_ + column_.At(arriving, index);
   }

@@ -33,7 +33,7 @@ class CrcHash {
   };
   using Shared = LaneTable<std::uint32_t, 2>;
   static constexpr std::uint32_t kLeavingBytes = 256;
-  static constexpr std::uint32_t kFillingThreads = 132 * 1536;
+  static constexpr std::uint32_t kFillingThreads = 132 * 1024;
   static constexpr std::uint32_t kMostStripBytes = 256;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
@@ -48,9 +48,11 @@ class CrcHash {
 
   // The word's four bytes are added at its first, which spares three extractions; those that have
   // not arrived yet are taken away from what is tested.
+  template <bool kLeaves>
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index) {
     if (index == 0) digest_ ^= arriving;
-    digest_ = column_.At<0>(digest_, 0) ^ digest_ >> 8 ^ column_.At<1>(leaving, index);
+    digest_ = column_.At<0>(digest_, 0) ^ digest_ >> 8;
+    if constexpr (kLeaves) digest_ ^= column_.At<1>(leaving, index);
     early_ = index == 3 ? 0 : arriving >> (8 * index + 8);
   }
   KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
@@ -97,10 +99,12 @@ class RabinHash {
   KERF_DEVICE_CODE RabinHash(const Shared& shared, unsigned thread)
       : reduced_(shared.reduced, thread), leaving_(shared.leaving, thread) {}
 
+  template <bool kLeaves>
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index) {
     const std::uint32_t byte = arriving >> (8 * index) & 0xFF;
-    digest_ = digest_ << 8 ^ byte << kShift ^ leaving_.At(leaving, index) ^
-              reduced_.At(static_cast<std::uint32_t>(digest_ >> 32), 2);
+    digest_ =
+        digest_ << 8 ^ byte << kShift ^ reduced_.At(static_cast<std::uint32_t>(digest_ >> 32), 2);
+    if constexpr (kLeaves) digest_ ^= leaving_.At(leaving, index);
   }
   KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
     return (static_cast<std::uint32_t>(digest_) & args.mask << kShift) == 0;
@@ -112,8 +116,9 @@ class RabinHash {
   std::uint64_t digest_ = 0;
 };
 
-using CrcMarks = StripMarks<CrcHash>;
-// Its tables leave room for one block on a multiprocessor.
+// One block on a multiprocessor: of rabin the tables leave no room for another, and of crc a second
+// one's lines would leave the first one's no room in the cache.
+using CrcMarks = StripMarks<CrcHash, 512>;
 using RabinMarks = StripMarks<RabinHash, 1024>;
 
 }  // namespace kerf::cuda

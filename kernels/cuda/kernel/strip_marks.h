@@ -20,7 +20,10 @@
 //
 //     // A hash of nothing, for this thread of the block.
 //     Rule(const Shared&, unsigned thread);
-//     // Byte `index` of a word arrives, and that of another word leaves; a word's bytes in order.
+//     // Byte `index` of a word arrives, and, if kLeaves, that of another word leaves; a word's
+//     bytes
+//     // in order.
+//     template <bool kLeaves>
 //     void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index);
 //     bool IsMarked(const Args&) const;
 //   };
@@ -41,7 +44,8 @@ inline constexpr std::uint32_t kStripAlignmentBytes = 128;
 static_assert(kBatchAlignmentBytes % kStripAlignmentBytes == 0);
 inline constexpr std::uint32_t kMaxStripBytes = 1 << 20;
 
-template <class Rule, unsigned kThreads = 512>
+// kBlocks: as ProcessorBlocks of portable.h.
+template <class Rule, unsigned kThreads, unsigned kBlocks = 0>
 struct StripMarks {
   struct Args {
     const std::uint8_t* bytes;
@@ -59,6 +63,7 @@ struct StripMarks {
   };
   struct Local {};
   static constexpr unsigned kBlockThreads = kThreads;
+  static constexpr unsigned kProcessorBlocks = kBlocks;
   static constexpr int kPhaseCount = 1;
 
   // Of a batch of so many bytes: the shortest with which kFillingThreads have done at once.
@@ -94,7 +99,7 @@ struct StripMarks {
       const Vector16 arriving = LoadInOrder16(args.bytes + place);
       KERF_UNROLL
       for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
-        rule.Slide(arriving.words[byte / 4], 0, byte % 4);
+        rule.template Slide<false>(arriving.words[byte / 4], 0, byte % 4);
       }
       if constexpr (kQueued > 0) {
         KERF_UNROLL
@@ -149,19 +154,20 @@ struct StripMarks {
       } else if constexpr (kDoLeave) {
         leaving = LoadInOrder16(unit - Rule::kLeavingBytes + sizeof(Vector16) * vector);
       }
-      MarkVector(args, rule, window[kQueued + vector], leaving, vector % 2 * sizeof(Vector16),
-                 marks.words[vector / 2]);
+      MarkVector<kDoLeave>(args, rule, window[kQueued + vector], leaving,
+                           vector % 2 * sizeof(Vector16), marks.words[vector / 2]);
     }
     Store16(args.marks + place / 32, marks);
   }
 
   // Into the bits from `first` of the word.
+  template <bool kDoLeave>
   KERF_DEVICE_CODE static void MarkVector(const Args& args, Rule& rule, const Vector16& arriving,
                                           const Vector16& leaving, unsigned first,
                                           std::uint32_t& marks) {
     KERF_UNROLL
     for (unsigned byte = 0; byte < sizeof(Vector16); ++byte) {
-      rule.Slide(arriving.words[byte / 4], leaving.words[byte / 4], byte % 4);
+      rule.template Slide<kDoLeave>(arriving.words[byte / 4], leaving.words[byte / 4], byte % 4);
       if (rule.IsMarked(args.rule)) marks |= std::uint32_t{1} << (first + byte);
     }
   }

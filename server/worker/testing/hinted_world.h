@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/shared_budget.h"
 #include "base/test_seed.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/rapid/upload_profile.h"
@@ -209,7 +210,7 @@ class HintedWorld : public testing::Test {
   std::unique_ptr<SegmentStore> store_ = CreateMemorySegmentStore(kStoreBytes);
   std::unique_ptr<Index> index_ = CreateMemoryIndex();
   std::optional<LateIndex> late_index_;
-  MemoryBudget input_budget_{64u << 20};
+  SharedBudget input_budget_{64u << 20};
   MemoryBudget work_budget_{64u << 20};
   std::optional<BufferPool> buffers_;
   std::optional<ThreadPool> pool_{std::in_place, 2};
