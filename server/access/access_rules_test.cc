@@ -61,9 +61,12 @@ role = "front"
   EXPECT_EQ(rules->Find("anna"), nullptr);
 }
 
-TEST(AccessRulesTest, AnEmptyFileKnowsNobody) {
-  EXPECT_EQ(AccessRules::Parse("")->size(), 0u);
-  EXPECT_EQ(AccessRules::Parse("# nobody\n")->size(), 0u);
+// As one is that an editor writes anew: it must not take the place of the last one.
+TEST(AccessRulesTest, AFileThatNamesNobodyIsNone) {
+  for (const std::string_view text : {"", "# nobody\n", "[[repository]]\nname = \"a\"\n"}) {
+    EXPECT_EQ(WhyNot(text),
+              "it names nobody, so nobody could do anything: at least one [[identity]] is needed");
+  }
 }
 
 TEST(AccessRulesTest, WhatThereIsAtMost) {
@@ -89,6 +92,7 @@ TEST(AccessRulesTest, WhatThereIsAtMost) {
 
 TEST(AccessRulesTest, WhatSaysMostOfARepositoryCounts) {
   const std::string text =
+      "[[identity]]\nname = \"kerf://anna\"\n"
       "[[repository]]\nname = \"anna-*\"\nmax_entries = 1\n"
       "[[repository]]\nname = \"anna-a-very-long-name\"\nmax_entries = 2\n"
       "[[repository]]\nname = \"*\"\nmax_entries = 0\n"
@@ -102,14 +106,13 @@ TEST(AccessRulesTest, WhatSaysMostOfARepositoryCounts) {
   // Of one table, not of several: it says nothing of entries.
   EXPECT_EQ(rules->QuotaOf("anna-laptop"), Quota{.max_streams = 4});
   EXPECT_EQ(rules->QuotaOf("anna-x").max_entries, 5u);
-  EXPECT_EQ(AccessRules::Parse("")->QuotaOf("anna"), Quota());
   EXPECT_EQ(WhyNot("[[repository]]\nmax_entries = 1\n"), "line 1: there is no name");
   EXPECT_EQ(WhyNot("[[repository]]\nname = \"a\"\nmax_entries = -1\n"),
             "line 3: max_entries is 0 to 1000000000000000");
   EXPECT_EQ(WhyNot("[[repository]]\nname = \"a\"\nmax_connections = 1\n"),
             "line 3: nobody knows 'max_connections' here");
   EXPECT_EQ(WhyNot(text + "[[repository]]\nname = \"*\"\n"),
-            "line 16: '*' stands in the file twice");
+            "line 18: '*' stands in the file twice");
 }
 
 // Each says the line, so that whoever wrote the file finds it.

@@ -91,6 +91,18 @@ TEST_F(AccessSourceTest, WhatIsNoneIsSaidOnceAndChangesNothing) {
   EXPECT_EQ(told_.size(), 3u);
 }
 
+// Where it is written in its place, and not renamed into it.
+TEST_F(AccessSourceTest, AFileThatIsEmptyForAMomentChangesNothing) {
+  Write("access.toml", kOne);
+  ASSERT_TRUE(Open().ok());
+  std::filesystem::resize_file(folder_ + "/access.toml", 0);
+  EXPECT_FALSE(Told(1).ok());
+  EXPECT_TRUE(Knows("kerf://one"));
+  Write("access.toml", kTwo);
+  EXPECT_TRUE(Told(2).ok());
+  EXPECT_TRUE(Knows("kerf://two"));
+}
+
 TEST_F(AccessSourceTest, DoesNotBeginWithoutAGoodFile) {
   EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
   Write("access.toml", "x");

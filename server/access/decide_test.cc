@@ -265,7 +265,7 @@ repositories = ["*"]
 
 // Somebody whom others vouch for is known without the file; a token is nothing without it.
 TEST(DecideTest, WhoStandsNotInTheFile) {
-  const AccessRules rules = Rules("");
+  const AccessRules rules;
   EXPECT_EQ(Decide(rules, 0, {Proof::kCertificate, "kerf://b"}, Need::kKnown, std::nullopt),
             Decision::kAllowed);
   EXPECT_EQ(Decide(rules, 0, {Proof::kCertificate, "kerf://b"}, Need::kRead, "x"),

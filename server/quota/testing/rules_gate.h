@@ -23,7 +23,8 @@ class RulesGate {
   explicit RulesGate(std::string_view rules) {
     static std::atomic<int> count{0};
     path_ = Cat(std::getenv("TEST_TMPDIR"), "/rules-", getpid(), "-", count++, ".toml");
-    std::ofstream(path_) << rules;
+    // A file names somebody.
+    std::ofstream(path_) << "[[identity]]\nname = \"kerf://somebody\"\n" << rules;
     auto source = access::AccessSource::Open(path_, nullptr);
     KERF_CHECK(source.ok());
     source_ = *std::move(source);
