@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
@@ -550,6 +551,18 @@ TEST_F(AccessTest, KerfShowsWhoItIs) {
   const nlohmann::json said = world_.KerfJson({"ping"}).Only("summary");
   EXPECT_EQ(said["worker"], "worker") << said.dump();
   EXPECT_TRUE(said["degraded"].is_null()) << said.dump();
+  // A secret that everybody can read is one no longer; its group may have to.
+  for (const auto& [others, warned] : {std::pair{std::filesystem::perms::others_read, true},
+                                       std::pair{std::filesystem::perms::group_read, false}}) {
+    using enum std::filesystem::perms;
+    std::filesystem::permissions(world_ / "laptop.token", owner_read | owner_write | others);
+    const Completed pinged = world_.Kerf({"ping"});
+    EXPECT_EQ(pinged.exit_code, kOk) << pinged.err;
+    EXPECT_EQ(pinged.err.find("laptop.token: every user of this machine can read this secret") !=
+                  std::string::npos,
+              warned)
+        << pinged.err;
+  }
   BackupAll();
   ExpectNothingNew();
   world_.Backup({tree_, "--force", "--direct"});

@@ -1,5 +1,7 @@
 #include "client/cli/context.h"
 
+#include <sys/stat.h>
+
 #include <utility>
 
 #include "base/status.h"
@@ -8,6 +10,19 @@
 #include "client/cpp/tls_check.h"
 
 namespace kerf::agent {
+namespace {
+
+// Its group may have to: a cluster hands out secrets so.
+void WarnIfOthersCanRead(Context& context, const std::string& path) {
+  struct stat facts{};
+  if (path.empty() || stat(path.c_str(), &facts) != 0) return;
+  if (!S_ISREG(facts.st_mode) || (facts.st_mode & S_IROTH) == 0) return;
+  context.reporter.Warning(
+      path, absl::PermissionDeniedError("every user of this machine can read this secret: take "
+                                        "that from them (chmod o=), and make a new one"));
+}
+
+}  // namespace
 
 std::string_view ConnectionFailure(const absl::Status& status) {
   if (!absl::IsUnavailable(status)) return "";
@@ -77,7 +92,10 @@ void AddTlsOptions(const Verb& verb, ServerFlags& flags) {
       .Type("FILE");
 }
 
-absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags) {
+absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFlags& flags) {
+  for (const std::string& secret : {flags.tls.key, flags.token_file}) {
+    WarnIfOthersCanRead(context, secret);
+  }
   if (flags.tls.certificate.empty() != flags.tls.key.empty()) {
     return absl::InvalidArgumentError(
         "--tls-cert and --tls-key belong together: a certificate, and its key");

@@ -53,8 +53,9 @@ void AddServerOption(const Verb& verb, ServerFlags& flags,
 void AddTlsOptions(const Verb& verb, ServerFlags& flags);
 
 // What the flags mean: over TLS if they name a CA or a certificate. The files are read; what
-// is wrong with one, or with the flags together, is for FailUsage.
-absl::StatusOr<client::ServerAddress> ServerOf(const ServerFlags& flags);
+// is wrong with one, or with the flags together, is for FailUsage. Warns of secrets that every user
+// can read.
+absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFlags& flags);
 
 // Verb::AddVerb, of `kerf` itself.
 Verb AddVerb(Context& context, const std::string& name, const std::string& description,

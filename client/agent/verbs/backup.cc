@@ -342,7 +342,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   Reporter& reporter = context.reporter;
   const absl::StatusOr<UploadRule> rule = ParseRule(flags);
   if (!rule.ok()) return FailUsage(context, rule.status());
-  const auto server = ServerOf(flags.server);
+  const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
   absl::StatusOr<BackupOptions> options = MakeOptions(flags);
   if (!options.ok()) return FailUsage(context, options.status());

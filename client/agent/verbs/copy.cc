@@ -221,7 +221,7 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   InterruptedCalls calls(context);
   std::optional<client::ServerIndex> index;
   if (!flags.server.address.empty()) {
-    const auto server = ServerOf(flags.server);
+    const auto server = ServerOf(context, flags.server);
     if (!server.ok()) return FailUsage(context, server.status());
     const auto channel = client::OpenChannel(*server);
     if (!channel.ok()) return FailUsage(context, channel.status());

@@ -79,7 +79,7 @@ void Print(Reporter& reporter, const CollectionReport& report, bool dry_run, dou
 
 ExitCode Run(Context& context, const GcFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
-  const auto server = ServerOf(flags.server);
+  const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());

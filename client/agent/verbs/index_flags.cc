@@ -23,7 +23,7 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
 }
 
 ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& run) {
-  const auto server = ServerOf(flags.server);
+  const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());

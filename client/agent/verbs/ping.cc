@@ -84,7 +84,7 @@ nlohmann::json SummaryOf(const client::ServerAddress& server,
 
 ExitCode Run(Context& context, const ServerFlags& flags) {
   EndAtOnceWhenInterrupted();
-  const absl::StatusOr<client::ServerAddress> server = ServerOf(flags);
+  const absl::StatusOr<client::ServerAddress> server = ServerOf(context, flags);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());

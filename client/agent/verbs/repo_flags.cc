@@ -33,7 +33,7 @@ ExitCode WithRepository(Context& context, const RepoFlags& flags, const RepoRun&
   }
   const auto digest = ParseDigestFlag(flags.digest);
   if (!digest.ok()) return FailUsage(context, digest.status());
-  const auto server = ServerOf(flags.server);
+  const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());

@@ -17,7 +17,7 @@ constexpr char kExamples[] =
     "Those that were created, and those that were met when somebody named them.";
 
 ExitCode Run(Context& context, const ServerFlags& flags) {
-  const auto server = ServerOf(flags);
+  const auto server = ServerOf(context, flags);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());

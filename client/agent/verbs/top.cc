@@ -185,7 +185,7 @@ ExitCode Watch(Context& context, const Flags& flags, const client::ServerAddress
 }
 
 ExitCode Run(Context& context, const Flags& flags) {
-  const auto server = ServerOf(flags.server);
+  const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
   const auto watcher = Watcher::Create(*server, context.cancelled);
   if (!watcher.ok()) return FailUsage(context, watcher.status());

@@ -20,10 +20,10 @@ using bench::ServiceOptions;
 
 constexpr std::uint64_t kMaxPassBytes = 16 * kGiB;
 
-absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
+absl::StatusOr<ServiceOptions> ReadOptions(Context& context, const ServiceFlags& flags) {
   ServiceOptions options = flags.options;
   if (!flags.server.address.empty()) {
-    KERF_ASSIGN_OR_RETURN(client::ServerAddress server, ServerOf(flags.server));
+    KERF_ASSIGN_OR_RETURN(client::ServerAddress server, ServerOf(context, flags.server));
     options.server = std::move(server.text);
     options.tls = std::move(server.tls);
   }
@@ -45,7 +45,7 @@ absl::StatusOr<ServiceOptions> ReadOptions(const ServiceFlags& flags) {
 }  // namespace
 
 ExitCode RunBenchService(Context& context, const ServiceFlags& flags) {
-  const absl::StatusOr<ServiceOptions> options = ReadOptions(flags);
+  const absl::StatusOr<ServiceOptions> options = ReadOptions(context, flags);
   if (!options.ok()) {
     context.reporter.Error(options.status());
     return ExitCode::kUsage;
