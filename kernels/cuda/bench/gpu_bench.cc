@@ -35,11 +35,16 @@ struct NamedPlan {
   Plan plan;
 };
 
-absl::StatusOr<NamedPlan> MakePlan(const std::string& profile, DigestAlgorithm digest) {
+// None where the CPU cuts for such digests; an error where it does for any.
+absl::StatusOr<std::optional<NamedPlan>> MakePlan(const std::string& profile,
+                                                  DigestAlgorithm digest) {
   KERF_ASSIGN_OR_RETURN(const Profile parsed, ParseProfile(profile));
-  NamedPlan named{profile, std::string(DigestAlgorithmName(digest)), MakeBatchPlan(parsed, digest)};
-  if (named.plan != nullptr) return named;
-  return absl::InvalidArgumentError(Cat("there are no kernels for the profile ", profile));
+  if (MakeBatchPlan(parsed, kDigests[0]) == nullptr) {
+    return absl::InvalidArgumentError(Cat("there are no kernels for the profile ", profile));
+  }
+  Plan plan = MakeBatchPlan(parsed, digest);
+  if (plan == nullptr) return std::nullopt;
+  return NamedPlan{profile, std::string(DigestAlgorithmName(digest)), std::move(plan)};
 }
 
 // Whether its marks are made in strips.
@@ -57,8 +62,8 @@ class Bench {
   absl::Status Run() {
     for (const std::string& profile : options_.profiles) {
       for (const DigestAlgorithm digest : kDigests) {
-        KERF_ASSIGN_OR_RETURN(NamedPlan plan, MakePlan(profile, digest));
-        plans_.push_back(std::move(plan));
+        KERF_ASSIGN_OR_RETURN(std::optional<NamedPlan> plan, MakePlan(profile, digest));
+        if (plan.has_value()) plans_.push_back(*std::move(plan));
       }
     }
     KERF_RETURN_IF_ERROR(MeasureCopies());

@@ -83,6 +83,10 @@ std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
   const bool has_kernel =
       digest_algorithm == DigestAlgorithm::kBlake3 || digest_algorithm == DigestAlgorithm::kSha256;
   plan->selection = has_kernel ? Selection::kDevice : Selection::kHost;
+  // To look for the extremes of windows among candidates takes a core longer than to cut (of
+  // mincdc-8k 0.66 of its speed, of maxcdc-8k 0.52; docs/performance.md, "A GPU").
+  const bool has_extremes = std::holds_alternative<ExtremeMarkRule>(plan->marks);
+  if (has_extremes && plan->selection == Selection::kHost) return nullptr;
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);
   if (plan->candidate_bytes_log2 < kMinCandidateBytesLog2) return nullptr;
   plan->chunker = MakeChunker(profile);

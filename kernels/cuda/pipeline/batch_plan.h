@@ -71,7 +71,8 @@ struct BatchPlan {
 };
 
 // None for a profile that no kernel knows: those with a TwoStageRule, fastcdc2020, mincdc and
-// maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough.
+// maxcdc, with chunks of at least kMinDeviceChunkBytes and candidates that are rare enough. Nor for
+// mincdc and maxcdc with a digest that the host makes.
 std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
                                                DigestAlgorithm digest_algorithm);
 

@@ -533,6 +533,10 @@ TEST(BatchPlanTest, KnowsWhatNoKernelDoes) {
   ASSERT_NE(without_digest, nullptr);
   EXPECT_EQ(without_digest->selection, Selection::kHost);
   EXPECT_EQ(MakeBatchPlan(*ParseProfile("ram-8k"), DigestAlgorithm::kBlake3), nullptr);
+  for (const char* extreme : {"mincdc-8k", "maxcdc-8k"}) {
+    EXPECT_EQ(MakeBatchPlan(*ParseProfile(extreme), DigestAlgorithm::kXxh3_128), nullptr);
+    EXPECT_NE(MakeBatchPlan(*ParseProfile(extreme), DigestAlgorithm::kBlake3), nullptr);
+  }
   EXPECT_NE(MakeBatchPlan(*ParseProfile("fastcdc-8k"), DigestAlgorithm::kSha256), nullptr);
   // Every 32nd position of random data is a candidate.
   EXPECT_EQ(MakeBatchPlan(*ParseProfile("fastcdc:min=256,avg=256,max=2048,level=3"),

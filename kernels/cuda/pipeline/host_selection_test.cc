@@ -36,8 +36,6 @@ constexpr std::string_view kProfiles[] = {
     "crc:min=256,bits=10,max=5000",
     "rabin:min=512,avg=2048,max=9000",
     "maxp-local:window=300,max=3000",
-    "mincdc:min=512,max=1536",
-    "maxcdc:min=300,max=2001",
 };
 constexpr std::size_t kBatchBytes = 128 << 10;
 
