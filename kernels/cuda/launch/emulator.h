@@ -60,9 +60,22 @@ void ForEachPhase(Visit visit) {
 }
 
 template <class Kernel>
-bool IsAnotherRound(const typename Kernel::Args& args, const typename Kernel::Shared& shared) {
+bool IsAnotherRound(const typename Kernel::Args& args, const typename Kernel::Shared& shared,
+                    const typename Kernel::Local& local) {
   if constexpr (HasRounds<Kernel>) return Kernel::Again(args, shared);
+  if constexpr (HasLocalRounds<Kernel>) return Kernel::Again(args, local);
   return false;
+}
+
+// What all threads of a block say.
+template <class Kernel>
+bool IsAnotherRoundOfAll(const typename Kernel::Args& args, const typename Kernel::Shared& shared,
+                         const std::vector<typename Kernel::Local>& locals) {
+  const bool is_another = IsAnotherRound<Kernel>(args, shared, locals[0]);
+  for (const auto& local : locals) {
+    KERF_CHECK(IsAnotherRound<Kernel>(args, shared, local) == is_another);
+  }
+  return is_another;
 }
 
 // Tiles of one block, its threads taking turns.
@@ -79,7 +92,7 @@ void RunBlockInTurns(const typename Kernel::Args& args, const std::vector<unsign
           RunPhase<Kernel, phase()>(args, *shared, locals[thread], tile, thread);
         }
       });
-    } while (IsAnotherRound<Kernel>(args, *shared));
+    } while (IsAnotherRoundOfAll<Kernel>(args, *shared, locals));
   }
 }
 
@@ -107,8 +120,9 @@ void RunBlockInThreads(const typename Kernel::Args& args, const std::vector<unsi
           barrier.arrive_and_wait();
           RunPhase<Kernel, phase()>(args, *shared, local, tile, thread);
         });
-        barrier.arrive_and_wait();
-      } while (IsAnotherRound<Kernel>(args, *shared));
+        // The next round's first phase has a barrier of its own.
+        if constexpr (!HasLocalRounds<Kernel>) barrier.arrive_and_wait();
+      } while (IsAnotherRound<Kernel>(args, *shared, local));
     }
   });
 }

@@ -90,6 +90,77 @@ TEST(EmulatorTest, RoundsGoOnAsLongAsTheKernelSays) {
   }
 }
 
+// sums[tile] = the numbers from that of the tile down to 1, one a round: each round's thread adds
+// to what the thread of the round before has left. Which round is the last each thread knows
+// itself.
+struct CountingDown {
+  struct Args {
+    const std::uint32_t* numbers;
+    std::uint32_t* sums;
+    std::uint32_t tile_count;
+  };
+  struct Shared {
+    std::uint32_t sum[2];
+  };
+  struct Local {
+    std::uint32_t round;
+    std::uint32_t rest;
+  };
+  static constexpr unsigned kBlockThreads = 32;
+  static constexpr int kPhaseCount = 1;
+
+  static unsigned TileCount(const Args& args) { return args.tile_count; }
+  static void Begin(const Args&, Shared&, unsigned) {}
+
+  template <int kPhase>
+  static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
+                    unsigned thread) {
+    local.rest = args.numbers[tile] - local.round;
+    if (thread == local.round % kBlockThreads) {
+      const std::uint32_t before = local.round == 0 ? 0 : shared.sum[(local.round - 1) % 2];
+      shared.sum[local.round % 2] = before + local.rest;
+      args.sums[tile] = before + local.rest;
+    }
+    ++local.round;
+  }
+
+  static bool Again(const Args&, const Local& local) { return local.rest > 1; }
+};
+
+TEST(EmulatorTest, RoundsGoOnAsLongAsTheThreadsSay) {
+  const std::vector<std::uint32_t> numbers = {1, 2, 100, 33, 1};
+  for (const EmulatorOptions& options :
+       {EmulatorOptions{}, EmulatorOptions{.order_seed = TestSeed()},
+        EmulatorOptions{.block_count = 1, .has_real_threads = true}}) {
+    std::vector<std::uint32_t> sums(numbers.size(), 99);
+    Emulate<CountingDown>({numbers.data(), sums.data(), 5}, options);
+    EXPECT_EQ(sums, (std::vector<std::uint32_t>{1, 3, 5050, 561, 1}));
+  }
+}
+
+// Only one thread wants another round: on a device it would wait for the others for ever.
+struct Quarrel {
+  struct Args {};
+  struct Shared {};
+  struct Local {
+    bool is_first;
+  };
+  static constexpr unsigned kBlockThreads = 32;
+  static constexpr int kPhaseCount = 1;
+
+  static unsigned TileCount(const Args&) { return 1; }
+  static void Begin(const Args&, Shared&, unsigned) {}
+  template <int kPhase>
+  static void Phase(const Args&, Shared&, Local& local, unsigned, unsigned thread) {
+    local.is_first = thread == 0;
+  }
+  static bool Again(const Args&, const Local& local) { return local.is_first; }
+};
+
+TEST(EmulatorDeathTest, ThreadsThatDoNotAgreeOnAnotherRound) {
+  EXPECT_DEATH(Emulate<Quarrel>({}), "IsAnotherRound");
+}
+
 TEST(EmulatorTest, NoTilesWriteNothing) {
   std::uint32_t tile_count = 0;
   Emulate<TileSum<false>>({nullptr, nullptr, &tile_count, 7});
@@ -133,6 +204,10 @@ TEST(PortableTest, TwinsDoWhatTheDeviceDoes) {
   EXPECT_EQ(AtomicMin(&word, 12), 9u);
   EXPECT_EQ(AtomicMin(&word, 3), 9u);
   EXPECT_EQ(word, 3u);
+  EXPECT_EQ(AtomicMax(&word, 2), 3u);
+  EXPECT_EQ(AtomicMax(&word, 0x80000000), 3u);
+  EXPECT_EQ(word, 0x80000000u);
+  EXPECT_EQ(AddByMultiplying(0xFFFFFFFF, 1, 3), 2u);
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>
         RunPhasesFrom<Kernel, 0>(args, shared, local, tile);
         __syncthreads();
       }
+    } else if constexpr (HasLocalRounds<Kernel>) {
+      while (Kernel::Again(args, local)) {
+        __syncthreads();
+        RunPhasesFrom<Kernel, 0>(args, shared, local, tile);
+      }
     }
   }
 }
@@ -70,6 +75,9 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   if (error != cudaSuccess) return error;
   // Shared memory that this device does not have.
   if (blocks_each == 0) return cudaErrorLaunchOutOfResources;
+  if constexpr (constexpr int kMost = MostProcessorBlocks<Kernel>(); kMost > 0) {
+    if (blocks_each > kMost) blocks_each = kMost;
+  }
   *block_count = static_cast<unsigned>(processor_count * blocks_each);
   return cudaSuccess;
 }

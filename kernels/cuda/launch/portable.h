@@ -14,6 +14,9 @@
 //     // Only of a kernel for which nvcc would rather spill than use registers: how many blocks are
 //     // to fit a multiprocessor.
 //     static constexpr unsigned kProcessorBlocks = 8;
+//     // Only of a kernel whose blocks are in each other's way: of how many blocks of a
+//     // multiprocessor a launch has room for.
+//     static constexpr unsigned kMostProcessorBlocks = 1;
 //
 //     // How many tiles there are; may read device memory, so that one launch serves any amount.
 //     static unsigned TileCount(const Args& args);
@@ -25,15 +28,17 @@
 //     // Only of a kernel whose work on a tile may take several rounds: whether the phases run once
 //     // more, Local kept. The same answer for every thread of the block.
 //     static bool Again(const Args& args, const Shared& shared);
+//     // Or the same of what each thread knows itself, which saves a barrier a round.
+//     static bool Again(const Args& args, const Local& local);
 //   };
 //
 // All are KERF_DEVICE_CODE. A tile is a piece of work of one block; a block takes tile after tile.
-// A barrier of the block stands after Begin, between two phases, before and after Again, and
-// between two tiles; within a phase threads and blocks run in any order, so that two threads may
-// not touch one place in a phase, if one of them writes, other than through the atomic helpers
-// below. Nothing orders the tiles of one launch; what a launch writes, the next one on its stream
-// sees. There are no shuffles and no ballots: what they do goes through shared memory, from one
-// phase to the next.
+// A barrier of the block stands after Begin, between two phases, before and after Again (where that
+// asks Local, there is one between two rounds), and between two tiles; within a phase threads and
+// blocks run in any order, so that two threads may not touch one place in a phase, if one of them
+// writes, other than through the atomic helpers below. Nothing orders the tiles of one launch; what
+// a launch writes, the next one on its stream sees. There are no shuffles and no ballots: what they
+// do goes through shared memory, from one phase to the next.
 #pragma once
 
 #include <cstddef>
@@ -137,6 +142,19 @@ KERF_DEVICE_CODE std::uint32_t PermuteBytes(std::uint32_t low, std::uint32_t hig
 #endif
 }
 
+// a + b where the pipe for shifts, logic and additions of integers is full: that for
+// multiplications is another one. `one` is 1, of which the compiler must not know.
+KERF_DEVICE_CODE std::uint32_t AddByMultiplying(std::uint32_t a, std::uint32_t one,
+                                                std::uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t sum;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(one), "r"(b));
+  return sum;
+#else
+  return a * one + b;
+#endif
+}
+
 // Bytes that no kernel of this launch writes. `address` is a multiple of 16.
 KERF_DEVICE_CODE Vector16 LoadReadOnly16(const std::uint8_t* address) {
 #if defined(__CUDA_ARCH__)
@@ -214,6 +232,25 @@ KERF_DEVICE_CODE std::uint32_t AtomicMin(std::uint32_t* place, std::uint32_t val
 #endif
 }
 
+KERF_DEVICE_CODE std::uint32_t AtomicMax(std::uint32_t* place, std::uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  return atomicMax(place, value);
+#elif defined(__CUDACC__)
+  std::uint32_t before = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (value > before && !__atomic_compare_exchange_n(place, &before, value, false,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return before;
+#else
+  std::atomic_ref shared(*place);
+  std::uint32_t before = shared.load(std::memory_order_relaxed);
+  while (value > before &&
+         !shared.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+  return before;
+#endif
+}
+
 // The kernels' own, since nvcc has std::min and std::max on the device only when told so.
 KERF_DEVICE_CODE std::uint32_t Min(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 KERF_DEVICE_CODE std::uint32_t Max(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
@@ -228,11 +265,28 @@ constexpr unsigned ProcessorBlocks() {
   }
 }
 
-// Whether a kernel has a function Again.
+// 0 if the kernel does not say it.
+template <class Kernel>
+constexpr unsigned MostProcessorBlocks() {
+  if constexpr (requires { Kernel::kMostProcessorBlocks; }) {
+    return Kernel::kMostProcessorBlocks;
+  } else {
+    return 0;
+  }
+}
+
+// Whether a kernel has a function Again of Shared.
 template <class Kernel>
 concept HasRounds =
     requires(const typename Kernel::Args& args, const typename Kernel::Shared& shared) {
       Kernel::Again(args, shared);
+    };
+
+// The same of Local.
+template <class Kernel>
+concept HasLocalRounds =
+    requires(const typename Kernel::Args& args, const typename Kernel::Local& local) {
+      Kernel::Again(args, local);
     };
 
 }  // namespace kerf::cuda
