@@ -16,6 +16,9 @@ enum class ByteOrder { kLittleEndian, kBigEndian };
 template <ByteOrder kOrder>
 class BlockReader {
  public:
+  // Of no message.
+  BlockReader() = default;
+
   // The message is bytes[offset, offset + size_bytes); `bytes` is a multiple of 16.
   KERF_DEVICE_CODE BlockReader(const std::uint8_t* bytes, std::uint32_t offset,
                                std::uint32_t size_bytes)
@@ -31,26 +34,39 @@ class BlockReader {
 
   // The next 64 bytes; those behind the message's end are of no meaning.
   KERF_DEVICE_CODE void Next(std::uint32_t (&words)[16]) {
-    std::uint32_t loaded[20];
-    Put(head_, &loaded[0]);
+    Vector16 loaded[4];
+    Load(loaded);
+    Place(loaded, words);
+  }
+
+  // Next in two steps, for a thread that has something else to do while it loads. First Load, then
+  // Place.
+  KERF_DEVICE_CODE void Load(Vector16 (&vectors)[4]) {
     if (vectors_behind_head_ >= 4) {
       KERF_UNROLL
-      for (unsigned index = 1; index <= 4; ++index) {
-        Put(LoadReadOnly16(head_address_ + 16 * index), &loaded[4 * index]);
+      for (unsigned index = 0; index < 4; ++index) {
+        vectors[index] = LoadReadOnly16(head_address_ + 16 * (index + 1));
       }
       vectors_behind_head_ -= 4;
     } else {
       KERF_UNROLL
-      for (unsigned index = 1; index <= 4; ++index) {
-        Vector16 vector = head_;
-        if (index <= vectors_behind_head_) vector = LoadReadOnly16(head_address_ + 16 * index);
-        Put(vector, &loaded[4 * index]);
+      for (unsigned index = 0; index < 4; ++index) {
+        vectors[index] = head_;
+        if (index < vectors_behind_head_) {
+          vectors[index] = LoadReadOnly16(head_address_ + 16 * (index + 1));
+        }
       }
       vectors_behind_head_ = 0;
     }
     head_address_ += 64;
+  }
+
+  KERF_DEVICE_CODE void Place(const Vector16 (&vectors)[4], std::uint32_t (&words)[16]) {
+    std::uint32_t loaded[20];
+    Put(head_, &loaded[0]);
     KERF_UNROLL
-    for (unsigned index = 0; index < 4; ++index) head_.words[index] = loaded[16 + index];
+    for (unsigned index = 0; index < 4; ++index) Put(vectors[index], &loaded[4 * (index + 1)]);
+    head_ = vectors[3];
     KERF_UNROLL
     for (unsigned index = 0; index < 18; ++index) {
       loaded[index] = has_odd_pair_ ? loaded[index + 2] : loaded[index];
@@ -71,7 +87,8 @@ class BlockReader {
     for (unsigned index = 0; index < 4; ++index) words[index] = vector.words[index];
   }
 
-  // The vector that `head_` was loaded from.
+  // Where the vector in front of those to be loaded next comes from: `head_`, if all that was
+  // loaded has been placed.
   const std::uint8_t* head_address_;
   std::uint32_t vectors_behind_head_;
   bool has_odd_word_;

@@ -88,13 +88,16 @@ class Run {
     Array<std::uint8_t> memory(size.Bytes(), garbage_);
     Array<std::uint32_t> counts(size.count_count, garbage_);
     Array<std::uint32_t> order(size.order_count, garbage_);
-    const Sha256Workspace workspace = is_in_one ? PlaceSha256Workspace(size, memory.data())
-                                                : Sha256Workspace{counts.data(), order.data()};
+    Array<std::uint32_t> next_group(Sha256WorkspaceSize::kNextGroupCount, garbage_);
+    const Sha256Workspace workspace =
+        is_in_one ? PlaceSha256Workspace(size, memory.data())
+                  : Sha256Workspace{counts.data(), order.data(), next_group.data()};
     LaunchSha256({bytes_.data(), chunks_.data(), &chunk_count_, workspace, digests_.data()},
                  launcher_);
     memory.CheckWhatIsBehind();
     counts.CheckWhatIsBehind();
     order.CheckWhatIsBehind();
+    next_group.CheckWhatIsBehind();
     return Digests();
   }
 

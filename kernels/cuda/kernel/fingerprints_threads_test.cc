@@ -61,7 +61,9 @@ TEST(FingerprintThreads, SeveralTilesOfChunks) {
   std::vector<std::uint32_t> counts(OrderCountCount(chunks.size()));
   std::vector<std::uint32_t> order(chunks.size());
   Emulate<OrderCounts>({chunks.data(), &chunk_count, counts.data()}, kRealThreads);
-  Emulate<OrderPlaces>({chunks.data(), &chunk_count, counts.data(), order.data()}, kRealThreads);
+  std::uint32_t next_group = 0xAAAAAAAA;
+  Emulate<OrderPlaces>({chunks.data(), &chunk_count, counts.data(), order.data(), &next_group},
+                       kRealThreads);
   for (std::size_t place = 1; place < order.size(); ++place) {
     ASSERT_LE(OrderClass(Sha256BlockCount(chunks[order[place - 1]].size_bytes)),
               OrderClass(Sha256BlockCount(chunks[order[place]].size_bytes)));

@@ -17,24 +17,28 @@ namespace kerf::cuda {
 struct Sha256WorkspaceSize {
   std::size_t count_count;
   std::size_t order_count;
+  // The number of the next group of chunks.
+  static constexpr std::size_t kNextGroupCount = 1;
 
   constexpr explicit Sha256WorkspaceSize(std::size_t chunk_count)
       : count_count(OrderCountCount(chunk_count)), order_count(chunk_count) {}
 
   constexpr std::size_t Bytes() const {
-    return (count_count + order_count) * sizeof(std::uint32_t);
+    return (count_count + order_count + kNextGroupCount) * sizeof(std::uint32_t);
   }
 };
 
 struct Sha256Workspace {
   std::uint32_t* counts;
   std::uint32_t* order;
+  std::uint32_t* next_group;
 };
 
 // In size.Bytes() bytes of device memory at `memory`, a multiple of 4.
 inline Sha256Workspace PlaceSha256Workspace(const Sha256WorkspaceSize& size, void* memory) {
   auto* const counts = static_cast<std::uint32_t*>(memory);
-  return {counts, counts + size.count_count};
+  std::uint32_t* const order = counts + size.count_count;
+  return {counts, order, order + size.order_count};
 }
 
 struct Sha256Batch {
@@ -54,9 +58,9 @@ void LaunchSha256(const Sha256Batch& batch, Launcher& launcher) {
   const Sha256Workspace& workspace = batch.workspace;
   launcher.template Launch<OrderCounts>({batch.chunks, batch.chunk_count, workspace.counts});
   launcher.template Launch<OrderPlaces>(
-      {batch.chunks, batch.chunk_count, workspace.counts, workspace.order});
-  launcher.template Launch<Sha256Chunks>(
-      {batch.bytes, batch.chunks, batch.chunk_count, workspace.order, batch.digests});
+      {batch.chunks, batch.chunk_count, workspace.counts, workspace.order, workspace.next_group});
+  launcher.template Launch<Sha256Chunks>({batch.bytes, batch.chunks, batch.chunk_count,
+                                          workspace.order, workspace.next_group, batch.digests});
 }
 
 }  // namespace kerf::cuda

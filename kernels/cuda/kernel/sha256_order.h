@@ -83,12 +83,14 @@ struct OrderCounts {
 };
 
 // order: the numbers of the chunks, each once, by class. Within a class and a tile in any order.
+// Sets next_group, from which Sha256Chunks counts, to 0.
 struct OrderPlaces {
   struct Args {
     const Chunk* chunks;
     const std::uint32_t* chunk_count;
     const std::uint32_t* counts;
     std::uint32_t* order;
+    std::uint32_t* next_group;
   };
   static constexpr unsigned kBlockThreads = 256;
   static constexpr int kPhaseCount = 4;
@@ -114,6 +116,7 @@ struct OrderPlaces {
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
                                      unsigned thread) {
     if constexpr (kPhase == 0) {
+      if (tile == 0 && thread == 0) *args.next_group = 0;
       const unsigned tile_count = TileCount(args);
       for (unsigned other = 0; other < tile_count; ++other) {
         const std::uint32_t* counts =

@@ -23,7 +23,10 @@ std::vector<std::uint32_t> Order(const std::vector<Chunk>& chunks, std::uint64_t
   std::vector<std::uint32_t> order(chunks.size(), 0xAAAAAAAA);
   const EmulatorOptions options = {.block_count = 3, .order_seed = order_seed};
   Emulate<OrderCounts>({chunks.data(), &chunk_count, counts.data()}, options);
-  Emulate<OrderPlaces>({chunks.data(), &chunk_count, counts.data(), order.data()}, options);
+  std::uint32_t next_group = 0xAAAAAAAA;
+  Emulate<OrderPlaces>({chunks.data(), &chunk_count, counts.data(), order.data(), &next_group},
+                       options);
+  if (chunk_count > 0) EXPECT_EQ(next_group, 0u);
   return order;
 }
 
