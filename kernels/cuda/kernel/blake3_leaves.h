@@ -25,6 +25,8 @@ struct Blake3Leaves {
     DigestWords* nodes;
     // One a chunk; here those of chunks of one leaf.
     DigestWords* digests;
+    // Of AddByMultiplying.
+    std::uint32_t one = 1;
   };
   struct Shared {};
   struct Local {};
@@ -56,7 +58,7 @@ struct Blake3Leaves {
     const bool is_only_leaf = leaf == 0 && rest <= kLeafBytes;
     DigestWords result;
     Hash(args.bytes, chunk.offset + begin, rest < kLeafBytes ? rest : kLeafBytes, leaf,
-         is_only_leaf ? blake3::kRoot : 0, result.words);
+         is_only_leaf ? blake3::kRoot : 0, args.one, result.words);
     if (is_only_leaf) {
       args.digests[index] = result;
     } else {
@@ -67,19 +69,24 @@ struct Blake3Leaves {
  private:
   KERF_DEVICE_CODE static void Hash(const std::uint8_t* bytes, std::uint32_t offset,
                                     std::uint32_t size_bytes, std::uint32_t counter,
-                                    std::uint32_t last_flags, std::uint32_t (&value)[8]) {
+                                    std::uint32_t last_flags, std::uint32_t one,
+                                    std::uint32_t (&value)[8]) {
     constexpr std::uint32_t kBlockBytes = blake3::kBlockBytes;
     Blake3Start(value);
     BlockReader<ByteOrder::kLittleEndian> reader(bytes, offset, size_bytes);
     std::uint32_t flags = blake3::kLeafStart;
     std::uint32_t rest = size_bytes;
+    // What the next block needs is on its way meanwhile.
+    Vector16 loaded[4];
+    reader.Load(loaded);
     while (true) {
       std::uint32_t message[16];
-      reader.Next(message);
+      reader.Place(loaded, message);
+      reader.Load(loaded);
       if (rest < kBlockBytes) ClearFrom(message, rest);
       const bool is_last = rest <= kBlockBytes;
       if (is_last) flags |= blake3::kLeafEnd | last_flags;
-      Blake3Compress(value, message, counter, rest < kBlockBytes ? rest : kBlockBytes, flags);
+      Blake3Compress(value, message, counter, rest < kBlockBytes ? rest : kBlockBytes, flags, one);
       if (is_last) return;
       rest -= kBlockBytes;
       flags = 0;

@@ -26,6 +26,8 @@ struct Blake3Parents {
     DigestWords* nodes;
     // One a chunk; here those of chunks whose last nodes are made.
     DigestWords* digests;
+    // Of AddByMultiplying.
+    std::uint32_t one = 1;
   };
   static constexpr unsigned kBlockThreads = 128;
   static constexpr int kPhaseCount = 1;
@@ -68,7 +70,7 @@ struct Blake3Parents {
       }
     }
     const bool is_root = child_count <= kTreeFan;
-    Reduce(shared, thread, own_count, is_root);
+    Reduce(shared, thread, own_count, is_root, args.one);
     DigestWords result;
     KERF_UNROLL
     for (unsigned word = 0; word < 8; ++word) {
@@ -90,7 +92,7 @@ struct Blake3Parents {
 
   // Makes one node of `count` of them, in the place of the first.
   KERF_DEVICE_CODE static void Reduce(Shared& shared, unsigned thread, unsigned count,
-                                      bool is_root) {
+                                      bool is_root, std::uint32_t one) {
     constexpr std::uint32_t kParentBytes = blake3::kBlockBytes;
     while (count > 1) {
       const std::uint32_t flags =
@@ -104,7 +106,7 @@ struct Blake3Parents {
         }
         std::uint32_t value[8];
         Blake3Start(value);
-        Blake3Compress(value, message, 0, kParentBytes, flags);
+        Blake3Compress(value, message, 0, kParentBytes, flags, one);
         KERF_UNROLL
         for (unsigned word = 0; word < 8; ++word) shared.values[pair][word][thread] = value[word];
       }
