@@ -12,8 +12,9 @@
 
 namespace kerf::cuda {
 
-// A thread makes one node of up to eight, which is three levels of the tree: a launch for every
-// level would cost more than what it hashes, and more at once would be a long chain in one thread.
+// A launch makes one node of up to eight, which is three levels of the tree: a launch for every
+// level would cost more than what it hashes, and of more at once few threads would have work to the
+// end.
 inline constexpr unsigned kTreeFanLog2 = 3;
 inline constexpr unsigned kTreeFan = 1u << kTreeFanLog2;
 
@@ -40,18 +41,31 @@ KERF_DEVICE_CODE constexpr std::uint32_t FirstNode(std::uint32_t first_leaf, std
 
 // The chunk that a place of a level belongs to. `first_leaves` is of `chunk_count` chunks, at least
 // 1, which have a leaf at least. A search by each thread is cheap beside a leaf: the entries that
-// all searches read are near, in the first-level cache.
+// all searches read are near, in the first-level cache. Each step waits for its loads, so that it
+// has three of them and divides by four.
 KERF_DEVICE_CODE std::uint32_t ChunkOfNode(const PrefixSums& first_leaves,
                                            std::uint32_t chunk_count, std::uint32_t node,
                                            unsigned level) {
   std::uint32_t low = 0;
   std::uint32_t high = chunk_count;
   while (high - low > 1) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (FirstNode(first_leaves.Before(middle, chunk_count), middle, level) <= node) {
-      low = middle;
-    } else {
-      high = middle;
+    const std::uint32_t quarter = (high - low + 3) / 4;
+    std::uint32_t chunks[3];
+    bool is_behind[3];
+    KERF_UNROLL
+    for (unsigned index = 0; index < 3; ++index) {
+      chunks[index] = Min(low + (index + 1) * quarter, high - 1);
+      is_behind[index] = FirstNode(first_leaves.Before(chunks[index], chunk_count), chunks[index],
+                                   level) <= node;
+    }
+    // What is in front of one that is behind is behind, too.
+    KERF_UNROLL
+    for (unsigned index = 0; index < 3; ++index) {
+      if (is_behind[index]) low = chunks[index];
+    }
+    KERF_UNROLL
+    for (unsigned index = 3; index-- > 0;) {
+      if (!is_behind[index]) high = chunks[index];
     }
   }
   return low;
