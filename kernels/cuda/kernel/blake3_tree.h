@@ -55,8 +55,8 @@ KERF_DEVICE_CODE std::uint32_t ChunkOfNode(const PrefixSums& first_leaves,
     KERF_UNROLL
     for (unsigned index = 0; index < 3; ++index) {
       chunks[index] = Min(low + (index + 1) * quarter, high - 1);
-      is_behind[index] = FirstNode(first_leaves.Before(chunks[index], chunk_count), chunks[index],
-                                   level) <= node;
+      is_behind[index] =
+          FirstNode(first_leaves.Before(chunks[index], chunk_count), chunks[index], level) <= node;
     }
     // What is in front of one that is behind is behind, too.
     KERF_UNROLL
