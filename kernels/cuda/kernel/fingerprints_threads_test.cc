@@ -19,13 +19,13 @@ namespace {
 
 constexpr EmulatorOptions kRealThreads = {.block_count = 1, .has_real_threads = true};
 
-void CheckFewChunks(DigestAlgorithm algorithm) {
+void CheckFewChunks(DigestAlgorithm algorithm, int count, std::uint32_t max_size_bytes) {
   Random random(TestSeed());
   std::vector<std::uint8_t> bytes(20 << 10);
   random.Fill(bytes);
-  std::vector<Chunk> chunks = {{5, (20 << 10) - 5}, {0, 0}};
-  for (int count = 0; count < 8; ++count) {
-    const auto size = static_cast<std::uint32_t>(random.Below(3000));
+  std::vector<Chunk> chunks = {{5, max_size_bytes - 5}, {0, 0}};
+  for (; count > 0; --count) {
+    const auto size = static_cast<std::uint32_t>(random.Below(max_size_bytes / 7));
     chunks.push_back({static_cast<std::uint32_t>(random.Below(bytes.size() - size)), size});
   }
   const std::vector<Digest> digests =
@@ -36,9 +36,14 @@ void CheckFewChunks(DigestAlgorithm algorithm) {
   }
 }
 
-TEST(FingerprintThreads, Blake3) { CheckFewChunks(DigestAlgorithm::kBlake3); }
+TEST(FingerprintThreads, Blake3) { CheckFewChunks(DigestAlgorithm::kBlake3, 8, 20 << 10); }
 
-TEST(FingerprintThreads, Sha256) { CheckFewChunks(DigestAlgorithm::kSha256); }
+TEST(FingerprintThreads, Sha256) { CheckFewChunks(DigestAlgorithm::kSha256, 8, 20 << 10); }
+
+// One block goes through all groups.
+TEST(FingerprintThreads, Sha256OfSeveralGroups) {
+  CheckFewChunks(DigestAlgorithm::kSha256, 2 * kSha256Lanes + 5, 2000);
+}
 
 // The kernels that count, with more chunks than a tile has.
 TEST(FingerprintThreads, SeveralTilesOfChunks) {
