@@ -1,7 +1,6 @@
 // Reads a message that begins at any byte of a batch, 64 bytes at a time.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/launch/portable.h"
@@ -14,70 +13,27 @@ enum class ByteOrder { kLittleEndian, kBigEndian };
 // it is: the loads are of 16 aligned bytes, and what they bring is moved into place in registers,
 // first by words, then by bytes. No vector is loaded that holds no byte of the message: nothing
 // outside a buffer is read whose beginning and size are multiples of 16.
-
-// Moves what five vectors have of a block.
-template <ByteOrder kOrder>
-class BlockPlacer {
- public:
-  BlockPlacer() = default;
-  KERF_DEVICE_CODE explicit BlockPlacer(std::uint32_t offset)
-      : has_odd_word_((offset & 4) != 0),
-        has_odd_pair_((offset & 8) != 0),
-        // In a word's own order the bytes of (high:low) from the message's first on.
-        selector_((kOrder == ByteOrder::kBigEndian ? 0x0123 : 0x3210) + 0x1111 * (offset & 3)) {}
-
-  KERF_DEVICE_CODE void Place(const Vector16& head, const Vector16 (&behind)[4],
-                              std::uint32_t (&words)[16]) const {
-    std::uint32_t loaded[20];
-    Put(head, &loaded[0]);
-    KERF_UNROLL
-    for (unsigned index = 0; index < 4; ++index) Put(behind[index], &loaded[4 * (index + 1)]);
-    KERF_UNROLL
-    for (unsigned index = 0; index < 18; ++index) {
-      loaded[index] = has_odd_pair_ ? loaded[index + 2] : loaded[index];
-    }
-    KERF_UNROLL
-    for (unsigned index = 0; index < 17; ++index) {
-      loaded[index] = has_odd_word_ ? loaded[index + 1] : loaded[index];
-    }
-    KERF_UNROLL
-    for (unsigned index = 0; index < 16; ++index) {
-      words[index] = PermuteBytes(loaded[index], loaded[index + 1], selector_);
-    }
-  }
-
- private:
-  KERF_DEVICE_CODE static void Put(const Vector16& vector, std::uint32_t* words) {
-    KERF_UNROLL
-    for (unsigned index = 0; index < 4; ++index) words[index] = vector.words[index];
-  }
-
-  bool has_odd_word_;
-  bool has_odd_pair_;
-  std::uint32_t selector_;
-};
-
-// How many vectors bytes[offset, offset + size_bytes) lie in.
-KERF_DEVICE_CODE std::uint32_t VectorCount(std::uint32_t offset, std::uint32_t size_bytes) {
-  return size_bytes == 0 ? 0 : ((offset & 15) + size_bytes - 1) / 16 + 1;
-}
-
-// The blocks one after another. Load and Place by turns, so that there is something else to do
-// while it loads.
 template <ByteOrder kOrder>
 class BlockReader {
  public:
+  // Of no message.
+  BlockReader() = default;
+
   // The message is bytes[offset, offset + size_bytes); `bytes` is a multiple of 16.
   KERF_DEVICE_CODE BlockReader(const std::uint8_t* bytes, std::uint32_t offset,
                                std::uint32_t size_bytes)
       : head_address_(bytes + (offset & ~15u)),
-        vectors_behind_head_(size_bytes == 0 ? 0 : VectorCount(offset, size_bytes) - 1),
-        placer_(offset),
+        vectors_behind_head_(size_bytes == 0 ? 0 : ((offset & 15) + size_bytes - 1) / 16),
+        has_odd_word_((offset & 4) != 0),
+        has_odd_pair_((offset & 8) != 0),
+        // In a word's own order the bytes of (high:low) from the message's first on.
+        selector_((kOrder == ByteOrder::kBigEndian ? 0x0123 : 0x3210) + 0x1111 * (offset & 3)),
         head_{} {
     if (size_bytes > 0) head_ = LoadReadOnly16(head_address_);
   }
 
-  // What the next block needs beside what the one before had.
+  // What the next block needs beside what the one before had. Load and Place come by turns, so that
+  // there is something else to do while it loads.
   KERF_DEVICE_CODE void Load(Vector16 (&vectors)[4]) {
     if (vectors_behind_head_ >= 4) {
       KERF_UNROLL
@@ -100,67 +56,40 @@ class BlockReader {
 
   // The next 64 bytes; those behind the message's end are of no meaning.
   KERF_DEVICE_CODE void Place(const Vector16 (&vectors)[4], std::uint32_t (&words)[16]) {
-    placer_.Place(head_, vectors, words);
+    std::uint32_t loaded[20];
+    Put(head_, &loaded[0]);
+    KERF_UNROLL
+    for (unsigned index = 0; index < 4; ++index) Put(vectors[index], &loaded[4 * (index + 1)]);
     head_ = vectors[3];
+    KERF_UNROLL
+    for (unsigned index = 0; index < 18; ++index) {
+      loaded[index] = has_odd_pair_ ? loaded[index + 2] : loaded[index];
+    }
+    KERF_UNROLL
+    for (unsigned index = 0; index < 17; ++index) {
+      loaded[index] = has_odd_word_ ? loaded[index + 1] : loaded[index];
+    }
+    KERF_UNROLL
+    for (unsigned index = 0; index < 16; ++index) {
+      words[index] = PermuteBytes(loaded[index], loaded[index + 1], selector_);
+    }
   }
 
  private:
+  KERF_DEVICE_CODE static void Put(const Vector16& vector, std::uint32_t* words) {
+    KERF_UNROLL
+    for (unsigned index = 0; index < 4; ++index) words[index] = vector.words[index];
+  }
+
   // Where the vector in front of those to be loaded next comes from: `head_`, if all that was
   // loaded has been placed.
   const std::uint8_t* head_address_;
   std::uint32_t vectors_behind_head_;
-  BlockPlacer<kOrder> placer_;
+  bool has_odd_word_;
+  bool has_odd_pair_;
+  std::uint32_t selector_;
   // What the block before had of this one.
   Vector16 head_;
-};
-
-// Any block, for a thread that has not read the one before.
-template <ByteOrder kOrder>
-class BlockLoader {
- public:
-  struct Loaded {
-    Vector16 head;
-    Vector16 behind[4];
-  };
-
-  // Of no message.
-  BlockLoader() = default;
-
-  // The message is bytes[offset, offset + size_bytes); `bytes` is a multiple of 16.
-  KERF_DEVICE_CODE BlockLoader(const std::uint8_t* bytes, std::uint32_t offset,
-                               std::uint32_t size_bytes)
-      : address_(bytes + (offset & ~15u)),
-        vector_count_(VectorCount(offset, size_bytes)),
-        placer_(offset) {}
-
-  KERF_DEVICE_CODE void Load(std::uint32_t block, Loaded& loaded) const {
-    const std::uint32_t first = 4 * block;
-    const std::uint32_t rest = first < vector_count_ ? vector_count_ - first : 0;
-    const std::uint8_t* const address = address_ + std::size_t{16} * first;
-    if (rest >= 5) {
-      loaded.head = LoadReadOnly16(address);
-      KERF_UNROLL
-      for (unsigned index = 0; index < 4; ++index) {
-        loaded.behind[index] = LoadReadOnly16(address + 16 * (index + 1));
-      }
-    } else {
-      if (rest > 0) loaded.head = LoadReadOnly16(address);
-      KERF_UNROLL
-      for (unsigned index = 0; index < 4; ++index) {
-        if (index + 1 < rest) loaded.behind[index] = LoadReadOnly16(address + 16 * (index + 1));
-      }
-    }
-  }
-
-  // Its 64 bytes; those behind the message's end are of no meaning.
-  KERF_DEVICE_CODE void Place(const Loaded& loaded, std::uint32_t (&words)[16]) const {
-    placer_.Place(loaded.head, loaded.behind, words);
-  }
-
- private:
-  const std::uint8_t* address_;
-  std::uint32_t vector_count_;
-  BlockPlacer<kOrder> placer_;
 };
 
 }  // namespace kerf::cuda

@@ -1,7 +1,7 @@
-// SHA-256 of chunks, three threads each. A chunk's blocks are a chain that no two threads can
-// share, and the longest chunk decides how long a batch takes; but only a block's rounds are of
-// that chain. So one thread does the rounds of two blocks while two others make the message
-// schedules of the next two.
+// SHA-256 of chunks, two threads each. A chunk's blocks are a chain that no two threads can share,
+// and the longest chunk decides how long a batch takes; but only a block's rounds are of that
+// chain. So one thread does the rounds of a block while another makes the message schedule of the
+// next.
 #pragma once
 
 #include <cstdint>
@@ -55,19 +55,14 @@ struct Sha256Chunks {
     std::uint32_t own_block_count;
     // Of a lane's first thread.
     std::uint32_t value[8];
-    // Of its others: the bytes of the block to be expanded are on their way.
-    BlockLoader<ByteOrder::kBigEndian> loader;
-    BlockLoader<ByteOrder::kBigEndian>::Loaded loaded;
+    // Of its second: the bytes of the block to be expanded are on their way.
+    BlockReader<ByteOrder::kBigEndian> reader;
+    Vector16 loaded[4];
   };
-  // Of the four schedulers of a multiprocessor, to which warps go by turns, two have a warp of
-  // rounds each, and the others two of schedules. With those of rounds nothing else is to run, or
-  // the longest chunks take longer, and the batch with them: hence two warps that only wait at
-  // barriers, and one block.
-  enum Role : unsigned { kRounds, kEvenSchedules, kIdle, kOddSchedules, kRoleCount };
-  static constexpr unsigned kBlockThreads = kRoleCount * kSha256Lanes;
+  // Two warps of rounds and two of schedules, each of which has a scheduler of the multiprocessor
+  // to itself: a second block would slow down the longest chunks, and the batch with them.
+  static constexpr unsigned kBlockThreads = 2 * kSha256Lanes;
   static constexpr unsigned kMostProcessorBlocks = 1;
-  // With room for more than one, ptxas saves registers and lets the rounds wait for it.
-  static constexpr unsigned kProcessorBlocks = 1;
   static constexpr int kPhaseCount = 1;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
@@ -82,12 +77,12 @@ struct Sha256Chunks {
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local& local,
                                      unsigned /*tile*/, unsigned thread) {
     const unsigned lane = thread % kSha256Lanes;
-    const unsigned role = thread / kSha256Lanes;
+    const bool is_expander = thread >= kSha256Lanes;
     if (local.state == State::kHash) {
-      if (role == kRounds) {
+      if (is_expander) {
+        Expand(shared, local, lane);
+      } else {
         Hash(args, shared, local, lane);
-      } else if (role != kIdle) {
-        Expand(shared, local, lane, role == kEvenSchedules ? 0 : 1);
       }
       if (local.step == 0) {
         local.last_step = (shared.block_count + kSha256StepBlocks - 1) / kSha256StepBlocks;
@@ -105,7 +100,7 @@ struct Sha256Chunks {
       local.state = State::kBegin;
       return;
     }
-    BeginGroup(args, shared, local, lane, role);
+    BeginGroup(args, shared, local, lane, is_expander);
   }
 
   KERF_DEVICE_CODE static bool Again(const Args& /*args*/, const Local& local) {
@@ -114,7 +109,7 @@ struct Sha256Chunks {
 
  private:
   KERF_DEVICE_CODE static void BeginGroup(const Args& args, Shared& shared, Local& local,
-                                          unsigned lane, unsigned role) {
+                                          unsigned lane, bool is_expander) {
     if (shared.group >= TileCount(args)) {
       local.state = State::kEnd;
       return;
@@ -128,24 +123,26 @@ struct Sha256Chunks {
     const Chunk chunk = args.chunks[local.index];
     local.size_bytes = chunk.size_bytes;
     local.own_block_count = Sha256BlockCount(chunk.size_bytes);
-    if (role == kRounds) {
+    if (is_expander) {
       AtomicMax(&shared.block_count, local.own_block_count);
+      local.reader = {args.bytes, chunk.offset, chunk.size_bytes};
+      local.reader.Load(local.loaded);
+    } else {
       Sha256Start(local.value);
-    } else if (role != kIdle) {
-      local.loader = {args.bytes, chunk.offset, chunk.size_bytes};
-      local.loader.Load(role == kEvenSchedules ? 0 : 1, local.loaded);
     }
   }
 
-  // The one of the step's blocks that is `index` behind its first.
-  KERF_DEVICE_CODE static void Expand(Shared& shared, Local& local, unsigned lane, unsigned index) {
-    const std::uint32_t block = local.step * kSha256StepBlocks + index;
-    if (block >= local.own_block_count) return;
-    std::uint32_t words[16];
-    local.loader.Place(local.loaded, words);
-    local.loader.Load(block + kSha256StepBlocks, local.loaded);
-    if (block >= local.size_bytes / 64) Sha256Pad(words, local.size_bytes, block);
-    Sha256Expand(words, &shared.schedules[local.step % 2][index][0][lane], kSha256Lanes);
+  KERF_DEVICE_CODE static void Expand(Shared& shared, Local& local, unsigned lane) {
+    const std::uint32_t first = local.step * kSha256StepBlocks;
+    for (unsigned index = 0; index < kSha256StepBlocks; ++index) {
+      const std::uint32_t block = first + index;
+      if (block >= local.own_block_count) return;
+      std::uint32_t words[16];
+      local.reader.Place(local.loaded, words);
+      local.reader.Load(local.loaded);
+      if (block >= local.size_bytes / 64) Sha256Pad(words, local.size_bytes, block);
+      Sha256Expand(words, &shared.schedules[local.step % 2][index][0][lane], kSha256Lanes);
+    }
   }
 
   KERF_DEVICE_CODE static void Hash(const Args& args, const Shared& shared, Local& local,

@@ -71,29 +71,20 @@ KERF_DEVICE_CODE void Round(std::uint32_t (&state)[8], std::uint32_t scheduled, 
   const std::uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
   const std::uint32_t early = AddByMultiplying(AddByMultiplying(h, one, scheduled), one, choice);
   d = AddByMultiplying(AddByMultiplying(early, one, d), one, sum_1);
-  h = AddByMultiplying(AddByMultiplying(early, one, sum_1), one, majority) + sum_0;
+  h = AddByMultiplying(AddByMultiplying(early, one, majority), one, sum_1);
+  h = AddByMultiplying(h, one, sum_0);
 }
 
-// Not all rounds stand in the code one behind the other: together they would be more than the
-// cache of instructions near a scheduler holds.
-inline constexpr unsigned kGroupsInCode = 8;
-
-// Of four rounds each; `next` is what the first of them take, and then what comes behind the last.
-template <unsigned kGroup>
-KERF_DEVICE_CODE void RoundsFrom(std::uint32_t (&state)[8], Vector16& next,
-                                 const Vector16* schedule, unsigned first_group, unsigned stride,
-                                 std::uint32_t one) {
+template <int kGroup>
+KERF_DEVICE_CODE void RoundsFrom(std::uint32_t (&state)[8], const Vector16* schedule,
+                                 unsigned stride, std::uint32_t one) {
   constexpr int kRound = 4 * kGroup;
-  const Vector16 group = next;
-  // Behind the last group any will do.
-  next = schedule[(first_group + kGroup + 1) % 16 * stride];
+  const Vector16 group = schedule[kGroup * stride];
   Round<kRound>(state, group.words[0], one);
   Round<kRound + 1>(state, group.words[1], one);
   Round<kRound + 2>(state, group.words[2], one);
   Round<kRound + 3>(state, group.words[3], one);
-  if constexpr (kGroup + 1 < kGroupsInCode) {
-    RoundsFrom<kGroup + 1>(state, next, schedule, first_group, stride, one);
-  }
+  if constexpr (kRound + 4 < 64) RoundsFrom<kGroup + 1>(state, schedule, stride, one);
 }
 
 }  // namespace sha256_internal
@@ -123,11 +114,7 @@ KERF_DEVICE_CODE void Sha256Rounds(std::uint32_t (&value)[8], const Vector16* sc
                                    unsigned stride, std::uint32_t one) {
   std::uint32_t state[8] = {value[0], value[1], value[2], value[3],
                             value[4], value[5], value[6], value[7]};
-  Vector16 next = schedule[0];
-  KERF_NO_UNROLL
-  for (unsigned group = 0; group < 16; group += sha256_internal::kGroupsInCode) {
-    sha256_internal::RoundsFrom<0>(state, next, schedule, group, stride, one);
-  }
+  sha256_internal::RoundsFrom<0>(state, schedule, stride, one);
   KERF_UNROLL
   for (int index = 0; index < 8; ++index) value[index] += state[index];
 }

@@ -58,11 +58,8 @@
 // registers.
 #if defined(__CUDA_ARCH__)
 #define KERF_UNROLL _Pragma("unroll")
-// In front of a loop whose code is to be short enough for the cache of instructions.
-#define KERF_NO_UNROLL _Pragma("unroll 1")
 #else
 #define KERF_UNROLL
-#define KERF_NO_UNROLL
 #endif
 
 namespace kerf::cuda {
