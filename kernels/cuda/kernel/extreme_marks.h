@@ -11,6 +11,10 @@
 // To look at groups of 16 positions takes fewer steps; all that a mark must be compared with are
 // the groups that lie in the reach altogether, and the rest of its own. Pieces begin where groups
 // begin.
+//
+// All groups are compared with those in front of them, a thread for eight of them; the few that are
+// smaller, one in 16 of random data, go to a list, so that the threads that look at both sides of
+// them stand side by side.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +29,13 @@ inline constexpr std::uint32_t kGroupPositions = 16;
 static_assert(kPieceAlignmentBytes % kGroupPositions == 0);
 // A tile looks at so many groups on both sides of it.
 inline constexpr std::uint32_t kMaxReachGroups = 64;
+// Groups in front of its own that a mark is always smaller than. With 15, what repeats itself after
+// less than 256 positions has no marks, and what does after more has less than one in 256.
+inline constexpr std::uint32_t kMaxLeadGroups = 15;
 
 // How far marks look, for windows of `width` + 1 positions.
 struct ExtremeReach {
-  // Groups in front of its own that a mark is always smaller than.
+  // At most kMaxLeadGroups.
   std::uint32_t lead_groups;
   // Groups on one of its sides.
   std::uint32_t side_groups;
@@ -43,12 +50,9 @@ struct ExtremeReach {
 // 29.
 constexpr ExtremeReach ExtremeReachOf(std::uint32_t width) {
   constexpr std::uint32_t kRest = 2 * kGroupPositions - 3;
-  // With 15, what repeats itself after less than 256 positions has no marks, and what does after
-  // more has less than one in 256.
-  constexpr std::uint32_t kLeadGroups = 15;
   const std::uint32_t widest = width < kRest ? 0 : (width - kRest) / (2 * kGroupPositions);
   const std::uint32_t sides = widest < kMaxReachGroups ? widest : kMaxReachGroups;
-  return {sides < kLeadGroups ? sides : kLeadGroups, sides};
+  return {sides < kMaxLeadGroups ? sides : kMaxLeadGroups, sides};
 }
 
 template <class Hash>
@@ -60,25 +64,52 @@ struct ExtremeMarksArgs {
   std::uint32_t min_bytes;
   ExtremeReach reach;
   Hash hash;
-  // A word for each 32 positions of the batch.
+  // A word for each 32 positions of the batch, at a multiple of 16.
   std::uint32_t* marks;
 };
 
 template <class Hash>
 struct ExtremeMarks {
   using Args = ExtremeMarksArgs<Hash>;
-  static constexpr unsigned kBlockThreads = 256;
-  static constexpr std::uint32_t kTileGroups = 2048;
-  static constexpr std::uint32_t kAllGroups = kTileGroups + 2 * kMaxReachGroups;
-  // Minima of so many groups from each on.
-  static constexpr std::uint32_t kSpanGroups = 8;
+  static constexpr unsigned kBlockThreads = Hash::kMarkThreads;
+  static constexpr unsigned kProcessorBlocks = Hash::kMarkBlocks;
+  // Groups that a thread compares with those in front of them.
+  static constexpr std::uint32_t kRowGroups = 8;
+  static constexpr std::uint32_t kAllGroups = kBlockThreads * kRowGroups;
+  static constexpr std::uint32_t kTileGroups = kAllGroups - 2 * kMaxReachGroups;
+  static_assert(kMaxReachGroups % kRowGroups == 0);
+  // Marks of a row are a vector.
+  static_assert(kBatchAlignmentBytes % (kRowGroups * kGroupPositions) == 0);
+  // A span is a group and so many in front of it.
+  static constexpr std::uint32_t kSpanGroups = kMaxLeadGroups + 1;
+  static_assert(kSpanGroups == 2 * kRowGroups);
+
+  // What there is for each of the tile's groups and those on both sides.
+  struct Groups {
+    Vector16 vectors[kAllGroups / 4];
+
+    KERF_DEVICE_CODE std::uint32_t& At(std::uint32_t index) {
+      return vectors[index / 4].words[index % 4];
+    }
+    KERF_DEVICE_CODE std::uint32_t At(std::uint32_t index) const {
+      return vectors[index / 4].words[index % 4];
+    }
+  };
   struct Shared {
-    typename Hash::Tables tables;
-    std::uint32_t minima[kAllGroups];
-    std::uint32_t spans[kAllGroups];
+    typename Hash::LaneTables tables;
+    // Of the group's positions, those that are in the piece's windows; kNone if none are.
+    Groups minima;
+    // Of the span that ends with the group. Of those behind the first kSpanGroups - 1 groups.
+    Groups spans;
+    // By index, in no order: groups that are smaller than those in front of them.
+    std::uint16_t list[kTileGroups];
+    std::uint32_t list_count;
+    // How many pieces begin at the first group or before it, and so for the last.
+    std::uint32_t first_piece_count;
+    std::uint32_t last_piece_count;
   };
   struct Local {};
-  static constexpr int kPhaseCount = 3;
+  static constexpr int kPhaseCount = 4;
 
   // Positions of one piece, of which none is outside it.
   struct Range {
@@ -97,39 +128,138 @@ struct ExtremeMarks {
   template <int kPhase>
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local&, unsigned tile,
                                      unsigned thread) {
-    // Of the batch; in the first tile what is in front of the batch is skipped.
+    // Groups are counted from that which has index 0, in the first tile in front of the batch: as
+    // if there were kMaxReachGroups groups more.
     const std::uint32_t first = tile * kTileGroups;
-    const std::uint32_t end = args.header->size_bytes / kGroupPositions;
     if constexpr (kPhase == 0) {
-      for (std::uint32_t index = thread; index < kAllGroups; index += kBlockThreads) {
-        const std::uint32_t group = first + index - kMaxReachGroups;
-        // No piece has a position to be compared with before the third.
-        const bool is_inside = first + index >= kMaxReachGroups + 2 && group < end;
-        shared.minima[index] = is_inside ? GroupMinimum(args, shared, group) : 0;
-      }
+      FindPieces(args, shared, first, thread);
+      ClearMarks(args, first, thread);
     } else if constexpr (kPhase == 1) {
-      for (std::uint32_t index = thread; index < kAllGroups; index += kBlockThreads) {
-        std::uint32_t minimum = shared.minima[index];
-        for (std::uint32_t next = 1; next < kSpanGroups; ++next) {
-          minimum = Min(minimum, shared.minima[Min(index + next, kAllGroups - 1)]);
-        }
-        shared.spans[index] = minimum;
-      }
+      FindMinima(args, shared, first, thread);
+    } else if constexpr (kPhase == 2) {
+      FindSpans(args, shared, first, thread);
     } else {
-      for (std::uint32_t index = thread; index < kTileGroups / 2; index += kBlockThreads) {
-        const std::uint32_t group = first + 2 * index;
-        if (group >= end) break;
-        args.marks[group / 2] =
-            MarksOf(args, shared, first, group) | MarksOf(args, shared, first, group + 1) << 16;
+      for (std::uint32_t place = thread; place < shared.list_count; place += kBlockThreads) {
+        MarkGroup(args, shared, first, shared.list[place], thread);
       }
     }
   }
 
  private:
-  KERF_DEVICE_CODE static std::uint32_t GroupMinimum(const Args& args, const Shared& shared,
-                                                     std::uint32_t group) {
-    std::uint32_t values[kGroupPositions];
-    args.hash.Sixteen(args.bytes, shared.tables, group * kGroupPositions, values);
+  // The greatest number, and that of no positions at all: a position that has it is smaller than
+  // none, so that it needs no mark.
+  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+  KERF_DEVICE_CODE static std::uint32_t PositionOf(std::uint32_t first, std::uint32_t index) {
+    return (first + index - kMaxReachGroups) * kGroupPositions;
+  }
+
+  KERF_DEVICE_CODE static void FindPieces(const Args& args, Shared& shared, std::uint32_t first,
+                                          unsigned thread) {
+    const std::uint32_t count = args.header->piece_count;
+    // In two warps, which need not wait for each other.
+    if (thread == 0) {
+      shared.list_count = 0;
+      const std::uint32_t index = kMaxReachGroups - Min(first, kMaxReachGroups);
+      shared.first_piece_count = PieceCountAt(args, 0, count, PositionOf(first, index));
+    } else if (thread == 32) {
+      shared.last_piece_count = PieceCountAt(args, 0, count, PositionOf(first, kAllGroups - 1));
+    }
+  }
+
+  // Of how many pieces that begin at `position` or before it; at least `low`, at most `high`.
+  KERF_DEVICE_CODE static std::uint32_t PieceCountAt(const Args& args, std::uint32_t low,
+                                                     std::uint32_t high, std::uint32_t position) {
+    while (low < high) {
+      const std::uint32_t middle = low + (high - low) / 2;
+      if (args.pieces[middle].offset <= position) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  // The positions of the piece in which `position` is; none outside of pieces.
+  KERF_DEVICE_CODE static Range RangeOf(const Args& args, const Shared& shared,
+                                        std::uint32_t position) {
+    const std::uint32_t count =
+        PieceCountAt(args, shared.first_piece_count, shared.last_piece_count, position);
+    if (count == 0) return {0, 0};
+    const Piece& piece = args.pieces[count - 1];
+    return {piece.offset + args.min_bytes - 1, piece.offset + piece.size_bytes};
+  }
+
+  KERF_DEVICE_CODE static void ClearMarks(const Args& args, std::uint32_t first, unsigned thread) {
+    const std::uint32_t position = (first + thread * kRowGroups) * kGroupPositions;
+    if (thread < kTileGroups / kRowGroups && position < args.header->size_bytes) {
+      Store16(args.marks + position / 32, Vector16{});
+    }
+  }
+
+  KERF_DEVICE_CODE static void FindMinima(const Args& args, Shared& shared, std::uint32_t first,
+                                          unsigned thread) {
+    constexpr std::uint32_t kRun = Hash::kRunGroups;
+    const auto lookup = args.hash.LookupOf(shared.tables, thread);
+    // Whether no group's positions must be looked at one by one.
+    bool is_plain = first >= kMaxReachGroups && shared.first_piece_count == shared.last_piece_count;
+    if (is_plain) {
+      const Range range = RangeOf(args, shared, PositionOf(first, 0));
+      is_plain = range.from <= PositionOf(first, 0) && PositionOf(first, kAllGroups) <= range.to;
+    }
+    if (is_plain) {
+      KERF_UNROLL
+      for (std::uint32_t step = 0; step < kRowGroups / kRun; ++step) {
+        const std::uint32_t index = (step * kBlockThreads + thread) * kRun;
+        RunMinima(args, shared, lookup, first, index);
+      }
+      return;
+    }
+    for (std::uint32_t step = 0; step < kRowGroups / kRun; ++step) {
+      const std::uint32_t index = (step * kBlockThreads + thread) * kRun;
+      const std::uint32_t begin = PositionOf(first, index);
+      // What is in front of the batch is all or nothing of a run.
+      const bool is_inside = first + index >= kMaxReachGroups;
+      const Range range = is_inside ? RangeOf(args, shared, begin) : Range{0, 0};
+      if (is_inside && range.from <= begin && begin + kRun * kGroupPositions <= range.to) {
+        RunMinima(args, shared, lookup, first, index);
+      } else {
+        for (std::uint32_t place = index; place < index + kRun; ++place) {
+          shared.minima.At(place) = PartMinimum(args, shared, lookup, first, place);
+        }
+      }
+    }
+  }
+
+  // Of groups that have no other positions than those in windows of a piece.
+  template <class Lookup>
+  KERF_DEVICE_CODE static void RunMinima(const Args& args, Shared& shared, const Lookup& lookup,
+                                         std::uint32_t first, std::uint32_t index) {
+    auto run = args.hash.RunFrom(args.bytes, lookup, PositionOf(first, index));
+    std::uint32_t minima[Hash::kRunGroups];
+    KERF_UNROLL
+    for (std::uint32_t place = 0; place < Hash::kRunGroups; ++place) {
+      std::uint32_t values[kGroupPositions];
+      run.Next(values);
+      minima[place] = Minimum(values);
+    }
+    if constexpr (Hash::kRunGroups % 4 == 0) {
+      // At once, since a word of each thread would be a bank of few.
+      KERF_UNROLL
+      for (std::uint32_t place = 0; place < Hash::kRunGroups; place += 4) {
+        shared.minima.vectors[(index + place) / 4] = {
+            {minima[place], minima[place + 1], minima[place + 2], minima[place + 3]}};
+      }
+    } else {
+      KERF_UNROLL
+      for (std::uint32_t place = 0; place < Hash::kRunGroups; ++place) {
+        shared.minima.At(index + place) = minima[place];
+      }
+    }
+  }
+
+  KERF_DEVICE_CODE static std::uint32_t Minimum(const std::uint32_t (&values)[kGroupPositions]) {
     std::uint32_t minimum = kNone;
     KERF_UNROLL
     for (unsigned index = 0; index < kGroupPositions; ++index) {
@@ -138,120 +268,164 @@ struct ExtremeMarks {
     return minimum;
   }
 
-  // Of the group's positions in `range`; kNone if there are none.
+  // Of the group's positions that are in windows of its piece.
+  template <class Lookup>
   KERF_DEVICE_CODE static std::uint32_t PartMinimum(const Args& args, const Shared& shared,
-                                                    std::uint32_t group, const Range& range) {
+                                                    const Lookup& lookup, std::uint32_t first,
+                                                    std::uint32_t index) {
+    if (first + index < kMaxReachGroups) return kNone;
+    const Range range = RangeOf(args, shared, PositionOf(first, index));
     std::uint32_t values[kGroupPositions];
-    args.hash.Sixteen(args.bytes, shared.tables, group * kGroupPositions, values);
-    std::uint32_t minimum = kNone;
+    return ValuesIn(args, lookup, range, PositionOf(first, index), values) ? Minimum(values)
+                                                                           : kNone;
+  }
+
+  // The numbers of a group's positions, for those outside of the range kNone. False if all are
+  // outside, without looking at them.
+  template <class Lookup>
+  KERF_DEVICE_CODE static bool ValuesIn(const Args& args, const Lookup& lookup, const Range& range,
+                                        std::uint32_t begin,
+                                        std::uint32_t (&values)[kGroupPositions]) {
+    if (begin >= range.to || begin + kGroupPositions <= range.from) return false;
+    args.hash.RunFrom(args.bytes, lookup, begin).Next(values);
+    if (begin >= range.from && begin + kGroupPositions <= range.to) return true;
     KERF_UNROLL
     for (unsigned index = 0; index < kGroupPositions; ++index) {
-      const std::uint32_t position = group * kGroupPositions + index;
-      if (position >= range.from && position < range.to) minimum = Min(minimum, values[index]);
+      const std::uint32_t position = begin + index;
+      if (position < range.from || position >= range.to) values[index] = kNone;
+    }
+    return true;
+  }
+
+  // Whether all groups that lie in a mark's lead are of its piece, or have no numbers. Between the
+  // numbers of two pieces there are min_bytes - 1 positions that have none.
+  KERF_DEVICE_CODE static bool IsLeadOfPiece(const Args& args, const Shared& shared) {
+    return args.min_bytes > kMaxLeadGroups * kGroupPositions ||
+           shared.first_piece_count == shared.last_piece_count;
+  }
+
+  // Spans of a thread's row, and which of its groups are smaller than what is in front of them.
+  KERF_DEVICE_CODE static void FindSpans(const Args& args, Shared& shared, std::uint32_t first,
+                                         unsigned thread) {
+    constexpr unsigned kRowVectors = kRowGroups / 4;
+    const unsigned before = Max(thread, 1) - 1;
+    const unsigned second_before = Max(thread, 2) - 2;
+    // Of two rows before the thread's, what is behind a place in it; and all of the one before.
+    std::uint32_t behind[kRowGroups];
+    std::uint32_t whole = kNone;
+    std::uint32_t minimum = kNone;
+    KERF_UNROLL
+    for (unsigned down = 0; down < kRowGroups; ++down) {
+      const unsigned index = kRowGroups - 1 - down;
+      behind[index] = minimum;
+      minimum = Min(
+          minimum, shared.minima.vectors[second_before * kRowVectors + index / 4].words[index % 4]);
+      whole = Min(whole, shared.minima.vectors[before * kRowVectors + index / 4].words[index % 4]);
+    }
+    Vector16 spans[kRowVectors];
+    std::uint32_t small = 0;
+    // All of the row up to a group.
+    minimum = kNone;
+    KERF_UNROLL
+    for (unsigned index = 0; index < kRowGroups; ++index) {
+      const std::uint32_t own =
+          shared.minima.vectors[thread * kRowVectors + index / 4].words[index % 4];
+      const std::uint32_t lead = Min(minimum, Min(whole, behind[index]));
+      if (own < lead) small |= 1u << index;
+      spans[index / 4].words[index % 4] = Min(lead, own);
+      minimum = Min(minimum, own);
+    }
+    KERF_UNROLL
+    for (unsigned vector = 0; vector < kRowVectors; ++vector) {
+      shared.spans.vectors[thread * kRowVectors + vector] = spans[vector];
+    }
+    const std::uint32_t index = thread * kRowGroups;
+    if (index < kMaxReachGroups || index >= kMaxReachGroups + kTileGroups) return;
+    if (args.reach.lead_groups < kMaxLeadGroups || !IsLeadOfPiece(args, shared)) {
+      small = SmallGroups(args, shared, first, index);
+    }
+    if (small == 0) return;
+    std::uint32_t place = AtomicAdd(&shared.list_count, PopCount(small));
+    for (; small != 0; small &= small - 1) {
+      shared.list[place++] = static_cast<std::uint16_t>(index + LowestBit(small));
+    }
+  }
+
+  // The same bits for any lead.
+  KERF_DEVICE_CODE static std::uint32_t SmallGroups(const Args& args, const Shared& shared,
+                                                    std::uint32_t first, std::uint32_t index) {
+    std::uint32_t small = 0;
+    for (unsigned place = 0; place < kRowGroups; ++place) {
+      const std::uint32_t group = index + place;
+      const std::uint32_t own = shared.minima.At(group);
+      if (own == kNone) continue;
+      const Range range = RangeOf(args, shared, PositionOf(first, group));
+      const std::uint32_t from = Max(FirstGroup(first, range), group - args.reach.lead_groups);
+      std::uint32_t lead = kNone;
+      for (std::uint32_t other = from; other < group; ++other) {
+        lead = Min(lead, shared.minima.At(other));
+      }
+      if (own < lead) small |= 1u << place;
+    }
+    return small;
+  }
+
+  // The index of the first group that has a position in the range, and of the one behind the last;
+  // of those that have an index.
+  KERF_DEVICE_CODE static std::uint32_t FirstGroup(std::uint32_t first, const Range& range) {
+    const std::uint32_t group = range.from / kGroupPositions + kMaxReachGroups;
+    return group - Min(group, first);
+  }
+  KERF_DEVICE_CODE static std::uint32_t EndGroup(std::uint32_t first, const Range& range) {
+    const std::uint32_t end =
+        (range.to + kGroupPositions - 1) / kGroupPositions + kMaxReachGroups - first;
+    return Min(end, kAllGroups);
+  }
+
+  // Of the groups [from, to) of one piece.
+  KERF_DEVICE_CODE static std::uint32_t MinimumOf(const Shared& shared, std::uint32_t from,
+                                                  std::uint32_t to) {
+    std::uint32_t minimum = kNone;
+    if (from + kSpanGroups <= to) {
+      for (std::uint32_t end = from + kSpanGroups; end < to; end += kSpanGroups) {
+        minimum = Min(minimum, shared.spans.At(end - 1));
+      }
+      // The last one has groups of the one before it, too.
+      return Min(minimum, shared.spans.At(to - 1));
+    }
+    for (std::uint32_t index = from; index < to; ++index) {
+      minimum = Min(minimum, shared.minima.At(index));
     }
     return minimum;
   }
 
-  // Of the positions in `range` of the groups [from, to), which are not further from the tile than
-  // kMaxReachGroups.
-  KERF_DEVICE_CODE static std::uint32_t Minimum(const Args& args, const Shared& shared,
-                                                std::uint32_t first, std::uint32_t from,
-                                                std::uint32_t to, const Range& range) {
-    std::uint32_t minimum = kNone;
-    if (from + kSpanGroups <= to && from * kGroupPositions >= range.from &&
-        to * kGroupPositions <= range.to) {
-      for (std::uint32_t group = from; group < to; group += kSpanGroups) {
-        // The last one has groups of the one before it, too.
-        const std::uint32_t span = Min(group, to - kSpanGroups);
-        minimum = Min(minimum, shared.spans[span + kMaxReachGroups - first]);
-      }
-      return minimum;
-    }
-    from = Max(from, range.from / kGroupPositions);
-    to = Min(to, (range.to + kGroupPositions - 1) / kGroupPositions);
-    for (std::uint32_t group = from; group < to; ++group) {
-      const bool is_whole =
-          group * kGroupPositions >= range.from && (group + 1) * kGroupPositions <= range.to;
-      minimum = Min(minimum, is_whole ? shared.minima[group + kMaxReachGroups - first]
-                                      : PartMinimum(args, shared, group, range));
-    }
-    return minimum;
-  }
-
-  // The positions of the piece in which the group's are; none outside of pieces.
-  KERF_DEVICE_CODE static Range RangeOf(const Args& args, std::uint32_t group) {
-    std::uint32_t low = 0;
-    std::uint32_t high = args.header->piece_count;
-    while (low < high) {
-      const std::uint32_t middle = low + (high - low) / 2;
-      if (args.pieces[middle].offset <= group * kGroupPositions) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low == 0) return {0, 0};
-    const Piece& piece = args.pieces[low - 1];
-    return {piece.offset + args.min_bytes - 1, piece.offset + piece.size_bytes};
-  }
-
-  // The group's marks, in the low bits.
-  KERF_DEVICE_CODE static std::uint32_t MarksOf(const Args& args, const Shared& shared,
-                                                std::uint32_t first, std::uint32_t group) {
-    const Range range = RangeOf(args, group);
-    const std::uint32_t begin = group * kGroupPositions;
-    if (begin >= range.to || begin + kGroupPositions <= range.from) return 0;
-    const ExtremeReach& reach = args.reach;
-    const std::uint32_t lead_from = group - Min(group, reach.lead_groups);
-    const std::uint32_t lead = Minimum(args, shared, first, lead_from, group, range);
-    const std::uint32_t own = Minimum(args, shared, first, group, group + 1, range);
-    if (own >= lead) return 0;
-    const std::uint32_t side_from = group - Min(group, reach.side_groups);
-    const std::uint32_t left = Min(lead, Minimum(args, shared, first, side_from, lead_from, range));
-    const std::uint32_t right =
-        Minimum(args, shared, first, group + 1, group + 1 + reach.side_groups, range);
-    if (own >= left && own > right) return 0;
-    return MarksOfValues(args, shared, group, range, lead, left, right);
-  }
-
-  KERF_DEVICE_CODE static std::uint32_t MarksOfValues(const Args& args, const Shared& shared,
-                                                      std::uint32_t group, const Range& range,
-                                                      std::uint32_t lead, std::uint32_t left,
-                                                      std::uint32_t right) {
+  // Marks of a group that is smaller than its lead.
+  KERF_DEVICE_CODE static void MarkGroup(const Args& args, const Shared& shared,
+                                         std::uint32_t first, std::uint32_t index,
+                                         unsigned thread) {
+    const std::uint32_t begin = PositionOf(first, index);
+    const Range range = RangeOf(args, shared, begin);
+    const std::uint32_t side_groups = args.reach.side_groups;
+    const std::uint32_t from = Max(FirstGroup(first, range), index - side_groups);
+    const std::uint32_t to = Min(EndGroup(first, range), index + 1 + side_groups);
+    const std::uint32_t own = shared.minima.At(index);
+    const std::uint32_t left = MinimumOf(shared, from, index);
+    const std::uint32_t right = MinimumOf(shared, index + 1, to);
+    // What a mark is less than. Of the group's own, only the first of its smallest can have nothing
+    // smaller behind it.
+    std::uint32_t bound = own <= right ? Max(left, own + 1) : left;
+    if (own >= bound) return;
+    const auto lookup = args.hash.LookupOf(shared.tables, thread);
     std::uint32_t values[kGroupPositions];
-    args.hash.Sixteen(args.bytes, shared.tables, group * kGroupPositions, values);
-    // From the end to the beginning: those behind which nothing is smaller.
-    std::uint32_t right_marks = 0;
+    ValuesIn(args, lookup, range, begin, values);
+    std::uint32_t marks = 0;
     KERF_UNROLL
-    for (unsigned down = 0; down < kGroupPositions; ++down) {
-      const unsigned index = kGroupPositions - 1 - down;
-      if (!IsIn(range, group, index)) continue;
-      if (values[index] <= right) right_marks |= 1u << index;
-      right = Min(right, values[index]);
+    for (unsigned place = 0; place < kGroupPositions; ++place) {
+      if (values[place] < bound) marks |= 1u << place;
+      bound = Min(bound, values[place]);
     }
-    // And the other way: those before which everything is greater.
-    std::uint32_t lead_marks = 0;
-    std::uint32_t left_marks = 0;
-    KERF_UNROLL
-    for (unsigned index = 0; index < kGroupPositions; ++index) {
-      if (!IsIn(range, group, index)) continue;
-      const std::uint32_t value = values[index];
-      if (value < lead) lead_marks |= 1u << index;
-      if (value < left) left_marks |= 1u << index;
-      lead = Min(lead, value);
-      left = Min(left, value);
-    }
-    return lead_marks & (left_marks | right_marks);
+    AtomicOr(args.marks + begin / 32, marks << begin % 32);
   }
-
-  KERF_DEVICE_CODE static bool IsIn(const Range& range, std::uint32_t group, unsigned index) {
-    const std::uint32_t position = group * kGroupPositions + index;
-    return position >= range.from && position < range.to;
-  }
-
-  // The greatest number, and that of no positions at all: a position that has it is smaller than
-  // none, so that it needs no mark.
-  static constexpr std::uint32_t kNone = 0xFFFFFFFF;
 };
 
 }  // namespace kerf::cuda

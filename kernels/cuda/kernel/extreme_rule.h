@@ -36,49 +36,111 @@ struct ExtremeRule {
     return PositionOf(candidate) + 1;
   }
 
+  KERF_DEVICE_CODE std::uint32_t NumberOf(const SelectionArgs& args, const Tables& tables,
+                                          std::uint32_t candidate) const {
+    return hash.One(args.bytes, hash.LookupOf(tables, 0), PositionOf(candidate));
+  }
+
   KERF_DEVICE_CODE Cut Next(const SelectionArgs& args, const Tables& tables,
                             const PieceBounds& bounds, std::uint32_t start,
                             std::uint32_t node) const {
+    return NextBy(args, tables, bounds, start, node, [&](std::uint32_t other) {
+      return NumberOf(args, tables, args.candidates[other]);
+    });
+  }
+
+  template <class Numbers>
+  KERF_DEVICE_CODE Cut NextBy(const SelectionArgs& args, const Tables& tables,
+                              const PieceBounds& bounds, std::uint32_t start, std::uint32_t node,
+                              const Numbers& number_of) const {
     const std::uint32_t left = bounds.end - start;
     if (!bounds.is_end && left < max_bytes) return {0, kNoNode, node};
     if (left <= min_bytes) return {left, kNoNode, node};
     const std::uint32_t from = start + min_bytes - 1;
     const std::uint32_t to = start + Min(left, max_bytes);
     const std::uint32_t lead_end = Min(from + lead_positions, to);
-    // Nothing is below the greatest number: where all have it the first position wins.
-    Best best{from, 0xFFFFFFFF};
-    for (std::uint32_t block = from & ~15u; block < lead_end; block += 16) {
-      Look(args.bytes, tables, block, from, lead_end, best);
-    }
+    Best best = FirstSmallest(args.bytes, hash.LookupOf(tables, 0), from, lead_end);
     node = FirstFrom(args.candidates, node, bounds.node_end, lead_end);
     std::uint32_t best_node = kNoNode;
-    for (std::uint32_t next = node; next < bounds.node_end; ++next) {
-      const std::uint32_t position = PositionOf(args.candidates[next]);
-      if (position >= to) break;
-      Look(args.bytes, tables, position & ~15u, position, position + 1, best);
-      if (best.position == position) best_node = next;
+    // Several at once, which need not wait for each other; the last one again where there are none.
+    constexpr unsigned kCount = Hash::kWalkCandidates;
+    for (std::uint32_t next = node; next < bounds.node_end; next += kCount) {
+      std::uint32_t positions[kCount];
+      KERF_UNROLL
+      for (unsigned index = 0; index < kCount; ++index) {
+        positions[index] = PositionOf(args.candidates[Min(next + index, bounds.node_end - 1)]);
+      }
+      if (positions[0] >= to) break;
+      KERF_UNROLL
+      for (unsigned index = 0; index < kCount; ++index) {
+        const std::uint32_t other = Min(next + index, bounds.node_end - 1);
+        const std::uint32_t value = number_of(other);
+        if (positions[index] < to && value < best.value) {
+          best = {positions[index], value};
+          best_node = other;
+        }
+      }
     }
     return {best.position + 1 - start, best_node, best_node == kNoNode ? node : best_node + 1};
   }
 
  private:
+  static constexpr std::uint32_t kGreatest = 0xFFFFFFFF;
+
   struct Best {
     std::uint32_t position;
     std::uint32_t value;
   };
 
-  // At the positions of a block that are in [from, to).
-  KERF_DEVICE_CODE void Look(const std::uint8_t* bytes, const Tables& tables, std::uint32_t block,
-                             std::uint32_t from, std::uint32_t to, Best& best) const {
-    std::uint32_t values[16];
-    hash.Sixteen(bytes, tables, block, values);
-    KERF_UNROLL
-    for (unsigned index = 0; index < 16; ++index) {
-      const std::uint32_t position = block + index;
-      if (position >= from && position < to && values[index] < best.value) {
-        best = {position, values[index]};
+  // Of the positions [from, to). First the sixteen that has it, then where it is.
+  template <class Lookup>
+  KERF_DEVICE_CODE Best FirstSmallest(const std::uint8_t* bytes, const Lookup& lookup,
+                                      std::uint32_t from, std::uint32_t to) const {
+    // Nothing is below the greatest number: where all have it the first position wins.
+    Best best{from, kGreatest};
+    std::uint32_t block = from & ~15u;
+    std::uint32_t best_block = block;
+    auto run = hash.RunFrom(bytes, lookup, block);
+    using Values = std::uint32_t[16];
+    const auto compare = [&](const Values& values) {
+      std::uint32_t minimum = kGreatest;
+      KERF_UNROLL
+      for (unsigned index = 0; index < 16; ++index) minimum = Min(minimum, values[index]);
+      if (minimum < best.value) {
+        best.value = minimum;
+        best_block = block;
+      }
+      block += 16;
+    };
+    const auto compare_part = [&] {
+      Values values;
+      run.Next(values);
+      KERF_UNROLL
+      for (unsigned index = 0; index < 16; ++index) {
+        if (block + index < from || block + index >= to) values[index] = kGreatest;
+      }
+      compare(values);
+    };
+    if (block < from) compare_part();
+    // Whose loads need not wait for each other.
+    while (block + 16 * Hash::kWalkBlocks <= to) {
+      KERF_UNROLL
+      for (unsigned count = 0; count < Hash::kWalkBlocks; ++count) {
+        Values values;
+        run.Next(values);
+        compare(values);
       }
     }
+    while (block < to) compare_part();
+    if (best.value == kGreatest) return best;
+    Values values;
+    hash.RunFrom(bytes, lookup, best_block).Next(values);
+    KERF_UNROLL
+    for (unsigned down = 0; down < 16; ++down) {
+      const std::uint32_t position = best_block + 15 - down;
+      if (values[15 - down] == best.value && position >= from) best.position = position;
+    }
+    return best;
   }
 };
 

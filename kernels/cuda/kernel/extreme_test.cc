@@ -10,9 +10,9 @@
 #include "base/test_seed.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/emulated_selection.h"
+#include "kernels/cuda/kernel/extreme_marks_testing.h"
 #include "kernels/cuda/kernel/selection_testing.h"
 #include "kernels/reference/gear.h"
-#include "kernels/reference/rules.h"
 
 namespace kerf::cuda {
 namespace {
@@ -103,8 +103,9 @@ INSTANTIATE_TEST_SUITE_P(Profiles, Extreme,
                                            "mincdc:min=64,max=65", "mincdc:min=64,max=92",
                                            "mincdc:min=64,max=125", "mincdc:min=100,max=400",
                                            "mincdc:min=64,max=2141", "mincdc:min=777,max=5000",
-                                           "maxcdc-8k", "maxcdc:min=64,max=93",
-                                           "maxcdc:min=65,max=330"));
+                                           // More candidates in a window than numbers are kept of.
+                                           "mincdc:min=64,max=40000", "maxcdc-8k",
+                                           "maxcdc:min=64,max=93", "maxcdc:min=65,max=330"));
 
 // Each width makes other positions those that decide: the last one that needs no mark, the one in
 // the middle.
@@ -128,29 +129,20 @@ TEST(ExtremeWidths, AnyWidth) {
 // on both sides: a mark that looked too far would see that.
 TEST(ExtremeWidths, SmallestInTheMiddle) {
   Random random(TestSeed());
-  // For numbers that are asked for: the odd multiplier has an inverse.
-  std::uint32_t inverse = 1;
-  for (int step = 0; step < 5; ++step) inverse *= 2 - kMinCdcMultiplier * inverse;
   for (int round = 0; round < 150; ++round) {
     const std::uint32_t min_bytes = static_cast<std::uint32_t>(random.Between(64, 80));
     const std::uint32_t width = static_cast<std::uint32_t>(random.Between(520, 2100));
     const Profile profile =
         *ParseProfile(Cat("mincdc:min=", min_bytes, ",max=", min_bytes + width));
     std::vector<std::uint8_t> bytes = MakeInput("random", random.Next(), 3 * width);
-    const auto put = [&](std::size_t position, std::uint32_t number) {
-      const std::uint32_t word = (number - kMinCdcAddend) * inverse;
-      for (std::size_t index = 0; index < 4; ++index) {
-        bytes[position - 3 + index] = static_cast<std::uint8_t>(word >> (8 * index));
-      }
-    };
     // The first chunk ends behind it.
     const std::size_t cut = min_bytes + 10;
     const std::size_t first = cut + min_bytes;
     const std::size_t smallest = first + width / 2 - 16 + random.Below(33);
-    put(cut, 0);
-    put(first - 1, 0);
-    put(smallest, 1);
-    put(first + width + 4, 0);
+    PutMinCdcNumber(bytes, cut, 0);
+    PutMinCdcNumber(bytes, first - 1, 0);
+    PutMinCdcNumber(bytes, smallest, 1);
+    PutMinCdcNumber(bytes, first + width + 4, 0);
     Batch batch;
     Append(batch, bytes, true, random);
     Close(batch);
@@ -159,49 +151,6 @@ TEST(ExtremeWidths, SmallestInTheMiddle) {
         << FormatProfile(profile);
     ASSERT_EQ(selected.chunks[1].size_bytes, smallest - cut);
   }
-}
-
-// What lies around a piece has no influence on its marks, so that it is not dense in one batch
-// and not in another.
-TEST(ExtremeMarksTest, DependOnThePieceAlone) {
-  Random random(TestSeed());
-  const ExtremeSetting setting = ExtremeSettingOf(*ParseProfile("mincdc:min=64,max=700"));
-  const auto marks_of = [&](const std::vector<std::uint8_t>& bytes) {
-    Batch batch;
-    Append(batch, AnyBytes(random.Below(3000), random), true, random);
-    Append(batch, bytes, true, random);
-    Append(batch, AnyBytes(random.Below(3000), random), true, random);
-    Close(batch);
-    const BatchMarks marks =
-        EmulateExtremeMarks(MakeMinCdcHashes(), setting, batch, AnyOrder(random));
-    std::vector<std::uint32_t> positions;
-    for (std::uint32_t position = 0; position < bytes.size(); ++position) {
-      const std::uint32_t place = batch.pieces[1].offset + position;
-      if ((marks[place / 32] >> place % 32 & 1) != 0) positions.push_back(position);
-    }
-    return positions;
-  };
-  for (int round = 0; round < 20; ++round) {
-    const std::vector<std::uint8_t> bytes = AnyBytes(random.Below(4000), random);
-    ASSERT_EQ(marks_of(bytes), marks_of(bytes)) << "round " << round;
-  }
-}
-
-// As few as CandidateBytesLog2 takes them for, with a reach that many groups make up.
-TEST(ExtremeMarksTest, AreRareInRandomData) {
-  Random random(TestSeed());
-  const Profile profile = *ParseProfile("mincdc-8k");
-  Batch batch;
-  Append(batch, MakeInput("random", random.Next(), 1 << 20), true, random);
-  Close(batch);
-  const BatchMarks marks =
-      EmulateExtremeMarks(MakeMinCdcHashes(), ExtremeSettingOf(profile), batch, {});
-  std::size_t count = 0;
-  for (std::size_t word = 0; word < batch.bytes.size() / 32; ++word) {
-    count += PopCount(marks[word]);
-  }
-  EXPECT_GT(count, (1u << 20) / 900);
-  EXPECT_LT(count, (1u << 20) / 500);
 }
 
 }  // namespace

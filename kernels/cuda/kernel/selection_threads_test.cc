@@ -8,6 +8,7 @@
 #include "base/test_seed.h"
 #include "kernels/cuda/kernel/cut_rule_of.h"
 #include "kernels/cuda/kernel/emulated_selection.h"
+#include "kernels/reference/gear.h"
 #include "kernels/testing/inputs.h"
 #include "kernels/twostage/mark.h"
 
@@ -41,6 +42,19 @@ TEST(SelectionThreads, OfExtremesAnswerAsInTurns) {
                             EmulateExtremeMarks(hash, setting, batch, options), options);
   };
   EXPECT_EQ(select({.block_count = 1, .has_real_threads = true}), select({}));
+}
+
+// A block has more tiles than one.
+TEST(SelectionThreads, MarksOfExtremesAreAsInTurns) {
+  const ExtremeSetting setting = ExtremeSettingOf(*ParseProfile("mincdc:min=300,max=3000"));
+  const Batch batch{MakeInput("random", TestSeed(), 150016), {{0, 100000, 1}, {100000, 50000, 0}}};
+  const auto expect_same = [&](const auto& hash) {
+    EXPECT_EQ(
+        EmulateExtremeMarks(hash, setting, batch, {.block_count = 1, .has_real_threads = true}),
+        EmulateExtremeMarks(hash, setting, batch, {}));
+  };
+  expect_same(MakeMinCdcHashes());
+  expect_same(MakeMaxCdcHashes(kGearTable.data()));
 }
 
 }  // namespace
