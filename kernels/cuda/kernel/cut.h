@@ -24,6 +24,13 @@ namespace kerf::cuda {
 //   // The end of the chunk that begins at `start`. No node in front of `node` can end it.
 //   Cut Next(const SelectionArgs& args, const Tables& tables, const PieceBounds& bounds,
 //            std::uint32_t start, std::uint32_t node) const;
+//   // Only of a rule that compares candidates by a number each: that, and Next for numbers that
+//   are
+//   // known, number_of(node).
+//   std::uint32_t NumberOf(const SelectionArgs& args, const Tables& tables,
+//                          std::uint32_t candidate) const;
+//   Cut NextBy(const SelectionArgs& args, const Tables& tables, const PieceBounds& bounds,
+//              std::uint32_t start, std::uint32_t node, const Numbers& number_of) const;
 
 // Of a piece, what a rule asks for.
 struct PieceBounds {
@@ -42,6 +49,11 @@ struct Cut {
   // No node in front of it can end a later chunk.
   std::uint32_t first_node;
 };
+
+template <class Rule>
+concept HasNumbers =
+    requires(const Rule& rule, const SelectionArgs& args, const typename Rule::Tables& tables,
+             std::uint32_t candidate) { rule.NumberOf(args, tables, candidate); };
 
 // The first of the nodes [node, end) at `position` or behind it; `end` if there is none. Looks
 // near `node` first.
