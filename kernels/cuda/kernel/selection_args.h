@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kRowPositions = 1024;
 inline constexpr std::uint32_t kSpareCandidates = 8;
 
 // Nodes of a tile of the ranking.
-inline constexpr std::uint32_t kRankTileNodes = 1024;
+inline constexpr std::uint32_t kRankTileNodes = 4096;
 
 // In the place of a node:
 // There is none: a chunk's end that is no candidate, or a piece that has come to its end.
@@ -47,11 +47,19 @@ struct alignas(8) Exit {
 // A node is a place where a chunk may begin: the beginning of a piece, or a candidate's. Nodes
 // of a piece stand together, in ascending order, and those of the pieces one behind the other.
 struct SelectionArgs {
-  // Input. Marks: bit p mod 32 of word p / 32 is position p; of whole rows.
+  // Input. Marks: bit p mod 32 of word p / 32 is position p; what is behind the batch's
+  // size is nobody's.
   const BatchHeader* header;
   const std::uint8_t* bytes;
   const Piece* pieces;
   const std::uint32_t* marks;
+  // BatchHeader::blocks_done.
+  std::uint32_t* blocks_done;
+
+  // What the memory is made for.
+  std::uint32_t most_rows;
+  std::uint32_t most_pieces;
+  std::uint32_t most_nodes;
 
   // Marks of a piece count from first_bytes, and not in its last behind_bytes; at most one for
   // each 2^candidate_bytes_log2 bytes of it and kSpareCandidates, or it is given to the CPU.
