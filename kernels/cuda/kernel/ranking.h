@@ -18,14 +18,17 @@ namespace kerf::cuda {
 template <bool kMarks>
 struct RankTiles {
   using Args = SelectionArgs;
-  static constexpr unsigned kBlockThreads = 1024;
-  static constexpr unsigned kThreadNodes = kRankTileNodes / kBlockThreads;
+  static constexpr unsigned kThreadNodes = 4;
+  static constexpr unsigned kBlockThreads = kRankTileNodes / kThreadNodes;
+  static constexpr unsigned kProcessorBlocks = 1;
   struct Shared {
     // As far as the rounds so far jump.
     Exit jumps[kRankTileNodes];
     std::uint32_t ranks[kMarks ? kRankTileNodes : 1];
   };
   struct Local {
+    // Nodes of the tile.
+    std::uint32_t count;
     Exit jumps[kThreadNodes];
     // Where the node's jump of the last round leads if it stays in the tile; else kNoNode.
     std::uint32_t targets[kThreadNodes];
@@ -33,8 +36,7 @@ struct RankTiles {
     std::uint32_t ranks[kMarks ? kThreadNodes : 1];
   };
   // Nodes of a tile that a path comes by are at most 2^kRounds.
-  static constexpr int kRounds = 12;
-  static_assert(1u << kRounds == kRankTileNodes);
+  static constexpr int kRounds = static_cast<int>(kRankTileRounds);
   static constexpr int kPhaseCount = 2 * kRounds + 2;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
@@ -49,7 +51,8 @@ struct RankTiles {
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
                                      unsigned thread) {
     const std::uint32_t first = tile * kRankTileNodes;
-    const std::uint32_t count = Min(kRankTileNodes, NodeCount(args) - first);
+    if constexpr (kPhase == 0) local.count = Min(kRankTileNodes, NodeCount(args) - first);
+    const std::uint32_t count = local.count;
     // A path of few nodes has come to its end before.
     constexpr int kRound = (kPhase - 1) / 2;
     if (kPhase > 0 && kPhase < kPhaseCount - 1 && (1u << kRound) >= count) return;

@@ -15,8 +15,9 @@ inline constexpr std::uint32_t kRowPositions = 1024;
 // Candidates that any piece may have beside those that its size allows.
 inline constexpr std::uint32_t kSpareCandidates = 8;
 
-// Nodes of a tile of the ranking.
-inline constexpr std::uint32_t kRankTileNodes = 4096;
+// Nodes of a tile of the ranking, and in how many rounds one can jump over all of them.
+inline constexpr unsigned kRankTileRounds = 12;
+inline constexpr std::uint32_t kRankTileNodes = 1u << kRankTileRounds;
 
 // In the place of a node:
 // There is none: a chunk's end that is no candidate, or a piece that has come to its end.
