@@ -120,6 +120,9 @@ struct PieceNodes {
   KERF_DEVICE_CODE static std::uint32_t* BlocksDone(const Args& args) {
     return args.blocks_done + 1;
   }
+  KERF_DEVICE_CODE static void TakeSum(const Args& args, std::uint32_t sum) {
+    *args.node_count = sum;
+  }
 
   KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t index) {
     const Piece piece = args.pieces[index];

@@ -39,6 +39,10 @@ constexpr std::size_t ScanTotalCount(std::size_t item_count) {
 template <class Source>
 concept GathersTile = requires { typename Source::Gathered; };
 
+// Whether it wants to know the sum of all.
+template <class Source>
+concept TakesSum = requires(const typename Source::Args& args) { Source::TakeSum(args, 0u); };
+
 struct NothingGathered {};
 template <class Source>
 struct GatheredOf {
@@ -49,6 +53,13 @@ struct GatheredOf<Source> {
   using Type = typename Source::Gathered;
 };
 
+// Behind the last total.
+template <class Source>
+KERF_DEVICE_CODE void SetSum(const typename Source::Args& args, std::uint32_t sum) {
+  Source::Sums(args).totals[ScanTileCount(Source::ItemCount(args))] = sum;
+  if constexpr (TakesSum<Source>) Source::TakeSum(args, sum);
+}
+
 // Source says what is summed up:
 //   struct Args {...};
 //   static std::uint32_t ItemCount(const Args& args);
@@ -57,8 +68,7 @@ struct GatheredOf<Source> {
 // or, in two steps with a barrier between them, the second again called once for each item:
 //   struct Gathered {...};   // in shared memory
 //   static void Gather(const Args& args, Gathered& gathered, unsigned tile, unsigned thread);
-//   static std::uint32_t Item(const Gathered& gathered, unsigned thread);   // 0 where there is
-//   none
+//   static std::uint32_t Item(const Gathered& gathered, unsigned thread);   // 0 if it is none
 template <class Source>
 struct ScanTiles {
   using Args = typename Source::Args;
@@ -81,6 +91,13 @@ struct ScanTiles {
   template <int kPhase>
   KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
                                      unsigned thread) {
+    Step<kPhase, false>(args, shared, local, tile, thread);
+  }
+
+  // kIsAll: what the only tile sums up is all there is.
+  template <int kPhase, bool kIsAll>
+  KERF_DEVICE_CODE static void Step(const Args& args, Shared& shared, Local& local, unsigned tile,
+                                    unsigned thread) {
     const std::uint32_t index = tile * kScanTileItems + thread;
     const std::uint32_t count = Source::ItemCount(args);
     if constexpr (kPhase < kGatherPhases) {
@@ -98,7 +115,13 @@ struct ScanTiles {
       const std::uint32_t before = shared.scan.Before(thread);
       const PrefixSums result = Source::Sums(args);
       if (index < count) result.items[index] = before;
-      if (thread == kScanTileItems - 1) result.totals[tile] = before + local.item;
+      if (thread != kScanTileItems - 1) return;
+      if (kIsAll && count <= kScanTileItems) {
+        result.totals[0] = 0;
+        SetSum<Source>(args, before + local.item);
+      } else {
+        result.totals[tile] = before + local.item;
+      }
     }
   }
 };
@@ -145,27 +168,41 @@ struct ScanTotals {
         totals[index] = sum;
         sum += total;
       }
-      if (thread == kBlockThreads - 1) totals[count] = sum;
+      if (thread == kBlockThreads - 1) SetSum<Source>(args, sum);
     }
   }
 };
 
-// Both in one launch: the last block to finish its tiles sums up the totals. Of a source that says
-// as well
+// Both in one launch: the last block to finish its tiles sums up the totals, if there is more than
+// one. Of a source that says as well
 //   static std::size_t MostItems(const Args& args);   // as far as the host knows
 //   static std::uint32_t* BlocksDone(const Args& args);   // as portable.h has it
 template <class Source>
 struct Scan : ScanTiles<Source> {
   using Args = typename Source::Args;
   using Shared = typename ScanTiles<Source>::Shared;
+  using Local = typename ScanTiles<Source>::Local;
   static constexpr int kLastPhaseCount = ScanTotals<Source>::kPhaseCount;
   static_assert(ScanTotals<Source>::kBlockThreads == ScanTiles<Source>::kBlockThreads);
 
+  // No items have a sum, too.
+  KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
+    return Max(1, ScanTiles<Source>::TileCount(args));
+  }
   KERF_DEVICE_CODE static std::size_t MostTiles(const Args& args) {
-    return ScanTileCount(Source::MostItems(args));
+    return Max(1, static_cast<std::uint32_t>(ScanTileCount(Source::MostItems(args))));
   }
   KERF_DEVICE_CODE static std::uint32_t* BlocksDone(const Args& args) {
     return Source::BlocksDone(args);
+  }
+  KERF_DEVICE_CODE static bool HasLast(const Args& args) {
+    return Source::ItemCount(args) > kScanTileItems;
+  }
+
+  template <int kPhase>
+  KERF_DEVICE_CODE static void Phase(const Args& args, Shared& shared, Local& local, unsigned tile,
+                                     unsigned thread) {
+    ScanTiles<Source>::template Step<kPhase, true>(args, shared, local, tile, thread);
   }
 
   template <int kPhase>

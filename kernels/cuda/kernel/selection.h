@@ -66,6 +66,7 @@ constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take&
   args.row_marks = sums(RowCount(limits.batch_bytes));
   args.piece_nodes = sums(limits.piece_count);
   args.piece_chunks = sums(limits.piece_count);
+  args.node_count = take.template operator()<std::uint32_t>(1);
   args.marks_before = take.template operator()<std::uint32_t>(limits.piece_count);
   args.candidates = take.template operator()<std::uint32_t>(node_count);
   args.node_pieces = take.template operator()<std::uint32_t>(node_count);

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kRowPositions = 1024;
 inline constexpr std::uint32_t kSpareCandidates = 8;
 
 // Nodes of a tile of the ranking, and in how many rounds one can jump over all of them.
-inline constexpr unsigned kRankTileRounds = 12;
+inline constexpr unsigned kRankTileRounds = 11;
 inline constexpr std::uint32_t kRankTileNodes = 1u << kRankTileRounds;
 
 // In the place of a node:
@@ -72,6 +72,8 @@ struct SelectionArgs {
   PrefixSums row_marks;
   PrefixSums piece_nodes;
   PrefixSums piece_chunks;
+  // All nodes: the last of piece_nodes's sums, where it takes one load to find it.
+  std::uint32_t* node_count;
   // By piece: marks of the batch in front of the first one that counts.
   std::uint32_t* marks_before;
 
@@ -99,10 +101,7 @@ KERF_DEVICE_CODE std::uint32_t CeilDivide(std::uint32_t value, std::uint32_t by)
   return (value + by - 1) / by;
 }
 
-KERF_DEVICE_CODE std::uint32_t NodeCount(const SelectionArgs& args) {
-  const std::uint32_t count = args.header->piece_count;
-  return args.piece_nodes.Before(count, count);
-}
+KERF_DEVICE_CODE std::uint32_t NodeCount(const SelectionArgs& args) { return *args.node_count; }
 
 KERF_DEVICE_CODE std::uint32_t FirstNode(const SelectionArgs& args, std::uint32_t piece) {
   return args.piece_nodes.Before(piece, args.header->piece_count);

@@ -167,7 +167,7 @@ void Emulate(const typename Kernel::Args& args, const EmulatorOptions& options =
     }
   }
   if constexpr (HasLastPhases<Kernel>) {
-    emulator_internal::RunLastBlock<Kernel>(args, options, source);
+    if (Kernel::HasLast(args)) emulator_internal::RunLastBlock<Kernel>(args, options, source);
   }
 }
 

@@ -32,6 +32,8 @@
 //     template <int kPhase>
 //     static void LastPhase(const Args& args, Shared& shared, unsigned thread);
 //     static std::uint32_t* BlocksDone(const Args& args);
+//     // Whether there is anything left for them to do: the same for all blocks.
+//     static bool HasLast(const Args& args);
 //     // Only of a kernel of so few tiles that not every block of the device would have one: how
 //     many
 //     // there are at most. Reads no device memory: the host asks it.
