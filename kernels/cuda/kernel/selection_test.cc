@@ -483,7 +483,9 @@ TEST(SelectionBatches, TilesOfMarks) {
     std::uint32_t at = 0;
     while (at < size) {
       const std::uint32_t border = (at / kTile + 1 + random.Below(2)) * kTile;
+      // The first place for a piece in a tile, the last one, and any.
       std::uint32_t end = random.OneIn(2) ? border : at + 16 * random.Below(300);
+      if (end == border && at < border - 16 && random.OneIn(2)) end = border - 16;
       end = std::min(end, size);
       batch.pieces.push_back({at, end - at - std::min(end - at, random.OneIn(2) ? 0u : 5u),
                               random.OneIn(2) ? 1u : 0u});
