@@ -69,6 +69,8 @@ KERF_DEVICE_CODE void SetSum(const typename Source::Args& args, std::uint32_t su
 //   struct Gathered {...};   // in shared memory
 //   static void Gather(const Args& args, Gathered& gathered, unsigned tile, unsigned thread);
 //   static std::uint32_t Item(const Gathered& gathered, unsigned thread);   // 0 if it is none
+// and perhaps, called by one thread,
+//   static void TakeSum(const Args& args, std::uint32_t sum);   // of all items
 template <class Source>
 struct ScanTiles {
   using Args = typename Source::Args;
