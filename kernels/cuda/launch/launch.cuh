@@ -2,8 +2,10 @@
 //   template cudaError_t Launch<Marks>(const Marks::Args&, cudaStream_t, unsigned);
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/launch/portable.h"
@@ -20,6 +22,32 @@ __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
     __syncthreads();
     RunPhasesFrom<Kernel, kPhase + 1>(args, shared, local, tile);
   }
+}
+
+template <class Kernel, int kPhase>
+__device__ __forceinline__ void RunLastPhasesFrom(const typename Kernel::Args& args,
+                                                  typename Kernel::Shared& shared) {
+  Kernel::template LastPhase<kPhase>(args, shared, threadIdx.x);
+  if constexpr (kPhase + 1 < Kernel::kLastPhaseCount) {
+    __syncthreads();
+    RunLastPhasesFrom<Kernel, kPhase + 1>(args, shared);
+  }
+}
+
+// Whether all other blocks of the launch have been here before, all of whose writes this one sees
+// then. To be called by all threads of the block; the same for all.
+__device__ __forceinline__ bool IsLastBlock(std::uint32_t* blocks_done) {
+  __shared__ bool is_last;
+  // What all threads of the block have written, the first one's fences hand on and take.
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    // The last one sets it back to 0.
+    is_last = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return is_last;
 }
 
 template <class Kernel>
@@ -46,6 +74,11 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>
         __syncthreads();
         RunPhasesFrom<Kernel, 0>(args, shared, local, tile);
       }
+    }
+  }
+  if constexpr (HasLastPhases<Kernel>) {
+    if (Kernel::HasLast(args) && IsLastBlock(Kernel::BlocksDone(args))) {
+      RunLastPhasesFrom<Kernel, 0>(args, shared);
     }
   }
 }
@@ -105,7 +138,13 @@ cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsig
   unsigned most_blocks = 0;
   const cudaError_t error = launch_internal::PrepareOnce<Kernel>(&most_blocks);
   if (error != cudaSuccess) return error;
-  if (block_count == 0) block_count = most_blocks;
+  if (block_count == 0) {
+    block_count = most_blocks;
+    if constexpr (HasMostTiles<Kernel>) {
+      const std::size_t most_tiles = std::max<std::size_t>(Kernel::MostTiles(args), 1);
+      if (most_tiles < block_count) block_count = static_cast<unsigned>(most_tiles);
+    }
+  }
   typename Kernel::Args copy = args;
   void* parameters[] = {&copy};
   return cudaLaunchKernel(launch_internal::RunTiles<Kernel>, block_count, Kernel::kBlockThreads,

@@ -6,7 +6,8 @@
 namespace kerf::cuda {
 
 // Queues the kernel on `stream` of the current device, for blocks that take turns at its tiles; 0
-// blocks: as many as the device runs at once. What goes wrong while it runs, the stream says.
+// blocks: as many as the device runs at once, and no more than the kernel says that it has tiles.
+// What goes wrong while it runs, the stream says.
 // Thread-safe. Instantiated where nvcc compiles the kernel, from launch.cuh.
 template <class Kernel>
 cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream,
