@@ -11,6 +11,24 @@
 namespace kerf::cuda {
 namespace launch_internal {
 
+// What a multiprocessor runs at once, of the architecture that is compiled for.
+#if !defined(__CUDA_ARCH__)
+constexpr unsigned kProcessorThreads = 2048;
+#elif __CUDA_ARCH__ < 800
+constexpr unsigned kProcessorThreads = 1024;
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+constexpr unsigned kProcessorThreads = 1536;
+#else
+constexpr unsigned kProcessorThreads = 2048;
+#endif
+
+// As the kernel says it, but no more than there are threads for: nvcc takes it for an error.
+template <class Kernel>
+constexpr unsigned BlocksToFit() {
+  constexpr unsigned kMost = kProcessorThreads / Kernel::kBlockThreads;
+  return ProcessorBlocks<Kernel>() < kMost ? ProcessorBlocks<Kernel>() : kMost;
+}
+
 template <class Kernel, int kPhase>
 __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
                                               typename Kernel::Shared& shared,
@@ -23,7 +41,7 @@ __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
 }
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>())
+__global__ void __launch_bounds__(Kernel::kBlockThreads, BlocksToFit<Kernel>())
     RunTiles(const __grid_constant__ typename Kernel::Args args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
