@@ -66,14 +66,28 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, BlocksToFit<Kernel>())
 // Devices with higher numbers are asked at each launch.
 constexpr int kMaxKnownDevices = 64;
 
-// Allows the kernel its shared memory; how many blocks the device, which is the current one, runs
-// at once.
+// Loads the kernel, which a driver that compiles takes its time for, and allows it its shared
+// memory; how many blocks the device, which is the current one, runs at once.
 template <class Kernel>
 cudaError_t Prepare(int device, unsigned* block_count) {
   // What a block may have without being asked for it.
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
-  cudaError_t error = cudaSuccess;
+  int most_shared_bytes = 0;
+  cudaError_t error =
+      cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  // Asked before anything else is called, which would say so with errors of its own.
+  if (kSharedBytes > static_cast<std::size_t>(most_shared_bytes)) {
+    return cudaErrorLaunchOutOfResources;
+  }
+  // Of all that may be asked of a kernel this is what surely loads it.
+  cudaFuncAttributes attributes = {};
+  error = cudaFuncGetAttributes(&attributes, RunTiles<Kernel>);
+  if (error != cudaSuccess) return error;
+  if (attributes.maxThreadsPerBlock < int{Kernel::kBlockThreads}) {
+    return cudaErrorLaunchOutOfResources;
+  }
   if constexpr (kSharedBytes > kPlainSharedBytes) {
     error = cudaFuncSetAttribute(RunTiles<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  int{kSharedBytes});
@@ -86,7 +100,6 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_each, RunTiles<Kernel>,
                                                         Kernel::kBlockThreads, kSharedBytes);
   if (error != cudaSuccess) return error;
-  // Shared memory that this device does not have.
   if (blocks_each == 0) return cudaErrorLaunchOutOfResources;
   *block_count = static_cast<unsigned>(processor_count * blocks_each);
   return cudaSuccess;
@@ -114,7 +127,7 @@ cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsig
   static_assert(kIsKernel<Kernel>);
   unsigned most_blocks = 0;
   const cudaError_t error = launch_internal::PrepareOnce<Kernel>(&most_blocks);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess || block_count == kOnlyLoad) return error;
   if (block_count == 0) block_count = most_blocks;
   typename Kernel::Args copy = args;
   void* parameters[] = {&copy};

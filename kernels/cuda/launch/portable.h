@@ -6,7 +6,8 @@
 //
 //   struct Marks {
 //     struct Args {...};     // a plain value: device addresses and numbers, at most 4 KiB
-//     struct Shared {...};   // a block's shared memory, not initialised; at most 227 KiB,
+//     struct Shared {...};   // a block's shared memory, not initialised; at most 64 KiB for
+//                            // every GPU to have it, else kMaxSharedBytes;
 //                            // aligned to at most 16
 //     struct Local {...};    // a thread's own from phase to phase of a tile; value-initialised
 //     static constexpr unsigned kBlockThreads = 256;
@@ -60,7 +61,9 @@
 namespace kerf::cuda {
 
 inline constexpr std::size_t kMaxArgsBytes = 4096;
-// What a block may have of shared memory on sm_90; 163 KiB on sm_80.
+// What a block may have of shared memory at most, on sm_90 and sm_100; sm_80 has 163 KiB, sm_86,
+// sm_89 and sm_120 have 99, sm_75 has 64. Plans with a kernel that needs more than a GPU has are
+// left to the CPU there.
 inline constexpr std::size_t kMaxSharedBytes = 227 << 10;
 inline constexpr unsigned kMaxBlockThreads = 1024;
 
