@@ -130,7 +130,18 @@ absl::Status BatchSlot::TakeMemory() {
   for (MomentId& moment : moments_) {
     KERF_ASSIGN_OR_RETURN(moment, device_.MakeMoment());
   }
-  return absl::OkStatus();
+  return ClearCandidates();
+}
+
+// The first node of each piece is no candidate: no kernel writes it, and it is copied back between
+// those that are.
+absl::Status BatchSlot::ClearCandidates() {
+  const std::size_t size_bytes =
+      MaxNodeCount(SelectionLimitsOf(limits_)) * sizeof(*memory_.selection.candidates);
+  const auto zeros = out_.subspan(OutOffsets(limits_).candidates, size_bytes);
+  std::fill(zeros.begin(), zeros.end(), std::uint8_t{0});
+  return device_.CopyIn(queue_, reinterpret_cast<std::uint8_t*>(memory_.selection.candidates),
+                        zeros);
 }
 
 absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,

@@ -126,6 +126,7 @@ class BatchSlot {
   BatchSlot(Device& device, const SlotLimits& limits) : device_(device), limits_(limits) {}
 
   absl::Status TakeMemory();
+  absl::Status ClearCandidates();
   absl::Status Launch(const BatchPlan& plan, const BatchSteps& steps, std::uint32_t strip_bytes);
   absl::StatusOr<GraphId> Record(const BatchPlan& plan, const BatchSteps& steps,
                                  std::uint32_t strip_bytes);
