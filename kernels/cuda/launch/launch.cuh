@@ -85,7 +85,9 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   cudaFuncAttributes attributes = {};
   error = cudaFuncGetAttributes(&attributes, RunTiles<Kernel>);
   if (error != cudaSuccess) return error;
-  if (attributes.maxThreadsPerBlock < int{Kernel::kBlockThreads}) {
+  // What the kernel has of it besides comes on top.
+  if (kSharedBytes + attributes.sharedSizeBytes > static_cast<std::size_t>(most_shared_bytes) ||
+      attributes.maxThreadsPerBlock < int{Kernel::kBlockThreads}) {
     return cudaErrorLaunchOutOfResources;
   }
   if constexpr (kSharedBytes > kPlainSharedBytes) {
