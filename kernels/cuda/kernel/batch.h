@@ -19,6 +19,9 @@ inline constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;
 struct BatchHeader {
   std::uint32_t size_bytes;
   std::uint32_t piece_count;
+  // Which is written to: launches of the selection count their blocks here, each in a word of its
+  // own, and leave it as it was.
+  std::uint32_t blocks_done[3] = {};
 };
 
 // A piece of one stream; a batch's pieces are in ascending order, an empty one in front of the one

@@ -3,6 +3,7 @@
 // becomes of a piece does not depend on its neighbours.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
@@ -12,23 +13,61 @@
 
 namespace kerf::cuda {
 
-// Counts the marks of each row, whatever pieces they lie in.
+// A thread's share where threads look at marks together: what is loaded at once. Batches are of
+// whole ones.
+inline constexpr std::uint32_t kVectorPositions = 8 * sizeof(Vector16);
+static_assert(kBatchAlignmentBytes % kVectorPositions == 0);
+inline constexpr std::uint32_t kRowVectors = kRowPositions / kVectorPositions;
+
+// `vector` counts from the batch's beginning; behind its end nothing is marked, whatever is in the
+// memory there.
+KERF_DEVICE_CODE Vector16 LoadMarks(const SelectionArgs& args, std::uint32_t vector) {
+  if (vector >= args.header->size_bytes / kVectorPositions) return {};
+  return LoadReadOnly16(reinterpret_cast<const std::uint8_t*>(args.marks) +
+                        std::size_t{vector} * sizeof(Vector16));
+}
+
+KERF_DEVICE_CODE std::uint32_t CountMarks(const Vector16& marks) {
+  return PopCount(marks.words[0]) + PopCount(marks.words[1]) + PopCount(marks.words[2]) +
+         PopCount(marks.words[3]);
+}
+
+// Counts the marks of each row, whatever pieces they lie in. Neighbouring threads load
+// neighbouring vectors.
 struct RowMarks {
   using Args = SelectionArgs;
+  struct Gathered {
+    // Of each vector, a byte: 128 at most.
+    std::uint8_t counts[kScanTileItems][kRowVectors];
+  };
 
   KERF_DEVICE_CODE static std::uint32_t ItemCount(const Args& args) {
     return CeilDivide(args.header->size_bytes, kRowPositions);
   }
   KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.row_marks; }
+  KERF_DEVICE_CODE static std::size_t MostItems(const Args& args) { return args.most_rows; }
+  KERF_DEVICE_CODE static std::uint32_t* BlocksDone(const Args& args) { return args.blocks_done; }
 
-  KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t row) {
-    const auto* const marks =
-        reinterpret_cast<const std::uint8_t*>(args.marks + row * (kRowPositions / 32));
-    std::uint32_t count = 0;
-    for (unsigned place = 0; place < kRowPositions / 8; place += sizeof(Vector16)) {
-      const Vector16 vector = LoadReadOnly16(marks + place);
-      for (unsigned index = 0; index < 4; ++index) count += PopCount(vector.words[index]);
+  KERF_DEVICE_CODE static void Gather(const Args& args, Gathered& gathered, unsigned tile,
+                                      unsigned thread) {
+    Vector16 marks[kRowVectors];
+    KERF_UNROLL
+    for (unsigned index = 0; index < kRowVectors; ++index) {
+      const std::uint32_t vector = index * kScanTileItems + thread;
+      marks[index] = LoadMarks(args, tile * kScanTileItems * kRowVectors + vector);
     }
+    KERF_UNROLL
+    for (unsigned index = 0; index < kRowVectors; ++index) {
+      const std::uint32_t vector = index * kScanTileItems + thread;
+      gathered.counts[vector / kRowVectors][vector % kRowVectors] =
+          static_cast<std::uint8_t>(CountMarks(marks[index]));
+    }
+  }
+
+  KERF_DEVICE_CODE static std::uint32_t Item(const Gathered& gathered, unsigned thread) {
+    std::uint32_t count = 0;
+    KERF_UNROLL
+    for (unsigned index = 0; index < kRowVectors; ++index) count += gathered.counts[thread][index];
     return count;
   }
 };
@@ -48,11 +87,24 @@ KERF_DEVICE_CODE PositionRange CountedPositions(const SelectionArgs& args, const
 // The number of marks of the batch in front of a position.
 KERF_DEVICE_CODE std::uint32_t MarksBefore(const SelectionArgs& args, std::uint32_t position) {
   const std::uint32_t row = position / kRowPositions;
+  const std::uint32_t end = position / kVectorPositions;
   std::uint32_t count = args.row_marks.Before(row, RowMarks::ItemCount(args));
-  for (std::uint32_t word = row * (kRowPositions / 32); word < position / 32; ++word) {
-    count += PopCount(args.marks[word]);
+  // All of them under way at once.
+  KERF_UNROLL
+  for (unsigned index = 0; index < kRowVectors - 1; ++index) {
+    const std::uint32_t vector = row * kRowVectors + index;
+    if (vector < end) count += CountMarks(LoadMarks(args, vector));
   }
-  if (position % 32 != 0) count += PopCount(args.marks[position / 32] << (32 - position % 32));
+  const Vector16 last = LoadMarks(args, end);
+  const std::uint32_t bits = position % kVectorPositions;
+  KERF_UNROLL
+  for (unsigned word = 0; word < 4; ++word) {
+    if (bits >= (word + 1) * 32) {
+      count += PopCount(last.words[word]);
+    } else if (bits > word * 32) {
+      count += PopCount(last.words[word] << (32 - bits % 32));
+    }
+  }
   return count;
 }
 
@@ -64,6 +116,13 @@ struct PieceNodes {
     return args.header->piece_count;
   }
   KERF_DEVICE_CODE static PrefixSums Sums(const Args& args) { return args.piece_nodes; }
+  KERF_DEVICE_CODE static std::size_t MostItems(const Args& args) { return args.most_pieces; }
+  KERF_DEVICE_CODE static std::uint32_t* BlocksDone(const Args& args) {
+    return args.blocks_done + 1;
+  }
+  KERF_DEVICE_CODE static void TakeSum(const Args& args, std::uint32_t sum) {
+    *args.node_count = sum;
+  }
 
   KERF_DEVICE_CODE static std::uint32_t Item(const Args& args, std::uint32_t index) {
     const Piece piece = args.pieces[index];
@@ -82,10 +141,10 @@ struct PieceNodes {
   }
 };
 
-// The last piece that begins at `position` or before it; kNoNode if none does.
-KERF_DEVICE_CODE std::uint32_t PieceAt(const SelectionArgs& args, std::uint32_t position) {
-  std::uint32_t low = 0;
-  std::uint32_t high = args.header->piece_count;
+// How many pieces begin at `position` or before it, of which it is known that at least `low` do,
+// and at most `high`.
+KERF_DEVICE_CODE std::uint32_t PiecesUpTo(const SelectionArgs& args, std::uint32_t position,
+                                          std::uint32_t low, std::uint32_t high) {
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
     if (args.pieces[middle].offset <= position) {
@@ -94,29 +153,40 @@ KERF_DEVICE_CODE std::uint32_t PieceAt(const SelectionArgs& args, std::uint32_t 
       high = middle;
     }
   }
-  return low - 1;
+  return low;
 }
 
-// Writes the list of nodes. A thread looks at a word of marks, and at a piece.
+// Writes the list of nodes. A thread loads a vector of marks, and each takes the marks of the tile
+// by turns then, so that few marks among many positions keep few warps busy, which are full. A
+// thread looks at a piece as well.
 struct EmitCandidates {
   using Args = SelectionArgs;
   static constexpr unsigned kBlockThreads = 256;
-  static constexpr unsigned kRowWords = kRowPositions / 32;
-  static_assert(kBlockThreads % kRowWords == 0);
+  static constexpr std::uint32_t kTilePositions = kBlockThreads * kVectorPositions;
+  static_assert(kBlockThreads % kRowVectors == 0);
   struct Shared {
-    // Marks of each word.
+    Vector16 marks[kBlockThreads];
     std::uint32_t counts[kBlockThreads];
+    // Marks of the batch in front of each vector, and behind the last one.
+    std::uint32_t before[kBlockThreads + 1];
+    // Pieces that begin at the tile's first position or before it, and at its last one.
+    std::uint32_t least_pieces;
+    std::uint32_t most_pieces;
   };
   struct Local {
-    std::uint32_t marks;
+    // Marks of the batch in front of the vector's row.
+    std::uint32_t before;
   };
-  static constexpr int kPhaseCount = 2;
+  static constexpr int kPhaseCount = 3;
 
   KERF_DEVICE_CODE static unsigned TileCount(const Args& args) {
-    const std::uint32_t items =
-        Max(RowMarks::ItemCount(args) * kRowWords, args.header->piece_count);
+    const std::uint32_t tiles = CeilDivide(args.header->size_bytes, kTilePositions);
     // At least one, which sets what others count in.
-    return Max(1, CeilDivide(items, kBlockThreads));
+    return Max(Max(1, tiles), CeilDivide(args.header->piece_count, kBlockThreads));
+  }
+  KERF_DEVICE_CODE static std::size_t MostTiles(const Args& args) {
+    const std::uint32_t tiles = CeilDivide(args.most_rows, kTilePositions / kRowPositions);
+    return Max(Max(1, tiles), CeilDivide(args.most_pieces, kBlockThreads));
   }
   KERF_DEVICE_CODE static void Begin(const Args&, Shared&, unsigned) {}
 
@@ -125,39 +195,79 @@ struct EmitCandidates {
                                      unsigned thread) {
     const std::uint32_t index = tile * kBlockThreads + thread;
     if constexpr (kPhase == 0) {
-      local.marks = index < RowMarks::ItemCount(args) * kRowWords ? args.marks[index] : 0;
-      shared.counts[thread] = PopCount(local.marks);
+      const Vector16 marks = LoadMarks(args, index);
+      const std::uint32_t row_count = RowMarks::ItemCount(args);
+      local.before = args.row_marks.Before(Min(index / kRowVectors, row_count), row_count);
+      const std::uint32_t piece_count = args.header->piece_count;
+      // Two threads of different warps.
+      const std::uint32_t position = tile * kTilePositions;
+      if (thread == 0) shared.least_pieces = PiecesUpTo(args, position, 0, piece_count);
+      if (thread == kBlockThreads / 2) {
+        shared.most_pieces = PiecesUpTo(args, position + (kTilePositions - 1), 0, piece_count);
+      }
       if (index == 0) *args.long_node_count = 0;
-      if (index < args.header->piece_count) {
-        args.node_pieces[FirstNode(args, index)] = index;
+      if (index < piece_count) args.node_pieces[FirstNode(args, index)] = index;
+      shared.marks[thread] = marks;
+      shared.counts[thread] = CountMarks(marks);
+    } else if constexpr (kPhase == 1) {
+      std::uint32_t before = local.before;
+      for (unsigned vector = thread / kRowVectors * kRowVectors; vector < thread; ++vector) {
+        before += shared.counts[vector];
       }
+      shared.before[thread] = before;
+      if (thread == kBlockThreads - 1)
+        shared.before[kBlockThreads] = before + shared.counts[thread];
     } else {
-      if (local.marks == 0) return;
-      std::uint32_t before = args.row_marks.Before(index / kRowWords, RowMarks::ItemCount(args));
-      for (unsigned word = thread / kRowWords * kRowWords; word < thread; ++word) {
-        before += shared.counts[word];
+      const std::uint32_t first = shared.before[0];
+      const std::uint32_t count = shared.before[kBlockThreads] - first;
+      for (std::uint32_t mark = thread; mark < count; mark += kBlockThreads) {
+        Emit(args, shared, tile * kTilePositions, first + mark);
       }
-      Emit(args, index, local.marks, before);
     }
   }
 
  private:
-  // `before`: marks in front of the word.
-  KERF_DEVICE_CODE static void Emit(const Args& args, std::uint32_t word, std::uint32_t marks,
-                                    std::uint32_t before) {
-    std::uint32_t piece = PieceAt(args, word * 32 + LowestBit(marks));
-    for (; marks != 0; marks &= marks - 1, ++before) {
-      const std::uint32_t position = word * 32 + LowestBit(marks);
-      while (piece + 1 < args.header->piece_count && args.pieces[piece + 1].offset <= position) {
-        ++piece;
-      }
-      if (piece == kNoNode || args.cuts[piece].needs_cpu != 0) continue;
-      const PositionRange range = CountedPositions(args, args.pieces[piece]);
-      if (position < range.from || position >= range.to) continue;
-      const std::uint32_t node = FirstNode(args, piece) + 1 + before - args.marks_before[piece];
-      args.candidates[node] = Candidate(position, kLooseCandidate | kStrictCandidate);
-      args.node_pieces[node] = piece;
+  // `mark`: as many are in front of it in the batch.
+  KERF_DEVICE_CODE static void Emit(const Args& args, const Shared& shared,
+                                    std::uint32_t tile_position, std::uint32_t mark) {
+    const std::uint32_t position = tile_position + PlaceOf(shared, mark);
+    const std::uint32_t pieces =
+        PiecesUpTo(args, position, shared.least_pieces, shared.most_pieces);
+    if (pieces == 0) return;
+    const std::uint32_t piece = pieces - 1;
+    if (args.cuts[piece].needs_cpu != 0) return;
+    const PositionRange range = CountedPositions(args, args.pieces[piece]);
+    if (position < range.from || position >= range.to) return;
+    const std::uint32_t node = FirstNode(args, piece) + 1 + mark - args.marks_before[piece];
+    args.candidates[node] = Candidate(position, kLooseCandidate | kStrictCandidate);
+    args.node_pieces[node] = piece;
+  }
+
+  // Where the mark is in the tile.
+  KERF_DEVICE_CODE static std::uint32_t PlaceOf(const Shared& shared, std::uint32_t mark) {
+    // The last vector with no more marks in front of it has it: those that have none are behind
+    // others that have as many in front of them.
+    unsigned vector = 0;
+    KERF_UNROLL
+    for (unsigned step = kBlockThreads / 2; step > 0; step /= 2) {
+      if (shared.before[vector + step] <= mark) vector += step;
     }
+    std::uint32_t left = mark - shared.before[vector];
+    const Vector16 marks = shared.marks[vector];
+    std::uint32_t word = marks.words[0];
+    unsigned number = 0;
+    KERF_UNROLL
+    for (unsigned next = 1; next < 4; ++next) {
+      const std::uint32_t count = PopCount(word);
+      // No more than one of them is taken back: once it is found, it stays.
+      if (number == next - 1 && left >= count) {
+        left -= count;
+        word = marks.words[next];
+        number = next;
+      }
+    }
+    for (; left > 0; --left) word &= word - 1;
+    return vector * kVectorPositions + number * 32 + LowestBit(word);
   }
 };
 

@@ -63,16 +63,20 @@ Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, 
                                .piece_count = batch.pieces.size(),
                                .min_chunk_bytes = rule.MinChunkBytes(),
                                .candidate_bytes_log2 = candidate_bytes_log2};
-  KERF_CHECK(marks.size() == MarkWordCount(batch.bytes.size()));
+  const std::size_t word_count = batch.bytes.size() / 32;
+  KERF_CHECK(marks.size() >= word_count);
   GarbageTaker take;
+  auto* const batch_marks = take.operator()<std::uint32_t>(word_count);
+  std::copy_n(marks.begin(), word_count, batch_marks);
   SelectionArgs args = TakeSelectionMemory(limits, take);
-  const BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
-                           static_cast<std::uint32_t>(batch.pieces.size())};
+  BatchHeader header{static_cast<std::uint32_t>(batch.bytes.size()),
+                     static_cast<std::uint32_t>(batch.pieces.size())};
   GuardedBytes bytes(std::max(batch.bytes.size(), kBatchAlignmentBytes));
   args.header = &header;
+  args.blocks_done = header.blocks_done;
   args.bytes = bytes.CopyToEnd(batch.bytes).data();
   args.pieces = batch.pieces.data();
-  args.marks = marks.data();
+  args.marks = batch_marks;
   SetCountedPositions(rule, args);
   const RuleArgs<Rule> rule_args{args, rule};
   EmulatorLauncher launcher{options};

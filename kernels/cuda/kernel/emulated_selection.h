@@ -43,8 +43,9 @@ BatchMarks EmulateExtremeMarks(const Hash& hash, const ExtremeSetting& setting, 
                                const EmulatorOptions& options);
 
 // `rule` has its table in the host's memory. Each array has memory of its own, of just the size
-// that it is said to need and full of garbage; bytes are copied between pages that cannot be read.
-// Of both CutRules and both ExtremeRules.
+// that it is said to need and full of garbage, and so have the marks, without those of the last row
+// that are behind the batch; bytes are copied between pages that cannot be read. Of both CutRules
+// and both ExtremeRules.
 template <class Rule>
 Selected EmulateSelection(const Rule& rule, std::uint32_t candidate_bytes_log2, const Batch& batch,
                           const BatchMarks& marks, const EmulatorOptions& options);

@@ -10,10 +10,8 @@ namespace kerf::cuda {
 using MinCdcRule = ExtremeRule<MinCdcHashes>;
 using MaxCdcRule = ExtremeRule<MaxCdcHashes>;
 
-template cudaError_t Launch<ScanTiles<RowMarks>>(const SelectionArgs&, cudaStream_t, unsigned);
-template cudaError_t Launch<ScanTotals<RowMarks>>(const SelectionArgs&, cudaStream_t, unsigned);
-template cudaError_t Launch<ScanTiles<PieceNodes>>(const SelectionArgs&, cudaStream_t, unsigned);
-template cudaError_t Launch<ScanTotals<PieceNodes>>(const SelectionArgs&, cudaStream_t, unsigned);
+template cudaError_t Launch<Scan<RowMarks>>(const SelectionArgs&, cudaStream_t, unsigned);
+template cudaError_t Launch<Scan<PieceNodes>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<EmitCandidates>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<ClassifyCandidates<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t,
                                                          unsigned);
@@ -21,8 +19,7 @@ template cudaError_t Launch<Edges<CutRule>>(const RuleArgs<CutRule>&, cudaStream
 template cudaError_t Launch<LongWalks<CutRule, false>>(const RuleArgs<CutRule>&, cudaStream_t,
                                                        unsigned);
 template cudaError_t Launch<RankTiles<false>>(const SelectionArgs&, cudaStream_t, unsigned);
-template cudaError_t Launch<ScanTiles<PieceChunks>>(const SelectionArgs&, cudaStream_t, unsigned);
-template cudaError_t Launch<ScanTotals<PieceChunks>>(const SelectionArgs&, cudaStream_t, unsigned);
+template cudaError_t Launch<Scan<PieceChunks>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<RankTiles<true>>(const SelectionArgs&, cudaStream_t, unsigned);
 template cudaError_t Launch<EmitChunks<CutRule>>(const RuleArgs<CutRule>&, cudaStream_t, unsigned);
 template cudaError_t Launch<LongWalks<CutRule, true>>(const RuleArgs<CutRule>&, cudaStream_t,

@@ -48,7 +48,7 @@ constexpr std::size_t MarkWordCount(std::size_t batch_bytes) {
 
 // Gives the kernels their memory and the host their output: take.operator()<T>(count) is called for
 // each array, in one order for the same limits. Input, first_bytes and behind_bytes are left to the
-// caller. No array needs to be set to anything.
+// caller, as is blocks_done. No array needs to be set to anything.
 template <class Take>
 constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take& take) {
   const auto sums = [&take](std::size_t count) {
@@ -60,9 +60,13 @@ constexpr SelectionArgs TakeSelectionMemory(const SelectionLimits& limits, Take&
   const std::size_t node_count = MaxNodeCount(limits);
   SelectionArgs args{};
   args.candidate_bytes_log2 = limits.candidate_bytes_log2;
+  args.most_rows = static_cast<std::uint32_t>(RowCount(limits.batch_bytes));
+  args.most_pieces = static_cast<std::uint32_t>(limits.piece_count);
+  args.most_nodes = static_cast<std::uint32_t>(node_count);
   args.row_marks = sums(RowCount(limits.batch_bytes));
   args.piece_nodes = sums(limits.piece_count);
   args.piece_chunks = sums(limits.piece_count);
+  args.node_count = take.template operator()<std::uint32_t>(1);
   args.marks_before = take.template operator()<std::uint32_t>(limits.piece_count);
   args.candidates = take.template operator()<std::uint32_t>(node_count);
   args.node_pieces = take.template operator()<std::uint32_t>(node_count);
@@ -120,10 +124,8 @@ void SetCountedPositions(const Rule& rule, SelectionArgs& args) {
 template <class Rule, class Launcher>
 void LaunchCandidates(const RuleArgs<Rule>& args, Launcher& launcher) {
   const SelectionArgs& selection = args.selection;
-  launcher.template Launch<ScanTiles<RowMarks>>(selection);
-  launcher.template Launch<ScanTotals<RowMarks>>(selection);
-  launcher.template Launch<ScanTiles<PieceNodes>>(selection);
-  launcher.template Launch<ScanTotals<PieceNodes>>(selection);
+  launcher.template Launch<Scan<RowMarks>>(selection);
+  launcher.template Launch<Scan<PieceNodes>>(selection);
   launcher.template Launch<EmitCandidates>(selection);
   if constexpr (requires { args.rule.HasClasses(); }) {
     if (args.rule.HasClasses()) launcher.template Launch<ClassifyCandidates<Rule>>(args);
@@ -137,8 +139,7 @@ void LaunchCuts(const RuleArgs<Rule>& args, Launcher& launcher) {
   launcher.template Launch<Edges<Rule>>(args);
   launcher.template Launch<LongWalks<Rule, false>>(args);
   launcher.template Launch<RankTiles<false>>(selection);
-  launcher.template Launch<ScanTiles<PieceChunks>>(selection);
-  launcher.template Launch<ScanTotals<PieceChunks>>(selection);
+  launcher.template Launch<Scan<PieceChunks>>(selection);
   launcher.template Launch<RankTiles<true>>(selection);
   launcher.template Launch<EmitChunks<Rule>>(args);
   launcher.template Launch<LongWalks<Rule, true>>(args);

@@ -15,8 +15,9 @@ inline constexpr std::uint32_t kRowPositions = 1024;
 // Candidates that any piece may have beside those that its size allows.
 inline constexpr std::uint32_t kSpareCandidates = 8;
 
-// Nodes of a tile of the ranking.
-inline constexpr std::uint32_t kRankTileNodes = 1024;
+// Nodes of a tile of the ranking, and in how many rounds one can jump over all of them.
+inline constexpr unsigned kRankTileRounds = 11;
+inline constexpr std::uint32_t kRankTileNodes = 1u << kRankTileRounds;
 
 // In the place of a node:
 // There is none: a chunk's end that is no candidate, or a piece that has come to its end.
@@ -47,11 +48,19 @@ struct alignas(8) Exit {
 // A node is a place where a chunk may begin: the beginning of a piece, or a candidate's. Nodes
 // of a piece stand together, in ascending order, and those of the pieces one behind the other.
 struct SelectionArgs {
-  // Input. Marks: bit p mod 32 of word p / 32 is position p; of whole rows.
+  // Input. Marks: bit p mod 32 of word p / 32 is position p; what is behind the batch's
+  // size is nobody's.
   const BatchHeader* header;
   const std::uint8_t* bytes;
   const Piece* pieces;
   const std::uint32_t* marks;
+  // BatchHeader::blocks_done.
+  std::uint32_t* blocks_done;
+
+  // What the memory is made for.
+  std::uint32_t most_rows;
+  std::uint32_t most_pieces;
+  std::uint32_t most_nodes;
 
   // Marks of a piece count from first_bytes, and not in its last behind_bytes; at most one for
   // each 2^candidate_bytes_log2 bytes of it and kSpareCandidates, or it is given to the CPU.
@@ -63,6 +72,8 @@ struct SelectionArgs {
   PrefixSums row_marks;
   PrefixSums piece_nodes;
   PrefixSums piece_chunks;
+  // All nodes: the last of piece_nodes's sums, where it takes one load to find it.
+  std::uint32_t* node_count;
   // By piece: marks of the batch in front of the first one that counts.
   std::uint32_t* marks_before;
 
@@ -90,10 +101,7 @@ KERF_DEVICE_CODE std::uint32_t CeilDivide(std::uint32_t value, std::uint32_t by)
   return (value + by - 1) / by;
 }
 
-KERF_DEVICE_CODE std::uint32_t NodeCount(const SelectionArgs& args) {
-  const std::uint32_t count = args.header->piece_count;
-  return args.piece_nodes.Before(count, count);
-}
+KERF_DEVICE_CODE std::uint32_t NodeCount(const SelectionArgs& args) { return *args.node_count; }
 
 KERF_DEVICE_CODE std::uint32_t FirstNode(const SelectionArgs& args, std::uint32_t piece) {
   return args.piece_nodes.Before(piece, args.header->piece_count);

@@ -436,13 +436,78 @@ TEST(SelectionBatches, NothingIsNothing) {
   ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
 }
 
-// All nodes of a tile of the ranking, and of many, are on the path.
+// All nodes of a tile of the ranking, and of many, are on the path; the last tile is full, or has
+// one node.
 TEST(SelectionBatches, ChunksOfTwoBytes) {
   Setting setting = SettingOf(LocalRule{1, 0, 0, 64}, 1);
   Prepare(setting);
-  Batch batch{std::vector<std::uint8_t>(6400), {{0, 6400, 1}}};
-  const BatchMarks marks(MarkWordCount(6400), 0x55555555);
-  ExpectCutsOfMarks(setting, batch, marks, Select(setting, batch, marks));
+  for (const std::uint32_t nodes : {2 * kRankTileNodes, 3 * kRankTileNodes + 1}) {
+    // The piece's beginning is a node, too, and so is what is behind the last mark.
+    const std::uint32_t size = 2 * (nodes - 1);
+    Batch batch{std::vector<std::uint8_t>(size), {{0, size, 1}}};
+    Close(batch);
+    const BatchMarks marks(MarkWordCount(batch.bytes.size()), 0x55555555);
+    // Position 0 does not count.
+    const Selected selected = Select(setting, batch, marks);
+    ExpectCutsOfMarks(setting, batch, marks, selected);
+    EXPECT_GT(selected.chunks.size(), nodes - 3);
+  }
+}
+
+// Marks of each kind of number in the tiles in which they are emitted: none, fewer and more than a
+// block has threads, and all of a stretch; and pieces that begin and end at the tiles' borders.
+TEST(SelectionBatches, TilesOfMarks) {
+  Random random(TestSeed());
+  constexpr std::uint32_t kTile = EmitCandidates::kTilePositions;
+  Setting setting = SettingOf(LocalRule{1, 0, 0, 2000}, 4);
+  Prepare(setting);
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE(Cat("round ", round));
+    Batch batch{std::vector<std::uint8_t>(5 * kTile + 128 * random.Below(20)), {}};
+    const std::uint32_t size = static_cast<std::uint32_t>(batch.bytes.size());
+    BatchMarks marks(MarkWordCount(size));
+    for (std::uint32_t tile = 0; tile * kTile < size; ++tile) {
+      const std::uint64_t rare = std::vector<std::uint64_t>{0, 16, 40, 200, 5000}[random.Below(5)];
+      const std::uint32_t end = std::min((tile + 1) * kTile, size);
+      for (std::uint32_t at = tile * kTile; rare != 0 && at < end; ++at) {
+        marks[at / 32] |= (random.OneIn(rare) ? 1u : 0u) << (at % 32);
+      }
+      // As many as one thread has, at the first of them and at the last.
+      if (random.OneIn(2)) {
+        for (std::uint32_t word = 0; word < 4; ++word) {
+          marks[tile * kTile / 32 + word] = ~0u;
+          marks[end / 32 - 1 - word] = ~0u;
+        }
+      }
+    }
+    std::uint32_t at = 0;
+    while (at < size) {
+      const std::uint32_t border = (at / kTile + 1 + random.Below(2)) * kTile;
+      // The first place for a piece in a tile, the last one, and any.
+      std::uint32_t end = random.OneIn(2) ? border : at + 16 * random.Below(300);
+      if (end == border && at < border - 16 && random.OneIn(2)) end = border - 16;
+      end = std::min(end, size);
+      batch.pieces.push_back({at, end - at - std::min(end - at, random.OneIn(2) ? 0u : 5u),
+                              random.OneIn(2) ? 1u : 0u});
+      at = end + (random.OneIn(3) ? 16 * random.Below(200) : 0);
+    }
+    const Selected selected = Select(setting, batch, marks, AnyOrder(random));
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting, batch, marks, selected));
+  }
+}
+
+// What is in memory behind the batch's last mark is of no matter; nor is it read
+// (EmulateSelection).
+TEST(SelectionBatches, MarksBehindTheBatchAreNobodys) {
+  Setting setting = SettingOf(LocalRule{1, 0, 0, 128}, 4);
+  Prepare(setting);
+  Batch batch{std::vector<std::uint8_t>(1024 + 384), {{0, 1024 + 384, 1}}};
+  BatchMarks marks(MarkWordCount(batch.bytes.size()), 0x00010000);
+  std::fill(marks.begin() + (1024 + 384) / 32, marks.end(), 0u);
+  const Selected selected = Select(setting, batch, marks);
+  ExpectCutsOfMarks(setting, batch, marks, selected);
+  std::fill(marks.begin() + (1024 + 384) / 32, marks.end(), ~0u);
+  EXPECT_EQ(Select(setting, batch, marks), selected);
 }
 
 // A word of marks in which one piece ends and another begins.

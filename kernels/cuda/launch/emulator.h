@@ -51,6 +51,12 @@ void RunPhase(const typename Kernel::Args& args, typename Kernel::Shared& shared
   Kernel::template Phase<kPhase>(args, shared, local, tile, thread);
 }
 
+template <class Kernel, int kPhase>
+void RunLastPhase(const typename Kernel::Args& args, typename Kernel::Shared& shared,
+                  unsigned thread) {
+  Kernel::template LastPhase<kPhase>(args, shared, thread);
+}
+
 // Calls visit(integral_constant<int, 0>), visit(integral_constant<int, 1>), ...
 template <int kCount, class Visit>
 void ForEachPhase(Visit visit) {
@@ -113,6 +119,28 @@ void RunBlockInThreads(const typename Kernel::Args& args, const std::vector<unsi
   });
 }
 
+// What the last block does behind its tiles, with whatever they left in its shared memory.
+template <class Kernel>
+void RunLastBlock(const typename Kernel::Args& args, const EmulatorOptions& options,
+                  Random* random) {
+  const auto shared = std::make_unique_for_overwrite<typename Kernel::Shared>();
+  if (options.has_real_threads) {
+    std::barrier barrier(Kernel::kBlockThreads);
+    RunThreads(Kernel::kBlockThreads, [&](unsigned thread) {
+      ForEachPhase<Kernel::kLastPhaseCount>([&](auto phase) {
+        barrier.arrive_and_wait();
+        RunLastPhase<Kernel, phase()>(args, *shared, thread);
+      });
+    });
+  } else {
+    ForEachPhase<Kernel::kLastPhaseCount>([&](auto phase) {
+      for (unsigned thread : Order(Kernel::kBlockThreads, random)) {
+        RunLastPhase<Kernel, phase()>(args, *shared, thread);
+      }
+    });
+  }
+}
+
 }  // namespace emulator_internal
 
 // Returns when the kernel has run. Not for two launches at once that share what they write.
@@ -124,6 +152,9 @@ void Emulate(const typename Kernel::Args& args, const EmulatorOptions& options =
   if (options.order_seed.has_value()) random.emplace(*options.order_seed);
   Random* const source = random.has_value() ? &*random : nullptr;
   const std::vector<unsigned> tiles = emulator_internal::Order(Kernel::TileCount(args), source);
+  if constexpr (HasMostTiles<Kernel>) KERF_CHECK(tiles.size() <= Kernel::MostTiles(args));
+  // Nobody counts blocks here; on a GPU the last one would not know that it is.
+  if constexpr (HasLastPhases<Kernel>) KERF_CHECK(*Kernel::BlocksDone(args) == 0);
   for (unsigned block : emulator_internal::Order(options.block_count, source)) {
     std::vector<unsigned> own;
     for (std::size_t index = block; index < tiles.size(); index += options.block_count) {
@@ -134,6 +165,9 @@ void Emulate(const typename Kernel::Args& args, const EmulatorOptions& options =
     } else {
       emulator_internal::RunBlockInTurns<Kernel>(args, own, source);
     }
+  }
+  if constexpr (HasLastPhases<Kernel>) {
+    if (Kernel::HasLast(args)) emulator_internal::RunLastBlock<Kernel>(args, options, source);
   }
 }
 

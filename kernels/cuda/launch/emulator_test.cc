@@ -3,6 +3,7 @@
 #include "kernels/cuda/launch/emulator.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <numeric>
@@ -88,6 +89,74 @@ TEST(EmulatorTest, RoundsGoOnAsLongAsTheKernelSays) {
     Emulate<Halvings>({numbers.data(), counts.data(), 5}, options);
     EXPECT_EQ(counts, (std::vector<std::uint32_t>{0, 1, 32, 3, 0}));
   }
+}
+
+// tops[0] = the greatest of all numbers, of which each tile finds that of its 32; unless there is
+// one tile only, of which nothing is left to be done.
+struct Greatest {
+  struct Args {
+    const std::uint32_t* numbers;
+    std::uint32_t* tops;
+    std::uint32_t* blocks_done;
+    std::uint32_t tile_count;
+  };
+  struct Shared {
+    std::uint32_t numbers[32];
+  };
+  struct Local {};
+  static constexpr unsigned kBlockThreads = 32;
+  static constexpr int kPhaseCount = 2;
+  static constexpr int kLastPhaseCount = 2;
+
+  static unsigned TileCount(const Args& args) { return args.tile_count; }
+  static std::size_t MostTiles(const Args&) { return 70; }
+  static std::uint32_t* BlocksDone(const Args& args) { return args.blocks_done; }
+  static bool HasLast(const Args& args) { return args.tile_count > 1; }
+  static void Begin(const Args&, Shared&, unsigned) {}
+
+  template <int kPhase>
+  static void Phase(const Args& args, Shared& shared, Local&, unsigned tile, unsigned thread) {
+    if constexpr (kPhase == 0) {
+      shared.numbers[thread] = args.numbers[tile * 32 + thread];
+    } else if (thread == 0) {
+      args.tops[tile] = *std::max_element(shared.numbers, shared.numbers + 32);
+    }
+  }
+
+  template <int kPhase>
+  static void LastPhase(const Args& args, Shared& shared, unsigned thread) {
+    if constexpr (kPhase == 0) {
+      shared.numbers[thread] = 0;
+      for (std::uint32_t tile = thread; tile < args.tile_count; tile += 32) {
+        shared.numbers[thread] = std::max(shared.numbers[thread], args.tops[tile]);
+      }
+    } else if (thread == 0) {
+      args.tops[0] = *std::max_element(shared.numbers, shared.numbers + 32);
+    }
+  }
+};
+
+TEST(EmulatorTest, TheLastBlockSeesAllTiles) {
+  for (const std::uint32_t tile_count : {1u, 2u, 70u}) {
+    const auto numbers = Numbers(tile_count * 32, TestSeed());
+    for (const EmulatorOptions& options :
+         {EmulatorOptions{}, EmulatorOptions{.block_count = 3, .order_seed = TestSeed()},
+          EmulatorOptions{.block_count = 2, .has_real_threads = true}}) {
+      std::uint32_t blocks_done = 0;
+      std::vector<std::uint32_t> tops(tile_count);
+      Emulate<Greatest>({numbers.data(), tops.data(), &blocks_done, tile_count}, options);
+      EXPECT_EQ(tops[0], *std::max_element(numbers.begin(), numbers.end()));
+    }
+  }
+}
+
+TEST(EmulatorDeathTest, SaysWhatAGpuWouldNotSee) {
+  const std::vector<std::uint32_t> numbers(71 * 32);
+  std::vector<std::uint32_t> tops(71);
+  std::uint32_t blocks_done = 1;
+  EXPECT_DEATH(Emulate<Greatest>({numbers.data(), tops.data(), &blocks_done, 2}), "BlocksDone");
+  blocks_done = 0;
+  EXPECT_DEATH(Emulate<Greatest>({numbers.data(), tops.data(), &blocks_done, 71}), "MostTiles");
 }
 
 TEST(EmulatorTest, NoTilesWriteNothing) {

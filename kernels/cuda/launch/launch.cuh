@@ -2,8 +2,10 @@
 //   template cudaError_t Launch<Marks>(const Marks::Args&, cudaStream_t, unsigned);
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/launch/portable.h"
@@ -40,11 +42,48 @@ __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
   }
 }
 
+template <class Kernel, int kPhase>
+__device__ __forceinline__ void RunLastPhasesFrom(const typename Kernel::Args& args,
+                                                  typename Kernel::Shared& shared) {
+  Kernel::template LastPhase<kPhase>(args, shared, threadIdx.x);
+  if constexpr (kPhase + 1 < Kernel::kLastPhaseCount) {
+    __syncthreads();
+    RunLastPhasesFrom<Kernel, kPhase + 1>(args, shared);
+  }
+}
+
+// Whether all other blocks of the launch have been here before, all of whose writes this one sees
+// then. To be called by all threads of the block; the same for all.
+__device__ __forceinline__ bool IsLastBlock(std::uint32_t* blocks_done) {
+  __shared__ bool is_last;
+  // What all threads of the block have written, the first one's fences hand on and take.
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    // The last one sets it back to 0.
+    is_last = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return is_last;
+}
+
+// On sm_90 the next kernel's blocks take their places while this one's still run, and wait here: so
+// that nobody waits for a launch. A kernel is done when all its blocks are, which have waited here
+// for the one before, so that it sees what all before it wrote.
+__device__ __forceinline__ void WaitForKernelBefore() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kBlockThreads, BlocksToFit<Kernel>())
     RunTiles(const __grid_constant__ typename Kernel::Args args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
+  WaitForKernelBefore();
   Kernel::Begin(args, shared, threadIdx.x);
   // The same for all threads of the block, so that all meet at every barrier.
   const unsigned tile_count = Kernel::TileCount(args);
@@ -61,10 +100,12 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, BlocksToFit<Kernel>())
       }
     }
   }
+  if constexpr (HasLastPhases<Kernel>) {
+    if (Kernel::HasLast(args) && IsLastBlock(Kernel::BlocksDone(args))) {
+      RunLastPhasesFrom<Kernel, 0>(args, shared);
+    }
+  }
 }
-
-// Devices with higher numbers are asked at each launch.
-constexpr int kMaxKnownDevices = 64;
 
 // Loads the kernel, which a driver that compiles takes its time for, and allows it its shared
 // memory; how many blocks the device, which is the current one, runs at once.
@@ -107,18 +148,42 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   return cudaSuccess;
 }
 
+// What a launch on a device needs to know of it.
+struct LaunchFacts {
+  unsigned block_count;
+  // Whether blocks may come before the kernel in front of theirs is done.
+  bool has_early_blocks;
+};
+
+// The current device, which is `device`.
+template <class Kernel>
+cudaError_t FindFacts(int device, LaunchFacts* facts) {
+  if (const cudaError_t error = Prepare<Kernel>(device, &facts->block_count);
+      error != cudaSuccess) {
+    return error;
+  }
+  int major = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  facts->has_early_blocks = major >= 9;
+  return error;
+}
+
+// Devices with higher numbers are asked at each launch.
+constexpr int kMaxKnownDevices = 64;
+
 // The same for the current device, which is asked once.
 template <class Kernel>
-cudaError_t PrepareOnce(unsigned* block_count) {
-  // By device; 0: not asked yet.
-  static std::atomic<unsigned> known[kMaxKnownDevices];
+cudaError_t FindFactsOnce(LaunchFacts* facts) {
+  // By device; without blocks: not asked yet.
+  static std::atomic<LaunchFacts> known[kMaxKnownDevices];
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
-  if (device >= kMaxKnownDevices) return Prepare<Kernel>(device, block_count);
-  *block_count = known[device].load(std::memory_order_relaxed);
-  if (*block_count != 0) return cudaSuccess;
-  const cudaError_t error = Prepare<Kernel>(device, block_count);
-  if (error == cudaSuccess) known[device].store(*block_count, std::memory_order_relaxed);
+  if (device >= kMaxKnownDevices) return FindFacts<Kernel>(device, facts);
+  *facts = known[device].load(std::memory_order_relaxed);
+  if (facts->block_count != 0) return cudaSuccess;
+  const cudaError_t error = FindFacts<Kernel>(device, facts);
+  if (error == cudaSuccess) known[device].store(*facts, std::memory_order_relaxed);
   return error;
 }
 
@@ -127,14 +192,30 @@ cudaError_t PrepareOnce(unsigned* block_count) {
 template <class Kernel>
 cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsigned block_count) {
   static_assert(kIsKernel<Kernel>);
-  unsigned most_blocks = 0;
-  const cudaError_t error = launch_internal::PrepareOnce<Kernel>(&most_blocks);
+  launch_internal::LaunchFacts facts = {};
+  const cudaError_t error = launch_internal::FindFactsOnce<Kernel>(&facts);
   if (error != cudaSuccess || block_count == kOnlyLoad) return error;
-  if (block_count == 0) block_count = most_blocks;
+  if (block_count == 0) {
+    block_count = facts.block_count;
+    if constexpr (HasMostTiles<Kernel>) {
+      const std::size_t most_tiles = std::max<std::size_t>(Kernel::MostTiles(args), 1);
+      if (most_tiles < block_count) block_count = static_cast<unsigned>(most_tiles);
+    }
+  }
+  cudaLaunchAttribute early_blocks = {};
+  early_blocks.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early_blocks.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(block_count);
+  config.blockDim = dim3(Kernel::kBlockThreads);
+  config.dynamicSmemBytes = sizeof(typename Kernel::Shared);
+  config.stream = stream;
+  config.attrs = &early_blocks;
+  config.numAttrs = facts.has_early_blocks ? 1 : 0;
   typename Kernel::Args copy = args;
   void* parameters[] = {&copy};
-  return cudaLaunchKernel(launch_internal::RunTiles<Kernel>, block_count, Kernel::kBlockThreads,
-                          parameters, sizeof(typename Kernel::Shared), stream);
+  return cudaLaunchKernelExC(
+      &config, reinterpret_cast<const void*>(launch_internal::RunTiles<Kernel>), parameters);
 }
 
 }  // namespace kerf::cuda

@@ -26,15 +26,28 @@
 //     // Only of a kernel whose work on a tile may take several rounds: whether the phases run once
 //     // more, Local kept. The same answer for every thread of the block.
 //     static bool Again(const Args& args, const Shared& shared);
+//     // Only of a kernel that goes on with what all its tiles have written: more phases, which the
+//     // last block to finish its tiles runs once; and a word of device memory to count the blocks
+//     // in, 0 before the launch, and again behind it.
+//     static constexpr int kLastPhaseCount = 3;
+//     template <int kPhase>
+//     static void LastPhase(const Args& args, Shared& shared, unsigned thread);
+//     static std::uint32_t* BlocksDone(const Args& args);
+//     // Whether there is anything left for them to do: the same for all blocks.
+//     static bool HasLast(const Args& args);
+//     // Only of a kernel of so few tiles that not every block of the device would have one: how
+//     many
+//     // there are at most. Reads no device memory: the host asks it.
+//     static std::size_t MostTiles(const Args& args);
 //   };
 //
 // All are KERF_DEVICE_CODE. A tile is a piece of work of one block; a block takes tile after tile.
-// A barrier of the block stands after Begin, between two phases, before and after Again, and
-// between two tiles; within a phase threads and blocks run in any order, so that two threads may
-// not touch one place in a phase, if one of them writes, other than through the atomic helpers
-// below. Nothing orders the tiles of one launch; what a launch writes, the next one on its stream
-// sees. There are no shuffles and no ballots: what they do goes through shared memory, from one
-// phase to the next.
+// A barrier of the block stands after Begin, between two phases, before and after Again, between
+// two tiles, and before LastPhase; within a phase threads and blocks run in any order, so that two
+// threads may not touch one place in a phase, if one of them writes, other than through the atomic
+// helpers below. Nothing orders the tiles of one launch, but its last phases see what all of them
+// wrote; what a launch writes, the next one on its stream sees. There are no shuffles and no
+// ballots: what they do goes through shared memory, from one phase to the next.
 #pragma once
 
 #include <cstddef>
@@ -237,5 +250,13 @@ concept HasRounds =
     requires(const typename Kernel::Args& args, const typename Kernel::Shared& shared) {
       Kernel::Again(args, shared);
     };
+
+// Whether a kernel has phases for the last block.
+template <class Kernel>
+concept HasLastPhases = requires { Kernel::kLastPhaseCount; };
+
+// Whether a kernel says how many tiles it has at most.
+template <class Kernel>
+concept HasMostTiles = requires(const typename Kernel::Args& args) { Kernel::MostTiles(args); };
 
 }  // namespace kerf::cuda

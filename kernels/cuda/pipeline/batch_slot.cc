@@ -147,10 +147,11 @@ absl::Status BatchSlot::ClearCandidates() {
 absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
                                std::uint32_t strip_bytes) {
   QueueLauncher launcher(device_, queue_);
-  const auto* const header = reinterpret_cast<const BatchHeader*>(memory_.in);
+  auto* const header = reinterpret_cast<BatchHeader*>(memory_.in);
   const std::uint8_t* const bytes = memory_.in + BytesOffset(limits_);
   SelectionArgs selection = memory_.selection;
   selection.header = header;
+  selection.blocks_done = header->blocks_done;
   selection.bytes = bytes;
   selection.pieces = reinterpret_cast<const Piece*>(memory_.in + kPiecesOffset);
   selection.marks = memory_.marks.marks;

@@ -18,18 +18,17 @@ namespace kerf::cuda {
 // kerfd and its plug-in are built from one tree, and compare this list when they meet.
 using KernelList =
     KernelTypes<GearMarks, WideGearMarks, CrcMarks, RabinMarks, ByteMaxima, PeakMarks,
-                ExtremeMarks<MinCdcHashes>, ExtremeMarks<MaxCdcHashes>, ScanTiles<RowMarks>,
-                ScanTotals<RowMarks>, ScanTiles<PieceNodes>, ScanTotals<PieceNodes>, EmitCandidates,
-                RankTiles<false>, ScanTiles<PieceChunks>, ScanTotals<PieceChunks>, RankTiles<true>,
-                ClassifyCandidates<CutRule>, Edges<CutRule>, LongWalks<CutRule, false>,
-                EmitChunks<CutRule>, LongWalks<CutRule, true>, ClassifyCandidates<WideCutRule>,
-                Edges<WideCutRule>, LongWalks<WideCutRule, false>, EmitChunks<WideCutRule>,
-                LongWalks<WideCutRule, true>, Edges<ExtremeRule<MinCdcHashes>>,
-                LongWalks<ExtremeRule<MinCdcHashes>, false>, EmitChunks<ExtremeRule<MinCdcHashes>>,
-                LongWalks<ExtremeRule<MinCdcHashes>, true>, Edges<ExtremeRule<MaxCdcHashes>>,
-                LongWalks<ExtremeRule<MaxCdcHashes>, false>, EmitChunks<ExtremeRule<MaxCdcHashes>>,
-                LongWalks<ExtremeRule<MaxCdcHashes>, true>, ScanTiles<ChunkLeaves>,
-                ScanTotals<ChunkLeaves>, Blake3Leaves, Blake3Parents, OrderCounts, OrderPlaces,
-                Sha256Chunks>;
+                ExtremeMarks<MinCdcHashes>, ExtremeMarks<MaxCdcHashes>, Scan<RowMarks>,
+                Scan<PieceNodes>, EmitCandidates, RankTiles<false>, Scan<PieceChunks>,
+                RankTiles<true>, ClassifyCandidates<CutRule>, Edges<CutRule>,
+                LongWalks<CutRule, false>, EmitChunks<CutRule>, LongWalks<CutRule, true>,
+                ClassifyCandidates<WideCutRule>, Edges<WideCutRule>, LongWalks<WideCutRule, false>,
+                EmitChunks<WideCutRule>, LongWalks<WideCutRule, true>,
+                Edges<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, false>,
+                EmitChunks<ExtremeRule<MinCdcHashes>>, LongWalks<ExtremeRule<MinCdcHashes>, true>,
+                Edges<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, false>,
+                EmitChunks<ExtremeRule<MaxCdcHashes>>, LongWalks<ExtremeRule<MaxCdcHashes>, true>,
+                ScanTiles<ChunkLeaves>, ScanTotals<ChunkLeaves>, Blake3Leaves, Blake3Parents,
+                OrderCounts, OrderPlaces, Sha256Chunks>;
 
 }  // namespace kerf::cuda
