@@ -4,13 +4,22 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@cuda//:defs.bzl", "HAVE_CUDA")
 load("//bazel:kerf.bzl", "kerf_cc_test")
 
-# Machine code of the A100 and the H100 and H200, and what a driver compiles for all that come later.
+# There is machine code for one of each kind: Turing (T4), Ampere and Ada (A100, A10, L4, L40S), Hopper (H100, H200) and
+# both kinds of Blackwell (B200; RTX 50). A GPU runs that of its own major version, up to its minor one.
+_MACHINE_CODE = [75, 80, 90, 100, 120]
+
+# What a driver compiles for whatever has none of that.
+_PTX = 90
+
 _FLAGS = [
     "-std=c++20",
     "-O3",
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_90,code=compute_90",
+] + [
+    "-gencode=arch=compute_%d,code=sm_%d" % (kind, kind)
+    for kind in _MACHINE_CODE
+] + [
+    "-gencode=arch=compute_%d,code=compute_%d" % (_PTX, _PTX),
+    "--compress-mode=size",
     "-Werror=all-warnings",
     "-Xcompiler=-fPIC,-Wall,-Wextra",
 ]

@@ -45,6 +45,11 @@ absl::StatusOr<std::unique_ptr<cuda::GpuCutter>> OpenOne(const GpuSource& source
         ToAbsl(Cat("this machine has ", source.count, ", counted from 0 (--gpu-devices)")));
   }
   options.on_lost = [number, on_lost](const absl::Status& why) { on_lost(number, why); };
+  options.on_slow_load = [number, most = options.load.most] {
+    Log(LogLevel::kInfo,
+        Cat("GPU ", number, " is still loading its kernels, for which a driver that has ",
+            "to compile them gets ", most.count() / 1'000, " s"));
+  };
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<cuda::Device> device, source.open(number));
   return cuda::GpuCutter::Start(std::move(device), std::move(options));
 }
@@ -56,6 +61,9 @@ void LogOpened(const GpuSource& source, std::uint32_t number, const cuda::GpuCut
       Cat("GPU ", number, " of ", source.count, ", ", gpu.device_info().name,
           is_slow ? std::string(", is slower than the CPU and cuts nothing")
                   : Cat(", cuts pieces of ", FormatByteSize(min_bytes), " and more")));
+  if (gpu.left_out().is_empty()) return;
+  Log(LogLevel::kInfo,
+      Cat("GPU ", number, " cannot run, and the CPU cuts ", gpu.left_out().Text()));
 }
 
 absl::StatusOr<std::unique_ptr<cuda::GpuSet>> OpenPlugin(const std::string& path,

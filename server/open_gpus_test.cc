@@ -13,6 +13,7 @@
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/plugin/emulated_kernels.h"
+#include "kernels/cuda/plugin/kernel_list.h"
 
 namespace kerf {
 namespace {
@@ -80,6 +81,20 @@ TEST(OpenGpusTest, OneThatIsWrongIsLeftOut) {
     EXPECT_TRUE(absl::IsUnavailable(none.status()));
     EXPECT_THAT(std::string(none.status().message()), HasSubstr("GPU 0: emulator: "));
   }
+}
+
+TEST(OpenGpusTest, OneThatCannotRunEverythingIsUsed) {
+  const Fault refuses{.kind = Fault::Kind::kRefuses,
+                      .kernel = cuda::KernelList::NumberOf<cuda::RabinMarks>()};
+  GpuSettings settings;
+  settings.devices = {0};
+  settings.use = GpuUse::kRequire;
+  testing::internal::CaptureStderr();
+  const auto gpus = Open({refuses}, settings);
+  const std::string logged = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_EQ((*gpus)->states()[0].left_out, "rabin: the test refuses this kernel");
+  EXPECT_THAT(logged, HasSubstr("GPU 0 cannot run, and the CPU cuts rabin: the test refuses"));
 }
 
 TEST(OpenGpusTest, OneThatIsRequiredByItsNumberMustBeThere) {

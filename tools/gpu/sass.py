@@ -15,6 +15,10 @@ INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?(U?P\d+|U?PT)\s+)?(\
 USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 KERNEL = re.compile(r"RunTiles<(.*?)\s*>\(")
 INSTRUCTION_BYTES = 16
+# What the limits are about. Of the others of bazel/cuda.bzl only the kernels must be there: what few
+# registers more, or a spill outside of a loop, cost them nobody has measured.
+LIMITED = ("sm_80", "sm_90")
+OTHERS = ("sm_75", "sm_100", "sm_120")
 
 
 class Instruction:
@@ -191,6 +195,8 @@ def main():
     wrong = []
     for (architecture, name), instructions in sorted(code.items(), key=lambda item: item[0][::-1]):
         kernel = names.get(name)
+        if kernel in limits and architecture in OTHERS:
+            continue
         if kernel is None:
             wrong.append(f"{name} is none that launch.cuh made")
         elif kernel not in limits:
@@ -201,7 +207,7 @@ def main():
             print(has)
             wrong += found
     for kernel in limits:
-        for architecture in ("sm_80", "sm_90"):
+        for architecture in LIMITED + OTHERS:
             if not any(names.get(name) == kernel for arch, name in code if arch == architecture):
                 wrong.append(f"{kernel} of {limits_path} was not compiled for {architecture}")
     for each in wrong:

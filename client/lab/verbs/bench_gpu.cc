@@ -48,23 +48,27 @@ ExitCode RunBenchGpu(Context& context, const GpuFlags& flags) {
                                   static_cast<double>(info.memory_bytes) / (1 << 30)));
   reporter.Result(cuda::GpuFigureHeading());
   std::uint64_t figure_count = 0;
-  const absl::Status status =
+  const auto left_out =
       cuda::RunGpuBench(open, flags.options, context.cancelled, [&](const cuda::GpuFigure& figure) {
         reporter.Json("figure", cuda::GpuFigureJson(figure));
         reporter.Result(cuda::GpuFigureLine(figure));
         ++figure_count;
       });
   if (context.cancelled) return ExitCode::kInterrupted;
-  if (absl::IsInvalidArgument(status)) {
-    reporter.Error(status);
+  if (absl::IsInvalidArgument(left_out.status())) {
+    reporter.Error(left_out.status());
     return ExitCode::kUsage;
   }
-  if (!status.ok()) return FailWith(context, status);
+  if (!left_out.ok()) return FailWith(context, left_out.status());
+  if (!left_out->is_empty()) {
+    reporter.Result(Cat("this GPU cannot run ", left_out->Text()));
+  }
   reporter.Json("summary", {{"benchmark", "gpu"},
                             {"version", kVersion},
                             {"device", info.name},
                             {"device_memory_bytes", info.memory_bytes},
-                            {"figures", figure_count}});
+                            {"figures", figure_count},
+                            {"left_out", left_out->Text()}});
   return ExitCode::kOk;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/cpu_comparison.h"
+#include "kernels/cuda/pipeline/kernel_loading.h"
+#include "kernels/cuda/pipeline/left_out_plans.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/fingerprint/digest.h"
 #include "kernels/profile.h"
@@ -75,6 +78,8 @@ class Bench {
     }
     return MeasureCpu();
   }
+
+  const LeftOutPlans& left_out() const { return left_out_; }
 
  private:
   // A figure of `repeat`.
@@ -176,24 +181,38 @@ class Bench {
 
   absl::Status RunAndCheck(BatchSlot& slot, const NamedPlan& plan) const {
     const SlotPiece whole = WholeBatch(slot);
-    KERF_RETURN_IF_ERROR(slot.Start(plan.plan, {&whole, 1}));
+    const absl::Status started = slot.Start(plan.plan, {&whole, 1});
+    if (!started.ok() && !absl::IsFailedPrecondition(started)) return started;
     KERF_RETURN_IF_ERROR(WaitForSlot(slot));
-    return CheckSlot(slot, plan);
+    return started.ok() ? CheckSlot(slot, plan) : started;
+  }
+
+  // The same of a plan that is to be measured. False: the device cannot run it.
+  absl::StatusOr<bool> Try(BatchSlot& slot, const NamedPlan& plan) {
+    if (left_out_.Has(*plan.plan)) return false;
+    const absl::Status ran = RunAndCheck(slot, plan);
+    if (ran.ok()) return true;
+    if (!absl::IsFailedPrecondition(ran)) return ran;
+    left_out_.Add(*plan.plan, MessageOf(ran));
+    return false;
   }
 
   // Kernels alone: what they work on was copied before.
   absl::Status MeasureKernels(std::size_t size_bytes) {
-    KERF_ASSIGN_OR_RETURN(const auto device, open_());
+    KERF_ASSIGN_OR_RETURN(const auto device, OpenLoaded(open_));
     KERF_ASSIGN_OR_RETURN(const auto slot, MakeSlot(*device, size_bytes));
+    std::set<DigestAlgorithm> measured_digests;
     for (const NamedPlan& plan : plans_) {
-      KERF_RETURN_IF_ERROR(RunAndCheck(*slot, plan));
+      KERF_ASSIGN_OR_RETURN(const bool is_run, Try(*slot, plan));
+      if (!is_run) continue;
       // Marks and cuts are the same for every fingerprint.
       if (plan.plan->digest_algorithm == kDigests[0]) {
         KERF_RETURN_IF_ERROR(MeasureMarksAndCuts(*device, *slot, plan));
       }
       // Fingerprints hardly depend on what rule has cut. Those that the host makes are measured
       // with the rest of its part, from end to end.
-      if (plan.profile == plans_.front().profile && plan.plan->selection == Selection::kDevice) {
+      if (plan.plan->selection == Selection::kDevice &&
+          measured_digests.insert(plan.plan->digest_algorithm).second) {
         KERF_RETURN_IF_ERROR(
             MeasureSteps(*device, *slot, plan, "digests", {.digests = true}, kDefaultStripBytes));
       }
@@ -235,14 +254,18 @@ class Bench {
 
   // From pinned memory to chunks and fingerprints there.
   absl::Status MeasureBatches(std::size_t size_bytes) {
-    KERF_ASSIGN_OR_RETURN(const auto device, open_());
+    KERF_ASSIGN_OR_RETURN(const auto device, OpenLoaded(open_));
     std::vector<std::unique_ptr<BatchSlot>> slots;
     while (slots.size() < kSlots) {
       KERF_ASSIGN_OR_RETURN(slots.emplace_back(), MakeSlot(*device, size_bytes));
     }
     const SlotPiece whole = WholeBatch(*slots.front());
     for (const NamedPlan& plan : plans_) {
-      for (const auto& slot : slots) KERF_RETURN_IF_ERROR(RunAndCheck(*slot, plan));
+      KERF_ASSIGN_OR_RETURN(const bool is_run, Try(*slots.front(), plan));
+      if (!is_run) continue;
+      for (const auto& slot : std::span(slots).subspan(1)) {
+        KERF_RETURN_IF_ERROR(RunAndCheck(*slot, plan));
+      }
       GpuFigure figure;
       figure.profile = plan.profile;
       figure.digest = plan.digest;
@@ -334,15 +357,18 @@ class Bench {
   const std::atomic<bool>& cancelled_;
   const std::function<void(const GpuFigure&)>& visit_;
   std::vector<NamedPlan> plans_;
+  LeftOutPlans left_out_;
   double copy_bytes_per_second_ = 0;
 };
 
 }  // namespace
 
-absl::Status RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
-                         const std::atomic<bool>& cancelled,
-                         const std::function<void(const GpuFigure&)>& visit) {
-  return Bench(open, options, cancelled, visit).Run();
+absl::StatusOr<LeftOutPlans> RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
+                                         const std::atomic<bool>& cancelled,
+                                         const std::function<void(const GpuFigure&)>& visit) {
+  Bench bench(open, options, cancelled, visit);
+  KERF_RETURN_IF_ERROR(bench.Run());
+  return bench.left_out();
 }
 
 }  // namespace kerf::cuda

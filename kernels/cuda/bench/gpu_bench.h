@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/cuda/bench/gpu_bench_options.h"
 #include "kernels/cuda/device/open_device.h"
+#include "kernels/cuda/pipeline/left_out_plans.h"
 
 namespace kerf::cuda {
 
@@ -38,9 +39,10 @@ struct GpuFigure {
 
 // Calls `visit` for every figure, which is one of results that were compared with the CPU's before.
 // InvalidArgument: no kernels for a profile. DataLoss: the device differs from the CPU, and where.
-// Cancelled: `cancelled` became true. Else the device is lost or cannot be had.
-absl::Status RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
-                         const std::atomic<bool>& cancelled,
-                         const std::function<void(const GpuFigure&)>& visit);
+// Cancelled: `cancelled` became true. Else the device is lost or cannot be had. Returns of which
+// plans there are no figures of the device, since it cannot run them.
+absl::StatusOr<LeftOutPlans> RunGpuBench(const OpenDevice& open, const GpuBenchOptions& options,
+                                         const std::atomic<bool>& cancelled,
+                                         const std::function<void(const GpuFigure&)>& visit);
 
 }  // namespace kerf::cuda

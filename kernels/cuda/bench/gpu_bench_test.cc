@@ -40,7 +40,8 @@ absl::Status RunBench(const OpenDevice& open, const GpuBenchOptions& options,
                       std::vector<GpuFigure>& figures) {
   const std::atomic<bool> cancelled{false};
   return RunGpuBench(open, options, cancelled,
-                     [&](const GpuFigure& figure) { figures.push_back(figure); });
+                     [&](const GpuFigure& figure) { figures.push_back(figure); })
+      .status();
 }
 
 TEST(GpuBenchTest, EveryFigureIsThere) {
@@ -106,7 +107,8 @@ TEST(GpuBenchTest, SaysWhatItCannotDo) {
   EXPECT_TRUE(figures.empty());
   const std::atomic<bool> cancelled{true};
   EXPECT_TRUE(absl::IsCancelled(
-      RunGpuBench(EmulatedSource(TestSeed()), SmallOptions(), cancelled, [](const GpuFigure&) {})));
+      RunGpuBench(EmulatedSource(TestSeed()), SmallOptions(), cancelled, [](const GpuFigure&) {
+      }).status()));
 }
 
 TEST(GpuReportTest, SaysWhatIsKnown) {

@@ -27,6 +27,8 @@
 #include "kernels/cuda/check/time_limit.h"
 #include "kernels/cuda/device/open_device.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
+#include "kernels/cuda/pipeline/kernel_loading.h"
+#include "kernels/cuda/pipeline/left_out_plans.h"
 
 namespace kerf::cuda {
 namespace {
@@ -84,8 +86,9 @@ class Program {
  private:
   // Says what there is.
   CheckExit Greet() {
-    const TimeLimit limit("opening the GPU", seconds(60));
-    const auto device = open_();
+    const TimeLimit limit("opening the GPU", seconds(60) + LoadLimits().most);
+    const auto start = std::chrono::steady_clock::now();
+    const auto device = OpenLoaded(open_);
     if (!device.ok()) {
       std::cerr << Cat("gpu_check: there is no GPU that can be used: ", MessageOf(device.status()),
                        "\n");
@@ -94,6 +97,10 @@ class Program {
     info_ = (*device)->info();
     out_ << absl::StrFormat("gpu_check %s: %s, %.1f GiB\n", ToAbsl(kVersion), info_.name,
                             static_cast<double>(info_.memory_bytes) / (1 << 30));
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    if (time > LoadLimits().unnoticed) {
+      out_ << absl::StrFormat("opening it and loading its kernels took %.1f s\n", time.count());
+    }
     out_.flush();
     return CheckExit::kOk;
   }
@@ -128,8 +135,10 @@ class Program {
     return options;
   }
 
-  // A driver may compile the kernels first.
-  milliseconds BatchTimeout() const { return seconds(settings_.is_small ? 120 : 30); }
+  // That of kerfd, which would lose the GPU.
+  milliseconds BatchTimeout() const {
+    return settings_.is_small ? seconds(120) : GpuCutterOptions().batch_timeout;
+  }
 
   absl::StatusOr<std::string> SelfTest() {
     const TimeLimit limit("self-test", seconds(settings_.is_small ? 300 : 60));
@@ -140,10 +149,17 @@ class Program {
     if (!settings_.is_small) options.min_piece_bytes = std::nullopt;
     const auto cutter = GpuCutter::Start(*std::move(device), options);
     if (!cutter.ok()) return cutter.status();
-    if (settings_.is_small) return "";
+    const std::string left_out = LeftOutText((*cutter)->left_out());
+    if (settings_.is_small) return left_out;
     const std::size_t from_bytes = (*cutter)->min_piece_bytes();
-    if (from_bytes == SIZE_MAX) return ", a core of the CPU is faster for pieces of any size";
-    return Cat(", faster than a core of the CPU for pieces from ", from_bytes, " bytes");
+    if (from_bytes == SIZE_MAX) {
+      return Cat(", a core of the CPU is faster for pieces of any size", left_out);
+    }
+    return Cat(", faster than a core of the CPU for pieces from ", from_bytes, " bytes", left_out);
+  }
+
+  static std::string LeftOutText(const LeftOutPlans& left_out) {
+    return left_out.is_empty() ? "" : Cat(", left to the CPU: ", left_out.Text());
   }
 
   absl::StatusOr<std::string> Vectors() {
@@ -175,8 +191,8 @@ class Program {
   absl::StatusOr<std::string> RunBench() {
     const TimeLimit limit("bench", seconds(settings_.is_small ? 120 : 240));
     GpuBenchOptions options = settings_.bench;
-    options.timeout = BatchTimeout();
     if (settings_.is_small) {
+      options.timeout = BatchTimeout();
       options.kernel_bytes = {64 << 10};
       options.batch_bytes = {64 << 10};
       options.copy_bytes = {64 << 10};
@@ -186,13 +202,12 @@ class Program {
     nlohmann::json figures = nlohmann::json::array();
     out_ << GpuFigureHeading() << "\n";
     const std::atomic<bool> cancelled{false};
-    const absl::Status status =
-        RunGpuBench(open_, options, cancelled, [&](const GpuFigure& figure) {
-          out_ << GpuFigureLine(figure) << std::endl;
-          figures.push_back(GpuFigureJson(figure));
-        });
-    if (!status.ok()) return status;
-    if (settings_.json.empty()) return "";
+    const auto left_out = RunGpuBench(open_, options, cancelled, [&](const GpuFigure& figure) {
+      out_ << GpuFigureLine(figure) << std::endl;
+      figures.push_back(GpuFigureJson(figure));
+    });
+    if (!left_out.ok()) return left_out.status();
+    if (settings_.json.empty()) return LeftOutText(*left_out);
     const nlohmann::json all = {{"benchmark", "gpu"},
                                 {"version", kVersion},
                                 {"device", info_.name},
@@ -201,7 +216,7 @@ class Program {
     std::ofstream file(settings_.json);
     file << all.dump(1) << std::endl;
     if (!file) return absl::UnknownError(Cat(settings_.json, " cannot be written"));
-    return Cat(", ", settings_.json, " is written");
+    return Cat(", ", settings_.json, " is written", LeftOutText(*left_out));
   }
 
   const Settings settings_;

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/check/time_limit.h"
 #include "kernels/cuda/plugin/emulated_source.h"
+#include "kernels/cuda/plugin/kernel_list.h"
 
 namespace kerf::cuda {
 namespace {
@@ -82,6 +83,19 @@ TEST(CheckProgramTest, AWrongDeviceDoesNot) {
   EXPECT_NE(second.code, CheckExit::kOk);
   EXPECT_THAT(second.out, HasSubstr("fuzz: FAILED: round "));
   EXPECT_THAT(second.out, HasSubstr(Cat("gpu_check fuzz --small --seed ", kSeed, " --rounds ")));
+}
+
+TEST(CheckProgramTest, SaysWhatADeviceCannotRun) {
+  const Fault refuses{.kind = Fault::Kind::kRefuses, .kernel = KernelList::NumberOf<RabinMarks>()};
+  const Outcome outcome =
+      RunProgram({"self-test", "fuzz", "bench", "--small", "--rounds", "20", "--seed", kSeed},
+                 Emulated(refuses, kEveryDevice));
+  EXPECT_EQ(outcome.code, CheckExit::kOk) << outcome.out;
+  const std::string text = ", left to the CPU: rabin: the test refuses this kernel (";
+  EXPECT_THAT(outcome.out, HasSubstr("self-test: ok" + text));
+  EXPECT_THAT(outcome.out, HasSubstr("bench: ok" + text));
+  EXPECT_THAT(outcome.out, HasSubstr("marks      crc-8k"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("marks      rabin-8k")));
 }
 
 TEST(CheckProgramTest, WithoutADeviceItSaysSoOnce) {

@@ -18,6 +18,7 @@
 #include "kernels/cuda/pipeline/cpu_comparison.h"
 #include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
+#include "kernels/cuda/pipeline/kernel_loading.h"
 #include "kernels/profile.h"
 
 namespace kerf::cuda {
@@ -43,7 +44,7 @@ class Fuzz {
         data_(std::min<std::size_t>(options.slot.batch_bytes, 4 << 20)) {}
 
   absl::Status TakeDevice(const OpenDevice& open) {
-    KERF_ASSIGN_OR_RETURN(device_, open());
+    KERF_ASSIGN_OR_RETURN(device_, OpenLoaded(open));
     for (auto& slot : slots_) {
       KERF_ASSIGN_OR_RETURN(slot, BatchSlot::Make(*device_, options_.slot));
     }
@@ -66,8 +67,15 @@ class Fuzz {
   }
 
  private:
+  std::shared_ptr<const BatchPlan> AnyPlanThatRuns(Random& random, std::size_t max_bytes) const {
+    while (true) {
+      auto plan = AnyPlan(random, max_bytes);
+      if (!cutter_->left_out().Has(*plan)) return plan;
+    }
+  }
+
   LaidOutBatch LayOut(Random& random, BatchSlot& slot) {
-    LaidOutBatch batch{AnyPlan(random, kMaxMaxBytes), {}};
+    LaidOutBatch batch{AnyPlanThatRuns(random, kMaxMaxBytes), {}};
     const std::size_t most_pieces = random.Between(1, options_.slot.piece_count);
     const std::size_t most_bytes = AnySize(random, options_.slot.batch_bytes);
     std::size_t offset = 0;
@@ -154,7 +162,7 @@ class Fuzz {
       // Some share their plan, and so their batches.
       const bool is_shared = !plans.empty() && random.OneIn(2);
       auto plan = is_shared ? plans[random.Below(plans.size())]
-                            : AnyPlan(random, cutter_->max_piece_bytes());
+                            : AnyPlanThatRuns(random, cutter_->max_piece_bytes());
       plans.push_back(std::move(plan));
     }
     const std::uint64_t before = cutter_->counters().given_up_piece_count;

@@ -62,7 +62,7 @@ TEST(DeviceFuzzTest, AWrongBitIsFound) {
   for (const std::uint64_t device : {std::uint64_t{0}, std::uint64_t{1}}) {
     for (int time = 0; time < 4; ++time) {
       // Behind the self-test of the second, which would find it.
-      const std::uint64_t call = (device == 0 ? 6 : 1'000) + random.Below(40);
+      const std::uint64_t call = (device == 0 ? 7 : 2'000) + random.Below(40);
       FuzzCounters counters;
       const absl::Status status =
           RunDeviceFuzz(EmulatedSource(TestSeed(), {Fault::Kind::kWrongBits, call}, device),
@@ -78,7 +78,7 @@ TEST(DeviceFuzzTest, ALostDeviceIsNotTakenForARightOne) {
   for (const std::uint64_t device : {std::uint64_t{0}, std::uint64_t{1}}) {
     FuzzCounters counters;
     const absl::Status status =
-        RunDeviceFuzz(EmulatedSource(TestSeed(), {Fault::Kind::kLost, 1'000}, device),
+        RunDeviceFuzz(EmulatedSource(TestSeed(), {Fault::Kind::kLost, 2'000}, device),
                       SmallOptions(60), counters);
     EXPECT_TRUE(absl::IsInternal(status)) << status;
   }

@@ -22,11 +22,11 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 using Chunks = std::vector<ForeignChunk>;
 
-// nullopt: there are no kernels for it.
+// nullopt: there are no kernels for it, or none that the device can run.
 absl::StatusOr<std::optional<PieceCuts>> Cut(GpuCutter& cutter, const Profile& profile,
                                              DigestAlgorithm algorithm, Bytes bytes) {
   const auto plan = MakeBatchPlan(profile, algorithm);
-  if (plan == nullptr) return std::nullopt;
+  if (plan == nullptr || cutter.left_out().Has(*plan)) return std::nullopt;
   PieceCuts cuts = CutAndWait(cutter, plan, bytes, /*is_end=*/true);
   KERF_RETURN_IF_ERROR(cutter.health());
   return cuts;

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/check/golden_vectors.h"
 #include "kernels/cuda/plugin/emulated_source.h"
+#include "kernels/cuda/plugin/kernel_list.h"
 
 namespace kerf::cuda {
 namespace {
@@ -54,6 +55,16 @@ TEST(DeviceVectorsTest, ARightDevicePasses) {
   EXPECT_GT(*count, 15u);
 }
 
+TEST(DeviceVectorsTest, WhatADeviceCannotRunIsNotChecked) {
+  const auto all = CheckDeviceVectors(EmulatedSource(TestSeed()), Options(), SomeVectors());
+  const Fault refuses{.kind = Fault::Kind::kRefuses, .kernel = KernelList::NumberOf<RabinMarks>()};
+  const auto some =
+      CheckDeviceVectors(EmulatedSource(TestSeed(), refuses), Options(), SomeVectors());
+  ASSERT_TRUE(all.ok() && some.ok()) << some.status();
+  EXPECT_LT(*some, *all);
+  EXPECT_GT(*some, *all / 2);
+}
+
 TEST(DeviceVectorsTest, AWrongDigestIsFound) {
   std::string vectors = SomeVectors();
   const std::string_view key = "\"sha256\":\"";
@@ -68,7 +79,7 @@ TEST(DeviceVectorsTest, AWrongDigestIsFound) {
 }
 
 TEST(DeviceVectorsTest, ALostDeviceIsNotTakenForARightOne) {
-  const auto lost = CheckDeviceVectors(EmulatedSource(TestSeed(), {Fault::Kind::kLost, 1'000}),
+  const auto lost = CheckDeviceVectors(EmulatedSource(TestSeed(), {Fault::Kind::kLost, 2'000}),
                                        Options(), SomeVectors());
   EXPECT_FALSE(lost.ok());
   EXPECT_FALSE(absl::IsDataLoss(lost.status())) << lost.status();

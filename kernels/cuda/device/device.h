@@ -28,13 +28,19 @@ enum class MomentId : std::uint32_t {};
 
 // Every call may be the one that tells of what went wrong on the device before it. Unless a
 // function says otherwise an error is Internal and the device is lost: nothing but its destructor
-// is called after that. Memory, queues and moments live until the device goes: kerf takes all that
-// it needs at start. Not thread-safe.
+// is called after that. FailedPrecondition, of those that may say so: the device has not what a
+// kernel needs, runs nothing of what was asked, and is well. Memory, queues and moments live until
+// the device goes: kerf takes all that it needs at start. Not thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual const DeviceInfo& info() const = 0;
+
+  // Makes all kernels ready, where a driver may have to compile them: that takes it minutes at
+  // worst, here or else when they are launched first. Kernels for which the device has not what
+  // they need are no error before they are launched.
+  virtual absl::Status LoadKernels() = 0;
 
   // Memory of the device, at a multiple of 256, with anything in it. ResourceExhausted if there is
   // not enough; the device is well then.
@@ -49,7 +55,8 @@ class Device {
                               std::span<const std::uint8_t> pinned) = 0;
   virtual absl::Status CopyOut(QueueId queue, std::span<std::uint8_t> pinned,
                                const std::uint8_t* from) = 0;
-  // `args` are the bytes of the Args of the kernel of that number, and are copied.
+  // `args` are the bytes of the Args of the kernel of that number, and are copied. May be
+  // FailedPrecondition.
   virtual absl::Status Launch(QueueId queue, std::size_t kernel,
                               std::span<const std::uint8_t> args) = 0;
 
@@ -61,10 +68,13 @@ class Device {
   virtual absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) = 0;
 
   // Launches and moments between the two are recorded and not run; nothing else is put into the
-  // queue there.
+  // queue there. EndGraph may be FailedPrecondition.
   virtual absl::Status BeginGraph(QueueId queue) = 0;
   virtual absl::StatusOr<GraphId> EndGraph(QueueId queue) = 0;
-  // `queue` may be another one than that of the recording.
+  // In place of EndGraph, which may not follow a launch that was FailedPrecondition: what was
+  // recorded is forgotten.
+  virtual absl::Status CancelGraph(QueueId queue) = 0;
+  // `queue` may be another one than that of the recording. May be FailedPrecondition.
   virtual absl::Status RunGraph(QueueId queue, GraphId graph) = 0;
   // All that it was run for is done. Its number may come again.
   virtual absl::Status DropGraph(GraphId graph) = 0;

@@ -187,6 +187,71 @@ TEST(EmulatedDeviceTest, MemoryEnds) {
   EXPECT_TRUE(absl::IsResourceExhausted(device->AllocatePinned(1001).status()));
 }
 
+TEST(EmulatedDeviceTest, RefusesKernelsThatNeedMoreSharedMemory) {
+  for (const bool fits : {true, false}) {
+    EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels()),
+                           .shared_bytes = sizeof(Sum::Shared) - (fits ? 0 : 1)});
+    const Summing sum = *Summing::Make(device);
+    const absl::Status launched = LaunchOf<Kernels, Sum>(device, sum.queue, sum.args());
+    EXPECT_EQ(launched.ok(), fits);
+    EXPECT_EQ(absl::IsFailedPrecondition(launched), !fits) << launched;
+  }
+}
+
+TEST(EmulatedDeviceTest, ARecordingThatIsCancelledLeavesNothing) {
+  EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels()), .shared_bytes = 0});
+  const Summing sum = *Summing::Make(device);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(device.BeginGraph(sum.queue).ok());
+    EXPECT_FALSE((LaunchOf<Kernels, Sum>(device, sum.queue, sum.args()).ok()));
+    ASSERT_TRUE(device.CancelGraph(sum.queue).ok());
+    EXPECT_EQ(device.graph_count(), 0u);
+  }
+  ASSERT_TRUE(device.BeginGraph(sum.queue).ok());
+  const GraphId graph = *device.EndGraph(sum.queue);
+  const auto before = device.clock();
+  ASSERT_TRUE(device.RunGraph(sum.queue, graph).ok());
+  ASSERT_TRUE(WaitFor(device, sum.queue).ok());
+  EXPECT_EQ(device.clock(), before);
+}
+
+TEST(EmulatedDeviceTest, LoadsItsKernelsOnce) {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels()), .load_time = milliseconds(200)});
+  const Summing sum = *Summing::Make(device);
+  Clock::time_point start = Clock::now();
+  ASSERT_TRUE((LaunchOf<Kernels, Sum>(device, sum.queue, sum.args()).ok()));
+  EXPECT_GE(Clock::now() - start, milliseconds(200));
+  start = Clock::now();
+  ASSERT_TRUE(device.LoadKernels().ok());
+  EXPECT_LT(Clock::now() - start, milliseconds(200));
+}
+
+TEST(EmulatedDeviceTest, CountsWhatNobodyHasWritten) {
+  EmulatedDevice device({.kernels = EmulatedKernelsOf(Kernels())});
+  const Summing sum = *Summing::Make(device);
+  sum.Fill(0);
+  ASSERT_TRUE(RunOnce(device, sum).ok());
+  ASSERT_TRUE(WaitFor(device, sum.queue).ok());
+  EXPECT_EQ(device.unwritten_word_count(), 0u);
+  std::uint8_t* const anything = *device.Allocate(sum.out.size());
+  ASSERT_TRUE(device.CopyOut(sum.queue, sum.out, anything).ok());
+  ASSERT_TRUE(WaitFor(device, sum.queue).ok());
+  EXPECT_EQ(device.unwritten_word_count(), kTileCount);
+}
+
+TEST(FaultyDeviceTest, RefusesOneKernel) {
+  FaultyDevice device(MakeEmulated(std::nullopt), {.kind = Fault::Kind::kRefuses, .kernel = 0});
+  const Summing sum = *Summing::Make(device);
+  const auto refused = LaunchOf<Kernels, Sum>(device, sum.queue, sum.args());
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_TRUE(device.CopyIn(sum.queue, sum.device_in, sum.in).ok());
+  FaultyDevice other(MakeEmulated(std::nullopt), {.kind = Fault::Kind::kRefuses, .kernel = 1});
+  const Summing others = *Summing::Make(other);
+  EXPECT_TRUE((LaunchOf<Kernels, Sum>(other, others.queue, others.args()).ok()));
+}
+
 TEST(FaultyDeviceTest, IsLostAtTheCallThatWasChosenAndStaysSo) {
   for (std::uint64_t call = 0; call < 9; ++call) {
     FaultyDevice device(MakeEmulated(std::nullopt), {Fault::Kind::kLost, call});

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
+#include "base/status.h"
 #include "base/strings.h"
 
 namespace kerf::cuda {
@@ -12,6 +14,15 @@ namespace {
 constexpr std::size_t kAlignmentBytes = 256;
 // What a kernel finds where nobody has written.
 constexpr std::uint8_t kGarbage = 0xA5;
+
+std::uint64_t GarbageWords(std::span<const std::uint8_t> bytes) {
+  std::uint64_t count = 0;
+  for (; bytes.size() >= 4; bytes = bytes.subspan(4)) {
+    const auto word = bytes.first(4);
+    if (std::all_of(word.begin(), word.end(), [](auto byte) { return byte == kGarbage; })) ++count;
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -91,19 +102,33 @@ absl::Status EmulatedDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinn
   KERF_CHECK(recording_ != queue);
   KERF_CHECK(Holds(pinned_memory_, pinned) && Holds(device_memory_, {from, pinned.size()}));
   Put(queue, [this, pinned, from] {
+    unwritten_word_count_ += GarbageWords({from, pinned.size()});
     std::copy_n(from, pinned.size(), pinned.begin());
     clock_ += std::chrono::nanoseconds(pinned.size());
   });
   return absl::OkStatus();
 }
 
+absl::Status EmulatedDevice::LoadKernels() {
+  if (!std::exchange(are_kernels_loaded_, true)) std::this_thread::sleep_for(options_.load_time);
+  return absl::OkStatus();
+}
+
 absl::Status EmulatedDevice::Launch(QueueId queue, std::size_t kernel,
                                     std::span<const std::uint8_t> args) {
   KERF_CHECK(kernel < options_.kernels.size());
+  KERF_RETURN_IF_ERROR(LoadKernels());
+  const std::size_t needed_bytes = options_.kernels[kernel].shared_bytes;
+  if (needed_bytes > options_.shared_bytes) {
+    if (recording_ == queue) is_recording_void_ = true;
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat("a block needs ", needed_bytes, " bytes of shared memory, and this GPU has ",
+                   options_.shared_bytes)));
+  }
   Command command = [this, kernel, copy = std::vector(args.begin(), args.end())] {
     EmulatorOptions options;
     if (random_.has_value()) options.order_seed = random_->Next();
-    options_.kernels[kernel](copy, options);
+    options_.kernels[kernel].run(copy, options);
     clock_ += kLaunchTime;
   };
   Put(queue, std::move(command));
@@ -141,7 +166,7 @@ absl::Status EmulatedDevice::BeginGraph(QueueId queue) {
 }
 
 absl::StatusOr<GraphId> EmulatedDevice::EndGraph(QueueId queue) {
-  KERF_CHECK(recording_ == queue);
+  KERF_CHECK(recording_ == queue && !is_recording_void_);
   recording_.reset();
   auto place = std::find_if(graphs_.begin(), graphs_.end(),
                             [](const std::optional<Commands>& graph) { return !graph; });
@@ -149,6 +174,14 @@ absl::StatusOr<GraphId> EmulatedDevice::EndGraph(QueueId queue) {
   place->emplace(std::exchange(recorded_, {}));
   ++made_graph_count_;
   return GraphId(static_cast<std::uint32_t>(place - graphs_.begin()));
+}
+
+absl::Status EmulatedDevice::CancelGraph(QueueId queue) {
+  KERF_CHECK(recording_ == queue);
+  recording_.reset();
+  recorded_.clear();
+  is_recording_void_ = false;
+  return absl::OkStatus();
 }
 
 EmulatedDevice::Commands& EmulatedDevice::At(GraphId graph) {

@@ -17,20 +17,26 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/kernel_types.h"
 #include "kernels/cuda/launch/emulator.h"
+#include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
 
-using EmulatedKernel = void (*)(std::span<const std::uint8_t> args, const EmulatorOptions& options);
+struct EmulatedKernel {
+  void (*run)(std::span<const std::uint8_t> args, const EmulatorOptions& options);
+  // Of a block.
+  std::size_t shared_bytes;
+};
 
 // By number.
 template <class... Kernels>
 std::vector<EmulatedKernel> EmulatedKernelsOf(KernelTypes<Kernels...>) {
-  return {+[](std::span<const std::uint8_t> bytes, const EmulatorOptions& options) {
-    typename Kernels::Args args;
-    KERF_CHECK(bytes.size() == sizeof args);
-    std::memcpy(&args, bytes.data(), sizeof args);
-    Emulate<Kernels>(args, options);
-  }...};
+  return {{+[](std::span<const std::uint8_t> bytes, const EmulatorOptions& options) {
+             typename Kernels::Args args;
+             KERF_CHECK(bytes.size() == sizeof args);
+             std::memcpy(&args, bytes.data(), sizeof args);
+             Emulate<Kernels>(args, options);
+           },
+           sizeof(typename Kernels::Shared)}...};
 }
 
 struct EmulatedDeviceOptions {
@@ -40,6 +46,11 @@ struct EmulatedDeviceOptions {
   // Commands run when somebody asks whether they are done: with a seed some of them, of any queue,
   // and kernels in a random order of threads; without one all of them.
   std::optional<std::uint64_t> seed = std::nullopt;
+  // What a block may have: kernels that need more cannot be launched.
+  std::size_t shared_bytes = kMaxSharedBytes;
+  // What a driver takes to compile the kernels, all at once: in LoadKernels, or in the first
+  // launch.
+  std::chrono::milliseconds load_time{0};
 };
 
 // A copy that leaves what was allocated stops the process, as does what Device does not allow.
@@ -48,9 +59,13 @@ class EmulatedDevice final : public Device {
   explicit EmulatedDevice(EmulatedDeviceOptions options);
 
   const DeviceInfo& info() const override { return info_; }
+  absl::Status LoadKernels() override;
   // That were made and not dropped.
   std::size_t graph_count() const;
   std::uint64_t made_graph_count() const { return made_graph_count_; }
+  // Words of 4 bytes that were copied to the host and that nobody had written, or that look like
+  // it: one word in 2^32 does.
+  std::uint64_t unwritten_word_count() const { return unwritten_word_count_; }
   // Of the device: it goes on by a nanosecond for each byte that is copied, by kLaunchTime for each
   // launch, and otherwise not.
   std::chrono::nanoseconds clock() const { return clock_; }
@@ -69,6 +84,7 @@ class EmulatedDevice final : public Device {
   absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) override;
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
+  absl::Status CancelGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;
   absl::Status DropGraph(GraphId graph) override;
   absl::StatusOr<bool> IsDone(QueueId queue) override;
@@ -103,9 +119,13 @@ class EmulatedDevice final : public Device {
   std::deque<Commands> queues_;
   std::optional<QueueId> recording_;
   Commands recorded_;
+  // Since a launch of it was refused.
+  bool is_recording_void_ = false;
+  bool are_kernels_loaded_ = false;
   // Empty where one was dropped; a number is given anew as soon as it can be.
   std::vector<std::optional<Commands>> graphs_;
   std::uint64_t made_graph_count_ = 0;
+  std::uint64_t unwritten_word_count_ = 0;
   std::chrono::nanoseconds clock_{0};
   // By number; none: never noted.
   std::vector<std::optional<std::chrono::nanoseconds>> moments_;

@@ -19,6 +19,11 @@ absl::Status FaultyDevice::CheckMemory() {
   return absl::ResourceExhaustedError("the test leaves no memory");
 }
 
+absl::Status FaultyDevice::LoadKernels() {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->LoadKernels();
+}
+
 absl::StatusOr<std::uint8_t*> FaultyDevice::Allocate(std::size_t size_bytes) {
   KERF_RETURN_IF_ERROR(CheckMemory());
   return device_->Allocate(size_bytes);
@@ -50,6 +55,9 @@ absl::Status FaultyDevice::CopyOut(QueueId queue, std::span<std::uint8_t> pinned
 absl::Status FaultyDevice::Launch(QueueId queue, std::size_t kernel,
                                   std::span<const std::uint8_t> args) {
   KERF_RETURN_IF_ERROR(Call());
+  if (IsTime(Fault::Kind::kRefuses) && kernel == fault_.kernel) {
+    return absl::FailedPreconditionError("the test refuses this kernel");
+  }
   return device_->Launch(queue, kernel, args);
 }
 
@@ -77,6 +85,11 @@ absl::Status FaultyDevice::BeginGraph(QueueId queue) {
 absl::StatusOr<GraphId> FaultyDevice::EndGraph(QueueId queue) {
   KERF_RETURN_IF_ERROR(Call());
   return device_->EndGraph(queue);
+}
+
+absl::Status FaultyDevice::CancelGraph(QueueId queue) {
+  KERF_RETURN_IF_ERROR(Call());
+  return device_->CancelGraph(queue);
 }
 
 absl::Status FaultyDevice::RunGraph(QueueId queue, GraphId graph) {

@@ -26,10 +26,14 @@ struct Fault {
     kNoMemory,
     // It cannot tell what time it was.
     kNoClock,
+    // It cannot run one kernel.
+    kRefuses,
   };
   Kind kind = Kind::kNone;
   // From this call on, counted from 0.
   std::uint64_t call = 0;
+  // Of kRefuses: its number.
+  std::size_t kernel = 0;
 };
 
 // Not thread-safe.
@@ -44,6 +48,7 @@ class FaultyDevice final : public Device {
   std::uint64_t late_call_count() const { return late_call_count_; }
 
   const DeviceInfo& info() const override { return device_->info(); }
+  absl::Status LoadKernels() override;
   absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override;
   absl::StatusOr<std::span<std::uint8_t>> AllocatePinned(std::size_t size_bytes) override;
   absl::StatusOr<QueueId> MakeQueue() override;
@@ -58,6 +63,7 @@ class FaultyDevice final : public Device {
   absl::StatusOr<std::chrono::nanoseconds> Between(MomentId from, MomentId to) override;
   absl::Status BeginGraph(QueueId queue) override;
   absl::StatusOr<GraphId> EndGraph(QueueId queue) override;
+  absl::Status CancelGraph(QueueId queue) override;
   absl::Status RunGraph(QueueId queue, GraphId graph) override;
   absl::Status DropGraph(GraphId graph) override;
   absl::StatusOr<bool> IsDone(QueueId queue) override;

@@ -307,7 +307,7 @@ struct ExtremeMarks {
   // Spans of a thread's row, and which of its groups are smaller than what is in front of them.
   KERF_DEVICE_CODE static void FindSpans(const Args& args, Shared& shared, std::uint32_t first,
                                          unsigned thread) {
-    constexpr unsigned kRowVectors = kRowGroups / 4;
+    constexpr unsigned kGroupVectors = kRowGroups / 4;
     const unsigned before = Max(thread, 1) - 1;
     const unsigned second_before = Max(thread, 2) - 2;
     // Of two rows before the thread's, what is behind a place in it; and all of the one before.
@@ -318,26 +318,28 @@ struct ExtremeMarks {
     for (unsigned down = 0; down < kRowGroups; ++down) {
       const unsigned index = kRowGroups - 1 - down;
       behind[index] = minimum;
-      minimum = Min(
-          minimum, shared.minima.vectors[second_before * kRowVectors + index / 4].words[index % 4]);
-      whole = Min(whole, shared.minima.vectors[before * kRowVectors + index / 4].words[index % 4]);
+      minimum =
+          Min(minimum,
+              shared.minima.vectors[second_before * kGroupVectors + index / 4].words[index % 4]);
+      whole =
+          Min(whole, shared.minima.vectors[before * kGroupVectors + index / 4].words[index % 4]);
     }
-    Vector16 spans[kRowVectors];
+    Vector16 spans[kGroupVectors];
     std::uint32_t small = 0;
     // All of the row up to a group.
     minimum = kNone;
     KERF_UNROLL
     for (unsigned index = 0; index < kRowGroups; ++index) {
       const std::uint32_t own =
-          shared.minima.vectors[thread * kRowVectors + index / 4].words[index % 4];
+          shared.minima.vectors[thread * kGroupVectors + index / 4].words[index % 4];
       const std::uint32_t lead = Min(minimum, Min(whole, behind[index]));
       if (own < lead) small |= 1u << index;
       spans[index / 4].words[index % 4] = Min(lead, own);
       minimum = Min(minimum, own);
     }
     KERF_UNROLL
-    for (unsigned vector = 0; vector < kRowVectors; ++vector) {
-      shared.spans.vectors[thread * kRowVectors + vector] = spans[vector];
+    for (unsigned vector = 0; vector < kGroupVectors; ++vector) {
+      shared.spans.vectors[thread * kGroupVectors + vector] = spans[vector];
     }
     const std::uint32_t index = thread * kRowGroups;
     if (index < kMaxReachGroups || index >= kMaxReachGroups + kTileGroups) return;

@@ -1,5 +1,5 @@
-// Tables of 256 words in shared memory, once for each lane of a warp in banks of its own, so that
-// no lookup waits for another lane's, whatever the bytes are.
+// Tables of 256 words in shared memory, once for each of the lanes that are served together, in
+// banks of their own, so that no lookup waits for another lane's, whatever the bytes are.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,19 @@
 
 namespace kerf::cuda {
 
-inline constexpr unsigned kLanes = 32;
+// What all banks give at once: words of 4 bytes for 32 lanes, words of 8 for 16, the other half of
+// the warp being served behind them.
+inline constexpr unsigned kBankBytes = 128;
 
 // A row for each byte: the word of each table, for each column. Rows are of 256 bytes, since then
-// the place of a word in them is one permutation of bytes; where a lane's words take less there are
-// columns for twice as many threads.
+// the place of a word in them is one permutation of bytes; where the words of a column take less
+// than they need there are columns for twice as many threads.
 template <class Word, unsigned kTables = 1>
 struct LaneTable {
   static constexpr unsigned kRowBytes = 256;
   static constexpr unsigned kColumns = kRowBytes / sizeof(Word) / kTables;
-  static_assert(kColumns * kTables * sizeof(Word) == kRowBytes && kColumns % kLanes == 0);
+  static_assert(kColumns * kTables * sizeof(Word) == kRowBytes &&
+                kColumns * sizeof(Word) % kBankBytes == 0);
 
   Word words[256 * kTables * kColumns];
 

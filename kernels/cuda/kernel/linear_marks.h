@@ -79,46 +79,39 @@ class RabinHash {
     // Not shifted; of the low bits.
     std::uint32_t mask;
   };
-  struct Shared {
-    LaneTable<std::uint64_t> reduced;
-    LaneTable<std::uint64_t> leaving;
-  };
+  using Shared = LaneTable<std::uint64_t, 2>;
   static constexpr std::uint32_t kLeavingBytes = 48;
   static constexpr std::uint32_t kFillingThreads = 132 * 1024;
   static constexpr std::uint32_t kMostStripBytes = 512;
 
   KERF_DEVICE_CODE static void Begin(const Args& args, Shared& shared, unsigned thread,
                                      unsigned thread_count) {
-    shared.reduced.Fill(thread, thread_count,
-                        [&](unsigned, unsigned byte) { return args.reduced.Of(byte); });
-    shared.leaving.Fill(thread, thread_count,
-                        [&](unsigned, unsigned byte) { return args.leaving.Of(byte); });
+    shared.Fill(thread, thread_count, [&](unsigned table, unsigned byte) {
+      return table == 0 ? args.reduced.Of(byte) : args.leaving.Of(byte);
+    });
   }
   KERF_DEVICE_CODE static std::uint32_t HaloBytes(const Args&) { return kLeavingBytes; }
 
-  KERF_DEVICE_CODE RabinHash(const Shared& shared, unsigned thread)
-      : reduced_(shared.reduced, thread), leaving_(shared.leaving, thread) {}
+  KERF_DEVICE_CODE RabinHash(const Shared& shared, unsigned thread) : column_(shared, thread) {}
 
   template <bool kLeaves>
   KERF_DEVICE_CODE void Slide(std::uint32_t arriving, std::uint32_t leaving, unsigned index) {
     const std::uint32_t byte = arriving >> (8 * index) & 0xFF;
     digest_ =
-        digest_ << 8 ^ byte << kShift ^ reduced_.At(static_cast<std::uint32_t>(digest_ >> 32), 2);
-    if constexpr (kLeaves) digest_ ^= leaving_.At(leaving, index);
+        digest_ << 8 ^ byte << kShift ^ column_.At<0>(static_cast<std::uint32_t>(digest_ >> 32), 2);
+    if constexpr (kLeaves) digest_ ^= column_.At<1>(leaving, index);
   }
   KERF_DEVICE_CODE bool IsMarked(const Args& args) const {
     return (static_cast<std::uint32_t>(digest_) & args.mask << kShift) == 0;
   }
 
  private:
-  LaneColumn<std::uint64_t> reduced_;
-  LaneColumn<std::uint64_t> leaving_;
+  LaneColumn<std::uint64_t, 2> column_;
   std::uint64_t digest_ = 0;
 };
 
-// One block on a multiprocessor: of rabin the tables leave no room for another, and of crc a second
-// one's lines would leave the first one's no room in the cache.
 using CrcMarks = StripMarks<CrcHash, 512>;
+// Its registers leave room for one block on a multiprocessor.
 using RabinMarks = StripMarks<RabinHash, 1024>;
 
 }  // namespace kerf::cuda

@@ -44,8 +44,7 @@ inline constexpr std::uint32_t kStripAlignmentBytes = 128;
 static_assert(kBatchAlignmentBytes % kStripAlignmentBytes == 0);
 inline constexpr std::uint32_t kMaxStripBytes = 1 << 20;
 
-// kBlocks: as ProcessorBlocks of portable.h.
-template <class Rule, unsigned kThreads, unsigned kBlocks = 0>
+template <class Rule, unsigned kThreads>
 struct StripMarks {
   struct Args {
     const std::uint8_t* bytes;
@@ -63,7 +62,6 @@ struct StripMarks {
   };
   struct Local {};
   static constexpr unsigned kBlockThreads = kThreads;
-  static constexpr unsigned kProcessorBlocks = kBlocks;
   static constexpr int kPhaseCount = 1;
 
   // Of a batch of so many bytes: the shortest with which kFillingThreads have done at once.

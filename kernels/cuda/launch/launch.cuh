@@ -13,6 +13,24 @@
 namespace kerf::cuda {
 namespace launch_internal {
 
+// What a multiprocessor runs at once, of the architecture that is compiled for.
+#if !defined(__CUDA_ARCH__)
+constexpr unsigned kProcessorThreads = 2048;
+#elif __CUDA_ARCH__ < 800
+constexpr unsigned kProcessorThreads = 1024;
+#elif __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+constexpr unsigned kProcessorThreads = 1536;
+#else
+constexpr unsigned kProcessorThreads = 2048;
+#endif
+
+// As the kernel says it, but no more than there are threads for: nvcc takes it for an error.
+template <class Kernel>
+constexpr unsigned BlocksToFit() {
+  constexpr unsigned kMost = kProcessorThreads / Kernel::kBlockThreads;
+  return ProcessorBlocks<Kernel>() < kMost ? ProcessorBlocks<Kernel>() : kMost;
+}
+
 template <class Kernel, int kPhase>
 __device__ __forceinline__ void RunPhasesFrom(const typename Kernel::Args& args,
                                               typename Kernel::Shared& shared,
@@ -51,7 +69,7 @@ __device__ __forceinline__ bool IsLastBlock(std::uint32_t* blocks_done) {
 }
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>())
+__global__ void __launch_bounds__(Kernel::kBlockThreads, BlocksToFit<Kernel>())
     RunTiles(const __grid_constant__ typename Kernel::Args args) {
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<typename Kernel::Shared*>(shared_bytes);
@@ -83,17 +101,30 @@ __global__ void __launch_bounds__(Kernel::kBlockThreads, ProcessorBlocks<Kernel>
   }
 }
 
-// Devices with higher numbers are asked at each launch.
-constexpr int kMaxKnownDevices = 64;
-
-// Allows the kernel its shared memory; how many blocks the device, which is the current one, runs
-// at once.
+// Loads the kernel, which a driver that compiles takes its time for, and allows it its shared
+// memory; how many blocks the device, which is the current one, runs at once.
 template <class Kernel>
 cudaError_t Prepare(int device, unsigned* block_count) {
   // What a block may have without being asked for it.
   constexpr std::size_t kPlainSharedBytes = 48 << 10;
   constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
-  cudaError_t error = cudaSuccess;
+  int most_shared_bytes = 0;
+  cudaError_t error =
+      cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  // Asked before anything else is called, which would say so with errors of its own.
+  if (kSharedBytes > static_cast<std::size_t>(most_shared_bytes)) {
+    return cudaErrorLaunchOutOfResources;
+  }
+  // Of all that may be asked of a kernel this is what surely loads it.
+  cudaFuncAttributes attributes = {};
+  error = cudaFuncGetAttributes(&attributes, RunTiles<Kernel>);
+  if (error != cudaSuccess) return error;
+  // What the kernel has of it besides comes on top.
+  if (kSharedBytes + attributes.sharedSizeBytes > static_cast<std::size_t>(most_shared_bytes) ||
+      attributes.maxThreadsPerBlock < int{Kernel::kBlockThreads}) {
+    return cudaErrorLaunchOutOfResources;
+  }
   if constexpr (kSharedBytes > kPlainSharedBytes) {
     error = cudaFuncSetAttribute(RunTiles<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  int{kSharedBytes});
@@ -106,7 +137,6 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_each, RunTiles<Kernel>,
                                                         Kernel::kBlockThreads, kSharedBytes);
   if (error != cudaSuccess) return error;
-  // Shared memory that this device does not have.
   if (blocks_each == 0) return cudaErrorLaunchOutOfResources;
   if constexpr (constexpr int kMost = MostProcessorBlocks<Kernel>(); kMost > 0) {
     if (blocks_each > kMost) blocks_each = kMost;
@@ -114,6 +144,9 @@ cudaError_t Prepare(int device, unsigned* block_count) {
   *block_count = static_cast<unsigned>(processor_count * blocks_each);
   return cudaSuccess;
 }
+
+// Devices with higher numbers are asked at each launch.
+constexpr int kMaxKnownDevices = 64;
 
 // The same for the current device, which is asked once.
 template <class Kernel>
@@ -137,7 +170,7 @@ cudaError_t Launch(const typename Kernel::Args& args, cudaStream_t stream, unsig
   static_assert(kIsKernel<Kernel>);
   unsigned most_blocks = 0;
   const cudaError_t error = launch_internal::PrepareOnce<Kernel>(&most_blocks);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess || block_count == kOnlyLoad) return error;
   if (block_count == 0) {
     block_count = most_blocks;
     if constexpr (HasMostTiles<Kernel>) {

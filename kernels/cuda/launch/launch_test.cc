@@ -49,6 +49,7 @@ void RunsEveryTile(unsigned block_count) {
 
 // Without a device, or a driver, each launch says so, however it is asked for; with one it runs.
 TEST(LaunchTest, RunsOrSaysWhyNot) {
+  EXPECT_EQ(Launch<Sum>({}, nullptr, kOnlyLoad) == cudaSuccess, HasDevice());
   for (const unsigned block_count : {0u, 1u, 7u}) {
     if (HasDevice()) {
       RunsEveryTile(block_count);

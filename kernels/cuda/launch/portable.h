@@ -6,7 +6,8 @@
 //
 //   struct Marks {
 //     struct Args {...};     // a plain value: device addresses and numbers, at most 4 KiB
-//     struct Shared {...};   // a block's shared memory, not initialised; at most 227 KiB,
+//     struct Shared {...};   // a block's shared memory, not initialised; at most 64 KiB for
+//                            // every GPU to have it, else kMaxSharedBytes;
 //                            // aligned to at most 16
 //     struct Local {...};    // a thread's own from phase to phase of a tile; value-initialised
 //     static constexpr unsigned kBlockThreads = 256;
@@ -47,11 +48,11 @@
 // All are KERF_DEVICE_CODE. A tile is a piece of work of one block; a block takes tile after tile.
 // A barrier of the block stands after Begin, between two phases, before and after Again (where that
 // asks Local, there is one between two rounds), between two tiles, and before LastPhase; within a
-// phase threads and blocks run in any order, so that two threads may not touch one place in a phase,
-// if one of them writes, other than through the atomic helpers below. Nothing orders the tiles of
-// one launch, but its last phases see what all of them wrote; what a launch writes, the next one on
-// its stream sees. There are no shuffles and no ballots: what they do goes through shared memory,
-// from one phase to the next.
+// phase threads and blocks run in any order, so that two threads may not touch one place in a
+// phase, if one of them writes, other than through the atomic helpers below. Nothing orders the
+// tiles of one launch, but its last phases see what all of them wrote; what a launch writes, the
+// next one on its stream sees. There are no shuffles and no ballots: what they do goes through
+// shared memory, from one phase to the next.
 #pragma once
 
 #include <cstddef>
@@ -78,7 +79,9 @@
 namespace kerf::cuda {
 
 inline constexpr std::size_t kMaxArgsBytes = 4096;
-// What a block may have of shared memory on sm_90; 163 KiB on sm_80.
+// What a block may have of shared memory at most, on sm_90 and sm_100; sm_80 has 163 KiB, sm_86,
+// sm_89 and sm_120 have 99, sm_75 has 64. Plans with a kernel that needs more than a GPU has are
+// left to the CPU there.
 inline constexpr std::size_t kMaxSharedBytes = 227 << 10;
 inline constexpr unsigned kMaxBlockThreads = 1024;
 

@@ -130,7 +130,18 @@ absl::Status BatchSlot::TakeMemory() {
   for (MomentId& moment : moments_) {
     KERF_ASSIGN_OR_RETURN(moment, device_.MakeMoment());
   }
-  return absl::OkStatus();
+  return ClearCandidates();
+}
+
+// The first node of each piece is no candidate: no kernel writes it, and it is copied back between
+// those that are.
+absl::Status BatchSlot::ClearCandidates() {
+  const std::size_t size_bytes =
+      MaxNodeCount(SelectionLimitsOf(limits_)) * sizeof(*memory_.selection.candidates);
+  const auto zeros = out_.subspan(OutOffsets(limits_).candidates, size_bytes);
+  std::fill(zeros.begin(), zeros.end(), std::uint8_t{0});
+  return device_.CopyIn(queue_, reinterpret_cast<std::uint8_t*>(memory_.selection.candidates),
+                        zeros);
 }
 
 absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
@@ -181,8 +192,10 @@ absl::Status BatchSlot::Launch(const BatchPlan& plan, const BatchSteps& steps,
 absl::StatusOr<GraphId> BatchSlot::Record(const BatchPlan& plan, const BatchSteps& steps,
                                           std::uint32_t strip_bytes) {
   KERF_RETURN_IF_ERROR(device_.BeginGraph(queue_));
-  KERF_RETURN_IF_ERROR(Launch(plan, steps, strip_bytes));
-  return device_.EndGraph(queue_);
+  const absl::Status launched = Launch(plan, steps, strip_bytes);
+  if (launched.ok()) return device_.EndGraph(queue_);
+  if (absl::IsFailedPrecondition(launched)) KERF_RETURN_IF_ERROR(device_.CancelGraph(queue_));
+  return launched;
 }
 
 absl::Status BatchSlot::RunPlan(const std::shared_ptr<const BatchPlan>& plan) {
@@ -216,6 +229,7 @@ absl::Status BatchSlot::Start(const std::shared_ptr<const BatchPlan>& plan,
                               std::span<const SlotPiece> pieces) {
   KERF_CHECK(stage_ == Stage::kIdle || stage_ == Stage::kDone);
   KERF_CHECK(!pieces.empty() && pieces.size() <= limits_.piece_count);
+  stage_ = Stage::kIdle;
   plan_ = plan;
   pieces_.assign(pieces.begin(), pieces.end());
   auto* const on_device = reinterpret_cast<Piece*>(in_.data() + kPiecesOffset);

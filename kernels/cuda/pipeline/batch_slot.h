@@ -79,7 +79,8 @@ class BatchSlot {
   std::span<std::uint8_t> bytes() const { return bytes_; }
 
   // Sends pieces, which lie in bytes() in this order, on their way; at least one. An error: the
-  // device is lost.
+  // device is lost; but FailedPrecondition: it cannot run the plan, and is well. Nothing comes back
+  // then; before the next Start IsDone has to be true.
   absl::Status Start(const std::shared_ptr<const BatchPlan>& plan,
                      std::span<const SlotPiece> pieces);
   // Whether it has come back. Internal also if what came back makes no sense.
@@ -124,6 +125,7 @@ class BatchSlot {
   BatchSlot(Device& device, const SlotLimits& limits) : device_(device), limits_(limits) {}
 
   absl::Status TakeMemory();
+  absl::Status ClearCandidates();
   absl::Status Launch(const BatchPlan& plan, const BatchSteps& steps, std::uint32_t strip_bytes);
   absl::StatusOr<GraphId> Record(const BatchPlan& plan, const BatchSteps& steps,
                                  std::uint32_t strip_bytes);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +48,9 @@ nanoseconds SumOf(const BatchTimes& times) {
 
 class BatchTimesTest : public testing::Test {
  protected:
+  // What a slot asks of the device when it is made is done.
+  void SetUp() override { WaitFor(*slot_); }
+
   // One piece of so many random bytes, on its way and back.
   void Run(const std::shared_ptr<const BatchPlan>& plan, std::uint32_t size_bytes) {
     const auto bytes = MakeInput("random", TestSeed(), size_bytes);
@@ -112,6 +117,25 @@ TEST_F(BatchTimesTest, WhoMeasuresHasNoneInBetween) {
   EXPECT_FALSE(slot_->times().has_value());
   EXPECT_EQ(device_.clock() - before,
             2 * (times.mark + times.select + *times.digest) + times.copy_out);
+}
+
+// Neither of several pieces, some of them empty, nor of what the host selects.
+TEST(BatchSlotTest, WhatIsCopiedBackWasWritten) {
+  EmulatedDevice device({.kernels = EmulatedKernelList(), .seed = TestSeed()});
+  const auto slot = *BatchSlot::Make(device, kLimits);
+  const auto bytes = MakeInput("random", TestSeed(), kLimits.batch_bytes);
+  std::copy(bytes.begin(), bytes.end(), slot->bytes().begin());
+  const SlotPiece pieces[] = {
+      {0, 20'000, true}, {20'480, 0, false}, {20'480, 100, true}, {24'576, 9'000, false}};
+  for (const DigestAlgorithm digest :
+       {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256, DigestAlgorithm::kXxh3_128}) {
+    for (const std::size_t piece_count : {std::size_t{1}, std::size(pieces)}) {
+      ASSERT_TRUE(slot->Start(PlanOf(kGear, digest), std::span(pieces).first(piece_count)).ok());
+      WaitFor(*slot);
+      EXPECT_EQ(device.unwritten_word_count(), 0u)
+          << piece_count << " pieces, " << DigestAlgorithmName(digest);
+    }
+  }
 }
 
 TEST(BatchTimesOfFaultyTest, WithoutAClockABatchIsWell) {

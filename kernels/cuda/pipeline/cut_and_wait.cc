@@ -26,8 +26,9 @@ class Waiter final : public PieceTaker {
 PieceCuts CutAndWait(GpuCutter& gpu, const std::shared_ptr<const BatchPlan>& plan,
                      std::span<const std::uint8_t> piece, bool is_end) {
   const auto waiter = std::make_shared<Waiter>();
+  const bool is_for_gpu = !gpu.left_out().Has(*plan);
   bool is_sent = gpu.TryCut(plan, piece, is_end, waiter);
-  while (!is_sent && gpu.health().ok()) {
+  while (is_for_gpu && !is_sent && gpu.health().ok()) {
     std::this_thread::sleep_for(kRoomPause);
     is_sent = gpu.TryCut(plan, piece, is_end, waiter);
   }

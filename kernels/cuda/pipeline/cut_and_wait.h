@@ -11,8 +11,8 @@
 
 namespace kerf::cuda {
 
-// Cuts the piece on the GPU, or here where it is handed back, or the GPU is lost. Waits for room.
-// Thread-safe.
+// Cuts the piece on the GPU, or here where it is handed back or left out, or the GPU is lost. Waits
+// for room. Thread-safe.
 PieceCuts CutAndWait(GpuCutter& gpu, const std::shared_ptr<const BatchPlan>& plan,
                      std::span<const std::uint8_t> piece, bool is_end);
 

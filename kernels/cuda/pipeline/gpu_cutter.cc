@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -25,24 +26,21 @@ std::size_t Aligned(std::size_t size_bytes) {
   return (size_bytes + kPieceAlignmentBytes - 1) / kPieceAlignmentBytes * kPieceAlignmentBytes;
 }
 
-// A device that does not answer would be waited for while it is closed: its memory goes with the
-// process.
-void KeepForEver(std::unique_ptr<Device> device) {
-  static std::mutex mutex;
-  static auto& lost = *new std::vector<std::unique_ptr<Device>>;
-  const std::lock_guard lock(mutex);
-  lost.push_back(std::move(device));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GpuCutter>> GpuCutter::Start(std::unique_ptr<Device> device,
                                                             GpuCutterOptions options) {
-  std::unique_ptr<GpuCutter> cutter(new GpuCutter(std::move(device), std::move(options)));
+  const std::string name = device->info().name;
+  auto loaded = LoadKernels(std::move(device), options.load, options.on_slow_load);
+  if (!loaded.ok()) {
+    return absl::UnavailableError(ToAbsl(Cat(name, ": ", MessageOf(loaded.status()))));
+  }
+  std::unique_ptr<GpuCutter> cutter(new GpuCutter(*std::move(loaded), std::move(options)));
   absl::Status status = cutter->TakeSlots();
   if (status.ok()) status = cutter->TestItself();
   if (!status.ok()) {
-    if (!absl::IsResourceExhausted(status)) cutter->health_ = status;
+    const bool is_well = absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+    if (!is_well) cutter->health_ = status;
     return absl::UnavailableError(ToAbsl(Cat(cutter->device_info_.name, ": ", MessageOf(status))));
   }
   cutter->thread_ = std::thread([raw = cutter.get()] { raw->Run(); });
@@ -102,9 +100,10 @@ absl::Status GpuCutter::TakeSlots() {
 
 absl::Status GpuCutter::TestItself() {
   BatchSlot& slot = *batches_.front()->slot;
-  KERF_RETURN_IF_ERROR(TestDevice(slot, options_.batch_timeout));
+  KERF_ASSIGN_OR_RETURN(left_out_, TestDevice(slot, options_.batch_timeout));
   if (!options_.min_piece_bytes.has_value()) {
-    KERF_ASSIGN_OR_RETURN(options_.min_piece_bytes, MeasureCrossover(slot, options_.batch_timeout));
+    KERF_ASSIGN_OR_RETURN(options_.min_piece_bytes,
+                          MeasureCrossover(slot, left_out_, options_.batch_timeout));
   }
   // Nobody may ever ask for those.
   return slot.ForgetPlans();
@@ -138,6 +137,7 @@ bool GpuCutter::TryCut(const std::shared_ptr<const BatchPlan>& plan,
                        std::span<const std::uint8_t> piece, bool is_end,
                        const std::shared_ptr<PieceTaker>& taker) {
   KERF_CHECK(piece.size() <= max_piece_bytes());
+  if (left_out_.Has(*plan)) return false;
   std::unique_lock lock(mutex_);
   Batch* const batch = FindBatch(plan, piece.size());
   if (batch == nullptr) {

@@ -22,6 +22,8 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
 #include "kernels/cuda/pipeline/gpu_counters.h"
+#include "kernels/cuda/pipeline/kernel_loading.h"
+#include "kernels/cuda/pipeline/left_out_plans.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 
 namespace kerf::cuda {
@@ -38,6 +40,9 @@ struct GpuCutterOptions {
   std::chrono::milliseconds batch_timeout{2'000};
   // One batch in so many is cut by the CPU as well and compared, before it is answered; 0: none.
   std::uint64_t audit_period = 1'000;
+  // How long its kernels may take to be ready, and what is called where that takes long.
+  LoadLimits load;
+  std::function<void()> on_slow_load;
   // Smaller pieces are cut faster by a core of the CPU; nullopt: measured at start.
   std::optional<std::size_t> min_piece_bytes;
   // Called once, when the device is lost, from the thread that runs it. It may not wait.
@@ -50,8 +55,9 @@ struct GpuCutterOptions {
 // cut goes back to who has sent it.
 class GpuCutter {
  public:
-  // Takes the memory and holds the device against the CPU. With too little memory it tries once
-  // more with half of it. Unavailable: the device is of no use, and why.
+  // Loads the kernels, takes the memory, and holds the device against the CPU. With too little
+  // memory it tries once more with half of it. What the device cannot run is left out. Unavailable:
+  // the device is of no use, and why.
   static absl::StatusOr<std::unique_ptr<GpuCutter>> Start(std::unique_ptr<Device> device,
                                                           GpuCutterOptions options);
   GpuCutter(const GpuCutter&) = delete;
@@ -69,9 +75,13 @@ class GpuCutter {
   // A smaller one had better be cut by the CPU; SIZE_MAX if the CPU is always faster.
   std::size_t min_piece_bytes() const { return *options_.min_piece_bytes; }
 
+  // What the CPU has to cut, because the device cannot run it.
+  const LeftOutPlans& left_out() const { return left_out_; }
+
   // Copies the piece, which begins where a chunk of its stream does, and has `taker` told what
   // became of it: once, from another thread. False, and nothing is done: all slots are on their
-  // way, the device is lost, or it is closed. Pieces share a batch if their plans are one object.
+  // way, the device is lost, or it is closed, or the plan is left out. Pieces share a batch if
+  // their plans are one object.
   bool TryCut(const std::shared_ptr<const BatchPlan>& plan, std::span<const std::uint8_t> piece,
               bool is_end, const std::shared_ptr<PieceTaker>& taker);
 
@@ -142,6 +152,7 @@ class GpuCutter {
   std::unique_ptr<Device> device_;
   const DeviceInfo device_info_;
   GpuCutterOptions options_;
+  LeftOutPlans left_out_;
   std::vector<std::unique_ptr<Batch>> batches_;
   std::atomic<std::size_t> pending_bytes_{0};
   std::atomic<bool> is_lost_{false};

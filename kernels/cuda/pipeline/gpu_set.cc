@@ -34,11 +34,18 @@ void GpuSet::Close() {
   for (const Member& member : members_) member.gpu->Close();
 }
 
-bool GpuSet::is_usable() const { return LeastBusy(max_piece_bytes_, 0) != nullptr; }
+bool GpuSet::is_usable() const { return LeastBusy(nullptr, max_piece_bytes_, 0) != nullptr; }
 
 std::shared_ptr<const BatchPlan> GpuSet::PlanOf(const Profile& profile,
                                                 DigestAlgorithm digest_algorithm) {
   if (profile.max_bytes > max_piece_bytes_ || !is_usable()) return nullptr;
+  auto plan = FindPlan(profile, digest_algorithm);
+  if (plan == nullptr || LeastBusy(plan.get(), max_piece_bytes_, 0) == nullptr) return nullptr;
+  return plan;
+}
+
+std::shared_ptr<const BatchPlan> GpuSet::FindPlan(const Profile& profile,
+                                                  DigestAlgorithm digest_algorithm) {
   const std::string key = Cat(FormatProfile(profile), " ", DigestAlgorithmName(digest_algorithm));
   {
     const std::lock_guard lock(mutex_);
@@ -58,13 +65,15 @@ std::shared_ptr<const BatchPlan> GpuSet::PlanOf(const Profile& profile,
   return plan;
 }
 
-const GpuSet::Member* GpuSet::LeastBusy(std::size_t piece_bytes, std::uint64_t tried) const {
+const GpuSet::Member* GpuSet::LeastBusy(const BatchPlan* plan, std::size_t piece_bytes,
+                                        std::uint64_t tried) const {
   const Member* best = nullptr;
   std::size_t least_bytes = 0;
   for (std::size_t index = 0; index < members_.size(); ++index) {
     const Member& member = members_[index];
     const GpuCutter& gpu = *member.gpu;
     if ((tried >> index & 1) != 0 || gpu.is_lost() || piece_bytes < gpu.min_piece_bytes()) continue;
+    if (plan != nullptr && gpu.left_out().Has(*plan)) continue;
     const std::size_t pending_bytes = gpu.pending_bytes();
     if (best != nullptr && pending_bytes >= least_bytes) continue;
     best = &member;
@@ -77,7 +86,7 @@ bool GpuSet::TryCut(const std::shared_ptr<const BatchPlan>& plan,
                     std::span<const std::uint8_t> piece, bool is_end,
                     const std::shared_ptr<PieceTaker>& taker) {
   std::uint64_t tried = 0;
-  while (const Member* const member = LeastBusy(piece.size(), tried)) {
+  while (const Member* const member = LeastBusy(plan.get(), piece.size(), tried)) {
     if (member->gpu->TryCut(plan, piece, is_end, taker)) return true;
     tried |= std::uint64_t{1} << (member - members_.data());
   }
@@ -89,7 +98,8 @@ std::vector<GpuState> GpuSet::states() const {
   states.reserve(members_.size());
   for (const auto& [number, gpu] : members_) {
     states.push_back({number, gpu->device_info().name, gpu->device_info().memory_bytes,
-                      gpu->health(), gpu->counters(), gpu->pending_bytes()});
+                      gpu->health(), gpu->counters(), gpu->pending_bytes(),
+                      gpu->left_out().Text()});
   }
   return states;
 }

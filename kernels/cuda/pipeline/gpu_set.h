@@ -27,6 +27,8 @@ struct GpuState {
   absl::Status health;
   GpuCounters counters;
   std::uint64_t pending_bytes = 0;
+  // What the CPU cuts in its place, and why (LeftOutPlans::Text); empty: nothing.
+  std::string left_out;
 };
 
 // Each piece goes to the GPU that has the least to do. One that is lost gets no more, and takes
@@ -57,7 +59,7 @@ class GpuSet {
   std::size_t max_piece_bytes() const { return max_piece_bytes_; }
 
   // The plan of MakeBatchPlan, the same object as long as somebody has it. Null also where a chunk
-  // may be larger than a piece, and when no GPU is of use.
+  // may be larger than a piece, and when no GPU is of use for it.
   std::shared_ptr<const BatchPlan> PlanOf(const Profile& profile, DigestAlgorithm digest_algorithm);
 
   // As GpuCutter::TryCut, on one of them.
@@ -69,9 +71,12 @@ class GpuSet {
   std::size_t lost_count() const;
 
  private:
-  // Not lost, faster than the CPU at the piece, not in the bits of `tried`, and with the least to
-  // do; nullptr: none.
-  const Member* LeastBusy(std::size_t piece_bytes, std::uint64_t tried) const;
+  // Not lost, faster than the CPU at the piece, able to run the plan, if that is not null, not in
+  // the bits of `tried`, and with the least to do; nullptr: none.
+  const Member* LeastBusy(const BatchPlan* plan, std::size_t piece_bytes,
+                          std::uint64_t tried) const;
+  std::shared_ptr<const BatchPlan> FindPlan(const Profile& profile,
+                                            DigestAlgorithm digest_algorithm);
 
   const std::vector<Member> members_;
   std::size_t min_piece_bytes_;

@@ -25,6 +25,7 @@
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
 #include "kernels/cuda/plugin/emulated_kernels.h"
+#include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
 #include "kernels/testing/inputs.h"
 
@@ -205,6 +206,34 @@ TEST(GpuSetTest, WithoutAnyThereIsNoPlan) {
     EXPECT_GT(state.counters.lost_piece_count, 0u);
     EXPECT_THAT(std::string(state.health.message()), ::testing::HasSubstr("emulator is lost"));
   }
+}
+
+// What one cannot run another one can.
+TEST(GpuSetTest, EachGetsWhatItCanRun) {
+  const Fault refuses{.kind = Fault::Kind::kRefuses,
+                      .kernel = KernelList::NumberOf<Sha256Chunks>()};
+  const std::uint64_t first_call = MakeGpus({{}}, SmallOptions()).first_calls[0];
+  const Gpus gpus = MakeGpus({refuses, {Fault::Kind::kLost, first_call + 400}}, SmallOptions());
+  const Profile profile = *ParseProfile(kProfileText);
+  const auto sha256 = gpus.set->PlanOf(profile, DigestAlgorithm::kSha256);
+  const auto blake3 = gpus.set->PlanOf(profile, DigestAlgorithm::kBlake3);
+  ASSERT_TRUE(sha256 != nullptr && blake3 != nullptr);
+  const auto bytes = MakeInput("random", TestSeed(), 20'000);
+  for (int piece = 0; piece < 3; ++piece) ExpectRightCuts(*gpus.set, sha256, bytes);
+  std::vector<GpuState> states = gpus.set->states();
+  EXPECT_EQ(states[0].counters.piece_count, 0u);
+  EXPECT_EQ(states[1].counters.piece_count, 3u);
+  EXPECT_THAT(states[0].left_out, ::testing::HasSubstr("fastcdc with sha256"));
+  EXPECT_EQ(states[1].left_out, "");
+  // Alone, it is of no use for that.
+  while (gpus.set->lost_count() == 0) ExpectRightCuts(*gpus.set, sha256, bytes);
+  EXPECT_EQ(gpus.set->PlanOf(profile, DigestAlgorithm::kSha256), nullptr);
+  EXPECT_FALSE(gpus.set->TryCut(sha256, bytes, true, std::make_shared<Waiter>()));
+  EXPECT_EQ(gpus.set->PlanOf(profile, DigestAlgorithm::kBlake3), blake3);
+  ExpectRightCuts(*gpus.set, blake3, bytes);
+  states = gpus.set->states();
+  EXPECT_EQ(states[0].counters.piece_count, 1u);
+  EXPECT_TRUE(states[0].health.ok() && gpus.set->is_usable());
 }
 
 TEST(GpuSetTest, APlanIsOneObjectAsLongAsItIsUsed) {

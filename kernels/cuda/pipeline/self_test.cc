@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -23,15 +24,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What is cut, of each profile with each digest that the device makes.
+// What is cut, of each profile with each digest.
 constexpr std::size_t kTestBytes = 1 << 20;
 constexpr std::uint64_t kSeed = 0x6b657266;
-constexpr std::string_view kProfiles[] = {"gear-8k",   "fastcdc-8k", "fastcdc2020-8k",
-                                          "crc-8k",    "rabin-8k",   "maxp-local-8k",
-                                          "mincdc-8k", "maxcdc-8k"};
+// With the one in front the speed of the device is compared with the CPU's, if it can run that.
+constexpr std::string_view kProfiles[] = {"fastcdc-8k", "gear-8k",  "fastcdc2020-8k",
+                                          "crc-8k",     "rabin-8k", "maxp-local-8k",
+                                          "mincdc-8k",  "maxcdc-8k"};
+// Of the last one the host selects and fingerprints what the device has marked.
+constexpr DigestAlgorithm kDigests[] = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256,
+                                        DigestAlgorithm::kXxh3_128};
 
-// What the device is compared with the CPU on, and how often: the best run counts.
-constexpr std::string_view kCrossoverProfile = "fastcdc-8k";
+// How often the speed is measured: the best run counts.
 constexpr int kCrossoverRounds = 5;
 
 std::size_t TestBytes(const BatchSlot& slot) {
@@ -42,20 +46,28 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+absl::Status WaitFor(BatchSlot& slot, Clock::time_point deadline) {
+  while (true) {
+    KERF_ASSIGN_OR_RETURN(const bool is_done, slot.IsDone());
+    if (is_done) return absl::OkStatus();
+    if (Clock::now() > deadline) {
+      return absl::DeadlineExceededError("the self-test does not come back");
+    }
+  }
+}
+
 // How many seconds one piece of so many random bytes takes, alone. It stays in the slot.
+// FailedPrecondition: the device cannot run the plan, and is done with what it was given of it.
 absl::StatusOr<double> RunAlone(BatchSlot& slot, const std::shared_ptr<const BatchPlan>& plan,
                                 std::size_t size_bytes, std::chrono::milliseconds timeout) {
   Random(kSeed).Fill(slot.bytes().first(size_bytes));
   const SlotPiece piece{0, static_cast<std::uint32_t>(size_bytes), true};
   const auto begin = Clock::now();
-  KERF_RETURN_IF_ERROR(slot.Start(plan, {&piece, 1}));
-  while (true) {
-    KERF_ASSIGN_OR_RETURN(const bool is_done, slot.IsDone());
-    if (is_done) return SecondsSince(begin);
-    if (Clock::now() - begin > timeout) {
-      return absl::DeadlineExceededError("the self-test does not come back");
-    }
-  }
+  const absl::Status started = slot.Start(plan, {&piece, 1});
+  if (!started.ok() && !absl::IsFailedPrecondition(started)) return started;
+  KERF_RETURN_IF_ERROR(WaitFor(slot, begin + timeout));
+  if (!started.ok()) return started;
+  return SecondsSince(begin);
 }
 
 absl::Status TestPlan(BatchSlot& slot, const std::shared_ptr<const BatchPlan>& plan,
@@ -72,23 +84,43 @@ absl::Status TestPlan(BatchSlot& slot, const std::shared_ptr<const BatchPlan>& p
   return absl::DataLossError(ToAbsl(Cat("the self-test: ", difference)));
 }
 
-}  // namespace
-
-absl::Status TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout) {
+// There is one: else the device is of no use.
+std::shared_ptr<const BatchPlan> FirstThatRuns(const LeftOutPlans& left_out) {
   for (const std::string_view name : kProfiles) {
-    for (const DigestAlgorithm algorithm : {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256}) {
-      KERF_RETURN_IF_ERROR(TestPlan(slot, MakeBatchPlan(*ParseProfile(name), algorithm), timeout));
+    for (const DigestAlgorithm algorithm : kDigests) {
+      auto plan = MakeBatchPlan(*ParseProfile(name), algorithm);
+      if (!left_out.Has(*plan)) return plan;
     }
   }
-  // The same kernels as above, but what comes back is what the host selects from.
-  return TestPlan(slot, MakeBatchPlan(*ParseProfile(kCrossoverProfile), DigestAlgorithm::kXxh3_128),
-                  timeout);
+  KERF_CHECK(false);
+}
+
+}  // namespace
+
+absl::StatusOr<LeftOutPlans> TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout) {
+  LeftOutPlans left_out;
+  bool is_any_run = false;
+  for (const std::string_view name : kProfiles) {
+    for (const DigestAlgorithm algorithm : kDigests) {
+      const auto plan = MakeBatchPlan(*ParseProfile(name), algorithm);
+      const absl::Status tested = TestPlan(slot, plan, timeout);
+      if (absl::IsFailedPrecondition(tested)) {
+        left_out.Add(*plan, MessageOf(tested));
+        continue;
+      }
+      KERF_RETURN_IF_ERROR(tested);
+      is_any_run = true;
+    }
+  }
+  if (is_any_run) return left_out;
+  return absl::UnavailableError(ToAbsl(Cat("it can run nothing: ", left_out.Text())));
 }
 
 // The device takes a while for anything, and little more for more; the CPU takes its time for each
 // byte.
-absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, std::chrono::milliseconds timeout) {
-  const auto plan = MakeBatchPlan(*ParseProfile(kCrossoverProfile), DigestAlgorithm::kBlake3);
+absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, const LeftOutPlans& left_out,
+                                             std::chrono::milliseconds timeout) {
+  const auto plan = FirstThatRuns(left_out);
   const std::size_t large_bytes = TestBytes(slot);
   const std::size_t small_bytes = large_bytes / 16;
   double small_seconds = HUGE_VAL;

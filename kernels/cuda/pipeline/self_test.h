@@ -7,15 +7,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/pipeline/batch_slot.h"
+#include "kernels/cuda/pipeline/left_out_plans.h"
 
 namespace kerf::cuda {
 
 // Compares the device with the CPU on a megabyte, or on a batch if that is less, of each algorithm
-// and digest, in `slot`. Not OK: the device is of no use, and why.
-absl::Status TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout);
+// and digest, in `slot`. What it cannot run is left out; what it does run has to be right. Not OK:
+// the device is of no use, and why.
+absl::StatusOr<LeftOutPlans> TestDevice(BatchSlot& slot, std::chrono::milliseconds timeout);
 
 // From so many bytes on a piece alone is faster on the device than on a core of the CPU; SIZE_MAX
-// if none that fits a batch is.
-absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, std::chrono::milliseconds timeout);
+// if none that fits a batch is. By a plan that is not left out.
+absl::StatusOr<std::size_t> MeasureCrossover(BatchSlot& slot, const LeftOutPlans& left_out,
+                                             std::chrono::milliseconds timeout);
 
 }  // namespace kerf::cuda

@@ -9,7 +9,7 @@
 namespace kerf::cuda {
 
 // Another one: another layout of what is below.
-inline constexpr std::uint32_t kPluginAbiVersion = 3;
+inline constexpr std::uint32_t kPluginAbiVersion = 4;
 // The one symbol that the plug-in exports: a PluginEntry.
 inline constexpr char kPluginEntryName[] = "kerf_cuda_plugin";
 
@@ -19,6 +19,8 @@ enum class PluginResult : std::int32_t {
   kFailed = 2,
   // Of `between` alone: Unavailable.
   kNoTime = 3,
+  // FailedPrecondition.
+  kRefused = 4,
 };
 
 // Text of the last failure, ended by 0.
@@ -51,6 +53,7 @@ struct PluginApi {
   PluginResult (*open)(std::uint32_t number, PluginDevice** device, PluginDeviceInfo* info,
                        PluginError* error);
   void (*close)(PluginDevice* device);
+  PluginResult (*load_kernels)(PluginDevice* device, PluginError* error);
 
   PluginResult (*allocate)(PluginDevice* device, std::size_t size_bytes, std::uint8_t** bytes,
                            PluginError* error);
@@ -71,6 +74,7 @@ struct PluginApi {
   PluginResult (*begin_graph)(PluginDevice* device, std::uint32_t queue, PluginError* error);
   PluginResult (*end_graph)(PluginDevice* device, std::uint32_t queue, std::uint32_t* graph,
                             PluginError* error);
+  PluginResult (*cancel_graph)(PluginDevice* device, std::uint32_t queue, PluginError* error);
   PluginResult (*run_graph)(PluginDevice* device, std::uint32_t queue, std::uint32_t graph,
                             PluginError* error);
   PluginResult (*drop_graph)(PluginDevice* device, std::uint32_t graph, PluginError* error);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,9 +25,30 @@ struct PluginDevice {
   std::vector<cudaEvent_t> moments;
   // Null where one was dropped.
   std::vector<cudaGraphExec_t> graphs;
+  // By number, of those that the device cannot run: why. Empty before load_kernels.
+  std::vector<std::string> refusals;
 };
 
 namespace {
+
+// What the device has not, or the driver cannot do, for one kernel. Other kernels run all the same:
+// errors that stick to the device are others, and come back with the next call.
+bool IsRefusal(cudaError_t code) {
+  switch (code) {
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorInvalidPtx:
+    case cudaErrorJitCompilationDisabled:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorLaunchOutOfResources:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return true;
+    default:
+      return false;
+  }
+}
 
 PluginResult ResultOf(const char* what, cudaError_t code, PluginError* error) {
   if (code == cudaSuccess) return PluginResult::kOk;
@@ -34,10 +56,11 @@ PluginResult ResultOf(const char* what, cudaError_t code, PluginError* error) {
       code == cudaErrorInsufficientDriver ? "; no NVIDIA driver is installed, or one too old" : "";
   std::snprintf(error->text, sizeof error->text, "%s: %s (%s, error %d of CUDA)%s", what,
                 cudaGetErrorString(code), cudaGetErrorName(code), static_cast<int>(code), advice);
-  if (code != cudaErrorMemoryAllocation) return PluginResult::kFailed;
+  const bool is_refusal = IsRefusal(code);
+  if (code != cudaErrorMemoryAllocation && !is_refusal) return PluginResult::kFailed;
   // It is told of once, and does not stick to the device.
   cudaGetLastError();
-  return PluginResult::kNoMemory;
+  return is_refusal ? PluginResult::kRefused : PluginResult::kNoMemory;
 }
 
 // Which device a thread talks to is the thread's own.
@@ -129,6 +152,41 @@ PluginResult CopyOut(PluginDevice* device, std::uint32_t queue, std::uint8_t* pi
   return ResultOf("copying from the GPU", code, error);
 }
 
+// Why the device cannot run a kernel; empty: it can, or an error says otherwise.
+template <class Kernel>
+cudaError_t LoadKernel(int device, std::string* refusal) {
+  const cudaError_t code = Launch<Kernel>({}, nullptr, kOnlyLoad);
+  if (!IsRefusal(code)) return code;
+  cudaGetLastError();
+  int most_shared_bytes = 0;
+  cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  constexpr std::size_t kSharedBytes = sizeof(typename Kernel::Shared);
+  if (kSharedBytes > static_cast<std::size_t>(most_shared_bytes)) {
+    *refusal = "a block needs " + std::to_string(kSharedBytes) +
+               " bytes of shared memory, and this GPU has " + std::to_string(most_shared_bytes);
+  } else {
+    *refusal = cudaGetErrorString(code);
+  }
+  return cudaSuccess;
+}
+
+template <class... Kernels>
+cudaError_t LoadAll(KernelTypes<Kernels...>, int device, std::vector<std::string>& refusals) {
+  refusals.assign(sizeof...(Kernels), "");
+  cudaError_t code = cudaSuccess;
+  std::size_t number = 0;
+  // The first that is more than a refusal ends it.
+  static_cast<void>(
+      ((code = LoadKernel<Kernels>(device, &refusals[number++]), code == cudaSuccess) && ...));
+  return code;
+}
+
+PluginResult LoadKernels(PluginDevice* device, PluginError* error) {
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = LoadAll(KernelList(), device->number, device->refusals);
+  return ResultOf("loading the kernels", code, error);
+}
+
 using LaunchFunction = cudaError_t (*)(const std::uint8_t* args, cudaStream_t stream);
 
 template <class... Kernels>
@@ -144,6 +202,10 @@ cudaError_t LaunchNumber(KernelTypes<Kernels...>, std::uint32_t kernel, const st
 
 PluginResult LaunchKernel(PluginDevice* device, std::uint32_t queue, std::uint32_t kernel,
                           const std::uint8_t* args, std::size_t args_bytes, PluginError* error) {
+  if (kernel < device->refusals.size() && !device->refusals[kernel].empty()) {
+    std::snprintf(error->text, sizeof error->text, "%s", device->refusals[kernel].c_str());
+    return PluginResult::kRefused;
+  }
   cudaError_t code = cudaErrorInvalidValue;
   if (kernel < KernelList::kCount && args_bytes == KernelList::kArgsBytes[kernel]) {
     code = Use(*device);
@@ -219,6 +281,24 @@ PluginResult EndGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t* 
   return PluginResult::kOk;
 }
 
+// What failed within a capture may have made it invalid, which its end says once more.
+PluginResult CancelGraph(PluginDevice* device, std::uint32_t queue, PluginError* error) {
+  const cudaStream_t stream = device->queues[queue];
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaError_t code = Use(*device);
+  if (code == cudaSuccess) code = cudaStreamIsCapturing(stream, &capture);
+  if (code == cudaSuccess && capture != cudaStreamCaptureStatusNone) {
+    cudaGraph_t recorded = nullptr;
+    code = cudaStreamEndCapture(stream, &recorded);
+    if (recorded != nullptr) cudaGraphDestroy(recorded);
+    if (code == cudaErrorStreamCaptureInvalidated) {
+      cudaGetLastError();
+      code = cudaSuccess;
+    }
+  }
+  return ResultOf("forgetting launches", code, error);
+}
+
 PluginResult RunGraph(PluginDevice* device, std::uint32_t queue, std::uint32_t graph,
                       PluginError* error) {
   cudaError_t code = Use(*device);
@@ -254,6 +334,7 @@ PluginApi MakeApi() {
       CountDevices,
       Open,
       Close,
+      LoadKernels,
       Allocate,
       AllocatePinned,
       MakeQueue,
@@ -265,6 +346,7 @@ PluginApi MakeApi() {
       Between,
       BeginGraph,
       EndGraph,
+      CancelGraph,
       RunGraph,
       DropGraph,
       IsDone,

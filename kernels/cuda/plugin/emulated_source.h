@@ -8,8 +8,10 @@
 
 namespace kerf::cuda {
 
+inline constexpr std::uint64_t kEveryDevice = ~std::uint64_t{0};
+
 // Each device is another one, made of the seed; `fault` befalls the one that is opened as number
-// `faulty`, counted from 0. Not thread-safe.
+// `faulty`, counted from 0, or kEveryDevice. Not thread-safe.
 OpenDevice EmulatedSource(std::uint64_t seed, Fault fault = {}, std::uint64_t faulty = 0);
 
 }  // namespace kerf::cuda

@@ -25,6 +25,8 @@ absl::Status StatusOf(PluginResult result, const PluginError& error) {
       return absl::ResourceExhaustedError(error.text);
     case PluginResult::kNoTime:
       return absl::UnavailableError(error.text);
+    case PluginResult::kRefused:
+      return absl::FailedPreconditionError(error.text);
     case PluginResult::kFailed:
       break;
   }
@@ -47,6 +49,8 @@ class DeviceOfPlugin final : public Device {
   ~DeviceOfPlugin() override { api_.close(device_); }
 
   const DeviceInfo& info() const override { return info_; }
+
+  absl::Status LoadKernels() override { return Call(api_.load_kernels, device_); }
 
   absl::StatusOr<std::uint8_t*> Allocate(std::size_t size_bytes) override {
     std::uint8_t* bytes = nullptr;
@@ -110,6 +114,10 @@ class DeviceOfPlugin final : public Device {
     std::uint32_t graph = 0;
     KERF_RETURN_IF_ERROR(Call(api_.end_graph, device_, static_cast<std::uint32_t>(queue), &graph));
     return GraphId(graph);
+  }
+
+  absl::Status CancelGraph(QueueId queue) override {
+    return Call(api_.cancel_graph, device_, static_cast<std::uint32_t>(queue));
   }
 
   absl::Status RunGraph(QueueId queue, GraphId graph) override {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/version.h"
@@ -71,6 +73,52 @@ TEST(PluginTest, OneThatIsLinkedInIsHeldToTheSame) {
   EXPECT_THAT(message_of(api), HasSubstr("other arguments"));
 }
 
+// A plug-in whose device does nothing but remember, in place of one of CUDA.
+std::vector<std::string>& Calls() {
+  static auto& calls = *new std::vector<std::string>;
+  return calls;
+}
+
+PluginResult RefuseWith(PluginError* error, const char* text) {
+  std::snprintf(error->text, sizeof error->text, "%s", text);
+  return PluginResult::kRefused;
+}
+
+TEST(PluginTest, ARefusalIsNoLoss) {
+  PluginApi api = {};
+  api.abi_version = kPluginAbiVersion;
+  api.version = kVersion.data();
+  api.version_bytes = kVersion.size();
+  api.kernel_count = KernelList::kCount;
+  api.args_bytes = KernelList::kArgsBytes.data();
+  api.names_hash = KernelList::NamesHash();
+  api.open = [](std::uint32_t, PluginDevice** device, PluginDeviceInfo*, PluginError*) {
+    static char place;
+    *device = reinterpret_cast<PluginDevice*>(&place);
+    return PluginResult::kOk;
+  };
+  api.close = [](PluginDevice*) { Calls().push_back("close"); };
+  api.load_kernels = [](PluginDevice*, PluginError*) {
+    Calls().push_back("load");
+    return PluginResult::kOk;
+  };
+  api.launch = [](PluginDevice*, std::uint32_t, std::uint32_t, const std::uint8_t*, std::size_t,
+                  PluginError* error) { return RefuseWith(error, "too little of it"); };
+  api.cancel_graph = [](PluginDevice*, std::uint32_t queue, PluginError*) {
+    Calls().push_back("cancel " + std::to_string(queue));
+    return PluginResult::kOk;
+  };
+  {
+    const auto device = *Plugin::Of(api, "mine")->Open(0);
+    EXPECT_TRUE(device->LoadKernels().ok());
+    const absl::Status refused = device->Launch(QueueId(3), 0, {});
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+    EXPECT_EQ(refused.message(), "too little of it");
+    EXPECT_TRUE(device->CancelGraph(QueueId(3)).ok());
+  }
+  EXPECT_THAT(Calls(), ::testing::ElementsAre("load", "cancel 3", "close"));
+}
+
 template <int>
 struct Named {
   struct Args {};
@@ -128,6 +176,8 @@ TEST(PluginTest, TheRealOneSaysWhatItHas) {
     const auto device = plugin->Open(number);
     ASSERT_TRUE(device.ok()) << device.status();
     EXPECT_GT((*device)->info().memory_bytes, 0u);
+    const absl::Status loaded = (*device)->LoadKernels();
+    EXPECT_TRUE(loaded.ok()) << loaded;
     CopiesBothWays(**device);
   }
   EXPECT_TRUE(absl::IsUnavailable(plugin->Open(*count).status()));
