@@ -89,7 +89,7 @@ std::shared_ptr<const BatchPlan> FirstThatRuns(const LeftOutPlans& left_out) {
   for (const std::string_view name : kProfiles) {
     for (const DigestAlgorithm algorithm : kDigests) {
       auto plan = MakeBatchPlan(*ParseProfile(name), algorithm);
-      if (!left_out.Has(*plan)) return plan;
+      if (plan != nullptr && !left_out.Has(*plan)) return plan;
     }
   }
   KERF_CHECK(false);
@@ -103,6 +103,7 @@ absl::StatusOr<LeftOutPlans> TestDevice(BatchSlot& slot, std::chrono::millisecon
   for (const std::string_view name : kProfiles) {
     for (const DigestAlgorithm algorithm : kDigests) {
       const auto plan = MakeBatchPlan(*ParseProfile(name), algorithm);
+      if (plan == nullptr) continue;
       const absl::Status tested = TestPlan(slot, plan, timeout);
       if (absl::IsFailedPrecondition(tested)) {
         left_out.Add(*plan, MessageOf(tested));
