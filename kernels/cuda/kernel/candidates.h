@@ -135,7 +135,7 @@ struct PieceNodes {
     }
     const bool is_dense =
         count > (piece.size_bytes >> args.candidate_bytes_log2) + kSpareCandidates;
-    args.cuts[index].needs_cpu = is_dense ? 1 : 0;
+    args.cuts[index] = {0, 0, 0, is_dense ? 1u : 0u};
     args.long_node_counts[index] = 0;
     return 1 + (is_dense ? 0 : count);
   }
