@@ -26,8 +26,9 @@ bool SharedBudget::Share::MayGrow() const {
   const std::size_t used = used_bytes_.load();
   const std::size_t limit = budget_.total_.limit_bytes();
   const std::size_t users = budget_.active_count_.load() + (used == 0 ? 1 : 0);
-  return used < limit / std::max<std::size_t>(users, 1) &&
-         budget_.total_.used_bytes() < limit + limit / 2;
+  const std::size_t part = limit / std::max<std::size_t>(users, 1);
+  const bool is_crowded = budget_.total_.used_bytes() >= limit + limit / 2;
+  return used < (is_crowded ? part / 2 : part);
 }
 
 std::shared_ptr<SharedBudget::Share> SharedBudget::ShareOf(std::uint64_t number) {

@@ -33,9 +33,12 @@ TEST(SharedBudget, WhoComesLaterHasHisPart) {
   EXPECT_TRUE(honest->MayGrow());
   honest->Take(29);
   EXPECT_TRUE(honest->MayGrow());
-  // And none as long as all have too much together.
+  // Half of it as long as all have too much together.
   honest->Take(1);
   EXPECT_FALSE(honest->MayGrow());
+  honest->GiveBack(6);
+  EXPECT_TRUE(honest->MayGrow());
+  honest->Take(6);
   greedy->GiveBack(70);
   EXPECT_TRUE(honest->MayGrow());
   EXPECT_FALSE(greedy->MayGrow());
@@ -45,6 +48,20 @@ TEST(SharedBudget, WhoComesLaterHasHisPart) {
   honest->GiveBack(50);
   EXPECT_TRUE(greedy->MayGrow());
   greedy->GiveBack(50);
+}
+
+// What has arrived is taken, however much it is: that of many streams is several times the limit.
+TEST(SharedBudget, NobodyIsKeptFromHisPart) {
+  SharedBudget budget(100);
+  const auto greedy = budget.ShareOf(1);
+  greedy->Take(500);
+  const auto honest = budget.ShareOf(2);
+  EXPECT_TRUE(honest->MayGrow());
+  honest->Take(24);
+  EXPECT_TRUE(honest->MayGrow());
+  EXPECT_FALSE(greedy->MayGrow());
+  honest->GiveBack(24);
+  greedy->GiveBack(500);
 }
 
 TEST(SharedBudget, IsOneShareAsLongAsAnybodyHoldsIt) {

@@ -315,11 +315,10 @@ absl::StatusOr<AccessRules> AccessRules::Parse(std::string_view text) {
   KERF_ASSIGN_OR_RETURN(rules.issuers_, ParseIssuers(parsed.table()));
   KERF_ASSIGN_OR_RETURN(rules.repositories_, ParseRepositories(parsed.table()));
   // A file that is written anew has nothing in it for a moment.
-  if (identities == nullptr && rules.issuers_.empty()) {
+  if (identities == nullptr || identities->empty()) {
     return absl::InvalidArgumentError(
         "it names nobody, so nobody could do anything: at least one [[identity]] is needed");
   }
-  if (identities == nullptr) return rules;
   if (identities->size() > kMaxEntries) {
     return absl::InvalidArgumentError(ToAbsl(Cat("more than ", kMaxEntries, " identities")));
   }

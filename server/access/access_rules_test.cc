@@ -63,7 +63,11 @@ role = "front"
 
 // As one is that an editor writes anew: it must not take the place of the last one.
 TEST(AccessRulesTest, AFileThatNamesNobodyIsNone) {
-  for (const std::string_view text : {"", "# nobody\n", "[[repository]]\nname = \"a\"\n"}) {
+  // Identities of an issuer have to be named, too.
+  constexpr std::string_view kIssuer =
+      "[[issuer]]\nname = \"https://i\"\naudience = \"kerf\"\nkeys = \"keys.json\"\n";
+  for (const std::string_view text : {std::string_view(""), std::string_view("# nobody\n"), kIssuer,
+                                      std::string_view("[[repository]]\nname = \"a\"\n")}) {
     EXPECT_EQ(WhyNot(text),
               "it names nobody, so nobody could do anything: at least one [[identity]] is needed");
   }

@@ -107,7 +107,7 @@ TEST_F(AccessSourceTest, DoesNotBeginWithoutAGoodFile) {
   EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
   Write("access.toml", "x");
   EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
-  Write("access.toml", kIssuer);
+  Write("access.toml", Cat(kOne, kIssuer));
   EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
   Write("keys.json", "{}");
   const absl::Status wrong = Open();
@@ -116,7 +116,7 @@ TEST_F(AccessSourceTest, DoesNotBeginWithoutAGoodFile) {
 }
 
 TEST_F(AccessSourceTest, KeysOfIssuersAreReadAnewToo) {
-  Write("access.toml", kIssuer);
+  Write("access.toml", Cat(kOne, kIssuer));
   Write("keys.json", kKey);
   ASSERT_TRUE(Open().ok());
   ASSERT_EQ(source_->current()->issuers.size(), 1u);

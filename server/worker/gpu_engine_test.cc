@@ -19,6 +19,7 @@
 #include "kernels/chunker.h"
 #include "kernels/cuda/device/emulated_device.h"
 #include "kernels/cuda/device/faulty_device.h"
+#include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/gpu_counters.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
@@ -150,10 +151,11 @@ class World {
         RunUpload(random, files, *sink, *engine, [] {}, OpenOf(profile, wire_algorithm));
     ASSERT_TRUE(status.ok()) << status;
     std::vector<std::size_t> chunk_counts(files.size());
+    const bool is_on_gpu = cuda::MakeBatchPlan(*ParseProfile(profile), algorithm) != nullptr;
     for (const v1::UploadAnswer& answer : sink->taken().answers()) {
       // Once no GPU is left, new streams have nothing to do with one.
       if (answer.has_opened() && gpus_->is_usable()) {
-        EXPECT_EQ(answer.opened().backend(), "cuda");
+        EXPECT_EQ(answer.opened().backend() == "cuda", is_on_gpu) << answer.opened().backend();
       }
       if (!answer.has_chunks()) continue;
       const std::size_t number = answer.chunks().file_number() - 1;

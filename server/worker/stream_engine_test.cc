@@ -214,7 +214,8 @@ TEST_P(StreamEngineTest, SharesHaveTheirPartOfTheInput) {
   };
   const auto first = stream_of(1);
   EXPECT_TRUE(first->wants_input());
-  while (!input_budget_.total().is_exhausted()) stream_of(1);
+  // Of many streams the messages that have arrived may be several times the budget.
+  while (input_budget_.total().used_bytes() < 2 * input_budget_.total().limit_bytes()) stream_of(1);
   EXPECT_FALSE(first->wants_input());
   const auto others = stream_of(2);
   EXPECT_TRUE(others->wants_input());

@@ -78,9 +78,12 @@ class Fuzz {
     LaidOutBatch batch{AnyPlanThatRuns(random, kMaxMaxBytes), {}};
     const std::size_t most_pieces = random.Between(1, options_.slot.piece_count);
     const std::size_t most_bytes = AnySize(random, options_.slot.batch_bytes);
+    // Many small files; or each as large as it may be.
+    const bool are_small = random.OneIn(4);
     std::size_t offset = 0;
     while (batch.pieces.size() < most_pieces) {
-      const std::size_t size_bytes = AnySize(random, most_bytes - offset);
+      const std::size_t size_bytes =
+          AnySize(random, std::min<std::size_t>(most_bytes - offset, are_small ? 2000 : SIZE_MAX));
       batch.pieces.push_back({static_cast<std::uint32_t>(offset),
                               static_cast<std::uint32_t>(size_bytes), random.OneIn(2)});
       data_.Fill(random, slot.bytes().subspan(offset, size_bytes));

@@ -266,6 +266,28 @@ TEST_P(Selection, ManySmallPieces) {
   }
 }
 
+// As a server's batches have them that is sent many small files.
+TEST_P(Selection, MorePiecesThanATile) {
+  Random random(TestSeed());
+  struct Shape {
+    std::size_t piece_count;
+    std::uint64_t most_bytes;
+  };
+  // Of the last one there are more pieces than threads for its bytes.
+  for (const Shape& shape : {Shape{256, 400}, {257, 400}, {1031, 400}, {2000, 20}}) {
+    SCOPED_TRACE(Cat(shape.piece_count, " pieces"));
+    Batch batch;
+    while (batch.pieces.size() < shape.piece_count) {
+      const std::uint64_t most_bytes = random.OneIn(1000) ? 5000 : shape.most_bytes;
+      Append(batch, AnyBytes(random.Below(most_bytes), random), random.OneIn(2), random);
+    }
+    Close(batch);
+    const BatchMarks marks = MarkBatch(*marker_, batch.bytes);
+    const Selected selected = Select(setting_, batch, marks, AnyOrder(random));
+    ASSERT_NO_FATAL_FAILURE(ExpectCutsOfMarks(setting_, batch, marks, selected));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Profiles, Selection,
     ::testing::Values(

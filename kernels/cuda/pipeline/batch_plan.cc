@@ -84,7 +84,7 @@ std::shared_ptr<const BatchPlan> MakeBatchPlan(const Profile& profile,
       digest_algorithm == DigestAlgorithm::kBlake3 || digest_algorithm == DigestAlgorithm::kSha256;
   plan->selection = has_kernel ? Selection::kDevice : Selection::kHost;
   // To look for the extremes of windows among candidates takes a core longer than to cut (of
-  // mincdc-8k 0.66 of its speed, of maxcdc-8k 0.52; docs/performance.md, "A GPU").
+  // mincdc-8k 0.66 of its speed, of maxcdc-8k 0.52; kernels/cuda/README.md, "What is cut where").
   const bool has_extremes = std::holds_alternative<ExtremeMarkRule>(plan->marks);
   if (has_extremes && plan->selection == Selection::kHost) return nullptr;
   plan->candidate_bytes_log2 = *CandidateBytesLog2(profile);

@@ -28,7 +28,7 @@
 namespace kerf::cuda {
 namespace {
 
-// One mask, two, two that are not nested, marks that hold anywhere, and those of an extreme.
+// One mask, two, two that are not nested, and marks that hold anywhere.
 constexpr std::string_view kProfiles[] = {
     "gear:min=256,avg=1024,max=4096",
     "fastcdc:min=256,avg=1024,max=8192,level=2",

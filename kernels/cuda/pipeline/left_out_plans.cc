@@ -2,13 +2,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "base/strings.h"
 
 namespace kerf::cuda {
 namespace {
 
-constexpr std::ptrdiff_t kDigestCount = 3;
+constexpr DigestAlgorithm kDigests[] = {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256,
+                                        DigestAlgorithm::kXxh3_128};
+
+// With how many digests a device is given it at all.
+std::ptrdiff_t DigestCountOf(const Profile& profile) {
+  return std::count_if(std::begin(kDigests), std::end(kDigests), [&](DigestAlgorithm digest) {
+    return MakeBatchPlan(profile, digest) != nullptr;
+  });
+}
 
 std::string NameOf(const Profile& profile) {
   const std::string text = FormatProfile(profile);
@@ -18,8 +27,8 @@ std::string NameOf(const Profile& profile) {
 }  // namespace
 
 void LeftOutPlans::Add(const BatchPlan& plan, std::string_view why) {
-  kinds_.push_back(
-      {plan.profile.algorithm, NameOf(plan.profile), plan.digest_algorithm, std::string(why)});
+  kinds_.push_back({plan.profile.algorithm, NameOf(plan.profile), plan.digest_algorithm,
+                    DigestCountOf(plan.profile), std::string(why)});
 }
 
 bool LeftOutPlans::Has(const BatchPlan& plan) const {
@@ -44,7 +53,7 @@ std::string LeftOutPlans::Text() const {
       if (kind.why != each.why) continue;
       if (std::find(whole.begin(), whole.end(), kind.algorithm) != whole.end()) continue;
       std::string name = kind.name;
-      if (std::count_if(kinds_.begin(), kinds_.end(), is_as_kind) == kDigestCount) {
+      if (std::count_if(kinds_.begin(), kinds_.end(), is_as_kind) == kind.digest_count) {
         whole.push_back(kind.algorithm);
       } else {
         name = Cat(name, " with ", DigestAlgorithmName(kind.digest_algorithm));

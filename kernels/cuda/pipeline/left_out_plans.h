@@ -21,7 +21,8 @@ class LeftOutPlans {
   bool is_empty() const { return kinds_.empty(); }
 
   // "rabin: why not; crc with sha256, gear with sha256: why not", in the order in which they were
-  // added, with an algorithm alone where it is left out with every digest.
+  // added, with an algorithm alone where it is left out with every digest that
+  // there is a plan for.
   std::string Text() const;
 
  private:
@@ -29,6 +30,8 @@ class LeftOutPlans {
     Algorithm algorithm;
     std::string name;
     DigestAlgorithm digest_algorithm;
+    // Of the algorithm, altogether.
+    std::ptrdiff_t digest_count;
     std::string why;
   };
 

@@ -246,6 +246,11 @@ TEST(LeftOutPlansTest, TextHasEachReasonOnce) {
   left_out.Add(*PlanOf("crc-8k", DigestAlgorithm::kBlake3), "a");
   left_out.Add(*PlanOf("crc-8k", DigestAlgorithm::kSha256), "b");
   EXPECT_EQ(left_out.Text(), "rabin, crc with blake3: a; gear with sha256, crc with sha256: b");
+  // With XXH3 it is the CPU's anyway.
+  for (const DigestAlgorithm digest : {DigestAlgorithm::kBlake3, DigestAlgorithm::kSha256}) {
+    left_out.Add(*PlanOf("maxcdc-8k", digest), "c");
+  }
+  EXPECT_THAT(left_out.Text(), EndsWith("; maxcdc: c"));
   // Whatever else the profile says.
   EXPECT_TRUE(left_out.Has(*PlanOf("rabin:min=300,avg=1024,max=5000", DigestAlgorithm::kBlake3)));
   EXPECT_FALSE(left_out.Has(*PlanOf("gear-8k", DigestAlgorithm::kBlake3)));
