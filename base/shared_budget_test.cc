@@ -78,8 +78,10 @@ TEST(SharedBudget, IsOneShareAsLongAsAnybodyHoldsIt) {
 
 TEST(SharedBudget, ManyThreadsLeaveNothingBehind) {
   SharedBudget budget(1000);
+  constexpr std::uint64_t kThreads = 4;
   std::vector<std::thread> threads;
-  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+  threads.reserve(kThreads);
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&budget, thread] {
       Random random(TestSeed() + thread);
       for (int round = 0; round < 2000; ++round) {
