@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernel/batch.h"
+#include "kernels/cuda/kernel/piece_search.h"
 #include "kernels/cuda/kernel/prefix_sums.h"
 #include "kernels/cuda/kernel/selection_args.h"
 #include "kernels/cuda/launch/portable.h"
@@ -141,21 +142,6 @@ struct PieceNodes {
   }
 };
 
-// How many pieces begin at `position` or before it, of which it is known that at least `low` do,
-// and at most `high`.
-KERF_DEVICE_CODE std::uint32_t PiecesUpTo(const SelectionArgs& args, std::uint32_t position,
-                                          std::uint32_t low, std::uint32_t high) {
-  while (low < high) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    if (args.pieces[middle].offset <= position) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 // Writes the list of nodes. A thread loads a vector of marks, and each takes the marks of the tile
 // by turns then, so that few marks among many positions keep few warps busy, which are full. A
 // thread looks at a piece as well.
@@ -201,9 +187,10 @@ struct EmitCandidates {
       const std::uint32_t piece_count = args.header->piece_count;
       // Two threads of different warps.
       const std::uint32_t position = tile * kTilePositions;
-      if (thread == 0) shared.least_pieces = PiecesUpTo(args, position, 0, piece_count);
+      if (thread == 0) shared.least_pieces = PiecesUpTo(args.pieces, position, 0, piece_count);
       if (thread == kBlockThreads / 2) {
-        shared.most_pieces = PiecesUpTo(args, position + (kTilePositions - 1), 0, piece_count);
+        shared.most_pieces =
+            PiecesUpTo(args.pieces, position + (kTilePositions - 1), 0, piece_count);
       }
       if (index == 0) *args.long_node_count = 0;
       if (index < piece_count) args.node_pieces[FirstNode(args, index)] = index;
@@ -232,7 +219,7 @@ struct EmitCandidates {
                                     std::uint32_t tile_position, std::uint32_t mark) {
     const std::uint32_t position = tile_position + PlaceOf(shared, mark);
     const std::uint32_t pieces =
-        PiecesUpTo(args, position, shared.least_pieces, shared.most_pieces);
+        PiecesUpTo(args.pieces, position, shared.least_pieces, shared.most_pieces);
     if (pieces == 0) return;
     const std::uint32_t piece = pieces - 1;
     if (args.cuts[piece].needs_cpu != 0) return;

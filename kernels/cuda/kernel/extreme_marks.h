@@ -21,6 +21,7 @@
 
 #include "kernels/cuda/kernel/batch.h"
 #include "kernels/cuda/kernel/extreme_hash.h"
+#include "kernels/cuda/kernel/piece_search.h"
 #include "kernels/cuda/launch/portable.h"
 
 namespace kerf::cuda {
@@ -161,31 +162,18 @@ struct ExtremeMarks {
     if (thread == 0) {
       shared.list_count = 0;
       const std::uint32_t index = kMaxReachGroups - Min(first, kMaxReachGroups);
-      shared.first_piece_count = PieceCountAt(args, 0, count, PositionOf(first, index));
+      shared.first_piece_count = PiecesUpTo(args.pieces, PositionOf(first, index), 0, count);
     } else if (thread == 32) {
-      shared.last_piece_count = PieceCountAt(args, 0, count, PositionOf(first, kAllGroups - 1));
+      shared.last_piece_count =
+          PiecesUpTo(args.pieces, PositionOf(first, kAllGroups - 1), 0, count);
     }
-  }
-
-  // Of how many pieces that begin at `position` or before it; at least `low`, at most `high`.
-  KERF_DEVICE_CODE static std::uint32_t PieceCountAt(const Args& args, std::uint32_t low,
-                                                     std::uint32_t high, std::uint32_t position) {
-    while (low < high) {
-      const std::uint32_t middle = low + (high - low) / 2;
-      if (args.pieces[middle].offset <= position) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
   }
 
   // The positions of the piece in which `position` is; none outside of pieces.
   KERF_DEVICE_CODE static Range RangeOf(const Args& args, const Shared& shared,
                                         std::uint32_t position) {
     const std::uint32_t count =
-        PieceCountAt(args, shared.first_piece_count, shared.last_piece_count, position);
+        PiecesUpTo(args.pieces, position, shared.first_piece_count, shared.last_piece_count);
     if (count == 0) return {0, 0};
     const Piece& piece = args.pieces[count - 1];
     return {piece.offset + args.min_bytes - 1, piece.offset + piece.size_bytes};
