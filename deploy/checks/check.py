@@ -1,6 +1,6 @@
 """Renders every overlay, validates it against each release of Kubernetes, and applies the rules that no schema has.
 
-usage: check.py KUSTOMIZE KERFD SCHEMA.json...
+usage: check.py KUSTOMIZE KERFD KINDS.yaml SCHEMA.json...
 """
 
 import dataclasses
@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 
+import certificates
+import custom_kinds
 import load
 import manifests
 import metrics
@@ -21,7 +23,8 @@ import schema
 import security
 
 DEPLOY = pathlib.Path(__file__).resolve().parent.parent
-RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *load.RULES, *metrics.RULES]
+RULES = [*references.RULES, *network.RULES, *security.RULES, *programs.RULES, *load.RULES, *metrics.RULES,
+         *certificates.RULES]
 
 
 @dataclasses.dataclass
@@ -76,9 +79,10 @@ def operators_secrets():
 
 
 def main():
-    kustomize, kerfd, *paths = sys.argv[1:]
+    kustomize, kerfd, kinds, *paths = sys.argv[1:]
     facts = facts_of(kerfd)
-    schemas = [schema.Schema(path, monitoring_schema.DEFINITIONS) for path in paths]
+    more = {**monitoring_schema.DEFINITIONS, **custom_kinds.definitions(kinds)}
+    schemas = [schema.Schema(path, more) for path in paths]
     found = list(operators_secrets())
     overlays = sorted(path.parent for path in (DEPLOY / "overlays").glob("*/kustomization.yaml"))
     rendered = {overlay.name: render(kustomize, overlay) for overlay in overlays}

@@ -51,6 +51,14 @@ def _drop_mount(container, name):
     container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != name]
 
 
+def _drop_variable(container, name):
+    container["env"] = [variable for variable in container["env"] if variable["name"] != name]
+
+
+def _volume(pod, name):
+    return next(volume for volume in pod["volumes"] if volume["name"] == name)
+
+
 def _redis(things):
     return _pod(things, "StatefulSet", "kerf-redis")
 
@@ -321,8 +329,48 @@ def a_sum_of_another_password(things):
 
 broken("dev", "a user with all rights", lambda things: _replace(_settings(things, "kerf-redis"), "users", "+hmget", "+@all"),
        r"the user kerfd may do everything: only operator may")
+broken("prod", "a node in the clear", lambda things: _drop_variable(_redis(things)["containers"][1], "KERF_REDIS_TLS"),
+       r"some containers of Redis have KERF_REDIS_TLS and some have not")
+broken("prod", "a node without a key",
+       lambda things: _volume(_redis(things), "tls")["secret"].update(items=[{"key": "ca.crt", "path": "ca.crt"}]),
+       r"keeper\.sh wants ca\.crt, tls\.crt, tls\.key of a Secret in /etc/kerf-redis-tls, which has ca\.crt")
+broken("prod", "an exporter with the node's key", lambda things: _volume(_redis(things), "redis-ca")["secret"].pop("items"),
+       r"exporter\.sh wants ca\.crt of a Secret in /etc/kerf-redis-tls, which has ca\.crt, tls\.crt, tls\.key")
+broken("prod", "an exporter without a name", lambda things: _drop_variable(_redis(things)["containers"][2], "KERF_REDIS_NAME"),
+       r"exporter\.sh needs KERF_REDIS_NAME")
+broken("prod", "a kerfd in the clear", lambda things: [_drop_variable(_kerfd(things), name) for name in (
+    "KERFD_REDIS_TLS_CA", "KERFD_REDIS_TLS_NAME")],
+       r"redis-tls-ca is '', and Redis speaks TLS")
+broken("prod", "a kerfd that looks for addresses in certificates",
+       lambda things: _drop_variable(_kerfd(things), "KERFD_REDIS_TLS_NAME"),
+       r"redis-tls-name is '': certificates of nodes have the name in redis")
+broken("prod", "a kerfd that may join the cluster", lambda things: _volume(_worker(things), "redis-ca")["secret"].pop("items"),
+       r"has a certificate of Redis' nodes mounted, and needs its CA alone")
 broken("dev", "no keeper", lambda things: _replace(_settings(things, "kerf-redis"), "users", "keeper +psync", "warden +psync"),
        r"there is no user keeper in the file users")
+
+
+# Certificates.
+
+broken("cert-manager", "no such field of a certificate",
+       lambda things: _put(_spec(things, "Certificate", "kerf-front"), "dnsName", "kerf"),
+       r"Certificate kerf-front: spec\.dnsName: there is no such field")
+broken("cert-manager", "a usage that nobody knows",
+       lambda things: _put(_spec(things, "Certificate", "kerf-front"), "usages", ["client authentication"]),
+       r"'client authentication' is none of")
+broken("cert-manager", "a certificate that nobody makes", lambda things: _drop(things, "Certificate", "kerf-worker"),
+       r"Secret kerf-worker-tls: no Certificate makes it")
+broken("cert-manager", "an issuer that is not there", lambda things: _drop(things, "Issuer", "kerf"),
+       r"Certificate kerf-front: there is no Issuer kerf")
+broken("cert-manager", "a front under another name",
+       lambda things: _spec(things, "Certificate", "kerf-front")["dnsNames"].pop(0), r"its first name is not kerf")
+broken("cert-manager", "a front that is no client",
+       lambda things: _spec(things, "Certificate", "kerf-front")["usages"].remove("client auth"), r"its usages do not do")
+broken("cert-manager", "one CA for all", lambda things: _put(_spec(things, "Issuer", "kerf")["ca"], "secretName", "kerf-redis-ca"),
+       r"Certificate kerf-front: is of the CA of Redis' nodes")
+broken("cert-manager", "a node that its exporter does not know",
+       lambda things: _spec(things, "Certificate", "kerf-redis")["dnsNames"].remove("kerf-redis-3"),
+       r"lacks the name kerf-redis-3")
 
 
 # The load test.
@@ -434,7 +482,7 @@ broken("prod", "an exporter without a password", lambda things: _exporter(things
 broken("prod", "an exporter at another port", lambda things: _put(_exporter(things)["ports"][0], "containerPort", 9122),
        r"container exporter: exporter\.sh listens at 0\.0\.0\.0:9121, and its port metrics is 9122")
 broken("prod", "an exporter without its script",
-       lambda things: _put(_exporter(things)["volumeMounts"][0], "mountPath", "/etc/exporter"),
+       lambda things: _drop_mount(_exporter(things), "exporter-settings"),
        r"container exporter: nothing is mounted as /etc/kerf/exporter/exporter\.sh")
 
 

@@ -128,7 +128,7 @@ def _check_settings(manifests, workload, container, effective, where):
         elif address and host != "0.0.0.0":
             yield f"{where}: kerfd listens at {address}, where nobody else reaches it"
     for name in ("redis-password-file", "hint-key-file", "tls-cert", "tls-key", "tls-client-ca", "worker-tls-ca",
-                 "access"):
+                 "redis-tls-ca", "access"):
         path = effective.get(name)
         found = path and manifests.file(workload, container, path)
         if path and (not found or found[0] != "Secret"):
@@ -136,6 +136,7 @@ def _check_settings(manifests, workload, container, effective, where):
         if found and workload.volumes and found[2] is None:
             yield f"{where}: {name} is {path}, which the Secret {found[1]} does not have"
     yield from _check_own_user(manifests, workload, container, effective, where)
+    yield from _check_redis_tls(manifests, workload, container, effective, where)
     for address in effective.get("workers", []):
         group = address.removeprefix("dns:")
         service = _service_of(manifests, group)
@@ -268,6 +269,54 @@ def _check_own_user(manifests, workload, container, effective, where):
         yield f"{where}: has the passwords of {', '.join(sorted(keys))} mounted, and needs that of {user}"
 
 
+def _tls_folder(container):
+    return next((one.get("value") for one in container.get("env", []) if one["name"] == "KERF_REDIS_TLS"), None)
+
+
+def _redis_containers(manifests):
+    """Of those who speak to a node of this Redis by a script: (workload, container, script)."""
+    for workload in manifests.workloads:
+        for container in workload.containers:
+            script = container.get("command", [""])[-1].rsplit("/", 1)[-1]
+            if script in ("keeper.sh", "exporter.sh"):
+                yield workload, container, script
+
+
+def _keys_in(manifests, workload, container, folder):
+    """What the container has of its Secret of certificates."""
+    return {key for key in ("ca.crt", "tls.crt", "tls.key")
+            if (found := manifests.file(workload, container, f"{folder}/{key}")) and found[0] == "Secret" and found[2] is not None}
+
+
+def redis_tls(manifests, _):
+    """All of the nodes of Redis speak TLS, or none; and who needs no key has none."""
+    folders = {_tls_folder(container) is not None for _, container, _ in _redis_containers(manifests)}
+    if len(folders) > 1:
+        yield "some containers of Redis have KERF_REDIS_TLS and some have not: they do not understand each other"
+    for workload, container, script in _redis_containers(manifests):
+        if (folder := _tls_folder(container)) is None:
+            continue
+        where = f"{workload.name}, container {container['name']}"
+        wanted = {"ca.crt", "tls.crt", "tls.key"} if script == "keeper.sh" else {"ca.crt"}
+        if (keys := _keys_in(manifests, workload, container, folder)) != wanted:
+            yield f"{where}: {script} wants {', '.join(sorted(wanted))} of a Secret in {folder}, which has {', '.join(sorted(keys)) or 'none'}"
+        if script == "exporter.sh" and not any(one["name"] == "KERF_REDIS_NAME" for one in container.get("env", [])):
+            yield f"{where}: exporter.sh needs KERF_REDIS_NAME, which its node's certificate has"
+
+
+def _check_redis_tls(manifests, workload, container, effective, where):
+    nodes = [_tls_folder(one) for _, one, script in _redis_containers(manifests) if script == "keeper.sh"]
+    path, name = effective.get("redis-tls-ca", ""), effective.get("redis-tls-name", "")
+    if not nodes or not effective.get("redis"):
+        return
+    if bool(path) != (nodes[0] is not None):
+        yield f"{where}: redis-tls-ca is '{path}', and Redis speaks {'TLS' if nodes[0] else 'no TLS'}"
+    elif path and name != effective["redis"][0].rpartition(":")[0]:
+        yield f"{where}: redis-tls-name is '{name}': certificates of nodes have the name in redis, and no address"
+    if path and _keys_in(manifests, workload, container, path.rpartition("/")[0]) != {"ca.crt"}:
+        yield f"{where}: has a certificate of Redis' nodes mounted, and needs its CA alone: with it one may join the cluster"
+
+
 def _check_peers(workload, data):
     service, name = workload.thing["spec"]["serviceName"], workload.thing["metadata"]["name"]
     wanted = [f"{name}-{number}.{service}" for number in range(workload.thing["spec"]["replicas"])]
@@ -284,4 +333,4 @@ def sums(manifests, _):
                 yield f"{name_of(secret)}: {key}.sums has not the sum of {key}"
 
 
-RULES = [images, settings, scripts, redis, sums]
+RULES = [images, settings, scripts, redis, redis_tls, sums]

@@ -4,7 +4,13 @@
 set -eu
 password=$KERF_REDIS_EXPORTER/password
 until [ -s "$password" ]; do sleep 1; done
-REDIS_ADDR=redis://$KERF_REDIS_ADDRESS:$KERF_REDIS_PORT
+if [ -n "${KERF_REDIS_TLS:-}" ]; then
+  # By the name of the pod, which its certificate has; addresses come and go.
+  REDIS_ADDR=rediss://${KERF_REDIS_NAME}:$KERF_REDIS_PORT
+  export REDIS_EXPORTER_TLS_CA_CERT_FILE="${KERF_REDIS_TLS}/ca.crt"
+else
+  REDIS_ADDR=redis://$KERF_REDIS_ADDRESS:$KERF_REDIS_PORT
+fi
 REDIS_USER=exporter
 REDIS_PASSWORD=$(cat "$password")
 export REDIS_ADDR REDIS_USER REDIS_PASSWORD

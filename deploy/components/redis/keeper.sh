@@ -22,6 +22,8 @@ port=$KERF_REDIS_PORT
 pause_s=${KERF_REDIS_PAUSE_S:-5}
 # Where components/redis-metrics wants its password, if it is there.
 exporter=${KERF_REDIS_EXPORTER:-}
+# ca.crt, tls.crt and tls.key of components/redis-tls, if it is there: then nothing is said in the clear.
+tls=${KERF_REDIS_TLS:-}
 
 master_count=3
 slot_count=16384
@@ -32,17 +34,23 @@ successor_s=${KERF_REDIS_SUCCESSOR_S:-60}
 
 say() { echo "keeper: $*"; }
 
-# ask HOST COMMAND...
-ask() {
+# cli HOST ARGUMENTS...
+cli() {
   host=$1
   shift
-  timeout "$call_s" redis-cli -h "$host" -p "$port" --user keeper --no-auth-warning "$@" 2>/dev/null
+  timeout "$call_s" redis-cli -h "$host" -p "$port" ${tls:+--tls --cacert "$tls/ca.crt"} --no-auth-warning "$@" 2>/dev/null
+}
+
+# ask HOST COMMAND...
+ask() {
+  asked=$1
+  shift
+  cli "$asked" --user keeper "$@"
 }
 
 # ask_own COMMAND...: this node, as the user that nobody else is.
 ask_own() {
-  REDISCLI_AUTH=$(cat "$scratch/self" 2>/dev/null) timeout "$call_s" redis-cli -e -h "$address" -p "$port" --user self \
-    --no-auth-warning "$@" 2>/dev/null
+  (REDISCLI_AUTH=$(cat "$scratch/self" 2>/dev/null) && export REDISCLI_AUTH && cli "$address" -e --user self "$@")
 }
 
 # do_it HOST COMMAND...: says what it does, and what Redis says when it refuses.
@@ -131,6 +139,26 @@ users() {
   for_each_user user_line
 }
 
+# Whoever comes to the port has a password to show, so none of them needs a certificate. The bus knows no passwords:
+# Redis itself asks everybody there for a certificate of this CA, which is why it has to be a CA of the nodes alone.
+listen() {
+  if [ -z "$tls" ]; then
+    echo "port $port"
+    return
+  fi
+  cat <<END
+port 0
+tls-port $port
+tls-cluster yes
+tls-replication yes
+tls-protocols "TLSv1.3"
+tls-auth-clients no
+tls-ca-cert-file $tls/ca.crt
+tls-cert-file $tls/tls.crt
+tls-key-file $tls/tls.key
+END
+}
+
 start() {
   umask 077
   await_successor
@@ -143,7 +171,7 @@ start() {
   {
     cat "$settings/redis.conf"
     echo "bind $address"
-    echo "port $port"
+    listen
     echo "cluster-announce-ip $address"
     echo "dir $data"
     # Not echo, which may take backslashes for its own.
@@ -381,6 +409,26 @@ renew() {
   renewed=$mounted
 }
 
+certificates() { cat "$tls/ca.crt" "$tls/tls.crt" "$tls/tls.key" | sum_of_input; }
+
+# redis-server takes what is mounted by now when it is told the same names once more; whoever is connected stays so. At first
+# it is told what it has read itself, for it may have started before this did. Files that do not go together it refuses,
+# and goes on with those of before.
+shown=
+show_certificates() {
+  [ -n "$tls" ] || return 0
+  here=$(certificates)
+  [ "$here" != "$shown" ] || return 0
+  # Nobody answers before redis-server has started.
+  ask_own CONFIG GET tls-port >/dev/null || return 1
+  if ! ask_own CONFIG SET tls-ca-cert-file "$tls/ca.crt" tls-cert-file "$tls/tls.crt" tls-key-file "$tls/tls.key" >/dev/null; then
+    say "redis-server refuses the certificate that is mounted by now, and goes on with that of before: its log says why"
+    return 1
+  fi
+  [ -z "$shown" ] || say "shows the certificate that is mounted by now"
+  shown=$here
+}
+
 # Nothing of a user who may still have connections with a password that went. Redis is asked first: renew_user makes the
 # file before it changes what Redis says.
 show_user() {
@@ -395,6 +443,7 @@ passwords() {
 
 tend() {
   # What it could not do it does the next time.
+  show_certificates || true
   renew || true
   nodes_of "$address" >"$scratch/mine" || return 0
   look_around

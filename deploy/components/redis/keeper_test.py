@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Six real nodes of Redis under components/redis/keeper.sh on loopback: they form a cluster, and mend it when pods come
 back with new addresses, with each other's, or without their disks, and where it would never mend itself (stalemates.py);
-and their passwords change under load.
+and their passwords change under load. With --tls as with components/redis-tls, whose certificates change, too.
 
-usage: keeper_test.py [--seed N]
+usage: keeper_test.py [--tls KERF] [--seed N]
 """
 
 import argparse
@@ -22,6 +22,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "checks"))
 
 import redis_metrics
 import rotation
+import sealing
 import stalemates
 from redis_pods import COMPONENT, COUNT, PATIENCE_S, Cluster, check
 
@@ -36,8 +37,7 @@ def check_data(cluster, values):
 def check_users(cluster):
     """Each may do what is its own, and no other."""
     pod = cluster.pods[0]
-    check("NOAUTH" in subprocess.run(["redis-cli", "-h", cluster.addresses[0], "-p", str(cluster.port), "PING"],
-                                     capture_output=True, text=True, check=False).stdout, "a user and a password are asked for")
+    check("NOAUTH" in pod.cli("PING").stdout, "a user and a password are asked for")
     for number in range(30):
         check(pod.ask("SET", f"hs:{number}", "x", user="kerfd") == "OK", "kerfd cannot write its keys")
     denied = {"kerfd": (["FLUSHALL"], ["CONFIG", "GET", "masterauth"], ["KEYS", "*"], ["SET", "key-1", "x"], ["CLUSTER", "RESET"],
@@ -89,6 +89,10 @@ def run(cluster, rng):
     check_users(cluster)
     for role in (True, False):
         check_exporter(next(pod for pod in cluster.pods if pod.is_master() == role))
+    if cluster.is_sealed:
+        sealing.check_strangers(cluster)
+        sealing.change(cluster, rng)
+        check_data(cluster, values)
     stalemates.crowd(cluster, rng)
     first_ids = {pod.ask("CLUSTER", "MYID") for pod in cluster.pods}
 
@@ -143,16 +147,18 @@ def run(cluster, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    seed = parser.parse_args().seed
+    parser.add_argument("--tls", type=pathlib.Path, metavar="KERF", help="all of them speak TLS; this kerf makes the certificates")
+    options = parser.parse_args()
+    seed = options.seed
     # As Ctrl-C: what was started ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = pathlib.Path(tempfile.mkdtemp(prefix="kerf-keeper-"))
     rng = random.Random(seed)
-    cluster = Cluster(folder, rng)
+    cluster = Cluster(folder, rng, options.tls)
     try:
         run(cluster, rng)
     except AssertionError as error:
-        print(f"keeper_test: {error}; --seed {seed} replays it", file=sys.stderr)
+        print(f"keeper_test: {error}; {f'--tls {options.tls} ' if options.tls else ''}--seed {seed} replays it", file=sys.stderr)
         for log in sorted(folder.glob("*.log")):
             print(f"-- {log.name}\n{log.read_text(errors='replace')[-2500:]}", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -14,11 +15,30 @@ COMPONENT = pathlib.Path(__file__).resolve().parent
 COUNT = 6
 # Much, for a machine that does other work beside it: what never comes is missed all the same.
 PATIENCE_S = 120
+# The name by which kerfd calls them all.
+NAME = "kerf-redis"
 PASSWORDS = {"keeper": 'half "quoted" \\ and more', "kerfd": "of kerfd # alone", "operator": "of a person"}
 
 
 def sum_of(password):
     return hashlib.sha256(password.encode()).hexdigest()
+
+
+def make_certificates(kerf, folder, names):
+    """As deploy/README.md says how to: what is mounted of the Secret, in `folder`."""
+    made = folder / "made"
+    subprocess.run([kerf, "tls", "init", made, *(word for name in names for word in ("--name", name))], check=True,
+                   stdout=subprocess.DEVNULL)
+    for source, target in (("ca.pem", "ca.crt"), ("kerfd.pem", "tls.crt"), ("kerfd.key", "tls.key")):
+        shutil.copy(made / source, folder / target)
+    return folder
+
+
+def mount(folder, link):
+    """As the kubelet does it: all of `folder` is there at once in the place of what was at `link`."""
+    new = folder / "link"
+    new.symlink_to(folder)
+    new.rename(link)
 
 
 class Pod:
@@ -33,18 +53,23 @@ class Pod:
         self.exporter = cluster.folder / f"exporter-{number}"
         self.exporter.mkdir()
         self.processes = []
+        self.certificates = cluster.folder / f"certificates-{number}"
         # How long it leaves its address to a replica that has not taken over from it yet.
         self.successor_s = PATIENCE_S
         self.mount({**PASSWORDS, **{f"{name}.sums": sum_of(password) for name, password in PASSWORDS.items()}})
 
     def mount(self, secret):
-        """As the kubelet does it: all of it is there at once, and nothing that the manifest does not name."""
+        """Nothing that the manifest does not name."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.folder, prefix=f"secret-{self.number}-"))
         for key in ("keeper", *(f"{name}.sums" for name in PASSWORDS)):
             (folder / key).write_text(secret[key] + "\n")
-        link = folder / "link"
-        link.symlink_to(folder)
-        link.rename(self.passwords)
+        mount(folder, self.passwords)
+
+    def mount_certificates(self, source):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.folder, prefix=f"tls-{self.number}-"))
+        for name in ("ca.crt", "tls.crt", "tls.key"):
+            shutil.copy(source / name, folder)
+        mount(folder, self.certificates)
 
     def environment(self):
         scratch = self.cluster.folder / f"scratch-{self.number}"
@@ -54,7 +79,9 @@ class Pod:
                 "KERF_REDIS_ADDRESS": self.cluster.addresses[self.number],
                 "KERF_REDIS_PORT": str(self.cluster.port), "KERF_REDIS_PAUSE_S": "1",
                 "KERF_REDIS_SUCCESSOR_S": str(self.successor_s),
-                "KERF_REDIS_EXPORTER": str(self.exporter)}
+                "KERF_REDIS_EXPORTER": str(self.exporter),
+                **({"KERF_REDIS_TLS": str(self.certificates),
+                    "KERF_REDIS_NAME": self.cluster.addresses[self.number]} if self.cluster.is_sealed else {})}
 
     def run(self, verb, **options):
         return subprocess.Popen(["sh", str(COMPONENT / "keeper.sh"), verb], env=self.environment(),
@@ -82,11 +109,22 @@ class Pod:
         return (self.cluster.folder / f"{name}-{self.number}.log").read_text(errors="replace")
 
     def ask(self, *command, user="operator", password=None):
-        done = subprocess.run(["redis-cli", "-h", self.cluster.addresses[self.number], "-p", str(self.cluster.port),
-                               "-c", "--user", user, "--no-auth-warning", *command],
-                              env={**os.environ, "REDISCLI_AUTH": password or PASSWORDS[user]},
-                              capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-        return done.stdout.strip()
+        return self.cli("-c", "--user", user, "--no-auth-warning", *command,
+                        environment={"REDISCLI_AUTH": password or PASSWORDS[user]}).stdout.strip()
+
+    def cli(self, *arguments, environment=None):
+        tls = ["--tls", "--cacert", str(self.certificates / "ca.crt")] if self.cluster.is_sealed else []
+        return subprocess.run(["redis-cli", "-h", self.cluster.addresses[self.number], "-p", str(self.cluster.port), *tls,
+                               *arguments], env={**os.environ, **(environment or {})}, capture_output=True, text=True,
+                              check=False, timeout=PATIENCE_S)
+
+    def connect(self):
+        """A connection of its own, as kerfd makes it."""
+        connection = socket.create_connection((self.cluster.addresses[self.number], self.cluster.port), timeout=PATIENCE_S)
+        if not self.cluster.is_sealed:
+            return connection
+        context = ssl.create_default_context(cafile=self.certificates / "ca.crt")
+        return context.wrap_socket(connection, server_hostname=NAME)
 
     def is_ready(self):
         return self.run("ready").wait(PATIENCE_S) == 0
@@ -96,8 +134,11 @@ class Pod:
 
 
 class Cluster:
-    def __init__(self, folder, rng):
-        self.folder = folder
+    """`kerf` makes the certificates of nodes that speak TLS; they speak in the clear without."""
+
+    def __init__(self, folder, rng, kerf=None):
+        self.folder, self.kerf = folder, kerf
+        self.is_sealed = kerf is not None
         self.settings = folder / "settings"
         self.settings.mkdir()
         settings = (COMPONENT / "redis.conf").read_text().replace("cluster-node-timeout 5000", "cluster-node-timeout 1500")
@@ -114,6 +155,15 @@ class Cluster:
             self.port = 20_000 + probe.getsockname()[1] % 10_000
         self.renumber()
         self.pods = [Pod(self, number) for number in range(COUNT)]
+        if self.is_sealed:
+            certificates = self.new_certificates()
+            for pod in self.pods:
+                pod.mount_certificates(certificates)
+
+    def new_certificates(self):
+        """Of a CA of its own each time; with the addresses of now in the place of names of pods."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="new-tls-"))
+        return make_certificates(self.kerf, folder, (NAME, *self.addresses))
 
     def renumber(self):
         """New addresses for all; to be called while no pod runs."""

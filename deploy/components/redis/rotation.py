@@ -3,7 +3,6 @@
 import base64
 import json
 import pathlib
-import socket
 import subprocess
 import threading
 import time
@@ -143,7 +142,7 @@ class Worker(Background):
 
 
 def connect(pod, user, password):
-    connection = socket.create_connection((pod.cluster.addresses[pod.number], pod.cluster.port), timeout=PATIENCE_S)
+    connection = pod.connect()
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     connection.sendall(f'AUTH {user} "{quoted}"\r\n'.encode())
     said = connection.recv(1024)

@@ -1,0 +1,53 @@
+"""Where cert-manager makes certificates, each Secret of certificates is one that it makes, for the names and uses it is for."""
+
+from manifests import name_of
+
+# What deploy/README.md, kerfd's access file and kerf's own settings call them by.
+_FIRST_NAMES = {"kerf-front-tls": "kerf", "kerf-worker-tls": "kerf-worker", "kerf-redis-tls": "kerf-redis"}
+_CLIENTS = {"kerf-front-tls", "kerf-redis-tls"}
+
+
+def certificates(manifests, _):
+    made = {thing["spec"]["secretName"]: thing for thing in manifests.of("Certificate")}
+    if not made:
+        return
+    for name in sorted(_used(manifests) - set(made)):
+        yield f"Secret {name}: no Certificate makes it"
+    for name, thing in made.items():
+        spec, where = thing["spec"], name_of(thing)
+        if _authority(manifests, spec["issuerRef"]) is None:
+            yield f"{where}: there is no Issuer {spec['issuerRef']['name']}"
+        if spec.get("isCA"):
+            continue
+        if name in _FIRST_NAMES and spec.get("dnsNames", [""])[0] != _FIRST_NAMES[name]:
+            yield f"{where}: its first name is not {_FIRST_NAMES[name]}"
+        if not {"server auth", *(["client auth"] if name in _CLIENTS else [])} <= set(spec.get("usages", [])):
+            yield f"{where}: its usages do not do for {name}"
+    yield from _redis(manifests, made)
+
+
+def _used(manifests):
+    return {volume["secret"]["secretName"] for workload in manifests.workloads for volume in workload.volumes.values()
+            if volume.get("secret", {}).get("secretName", "").endswith("-tls")}
+
+
+def _authority(manifests, reference):
+    """The Secret of an Issuer's CA; "" if each of its certificates is its own, None if it is not there."""
+    issuer = manifests.get("Issuer", reference["name"])
+    return None if issuer is None else issuer["spec"].get("ca", {}).get("secretName", "")
+
+
+def _redis(manifests, made):
+    if (nodes := made.get("kerf-redis-tls")) is None:
+        return
+    authority = _authority(manifests, nodes["spec"]["issuerRef"])
+    for thing in made.values():
+        if thing is not nodes and not thing["spec"].get("isCA") and _authority(manifests, thing["spec"]["issuerRef"]) == authority:
+            yield f"{name_of(thing)}: is of the CA of Redis' nodes, so whoever has it may join their cluster"
+    pods = manifests.get("StatefulSet", "kerf-redis")
+    wanted = {f"kerf-redis-{number}" for number in range(pods["spec"]["replicas"] if pods else 0)}
+    for name in sorted(wanted - set(nodes["spec"].get("dnsNames", []))):
+        yield f"{name_of(nodes)}: lacks the name {name}, by which its exporter calls it"
+
+
+RULES = [certificates]
