@@ -291,7 +291,7 @@ broken("gpu", "no gpu for a pod that needs one", lambda things: _kerfd(things)["
        r"kerf-cuda, --gpu=require and nvidia\.com/gpu belong together")
 broken("dev", "no such verb",
        lambda things: _put(_redis(things)["containers"][0]["readinessProbe"]["exec"]["command"], 2, "check"),
-       r"keeper\.sh has no 'check', only start, keep, ready, leave")
+       r"keeper\.sh has no 'check', only start, keep, alive, ready, leave")
 broken("dev", "a node without an address",
        lambda things: _put(_redis(things)["containers"][1], "env", _redis(things)["containers"][1]["env"][1:]),
        r"keeper\.sh needs KERF_REDIS_ADDRESS")

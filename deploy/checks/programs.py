@@ -212,7 +212,8 @@ def redis(manifests, facts):
             if "keeper.sh" not in data:
                 continue
             text = data["keeper.sh"]
-            hooks = [container.get("lifecycle", {}).get("preStop", {}), container.get("readinessProbe", {})]
+            hooks = [container.get("lifecycle", {}).get("preStop", {}),
+                     *(container.get(f"{probe}Probe", {}) for probe in ("startup", "readiness", "liveness"))]
             verbs = [*container.get("args", []), *(hook["exec"]["command"][2] for hook in hooks if "exec" in hook)]
             known = re.findall(r"^  ([a-z]+)\) ", text, re.M)
             for verb in verbs:

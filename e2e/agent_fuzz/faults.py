@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import signal
 import socket
 import subprocess
 
@@ -67,6 +68,15 @@ class FaultFs:
         hits = int(self.say("hits"))
         self.say("clear")
         return hits
+
+    @contextlib.contextmanager
+    def silent(self):
+        """Whoever asks waits, as for a disk that does not answer."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def end(self):
         if self._answers is not None:

@@ -3,6 +3,7 @@
 #
 #   keeper.sh start   becomes redis-server
 #   keeper.sh keep    looks every few seconds whether there is something to do, until SIGTERM
+#   keeper.sh alive   succeeds if redis-server answers
 #   keeper.sh ready   succeeds if the cluster is whole and this node has what it should have
 #   keeper.sh leave   hands a master's slots to its replica, before it is stopped
 #   keeper.sh passwords   says by which sums this node knows whom, and that of the password it comes to others with
@@ -29,6 +30,8 @@ master_count=3
 slot_count=16384
 call_s=3
 leave_s=15
+# Before a certificate ends this is said each day.
+certificate_days=14
 # A failed master is replaced within some 10 s, or within 30 s if its replica must learn something first.
 successor_s=${KERF_REDIS_SUCCESSOR_S:-60}
 
@@ -38,7 +41,14 @@ say() { echo "keeper: $*"; }
 cli() {
   host=$1
   shift
-  timeout "$call_s" redis-cli -h "$host" -p "$port" ${tls:+--tls --cacert "$tls/ca.crt"} --no-auth-warning "$@" 2>/dev/null
+  trusted=
+  if [ -n "$tls" ]; then
+    # Its own node it knows by the pod's address: what that shows may be over, or of a CA that went, until it is told of what
+    # is mounted by now.
+    if [ "$host" = "$address" ]; then trusted="--tls --insecure"; else trusted="--tls --cacert $tls/ca.crt"; fi
+  fi
+  # shellcheck disable=SC2086 # A word for each; the mount has no blanks.
+  timeout "$call_s" redis-cli -h "$host" -p "$port" $trusted --no-auth-warning "$@" 2>/dev/null
 }
 
 # ask HOST COMMAND...
@@ -419,7 +429,7 @@ show_certificates() {
   [ -n "$tls" ] || return 0
   here=$(certificates)
   [ "$here" != "$shown" ] || return 0
-  # Nobody answers before redis-server has started.
+  # It does not answer before it has started.
   ask_own CONFIG GET tls-port >/dev/null || return 1
   if ! ask_own CONFIG SET tls-ca-cert-file "$tls/ca.crt" tls-cert-file "$tls/tls.crt" tls-key-file "$tls/tls.key" >/dev/null; then
     say "redis-server refuses the certificate that is mounted by now, and goes on with that of before: its log says why"
@@ -427,6 +437,20 @@ show_certificates() {
   fi
   [ -z "$shown" ] || say "shows the certificate that is mounted by now"
   shown=$here
+}
+
+# Who is connected notices nothing when it ends; whoever comes then is not let in, replicas among them.
+warned=
+look_at_time() {
+  [ -n "$shown" ] || return 0
+  now="$(date +%F) $shown"
+  [ "$now" != "$warned" ] || return 0
+  for file in tls.crt ca.crt; do
+    if ! openssl x509 -in "$tls/$file" -noout -checkend "$((certificate_days * 86400))" >/dev/null 2>&1; then
+      warned=$now
+      say "$file of this node ends within $certificate_days days, has ended, or is none: renew the Secret kerf-redis-tls"
+    fi
+  done
 }
 
 # Nothing of a user who may still have connections with a password that went. Redis is asked first: renew_user makes the
@@ -444,6 +468,7 @@ passwords() {
 tend() {
   # What it could not do it does the next time.
   show_certificates || true
+  look_at_time || true
   renew || true
   nodes_of "$address" >"$scratch/mine" || return 0
   look_around
@@ -467,6 +492,9 @@ keep() {
     wait $!
   done
 }
+
+# In whatever words: it loads, or wants a password.
+alive() { [ -n "$(cli "$address" PING)" ]; }
 
 ready() {
   ask "$address" CLUSTER INFO | tr -d '\r' | grep -q '^cluster_state:ok$' || return 1
@@ -501,8 +529,9 @@ export REDISCLI_AUTH
 case ${1:-} in
   start) start ;;
   keep) keep ;;
+  alive) alive ;;
   ready) ready ;;
   leave) leave ;;
   passwords) passwords ;;
-  *) echo "usage: keeper.sh start|keep|ready|leave|passwords" >&2; exit 2 ;;
+  *) echo "usage: keeper.sh start|keep|alive|ready|leave|passwords" >&2; exit 2 ;;
 esac

@@ -3,7 +3,7 @@
 back with new addresses, with each other's, or without their disks, and where it would never mend itself (stalemates.py);
 and their passwords change under load. With --tls as with components/redis-tls, whose certificates change, too.
 
-usage: keeper_test.py [--tls KERF] [--seed N]
+usage: keeper_test.py [--tls KERF [--brief]] [--seed N]
 """
 
 import argparse
@@ -78,7 +78,7 @@ def check_exporter(pod):
         check(said.startswith("NOPERM"), f"the exporter may {' '.join(command)}: {said}")
 
 
-def run(cluster, rng):
+def run(cluster, rng, is_brief):
     for pod in cluster.pods:
         pod.start()
     cluster.wait_until_whole("six new nodes")
@@ -87,12 +87,15 @@ def run(cluster, rng):
     for key, value in values.items():
         check(cluster.pods[0].ask("SET", key, value) == "OK", f"SET {key}")
     check_users(cluster)
-    for role in (True, False):
-        check_exporter(next(pod for pod in cluster.pods if pod.is_master() == role))
     if cluster.is_sealed:
         sealing.check_strangers(cluster)
         sealing.change(cluster, rng)
+        sealing.go_wrong(cluster, rng)
         check_data(cluster, values)
+    for role in (True, False):
+        check_exporter(next(pod for pod in cluster.pods if pod.is_master() == role))
+    if is_brief:
+        return
     stalemates.crowd(cluster, rng)
     first_ids = {pod.ask("CLUSTER", "MYID") for pod in cluster.pods}
 
@@ -148,6 +151,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--tls", type=pathlib.Path, metavar="KERF", help="all of them speak TLS; this kerf makes the certificates")
+    parser.add_argument("--brief", action="store_true", help="only how a cluster forms, and what TLS changes")
     options = parser.parse_args()
     seed = options.seed
     # As Ctrl-C: what was started ends.
@@ -156,7 +160,7 @@ def main():
     rng = random.Random(seed)
     cluster = Cluster(folder, rng, options.tls)
     try:
-        run(cluster, rng)
+        run(cluster, rng, options.brief)
     except AssertionError as error:
         print(f"keeper_test: {error}; {f'--tls {options.tls} ' if options.tls else ''}--seed {seed} replays it", file=sys.stderr)
         for log in sorted(folder.glob("*.log")):

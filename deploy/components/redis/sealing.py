@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import ssl
+import subprocess
 import tempfile
 
 from redis_pods import PATIENCE_S, check, wait_until
@@ -60,36 +61,46 @@ def _shown_by(pod):
     return ssl.get_server_certificate((pod.cluster.addresses[pod.number], pod.cluster.port), timeout=PATIENCE_S)
 
 
+def _mixed(cluster, source, authorities):
+    """What to mount: certificate and key of `source`, and these CAs."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=cluster.folder, prefix="mixed-tls-"))
+    for name in ("tls.crt", "tls.key"):
+        shutil.copy(source / name, folder)
+    (folder / "ca.crt").write_text(authorities)
+    return folder
+
+
+def _expired(cluster, source):
+    """The same key, with a certificate of the same CA that is over."""
+    folder = _mixed(cluster, source, (source / "ca.crt").read_text())
+    ca = ["-CA", source / "ca.crt", "-CAkey", source / "made/ca.key"]
+    request = subprocess.run(["openssl", "req", "-new", "-key", source / "tls.key", "-subj", "/CN=over"], check=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    (folder / "tls.crt").write_bytes(subprocess.run(["openssl", "x509", "-req", "-days", "0", *ca], input=request, check=True,
+                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    return folder
+
+
+def _mount(pods, folder):
+    """Until each of them shows it."""
+    wanted = (folder / "tls.crt").read_text().split()
+    for pod in pods:
+        pod.mount_certificates(folder)
+    wait_until(lambda: all(_shown_by(pod).split() == wanted for pod in pods), "the certificate that is mounted is shown")
+
+
 def change(cluster, rng):
-    """To certificates of another CA, by way of both CAs, while connections stay; and one pod gets halves meanwhile."""
+    """To certificates of another CA, by way of both CAs, while connections stay."""
     masters = {pod.number for pod in cluster.pods if pod.is_master()}
     links = [pod.connect() for pod in cluster.pods]
     old, new = cluster.pods[0].certificates.resolve(), cluster.new_certificates()
     both = (old / "ca.crt").read_text() + (new / "ca.crt").read_text()
-
-    def mounted(source, authorities):
-        folder = pathlib.Path(tempfile.mkdtemp(dir=cluster.folder, prefix="both-tls-"))
-        for name in ("tls.crt", "tls.key"):
-            shutil.copy(source / name, folder)
-        (folder / "ca.crt").write_text(authorities)
-        return folder
-
-    unlucky = rng.choice(cluster.pods)
-    shown = _shown_by(unlucky)
-    halves = mounted(old, both)
-    shutil.copy(new / "tls.key", halves)
-    unlucky.mount_certificates(halves)
-    wait_until(lambda: "refuses the certificate that is mounted by now" in unlucky.log("keeper"), "what does not go together is said")
-    check(_shown_by(unlucky) == shown, "what does not go together is shown")
     for source, authorities in ((old, both), (new, both), (new, (new / "ca.crt").read_text())):
-        folder = mounted(source, authorities)
+        folder = _mixed(cluster, source, authorities)
         counts = [pod.log("keeper").count("shows the certificate") for pod in cluster.pods]
-        for pod in rng.sample(cluster.pods, len(cluster.pods)):
-            pod.mount_certificates(folder)
+        _mount(rng.sample(cluster.pods, len(cluster.pods)), folder)
         wait_until(lambda: all(pod.log("keeper").count("shows the certificate") > count
-                               for pod, count in zip(cluster.pods, counts)), "each node has taken the certificate")
-        check(all(_shown_by(pod).split() == (source / "tls.crt").read_text().split() for pod in cluster.pods),
-              "the certificate that is mounted is not shown")
+                               for pod, count in zip(cluster.pods, counts)), "each node has taken all of it")
         cluster.wait_until_whole("certificates have changed")
     for link in links:
         link.sendall(b"PING\r\n")
@@ -101,3 +112,25 @@ def change(cluster, rng):
     pod.stop()
     pod.start()
     cluster.wait_until_whole(f"{pod.number} started again with a certificate of another CA")
+
+
+def go_wrong(cluster, rng):
+    """What an operator should not do, and what a node comes out of by itself all the same."""
+    good, pod = cluster.new_certificates(), rng.choice(cluster.pods)
+    # Another CA at once: who has it and who has not do not know each other until all have.
+    _mount(cluster.pods, good)
+    cluster.wait_until_whole("another CA, without a time for both")
+    shown, refused = _shown_by(pod), "refuses the certificate that is mounted by now"
+    halves = _mixed(cluster, good, (good / "ca.crt").read_text())
+    shutil.copy(cluster.new_certificates() / "tls.key", halves)
+    for folder in (halves, _mixed(cluster, good, "no certificate\n")):
+        count = pod.log("keeper").count(refused)
+        pod.mount_certificates(folder)
+        wait_until(lambda count=count: pod.log("keeper").count(refused) > count, "what does not go together is said")
+        check(_shown_by(pod) == shown, "what does not go together is shown")
+        pod.mount_certificates(good)
+    # Of which the node itself says nothing.
+    _mount([pod], _expired(cluster, good))
+    wait_until(lambda: "tls.crt of this node ends within 14 days, has ended" in pod.log("keeper"), "that it is over is said")
+    _mount([pod], good)
+    cluster.wait_until_whole(f"{pod.number} showed a certificate that was over")
