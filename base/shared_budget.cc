@@ -22,11 +22,15 @@ void SharedBudget::Share::GiveBack(std::size_t bytes) {
   budget_.total_.Release(bytes);
 }
 
+std::size_t SharedBudget::Share::part_bytes() const {
+  const std::size_t users = budget_.active_count_.load() + (used_bytes_.load() == 0 ? 1 : 0);
+  return budget_.total_.limit_bytes() / std::max<std::size_t>(users, 1);
+}
+
 bool SharedBudget::Share::MayGrow() const {
   const std::size_t used = used_bytes_.load();
   const std::size_t limit = budget_.total_.limit_bytes();
-  const std::size_t users = budget_.active_count_.load() + (used == 0 ? 1 : 0);
-  const std::size_t part = limit / std::max<std::size_t>(users, 1);
+  const std::size_t part = part_bytes();
   const bool is_crowded = budget_.total_.used_bytes() >= limit + limit / 2;
   return used < (is_crowded ? part / 2 : part);
 }

@@ -31,11 +31,13 @@ class SharedBudget {
 
     void Take(std::size_t bytes);
     void GiveBack(std::size_t bytes);
-    // Whether he has less than his part of the limit: that is the limit divided by the number of
-    // those who have anything now. As somebody who comes lessens what is others' already, and each
-    // takes what has arrived for him, all together may have more. From half as much again on only
-    // who has less than half of his part may grow, so that all of those together add no more than
-    // half of the limit.
+    // His part of the limit: that is the limit divided by the number of those who have anything
+    // now, and him.
+    std::size_t part_bytes() const;
+    // Whether he has less than his part. As somebody who comes lessens what is others' already, and
+    // each takes what has arrived for him, all together may have more. From half as much again on
+    // only who has less than half of his part may grow, so that all of those together add no more
+    // than half of the limit.
     bool MayGrow() const;
     std::size_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
 

@@ -31,7 +31,10 @@ TEST(SharedBudget, WhoComesLaterHasHisPart) {
   greedy->Take(120);
   const auto honest = budget.ShareOf(2);
   EXPECT_TRUE(honest->MayGrow());
+  EXPECT_EQ(honest->part_bytes(), 50u);
   honest->Take(29);
+  EXPECT_EQ(honest->part_bytes(), 50u);
+  EXPECT_EQ(greedy->part_bytes(), 50u);
   EXPECT_TRUE(honest->MayGrow());
   // Half of it as long as all have too much together.
   honest->Take(1);

@@ -33,6 +33,11 @@ void ThreadPool::Post(std::uint64_t share, std::function<void()> task) {
   wakeup_.notify_one();
 }
 
+bool ThreadPool::IsWantedByOthers(std::uint64_t share) const {
+  const std::lock_guard lock(mutex_);
+  return turns_.size() > 1 || (turns_.size() == 1 && turns_.front() != share);
+}
+
 std::function<void()> ThreadPool::TakeLocked() {
   const auto found = tasks_.find(turns_.front());
   turns_.pop_front();

@@ -30,6 +30,9 @@ class ThreadPool {
   void Post(std::function<void()> task) { Post(kNobodysShare, std::move(task)); }
   void Post(std::uint64_t share, std::function<void()> task);
 
+  // Whether something of another share waits for a thread.
+  bool IsWantedByOthers(std::uint64_t share) const;
+
   std::size_t thread_count() const { return threads_.size(); }
 
  private:
@@ -37,7 +40,7 @@ class ThreadPool {
   // Of the share whose turn it is.
   std::function<void()> TakeLocked();
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wakeup_;
   // Of shares that have some, in turns_ each of them once, the next one first; and of others, whose
   // empty queues are kept for their next task.

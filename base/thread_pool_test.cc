@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace kerf {
 namespace {
@@ -56,6 +57,21 @@ TEST_F(ThreadPoolTest, WhoComesAgainIsBehindTheOthers) {
   pool_->Post(1, [this] { Post(1, 'c'); });
   for (const char name : std::string("bbbb")) Post(2, name);
   EXPECT_EQ(RunAll(), "ababbcb");
+}
+
+TEST_F(ThreadPoolTest, SaysWhetherOthersWait) {
+  // Until the thread has what keeps it.
+  while (all_->IsWantedByOthers(1)) std::this_thread::yield();
+  EXPECT_FALSE(all_->IsWantedByOthers(1));
+  Post(1, 'a');
+  Post(1, 'a');
+  EXPECT_FALSE(all_->IsWantedByOthers(1));
+  EXPECT_TRUE(all_->IsWantedByOthers(2));
+  EXPECT_TRUE(all_->IsWantedByOthers(ThreadPool::kNobodysShare));
+  Post(2, 'b');
+  EXPECT_TRUE(all_->IsWantedByOthers(1));
+  EXPECT_TRUE(all_->IsWantedByOthers(2));
+  EXPECT_EQ(RunAll(), "aba");
 }
 
 TEST(ThreadPool, NothingIsLostOfManyShares) {

@@ -27,7 +27,7 @@ absl::Status CallOnce(CallCancellation* cancellation,
 
 }  // namespace
 
-absl::Status CallPatiently(CallCancellation* cancellation,
+absl::Status CallPatiently(CallCancellation* cancellation, std::chrono::milliseconds patience,
                            const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   const auto began = std::chrono::steady_clock::now();
   while (true) {
@@ -35,7 +35,7 @@ absl::Status CallPatiently(CallCancellation* cancellation,
     if (!IsQuotaExceeded(status)) return status;
     const std::chrono::milliseconds wait = AskedWaitOf(status);
     if (wait.count() == 0) return status;
-    if (std::chrono::steady_clock::now() + wait - began > limits::kRetryFor) return status;
+    if (std::chrono::steady_clock::now() + wait - began > patience) return status;
     if (cancellation == nullptr) {
       std::this_thread::sleep_for(wait);
     } else if (cancellation->Wait(wait)) {

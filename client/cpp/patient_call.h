@@ -1,6 +1,7 @@
 // Calls of the Index and Repository services, as far as they have something in common.
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -12,10 +13,9 @@ namespace kerf::client {
 
 // Makes a call, which `ask` does with a context that has a request id and a deadline of a minute.
 // Where the server says that its caller, or the repository, has had too many of them
-// (QUOTA_EXCEEDED with a time to wait), waits and asks once more, for as long as an upload would be
-// tried without progress. The error is the server's, with the request id. A `cancellation` ends
-// call and wait; null: nobody does.
-absl::Status CallPatiently(CallCancellation* cancellation,
+// (QUOTA_EXCEEDED with a time to wait), waits and asks once more, for `patience` at most. The error
+// is the server's, with the request id. A `cancellation` ends call and wait; null: nobody does.
+absl::Status CallPatiently(CallCancellation* cancellation, std::chrono::milliseconds patience,
                            const std::function<grpc::Status(grpc::ClientContext& context)>& ask);
 
 }  // namespace kerf::client

@@ -15,6 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kPatience{300'000};
+
 // As a server says it; without a time to wait for 0.
 grpc::Status Refused(const std::string& reason, milliseconds delay) {
   google::rpc::Status details;
@@ -32,7 +34,7 @@ grpc::Status Refused(const std::string& reason, milliseconds delay) {
 TEST(CallPatientlyTest, WaitsForItsTurn) {
   int count = 0;
   const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(nullptr, [&](grpc::ClientContext&) {
+  const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
     return ++count < 4 ? Refused("QUOTA_EXCEEDED", milliseconds(20)) : grpc::Status();
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -45,7 +47,7 @@ TEST(CallPatientlyTest, NotWhereTimeMendsNothing) {
        {Refused("QUOTA_EXCEEDED", milliseconds(0)), Refused("TOO_MANY_CALLS", milliseconds(20)),
         Refused("INDEX_FULL", milliseconds(20)), grpc::Status(grpc::StatusCode::UNAVAILABLE, "")}) {
     int count = 0;
-    const absl::Status status = CallPatiently(nullptr, [&](grpc::ClientContext&) {
+    const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
       ++count;
       return answer;
     });
@@ -54,12 +56,26 @@ TEST(CallPatientlyTest, NotWhereTimeMendsNothing) {
   }
 }
 
+// What was asked for with --retry-for: no wait begins that would end behind it.
+TEST(CallPatientlyTest, WaitsNoLongerThanItWasTold) {
+  int count = 0;
+  const auto began = std::chrono::steady_clock::now();
+  const absl::Status status = CallPatiently(nullptr, milliseconds(100), [&](grpc::ClientContext&) {
+    ++count;
+    return Refused("QUOTA_EXCEEDED", milliseconds(30));
+  });
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_GT(count, 1);
+  EXPECT_LE(count, 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
 TEST(CallPatientlyTest, AWaitIsCancelled) {
   CallCancellation cancellation;
   int count = 0;
   std::thread canceller;
   const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(&cancellation, [&](grpc::ClientContext&) {
+  const absl::Status status = CallPatiently(&cancellation, kPatience, [&](grpc::ClientContext&) {
     if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
     return Refused("QUOTA_EXCEEDED", milliseconds(60'000));
   });

@@ -20,10 +20,11 @@ absl::Status BadAnswer() {
 
 ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel,
                          const std::string& repository, DigestAlgorithm digest_algorithm,
-                         CallCancellation* cancellation)
+                         CallCancellation* cancellation, std::chrono::milliseconds patience)
     : stub_(v1::IndexService::NewStub(channel)),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)),
-      cancellation_(cancellation) {
+      cancellation_(cancellation),
+      patience_(patience) {
   repository_.set_repository(repository);
   repository_.set_digest_algorithm(static_cast<v1::DigestAlgorithm>(digest_algorithm));
 }
@@ -44,7 +45,7 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                                                               Response*),
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
-  return CallPatiently(cancellation_, [&](grpc::ClientContext& context) {
+  return CallPatiently(cancellation_, patience_, [&](grpc::ClientContext& context) {
     return (stub_.get()->*method)(&context, request, &response);
   });
 }

@@ -1,6 +1,7 @@
 // A store's index behind a kerfd, over the Index service.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/store/format/chunk_ref.h"
 #include "client/store/index/collection_index.h"
@@ -43,9 +45,11 @@ struct ServerIndexStats {
 class ServerIndex final : public agent::CollectionIndex, public agent::ReadableIndex {
  public:
   // Of the repository, that is the store's id. With a `cancellation`, which outlives it and ends
-  // its calls; null: nobody ends them.
+  // its calls; null: nobody ends them. `patience`: how long each call waits for its turn, where the
+  // server bounds how many there may be.
   ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
-              DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr);
+              DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr,
+              std::chrono::milliseconds patience = limits::kRetryFor);
 
   // From here on Commit takes it for done that a repository which is full (QUOTA_EXCEEDED) has
   // written what it had, and no more: for those who tell the index of all that there is.
@@ -80,6 +84,7 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
   const std::unique_ptr<v1::IndexService::Stub> stub_;
   const std::size_t digest_size_bytes_;
   CallCancellation* const cancellation_;
+  const std::chrono::milliseconds patience_;
   bool accepts_full_ = false;
   absl::Status full_status_;
   v1::RepositoryRef repository_;

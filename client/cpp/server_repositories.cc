@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "client/cpp/patient_call.h"
 
@@ -43,7 +44,7 @@ template <typename Request, typename Response>
 absl::Status ServerRepositories::Call(grpc::Status (v1::RepositoryService::Stub::*method)(
                                           grpc::ClientContext*, const Request&, Response*),
                                       const Request& request, Response& response) {
-  return CallPatiently(cancellation_, [&](grpc::ClientContext& context) {
+  return CallPatiently(cancellation_, limits::kRetryFor, [&](grpc::ClientContext& context) {
     return (stub_.get()->*method)(&context, request, &response);
   });
 }

@@ -19,6 +19,8 @@ constexpr unsigned kMaxLoops = 8;
 // Of the memory, for each call that is expected: its first windows in both directions, and as many
 // again three times over, for windows that grow and for calls that nobody expected.
 constexpr std::size_t kWindowsPerCall = 8;
+// Windows grow into this part of the memory: what is left is there for calls that begin.
+constexpr std::size_t kGrowthPart = 2;
 
 unsigned LoopCount() {
   return std::clamp(std::thread::hardware_concurrency() / kProcessorsPerLoop, kMinLoops, kMaxLoops);
@@ -41,12 +43,14 @@ Door::Door(const DoorOptions& options, std::vector<UniqueFd> listeners,
       listeners_(std::move(listeners)),
       serve_(std::move(serve)),
       memory_(options.memory_bytes),
+      windows_(options.memory_bytes / kGrowthPart),
       cancels_({.burst = options.cancel_burst, .per_second = options.cancels_per_second}) {
   context_.options = &options_;
   context_.first_window_bytes = std::clamp<std::size_t>(
       options.memory_bytes / kWindowsPerCall / std::max<std::size_t>(1, options.expected_calls),
       kMinWindowBytes, kMaxFirstWindowBytes);
   context_.memory = &memory_;
+  context_.windows = &windows_;
   context_.cancels = &cancels_;
   context_.places = &places_;
   context_.metrics = &metrics_;

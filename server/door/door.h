@@ -12,6 +12,7 @@
 
 #include "base/memory_budget.h"
 #include "base/places.h"
+#include "base/shared_budget.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
 #include "server/door/door_loop.h"
@@ -58,6 +59,7 @@ class Door {
   const std::function<bool(UniqueFd)> serve_;
   DoorMetrics metrics_;
   MemoryBudget memory_;
+  SharedBudget windows_;
   CancelBound cancels_;
   Places places_;
   RelayContext context_;

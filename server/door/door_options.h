@@ -67,6 +67,8 @@ struct DoorOptions {
   // which others are refused. Nothing: no bound. Null: nobody has one. Called by the door's
   // threads.
   std::function<std::optional<std::uint64_t>(std::string_view seen)> max_connections_of;
+  // Who calls may be a front, which carries others' calls: nobody's windows are kept to his part.
+  bool is_behind_fronts = false;
   // By RefusedCallReason.
   std::array<Refusal, kRefusedCallReasonCount> refusals;
   DoorTimes times;

@@ -1,9 +1,11 @@
 #include "server/door/relay.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "base/check.h"
 #include "base/strings.h"
 
@@ -19,10 +21,11 @@ constexpr std::size_t kMinSharedBytes = 1024;
 constexpr std::uint32_t kMaxFrameBytes = 64 << 10;
 // Of one connection, before others have their turn.
 constexpr int kReadsPerTurn = 4;
-// Of the memory that windows grow into, and is left, what one may grow by.
+// Of what windows grow into, and is left, what one may grow by; and of what is left of his part.
 constexpr std::size_t kGrowthPart = 8;
-// Windows grow into this part of all memory: what is left is there for calls that begin.
-constexpr std::size_t kGrowthLimitPart = 2;
+constexpr std::size_t kOwnGrowthPart = 4;
+// Of what windows grow into, what anybody may have, whatever his part is.
+constexpr std::size_t kFreePart = 2;
 
 // Of the windows of one connection's calls that have grown: twice as much is less than HTTP/2's
 // largest window.
@@ -85,6 +88,7 @@ void Relay::Close() {
   client_.reset();
   server_.reset();
   calls_.clear();
+  if (windows_ != nullptr) windows_->GiveBack(memory_.bytes());
   memory_.Set(0);
 }
 
@@ -278,6 +282,13 @@ std::string Relay::Seen() const {
   return address_.user.has_value() ? Cat("unix ", *address_.user) : "unix";
 }
 
+std::uint64_t Relay::Number() const {
+  const std::string_view address(reinterpret_cast<const char*>(address_.key.data()),
+                                 address_.key.size());
+  const std::string seen = Seen();
+  return absl::HashOf(seen.starts_with("tls ") ? seen : Cat(seen, " ", address));
+}
+
 void Relay::EndRequest(RelayedCall& call) {
   call.request.is_whole = true;
   if (call.is_server_open) server_->Resume(call.server_stream);
@@ -464,6 +475,8 @@ void Relay::CountCancelled(std::size_t count) {
 bool Relay::TakeWindows(RelayedCall& call) {
   const std::size_t window_bytes = context_.first_window_bytes;
   if (!memory_.Set(memory_.bytes() + 2 * window_bytes)) return false;
+  if (windows_ == nullptr) windows_ = context_.windows->ShareOf(Number());
+  windows_->Take(2 * window_bytes);
   call.window_bytes = window_bytes;
   client_windows_bytes_ += window_bytes;
   SetWindow();
@@ -477,24 +490,43 @@ void Relay::GrowWindow(RelayedCall& call, std::size_t received_bytes) {
     return;
   }
   call.received_since_growth_bytes = 0;
-  const std::size_t used_bytes = context_.memory->used_bytes();
-  const std::size_t limit_bytes = context_.memory->limit_bytes() / kGrowthLimitPart;
-  const std::size_t free_bytes = limit_bytes - std::min(limit_bytes, used_bytes);
   const std::size_t more_bytes =
-      std::min<std::size_t>(kMaxWindowBytes - call.window_bytes, free_bytes / kGrowthPart);
+      std::min<std::size_t>(kMaxWindowBytes - call.window_bytes, MayGrowBy());
   if (more_bytes < context_.first_window_bytes / 2) return;
   if (client_windows_bytes_ + more_bytes > kMaxGrownBytes) return;
   if (!memory_.Set(memory_.bytes() + more_bytes)) return;
+  windows_->Take(more_bytes);
   call.window_bytes += more_bytes;
   client_windows_bytes_ += more_bytes;
   client_->SetStreamWindow(call.client_stream, call.window_bytes);
   SetWindow();
 }
 
+// One who has many calls must not leave others the windows that calls begin with: with those they
+// would have as much a round trip. Where there is enough for all, nobody is kept to his part.
+std::size_t Relay::MayGrowBy() const {
+  const auto left = [](std::size_t limit_bytes, std::size_t used_bytes) {
+    return limit_bytes - std::min(limit_bytes, used_bytes);
+  };
+  const MemoryBudget& total = context_.windows->total();
+  const std::size_t limit_bytes = total.limit_bytes();
+  const std::size_t used_bytes = total.used_bytes();
+  // Whoever is there divides for whom it carries.
+  if (context_.options->is_behind_fronts) return left(limit_bytes, used_bytes) / kGrowthPart;
+  const std::size_t common_bytes = left(limit_bytes / kFreePart, used_bytes);
+  // What others had before somebody came stays theirs: so all together have more than the limit,
+  // and half as much again at most. The rest is there for calls that begin.
+  if (!windows_->MayGrow()) return common_bytes / kGrowthPart;
+  const std::size_t own_bytes = std::min(left(windows_->part_bytes(), windows_->used_bytes()),
+                                         left(limit_bytes + limit_bytes / 2, used_bytes));
+  return std::max(common_bytes / kGrowthPart, own_bytes / kOwnGrowthPart);
+}
+
 void Relay::GiveWindowsBack(RelayedCall& call) {
   if (call.window_bytes == 0) return;
   const std::size_t server_window_bytes = context_.first_window_bytes;
   KERF_CHECK(memory_.Set(memory_.bytes() - call.window_bytes - server_window_bytes));
+  windows_->GiveBack(call.window_bytes + server_window_bytes);
   client_windows_bytes_ -= call.window_bytes;
   call.window_bytes = 0;
   SetWindow();

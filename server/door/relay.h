@@ -14,6 +14,7 @@
 
 #include "base/memory_budget.h"
 #include "base/places.h"
+#include "base/shared_budget.h"
 #include "base/tls/tls_context.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
@@ -63,6 +64,9 @@ struct RelayContext {
   // Of a call, in both directions, when it begins.
   std::size_t first_window_bytes = 0;
   MemoryBudget* memory = nullptr;
+  // What windows of those who call may grow into, by who they are: what is left of `memory` is
+  // there for calls that begin.
+  SharedBudget* windows = nullptr;
   CancelBound* cancels = nullptr;
   // Of those who have a bound of connections, by how they are seen.
   Places* places = nullptr;
@@ -171,8 +175,11 @@ class Relay final : private LinkEvents {
   std::string Seen() const;
   // Among the connections of whoever is at its other end, from the first call on.
   bool TakePlace();
+  // A number for who is at its other end: the name in its certificate, else its address.
+  std::uint64_t Number() const;
   bool TakeWindows(RelayedCall& call);
   void GrowWindow(RelayedCall& call, std::size_t received_bytes);
+  std::size_t MayGrowBy() const;
   void GiveWindowsBack(RelayedCall& call);
   void SetWindow();
   bool MayShare(std::size_t size_bytes) const;
@@ -190,6 +197,9 @@ class Relay final : private LinkEvents {
   std::map<std::int32_t, std::unique_ptr<RelayedCall>> calls_;
   // The windows of all calls.
   Reservation memory_;
+  // Of everybody who is at the other end of such connections: the same bytes. From the first call
+  // on.
+  std::shared_ptr<SharedBudget::Share> windows_;
   std::size_t client_windows_bytes_ = 0;
   Time idle_since_;
   // The client's header block that has begun and not ended, and whose it is.

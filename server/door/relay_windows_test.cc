@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,96 @@ TEST_P(RelayWindowsTest, WindowsThatHaveGrownLeaveRoomForOtherCalls) {
   world_.Run();
   EXPECT_EQ(Refused(RefusedCallReason::kNoMemory), 0u);
   EXPECT_EQ(world_.server().call_count(), 100u);
+}
+
+// Who has come before, and has many calls, has all that windows grow into.
+TEST_P(RelayWindowsTest, WhoHasTakenAllLeavesOthersTheirPart) {
+  Random random(TestSeed());
+  const auto greedy = world_.windows().ShareOf(1);
+  greedy->Take(world_.windows().total().limit_bytes());
+  const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 2'000'000), false);
+  world_.Run();
+  ASSERT_EQ(world_.client->call(stream).body.size(), 2'000'000u);
+  EXPECT_EQ(world_.memory().used_bytes(), kMaxWindowBytes + RelayWorld::kWindowBytes);
+  greedy->GiveBack(greedy->used_bytes());
+}
+
+// Many who have a call each, as agents have: one of them with many is not kept to its part.
+TEST_P(RelayWindowsTest, WhereThereIsEnoughNobodyIsKeptToHisPart) {
+  Random random(TestSeed());
+  std::vector<std::shared_ptr<SharedBudget::Share>> others;
+  for (std::uint64_t number = 0; number < 200; ++number) {
+    others.push_back(world_.windows().ShareOf(number));
+    others.back()->Take(1);
+  }
+  const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 2'000'000), false);
+  world_.Run();
+  ASSERT_EQ(world_.client->call(stream).body.size(), 2'000'000u);
+  EXPECT_EQ(world_.memory().used_bytes(), kMaxWindowBytes + RelayWorld::kWindowBytes);
+  for (const auto& other : others) other->GiveBack(1);
+}
+
+TEST_P(RelayWindowsTest, WhereThereIsNotEverybodyIsKeptToHisPart) {
+  Random random(TestSeed());
+  const std::size_t limit_bytes = world_.windows().total().limit_bytes();
+  std::vector<std::shared_ptr<SharedBudget::Share>> others;
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    others.push_back(world_.windows().ShareOf(number));
+    others.back()->Take(limit_bytes / 4);
+  }
+  for (int grown = 0; grown < 20; ++grown) {
+    const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 500'000), false);
+    world_.Run();
+    ASSERT_EQ(world_.client->call(stream).body.size(), 500'000u);
+  }
+  // And what calls begin with, for that is nobody kept from.
+  EXPECT_LE(world_.memory().used_bytes(), limit_bytes / 4 + 40 * RelayWorld::kWindowBytes);
+  EXPECT_GT(world_.memory().used_bytes(), limit_bytes / 4 * 3 / 4);
+  for (const auto& other : others) other->GiveBack(limit_bytes / 4);
+}
+
+// Each has a part of what there was when he came, and goes on with it.
+TEST_P(RelayWindowsTest, ManyWhoComeOneBehindTheOtherLeaveRoomForCallsThatBegin) {
+  constexpr std::uint64_t kMemoryBytes = 16 * kMiB;
+  // As many as are expected: an eighth of the memory is one window of each.
+  constexpr std::size_t kClients = kMemoryBytes / 8 / RelayWorld::kWindowBytes;
+  Random random(TestSeed());
+  MemoryBudget memory(kMemoryBytes);
+  SharedBudget windows(kMemoryBytes / 2);
+  std::vector<std::unique_ptr<RelayWorld>> worlds;
+  for (std::size_t number = 0; number < kClients; ++number) {
+    worlds.push_back(std::make_unique<RelayWorld>(
+        RelayWorldOptions{.has_tls = has_tls(),
+                          .memory = &memory,
+                          .windows = &windows,
+                          .number = static_cast<std::uint8_t>(number + 1)}));
+    RelayWorld& world = *worlds.back();
+    world.AddClient();
+    const std::int32_t stream = world.client->Call("/echo", RandomBytes(random, 1'500'000), false);
+    world.Run();
+    EXPECT_EQ(world.metrics().Refused(RefusedCallReason::kNoMemory).value(), 0u) << number;
+    EXPECT_EQ(world.client->call(stream).body.size(), 1'500'000u);
+  }
+  EXPECT_GT(memory.used_bytes(), kMemoryBytes / 2);
+  worlds.clear();
+  EXPECT_EQ(memory.used_bytes(), 0u);
+  EXPECT_EQ(windows.total().used_bytes(), 0u);
+}
+
+// What comes of a front is of many, and is divided there.
+TEST_P(RelayWindowsTest, BehindFrontsNobodyIsKeptToHisPart) {
+  Random random(TestSeed());
+  world_.options().is_behind_fronts = true;
+  const std::size_t limit_bytes = world_.windows().total().limit_bytes();
+  const auto other = world_.windows().ShareOf(1);
+  other->Take(limit_bytes / 8);
+  for (int grown = 0; grown < 80; ++grown) {
+    const std::int32_t stream = world_.client->Call("/echo", RandomBytes(random, 500'000), false);
+    world_.Run();
+    ASSERT_EQ(world_.client->call(stream).body.size(), 500'000u);
+  }
+  EXPECT_GT(world_.windows().total().used_bytes(), limit_bytes / 4 * 3);
+  other->GiveBack(limit_bytes / 8);
 }
 
 TEST_P(RelayWindowsTest, WithoutMemoryACallIsRefused) {

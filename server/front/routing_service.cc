@@ -34,10 +34,10 @@ class RoutingService::List final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* RoutingService::RefuseUnless(access::Need need,
                                                        grpc::CallbackServerContext* context,
-                                                       const char* method) {
-  access::Identity proven;
-  const auto caller = gate_->Admit(*context, need, &proven);
-  return caller.ok() ? nullptr : RefuseCall(context, method, proven, caller.status());
+                                                       const char* method,
+                                                       access::Identity& caller) {
+  const auto admitted = gate_->Admit(*context, need, &caller);
+  return admitted.ok() ? nullptr : RefuseCall(context, method, caller, admitted.status());
 }
 
 grpc::ServerUnaryReactor* RoutingService::RefuseCall(grpc::CallbackServerContext* context,
@@ -58,7 +58,8 @@ grpc::ServerUnaryReactor* RoutingService::RefuseCall(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* context,
                                                  const v1::LocateRequest* request,
                                                  v1::LocateResponse* response) {
-  if (auto* const refused = RefuseUnless(access::Need::kKnown, context, "Locate");
+  access::Identity caller;
+  if (auto* const refused = RefuseUnless(access::Need::kKnown, context, "Locate", caller);
       refused != nullptr) {
     return refused;
   }
@@ -78,7 +79,8 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContext* context,
                                                       const v1::ListWorkersRequest* /*request*/,
                                                       v1::ListWorkersResponse* response) {
-  if (auto* const refused = RefuseUnless(access::Need::kOperate, context, "ListWorkers");
+  access::Identity caller;
+  if (auto* const refused = RefuseUnless(access::Need::kOperate, context, "ListWorkers", caller);
       refused != nullptr) {
     return refused;
   }
@@ -88,7 +90,7 @@ grpc::ServerUnaryReactor* RoutingService::ListWorkers(grpc::CallbackServerContex
         MakeError(Reason::kTooManyCalls,
                   Cat("the front lists its workers to at most ", kMaxLists, " clients at once"),
                   {{"limit", Cat(kMaxLists)}});
-    return RefuseCall(context, "ListWorkers", /*caller=*/{}, status);
+    return RefuseCall(context, "ListWorkers", caller, status);
   }
   for (routing::WorkerState& state : workers_->States()) {
     v1::WorkerState& worker = *response->add_workers();

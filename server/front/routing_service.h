@@ -49,9 +49,9 @@ class RoutingService final : public v1::RoutingService::CallbackService {
   List* EnterList(grpc::CallbackServerContext* context);
   void LeaveList(const List* list);
 
-  // The answer to a caller who may not; null: he may.
+  // The answer to a caller who may not; null: he may. `caller` is who he has proven to be.
   grpc::ServerUnaryReactor* RefuseUnless(access::Need need, grpc::CallbackServerContext* context,
-                                         const char* method);
+                                         const char* method, access::Identity& caller);
   grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context, const char* method,
                                        const access::Identity& caller, const absl::Status& status);
 

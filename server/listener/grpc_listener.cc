@@ -194,6 +194,7 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   options.expected_calls = max_calls;
   options.cancel_burst = static_cast<double>(max_calls * limits.clients_per_address);
   options.cancels_per_second *= static_cast<double>(limits.clients_per_address);
+  options.is_behind_fronts = limits.clients_per_address > 1;
   options.refusals = Refusals();
   if (limits.asks_who && limits.max_connections_of) {
     options.max_connections_of = [of = limits.max_connections_of](std::string_view seen) {

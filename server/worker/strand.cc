@@ -194,6 +194,12 @@ bool Strand::has_items() const {
   return !queue_.empty();
 }
 
+bool Strand::is_turn_over() const {
+  const auto time = std::chrono::steady_clock::now() - turn_began_;
+  return time >= context_->turn_time ||
+         (time >= context_->shared_turn_time && context_->pool->IsWantedByOthers(share_));
+}
+
 bool Strand::Release(std::unique_ptr<FrameSource> message) {
   const std::size_t size_bytes = message->size_bytes();
   message.reset();

@@ -79,9 +79,7 @@ class Strand final : public StreamEngine, public std::enable_shared_from_this<St
   std::optional<Item> TakeItem();
   bool has_items() const;
   // Whether the turn has lasted so long that it is over for the sake of other streams.
-  bool is_turn_over() const {
-    return std::chrono::steady_clock::now() - turn_began_ >= context_->turn_time;
-  }
+  bool is_turn_over() const;
   // The message has been worked off. Whether the turn is over for the sake of other streams.
   bool Release(std::unique_ptr<FrameSource> message);
 

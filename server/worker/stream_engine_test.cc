@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -277,6 +279,43 @@ TEST_P(StreamEngineTest, ALongMessageIsWorkedOffInManyTurns) {
   while (engine->expecting() != StreamEngine::Expecting::kFile) std::this_thread::yield();
   EXPECT_GE(engine->turn_count(), 19u);
   engine->Cancel();
+}
+
+// Not its own streams: those have their turns, too, and lose nothing by longer ones.
+TEST_P(StreamEngineTest, WhereOthersWaitTurnsAreShort) {
+  // Who waits for each answer has as many turns.
+  if (GetParam() == Answers::kLate) return;
+  constexpr std::size_t kStepBytes = 64 * 1024;
+  for (const std::uint64_t other_share : {7u, 8u}) {
+    pool_.reset();
+    pool_.emplace(1);
+    context_.turn_time = std::chrono::hours(1);
+    context_.shared_turn_time = std::chrono::nanoseconds(0);
+    context_.answer_budget_bytes = 1u << 20;
+    v1::UploadRequest request;
+    *request.add_frames()->mutable_open() =
+        OpenOf("fixed:size=32768", v1::DIGEST_ALGORITHM_XXH3_128);
+    request.add_frames()->mutable_file_begin();
+    request.add_frames()->set_data(std::string(20 * kStepBytes, 'x'));
+    const auto sink = MakeSink();
+    const auto engine = StreamEngine::Create(&context_, "session", sink, 7, nullptr);
+    // One that waits for a thread all the time.
+    std::atomic<bool> is_over = false;
+    std::function<void()> wait = [&] {
+      if (!is_over.load()) pool_->Post(other_share, wait);
+    };
+    pool_->Post(other_share, wait);
+    engine->Push(std::make_unique<RequestSource>(request));
+    while (engine->expecting() != StreamEngine::Expecting::kFile) std::this_thread::yield();
+    is_over.store(true);
+    if (other_share == 7) {
+      EXPECT_LT(engine->turn_count(), 19u);
+    } else {
+      EXPECT_GE(engine->turn_count(), 19u);
+    }
+    engine->Cancel();
+    pool_.reset();
+  }
 }
 
 // What the index has answered is not what it is blamed for.

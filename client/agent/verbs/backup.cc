@@ -381,7 +381,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     const auto channel = client::OpenChannel(*server, &cancellation);
     if (!channel.ok()) return channel.status();
     client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                              &cancellation);
+                              &cancellation, options->retry.time);
     return index.Commit(epoch, chunks);
   };
 

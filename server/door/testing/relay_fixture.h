@@ -41,6 +41,7 @@ class RelayTest : public testing::TestWithParam<bool> {
   ~RelayTest() override {
     world_.CloseRelay();
     EXPECT_EQ(world_.memory().used_bytes(), 0u);
+    EXPECT_EQ(world_.windows().total().used_bytes(), 0u);
     EXPECT_EQ(world_.pool().used_bytes(), 0u);
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/memory_budget.h"
+#include "base/shared_budget.h"
 #include "base/tls/testing/test_certificates.h"
 #include "base/unique_fd.h"
 #include "server/door/cancel_bound.h"
@@ -42,6 +43,11 @@ struct RelayWorldOptions {
   std::size_t max_ahead_bytes = 64 * kKiB;
   // Of a server's streams.
   std::uint32_t server_window_bytes = 65'535;
+  // That others have, too; null: its own, of memory_bytes.
+  MemoryBudget* memory = nullptr;
+  SharedBudget* windows = nullptr;
+  // Of the client's address.
+  std::uint8_t number = 0;
 };
 
 // Not thread-safe.
@@ -52,7 +58,12 @@ class RelayWorld {
   explicit RelayWorld(std::uint64_t memory_bytes)
       : RelayWorld(RelayWorldOptions{.memory_bytes = memory_bytes}) {}
   explicit RelayWorld(const RelayWorldOptions& world = {})
-      : world_(world), memory_(world.memory_bytes), cancels_({.burst = 20, .per_second = 1}) {
+      : world_(world),
+        memory_(world.memory_bytes),
+        windows_(world.memory_bytes / 2),
+        used_memory_(world.memory == nullptr ? &memory_ : world.memory),
+        used_windows_(world.windows == nullptr ? &windows_ : world.windows),
+        cancels_({.burst = 20, .per_second = 1}) {
     options_.max_connections = 10;
     options_.max_calls = 100;
     options_.memory_bytes = world.memory_bytes;
@@ -60,7 +71,8 @@ class RelayWorld {
                          Refusal{"14", "no server", ""}, Refusal{"4", "slow", ""}};
     context_ = {.options = &options_,
                 .first_window_bytes = kWindowBytes,
-                .memory = &memory_,
+                .memory = used_memory_,
+                .windows = used_windows_,
                 .cancels = &cancels_,
                 .metrics = &metrics_,
                 .pool = &pool_,
@@ -78,8 +90,9 @@ class RelayWorld {
       MakeSmall(theirs);
     }
     client_socket_ = std::move(theirs);
-    relay_ = std::make_unique<Relay>(&context_, std::move(ours),
-                                     ClientAddress{.text = "ipv4:192.0.2.1:7"}, now_);
+    relay_ = std::make_unique<Relay>(
+        &context_, std::move(ours),
+        ClientAddress{.key = {world.number}, .text = "ipv4:192.0.2.1:7"}, now_);
   }
 
   // A client that keeps the rules; without, its socket is the test's.
@@ -129,7 +142,8 @@ class RelayWorld {
   Relay& relay() { return *relay_; }
   DoorOptions& options() { return options_; }
   DoorMetrics& metrics() { return metrics_; }
-  MemoryBudget& memory() { return memory_; }
+  MemoryBudget& memory() { return *used_memory_; }
+  SharedBudget& windows() { return *used_windows_; }
   BlockPool& pool() { return pool_; }
   CancelBound& cancels() { return cancels_; }
   Time now() const { return now_; }
@@ -188,6 +202,9 @@ class RelayWorld {
   const RelayWorldOptions world_;
   DoorOptions options_;
   MemoryBudget memory_;
+  SharedBudget windows_;
+  MemoryBudget* const used_memory_;
+  SharedBudget* const used_windows_;
   CancelBound cancels_;
   DoorMetrics metrics_;
   BlockPool pool_;
