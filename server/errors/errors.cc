@@ -192,9 +192,9 @@ absl::Status FromIndexStatus(const absl::Status& status) {
   }
   const std::string_view advice =
       reason == Reason::kEpochBehind
-          ? "; read the store's epoch again and open a new stream with it; if it is still the "
-            "same, "
-            "the store was set back to an older copy of itself: run `kerf gc` once"
+          ? "; read the store's epoch and what it holds again, and open a new stream with that; if "
+            "the epoch is still the same, the store was set back to an older copy of itself: run "
+            "`kerf gc` once"
           : "";
   return MakeError(reason, Cat("the index: ", MessageOf(status), advice));
 }

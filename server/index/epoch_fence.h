@@ -43,9 +43,9 @@ inline absl::Status CheckSessionEpoch(std::uint64_t session_epoch, std::uint64_t
   if (session_epoch >= repository_epoch) {
     return index_rules::CheckNotAhead(session_epoch, repository_epoch);
   }
-  return absl::FailedPreconditionError(ToAbsl(Cat(
-      "the session's epoch ", session_epoch, " lies behind the repository's epoch ",
-      repository_epoch, ": a collection of garbage ran; read the store's epoch again and reopen")));
+  return absl::FailedPreconditionError(
+      ToAbsl(Cat("the session's epoch ", session_epoch, " lies behind the repository's epoch ",
+                 repository_epoch, ": a collection of garbage ran")));
 }
 
 }  // namespace kerf
