@@ -28,11 +28,12 @@ constexpr auto kLongestAskedWait =
 constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 
 constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
+constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", "DRAINING",       "IDLE_EVICTED",      "IDLE_TIMEOUT", "INDEX_UNAVAILABLE",
+    "AUDIT_UNAVAILABLE", "DRAINING",       "IDLE_EVICTED",      "IDLE_TIMEOUT", kIndexUnavailable,
     "MEMORY_EXHAUSTED",  "NO_WORKER",      "OPEN_TIMEOUT",      kQuotaExceeded, "READ_STALLED",
     "TOO_MANY_STREAMS",  "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
-constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", "INDEX_UNAVAILABLE",
+constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
                                                "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
 
@@ -69,6 +70,10 @@ std::string ReasonOfLoss(const absl::Status& status) {
 }
 
 bool IsQuotaExceeded(const absl::Status& status) { return ReasonOfLoss(status) == kQuotaExceeded; }
+
+bool IsIndexUnavailable(const absl::Status& status) {
+  return ReasonOfLoss(status) == kIndexUnavailable || absl::IsDeadlineExceeded(status);
+}
 
 bool IsWorkersFault(const absl::Status& status) {
   return IsOf(ReasonOfLoss(status), kWorkersFaults);

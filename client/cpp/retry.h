@@ -39,6 +39,9 @@ std::string ReasonOfLoss(const absl::Status& status);
 // Whether the caller, or the repository, has had as much as it may have (QUOTA_EXCEEDED).
 bool IsQuotaExceeded(const absl::Status& status);
 
+// Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
+bool IsIndexUnavailable(const absl::Status& status);
+
 // Whether another worker may do better than the one that has ended a stream so, or was silent: it
 // has no index, or cannot be reached.
 bool IsWorkersFault(const absl::Status& status);

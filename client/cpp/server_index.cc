@@ -77,9 +77,16 @@ absl::StatusOr<std::uint64_t> ServerIndex::AdvanceEpoch(std::uint64_t epoch,
   v1::AdvanceEpochRequest request;
   request.set_store_epoch(epoch);
   request.set_min_previous_epoch(min_before);
-  v1::AdvanceEpochResponse response;
-  KERF_RETURN_IF_ERROR(Call(&v1::IndexService::Stub::AdvanceEpoch, request, response));
-  return response.previous_epoch();
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    v1::AdvanceEpochResponse response;
+    const auto asked = std::chrono::steady_clock::now();
+    const absl::Status status = Call(&v1::IndexService::Stub::AdvanceEpoch, request, response);
+    if (status.ok()) return response.previous_epoch();
+    const auto now = std::chrono::steady_clock::now();
+    const bool was_at_work = IsIndexUnavailable(status) && now - asked >= work_time_;
+    if (!was_at_work || now - began > patience_) return status;
+  }
 }
 
 absl::StatusOr<agent::ForgottenChunks> ServerIndex::Forget(

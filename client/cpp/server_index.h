@@ -61,8 +61,13 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
 
   absl::StatusOr<std::uint64_t> ReadEpoch() override;
 
+  // A large index may not take an epoch in the time that the server has for a call, and then has
+  // taken part of it: one that was at work for `work_time` before it failed is asked again, for as
+  // long as `patience` lasts, and goes on where it was.
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t epoch,
                                              std::uint64_t min_before) override;
+  // For tests.
+  void SetWorkTime(std::chrono::milliseconds time) { work_time_ = time; }
   absl::StatusOr<agent::ForgottenChunks> Forget(
       std::span<const agent::StoredChunk> chunks) override;
   absl::StatusOr<agent::ForgottenChunks> ForgetOlder(std::uint64_t epoch) override;
@@ -85,6 +90,7 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
   const std::size_t digest_size_bytes_;
   CallCancellation* const cancellation_;
   const std::chrono::milliseconds patience_;
+  std::chrono::milliseconds work_time_{1'000};
   bool accepts_full_ = false;
   absl::Status full_status_;
   v1::RepositoryRef repository_;

@@ -8,12 +8,15 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -53,6 +56,12 @@ class LyingIndex final : public v1::IndexService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status AdvanceEpoch(grpc::ServerContext*, const v1::AdvanceEpochRequest* request,
+                            v1::AdvanceEpochResponse* response) override {
+    return on_advance(*request, *response);
+  }
+
+  std::function<grpc::Status(const v1::AdvanceEpochRequest&, v1::AdvanceEpochResponse&)> on_advance;
   std::function<void(const v1::LookupChunksRequest&, v1::LookupChunksResponse&)> on_lookup;
   std::function<void(const v1::ScanChunksRequest&, v1::ScanChunksResponse&)> on_scan;
   std::function<void(const v1::ForgetOlderChunksRequest&, v1::ForgetOlderChunksResponse&)>
@@ -94,6 +103,52 @@ TEST_F(ServerIndexTest, PagesOfAScanAreReadAsTheyAreMeant) {
   EXPECT_EQ((*page)[1].digest, DigestOf('c'));
   EXPECT_EQ((*page)[1].length_bytes, 7u);
   EXPECT_EQ((*page)[1].locator, "at");
+}
+
+grpc::Status IndexUnavailable() {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_reason("INDEX_UNAVAILABLE");
+  info.set_domain("kerf");
+  details.add_details()->PackFrom(info);
+  return {grpc::StatusCode::UNAVAILABLE, "no answer", details.SerializeAsString()};
+}
+
+TEST_F(ServerIndexTest, AnEpochThatTakesLongIsToldAgain) {
+  index_.SetWorkTime(std::chrono::milliseconds(20));
+  int count = 0;
+  server_.on_advance = [&](const v1::AdvanceEpochRequest& request,
+                           v1::AdvanceEpochResponse& response) -> grpc::Status {
+    EXPECT_EQ(request.store_epoch(), 7u);
+    EXPECT_EQ(request.min_previous_epoch(), 5u);
+    if (++count < 4) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      return IndexUnavailable();
+    }
+    response.set_previous_epoch(6);
+    return grpc::Status::OK;
+  };
+  const auto before = index_.AdvanceEpoch(7, 5);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(*before, 6u);
+  EXPECT_EQ(count, 4);
+}
+
+// Nor what is refused, whatever time that takes.
+TEST_F(ServerIndexTest, AnEpochIsNotToldAgainWhereNothingWasDone) {
+  for (const bool is_late : {false, true}) {
+    index_.SetWorkTime(std::chrono::milliseconds(is_late ? 20 : 60'000));
+    int count = 0;
+    server_.on_advance = [&](const v1::AdvanceEpochRequest&,
+                             v1::AdvanceEpochResponse&) -> grpc::Status {
+      ++count;
+      std::this_thread::sleep_for(std::chrono::milliseconds(is_late ? 30 : 0));
+      return is_late ? grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "behind")
+                     : IndexUnavailable();
+    };
+    EXPECT_FALSE(index_.AdvanceEpoch(7, 5).ok());
+    EXPECT_EQ(count, 1);
+  }
 }
 
 TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {

@@ -527,6 +527,7 @@ absl::Status Collection::Run() {
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(!options_.dry_run));
   if (!options_.dry_run) {
+    KERF_RETURN_IF_ERROR(round_.PayWhatIsOwed());
     KERF_RETURN_IF_ERROR(RemoveOldFiles());
     KERF_RETURN_IF_ERROR(RemoveStrayParity());
   }

@@ -90,6 +90,87 @@ TEST_F(CollectionIndexTest, AStoreThatWasSetBackGoesOnAfterACrashToo) {
   EXPECT_TRUE(test_.RestoreAll().ok());
 }
 
+// As one that is so large that it is told no epoch in the time that the server has.
+TEST_F(CollectionIndexTest, AnIndexThatTakesNoEpochCostsTheStoreOneRoundAtMost) {
+  for (const bool rebuilds : {false, true}) {
+    for (const bool is_behind : {false, true}) {
+      SCOPED_TRACE(Cat(rebuilds, is_behind));
+      test_.WriteSnapshot({{"a", {Big('a')}}});
+      index_.CommitAll(test_.store());
+      ASSERT_TRUE(Collect().ok());
+      const std::uint64_t epoch = *test_.store().ReadEpoch();
+      ASSERT_EQ(index_.epoch, epoch);
+      if (is_behind) index_.epoch = 1;
+      index_.advance_status = absl::UnavailableError("it takes too long");
+      const auto run = [&] {
+        return rebuilds ? RebuildIndex(test_.store(), index_, {}).status() : Collect().status();
+      };
+      EXPECT_TRUE(absl::IsUnavailable(run()));
+      const std::uint64_t epoch_behind = *test_.store().ReadEpoch();
+      EXPECT_LE(epoch_behind, epoch + 2);
+      for (int more = 0; more < 5; ++more) {
+        EXPECT_TRUE(absl::IsUnavailable(run()));
+        EXPECT_EQ(*test_.store().ReadEpoch(), epoch_behind);
+      }
+      index_.advance_status = absl::OkStatus();
+      EXPECT_TRUE(run().ok());
+      EXPECT_LE(*test_.store().ReadEpoch(), epoch + 5);
+      EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+      EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+      EXPECT_TRUE(test_.RestoreAll().ok());
+    }
+  }
+}
+
+// What it is told to pay it does, and nobody hears of it; or it has gone back meanwhile.
+TEST_F(CollectionIndexTest, ADebtIsPaidToAnIndexThatGoesBackMeanwhile) {
+  test_.WriteSnapshot({{"a", {Big('a')}}});
+  index_.CommitAll(test_.store());
+  ASSERT_TRUE(Collect().ok());
+  index_.advance_status = absl::UnavailableError("it takes too long");
+  EXPECT_TRUE(absl::IsUnavailable(Collect().status()));
+  index_.advance_status = absl::OkStatus();
+  // Behind what is read of it, before it is told the debt.
+  bool has_gone_back = false;
+  index_.before_change = [&]() -> absl::Status {
+    if (!std::exchange(has_gone_back, true)) {
+      index_.epoch = 1;
+      index_.locators.clear();
+      index_.Put(RefOf(Big('z')).digest, EncodeLocator(PackId(), 0), 1);
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Collect().ok());
+  EXPECT_EQ(index_.epoch, *test_.store().ReadEpoch());
+  EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+  EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+}
+
+// Of which no plan says so yet: raised to what it should have had, it would look like one that has
+// lost nothing.
+TEST_F(CollectionIndexTest, NothingIsPaidToAnIndexOfWhichNoPlanSaysThatItWentBack) {
+  for (const CollectionStep last :
+       {CollectionStep::kMarked, CollectionStep::kPlanned, CollectionStep::kEpochRaised}) {
+    test_.WriteSnapshot({{"a", {Big('a')}}});
+    index_.CommitAll(test_.store());
+    options_.on_step = nullptr;
+    ASSERT_TRUE(Collect().ok());
+    index_.advance_status = absl::UnavailableError("it takes too long");
+    EXPECT_TRUE(absl::IsUnavailable(Collect().status()));
+    index_.advance_status = absl::OkStatus();
+    index_.epoch = 1;
+    index_.Put(RefOf(Big('z')).digest, EncodeLocator(PackId(), 0), 1);
+    options_.on_step = [last](CollectionStep step) {
+      return step == last ? absl::CancelledError("crash") : absl::OkStatus();
+    };
+    EXPECT_TRUE(absl::IsCancelled(Collect().status()));
+    options_.on_step = nullptr;
+    ASSERT_TRUE(Collect().ok());
+    EXPECT_FALSE(index_.locators.contains(RefOf(Big('z')).digest));
+    EXPECT_TRUE(index_.locators.contains(RefOf(Big('a')).digest));
+  }
+}
+
 // A failover to a copy that misses the last writes, but not the fence before them.
 TEST_F(CollectionIndexTest, AnIndexThatLosesWhatItWasToldToForgetIsToldAgain) {
   const store::v1::Snapshot snapshot = test_.WriteSnapshot({{"a", {Big('a')}}});

@@ -52,9 +52,10 @@ absl::Status EpochRound::ReadEpochs(bool with_index) {
   // An index that has lost nothing knows this epoch: the collection that raised it has told it.
   min_index_epoch_ = store_epoch;
   const absl::StatusOr<std::optional<CollectionPlan>> plan = ReadCollectionPlan(store_.plan_path());
+  bool plan_says_behind = false;
   if (plan.ok() && plan->has_value()) {
     first_epoch_ = std::max(first_epoch_, (*plan)->target_epoch);
-    index_is_behind_ = (*plan)->index_is_behind;
+    plan_says_behind = index_is_behind_ = (*plan)->index_is_behind;
     if ((*plan)->min_index_epoch.has_value()) {
       min_index_epoch_ = *(*plan)->min_index_epoch;
     } else if (store_epoch < (*plan)->target_epoch) {
@@ -71,6 +72,12 @@ absl::Status EpochRound::ReadEpochs(bool with_index) {
   }
   // Nobody has told it of the first epoch, and nothing had been deleted then.
   if (min_index_epoch_ > 1 && index_epoch_ < min_index_epoch_) index_is_behind_ = true;
+  if (with_index && plan.ok() && plan->has_value()) {
+    // The epoch before the store's is void: no session of today believes an index of that. That an
+    // index has gone back has to be written down before it is raised.
+    if (!index_is_behind_) owed_epoch_ = store_epoch;
+    if (index_is_behind_ && plan_says_behind) owed_epoch_ = store_epoch - 1;
+  }
   KERF_RETURN_IF_ERROR(FollowIndex());
   epoch_ = first_epoch_ + kEpochsPerCollection;
   return absl::OkStatus();
@@ -116,14 +123,12 @@ absl::Status EpochRound::RaiseStoreToFence() {
   return store_.WriteEpoch(index_is_behind_ ? fence_epoch() + 1 : fence_epoch());
 }
 
-// Once the index is at the fence it looks like one that has lost nothing: that it has gone back is
-// written down before it is raised.
-absl::Status EpochRound::Fence() {
-  std::uint64_t reached = index_epoch_;
+absl::Status EpochRound::RaiseIndex(std::uint64_t& reached, std::uint64_t target,
+                                    const std::function<absl::StatusOr<bool>()>& on_setback) {
   int setback_count = 0;
-  while (reached < fence_epoch()) {
+  while (reached < target) {
     const std::uint64_t step = reached == 0 ? kMaxFirstIndexEpoch : kMaxIndexEpochStep;
-    const std::uint64_t next = reached + std::min(fence_epoch() - reached, step);
+    const std::uint64_t next = reached + std::min(target - reached, step);
     KERF_ASSIGN_OR_RETURN(const std::uint64_t before, server_.AdvanceEpoch(next, reached));
     if (before >= reached) {
       reached = next;
@@ -133,12 +138,34 @@ absl::Status EpochRound::Fence() {
       return absl::UnavailableError("the server's index goes back in time again and again");
     }
     reached = before;
-    if (index_is_behind_) continue;
+    KERF_ASSIGN_OR_RETURN(const bool goes_on, on_setback());
+    if (!goes_on) break;
+  }
+  return absl::OkStatus();
+}
+
+// What is there behind it is what a round leaves that dies a step later. The epochs of the one that
+// died are not used again all the same: sessions of them have read its plan, and that of this round
+// may condemn more.
+absl::Status EpochRound::PayWhatIsOwed() {
+  const auto stop = [this]() -> absl::StatusOr<bool> {
+    // As if it had been read now; what no plan says is written down before more is told.
+    if (min_index_epoch_ > 1 && index_epoch_ < min_index_epoch_) index_is_behind_ = true;
+    return false;
+  };
+  return RaiseIndex(index_epoch_, owed_epoch_, stop);
+}
+
+// Once the index is at the fence it looks like one that has lost nothing: that it has gone back is
+// written down before it is raised.
+absl::Status EpochRound::Fence() {
+  return RaiseIndex(index_epoch_, fence_epoch(), [this]() -> absl::StatusOr<bool> {
+    if (index_is_behind_) return true;
     index_is_behind_ = true;
     KERF_RETURN_IF_ERROR(WritePlan());
     KERF_RETURN_IF_ERROR(RaiseStoreToFence());
-  }
-  return absl::OkStatus();
+    return true;
+  });
 }
 
 absl::Status EpochRound::PublishPlan(std::vector<PlannedPack> packs) {

@@ -71,6 +71,10 @@ class EpochRound {
   // epoch is past kMaxFollowedEpoch, the store's past kMaxStoreEpoch, or the one so far behind the
   // other that the server does not let it be raised there.
   absl::Status ReadEpochs(bool with_index);
+  // Tells the index what a round that has died had begun to tell it. Until that is done this one
+  // must change nothing, or each that fails here would take the store an epoch further away from
+  // an index that answers seldom (docs/adr/0022).
+  absl::Status PayWhatIsOwed();
   // From now on nothing that the index has from before is believed.
   void Distrust() { index_is_behind_ = true; }
 
@@ -101,6 +105,10 @@ class EpochRound {
   std::uint64_t removed_entry_count() const { return removed_entry_count_; }
 
  private:
+  // Up to `target`, as far as the server lets one call raise it at a time. A `reached` below what
+  // it was is what the index went back to meanwhile; then on_setback says whether to go on.
+  absl::Status RaiseIndex(std::uint64_t& reached, std::uint64_t target,
+                          const std::function<absl::StatusOr<bool>()>& on_setback);
   absl::Status FollowIndex();
   // What people do about an index whose epoch is out of reach.
   std::string ResetAdvice() const;
@@ -120,6 +128,8 @@ class EpochRound {
   std::uint64_t first_epoch_ = 0;
   std::uint64_t index_epoch_ = 0;
   std::uint64_t epoch_ = 0;
+  // What a round that died owes the index; 0: nothing.
+  std::uint64_t owed_epoch_ = 0;
   // An index of that epoch, or a later one, names no chunk that is gone.
   std::uint64_t min_index_epoch_ = 0;
   // It has gone back in time, or the store has: entries of it may name chunks that are gone.

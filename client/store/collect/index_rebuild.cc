@@ -129,6 +129,7 @@ absl::StatusOr<RebuildReport> Rebuild::Run() {
   KERF_RETURN_IF_ERROR(round_.Lock());
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kLocked));
   KERF_RETURN_IF_ERROR(round_.ReadEpochs(/*with_index=*/true));
+  KERF_RETURN_IF_ERROR(round_.PayWhatIsOwed());
   round_.Distrust();
   KERF_RETURN_IF_ERROR(round_.PublishPlan({}));
   KERF_RETURN_IF_ERROR(Step(CollectionStep::kPlanned));

@@ -29,6 +29,7 @@ class PlainIndex final : public CollectionIndex {
   absl::StatusOr<std::uint64_t> ReadEpoch() override { return epoch; }
   absl::StatusOr<std::uint64_t> AdvanceEpoch(std::uint64_t to, std::uint64_t min_before) override {
     if (before_change) KERF_RETURN_IF_ERROR(before_change());
+    KERF_RETURN_IF_ERROR(advance_status);
     if (epoch < min_before) return epoch;
     if (to < epoch) return absl::FailedPreconditionError("the epoch lies behind");
     if (to - epoch > (epoch == 0 ? kMaxFirstIndexEpoch : kMaxIndexEpochStep))
@@ -105,6 +106,8 @@ class PlainIndex final : public CollectionIndex {
   std::function<void()> before_forget;
   // Before each call that changes something; if it is not OK, that is all that happens.
   std::function<absl::Status()> before_change;
+  // If it is not OK, no epoch is taken.
+  absl::Status advance_status;
   std::uint64_t commit_count = 0;
 };
 
