@@ -524,6 +524,40 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
   }
 }
 
+// Without it all buckets below one base bucket are hidden, and another one is made above them. What
+// is hidden hears of nothing that is forgotten, so it must not come back when that one is split.
+TEST(RedisIndexTest, WhatIsHiddenWhenTheLongestPathIsLostDoesNotComeBack) {
+  Random random(TestSeed());
+  const TestRedis redis(TestRedis::Kind::kSingle);
+  const std::vector<IndexEntry> entries = CrowdedEntries(random, 2'000);
+  const auto old = std::span(entries).first(1'000);
+  const auto commit = [](Index& index, std::uint64_t epoch, std::span<const IndexEntry> all) {
+    for (std::size_t begin = 0; begin < all.size(); begin += 100) {
+      ASSERT_TRUE(WaitFor(index.Commit(kRepository, epoch, all.subspan(begin, 100), false)).ok());
+    }
+  };
+  const auto before = OpenRedisOn(redis, 0);
+  commit(*before, 1, old);
+  ExpectThere(*before, 1, old, Verdict::kDuplicate);
+  const auto client = *RedisClient::Create(redis.options());
+  const std::string longest =
+      LongestPathKey(RedisTagOf(kRepository), BaseOf(entries[0].digest, kDefaultBaseBits));
+  const auto removed = WaitFor<absl::StatusOr<RedisReply>>(
+      [&](auto done) { client->Send({"", std::nullopt, {"DEL", longest}}, std::move(done)); });
+  ASSERT_EQ(removed->integer, 1);
+  const auto index = OpenRedisOn(redis, 0);
+  ExpectThere(*index, 1, old, Verdict::kNew);
+  EXPECT_EQ(WaitFor(index->Forget(kRepository, old))->forgotten_count, 0u);
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 5, 0)).ok());
+  const auto added = std::span(entries).subspan(1'000);
+  commit(*index, 5, added);
+  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 7, 5)).value(), 5u);
+  const auto other = OpenRedisOn(redis, 0);
+  ExpectThere(*other, 7, old, Verdict::kNew);
+  ExpectThere(*other, 7, added, Verdict::kDuplicate);
+  EXPECT_EQ(WaitFor(other->Stats(kRepository))->entry_count, added.size());
+}
+
 // Calls that ask for a replica end soon where there is none.
 std::unique_ptr<Index> OpenHasty(const TestRedis& redis) {
   RedisIndexOptions options{redis.options(), 1};

@@ -189,10 +189,11 @@ return found
 )lua";
 
 // KEYS[1]: a bucket; KEYS[2]: how long the longest path of its base bucket is; then all of its
-// descendants of some depth, in order, which are not there. ARGV[1]: the bit of its fields, counted
-// from 0, with which the number of the descendant begins that gets them; ARGV[2]: how many bits
-// that has; ARGV[3]: how many fields it has at least, ARGV[4]: how long the descendants' paths are.
-// 1 if it was done.
+// descendants of some depth, in order. One that is there is from before KEYS[2] was lost: nobody
+// sees it, or has seen what was forgotten and told since, and it goes. ARGV[1]: the bit of its
+// fields, counted from 0, with which the number of the descendant begins that gets them; ARGV[2]:
+// how many bits that has; ARGV[3]: how many fields it has at least, ARGV[4]: how long the
+// descendants' paths are. 1 if it was done.
 inline constexpr std::string_view kSplit = R"lua(
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[3]) then return 0 end
 if tonumber(redis.call('GET', KEYS[2]) or '0') < tonumber(ARGV[4]) then
@@ -203,6 +204,9 @@ local places, worths = {}, {}
 for bit = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2]) - 1 do
   places[#places + 1] = floor(bit / 8) + 1
   worths[#worths + 1] = 2 ^ (7 - bit % 8)
+end
+for child = 3, #KEYS do
+  if call('EXISTS', KEYS[child]) == 1 then call('DEL', KEYS[child]) end
 end
 local all = call('HGETALL', KEYS[1])
 for at = 1, #all, 2 do
