@@ -33,9 +33,9 @@ void ThreadPool::Post(std::uint64_t share, std::function<void()> task) {
   wakeup_.notify_one();
 }
 
-bool ThreadPool::IsWantedByOthers(std::uint64_t share) const {
+bool ThreadPool::is_wanted() const {
   const std::lock_guard lock(mutex_);
-  return turns_.size() > 1 || (turns_.size() == 1 && turns_.front() != share);
+  return !turns_.empty();
 }
 
 std::function<void()> ThreadPool::TakeLocked() {

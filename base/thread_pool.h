@@ -30,8 +30,8 @@ class ThreadPool {
   void Post(std::function<void()> task) { Post(kNobodysShare, std::move(task)); }
   void Post(std::uint64_t share, std::function<void()> task);
 
-  // Whether something of another share waits for a thread.
-  bool IsWantedByOthers(std::uint64_t share) const;
+  // Whether anything waits for a thread.
+  bool is_wanted() const;
 
   std::size_t thread_count() const { return threads_.size(); }
 

@@ -59,19 +59,12 @@ TEST_F(ThreadPoolTest, WhoComesAgainIsBehindTheOthers) {
   EXPECT_EQ(RunAll(), "ababbcb");
 }
 
-TEST_F(ThreadPoolTest, SaysWhetherOthersWait) {
+TEST_F(ThreadPoolTest, SaysWhetherAnythingWaits) {
   // Until the thread has what keeps it.
-  while (all_->IsWantedByOthers(1)) std::this_thread::yield();
-  EXPECT_FALSE(all_->IsWantedByOthers(1));
+  while (all_->is_wanted()) std::this_thread::yield();
   Post(1, 'a');
-  Post(1, 'a');
-  EXPECT_FALSE(all_->IsWantedByOthers(1));
-  EXPECT_TRUE(all_->IsWantedByOthers(2));
-  EXPECT_TRUE(all_->IsWantedByOthers(ThreadPool::kNobodysShare));
-  Post(2, 'b');
-  EXPECT_TRUE(all_->IsWantedByOthers(1));
-  EXPECT_TRUE(all_->IsWantedByOthers(2));
-  EXPECT_EQ(RunAll(), "aba");
+  EXPECT_TRUE(all_->is_wanted());
+  EXPECT_EQ(RunAll(), "a");
 }
 
 TEST(ThreadPool, NothingIsLostOfManyShares) {

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "base/test_seed.h"
+#include "e2e/neighbour.h"
 #include "e2e/upload_rate.h"
 #include "e2e/world.h"
 #include "server/edge/testing/test_upload.h"
@@ -45,6 +46,23 @@ class BystanderTest : public testing::Test {
                                      arguments);
   }
 
+  // A cut every 64 bytes, each after a look at all that a chunk may have; not more cuts than a
+  // stream may leave uncommitted.
+  void CutSlowly(const char* profile, Neighbour::State& state) {
+    const std::string zeros(kFileBytes - kSliceBytes, '\0');
+    const auto channel = Connect();
+    while (!state.is_over.load()) {
+      TestUpload upload(channel);
+      if (!upload.SendOpen(OpenFor("other", profile)) || !upload.SendFile(zeros, 2 * kSliceBytes) ||
+          !upload.WaitForChunks(1, zeros.size())) {
+        state.has_failed.store(true);
+        return;
+      }
+      state.sent_bytes.fetch_add(zeros.size());
+      upload.Cancel();
+    }
+  }
+
   double Rate() { return UploadRate(Connect(), "bystander", random_, MeasuredTime()); }
 
   World world_;
@@ -52,29 +70,19 @@ class BystanderTest : public testing::Test {
 };
 
 TEST_F(BystanderTest, KeepsItsShareBesideOnesThatAreSlowToCut) {
+  Neighbour others([this](Neighbour::State& state) {
+    std::vector<std::thread> threads;
+    for (const char* profile : kSlowProfiles) {
+      threads.emplace_back([this, profile, &state] { CutSlowly(profile, state); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
   const double alone = Rate();
-  std::atomic<bool> is_over{false};
-  std::vector<std::thread> others;
-  for (const char* profile : kSlowProfiles) {
-    others.emplace_back([this, profile, &is_over] {
-      // A cut every 64 bytes, each after a look at all that a chunk may have; not more cuts than a
-      // stream may leave uncommitted.
-      const std::string zeros(kFileBytes - kSliceBytes, '\0');
-      const auto channel = Connect();
-      while (!is_over.load()) {
-        TestUpload upload(channel);
-        EXPECT_TRUE(upload.SendOpen(OpenFor("other", profile)));
-        EXPECT_TRUE(upload.SendFile(zeros, 2 * kSliceBytes));
-        const bool is_cut = upload.WaitForChunks(1, zeros.size());
-        EXPECT_TRUE(is_cut) << upload.WaitForEnd().error_message();
-        if (!is_cut) return;
-        upload.Cancel();
-      }
-    });
-  }
+  others.Go();
   const double beside = Rate();
-  is_over.store(true);
-  for (std::thread& other : others) other.join();
+  EXPECT_FALSE(others.state().has_failed.load());
+  // They were there.
+  EXPECT_GT(others.state().sent_bytes.load(), 0u);
   std::printf("alone %.0f MB/s, beside two that are slow to cut %.0f MB/s: %.2f\n", alone, beside,
               beside / alone);
   EXPECT_GE(beside, alone * LeastShare());

@@ -1,29 +1,21 @@
 // An identity that takes what it can get leaves an honest one its share.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
 #include "base/random.h"
 #include "base/test_seed.h"
 #include "e2e/identities.h"
+#include "e2e/neighbour.h"
 #include "e2e/upload_rate.h"
 #include "e2e/world.h"
 
@@ -42,23 +34,14 @@ role = "write"
 repositories = ["*"]
 )";
 constexpr std::size_t kGreedyConnections = 4;
-// docs/performance.md, "A greedy neighbour": 0.54 to 0.71 where nothing runs beside the test.
+// docs/performance.md, "A greedy neighbour": 0.5 to 0.7 where nothing runs beside the test.
 constexpr double kLeastShare = 0.4;
-constexpr std::size_t kLowestPriority = 19;
 constexpr std::size_t kGreedyFileBytes = std::size_t{1} << 20;
 
 std::size_t NumberOf(const char* variable, std::size_t otherwise) {
   const char* const text = std::getenv(variable);
   return text == nullptr ? otherwise : std::stoul(text);
 }
-
-// What two processes see of it.
-struct State {
-  std::atomic<bool> may_begin{false};
-  std::atomic<bool> is_over{false};
-  std::atomic<std::size_t> open_count{0};
-  std::atomic<std::uint64_t> sent_bytes{0};
-};
 
 class GreedyTest : public ::testing::Test {
  protected:
@@ -70,50 +53,9 @@ class GreedyTest : public ::testing::Test {
     return identities_.Connect(name);
   }
 
-  // A process of its own, as a client on another machine is: gRPC's threads wait for the sockets of
-  // all channels of a process, and a thread of the lowest priority would do the honest one's work.
-  // Nothing of gRPC may have been used before. It begins with Go().
-  class GreedyProcess {
-   public:
-    explicit GreedyProcess(const std::function<void(State&)>& be_greedy) {
-      const pid_t child = fork();
-      KERF_CHECK(child >= 0);
-      if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        while (!state_.may_begin.load()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        be_greedy(state_);
-        _exit(0);
-      }
-      child_ = child;
-    }
-    ~GreedyProcess() {
-      state_.may_begin.store(true);
-      state_.is_over.store(true);
-      waitpid(child_, nullptr, 0);
-      munmap(&state_, sizeof(State));
-    }
-    GreedyProcess(const GreedyProcess&) = delete;
-    GreedyProcess& operator=(const GreedyProcess&) = delete;
-
-    void Go() { state_.may_begin.store(true); }
-    std::size_t open_count() const { return state_.open_count.load(); }
-    std::uint64_t sent_bytes() const { return state_.sent_bytes.load(); }
-
-   private:
-    static State& Share() {
-      void* const shared =
-          mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-      KERF_CHECK(shared != MAP_FAILED);
-      return *new (shared) State;
-    }
-
-    State& state_ = Share();
-    pid_t child_ = -1;
-  };
-
   // Sends files without end, and looks at no answer but those that a stream must not leave
   // uncommitted: when they are too many it opens another one.
-  static void BeGreedy(const std::shared_ptr<grpc::Channel>& channel, State& state) {
+  static void BeGreedy(const std::shared_ptr<grpc::Channel>& channel, Neighbour::State& state) {
     std::string file(kGreedyFileBytes, '\0');
     Random random(TestSeed());
     random.Fill({reinterpret_cast<std::uint8_t*>(file.data()), file.size()});
@@ -136,11 +78,7 @@ class GreedyTest : public ::testing::Test {
     }
   }
 
-  void BeGreedyWith(std::size_t stream_count, State& state) {
-    // It would have a machine of its own: here it takes what kerfd and the honest one leave of the
-    // processors, for it is what kerfd does that is measured.
-    const auto priority = static_cast<int>(NumberOf("KERF_GREEDY_NICE", kLowestPriority));
-    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), priority);
+  void BeGreedyWith(std::size_t stream_count, Neighbour::State& state) {
     std::vector<std::shared_ptr<grpc::Channel>> channels;
     channels.reserve(kGreedyConnections);
     for (std::size_t count = 0; count < kGreedyConnections; ++count)
@@ -161,18 +99,20 @@ class GreedyTest : public ::testing::Test {
 TEST_F(GreedyTest, LeavesAnHonestOneItsShare) {
   const std::chrono::seconds measured_time(10);
   const std::size_t stream_count = NumberOf("KERF_GREEDY_STREAMS", 1024);
-  GreedyProcess greedy([&](State& state) { BeGreedyWith(stream_count, state); });
+  const auto priority =
+      static_cast<int>(NumberOf("KERF_GREEDY_NICE", std::size_t{Neighbour::kLowestPriority}));
+  Neighbour greedy([&](Neighbour::State& state) { BeGreedyWith(stream_count, state); }, priority);
   const double alone = UploadRate(Connect("honest"), "honest", random_, measured_time);
   greedy.Go();
-  while (greedy.open_count() < stream_count / 2) {
+  while (greedy.state().open_count.load() < stream_count / 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   UploadTimes times;
-  const std::uint64_t before_bytes = greedy.sent_bytes();
+  const std::uint64_t before_bytes = greedy.state().sent_bytes.load();
   const double beside = UploadRate(Connect("honest"), "honest", random_, measured_time, &times);
-  const std::size_t open_at_end = greedy.open_count();
-  const double greedy_rate = static_cast<double>(greedy.sent_bytes() - before_bytes) / 1e6 /
-                             static_cast<double>(measured_time.count());
+  const std::size_t open_at_end = greedy.state().open_count.load();
+  const double greedy_rate = static_cast<double>(greedy.state().sent_bytes.load() - before_bytes) /
+                             1e6 / static_cast<double>(measured_time.count());
   std::printf("alone %.0f MB/s, beside %zu greedy streams (%.0f MB/s) %.0f MB/s: %.2f\n", alone,
               open_at_end, greedy_rate, beside, beside / alone);
   const double files = std::max<double>(static_cast<double>(times.file_count), 1) / 1e3;

@@ -85,6 +85,12 @@ void Door::Stop(std::chrono::milliseconds grace) {
   loops_.clear();
 }
 
+std::vector<std::size_t> Door::client_counts() const {
+  std::vector<std::size_t> counts;
+  for (const auto& loop : loops_) counts.push_back(loop->client_count());
+  return counts;
+}
+
 void Door::AddMetrics(metrics::Page& page) const {
   page.Add(metrics::kDoorConnections, metrics_.connections.load());
   page.Add(metrics::kDoorMaxConnections, options_.max_connections);

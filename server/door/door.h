@@ -52,6 +52,8 @@ class Door {
 
   const DoorMetrics& metrics() const { return metrics_; }
   void AddMetrics(metrics::Page& page) const;
+  // Of each thread, for tests.
+  std::vector<std::size_t> client_counts() const;
 
  private:
   const DoorOptions options_;

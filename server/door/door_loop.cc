@@ -75,6 +75,7 @@ void DoorLoop::Wait() {
 }
 
 void DoorLoop::Give(Newcomer newcomer) {
+  client_count_.fetch_add(1);
   const std::lock_guard lock(given_mutex_);
   given_.push_back(std::move(newcomer));
   eventfd_write(wakeup_.get(), 1);
@@ -82,6 +83,7 @@ void DoorLoop::Give(Newcomer newcomer) {
 
 std::vector<DoorLoop::Newcomer> DoorLoop::TakeGiven() {
   const std::lock_guard lock(given_mutex_);
+  client_count_.fetch_sub(given_.size());
   return std::exchange(given_, {});
 }
 
@@ -208,8 +210,21 @@ void DoorLoop::Accept(int listener, Time now) {
     }
     context_.metrics->connections_accepted.Add();
     ClientAddress address = ClientAddressOf(from, socket.get());
-    AddClient({.socket = std::move(socket), .address = std::move(address)}, now);
+    Newcomer newcomer{.socket = std::move(socket), .address = std::move(address)};
+    if (DoorLoop& loop = LeastBusy(); &loop != this) {
+      loop.Give(std::move(newcomer));
+    } else {
+      AddClient(std::move(newcomer), now);
+    }
   }
+}
+
+DoorLoop& DoorLoop::LeastBusy() {
+  DoorLoop* least = this;
+  for (const auto& other : others_) {
+    if (other->client_count() < least->client_count()) least = other.get();
+  }
+  return *least;
 }
 
 void DoorLoop::AddClient(Newcomer newcomer, Time now) {
@@ -243,6 +258,7 @@ void DoorLoop::AddClient(Newcomer newcomer, Time now) {
     return;
   }
   clients_.push_back(std::move(client));
+  client_count_.fetch_add(1);
   Settle(*clients_.back());
 }
 
@@ -304,6 +320,7 @@ void DoorLoop::Remove(Client& client) {
   client.relay->Close();
   removed_.push_back(std::move(clients_.back()));
   clients_.pop_back();
+  client_count_.fetch_sub(1);
 }
 
 }  // namespace kerf::door

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,9 @@ class DoorLoop {
   void BeginStop(std::chrono::milliseconds grace);
   // For its thread to end; at once without BeginStop.
   void Wait();
+
+  // That it has, and was given.
+  std::size_t client_count() const { return client_count_.load(); }
 
  private:
   struct Client;
@@ -76,6 +80,9 @@ class DoorLoop {
   void Handle(const Watched& watched, std::uint32_t events, Time now);
   void Accept(int listener, Time now);
   void AddClient(Newcomer newcomer, Time now);
+  // The loop with the fewest, this one if it is one of them: who has many connections is in the way
+  // of as few others as may be, and each thread has its part of the work.
+  DoorLoop& LeastBusy();
   // Of some that are drawn, the one without calls that is least missed. False: all have calls.
   bool MakeRoom(Time now);
   void ForEach(const std::function<void(Relay& relay)>& visit);
@@ -98,6 +105,8 @@ class DoorLoop {
   // Which events of the same round may still name.
   std::vector<std::unique_ptr<Client>> removed_;
   Time checked_at_;
+
+  std::atomic<std::size_t> client_count_{0};
 
   std::span<const std::unique_ptr<DoorLoop>> others_;
   std::mutex given_mutex_;

@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -154,6 +156,28 @@ class DoorTest : public testing::TestWithParam<bool> {
   std::mutex mutex_;
   std::vector<std::thread> servers_;
 };
+
+// One with many connections would else be in the way of whoever has the thread that took them all.
+TEST_P(DoorTest, EachThreadHasItsPartOfTheConnections) {
+  Start();
+  std::vector<UniqueFd> sockets;
+  const auto are_there = [&] {
+    const std::vector<std::size_t> counts = door_->client_counts();
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0}) == sockets.size() &&
+           *most - *least <= 1;
+  };
+  for (int number = 0; number < 40; ++number) {
+    sockets.push_back(Connect());
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (!are_there() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+    ASSERT_TRUE(are_there()) << number;
+  }
+  sockets.clear();
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (!are_there() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(are_there());
+}
 
 TEST_P(DoorTest, ManyClientsAtOnceEachGetTheirOwn) {
   Start();

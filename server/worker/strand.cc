@@ -197,7 +197,7 @@ bool Strand::has_items() const {
 bool Strand::is_turn_over() const {
   const auto time = std::chrono::steady_clock::now() - turn_began_;
   return time >= context_->turn_time ||
-         (time >= context_->shared_turn_time && context_->pool->IsWantedByOthers(share_));
+         (time >= context_->shared_turn_time && context_->pool->is_wanted());
 }
 
 bool Strand::Release(std::unique_ptr<FrameSource> message) {

@@ -58,8 +58,8 @@ struct EngineContext {
   std::size_t max_cut_buffer_bytes = 8u << 20;
   // A stream that has cut for so long gives its thread to others, in the middle of a message too.
   std::chrono::nanoseconds turn_time = std::chrono::milliseconds(5);
-  // The same where somebody else waits for a thread: one stream, whose messages come one behind the
-  // other, waits for such a turn with each.
+  // The same where another stream waits for a thread: one whose messages come one behind the other
+  // waits for such a turn with each.
   std::chrono::nanoseconds shared_turn_time = std::chrono::milliseconds(1);
   std::string worker_name;
   // Null: files are cut without hints.
