@@ -87,6 +87,7 @@ void Door::Stop(std::chrono::milliseconds grace) {
 
 std::vector<std::size_t> Door::client_counts() const {
   std::vector<std::size_t> counts;
+  counts.reserve(loops_.size());
   for (const auto& loop : loops_) counts.push_back(loop->client_count());
   return counts;
 }
