@@ -494,7 +494,7 @@ keep() {
 }
 
 # In whatever words: it loads, or wants a password.
-alive() { [ -n "$(cli "$address" PING)" ]; }
+alive() { [ -n "$(ask "$address" PING)" ]; }
 
 ready() {
   ask "$address" CLUSTER INFO | tr -d '\r' | grep -q '^cluster_state:ok$' || return 1

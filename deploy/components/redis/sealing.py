@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -37,6 +38,11 @@ def _client(folder=None, version=ssl.TLSVersion.TLSv1_3):
 def check_strangers(cluster):
     """In the clear nobody is heard, nor by an older TLS; on the bus nobody without a certificate of the nodes' CA."""
     pod, stranger = cluster.pods[0], cluster.new_certificates()
+    check(pod.run("alive").wait(PATIENCE_S) == 0, "a node that answers is not alive")
+    pod.signal(signal.SIGSTOP)
+    check(pod.run("alive").wait(PATIENCE_S) != 0, "a node that does not answer is alive")
+    pod.signal(signal.SIGCONT)
+    cluster.wait_until_whole(f"{pod.number} was stopped")
     port, bus = cluster.port, cluster.port + BUS
     check(b"NOAUTH" in _say(pod, port, _client(), b"PING\r\n"), "over TLS a password is asked for, and no certificate")
     for what, context, at in (("in the clear", None, port), ("TLS 1.2", _client(version=ssl.TLSVersion.TLSv1_2), port),
