@@ -83,7 +83,6 @@ void DoorLoop::Give(Newcomer newcomer) {
 
 std::vector<DoorLoop::Newcomer> DoorLoop::TakeGiven() {
   const std::lock_guard lock(given_mutex_);
-  client_count_.fetch_sub(given_.size());
   return std::exchange(given_, {});
 }
 
@@ -135,13 +134,19 @@ void DoorLoop::Run() {
       if (watched != nullptr) Handle(*watched, events[index].events, now);
     }
     HandleUnread(now);
-    for (Newcomer& newcomer : TakeGiven()) AddClient(std::move(newcomer), now);
-    removed_.clear();
+    // Before what was given is taken: what is given later wakes it again.
     eventfd_t wakeups = 0;
     eventfd_read(wakeup_.get(), &wakeups);
-    if (wakeups > 0 || now - checked_at_ >= kCheckInterval) {
+    for (Newcomer& newcomer : TakeGiven()) {
+      AddClient(std::move(newcomer), now);
+      client_count_.fetch_sub(1);
+    }
+    removed_.clear();
+    const bool is_due = now - checked_at_ >= kCheckInterval;
+    if (wakeups > 0 || is_due) ArmListeners();
+    // Not for each that is given: it looks at all clients.
+    if (is_due) {
       checked_at_ = now;
-      ArmListeners();
       ForEach([now](Relay& relay) { relay.CheckTime(now); });
       LogLeftOut();
     }
