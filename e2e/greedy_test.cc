@@ -105,6 +105,7 @@ TEST_F(GreedyTest, LeavesAnHonestOneItsShare) {
   const double alone = UploadRate(Connect("honest"), "honest", random_, measured_time);
   greedy.Go();
   while (greedy.state().open_count.load() < stream_count / 2) {
+    ASSERT_TRUE(greedy.is_alive());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   UploadTimes times;

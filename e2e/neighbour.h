@@ -57,6 +57,8 @@ class Neighbour {
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
 
+  // False: it has died, and what is waited for never comes.
+  bool is_alive() const { return waitpid(child_, nullptr, WNOHANG) == 0; }
   void Go() { state_.may_begin.store(true); }
   const State& state() const { return state_; }
 

@@ -440,16 +440,15 @@ show_certificates() {
 }
 
 # Who is connected notices nothing when it ends; whoever comes then is not let in, replicas among them.
-warned=
+looked=
 look_at_time() {
   [ -n "$shown" ] || return 0
   now="$(date +%F) $shown"
-  [ "$now" != "$warned" ] || return 0
+  [ "$now" != "$looked" ] || return 0
+  looked=$now
   for file in tls.crt ca.crt; do
-    if ! openssl x509 -in "$tls/$file" -noout -checkend "$((certificate_days * 86400))" >/dev/null 2>&1; then
-      warned=$now
+    openssl x509 -in "$tls/$file" -noout -checkend "$((certificate_days * 86400))" >/dev/null 2>&1 ||
       say "$file of this node ends within $certificate_days days, has ended, or is none: renew the Secret kerf-redis-tls"
-    fi
   done
 }
 
