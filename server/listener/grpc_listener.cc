@@ -54,6 +54,8 @@ constexpr std::uint64_t kOtherFiles = 1024;
 // For clients to close their connections. An idle client may not look at its connection for
 // seconds.
 constexpr std::chrono::milliseconds kCloseGrace{200};
+// Behind it, for what gRPC has on its way to clients at unix sockets.
+constexpr std::chrono::milliseconds kEndGrace{800};
 
 void Configure(const TransportLimits& limits, std::uint64_t grpc_window_bytes,
                grpc::ServerBuilder& builder) {
@@ -138,50 +140,48 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   std::unique_ptr<GrpcListener> listener(new GrpcListener);
-  std::vector<UniqueFd> sockets;
-  // gRPC gives 1 for a unix socket that it has bound, and leaves 0 for one that it has not.
-  std::vector<int> is_bound(listen.size(), 1);
-  for (std::size_t index = 0; index < listen.size(); ++index) {
-    KERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(listen[index]));
+  std::vector<UniqueFd> doors;
+  std::vector<UniqueFd> unix_sockets;
+  for (const std::string& text : listen) {
+    KERF_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(text));
     if (address.is_unix) {
       KERF_RETURN_IF_ERROR(PrepareUnixSocket(address.path));
-      if (limits.asks_who) {
-        KERF_ASSIGN_OR_RETURN(UniqueFd socket, ListenUnix(address.path));
-        sockets.push_back(std::move(socket));
-      } else {
-        is_bound[index] = 0;
-        builder.AddListeningPort(address.target, grpc::InsecureServerCredentials(),
-                                 &is_bound[index]);
-      }
+      KERF_ASSIGN_OR_RETURN(UniqueFd socket, ListenUnix(address.path));
+      (limits.asks_who ? doors : unix_sockets).push_back(std::move(socket));
       listener->addresses_.push_back(address.target);
       listener->socket_paths_.push_back(address.path);
     } else {
       KERF_ASSIGN_OR_RETURN(TcpListeners tcp, ListenTcp(address.target));
-      std::move(tcp.sockets.begin(), tcp.sockets.end(), std::back_inserter(sockets));
+      std::move(tcp.sockets.begin(), tcp.sockets.end(), std::back_inserter(doors));
       listener->addresses_.push_back(std::move(tcp.address));
     }
   }
-  const bool has_door = !sockets.empty();
-  Configure(limits, has_door ? limits.window_bytes / 2 : limits.window_bytes, builder);
-  if (has_door) {
-    listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        grpc::InsecureServerCredentials());
-  }
+  Configure(limits, doors.empty() ? limits.window_bytes : limits.window_bytes / 2, builder);
+  listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   add_services(builder);
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr) {
-    const auto unbound = std::find(is_bound.begin(), is_bound.end(), 0);
-    if (unbound == is_bound.end()) {
-      return absl::InternalError("gRPC did not start, and does not say why");
-    }
-    const auto index = static_cast<std::size_t>(unbound - is_bound.begin());
-    return absl::FailedPreconditionError(
-        ToAbsl(Cat("cannot listen on ", listen[index],
-                   ": the address is in use, not of this machine, or not permitted")));
+    return absl::InternalError("gRPC did not start, and does not say why");
   }
-  if (has_door) listener->OpenDoor(limits, std::move(sockets));
+  if (!unix_sockets.empty()) {
+    listener->unix_ = std::make_unique<UnixAcceptor>(
+        std::move(unix_sockets),
+        [here = listener.get()](UniqueFd socket) { return here->Serve(std::move(socket)); });
+    listener->unix_->Start();
+  }
+  if (!doors.empty()) listener->OpenDoor(limits, std::move(doors));
   return listener;
+}
+
+bool GrpcListener::Serve(UniqueFd socket) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+  // From then on gRPC does not take it, nor closes it.
+  if (is_stopping_.load()) return false;
+  parameters.fd = socket.Release();
+  acceptor_->HandleNewConnection(&parameters);
+  return true;
 }
 
 void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd> sockets) {
@@ -209,16 +209,8 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
       return session;
     };
   }
-  const auto serve = [this](UniqueFd socket) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    // From then on gRPC does not take it, nor closes it.
-    if (is_stopping_.load()) return false;
-    parameters.fd = socket.Release();
-    acceptor_->HandleNewConnection(&parameters);
-    return true;
-  };
   door_ = std::make_unique<door::Door>(
-      options, std::move(sockets), serve,
+      options, std::move(sockets), [this](UniqueFd socket) { return Serve(std::move(socket)); },
       door::Door::Headers{.peer = kPeerMetadata,
                           .seen = limits.asks_who ? std::string(kSeenMetadata) : "",
                           .stamp = PeerStamp()});
@@ -237,14 +229,25 @@ void GrpcListener::AddMetrics(metrics::Page& page) const {
   if (door_ != nullptr) door_->AddMetrics(page);
 }
 
+GrpcListener::~GrpcListener() { RemoveSocketFiles(); }
+
+void GrpcListener::RemoveSocketFiles() {
+  for (const std::string& path : socket_paths_) unlink(path.c_str());
+  socket_paths_.clear();
+}
+
 void GrpcListener::Stop() {
   is_stopping_.store(true);
+  // While it listens: behind that, a file there may be the next kerfd's.
+  RemoveSocketFiles();
   if (door_ != nullptr) door_->StopAccepting();
+  // Then gRPC has cancelled what was left, and closed what it can.
+  if (unix_ != nullptr) unix_->BeginStop(kCloseGrace + kEndGrace);
   server_->Shutdown(DeadlineIn(kCloseGrace));
   server_->Wait();
+  unix_.reset();
   // What gRPC has said last is on its way to clients.
   if (door_ != nullptr) door_->Stop(kCloseGrace);
-  for (const std::string& path : socket_paths_) unlink(path.c_str());
 }
 
 }  // namespace kerf

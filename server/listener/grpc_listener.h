@@ -19,6 +19,7 @@
 #include "base/unique_fd.h"
 #include "server/door/door.h"
 #include "server/listener/client_peer.h"
+#include "server/listener/unix_acceptor.h"
 #include "server/metrics/page.h"
 
 namespace kerf {
@@ -67,6 +68,8 @@ class GrpcListener {
       const std::function<void(grpc::ServerBuilder& builder)>& add_services);
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;
+  // One that has started is to be stopped before.
+  ~GrpcListener();
 
   // The bound addresses, with the ports that were picked, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -79,18 +82,24 @@ class GrpcListener {
   // Of the door, if there is one.
   void AddMetrics(metrics::Page& page) const;
 
-  // Cancels the calls that are left, waits for their ends, and closes the sockets.
+  // Cancels the calls that are left, waits for their ends, and closes the sockets. Takes no longer
+  // than a few seconds, whatever clients do.
   void Stop();
 
  private:
   GrpcListener() = default;
 
   void OpenDoor(const TransportLimits& limits, std::vector<UniqueFd> sockets);
+  void RemoveSocketFiles();
+  // Whether gRPC has taken it.
+  bool Serve(UniqueFd socket);
 
-  // Null: none of the addresses has a door. It hands its connections to what is before it.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  // Null: none of the addresses has a door.
   std::unique_ptr<door::Door> door_;
+  // Null: all have.
+  std::unique_ptr<UnixAcceptor> unix_;
   std::atomic<bool> is_stopping_{false};
   std::vector<std::string> addresses_;
   std::vector<std::string> socket_paths_;

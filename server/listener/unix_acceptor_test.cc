@@ -1,0 +1,216 @@
+#include "server/listener/unix_acceptor.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/net/listen_unix.h"
+
+namespace kerf {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPatience{20'000};
+
+bool Becomes(const std::function<bool()>& is_so) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  return true;
+}
+
+bool IsReadable(const UniqueFd& socket, milliseconds patience) {
+  pollfd wanted{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  return poll(&wanted, 1, static_cast<int>(patience.count())) == 1;
+}
+
+// The other side has closed it.
+bool Ends(const UniqueFd& socket, milliseconds patience = kPatience) {
+  char byte = 0;
+  return IsReadable(socket, patience) && read(socket.get(), &byte, 1) <= 0;
+}
+
+class UnixAcceptorTest : public testing::Test {
+ protected:
+  UnixAcceptorTest() {
+    std::string pattern = "/tmp/kerf-acceptor-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    std::vector<UniqueFd> listeners;
+    for (const std::string& path : Paths()) {
+      auto listener = ListenUnix(path);
+      EXPECT_TRUE(listener.ok()) << listener.status();
+      listeners.push_back(*std::move(listener));
+    }
+    acceptor_ = std::make_unique<UnixAcceptor>(
+        std::move(listeners), [this](UniqueFd socket) { return Serve(std::move(socket)); });
+    acceptor_->Start();
+  }
+  ~UnixAcceptorTest() override {
+    acceptor_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::vector<std::string> Paths() const { return {folder_ + "/a", folder_ + "/b"}; }
+  UniqueFd Connect(int listener = 0) const {
+    const std::string path = Paths()[static_cast<std::size_t>(listener)];
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(path.begin(), path.end(), address.sun_path);
+    UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      socket.Reset();
+    }
+    return socket;
+  }
+  bool Serve(UniqueFd socket) {
+    if (refuses_.load()) return false;
+    const std::lock_guard lock(mutex_);
+    served_.push_back(std::move(socket));
+    return true;
+  }
+  std::size_t served_count() {
+    const std::lock_guard lock(mutex_);
+    return served_.size();
+  }
+  // As gRPC does.
+  void CloseServed(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    shutdown(served_[index].get(), SHUT_RDWR);
+    served_[index].Reset();
+  }
+  int Served(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    return served_[index].get();
+  }
+
+  std::string folder_;
+  std::atomic<bool> refuses_{false};
+  std::mutex mutex_;
+  std::vector<UniqueFd> served_;
+  std::unique_ptr<UnixAcceptor> acceptor_;
+};
+
+TEST_F(UnixAcceptorTest, ServesWhoConnectsAtAny) {
+  const UniqueFd one = Connect(0);
+  const UniqueFd other = Connect(1);
+  ASSERT_TRUE(one.valid() && other.valid());
+  ASSERT_TRUE(Becomes([&] { return served_count() == 2; }));
+  ASSERT_EQ(write(Served(0), "a", 1), 1);
+  EXPECT_TRUE(IsReadable(one, kPatience) || IsReadable(other, kPatience));
+}
+
+// Else each that ever was would cost a descriptor, and its client would not see it end.
+TEST_F(UnixAcceptorTest, KeepsNothingOfWhatHasEnded) {
+  for (int turn = 0; turn < 3; ++turn) {
+    UniqueFd gone = Connect();
+    const UniqueFd left = Connect();
+    const auto first = static_cast<std::size_t>(2 * turn);
+    ASSERT_TRUE(Becomes([&] { return served_count() == first + 2; }));
+    // Both or none are there.
+    gone.Reset();
+    EXPECT_TRUE(Becomes([&] { return acceptor_->connection_count() == 1; }));
+    CloseServed(first + 1);
+    EXPECT_TRUE(Becomes([&] { return acceptor_->connection_count() == 0; }));
+    EXPECT_TRUE(Ends(left));
+    CloseServed(first);
+  }
+}
+
+TEST_F(UnixAcceptorTest, AClientThatHasSaidAllStays) {
+  const UniqueFd client = Connect();
+  ASSERT_TRUE(Becomes([&] { return served_count() == 1; }));
+  shutdown(client.get(), SHUT_WR);
+  EXPECT_FALSE(Ends(client, milliseconds(400)));
+  EXPECT_EQ(acceptor_->connection_count(), 1u);
+}
+
+TEST_F(UnixAcceptorTest, WhoIsRefusedIsClosed) {
+  refuses_.store(true);
+  const UniqueFd client = Connect();
+  EXPECT_TRUE(Ends(client));
+  EXPECT_TRUE(Becomes([&] { return acceptor_->connection_count() == 0; }));
+  refuses_.store(false);
+  const UniqueFd next = Connect();
+  EXPECT_TRUE(Becomes([&] { return served_count() == 1; }));
+}
+
+// Whoever serves it is in a write that a client does not read.
+TEST_F(UnixAcceptorTest, EndsWhatIsLeftBehindItsGrace) {
+  const UniqueFd client = Connect();
+  ASSERT_TRUE(Becomes([&] { return served_count() == 1; }));
+  std::atomic<bool> has_ended{false};
+  std::thread writer([&, socket = Served(0)] {
+    const std::string much(1 << 20, 'x');
+    pollfd wanted{.fd = socket, .events = POLLOUT, .revents = 0};
+    while (poll(&wanted, 1, static_cast<int>(kPatience.count())) == 1 &&
+           send(socket, much.data(), much.size(), MSG_NOSIGNAL) > 0) {
+    }
+    has_ended.store(errno == EPIPE);
+  });
+  acceptor_->BeginStop(milliseconds(300));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(has_ended.load());
+  writer.join();
+  EXPECT_TRUE(has_ended.load());
+  EXPECT_FALSE(Connect().valid());
+}
+
+TEST_F(UnixAcceptorTest, ItsEndEndsAll) {
+  const UniqueFd client = Connect();
+  ASSERT_TRUE(Becomes([&] { return served_count() == 1; }));
+  acceptor_->BeginStop(std::chrono::hours(1));
+  const auto begin = std::chrono::steady_clock::now();
+  acceptor_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
+  EXPECT_TRUE(Ends(client));
+}
+
+// gRPC's own listener never accepts again then (CVE-2023-4785).
+TEST_F(UnixAcceptorTest, AcceptsAgainOnceThereAreDescriptors) {
+  std::vector<UniqueFd> clients;
+  for (int count = 0; count < 8; ++count) {
+    clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(clients.back().get()) + 2;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const std::string path = Paths()[0];
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  for (const UniqueFd& client : clients) {
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  std::this_thread::sleep_for(milliseconds(600));
+  EXPECT_LT(served_count(), clients.size());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  // Whoever came meanwhile waits, or was closed; who comes is served.
+  const std::size_t count = served_count();
+  const UniqueFd next = Connect();
+  EXPECT_TRUE(Becomes([&] { return served_count() > count; }));
+  EXPECT_FALSE(Ends(next, milliseconds(400)));
+}
+
+}  // namespace
+}  // namespace kerf
