@@ -1,0 +1,237 @@
+"""A store in a folder, one file for each chunk: small and whole; a file is synced for each new
+chunk, which on a disk is slow.
+
+    chunks/abc/DIGEST.NONCE   never changed; deleted by collections
+    epoch, plan, config       replaced as a whole
+    pending/NAME              published, and not yet looked at again
+    snapshots/NAME            the same file, by a link
+    tmp/                      of agents that run; to be emptied when none does
+
+All agents see it as it is: a local file system, or one that is mounted without caches (COL-42).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import fcntl
+import json
+import os
+import pathlib
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from kerf import digests
+from kerf.errors import Retryable, StoreError
+from kerf.recipe import Recipe, decode, digests_of
+from kerf.store import FIRST_EPOCH, Stored
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_NONCE_BYTES = 8
+_SYNCS_AT_ONCE = 16
+_FOLDERS = ("chunks", "pending", "snapshots", "tmp")
+
+
+class FolderStore:
+    """Of one process; others may have the same folder open. A kerf.CollectedStore."""
+
+    def __init__(self, path: str | os.PathLike[str], digest: str = "blake3") -> None:
+        self.path = pathlib.Path(path)
+        self.digest_name = digest
+        self._algorithm = digests.algorithm(digest)
+        # Put and not yet synced: where it lies, and where it will.
+        self._written: list[tuple[pathlib.Path, pathlib.Path]] = []
+        # Folders with names that were found, and may be another writer's.
+        self._found_in: set[pathlib.Path] = set()
+        self._make()
+
+    def _make(self) -> None:
+        for name in _FOLDERS:
+            (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.path / "config").exists():
+            if any(any((self.path / name).iterdir()) for name in _FOLDERS[:3]):
+                raise StoreError(f"{self.path} has chunks or snapshots, and no config: it is damaged, or no store")
+            self._replace("epoch", str(FIRST_EPOCH).encode())
+            self._replace("config", json.dumps({"version": 1, "digest": self.digest_name}).encode())
+            _sync(self.path.parent)
+        config = json.loads((self.path / "config").read_bytes())
+        if config != {"version": 1, "digest": self.digest_name}:
+            raise StoreError(f"{self.path} is a store of {config}, not of version 1 and {self.digest_name}")
+
+    # Chunks.
+
+    def put(self, digest: bytes, data: bytes) -> bytes:
+        locator = digest + secrets.token_bytes(_NONCE_BYTES)
+        written = self.path / "tmp" / secrets.token_hex(16)
+        _write(written, data)
+        self._written.append((written, self._chunk(locator)))
+        return locator
+
+    def has(self, digest: bytes) -> list[bytes]:
+        folder = self._chunk(digest + b"\0").parent
+        try:
+            names = [name for name in os.listdir(folder) if name.startswith(digest.hex() + ".")]
+        except FileNotFoundError:
+            return []
+        if names:
+            self._found_in.add(folder)
+        return [digest + bytes.fromhex(name.partition(".")[2]) for name in names]
+
+    def sync(self) -> None:
+        _sync_all(written for written, _ in self._written)
+        made = {place.parent for _, place in self._written if not place.parent.is_dir()}
+        for folder in made:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        while self._written:
+            written, place = self._written.pop()
+            os.rename(written, place)
+            self._found_in.add(place.parent)
+        _sync_all([*self._found_in, self.path / "chunks"])
+        self._found_in.clear()
+
+    def chunks(self) -> Iterator[Stored]:
+        for folder in sorted((self.path / "chunks").iterdir()):
+            for entry in os.scandir(folder):
+                digest, _, nonce = entry.name.partition(".")
+                locator = bytes.fromhex(digest) + bytes.fromhex(nonce)
+                yield Stored(bytes.fromhex(digest), entry.stat().st_size, locator)
+
+    def delete(self, place: Stored) -> None:
+        self._chunk(place.locator).unlink(missing_ok=True)
+
+    def read(self, digest: bytes) -> bytes:
+        """Of any place whose bytes are those of the digest."""
+        for locator in self.has(digest):
+            try:
+                data = self._chunk(locator).read_bytes()
+            except FileNotFoundError:
+                continue
+            if self._algorithm.digest(data) == digest:
+                return data
+        raise StoreError(f"{self.path}: the chunk {digest.hex()} is not there, or damaged")
+
+    def _chunk(self, locator: bytes) -> pathlib.Path:
+        size = self._algorithm.size_bytes
+        digest = locator[:size].hex()
+        return self.path / "chunks" / digest[:3] / f"{digest}.{locator[size:].hex()}"
+
+    # Snapshots.
+
+    def publish(self, name: str, body: bytes) -> None:
+        if (self._snapshot("snapshots", name)).exists():
+            raise FileExistsError(f"{self.path} has a snapshot {name}")
+        written = self.path / "tmp" / secrets.token_hex(16)
+        _write(written, body)
+        _sync(written)
+        try:
+            os.link(written, self._snapshot("pending", name))
+        finally:
+            written.unlink()
+        _sync(self.path / "pending")
+
+    def withdraw(self, name: str) -> None:
+        self._snapshot("pending", name).unlink(missing_ok=True)
+        _sync(self.path / "pending")
+
+    def confirm(self, name: str) -> None:
+        """It is both for a moment: whoever lists pending ones first sees it in one of them."""
+        os.link(self._snapshot("pending", name), self._snapshot("snapshots", name))
+        _sync(self.path / "snapshots")
+        self.withdraw(name)
+
+    def snapshots(self) -> list[str]:
+        return sorted(os.listdir(self.path / "snapshots"))
+
+    def snapshot(self, name: str) -> list[Recipe]:
+        return decode(self._snapshot("snapshots", name).read_bytes())
+
+    def forget(self, name: str) -> None:
+        """The next collection frees what it alone needs."""
+        self._snapshot("snapshots", name).unlink()
+        _sync(self.path / "snapshots")
+
+    def restore(self, recipe: Recipe) -> Iterator[bytes]:
+        for chunk in recipe.chunks:
+            data = self.read(chunk.digest)
+            if len(data) != chunk.length:
+                raise StoreError(f"{self.path}: a chunk of {len(data)} bytes in the place of {chunk.length}")
+            yield data
+
+    def roots(self) -> Iterable[bytes]:
+        """For Client.collect: pending ones before others, made durable as they were read (COL-45, COL-47)."""
+        for folder in ("pending", "snapshots"):
+            for name in sorted(os.listdir(self.path / folder)):
+                try:
+                    body = self._snapshot(folder, name).read_bytes()
+                except FileNotFoundError:
+                    if folder == "pending":
+                        continue
+                    raise
+                yield from digests_of(decode(body))
+            _sync(self.path / folder)
+
+    def _snapshot(self, folder: str, name: str) -> pathlib.Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name for a snapshot: 1 to 200 of [A-Za-z0-9._-], no . first")
+        return self.path / folder / name
+
+    # Epoch, plan, lock.
+
+    def epoch(self) -> int:
+        return int((self.path / "epoch").read_bytes())
+
+    def raise_epoch(self, epoch: int) -> None:
+        if epoch <= self.epoch():
+            raise StoreError(f"the store's epoch is {self.epoch()}, and only rises: not to {epoch}")
+        self._replace("epoch", str(epoch).encode())
+
+    def plan(self) -> bytes | None:
+        try:
+            return (self.path / "plan").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_plan(self, plan: bytes) -> None:
+        self._replace("plan", plan)
+
+    def remove_plan(self) -> None:
+        (self.path / "plan").unlink(missing_ok=True)
+        _sync(self.path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        with open(self.path / "lock", "wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Retryable(f"{self.path}: another collection runs") from error
+            yield
+
+    def _replace(self, name: str, body: bytes) -> None:
+        written = self.path / "tmp" / secrets.token_hex(16)
+        _write(written, body)
+        _sync(written)
+        os.replace(written, self.path / name)
+        _sync(self.path)
+
+
+def _write(path: pathlib.Path, body: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "wb") as stream:
+        stream.write(body)
+
+
+def _sync_all(paths: Iterable[pathlib.Path]) -> None:
+    """Many at a time are one turn of the file system's journal."""
+    with concurrent.futures.ThreadPoolExecutor(_SYNCS_AT_ONCE) as threads:
+        list(threads.map(_sync, paths))
+
+
+def _sync(path: pathlib.Path) -> None:
+    """A file's bytes, or a folder's names."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

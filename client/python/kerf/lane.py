@@ -1,0 +1,330 @@
+"""One upload at a time, over as many streams as it takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import grpc
+
+from kerf.channel import Address, Proof
+from kerf.digests import Algorithm
+from kerf.errors import Action, Disagreement, EpochBehind, Error, Failure, Refused
+from kerf.file import File
+from kerf.index import Index
+from kerf.keeper import Keeper, Wrong, compare
+from kerf.patience import Cancellation, Patience, Servers
+from kerf.recipe import Chunk, Recipe
+from kerf.routing import ASK_AGAIN_S, Route
+from kerf.store import Stored, View
+from kerf.stream import StreamEnded, UploadStream
+from kerf.uncommitted import Uncommitted
+from kerf.v1 import chunking_pb2 as pb
+
+# Of one message: what a front keeps for each upload is 512 KiB.
+_BLOCK_BYTES = 448 * 1024
+# So that it need not commit, and sync, for every few chunks.
+_LEAST_UNCOMMITTED_CHUNKS = 4_096
+_LEAST_COMMIT_ENTRIES = 16
+_LEAST_CHUNK_BYTES = 64
+_LARGEST_CHUNK_BYTES = 4 * 1024 * 1024
+_FINISH_S = 120.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of a client."""
+
+    repository: str
+    profile: str
+    algorithm: Algorithm
+    proof: Proof
+    is_direct: bool
+    agent: str
+    retry_for_s: float
+    silence_s: float
+    late_for_s: float
+    window_bytes: int
+    commit_bytes: int
+
+
+class Bounds:
+    """What one stream may have under way, by its limits and its profile."""
+
+    def __init__(self, opened: pb.Opened, settings: Settings) -> None:
+        self.limits = opened.limits
+        if self.limits.max_uncommitted_chunks < _LEAST_UNCOMMITTED_CHUNKS or \
+                self.limits.max_commit_entries < _LEAST_COMMIT_ENTRIES:
+            raise Refused(f"the server allows {self.limits.max_uncommitted_chunks} uncommitted chunks and "
+                          f"{self.limits.max_commit_entries} entries of a Commit; this client needs "
+                          f"{_LEAST_UNCOMMITTED_CHUNKS} and {_LEAST_COMMIT_ENTRIES}")
+        keys = dict(pair.partition("=")[::2] for pair in opened.profile.partition("+")[0].partition(":")[2].split(","))
+        self.least_chunk = int(keys.get("min") or keys.get("size") or _LEAST_CHUNK_BYTES)
+        largest = int(keys.get("max") or keys.get("size") or _LARGEST_CHUNK_BYTES)
+        self.commit_count = self.limits.max_uncommitted_chunks // 4
+        self.block = min(_BLOCK_BYTES, self.limits.max_message_bytes // 2, self.commit_count * self.least_chunk)
+        # A cut may be certain only two longest chunks behind it, and the server says nothing before there are more.
+        self._least_window = 3 * largest + self.block
+        self.window = max(settings.window_bytes, self._least_window)
+
+    def has_room_for_chunks(self, uncommitted: Uncommitted, file: File) -> bool:
+        """Whether what is under way, and one more block, cannot become more chunks than the stream may have. With nothing
+        to commit, what a cut needs is sent in any case: else it might never get on."""
+        coming = (file.unanswered + self.block) // self.least_chunk + 2
+        return uncommitted.count + coming <= self.limits.max_uncommitted_chunks or \
+            (uncommitted.is_empty and file.unanswered + self.block <= self._least_window)
+
+
+class Lane:
+    """Of one thread at a time."""
+
+    def __init__(self, settings: Settings, keeper: Keeper, servers: Servers, index: Index, number: int,
+                 warnings: list[str]) -> None:
+        self._settings = settings
+        self._keeper = keeper
+        self._servers = servers
+        self._index = index
+        self._route = Route(settings.repository, number, settings.proof, is_direct=settings.is_direct)
+        self._warnings = warnings
+        self._stream: UploadStream | None = None
+        self._channel: grpc.Channel | None = None
+        self._view: View | None = None
+        self._files_begun = 0
+        self._server = Address("")
+        self._worker = Address("")
+        self._is_past_front = False
+        self._is_opened = False
+        self._was_answered = False
+        self._late: dict[bytes, Stored] = {}
+        self._uncommitted = Uncommitted()
+
+    def upload(self, file: File, view: View, cancellation: Cancellation) -> Recipe:
+        """EpochBehind: all of it has to be begun again, in another epoch. A stream is left open for the next file only if
+        all went well."""
+        patience = Patience(self._servers, self._settings.retry_for_s, cancellation)
+        self._cancellation = cancellation
+        try:
+            if self._stream is not None and (self._view != view or not self._stream.is_idle()):
+                self.close()
+            with cancellation.calling(self._wake):
+                while not self._is_through(file, view, patience):
+                    pass
+        except BaseException:
+            self._drop()
+            self._late.clear()
+            raise
+        untold, self._late = len(self._late), {}
+        return Recipe(file.key, file.size, tuple(file.chunks), view.seen, file.new_chunks, file.new_bytes, untold)
+
+    def close(self) -> None:
+        """Half-closes. What the server says then is worth a warning at most: all was answered before."""
+        if self._stream is not None:
+            failure = self._stream.finish(_FINISH_S if self._is_opened else 0)
+            if failure is not None and failure.reason == "QUOTA_EXCEEDED":
+                self._warnings.append(f"the index has no room for all chunks: {failure.text}")
+        self._drop()
+
+    def _wake(self) -> None:
+        if (stream := self._stream) is not None:
+            stream.wake()
+
+    def _drop(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+        if self._channel is not None:
+            self._channel.close()
+        self._stream = self._channel = None
+        self._is_opened = False
+        self._uncommitted = Uncommitted()
+
+    # Streams, one after another.
+
+    def _is_through(self, file: File, view: View, patience: Patience) -> bool:
+        """On one stream, or without any if that is not needed any more."""
+        try:
+            if file.is_complete and file.chunks:
+                self._keeper.sync()
+                self._tell_late(view)
+                return True
+            if self._stream is None:
+                self._open(view, patience)
+            self._tell_late(view)
+            self._send(file, patience)
+            self._keeper.sync()
+            self._tell_late(view)
+            return True
+        except StreamEnded as ended:
+            self._lost(ended.failure, file, patience)
+        except Wrong as wrong:
+            failure = Failure(Action.ONCE, str(wrong), server=self._worker.text)
+            try:
+                self._lost(failure, file, patience)
+            except Refused as error:
+                raise Disagreement(str(error), server=self._worker.text) from wrong
+        return False
+
+    def _open(self, view: View, patience: Patience) -> None:
+        settings = self._settings
+        self._cancellation.check()
+        self._server = patience.server
+        self._worker, self._is_past_front = self._route.choose(self._server)
+        if self._is_past_front:
+            patience.met()
+        self._channel = settings.proof.channel(self._worker, is_named=self._is_past_front)
+        self._stream = UploadStream(self._channel, self._route.metadata(self._worker), self._worker.text)
+        self._view = view
+        self._is_opened = self._was_answered = False
+        self._files_begun = 0
+        self._busy_until = time.monotonic()
+        self._stream.send(pb.UploadRequest(frames=[pb.UploadFrame(open=pb.Open(
+            repository=settings.repository, profile=settings.profile,
+            digest_algorithm=settings.algorithm.number,  # type: ignore[arg-type]
+            store_epoch=view.epoch, agent=settings.agent))]))
+        # Only then it is known how large a message may be.
+        while (answer := self._stream.take()) is None:
+            self._wait(for_room=False)
+        if answer.WhichOneof("answer") != "opened":
+            raise Wrong("the first answer of a stream is not Opened")
+        self._bounds = Bounds(answer.opened, settings)
+        self._stream.worker = answer.opened.worker
+        self._is_opened = True
+        patience.met()
+
+    def _lost(self, failure: Failure, file: File, patience: Patience) -> None:
+        """The bytes that were not answered go through another stream, the commits by a call of their own."""
+        worker = self._stream.worker if self._stream is not None else ""
+        self._route.lost(failure, worker, is_direct=self._is_past_front, was_opened=self._is_opened,
+                         was_answered=self._was_answered)
+        self._late.update(self._uncommitted.all())
+        self._drop()
+        file.restart()
+        if file.is_complete and file.chunks:
+            patience.allow(failure)
+            return
+        patience.next(failure)
+
+    def _tell_late(self, view: View) -> None:
+        """COL-34: in the epoch of the session that they were answered in. Not at all, if that does not go."""
+        if not self._late:
+            return
+        self._keeper.sync()  # COL-19
+        try:
+            self._index.commit(view.epoch, self._late.values(), self._settings.late_for_s, self._cancellation)
+            self._late.clear()
+        except EpochBehind:
+            raise
+        except Error as error:
+            self._cancellation.check()
+            if self._stream is None or isinstance(error, Refused):
+                self._warnings.append(f"the index was not told of {len(self._late)} chunks: {error}")
+
+    # One file through one stream.
+
+    def _send(self, file: File, patience: Patience) -> None:
+        stream = self._stream
+        assert stream is not None
+        self._files_begun += 1
+        opening = [pb.UploadFrame(file_begin=pb.FileBegin(file_key=file.key, size_hint_bytes=file.size_hint,
+                                                          start_offset=file.start))]
+        while not (file.is_done and self._uncommitted.is_empty):
+            self._cancellation.check()
+            if self._is_commit_due(file):
+                self._commit(stream)
+            elif (answer := stream.take()) is not None:
+                answered = file.answered
+                self._on_answer(answer, file)
+                if file.answered > answered:
+                    patience.progress()
+                    self._route.answered()
+            elif file.is_end_sent or not self._may_send(file):
+                self._wait(for_room=not file.is_end_sent and not stream.has_room())
+                continue
+            else:
+                self._send_block(stream, file, opening)
+                opening = []
+            # What the store, or the reader, took meanwhile is no silence of the server.
+            self._busy_until = time.monotonic()
+
+    def _may_send(self, file: File) -> bool:
+        assert self._stream is not None
+        return self._stream.has_room() and file.unanswered + self._bounds.block <= self._bounds.window and \
+            self._bounds.has_room_for_chunks(self._uncommitted, file)
+
+    def _send_block(self, stream: UploadStream, file: File, frames: list[pb.UploadFrame]) -> None:
+        if block := file.next_block(self._bounds.block):
+            frames = [*frames, pb.UploadFrame(data=block)]
+        if file.is_all_sent:
+            end = pb.FileEnd(size_bytes=file.size, content_hash=file.content.digest())
+            frames = [*frames, pb.UploadFrame(file_end=end)]
+            file.is_end_sent = True
+        stream.send(pb.UploadRequest(frames=frames))
+
+    def _is_commit_due(self, file: File) -> bool:
+        uncommitted = self._uncommitted
+        if not uncommitted.pending:
+            return False
+        return file.is_complete or uncommitted.pending_bytes >= self._settings.commit_bytes or \
+            uncommitted.count >= self._bounds.commit_count or \
+            not self._bounds.has_room_for_chunks(uncommitted, file)
+
+    def _commit(self, stream: UploadStream) -> None:
+        self._keeper.sync()
+        for frame in self._uncommitted.frames(self._bounds.limits):
+            stream.send(pb.UploadRequest(frames=[frame]))
+
+    def _wait(self, *, for_room: bool) -> None:
+        """It is only called while an answer is owed: the window is full, or the file is through."""
+        stream = self._stream
+        assert stream is not None
+        since = max(stream.heard_at, self._busy_until)
+        wait_s = ASK_AGAIN_S if self._is_past_front else 20.0
+        stream.wait(max(0.05, min(wait_s, since + self._settings.silence_s - time.monotonic())), for_room)
+        self._cancellation.check()
+        silent_s = time.monotonic() - max(stream.heard_at, self._busy_until)
+        if silent_s >= self._settings.silence_s:
+            raise StreamEnded(Failure(Action.RETRY, f"silent for {silent_s:.0f} s", server=self._worker.text, is_silence=True))
+        if self._is_past_front and silent_s >= ASK_AGAIN_S and self._route.moved_away(self._server, self._worker):
+            raise StreamEnded(Failure(Action.RETRY, "silent, and the front knows another worker by now",
+                                      server=self._worker.text, is_silence=True))
+
+    # Answers.
+
+    def _on_answer(self, answer: pb.UploadAnswer, file: File) -> None:
+        self._was_answered = True
+        match answer.WhichOneof("answer"):
+            case "chunks":
+                self._check_file(answer.chunks.file_number)
+                for chunk in answer.chunks.chunks:
+                    self._on_chunk(chunk, file)
+            case "committed":
+                if not self._uncommitted.committed():
+                    raise Wrong("Committed, and no Commit was sent")
+            case "file_done":
+                self._check_file(answer.file_done.file_number)
+                if not file.is_end_sent or not file.is_complete or answer.file_done.size_bytes != file.size:
+                    raise Wrong(f"FileDone behind {file.answered} bytes of {file.size}")
+                file.is_done = True
+            case "go_away":
+                raise StreamEnded(Failure(Action.RETRY, "the server stops", reason="DRAINING", server=self._worker.text))
+            case "opened":
+                raise Wrong("a second Opened")
+            case _:
+                # Of a later version, which sends nothing that its client has to understand.
+                pass
+
+    def _check_file(self, number: int) -> None:
+        if number != self._files_begun:
+            raise Wrong(f"an answer for file {number}; {self._files_begun} is under way")
+
+    def _on_chunk(self, chunk: pb.Chunk, file: File) -> None:
+        if not file.answered < chunk.end_offset <= file.sent:
+            raise Wrong(f"a chunk from {file.answered} to {chunk.end_offset}, and {file.sent} bytes were sent")
+        data = file.peek(chunk.end_offset)
+        compare(chunk, data, self._settings.algorithm)
+        assert self._view is not None
+        place = self._keeper.place(self._view, chunk.digest, data, chunk.verdict)
+        if place.is_stale:
+            self._uncommitted.add_stale(chunk.digest, chunk.locator)
+        if place.is_to_commit:
+            self._uncommitted.add(Stored(chunk.digest, len(data), place.locator))
+        file.add(Chunk(chunk.digest, len(data)), is_new=place.is_new)

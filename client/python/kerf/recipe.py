@@ -1,0 +1,75 @@
+"""Recipes of files, and the text in which a snapshot keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kerf.errors import StoreError
+
+_VERSION = 1
+
+
+class Chunk(NamedTuple):
+    digest: bytes
+    length: int
+
+
+class Seen(NamedTuple):
+    """What an agent read in the store before the first verdict (COL-2): what COL-28 compares with."""
+
+    epoch: int
+    has_plan: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A file: its chunks in order. Everything that it names is durable in the store."""
+
+    key: bytes
+    size: int
+    chunks: tuple[Chunk, ...]
+    seen: Seen
+    # What this upload had to store.
+    new_chunks: int = 0
+    new_bytes: int = 0
+    # Of its chunks the index has not been told of so many: the next backup stores or finds them again. Nothing is lost.
+    untold_chunks: int = 0
+
+
+def encode(recipes: Iterable[Recipe]) -> bytes:
+    """The body of a snapshot."""
+    files = [{"key": recipe.key.hex(), "size": recipe.size,
+              "chunks": [[chunk.digest.hex(), chunk.length] for chunk in recipe.chunks]} for recipe in recipes]
+    return json.dumps({"version": _VERSION, "files": files}, separators=(",", ":")).encode()
+
+
+def decode(body: bytes, seen: Seen = Seen(0, True)) -> list[Recipe]:
+    """The recipes of a snapshot. Unless it is said otherwise they were seen before any epoch, so that they are always
+    looked up (COL-36)."""
+    try:
+        text = json.loads(body)
+        if text["version"] != _VERSION:
+            raise StoreError(f"a snapshot of version {text['version']}; this is kerf for version {_VERSION}")
+        return [_file(file, seen) for file in text["files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"a snapshot that is none: {error}") from error
+
+
+def _file(file: dict[str, object], seen: Seen) -> Recipe:
+    listed = file["chunks"]
+    if not isinstance(listed, list):
+        raise ValueError("chunks")
+    chunks = tuple(Chunk(bytes.fromhex(digest), int(length)) for digest, length in listed)
+    size = int(str(file["size"]))
+    if sum(chunk.length for chunk in chunks) != size:
+        raise ValueError("a file whose chunks are not its size")
+    return Recipe(bytes.fromhex(str(file["key"])), size, chunks, seen)
+
+
+def digests_of(recipes: Iterable[Recipe]) -> Iterator[bytes]:
+    for recipe in recipes:
+        for chunk in recipe.chunks:
+            yield chunk.digest
