@@ -1,0 +1,144 @@
+"""Addresses, tokens, and the way past a front."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import kerf
+from fake import fail, kill, silence
+from kerf import routing
+from kerf.channel import Address, Proof
+from testing import CHUNK_BYTES, ClientTest, Reader, content
+
+DATA = content(40 * CHUNK_BYTES)
+
+
+class AddressTest(unittest.TestCase):
+    def test_forms(self):
+        for text, host, is_unix, is_loopback in (
+                ("backup.example:7461", "backup.example", False, False), ("backup.example", "backup.example", False, False),
+                ("127.0.0.1:1", "127.0.0.1", False, True), ("[::1]:7461", "::1", False, True), ("[::1]", "::1", False, True),
+                ("localhost:7461", "localhost", False, True), ("unix:/tmp/s", "", True, False),
+                ("unix:///tmp/s", "", True, False)):
+            address = Address.parse(text)
+            self.assertEqual((address.host, address.is_unix, address.is_loopback), (host, is_unix, is_loopback), text)
+        self.assertEqual(Address.parse("host").text, "host:7461")
+        self.assertEqual(Address.parse("unix:///tmp/s").path, "/tmp/s")
+        for text in ("", ":7461", "host:port", "::1", "a b:1", "unix:"):
+            with self.assertRaises(ValueError, msg=text):
+                Address.parse(text)
+
+    def test_addresses_that_mean_another_machine_here_than_there(self):
+        for there, server, is_same in (("unix:/a", "unix:/b", True), ("unix:/a", "front:1", False),
+                                       ("127.0.0.1:1", "front:1", False), ("127.0.0.1:1", "127.0.0.1:2", True),
+                                       ("127.0.0.1:1", "unix:/b", True), ("worker:1", "front:1", True)):
+            found = routing._means_the_same_here(Address.parse(there), Address.parse(server))
+            self.assertEqual(found, is_same, (there, server))
+
+    def test_shard_keys_are_those_of_the_specification(self):
+        self.assertEqual(routing.shard_key("home", 0), "fc6e2038dd48d4c2")
+
+
+class TokenTest(ClientTest):
+    def shown(self):
+        return [dict(metadata).get("authorization") for metadata in self.fake.metadata]
+
+    def test_over_a_socket_of_the_user(self):
+        self.open(token="kerf_nightly_secret").upload(b"x", b"file")
+        self.assertEqual(self.shown(), ["Bearer kerf_nightly_secret"])
+
+    def test_never_in_the_clear(self):
+        with self.assertRaisesRegex(kerf.Refused, "TLS or a unix socket"):
+            self.open(["127.0.0.1:7461"], token="t")
+        with self.assertRaisesRegex(kerf.Refused, "TLS or a unix socket"):
+            Proof(token="t").channel(Address.parse("127.0.0.1:7461"))
+
+    def test_not_at_a_socket_of_another_user(self):
+        with mock.patch("os.geteuid", lambda: os.getuid() + 1), self.assertRaisesRegex(kerf.Refused, "is not shown the token"):
+            self.open(token="t").upload(b"x", b"file")
+        self.assertEqual(self.fake.metadata, [])
+
+    def test_it_is_read_anew_for_each_stream(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "token"
+            file.write_text("one\n", encoding="ascii")
+            self.fake.faults = {("data", 1): lambda _: (file.write_text("two\n", encoding="ascii"), kill(_))}
+            self.open(token=file).upload(Reader(DATA), b"file")
+        tokens = iter(("a", "b"))
+        self.open(token=lambda: next(tokens)).upload(b"x", b"file")
+        self.assertEqual(self.shown(), ["Bearer one", "Bearer two", "Bearer a"])
+
+    def test_it_is_in_no_message_of_ours(self):
+        proof = Proof(kerf.Tls(ca=b"ca", cert=b"cert", key=b"PRIVATE"), "SECRET")
+        self.assertNotRegex(repr(proof), "SECRET|PRIVATE")
+
+    def test_certificates_come_with_their_keys(self):
+        with self.assertRaises(ValueError):
+            kerf.Tls(cert="cert.pem")
+
+
+class DirectTest(ClientTest):
+    def setUp(self):
+        super().setUp()
+        # The server is the front; the worker has an index of its own here.
+        self.worker = self.new_fake()
+        self.fake.located = self.worker.address
+
+    def tearDown(self):
+        super().tearDown()
+        self.assertEqual(self.worker.violations, [])
+
+    def upload(self, **options):
+        recipe = self.open(direct=True, **options).upload(Reader(DATA), b"file")
+        self.assertEqual(self.store.restore(recipe), DATA)
+
+    def test_past_the_front(self):
+        self.upload()
+        self.assertEqual((len(self.fake.opens), len(self.worker.opens)), (0, 1))
+
+    def test_not_unless_it_is_asked_for(self):
+        self.open().upload(DATA, b"file")
+        self.assertEqual((len(self.fake.opens), len(self.worker.opens)), (1, 0))
+        self.assertEqual(self.events("locate"), [])
+
+    def test_a_server_that_is_no_front_is_the_worker(self):
+        self.fake.located = None
+        self.upload()
+        self.assertEqual(len(self.fake.opens), 1)
+
+    def test_a_worker_that_cannot_be_reached_or_is_none(self):
+        for located in (f"{self.worker.address}.nobody", "no address at all", "192.0.2.1:1"):
+            with self.subTest(located), mock.patch("kerf.routing.REACH_S", 0.3):
+                self.setUp()
+                self.fake.located = located
+                self.upload()
+                self.assertEqual(len(self.fake.opens), 1)
+
+    def test_a_worker_that_opens_nothing_costs_one_try(self):
+        self.worker.faults = {("open", 1): kill}
+        self.upload()
+        self.assertEqual((len(self.fake.opens), len(self.worker.opens)), (1, 1))
+
+    def test_a_worker_that_says_why_is_asked_again(self):
+        self.worker.faults = {("open", 1): fail("UNAVAILABLE", "DRAINING", delay_s=0.01)}
+        self.upload()
+        self.assertEqual((len(self.fake.opens), len(self.worker.opens)), (0, 2))
+
+    def test_two_streams_that_came_to_nothing_are_a_detour(self):
+        self.worker.faults = {("data", 1): kill, ("data", 2): kill}
+        # Opened is an answer: what is counted are streams from which nothing else came.
+        self.upload()
+        self.assertEqual((len(self.fake.opens), len(self.worker.opens)), (1, 2))
+
+    def test_a_silent_worker_is_left_once_another_one_has_the_key(self):
+        other = self.new_fake()
+        self.worker.faults = {("data", 1): lambda stream: (silence(stream), setattr(self.fake, "located", other.address))}
+        with mock.patch("kerf.lane.ASK_AGAIN_S", 0.1):
+            self.upload(silence_s=30)
+        self.assertEqual((len(self.fake.opens), len(other.opens)), (0, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+"""The store in a folder: what is durable when, and what it does with what is damaged."""
+
+import hashlib
+import os
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import kerf
+from kerf import folder_store
+from kerf.recipe import Chunk, Recipe, Seen
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+class FolderStoreTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="kerf-folder-store-")
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / "store"
+        self.store = kerf.FolderStore(self.path, "sha256")
+        # What was synced, and renamed or linked, in this order.
+        self.steps = []
+        sync = folder_store._sync
+
+        def synced(path):
+            self.steps.append(("sync", pathlib.Path(path).relative_to(self.path).parts[:1]))
+            sync(path)
+
+        self.enterContext(mock.patch.object(folder_store, "_sync", synced))
+
+    def recipe(self, *parts):
+        for part in parts:
+            self.store.put(sha256(part), part)
+        self.store.sync()
+        chunks = tuple(Chunk(sha256(part), len(part)) for part in parts)
+        return Recipe(b"key", sum(map(len, parts)), chunks, Seen(1, False))
+
+    def test_chunks(self):
+        recipe = self.recipe(b"one", b"two", b"one")
+        self.assertEqual(b"".join(self.store.restore(recipe)), b"onetwoone")
+        self.assertEqual(len(self.store.has(sha256(b"one"))), 2)
+        self.assertEqual(self.store.has(sha256(b"three")), [])
+        self.assertEqual({(place.digest, place.length) for place in self.store.chunks()},
+                         {(sha256(b"one"), 3), (sha256(b"two"), 3)})
+        for place in self.store.chunks():
+            self.assertIn(place.locator, self.store.has(place.digest))
+            self.assertLessEqual(len(place.locator), 64)
+            self.store.delete(place)
+            self.store.delete(place)
+        self.assertEqual(list(self.store.chunks()), [])
+
+    def test_what_is_put_is_there_once_it_is_synced(self):
+        self.store.put(sha256(b"one"), b"one")
+        self.assertEqual(self.store.has(sha256(b"one")), [])
+        self.store.sync()
+        # The bytes before the name.
+        self.assertEqual(self.steps[0], ("sync", ("tmp",)))
+        self.assertEqual({step[1] for step in self.steps[1:]}, {("chunks",)})
+        self.assertEqual(len(self.steps), 3)
+        self.steps.clear()
+        # COL-20: the name is perhaps another's.
+        other = kerf.FolderStore(self.path, "sha256")
+        self.assertEqual(len(other.has(sha256(b"one"))), 1)
+        other.sync()
+        self.assertEqual(len(self.steps), 2)
+
+    def test_a_chunk_that_has_rotted_is_not_read(self):
+        recipe = self.recipe(b"one", b"one")
+        first, second = (self.store._chunk(place) for place in self.store.has(sha256(b"one")))
+        first.write_bytes(b"eno")
+        self.assertEqual(self.store.read(sha256(b"one")), b"one")
+        second.unlink()
+        with self.assertRaises(kerf.StoreError):
+            b"".join(self.store.restore(recipe))
+
+    def test_snapshots(self):
+        recipe = self.recipe(b"one")
+        self.store.publish("a", kerf.encode([recipe]))
+        self.assertEqual(self.store.snapshots(), [])
+        with self.assertRaises(FileExistsError):
+            self.store.publish("a", b"")
+        self.store.confirm("a")
+        self.assertEqual((self.store.snapshots(), os.listdir(self.path / "pending"), os.listdir(self.path / "tmp")),
+                         (["a"], [], []))
+        self.assertEqual(self.store.snapshot("a")[0].chunks, recipe.chunks)
+        with self.assertRaises(FileExistsError):
+            self.store.publish("a", b"")
+        # COL-31.
+        self.store.publish("b", kerf.encode([recipe]))
+        self.store.withdraw("b")
+        with self.assertRaises(FileNotFoundError):
+            self.store.confirm("b")
+        self.assertEqual(self.store.snapshots(), ["a"])
+        self.store.forget("a")
+        self.assertEqual(self.store.snapshots(), [])
+        for name in ("", ".", "..", "a/b", ".a", "a" * 201):
+            with self.assertRaises(ValueError):
+                self.store.publish(name, b"")
+
+    def test_col_45_47_roots(self):
+        self.store.publish("a", kerf.encode([self.recipe(b"one")]))
+        self.store.confirm("a")
+        self.store.publish("b", kerf.encode([self.recipe(b"two")]))
+        self.steps.clear()
+        roots = iter(self.store.roots())
+        self.assertEqual(next(roots), sha256(b"two"))
+        # Renamed meanwhile: it is seen a second time, and not missed.
+        self.store.confirm("b")
+        self.assertEqual(sorted(roots), sorted([sha256(b"one"), sha256(b"two")]))
+        self.assertEqual([step for step in self.steps if step[1] in (("pending",), ("snapshots",))][-2:],
+                         [("sync", ("pending",)), ("sync", ("snapshots",))])
+        (self.path / "snapshots" / "a").write_bytes(b"rotten")
+        with self.assertRaises(kerf.StoreError):
+            list(self.store.roots())
+
+    def test_epoch_plan_and_lock(self):
+        self.assertEqual((self.store.epoch(), self.store.plan()), (1, None))
+        self.store.raise_epoch(5)
+        for epoch in (5, 4):
+            with self.assertRaises(kerf.StoreError):
+                self.store.raise_epoch(epoch)
+        self.store.write_plan(b"plan")
+        other = kerf.FolderStore(self.path, "sha256")
+        self.assertEqual((other.epoch(), other.plan()), (5, b"plan"))
+        self.store.remove_plan()
+        self.assertIsNone(other.plan())
+        with self.store.lock(), self.assertRaises(kerf.Retryable):
+            with other.lock():
+                pass
+        with other.lock():
+            pass
+
+    def test_what_is_no_store_of_that_kind(self):
+        with self.assertRaises(kerf.StoreError):
+            kerf.FolderStore(self.path, "xxh3-128")
+        self.recipe(b"one")
+        for name in ("epoch", "config"):
+            (self.path / name).unlink()
+        with self.assertRaises(kerf.StoreError):
+            kerf.FolderStore(self.path, "sha256")
+        with self.assertRaises(FileNotFoundError):
+            self.store.epoch()
+
+
+if __name__ == "__main__":
+    unittest.main()
