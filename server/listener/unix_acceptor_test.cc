@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -120,10 +121,10 @@ TEST_F(UnixAcceptorTest, ServesWhoConnectsAtAny) {
 
 // Else each that ever was would cost a descriptor, and its client would not see it end.
 TEST_F(UnixAcceptorTest, KeepsNothingOfWhatHasEnded) {
-  for (int turn = 0; turn < 3; ++turn) {
+  for (std::size_t turn = 0; turn < 3; ++turn) {
     UniqueFd gone = Connect();
     const UniqueFd left = Connect();
-    const auto first = static_cast<std::size_t>(2 * turn);
+    const std::size_t first = 2 * turn;
     ASSERT_TRUE(Becomes([&] { return served_count() == first + 2; }));
     // Both or none are there.
     gone.Reset();
@@ -186,9 +187,9 @@ TEST_F(UnixAcceptorTest, ItsEndEndsAll) {
 
 // gRPC's own listener never accepts again then (CVE-2023-4785).
 TEST_F(UnixAcceptorTest, AcceptsAgainOnceThereAreDescriptors) {
-  std::vector<UniqueFd> clients;
-  for (int count = 0; count < 8; ++count) {
-    clients.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<UniqueFd> clients(8);
+  for (UniqueFd& client : clients) {
+    client = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   }
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
