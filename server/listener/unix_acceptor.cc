@@ -117,9 +117,10 @@ void UnixAcceptor::Run() {
 void UnixAcceptor::Accept(int listener) {
   for (int turn = 0; turn < kAcceptsPerTurn && !is_stopping_.load(); ++turn) {
     UniqueFd socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    // That of a connection that cannot be ended is none that is taken.
     UniqueFd second(socket.valid() ? fcntl(socket.get(), F_DUPFD_CLOEXEC, 0) : -1);
-    if (!second.valid()) {
+    // Of it nothing but its end is waited for. A connection that cannot be ended is none that is
+    // taken.
+    if (!second.valid() || !Watch(second.get(), 0)) {
       // A listener that was just shut down says EINVAL.
       if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || is_stopping_.load()) return;
       // Descriptors or memory are short. It would be called again at once, for nothing.
@@ -132,8 +133,6 @@ void UnixAcceptor::Accept(int listener) {
       is_armed_[static_cast<std::size_t>(at - listeners_.begin())] = false;
       return;
     }
-    // Nothing but its end.
-    if (!Watch(second.get(), 0)) return;
     const int number = second.get();
     connections_.emplace(number, std::move(second));
     connection_count_.fetch_add(1);
