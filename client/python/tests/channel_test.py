@@ -56,9 +56,16 @@ class TokenTest(ClientTest):
             Proof(token="t").channel(Address.parse("127.0.0.1:7461"))
 
     def test_not_at_a_socket_of_another_user(self):
-        with mock.patch("os.geteuid", lambda: os.getuid() + 1), self.assertRaisesRegex(kerf.Refused, "is not shown the token"):
+        with mock.patch("kerf.channel.peer_user_of", lambda _: os.geteuid() + 1), \
+                self.assertRaisesRegex(kerf.Refused, "is not shown the token"):
             self.open(token="t").upload(b"x", b"file")
         self.assertEqual(self.fake.metadata, [])
+
+    def test_root_may_see_it_and_the_own_user(self):
+        for user in (0, os.geteuid()):
+            with mock.patch("kerf.channel.peer_user_of", lambda _, user=user: user):
+                self.open(token="t").upload(b"x", b"file")
+        self.assertEqual(self.shown(), ["Bearer t"] * 2)
 
     def test_it_is_read_anew_for_each_stream(self):
         with tempfile.TemporaryDirectory() as folder:
