@@ -213,9 +213,11 @@ class Collector:
             self._cancellation.check()
             answer = self._index.forget_older(self._fence_epoch, after, self._retry_for_s, self._cancellation)
             is_clean = is_clean and answer.forgotten_count == 0 and answer.removed_count == 0 and answer.epoch == self._told
-            after = answer.last
-            if not after:
+            if not answer.last:
                 return is_clean
+            if answer.last <= after:
+                raise Refused("the index goes over its entries again and again: ForgetOlderChunks has not come further")
+            after = answer.last
 
     # Deleting.
 

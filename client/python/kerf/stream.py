@@ -16,6 +16,8 @@ from kerf.v1 import chunking_pb2 as pb
 _METHOD = "/kerf.v1.ChunkingService/Upload"
 # Messages that gRPC has not taken yet.
 _WAITING_MESSAGES = 2
+# Answers, and those of one message more: more than a kerfd sends of one window, and a bound for who is none.
+_WAITING_ANSWERS = 65_536
 
 
 class UploadStream:
@@ -52,7 +54,9 @@ class UploadStream:
         try:
             for response in self._call:
                 with self._changed:
-                    self._answers.extend(response.answers)
+                    self._changed.wait_for(lambda: len(self._answers) < _WAITING_ANSWERS or self._is_closed)
+                    if not self._is_closed:
+                        self._answers.extend(response.answers)
                     self.heard_at = time.monotonic()
                     self._changed.notify_all()
         except grpc.RpcError as error:
@@ -87,6 +91,8 @@ class UploadStream:
         """The next answer, None if there is none yet. Raises StreamEnded behind the last one."""
         with self._changed:
             if self._answers:
+                if len(self._answers) == _WAITING_ANSWERS:
+                    self._changed.notify_all()
                 return self._answers.popleft()
             if self._is_over:
                 raise StreamEnded(self._failure)

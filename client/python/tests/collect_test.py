@@ -1,12 +1,16 @@
 """Collections: their order, what they do beside agents at every moment, when they die at any, and with an index that has
 gone back. docs/spec/collection.md, COL-40 to COL-61."""
 
+import contextlib
 import random
+import types
 import unittest
 import unittest.mock
 
 import kerf
 from fake import fail
+from kerf.collect import Collector
+from kerf.patience import Cancellation
 from testing import CHUNK_BYTES, SEED, ClientTest, Seeking, content
 
 DEAD, LIVE, FRESH = content(3 * CHUNK_BYTES, 11), content(2 * CHUNK_BYTES, 12), content(2 * CHUNK_BYTES, 13)
@@ -450,6 +454,14 @@ class IndexThatGoesBackTest(Collecting):
         self.fake.faults = {("CommitChunks", 1): fail("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED")}
         self.assertTrue(self.collect().is_index_believed)
         self.assert_sound()
+
+    def test_an_index_whose_pages_do_not_come_further_is_refused(self):
+        page = types.SimpleNamespace(forgotten_count=0, removed_count=0, epoch=0, last=b"a")
+        index = unittest.mock.Mock()
+        index.forget_older.side_effect = [page, page, Died]
+        collector = Collector(self.store, index, contextlib.nullcontext(), 1.0, Cancellation())
+        with self.assertRaisesRegex(kerf.Refused, "has not come further"):
+            collector._forget_older()
 
 
 if __name__ == "__main__":
