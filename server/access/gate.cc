@@ -189,6 +189,10 @@ Quota Gate::QuotaOf(const Identity& identity) const {
   return entry == nullptr ? Quota() : entry->quota;
 }
 
+Identity Gate::Seen(const SeenClient& seen) const {
+  return is_open() ? Identity{} : IdentityOf(seen).value_or(Identity{});
+}
+
 std::optional<std::uint64_t> Gate::MaxConnectionsOf(const SeenClient& seen) const {
   const std::optional<Identity> identity = IdentityOf(seen);
   return identity.has_value() ? QuotaOf(*identity).max_connections : std::nullopt;

@@ -65,7 +65,10 @@ class Gate {
   absl::Status Check(const Identity& identity, Need need,
                      std::optional<std::string_view> repository) const;
 
-  // Of whoever is at the other end of a connection, as far as the connection itself proves it.
+  // Who is at the other end of a connection, as far as the connection itself proves it; nobody
+  // where nobody is asked.
+  Identity Seen(const SeenClient& seen) const;
+  // The same of its connections.
   std::optional<std::uint64_t> MaxConnectionsOf(const SeenClient& seen) const;
   // As the file has them now; without one: nothing has a bound.
   Quota QuotaOf(const Identity& identity) const;

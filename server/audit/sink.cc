@@ -76,6 +76,19 @@ void Sink::Put(std::string members) {
   wakeup_.notify_one();
 }
 
+void Sink::LeaveOutLocked(std::string_view outcome) {
+  ++left_out_.try_emplace(std::string(outcome)).first->second;
+  left_out_total_.Add();
+}
+
+void Sink::PutTurnedAway(std::string members, std::string_view outcome) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!turned_away_.Take(outcome, options_.clock())) return LeaveOutLocked(outcome);
+  }
+  PutMinor(std::move(members), outcome);
+}
+
 void Sink::PutMinor(std::string members, std::string_view outcome) {
   {
     const std::lock_guard lock(mutex_);
@@ -84,11 +97,7 @@ void Sink::PutMinor(std::string members, std::string_view outcome) {
                           static_cast<double>(options_.minor_rate);
     tokens_at_ = now;
     minor_tokens_ = std::min(minor_tokens_ + earned, static_cast<double>(options_.minor_reserve));
-    if (minor_tokens_ < 1) {
-      ++left_out_.try_emplace(std::string(outcome)).first->second;
-      left_out_total_.Add();
-      return;
-    }
+    if (minor_tokens_ < 1) return LeaveOutLocked(outcome);
     minor_tokens_ -= 1;
     if (waiting_count_ + reserved_count_ >= options_.max_waiting ||
         minor_bytes_ + members.size() > options_.max_minor_bytes) {

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/rpc/line_rate.h"
 #include "server/audit/chain_file.h"
 #include "server/audit/wall_clock.h"
 #include "server/metrics/counters.h"
@@ -69,6 +70,9 @@ class Sink {
   void Put(std::string members);
   // Of one that has none, and has changed nothing; `outcome` is one of few.
   void PutMinor(std::string members, std::string_view outcome);
+  // The same of whom the door has not let in: ten a second of one outcome at most, so that no flood
+  // of them takes the lines of calls.
+  void PutTurnedAway(std::string members, std::string_view outcome);
 
   // Unavailable: the file cannot be written, and why; or too much waits for it.
   absl::Status status() const;
@@ -77,6 +81,8 @@ class Sink {
 
  private:
   Sink(const Options& options, std::unique_ptr<ChainFile> file);
+
+  void LeaveOutLocked(std::string_view outcome);
 
   // All that follows is the thread's.
   void Run();
@@ -105,6 +111,7 @@ class Sink {
   // Tokens of minor_rate.
   double minor_tokens_ = 0;
   TimePoint tokens_at_;
+  LineRate turned_away_;
   std::map<std::string, std::uint64_t, std::less<>> left_out_;
   std::uint64_t lost_count_ = 0;
   absl::Status trouble_;

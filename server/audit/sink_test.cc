@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "base/hash_chain.h"
 #include "base/strings.h"
 #include "server/audit/call_record.h"
+#include "server/audit/turned_away.h"
 #include "server/errors/errors.h"
 
 namespace kerf::audit {
@@ -219,6 +221,65 @@ TEST_F(SinkTest, CallsThatChangedNothingAreCountedWhereTheyAreTooMany) {
   EXPECT_EQ(minor_count, 10u);
   EXPECT_EQ(change_count, 10u);
   EXPECT_EQ(left_out_count, 990u);
+}
+
+TEST_F(SinkTest, WhomTheDoorHasNotLetInIsToldOf) {
+  Open();
+  const TurnedAway call{.peer = "ipv4:192.0.2.1:7",
+                        .is_call = true,
+                        .method = "/kerf.v1.IndexService/LookupChunks",
+                        .request_id = "no id\n",
+                        .outcome = "QUOTA_EXCEEDED",
+                        .message = "too many"};
+  RecordTurnedAway(sink_.get(), call, "kerf://greedy", "certificate");
+  const TurnedAway connection{
+      .peer = "ipv4:192.0.2.1:8", .outcome = "full", .message = "there is no room"};
+  RecordTurnedAway(sink_.get(), connection, "", "none");
+  RecordTurnedAway(nullptr, connection, "", "none");
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[2]["event"], "call");
+  EXPECT_EQ(lines[2]["identity"], "kerf://greedy");
+  EXPECT_EQ(lines[2]["proof"], "certificate");
+  EXPECT_EQ(lines[2]["method"], "kerf.v1.IndexService/LookupChunks");
+  EXPECT_EQ(lines[2]["outcome"], "QUOTA_EXCEEDED");
+  EXPECT_EQ(lines[2]["request_id"], "");
+  EXPECT_EQ(lines[2]["worker"], "w1");
+  nlohmann::json told = lines[3];
+  for (const char* member : {"seq", "prev", "hash"}) told.erase(member);
+  EXPECT_EQ(told, nlohmann::json({{"time", "2025-11-25T20:43:47.123Z"},
+                                  {"event", "connection"},
+                                  {"identity", ""},
+                                  {"proof", "none"},
+                                  {"peer", "ipv4:192.0.2.1:8"},
+                                  {"outcome", "full"},
+                                  {"message", "there is no room"},
+                                  {"worker", "w1"}}));
+}
+
+// However many of them there are, calls have their lines.
+TEST_F(SinkTest, AFloodOfWhomTheDoorTurnsAwayIsCountedAndTakesNoLinesOfCalls) {
+  options_.minor_reserve = 1'000;
+  Open();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int count = 0; count < 1'000; ++count) {
+    RecordTurnedAway(sink_.get(), {.peer = "ipv4:192.0.2.1:8", .outcome = "full"}, "", "none");
+  }
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);
+  RecordTurnedAway(sink_.get(), {.peer = "ipv4:192.0.2.1:8", .outcome = "cancels"}, "", "none");
+  Begin()->SetOutcome(MakeError(Reason::kBadField, "bad"));
+  std::map<std::string, std::uint64_t> line_counts;
+  std::uint64_t left_out_count = 0;
+  for (const auto& line : Lines()) {
+    if (line.contains("outcome")) ++line_counts[line["outcome"]];
+    if (line["event"] == "left_out") left_out_count += line["counts"].value("full", 0u);
+  }
+  EXPECT_EQ(line_counts["cancels"], 1u);
+  EXPECT_EQ(line_counts["BAD_FIELD"], 1u);
+  EXPECT_GE(line_counts["full"], 10u);
+  EXPECT_LE(line_counts["full"], 10u * static_cast<std::uint64_t>(seconds.count() + 1));
+  EXPECT_EQ(line_counts["full"] + left_out_count, 1'000u);
 }
 
 TEST_F(SinkTest, ManyThreadsLoseNothing) {

@@ -234,16 +234,16 @@ DoorLoop& DoorLoop::LeastBusy() {
 
 void DoorLoop::AddClient(Newcomer newcomer, Time now) {
   DoorMetrics& metrics = *context_.metrics;
-  const auto refuse = [&](EndReason reason) {
-    metrics.Ended(reason).Add();
-    LogEnded(newcomer.address, reason);
-  };
-  if (!context_.cancels->Has(newcomer.address.key, now)) return refuse(EndReason::kCancels);
+  if (!context_.cancels->Has(newcomer.address.key, now)) {
+    return CountEnd(newcomer.address, EndReason::kCancels);
+  }
   // Its own place is taken first: other loops look for one at the same time.
   const bool is_full = metrics.connections.fetch_add(1) >= context_.options->max_connections;
   if (is_full && !MakeRoom(now)) {
     metrics.connections.fetch_sub(1);
-    if (++newcomer.tried_count >= others_.size()) return refuse(EndReason::kFull);
+    if (++newcomer.tried_count >= others_.size()) {
+      return CountEnd(newcomer.address, EndReason::kFull);
+    }
     // Others may have some without calls.
     const auto here = std::find_if(others_.begin(), others_.end(),
                                    [this](const auto& other) { return other.get() == this; });
@@ -284,6 +284,14 @@ bool DoorLoop::MakeRoom(Time now) {
   return true;
 }
 
+void DoorLoop::CountEnd(const ClientAddress& address, EndReason reason) {
+  context_.metrics->Ended(reason).Add();
+  LogEnded(address, reason);
+  if (IsTurnedAway(reason) && context_.options->on_turned_away) {
+    context_.options->on_turned_away({.peer = address.text, .why = reason});
+  }
+}
+
 // After anything that was done with it: what is to be watched, or that it has ended.
 void DoorLoop::Settle(Client& client) {
   const Relay& relay = *client.relay;
@@ -312,11 +320,9 @@ void DoorLoop::Settle(Client& client) {
 }
 
 void DoorLoop::Remove(Client& client) {
-  const EndReason reason = client.relay->end_reason();
-  context_.metrics->Ended(reason).Add();
   context_.metrics->connections.fetch_sub(1);
   if (client.is_unread) std::erase(unread_, &client);
-  LogEnded(client.relay->address(), reason);
+  CountEnd(client.relay->address(), client.relay->end_reason());
   const std::size_t place = client.place;
   std::swap(clients_[place], clients_.back());
   clients_[place]->place = place;

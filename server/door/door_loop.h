@@ -88,6 +88,8 @@ class DoorLoop {
   void ForEach(const std::function<void(Relay& relay)>& visit);
   void Settle(Client& client);
   void Remove(Client& client);
+  // Counts and tells why a connection has ended, or was not taken.
+  void CountEnd(const ClientAddress& address, EndReason reason);
   void ArmListeners();
   bool Control(int operation, int socket, std::uint32_t events, void* data);
 

@@ -14,6 +14,7 @@
 #include "base/tls/tls_context.h"
 #include "base/units.h"
 #include "server/door/door_metrics.h"
+#include "server/door/turned_away.h"
 
 namespace kerf::door {
 
@@ -71,6 +72,9 @@ struct DoorOptions {
   bool is_behind_fronts = false;
   // By RefusedCallReason.
   std::array<Refusal, kRefusedCallReasonCount> refusals;
+  // Told of whoever was not let in; null: nobody is. Called by the door's threads, which it may not
+  // keep, and as often as strangers like.
+  std::function<void(TurnedAway client)> on_turned_away;
   DoorTimes times;
 };
 

@@ -71,6 +71,10 @@ class DoorTest : public testing::TestWithParam<bool> {
     options.memory_bytes = 64 << 20;
     options.expected_calls = 100;
     if (options.cancel_burst == 0) options.cancel_burst = 1'000;
+    options.on_turned_away = [this](TurnedAway client) {
+      const std::lock_guard lock(mutex_);
+      turned_away_.push_back(std::move(client));
+    };
     if (GetParam()) {
       options.new_session = [] { return SessionOf(*kServerTls, SSL_set_accept_state); };
     }
@@ -121,6 +125,21 @@ class DoorTest : public testing::TestWithParam<bool> {
     return client.call(stream).body == "hello";
   }
 
+  // Whether it is told soon that a connection from here was turned away for this.
+  bool IsTold(EndReason reason) {
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (Clock::now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(1));
+      const std::lock_guard lock(mutex_);
+      for (const TurnedAway& client : turned_away_) {
+        if (client.why == TurnedAway::Why(reason)) {
+          return client.peer.starts_with("ipv4:127.0.0.1:") && client.method.empty();
+        }
+      }
+    }
+    return false;
+  }
+
   static bool IsClosedSoon(const UniqueFd& socket) {
     pollfd readable{socket.get(), POLLIN, 0};
     const Clock::time_point deadline = Clock::now() + kPatience;
@@ -139,6 +158,8 @@ class DoorTest : public testing::TestWithParam<bool> {
       TestCertificates::Get().ContextOf(TlsRules::Side::kClient, TestCertificates::Get().client);
 
   std::unique_ptr<Door> door_;
+  std::mutex mutex_;
+  std::vector<TurnedAway> turned_away_;
 
  private:
   bool Serve(UniqueFd fd) {
@@ -153,7 +174,6 @@ class DoorTest : public testing::TestWithParam<bool> {
   }
 
   sockaddr_in address_{};
-  std::mutex mutex_;
   std::vector<std::thread> servers_;
 };
 
@@ -235,6 +255,7 @@ TEST_P(DoorTest, WhereAllHaveCallsOneMoreIsRefused) {
     ASSERT_TRUE(MoveUntil(client, [&] { return client.call(stream).body == "some"; }));
   }
   EXPECT_TRUE(IsClosedSoon(Connect()));
+  EXPECT_TRUE(IsTold(EndReason::kFull));
   busy.clear();
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!IsServed() && Clock::now() < deadline) {
@@ -257,9 +278,28 @@ TEST_P(DoorTest, AnAddressThatCancelsTooMuchIsRefusedForAWhile) {
   while (door_->metrics().calls_cancelled.value() < 12 && Clock::now() < deadline) {
   }
   EXPECT_TRUE(IsClosedSoon(Connect()));
+  EXPECT_TRUE(IsTold(EndReason::kCancels));
   while (!IsServed() && Clock::now() < deadline) {
   }
   EXPECT_TRUE(IsServed());
+}
+
+TEST_P(DoorTest, WhoSpeaksNoTlsIsToldOfAndWhoJustGoesIsNot) {
+  Start();
+  {
+    const UniqueFd goes = Connect();
+  }
+  const UniqueFd speaks = Connect();
+  const std::string text = "GET / HTTP/1.1\r\nHost: kerfd\r\n\r\n";
+  ASSERT_EQ(send(speaks.get(), text.data(), text.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(text.size()));
+  EXPECT_TRUE(IsClosedSoon(speaks));
+  if (GetParam()) {
+    EXPECT_TRUE(IsTold(EndReason::kNotTls));
+  }
+  door_->Stop(milliseconds(0));
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(turned_away_.size(), GetParam() ? 1u : 0u);
 }
 
 // What is under way has the grace to end; what does not is cut off, and so is who comes meanwhile.

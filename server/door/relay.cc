@@ -7,6 +7,7 @@
 
 #include "absl/hash/hash.h"
 #include "base/check.h"
+#include "base/request_id.h"
 #include "base/strings.h"
 
 namespace kerf::door {
@@ -245,14 +246,14 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
     return client_->Reset(call.client_stream, NGHTTP2_REFUSED_STREAM);
   }
   context_.metrics->calls.Add();
-  if (call.is_too_large) return Fail(call, RefusedCallReason::kLargeMetadata);
+  if (call.is_too_large) return TurnAway(call, RefusedCallReason::kLargeMetadata);
   if (!TakePlace()) {
     // Others of his may find a place where this one has none.
     client_->GoAway(NGHTTP2_NO_ERROR);
-    return Fail(call, RefusedCallReason::kManyConnections);
+    return TurnAway(call, RefusedCallReason::kManyConnections);
   }
   if (server_ == nullptr && !OpenServer()) return Fail(call, RefusedCallReason::kNoServer);
-  if (!TakeWindows(call)) return Fail(call, RefusedCallReason::kNoMemory);
+  if (!TakeWindows(call)) return TurnAway(call, RefusedCallReason::kNoMemory);
   call.headers.emplace_back(context_.peer_header, Cat(context_.peer_stamp, address_.text));
   if (!context_.seen_header.empty()) {
     call.headers.emplace_back(context_.seen_header, Cat(context_.peer_stamp, Seen()));
@@ -316,6 +317,18 @@ void Relay::EndAnswer(RelayedCall& call) {
   // The end waits for a window as bytes do.
   if (!call.unread_since.has_value()) call.unread_since = now_;
   client_->Resume(call.client_stream);
+}
+
+void Relay::TurnAway(RelayedCall& call, RefusedCallReason reason) {
+  if (context_.options->on_turned_away) {
+    TurnedAway client{.peer = address_.text, .why = reason, .seen = Seen()};
+    for (const auto& [name, value] : call.headers) {
+      if (name == ":path") client.method = value;
+      if (name == kRequestIdMetadata) client.request_id = value;
+    }
+    context_.options->on_turned_away(std::move(client));
+  }
+  Fail(call, reason);
 }
 
 void Relay::Fail(RelayedCall& call, RefusedCallReason reason) {

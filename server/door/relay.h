@@ -166,6 +166,8 @@ class Relay final : private LinkEvents {
   void OnServerClosed(RelayedCall& call, std::uint32_t error);
   // With a status of the door's own, as its whole answer or as its end.
   void Fail(RelayedCall& call, RefusedCallReason reason);
+  // The same of one that nobody else has seen.
+  void TurnAway(RelayedCall& call, RefusedCallReason reason);
   void ForgetIfOver(RelayedCall& call);
   void CountCancelled(std::size_t count);
   // Of an answer, which nobody will see any more or all of which was sent.

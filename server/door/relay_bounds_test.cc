@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -354,6 +357,59 @@ TEST_P(RelayBoundsTest, ABlockThatIsTooLargeEndsTheConnection) {
   EXPECT_TRUE(world_.relay().is_done());
   EXPECT_EQ(world_.relay().end_reason(), EndReason::kLargeHeader);
   EXPECT_FALSE(world_.cancels().Take({}, 1, world_.now()));
+}
+
+// Who it was, as far as anybody knows, and what he wanted. A call that gRPC has seen is not told of
+// here: whoever has taken it tells of it.
+TEST_P(RelayBoundsTest, WhoIsNotLetInIsToldOf) {
+  std::vector<TurnedAway> told;
+  world_.options().on_turned_away = [&told](TurnedAway client) {
+    told.push_back(std::move(client));
+  };
+  std::string seen;
+  world_.options().max_connections_of = [&seen](std::string_view whom) {
+    seen = whom;
+    return std::optional<std::uint64_t>(0);
+  };
+  const std::int32_t large =
+      world_.client->Call("/large", "", true, {{"x", std::string(7'168, 'x')}});
+  world_.Run();
+  const std::int32_t refused =
+      world_.client->Call("/count", "", true, {{"kerf-request-id", "r-1"}});
+  world_.Run();
+  EXPECT_EQ(world_.client->call(large).HeaderOf("grpc-message"), "large");
+  EXPECT_TRUE(world_.client->call(refused).is_closed);
+  EXPECT_EQ(seen, has_tls() ? "tls spiffe://kerf.test/agent" : "clear");
+  ASSERT_EQ(told.size(), 2u);
+  for (const TurnedAway& client : told) {
+    EXPECT_EQ(client.peer, "ipv4:192.0.2.1:7");
+    EXPECT_EQ(client.seen, seen);
+  }
+  EXPECT_EQ(told[0].why, TurnedAway::Why(RefusedCallReason::kLargeMetadata));
+  EXPECT_EQ(told[0].method, "/large");
+  EXPECT_EQ(told[1].why, TurnedAway::Why(RefusedCallReason::kManyConnections));
+  EXPECT_EQ(told[1].method, "/count");
+  EXPECT_EQ(told[1].request_id, "r-1");
+}
+
+TEST_P(RelayBoundsTest, WhoHasNoMemoryIsToldOfAndWhoseServerIsLostIsNot) {
+  std::vector<TurnedAway> told;
+  world_.options().on_turned_away = [&told](TurnedAway client) {
+    told.push_back(std::move(client));
+  };
+  world_.client->Call("/hold", "", false);
+  world_.Run();
+  ASSERT_EQ(world_.servers.size(), 1u);
+  Reservation others(&world_.memory());
+  ASSERT_TRUE(others.Set(world_.memory().limit_bytes() - world_.memory().used_bytes()));
+  world_.client->Call("/count", "");
+  world_.Run();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].why, TurnedAway::Why(RefusedCallReason::kNoMemory));
+  world_.server().CloseSocket();
+  world_.Run();
+  EXPECT_GE(world_.metrics().Refused(RefusedCallReason::kNoServer).value(), 1u);
+  EXPECT_EQ(told.size(), 1u);
 }
 
 // Who is idle is so since its last call's end.

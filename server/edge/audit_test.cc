@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -27,6 +28,7 @@
 #include "server/edge/server.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/index/memory_index.h"
+#include "server/quota/testing/rules_gate.h"
 
 namespace kerf {
 namespace {
@@ -82,6 +84,9 @@ class AuditTest : public testing::Test {
     auto server = Server::Start(options_, &*guarded_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+    Connect();
+  }
+  void Connect() {
     channel_ = ConnectTo(server_->addresses()[0]);
     stub_ = v1::IndexService::NewStub(channel_);
   }
@@ -207,6 +212,7 @@ class AuditTest : public testing::Test {
   std::unique_ptr<Index> memory_ = CreateMemoryIndex();
   std::unique_ptr<audit::Sink> sink_;
   std::optional<audit::GuardedIndex> guarded_;
+  std::optional<RulesGate> rules_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IndexService::Stub> stub_;
@@ -329,6 +335,32 @@ TEST_F(AuditTest, TellsOfReadingOnlyWhereItIsRefused) {
   EXPECT_EQ(calls[1]["outcome"], "BAD_FIELD");
   EXPECT_EQ(calls[2]["method"], "kerf.v1.ChunkingService/Upload");
   EXPECT_EQ(calls[2]["outcome"], "DRAINING");
+}
+
+// By the door, which no service of kerfd has heard of.
+TEST_F(AuditTest, ItNamesWhoHasTooManyConnections) {
+  const std::string user = Cat("user/", getuid());
+  rules_.emplace(Cat("[[identity]]\nname = \"", user,
+                     "\"\nmax_connections = 2\n[[identity.grant]]\nrole = \"read\"\n",
+                     "repositories = [\"home\"]\n"));
+  options_.access = rules_->source();
+  Start();
+  EXPECT_EQ(Stats(), "OK");
+  const auto first = std::exchange(channel_, nullptr);
+  Connect();
+  EXPECT_EQ(Stats(), "OK");
+  const auto second = std::exchange(channel_, nullptr);
+  Connect();
+  EXPECT_EQ(Stats(), "QUOTA_EXCEEDED");
+  const auto calls = Calls();
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_EQ(calls[0]["identity"], user);
+  EXPECT_EQ(calls[0]["proof"], "user");
+  EXPECT_EQ(calls[0]["peer"], "unix:");
+  EXPECT_EQ(calls[0]["method"], "kerf.v1.IndexService/GetIndexStats");
+  EXPECT_EQ(calls[0]["outcome"], "QUOTA_EXCEEDED");
+  EXPECT_EQ(calls[0]["request_id"], "call-id");
+  EXPECT_EQ(calls[0]["worker"], "w1");
 }
 
 // The file may not grow while it lives.

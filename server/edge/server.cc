@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "base/version.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
+#include "server/audit/turned_away.h"
 #include "server/edge/chunking_service.h"
 #include "server/edge/epoch_pace.h"
 #include "server/edge/index_request.h"
@@ -218,9 +219,12 @@ absl::Status GrpcServer::Listen() {
       .write_stall = options_.timeouts.write_stall,
       .tls = options_.tls,
       .asks_who = options_.access != nullptr,
-      .max_connections_of = [this](const SeenClient& seen) {
-        return gate_.MaxConnectionsOf(seen);
-      }};
+      .max_connections_of = [this](const SeenClient& seen) { return gate_.MaxConnectionsOf(seen); },
+      .on_turned_away =
+          [this](const TurnedAway& client) {
+            const access::Identity seen = gate_.Seen(client.seen);
+            audit::RecordTurnedAway(options_.audit, client, seen.name, NameOf(seen.proof));
+          }};
   KERF_ASSIGN_OR_RETURN(
       listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
         builder.RegisterService(&chunking_);

@@ -8,13 +8,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "server/access/access_source.h"
+#include "server/audit/sink.h"
 #include "server/edge/testing/test_upload.h"
 #include "server/edge/testing/test_worker.h"
 #include "server/front/front_server.h"
@@ -55,6 +58,43 @@ TEST_F(FrontAccessTest, AStreamEndsWhenItsCallerIsTakenOutOfTheFrontsFile) {
   ASSERT_TRUE(Eventually([&] { return front().stream_count() == 0; }));
   EXPECT_EQ(ReasonOf(upload.WaitForEnd()), "NOT_YOURS");
   EXPECT_TRUE(Eventually([&] { return worker.server().stream_count() == 0; }));
+}
+
+// The audit logs of workers cannot tell of it: it never came to one.
+TEST_F(FrontAccessTest, WhoHasTooManyConnectionsIsInTheFrontsAuditLog) {
+  Write(Cat(self_, "max_connections = 2\n[[identity.grant]]\nrole = \"write\"\n",
+            "repositories = [\"home\"]\n"));
+  auto source = access::AccessSource::Open(file_, nullptr);
+  ASSERT_TRUE(source.ok()) << source.status();
+  source_ = *std::move(source);
+  const std::string log_path = file_ + ".log";
+  auto sink = audit::Sink::Open({.path = log_path, .worker = "front"});
+  ASSERT_TRUE(sink.ok()) << sink.status();
+  TestWorker worker(FreshSocketAddress());
+  FrontOptions options = Options({worker.address()});
+  options.access = source_.get();
+  options.audit = sink->get();
+  const FrontServer& front = Start(options);
+  std::vector<std::shared_ptr<grpc::Channel>> open;
+  std::vector<std::string> reasons;
+  for (int count = 0; count < 3; ++count) {
+    open.push_back(ConnectTo(front.addresses()[0]));
+    grpc::ClientContext context;
+    v1::GetCapabilitiesResponse response;
+    reasons.push_back(ReasonOf(
+        v1::ChunkingService::NewStub(open.back())->GetCapabilities(&context, {}, &response)));
+  }
+  EXPECT_EQ(reasons, (std::vector<std::string>{"", "", "QUOTA_EXCEEDED"}));
+  fronts_.back()->Stop();
+  sink->reset();
+  std::ifstream file(log_path);
+  const std::string log{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(log_path);
+  EXPECT_NE(log.find(Cat("\"identity\":\"user/", getuid(), "\",\"proof\":\"user\"")),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("\"outcome\":\"QUOTA_EXCEEDED\""), std::string::npos) << log;
+  EXPECT_NE(log.find("\"worker\":\"front\""), std::string::npos) << log;
 }
 
 // A front that does not ask leaves tokens to its workers, which see only how it speaks to them.

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/escaping.h"
 #include "base/limits.h"
@@ -22,6 +23,7 @@
 #include "base/units.h"
 #include "server/errors/errors.h"
 #include "server/listener/client_peer.h"
+#include "server/listener/turned_away.h"
 #include "server/net/grpc_deadline.h"
 #include "server/net/grpc_status.h"
 #include "server/net/listen_address.h"
@@ -91,27 +93,51 @@ door::Refusal RefusalOf(const grpc::Status& status) {
   return refusal;
 }
 
-// As kerf's services would say it.
+// As kerf's services would say it. Of a server that is lost without a reason: nobody knows how far
+// it has come.
+absl::Status StatusOf(door::RefusedCallReason reason) {
+  switch (reason) {
+    case door::RefusedCallReason::kLargeMetadata:
+      return MakeError(Reason::kMessageTooLarge, "the metadata of the call exceeds 7 KiB");
+    case door::RefusedCallReason::kNoMemory:
+      return MakeError(Reason::kMemoryExhausted, "there is no memory for one more call");
+    case door::RefusedCallReason::kNoServer:
+      return absl::UnavailableError("kerfd takes no calls any more, or has ended this one");
+    case door::RefusedCallReason::kSlowRequest:
+      return MakeError(Reason::kIdleTimeout, "the request has not gone on for 120 s");
+    case door::RefusedCallReason::kManyConnections:
+      break;
+  }
+  return QuotaExceeded("the caller", "as many connections as it may have are open",
+                       limits::kRetryLater);
+}
+
 std::array<door::Refusal, door::kRefusedCallReasonCount> Refusals() {
-  const auto refusal = [](Reason reason, std::string_view message) {
-    return RefusalOf(ToGrpcStatus(MakeError(reason, message)));
-  };
   std::array<door::Refusal, door::kRefusedCallReasonCount> refusals;
-  const auto of = [&](door::RefusedCallReason reason) -> door::Refusal& {
-    return refusals[static_cast<std::size_t>(reason)];
-  };
-  of(door::RefusedCallReason::kLargeMetadata) =
-      refusal(Reason::kMessageTooLarge, "the metadata of the call exceeds 7 KiB");
-  of(door::RefusedCallReason::kNoMemory) =
-      refusal(Reason::kMemoryExhausted, "there is no memory for one more call");
-  // As of a server that is lost: nobody knows how far it has come.
-  of(door::RefusedCallReason::kNoServer) = RefusalOf(
-      {grpc::StatusCode::UNAVAILABLE, "kerfd takes no calls any more, or has ended this one"});
-  of(door::RefusedCallReason::kManyConnections) = RefusalOf(ToGrpcStatus(QuotaExceeded(
-      "the caller", "as many connections as it may have are open", limits::kRetryLater)));
-  of(door::RefusedCallReason::kSlowRequest) =
-      refusal(Reason::kIdleTimeout, "the request has not gone on for 120 s");
+  for (std::size_t index = 0; index < refusals.size(); ++index) {
+    const absl::Status status = StatusOf(static_cast<door::RefusedCallReason>(index));
+    refusals[index] =
+        RefusalOf(ReasonNameOf(status).empty()
+                      ? grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(MessageOf(status)))
+                      : ToGrpcStatus(status));
+  }
   return refusals;
+}
+
+TurnedAway Describe(door::TurnedAway client) {
+  TurnedAway told{.peer = std::move(client.peer), .seen = ParseSeen(client.seen)};
+  if (const auto* const reason = std::get_if<door::EndReason>(&client.why)) {
+    told.outcome = door::NameOf(*reason);
+    told.message = door::TextOf(*reason);
+    return told;
+  }
+  const absl::Status status = StatusOf(std::get<door::RefusedCallReason>(client.why));
+  told.is_call = true;
+  told.method = std::move(client.method);
+  told.request_id = std::move(client.request_id);
+  told.outcome = ReasonNameOf(status);
+  told.message = MessageOf(status);
+  return told;
 }
 
 // gRPC tears its threads down when its last object goes, and then may wait 10 s for a poller of its
@@ -199,6 +225,11 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   if (limits.asks_who && limits.max_connections_of) {
     options.max_connections_of = [of = limits.max_connections_of](std::string_view seen) {
       return of(ParseSeen(seen));
+    };
+  }
+  if (limits.on_turned_away) {
+    options.on_turned_away = [tell = limits.on_turned_away](door::TurnedAway client) {
+      tell(Describe(std::move(client)));
     };
   }
   options.times.unread = limits.write_stall + kUnreadGrace;

@@ -19,6 +19,7 @@
 #include "base/unique_fd.h"
 #include "server/door/door.h"
 #include "server/listener/client_peer.h"
+#include "server/listener/turned_away.h"
 #include "server/listener/unix_acceptor.h"
 #include "server/metrics/page.h"
 
@@ -50,6 +51,9 @@ struct TransportLimits {
   // Then: of such a client's connections at once; nothing: no bound of its own. May be null.
   std::function<std::optional<std::uint64_t>(const SeenClient& client)> max_connections_of =
       nullptr;
+  // Told of whoever the door does not let in, as often as strangers like; may not wait. May be
+  // null.
+  std::function<void(const TurnedAway& client)> on_turned_away = nullptr;
 };
 
 // How many files a process must be able to have open for so many connections over TCP, and how many

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/memory_budget.h"
+#include "base/places.h"
 #include "base/shared_budget.h"
 #include "base/tls/testing/test_certificates.h"
 #include "base/unique_fd.h"
@@ -74,6 +75,7 @@ class RelayWorld {
                 .memory = used_memory_,
                 .windows = used_windows_,
                 .cancels = &cancels_,
+                .places = &places_,
                 .metrics = &metrics_,
                 .pool = &pool_,
                 .max_ahead_bytes = world.max_ahead_bytes,
@@ -206,6 +208,7 @@ class RelayWorld {
   MemoryBudget* const used_memory_;
   SharedBudget* const used_windows_;
   CancelBound cancels_;
+  Places places_;
   DoorMetrics metrics_;
   BlockPool pool_;
   RelayContext context_;
