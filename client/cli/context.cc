@@ -1,7 +1,12 @@
 #include "client/cli/context.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
 
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/status.h"
@@ -22,6 +27,15 @@ void WarnIfOthersCanRead(Context& context, const std::string& path) {
                                         "that from them (chmod o=), and make a new one"));
 }
 
+// By its name, or its number.
+absl::StatusOr<uid_t> UserOf(const std::string& user) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), number);
+  if (error == std::errc() && end == user.data() + user.size()) return uid_t{number};
+  if (const passwd* const entry = getpwnam(user.c_str())) return entry->pw_uid;
+  return absl::InvalidArgumentError(Cat("--server-user: this machine knows no user '", user, "'"));
+}
+
 }  // namespace
 
 std::string_view ConnectionFailure(const absl::Status& status) {
@@ -32,10 +46,16 @@ std::string_view ConnectionFailure(const absl::Status& status) {
   if (!message.starts_with("failed to connect to all addresses")) return "";
   const std::size_t cause = message.find(kCause);
   if (cause == std::string_view::npos) return message;
-  const std::string_view last = message.substr(cause + kCause.size());
+  std::string_view last = message.substr(cause + kCause.size());
+  const auto drop = [&last] {
+    const std::size_t colon = last.find(": ");
+    if (colon != std::string_view::npos) last.remove_prefix(colon + 2);
+  };
   // The name of a code.
-  const std::size_t colon = last.find(": ");
-  return colon == std::string_view::npos ? last : last.substr(colon + 2);
+  drop();
+  // By which a socket was reached that was looked at (TrustedSocket).
+  if (last.starts_with("unix:/proc/self/fd/")) drop();
+  return last;
 }
 
 std::string RefuseEmpty(const std::string& value) {
@@ -90,6 +110,12 @@ void AddTlsOptions(const Verb& verb, ServerFlags& flags) {
       .Environment("KERF_TOKEN_FILE")
       .Check(RefuseEmpty)
       .Type("FILE");
+  verb.AddOption("--server-user", flags.server_user,
+                 "The user of kerfd, a name or a number, where it listens at a unix socket and is "
+                 "neither root nor you: nobody else is shown the token")
+      .Environment("KERF_SERVER_USER")
+      .Check(RefuseEmpty)
+      .Type("USER");
 }
 
 absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFlags& flags) {
@@ -108,7 +134,11 @@ absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFla
   }
   if (!flags.token_file.empty()) {
     KERF_ASSIGN_OR_RETURN(auto token, client::TokenFile::Open(flags.token_file));
-    tls = tls.WithToken(std::move(token));
+    std::optional<uid_t> server_user;
+    if (!flags.server_user.empty()) {
+      KERF_ASSIGN_OR_RETURN(server_user, UserOf(flags.server_user));
+    }
+    tls = tls.WithToken(std::move(token), server_user);
   }
   return client::ServerAddress{flags.address, std::move(tls)};
 }

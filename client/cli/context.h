@@ -46,6 +46,9 @@ struct ServerFlags {
   std::string tls_name;
   // Empty: no token is shown.
   std::string token_file;
+  // To whose unix sockets it is shown beside one's own and root's: a name or a number. Empty:
+  // nobody's.
+  std::string server_user;
 };
 void AddServerOption(const Verb& verb, ServerFlags& flags,
                      const std::string& description = kAnyServer);

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/rpc/refuse_compression.h"
 #include "base/strings.h"
+#include "base/trusted_socket.h"
 #include "client/cpp/token_file.h"
 #include "google/rpc/status.pb.h"
 #include "grpc/grpc.h"
@@ -70,13 +71,19 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server, const TlsC
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
-  const std::string target = *GrpcTarget(server);
+  std::string target = *GrpcTarget(server);
   if (tls.IsFor(server) && !tls.name().empty()) arguments.SetSslTargetNameOverride(tls.name());
   const auto credentials =
       tls.IsFor(server) ? tls.credentials() : grpc::InsecureChannelCredentials();
   if (tls.token() == nullptr) return grpc::CreateCustomChannel(target, credentials, arguments);
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(ShowToken(tls.token()));
+  std::shared_ptr<TrustedSocket> socket;
+  if (IsUnixSocket(server)) {
+    socket = std::make_shared<TrustedSocket>(SocketPathOf(server), tls.server_user());
+    socket->Look().IgnoreError();
+    target = Cat("unix:", socket->target());
+  }
+  interceptors.push_back(ShowToken(tls.token(), std::move(socket)));
   return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, arguments,
                                                                  std::move(interceptors));
 }

@@ -26,8 +26,9 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 // connection of its own: two channels do not share one. It connects when it is first used. Of
 // several servers, with commas between them, it is the first that can be reached within some
 // seconds each. InvalidArgument for any other form, and for one to which a token would be shown in
-// the clear. With a `cancellation`, which ends that looking
-// for one, too; null: nobody ends it.
+// the clear. Where a token is shown, a unix socket of whoever is not trusted (TlsChoice) is taken
+// for one at which nobody listens: ExplainByTls says so. With a `cancellation`, which ends that
+// looking for one, too; null: nobody ends it.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const ServerAddress& server, const CallCancellation* cancellation = nullptr);
 

@@ -90,9 +90,11 @@ TlsChoice TlsChoice::WithoutName() const {
   return choice;
 }
 
-TlsChoice TlsChoice::WithToken(std::shared_ptr<const TokenFile> token) const {
+TlsChoice TlsChoice::WithToken(std::shared_ptr<const TokenFile> token,
+                               std::optional<uid_t> server_user) const {
   TlsChoice choice = *this;
   choice.token_ = std::move(token);
+  choice.server_user_ = server_user;
   return choice;
 }
 

@@ -1,7 +1,10 @@
 // Where servers are, and how they are spoken to.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,10 +31,13 @@ class TlsChoice {
   bool IsFor(std::string_view server) const { return is_tls() && !server.starts_with("unix:"); }
   // The same for servers whose names are those of their addresses.
   TlsChoice WithoutName() const;
-  // The same for a client that shows this token, over TLS or unix sockets alone.
-  TlsChoice WithToken(std::shared_ptr<const TokenFile> token) const;
+  // The same for a client that shows this token, over TLS or unix sockets alone; and of these to
+  // those alone where root listens, the client's own user, or `server_user`.
+  TlsChoice WithToken(std::shared_ptr<const TokenFile> token,
+                      std::optional<uid_t> server_user = std::nullopt) const;
   // Null: none is shown.
   const std::shared_ptr<const TokenFile>& token() const { return token_; }
+  std::optional<uid_t> server_user() const { return server_user_; }
 
   // For gRPC. Files that were changed are seen by connections that are made later.
   std::shared_ptr<grpc::ChannelCredentials> credentials() const;
@@ -46,6 +52,7 @@ class TlsChoice {
   std::shared_ptr<const Inner> inner_;
   std::string name_;
   std::shared_ptr<const TokenFile> token_;
+  std::optional<uid_t> server_user_;
 };
 
 struct ServerAddress {

@@ -22,6 +22,7 @@
 #include "base/strings.h"
 #include "base/tls/certificate_facts.h"
 #include "base/tls/tls_context.h"
+#include "base/trusted_socket.h"
 #include "base/unique_fd.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/retry.h"
@@ -323,11 +324,24 @@ absl::Status CheckInTheClear(const std::string& server, Meeting& meeting) {
           "one, a certificate of your own with --tls-cert and --tls-key"));
 }
 
+// Whether a token may be shown there.
+absl::Status CheckSocket(const std::string& server, const TlsChoice& tls) {
+  if (tls.token() == nullptr) return absl::OkStatus();
+  const absl::Status status = TrustedSocket(SocketPathOf(server), tls.server_user()).Look();
+  if (status.ok()) return status;
+  if (!absl::IsUnauthenticated(status)) return absl::UnavailableError(status.message());
+  return TlsTrouble(
+      Cat(MessageOf(status),
+          ", and a token is shown to root, to your own user and to that of --server-user alone: if "
+          "kerfd is meant to run as that user, name it with --server-user; else somebody is in its "
+          "place"));
+}
+
 }  // namespace
 
 absl::Status CheckTls(const std::string& server, const TlsChoice& tls,
                       const CallCancellation* cancellation) {
-  if (server.starts_with("unix:")) return absl::OkStatus();
+  if (server.starts_with("unix:")) return CheckSocket(server, tls);
   Meeting meeting(cancellation);
   if (!meeting.Connect(server)) return absl::OkStatus();
   return tls.is_tls() ? CheckWithTls(server, tls, meeting) : CheckInTheClear(server, meeting);

@@ -1,4 +1,5 @@
-// Whether it is TLS that is wrong between a client and a server: gRPC says little of it.
+// Whether it is TLS that is wrong between a client and a server, or whose socket it is: gRPC says
+// little of the former, and nothing of the latter.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 namespace kerf::client {
 
 // Meets the server at `server`, one "HOST:PORT", as a client with `tls` does, by a connection of
-// its own. TlsTrouble says what is wrong, and what to do. OK: it is not TLS, or nobody can say.
+// its own. TlsTrouble says what is wrong, and what to do; so it does of a socket, "unix:PATH", to
+// which the token is not shown. OK: it is neither, or nobody can say.
 // Takes some seconds at most, and ends sooner with a cancellation; null: nobody ends it.
 absl::Status CheckTls(const std::string& server, const TlsChoice& tls,
                       const CallCancellation* cancellation);

@@ -28,10 +28,14 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
 
 class TokenInterceptor final : public grpc::experimental::Interceptor {
  public:
-  explicit TokenInterceptor(std::shared_ptr<const TokenFile> file) : file_(std::move(file)) {}
+  TokenInterceptor(std::shared_ptr<const TokenFile> file, std::shared_ptr<TrustedSocket> socket)
+      : file_(std::move(file)), socket_(std::move(socket)) {}
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      // A kerfd that was started anew has another one. Whoever is not to be trusted is not
+      // connected to, and what he is said to be is for ExplainByTls.
+      if (socket_ != nullptr) socket_->Look().IgnoreError();
       methods->GetSendInitialMetadata()->emplace("authorization", Cat("Bearer ", file_->token()));
     }
     methods->Proceed();
@@ -39,20 +43,24 @@ class TokenInterceptor final : public grpc::experimental::Interceptor {
 
  private:
   const std::shared_ptr<const TokenFile> file_;
+  // Null: the channel is one over TLS.
+  const std::shared_ptr<TrustedSocket> socket_;
 };
 
 class TokenInterceptorFactory final : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenInterceptorFactory(std::shared_ptr<const TokenFile> file)
-      : file_(std::move(file)) {}
+  TokenInterceptorFactory(std::shared_ptr<const TokenFile> file,
+                          std::shared_ptr<TrustedSocket> socket)
+      : file_(std::move(file)), socket_(std::move(socket)) {}
 
   grpc::experimental::Interceptor* CreateClientInterceptor(
       grpc::experimental::ClientRpcInfo* /*info*/) override {
-    return new TokenInterceptor(file_);
+    return new TokenInterceptor(file_, socket_);
   }
 
  private:
   const std::shared_ptr<const TokenFile> file_;
+  const std::shared_ptr<TrustedSocket> socket_;
 };
 
 }  // namespace
@@ -70,8 +78,8 @@ std::string TokenFile::token() const {
 }
 
 std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> ShowToken(
-    std::shared_ptr<const TokenFile> file) {
-  return std::make_unique<TokenInterceptorFactory>(std::move(file));
+    std::shared_ptr<const TokenFile> file, std::shared_ptr<TrustedSocket> socket) {
+  return std::make_unique<TokenInterceptorFactory>(std::move(file), std::move(socket));
 }
 
 }  // namespace kerf::client

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/trusted_socket.h"
 #include "grpcpp/support/client_interceptor.h"
 
 namespace kerf::client {
@@ -29,8 +30,10 @@ class TokenFile {
   mutable std::string token_;
 };
 
-// Shows the token with each call of a channel. To be used where nobody can read it on its way.
+// Shows the token with each call of a channel. To be used where nobody can read it on its way. With
+// a socket the channel is one to its target, and the path is looked at before each call: nobody
+// else ever gets the token.
 std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface> ShowToken(
-    std::shared_ptr<const TokenFile> file);
+    std::shared_ptr<const TokenFile> file, std::shared_ptr<TrustedSocket> socket);
 
 }  // namespace kerf::client

@@ -133,16 +133,33 @@ ForwardedCall::ForwardedCall(const Options& options, grpc::GenericCallbackServer
       caller_(std::move(caller)),
       worker_name_(std::move(route.name)),
       worker_(route.permit.worker()),
-      stub_(worker_->TakeChannel()),
+      stub_(TakeChannel()),
       permit_(std::move(route.permit)),
       to_worker_(options.requests, kind_ == routing::CallKind::kUpload),
       to_client_(options.answers, kind_ == routing::CallKind::kUpload),
       last_moved_((*options.clock)()) {}
 
+std::shared_ptr<grpc::Channel> ForwardedCall::TakeChannel() {
+  const bool has_token = context_->client_metadata().count(access::kAuthorizationMetadata) > 0;
+  // Whom this front knows it names itself.
+  if (!has_token || caller_.proof != access::Proof::kNone || !CameInPrivate()) {
+    return worker_->TakeChannel();
+  }
+  std::shared_ptr<grpc::Channel> channel = worker_->TakeTokenChannel();
+  is_token_passed_on_ = channel != nullptr;
+  if (is_token_passed_on_) return channel;
+  LogRated(LogLevel::kWarning, "token that others could read",
+           "a token is not passed on, as others could read it: the worker is spoken to in the "
+           "clear, or its unix socket is of a user who is neither root nor this front's. Give the "
+           "front --worker-tls-ca or --access, or run both as one user",
+           {{"request_id", request_id_}, {"worker", worker_->address()}});
+  return worker_->TakeChannel();
+}
+
 bool ForwardedCall::CameInPrivate() const {
   const bool is_private = options_.is_tcp_private || PeerOf(*context_).starts_with("unix:");
   // Over a better path to the worker nobody would see any more how it came.
-  if (!is_private && context_->client_metadata().count(access::kAuthorizationMetadata) > 0) {
+  if (!is_private) {
     LogRated(LogLevel::kWarning, "token in the clear",
              "a token that came in the clear is not passed on: others may have read it, and it has "
              "to be changed",
@@ -153,10 +170,9 @@ bool ForwardedCall::CameInPrivate() const {
 
 void ForwardedCall::StartWorkerSide() {
   const bool is_caller_known = caller_.proof != access::Proof::kNone;
-  const bool is_token_passed_on = !is_caller_known && CameInPrivate();
   worker_context_.AddMetadata(kRequestIdMetadata, request_id_);
   for (const auto& [key, value] : context_->client_metadata()) {
-    if (IsOwn(ViewOf(key), is_token_passed_on) || !IsForwarded(key, value)) continue;
+    if (IsOwn(ViewOf(key), is_token_passed_on_) || !IsForwarded(key, value)) continue;
     worker_context_.AddMetadata(std::string(ViewOf(key)), std::string(ViewOf(value)));
   }
   worker_context_.AddMetadata(routing::kFrontMetadata, "1");

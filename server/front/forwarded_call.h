@@ -128,6 +128,8 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
 
   ForwardedCall(const Options& options, grpc::GenericCallbackServerContext* context,
                 access::Identity caller, routing::Route route);
+  // For the worker's side; whether a token goes that way is known then, too.
+  std::shared_ptr<grpc::Channel> TakeChannel();
   // Whether a token that was shown is only the caller's; else the log tells of it.
   bool CameInPrivate() const;
   void StartWorkerSide();
@@ -170,6 +172,7 @@ class ForwardedCall : public grpc::ServerGenericBidiReactor {
   const std::string worker_name_;
   const std::shared_ptr<routing::Worker> worker_;
   grpc::ClientContext worker_context_;
+  bool is_token_passed_on_ = false;
   grpc::GenericStub stub_;
   WorkerSide worker_side_{this};
   std::shared_ptr<ForwardedCall> self_;

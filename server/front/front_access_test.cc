@@ -35,6 +35,23 @@ class FrontAccessTest : public FrontTest {
     std::filesystem::rename(file_ + ".new", file_);
   }
 
+  // A worker's calls, and with how many of them a token came.
+  ScriptedWorker::Script CountTokens() {
+    return [this](grpc::ServerContext& context, ScriptedWorker::Stream&) {
+      token_count_ += static_cast<int>(context.client_metadata().count("authorization"));
+      ++call_count_;
+      return grpc::Status::OK;
+    };
+  }
+  static void ShowToken(const std::string& address) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer kerf_nightly_0123456789abcdefghijABCDEFGHIJ");
+    const auto stub = v1::ChunkingService::NewStub(ConnectTo(address));
+    EXPECT_TRUE(stub->Upload(&context)->Finish().ok());
+  }
+
+  std::atomic<int> token_count_ = 0;
+  std::atomic<int> call_count_ = 0;
   // The user of this process.
   const std::string self_ = Cat("[[identity]]\nname = \"user/", getuid(), "\"\n");
   const std::string file_ = Cat(std::getenv("TEST_TMPDIR"), "/access-", getpid(), ".toml");
@@ -99,25 +116,36 @@ TEST_F(FrontAccessTest, WhoHasTooManyConnectionsIsInTheFrontsAuditLog) {
 
 // A front that does not ask leaves tokens to its workers, which see only how it speaks to them.
 TEST_F(FrontAccessTest, ATokenThatCameInTheClearIsNotPassedOn) {
-  std::atomic<int> token_count = 0;
-  std::atomic<int> call_count = 0;
-  const ScriptedWorker worker([&](grpc::ServerContext& context, ScriptedWorker::Stream&) {
-    token_count += static_cast<int>(context.client_metadata().count("authorization"));
-    ++call_count;
-    return grpc::Status::OK;
-  });
+  const ScriptedWorker worker(CountTokens(), FreshSocketAddress());
   FrontOptions options = Options({worker.address()});
   options.listen.emplace_back("127.0.0.1:0");
   const FrontServer& front = Start(options);
   for (const auto& [address, expected] :
        {std::pair(front.addresses()[0], 1), {front.addresses()[1], 1}}) {
-    grpc::ClientContext context;
-    context.AddMetadata("authorization", "Bearer kerf_nightly_0123456789abcdefghijABCDEFGHIJ");
-    const auto stub = v1::ChunkingService::NewStub(ConnectTo(address));
-    EXPECT_TRUE(stub->Upload(&context)->Finish().ok());
-    EXPECT_EQ(token_count, expected) << address;
+    ShowToken(address);
+    EXPECT_EQ(token_count_, expected) << address;
   }
-  EXPECT_EQ(call_count, 2);
+  EXPECT_EQ(call_count_, 2);
+}
+
+// Nor where others could read it behind the front: whoever needs no token is served all the same.
+TEST_F(FrontAccessTest, ATokenIsNotPassedOnToWhereOthersCouldReadIt) {
+  const ScriptedWorker in_the_clear(CountTokens());
+  ShowToken(Start(Options({in_the_clear.address()})).addresses()[0]);
+  EXPECT_EQ(call_count_, 1);
+  EXPECT_EQ(token_count_, 0);
+  if (geteuid() != 0) return;  // Only root can be somebody else.
+  constexpr uid_t kMallory = 65'534;
+  std::string folder = "/tmp/kerf-mallory-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  ASSERT_EQ(seteuid(kMallory), 0);
+  const ScriptedWorker others(CountTokens(), Cat("unix:", folder, "/worker.sock"));
+  ASSERT_EQ(seteuid(0), 0);
+  ShowToken(Start(Options({others.address()})).addresses()[0]);
+  EXPECT_EQ(call_count_, 2);
+  EXPECT_EQ(token_count_, 0);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

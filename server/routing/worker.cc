@@ -3,10 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/limits.h"
 #include "base/rpc/refuse_compression.h"
+#include "base/strings.h"
 
 namespace kerf::routing {
 namespace {
@@ -21,9 +23,7 @@ constexpr int kMaxReconnectMs = 1'000;
 // A worker that is named may come back at another address.
 constexpr int kMinLookupPauseMs = 1'000;
 
-std::shared_ptr<grpc::Channel> Connect(
-    const Endpoint& endpoint, const WorkerTls* tls,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
   RefuseCompression(arguments);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -41,10 +41,18 @@ std::shared_ptr<grpc::Channel> Connect(
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kMinLookupPauseMs);
   arguments.SetMaxReceiveMessageSize(limits::kMaxReceivedBytes);
-  if (tls == nullptr) {
-    return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), grpc::InsecureChannelCredentials(),
-                                     arguments);
-  }
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> ConnectInTheClear(const std::string& target) {
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), Arguments());
+}
+
+std::shared_ptr<grpc::Channel> Connect(
+    const Endpoint& endpoint, const WorkerTls* tls,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  if (tls == nullptr) return ConnectInTheClear(GrpcTargetOf(endpoint));
+  grpc::ChannelArguments arguments = Arguments();
   arguments.SetSslTargetNameOverride(tls->NameOf(endpoint));
   return grpc::CreateCustomChannel(GrpcTargetOf(endpoint), credentials, arguments);
 }
@@ -63,6 +71,20 @@ Worker::Worker(Endpoint endpoint, const CallCounts& max_calls, const WorkerTls* 
 
 std::shared_ptr<grpc::Channel> Worker::TakeChannel() {
   return ChannelAt(next_channel_.fetch_add(1, std::memory_order_relaxed) % kConnectionsPerWorker);
+}
+
+std::shared_ptr<grpc::Channel> Worker::TakeTokenChannel() {
+  if (!endpoint_.host.empty()) return tls_ == nullptr ? nullptr : TakeChannel();
+  const std::lock_guard lock(mutex_);
+  if (socket_ == nullptr) {
+    socket_ = std::make_unique<TrustedSocket>(SocketPathOf(endpoint_.address), std::nullopt);
+  }
+  if (!socket_->Look().ok()) return nullptr;
+  std::shared_ptr<grpc::Channel>& channel =
+      token_channels_[next_channel_.fetch_add(1, std::memory_order_relaxed) %
+                      kConnectionsPerWorker];
+  if (channel == nullptr) channel = ConnectInTheClear(Cat("unix:", socket_->target()));
+  return channel;
 }
 
 std::shared_ptr<grpc::Channel> Worker::TakeCheckChannel() {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/trusted_socket.h"
 #include "server/routing/worker_address.h"
 #include "server/routing/worker_tls.h"
 
@@ -55,6 +56,9 @@ class Worker {
   std::string tls_name() const { return tls_ == nullptr ? "" : tls_->NameOf(endpoint_); }
   // For the next call; calls take turns on the connections.
   std::shared_ptr<grpc::Channel> TakeChannel();
+  // The same for one that shows a token. Null: none may be shown there, for the worker is spoken to
+  // in the clear, or its unix socket is of a user who is neither root nor this process'.
+  std::shared_ptr<grpc::Channel> TakeTokenChannel();
   // Not behind what uploads send.
   std::shared_ptr<grpc::Channel> TakeCheckChannel();
   // Lets go what nobody uses any more. Not from a thread of gRPC, which does not like its channels
@@ -97,6 +101,10 @@ class Worker {
   std::mutex mutex_;
   std::array<OpenedChannel, kChannelCount> channels_;
   std::vector<std::shared_ptr<grpc::Channel>> old_channels_;
+  // Of a unix socket: to no other one than was looked at. Null, and none: of others, and before the
+  // first token.
+  std::unique_ptr<TrustedSocket> socket_;
+  std::array<std::shared_ptr<grpc::Channel>, kConnectionsPerWorker> token_channels_;
   std::atomic<std::size_t> next_channel_{0};
   std::atomic<int> failure_count_{0};
   std::array<std::atomic<std::size_t>, kCallKindCount> call_counts_{};

@@ -44,7 +44,8 @@ std::string RebuildCommand(const IndexFlags& flags) {
            {" --tls-cert ", server.tls.certificate},
            {" --tls-key ", server.tls.key},
            {" --tls-name ", server.tls_name},
-           {" --token-file ", server.token_file}}) {
+           {" --token-file ", server.token_file},
+           {" --server-user ", server.server_user}}) {
     if (!value.empty()) command += Cat(flag, ShellWord(value));
   }
   return command;

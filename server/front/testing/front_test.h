@@ -53,20 +53,23 @@ class ScriptedWorker final : public v1::ChunkingService::Service {
   using Stream = grpc::ServerReaderWriter<v1::UploadResponse, v1::UploadRequest>;
   using Script = std::function<grpc::Status(grpc::ServerContext&, Stream&)>;
 
-  explicit ScriptedWorker(Script script) : script_(std::move(script)) {
+  // `socket` is "unix:PATH"; empty: a port of this machine.
+  explicit ScriptedWorker(Script script, std::string socket = "")
+      : script_(std::move(script)), socket_(std::move(socket)) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     // Windows as kerfd's: they do not grow, or a worker that reads nothing would take megabytes.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(socket_.empty() ? "127.0.0.1:0" : socket_,
+                             grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     KERF_CHECK(server_ != nullptr);
   }
   ~ScriptedWorker() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  std::string address() const { return Cat("127.0.0.1:", port_); }
+  std::string address() const { return socket_.empty() ? Cat("127.0.0.1:", port_) : socket_; }
 
   // As every kerfd does, by which it is known for one.
   grpc::Status GetCapabilities(grpc::ServerContext* /*context*/,
@@ -81,6 +84,7 @@ class ScriptedWorker final : public v1::ChunkingService::Service {
 
  private:
   const Script script_;
+  const std::string socket_;
   int port_ = 0;
   // Last: its calls use all of the above.
   std::unique_ptr<grpc::Server> server_;

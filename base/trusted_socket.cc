@@ -1,0 +1,97 @@
+#include "base/trusted_socket.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace kerf {
+namespace {
+
+// For one that has as many connections waiting as it may have.
+constexpr timeval kPatience{.tv_sec = 3, .tv_usec = 0};
+
+// By it a file is reached that is open, whatever became of its name.
+std::string PathOf(int fd) { return Cat("/proc/self/fd/", fd); }
+
+// Who listens there: as it was when he began to, which nobody else can take over.
+absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& path) {
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(target.begin(), target.end(), address.sun_path);
+  const auto failed = [&path] {
+    return absl::ErrnoToStatus(errno, ToAbsl(Cat("cannot connect to ", path)));
+  };
+  if (!probe.valid()) return failed();
+  setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return failed();
+  }
+  return peer.uid;
+}
+
+bool IsSame(int left, int right) {
+  struct stat one{};
+  struct stat other{};
+  return fstat(left, &one) == 0 && fstat(right, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
+}  // namespace
+
+TrustedSocket::TrustedSocket(std::string path, std::optional<uid_t> other)
+    : path_(std::move(path)),
+      other_(other),
+      own_(geteuid()),
+      // Something that is there, and no socket.
+      held_(open("/", O_PATH | O_CLOEXEC)),
+      target_(PathOf(held_.get())) {}
+
+absl::Status TrustedSocket::Look() {
+  if (!held_.valid()) return absl::ResourceExhaustedError("no file descriptors are left");
+  const UniqueFd found(open(path_.c_str(), O_PATH | O_CLOEXEC));
+  struct stat facts{};
+  if (!found.valid()) {
+    if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, ToAbsl(Cat("cannot look at ", path_)));
+  }
+  if (fstat(found.get(), &facts) != 0 || !S_ISSOCK(facts.st_mode)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  // As long as it is held no other file has its number.
+  if (has_socket_ && IsSame(found.get(), held_.get())) return absl::OkStatus();
+  const absl::StatusOr<uid_t> user = ListenerOf(PathOf(found.get()), path_);
+  // Nobody listens: whoever begins to is looked at then.
+  if (absl::IsUnavailable(user.status())) return absl::OkStatus();
+  if (!user.ok()) return user.status();
+  if (*user != 0 && *user != own_ && *user != other_) {
+    return absl::UnauthenticatedError(ToAbsl(Cat(path_, " is a socket of user ", *user)));
+  }
+  if (dup3(found.get(), held_.get(), O_CLOEXEC) < 0) {
+    return absl::ErrnoToStatus(errno, ToAbsl(Cat("cannot hold ", path_)));
+  }
+  has_socket_ = true;
+  return absl::OkStatus();
+}
+
+std::string SocketPathOf(std::string_view address) {
+  constexpr std::string_view kUnix = "unix:";
+  if (address.starts_with(kUnix)) address.remove_prefix(kUnix.size());
+  if (address.starts_with("///")) address.remove_prefix(2);
+  return std::string(address);
+}
+
+}  // namespace kerf

@@ -1,0 +1,165 @@
+#include "base/trusted_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "base/unique_fd.h"
+
+namespace kerf {
+namespace {
+
+constexpr uid_t kMallory = 65'534;
+
+class TrustedSocketTest : public testing::Test {
+ protected:
+  TrustedSocketTest() {
+    KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
+    KERF_CHECK(chmod(folder_.c_str(), 0777) == 0);
+    path_ = folder_ + "/kerfd.sock";
+  }
+  ~TrustedSocketTest() override { std::filesystem::remove_all(folder_); }
+
+  static sockaddr_un AddressOf(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    KERF_CHECK(path.size() < sizeof address.sun_path);
+    path.copy(address.sun_path, path.size());
+    return address;
+  }
+  // Who listens at a new socket there.
+  static UniqueFd Listen(const std::string& path) {
+    UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_un address = AddressOf(path);
+    unlink(path.c_str());
+    KERF_CHECK(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+               0);
+    KERF_CHECK(listen(listener.get(), 8) == 0);
+    return listener;
+  }
+  // The same by another user; only root can.
+  static UniqueFd ListenAsMallory(const std::string& path) {
+    KERF_CHECK(seteuid(kMallory) == 0);
+    UniqueFd listener = Listen(path);
+    KERF_CHECK(seteuid(0) == 0);
+    return listener;
+  }
+  static bool IsRoot() { return geteuid() == 0; }
+
+  // Whether a connection to `target` comes to `listener`; those that have come before are dropped.
+  static bool LeadsTo(const std::string& target, const UniqueFd& listener) {
+    while (UniqueFd(accept(listener.get(), nullptr, nullptr)).valid()) {
+    }
+    return Connects(target) && UniqueFd(accept(listener.get(), nullptr, nullptr)).valid();
+  }
+  static bool Connects(const std::string& target) {
+    const UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = AddressOf(target);
+    return connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  // TEST_TMPDIR is too long for a socket's path.
+  std::string folder_ = "/tmp/kerf-trusted-XXXXXX";
+  std::string path_;
+};
+
+TEST_F(TrustedSocketTest, OnesOwnIsConnectedToAsOftenAsItComes) {
+  TrustedSocket socket(path_, std::nullopt);
+  EXPECT_TRUE(socket.Look().ok());
+  EXPECT_FALSE(Connects(socket.target())) << "nobody is there";
+  for (int start = 0; start < 3; ++start) {
+    const UniqueFd listener = Listen(path_);
+    EXPECT_FALSE(LeadsTo(socket.target(), listener)) << "nobody has looked at it";
+    EXPECT_TRUE(socket.Look().ok());
+    EXPECT_TRUE(LeadsTo(socket.target(), listener));
+    EXPECT_TRUE(socket.Look().ok());
+    EXPECT_TRUE(LeadsTo(socket.target(), listener));
+  }
+  EXPECT_TRUE(socket.Look().ok());
+  EXPECT_FALSE(Connects(socket.target()));
+}
+
+TEST_F(TrustedSocketTest, WhatIsNoSocketLeadsNowhere) {
+  std::ofstream(path_) << "a file";
+  TrustedSocket socket(path_, std::nullopt);
+  EXPECT_TRUE(socket.Look().ok());
+  EXPECT_FALSE(Connects(socket.target()));
+}
+
+TEST(SocketPathTest, IsWhatGrpcTakesItFor) {
+  EXPECT_EQ(SocketPathOf("unix:server/kerfd.sock"), "server/kerfd.sock");
+  EXPECT_EQ(SocketPathOf("unix:/run/kerfd.sock"), "/run/kerfd.sock");
+  EXPECT_EQ(SocketPathOf("unix:///run/kerfd.sock"), "/run/kerfd.sock");
+}
+
+TEST_F(TrustedSocketTest, AnothersIsNotConnectedTo) {
+  if (!IsRoot()) GTEST_SKIP() << "only root can be somebody else";
+  const UniqueFd listener = ListenAsMallory(path_);
+  TrustedSocket socket(path_, std::nullopt);
+  const absl::Status status = socket.Look();
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_EQ(MessageOf(status), Cat(path_, " is a socket of user ", kMallory));
+  EXPECT_FALSE(Connects(socket.target()));
+  TrustedSocket other(path_, kMallory + 1);
+  EXPECT_TRUE(absl::IsUnauthenticated(other.Look()));
+  TrustedSocket named(path_, kMallory);
+  EXPECT_TRUE(named.Look().ok());
+  EXPECT_TRUE(LeadsTo(named.target(), listener));
+}
+
+// It was root's a moment ago: what is connected to is what was looked at.
+TEST_F(TrustedSocketTest, WhoComesToStandAtThePathIsNotConnectedTo) {
+  if (!IsRoot()) GTEST_SKIP() << "only root can be somebody else";
+  UniqueFd honest = Listen(path_);
+  TrustedSocket socket(path_, std::nullopt);
+  ASSERT_TRUE(socket.Look().ok());
+  const UniqueFd mallory = ListenAsMallory(folder_ + "/other.sock");
+  std::filesystem::rename(folder_ + "/other.sock", path_);
+  ASSERT_TRUE(LeadsTo(path_, mallory));
+  EXPECT_TRUE(LeadsTo(socket.target(), honest));
+  EXPECT_TRUE(absl::IsUnauthenticated(socket.Look()));
+  EXPECT_TRUE(LeadsTo(socket.target(), honest));
+  honest.Reset();
+  EXPECT_TRUE(absl::IsUnauthenticated(socket.Look()));
+  EXPECT_FALSE(Connects(socket.target()));
+  int met_count = 0;
+  while (UniqueFd(accept(mallory.get(), nullptr, nullptr)).valid()) ++met_count;
+  EXPECT_EQ(met_count, 2) << "the two looks";
+  honest = Listen(path_);
+  EXPECT_TRUE(socket.Look().ok());
+  EXPECT_TRUE(LeadsTo(socket.target(), honest));
+}
+
+// A user trusts root, whoever he is.
+TEST_F(TrustedSocketTest, RootsIsAnybodysToUse) {
+  if (!IsRoot()) GTEST_SKIP() << "only root can be somebody else";
+  const UniqueFd listener = Listen(path_);
+  KERF_CHECK(chmod(path_.c_str(), 0777) == 0 && seteuid(kMallory) == 0);
+  TrustedSocket socket(path_, std::nullopt);
+  const absl::Status status = socket.Look();
+  const bool leads = LeadsTo(socket.target(), listener);
+  KERF_CHECK(seteuid(0) == 0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(leads);
+}
+
+TEST_F(TrustedSocketTest, ThatItMayNotBeUsedIsSaid) {
+  if (!IsRoot()) GTEST_SKIP() << "only root can be somebody else";
+  const UniqueFd listener = Listen(path_);
+  KERF_CHECK(chmod(path_.c_str(), 0700) == 0 && seteuid(kMallory) == 0);
+  TrustedSocket socket(path_, std::nullopt);
+  const absl::Status status = socket.Look();
+  KERF_CHECK(seteuid(0) == 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+}
+
+}  // namespace
+}  // namespace kerf
