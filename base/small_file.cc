@@ -1,10 +1,13 @@
 #include "base/small_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "base/status.h"
@@ -21,6 +24,13 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, std::size_t m
   // A pipe that nobody writes to is no reason to wait for ever.
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return failed(errno);
+  struct stat facts{};
+  if (fstat(file.get(), &facts) != 0) return failed(errno);
+  // Of a folder reading says so.
+  if (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
+    return absl::InvalidArgumentError(ToAbsl(
+        Cat("cannot read ", path, ": it is a pipe or a device, and has to be a regular file")));
+  }
   std::string text;
   std::array<char, 16 << 10> part;
   while (text.size() <= max_bytes) {
@@ -32,6 +42,21 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, std::size_t m
   }
   return absl::InvalidArgumentError(
       ToAbsl(Cat(path, ": more than ", FormatByteSize(max_bytes), ": it is another file")));
+}
+
+bool IsOpenToAll(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::canonical(path, error);
+  if (error) return false;
+  struct stat facts{};
+  if (stat(place.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  if ((facts.st_mode & (S_IROTH | S_IWOTH)) == 0) return false;
+  std::filesystem::path folder = place.parent_path();
+  while (true) {
+    if (stat(folder.c_str(), &facts) != 0 || (facts.st_mode & S_IXOTH) == 0) return false;
+    if (folder == folder.parent_path()) return true;
+    folder = folder.parent_path();
+  }
 }
 
 }  // namespace kerf

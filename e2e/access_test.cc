@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -133,6 +134,8 @@ class AccessTest : public RedisTest {
     }
     return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
   }
+
+  void ExpectWarningOfWhatAllCanRead(const std::string& token);
 
   std::string MetricsAt(const std::string& address) {
     const Completed run = world_.Run({"/usr/bin/curl", "--silent", "--show-error", "--cacert",
@@ -528,6 +531,30 @@ TEST_F(AccessTest, AUnixSocketKnowsItsUsers) {
   EXPECT_THAT(expired.err, Not(HasSubstr(kOldToken)));
 }
 
+// A secret that everybody can read is one no longer; its group may have to, and who cannot come
+// through the folders above it reads nothing.
+void AccessTest::ExpectWarningOfWhatAllCanRead(const std::string& token) {
+  std::string folder = "/tmp/kerf-open-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::filesystem::copy(token, folder + "/laptop.token");
+  struct Case {
+    mode_t folder_mode;
+    mode_t file_mode;
+    bool is_warned;
+  };
+  for (const Case& now : {Case{0755, 0604, true}, {0755, 0640, false}, {0700, 0644, false}}) {
+    ASSERT_EQ(chmod(folder.c_str(), now.folder_mode), 0);
+    ASSERT_EQ(chmod((folder + "/laptop.token").c_str(), now.file_mode), 0);
+    const Completed pinged = world_.Kerf({"ping", "--token-file", folder + "/laptop.token"});
+    EXPECT_EQ(pinged.exit_code, kOk) << pinged.err;
+    EXPECT_EQ(pinged.err.find("laptop.token: every user of this machine can read this secret") !=
+                  std::string::npos,
+              now.is_warned)
+        << pinged.err;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(AccessTest, KerfShowsWhoItIs) {
   const std::string worker = StartWorker();
   world_.SetEnvironment("KERF_SERVER", StartFront(worker));
@@ -551,18 +578,7 @@ TEST_F(AccessTest, KerfShowsWhoItIs) {
   const nlohmann::json said = world_.KerfJson({"ping"}).Only("summary");
   EXPECT_EQ(said["worker"], "worker") << said.dump();
   EXPECT_TRUE(said["degraded"].is_null()) << said.dump();
-  // A secret that everybody can read is one no longer; its group may have to.
-  for (const auto& [others, warned] : {std::pair{std::filesystem::perms::others_read, true},
-                                       std::pair{std::filesystem::perms::group_read, false}}) {
-    using enum std::filesystem::perms;
-    std::filesystem::permissions(world_ / "laptop.token", owner_read | owner_write | others);
-    const Completed pinged = world_.Kerf({"ping"});
-    EXPECT_EQ(pinged.exit_code, kOk) << pinged.err;
-    EXPECT_EQ(pinged.err.find("laptop.token: every user of this machine can read this secret") !=
-                  std::string::npos,
-              warned)
-        << pinged.err;
-  }
+  ExpectWarningOfWhatAllCanRead(world_ / "laptop.token");
   BackupAll();
   ExpectNothingNew();
   world_.Backup({tree_, "--force", "--direct"});

@@ -1,7 +1,6 @@
 #include "client/cli/context.h"
 
 #include <pwd.h>
-#include <sys/stat.h>
 
 #include <charconv>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/small_file.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/cpp/channel.h"
@@ -17,11 +17,10 @@
 namespace kerf::agent {
 namespace {
 
-// Its group may have to: a cluster hands out secrets so.
+// Its group may have to: a cluster hands out secrets so, and many let all users of a container read
+// them, who are one. So it is no more than a warning.
 void WarnIfOthersCanRead(Context& context, const std::string& path) {
-  struct stat facts{};
-  if (path.empty() || stat(path.c_str(), &facts) != 0) return;
-  if (!S_ISREG(facts.st_mode) || (facts.st_mode & S_IROTH) == 0) return;
+  if (path.empty() || !IsOpenToAll(path)) return;
   context.reporter.Warning(
       path, absl::PermissionDeniedError("every user of this machine can read this secret: take "
                                         "that from them (chmod o=), and make a new one"));

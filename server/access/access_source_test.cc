@@ -1,6 +1,7 @@
 #include "server/access/access_source.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <condition_variable>
 #include <cstdlib>
@@ -103,8 +104,27 @@ TEST_F(AccessSourceTest, AFileThatIsEmptyForAMomentChangesNothing) {
   EXPECT_TRUE(Knows("kerf://two"));
 }
 
+// It is not waited for either, and what has been written to it is not half taken.
+TEST_F(AccessSourceTest, APipeInItsPlaceChangesNothing) {
+  Write("access.toml", kOne);
+  ASSERT_TRUE(Open().ok());
+  const std::string pipe = folder_ + "/access.toml";
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  // There may have been a moment without any.
+  absl::Status told = Told(1);
+  if (told.code() == absl::StatusCode::kNotFound) told = Told(2);
+  EXPECT_EQ(told.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(MessageOf(told).find("access.toml: it is a pipe"), std::string_view::npos) << told;
+  EXPECT_TRUE(Knows("kerf://one"));
+  source_ = nullptr;
+  EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(AccessSourceTest, DoesNotBeginWithoutAGoodFile) {
   EXPECT_EQ(Open().code(), absl::StatusCode::kNotFound);
+  Write("access.toml", "");
+  EXPECT_NE(MessageOf(Open()).find("access.toml: it names nobody"), std::string_view::npos);
   Write("access.toml", "x");
   EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
   Write("access.toml", Cat(kOne, kIssuer));
