@@ -83,6 +83,9 @@ void AddMetrics(const OpenedIndex& opened, metrics::Page& page) {
   page.Add(metrics::kRedisRetries, counters.retries);
   page.Add(metrics::kRedisRedirects, counters.redirects);
   page.Add(metrics::kRedisConnects, counters.connects);
+  if (const auto expires_at_s = opened.redis->certificate_expires_at_s()) {
+    page.Add(metrics::kRedisCertificateExpires, static_cast<std::uint64_t>(*expires_at_s));
+  }
   const RedisMemory memory = opened.redis->memory();
   page.Add(metrics::kRedisMemoryBytes, memory.used_bytes);
   page.Add(metrics::kRedisMaxMemoryBytes, memory.max_bytes);

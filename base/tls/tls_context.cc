@@ -239,6 +239,12 @@ std::string ProvenName(const SSL& session) {
   return is_proven ? IdentityNameOf(*certificate) : "";
 }
 
+std::optional<std::int64_t> PeerExpiresAt(const SSL& session) {
+  const X509* const certificate = SSL_get0_peer_certificate(&session);
+  if (certificate == nullptr) return std::nullopt;
+  return FactsOf(*certificate).expires_at_s;
+}
+
 void ExpectName(SSL& session, const std::string& host) {
   X509_VERIFY_PARAM* const rules = SSL_get0_param(&session);
   std::array<unsigned char, sizeof(in6_addr)> address;

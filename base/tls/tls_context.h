@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -78,6 +79,10 @@ class TlsContext {
 // The name (IdentityNameOf) of a peer whose certificate is of one of the CAs that were given;
 // empty: it has shown none, or one without a name.
 std::string ProvenName(const SSL& session);
+
+// When the certificate ends that the peer has shown, in seconds since 1970; nothing: it has shown
+// none.
+std::optional<std::int64_t> PeerExpiresAt(const SSL& session);
 
 // The peer's certificate has to be of this name, or IP address.
 void ExpectName(SSL& session, const std::string& host);

@@ -28,8 +28,8 @@ from processes import free_port, running, wait_until
 MONITORING = HERE.parent / "components/monitoring"
 PATIENCE_S = 30
 POLL_S = 0.2
-# Of a kerfd without GPUs.
-WITHOUT_DATA = {"GPUs", "Bytes that GPUs cut"}
+# Of a kerfd without GPUs, and without TLS.
+WITHOUT_DATA = {"GPUs", "Bytes that GPUs cut", "Time left of certificates"}
 # What Grafana puts in; the real ones are longer than this test.
 VALUES = {"$__rate_interval": "10s", "$namespace": "kerf"}
 

@@ -276,6 +276,10 @@ const Metric kRedisRedirects{"kerf_redis_redirects_total", kCounter, kWorkers,
                              "ASK)."};
 const Metric kRedisConnects{"kerf_redis_connects_total", kCounter, kWorkers,
                             "Connections to Redis that were begun."};
+const Metric kRedisCertificateExpires{
+    "kerf_redis_certificate_expires_seconds", kGauge, kWorkers,
+    "When the time of the first certificate ends that the masters of Redis show, in seconds since "
+    "1970; not there without --redis-tls-ca. Masters are asked anew each hour."};
 const Metric kRedisMemoryBytes{"kerf_redis_memory_bytes", kGauge, kWorkers,
                                "Memory that all masters use together."};
 const Metric kRedisMaxMemoryBytes{"kerf_redis_max_memory_bytes", kGauge, kWorkers,
@@ -381,6 +385,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kRedisRetries,
                                     &kRedisRedirects,
                                     &kRedisConnects,
+                                    &kRedisCertificateExpires,
                                     &kRedisMemoryBytes,
                                     &kRedisMaxMemoryBytes,
                                     &kRedisFullMasters,

@@ -103,6 +103,7 @@ extern const Metric kRedisCommands;
 extern const Metric kRedisRetries;
 extern const Metric kRedisRedirects;
 extern const Metric kRedisConnects;
+extern const Metric kRedisCertificateExpires;
 extern const Metric kRedisMemoryBytes;
 extern const Metric kRedisMaxMemoryBytes;
 extern const Metric kRedisFullMasters;

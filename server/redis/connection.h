@@ -95,6 +95,12 @@ struct Connection final : Socket::Owner {
   std::string last_error;
 };
 
+// Whether one over TLS is to be made anew: it may be of certificates that nobody has any more.
+inline bool IsWornOut(const Connection& connection, const RedisOptions& options, TimePoint now) {
+  return options.tls != nullptr && connection.is_connected && connection.flights.empty() &&
+         connection.held.empty() && connection.connect_began + options.tls_connection_life <= now;
+}
+
 struct Node {
   std::vector<std::unique_ptr<Connection>> readers;
   std::unique_ptr<Connection> writer;

@@ -20,6 +20,7 @@
 #include "base/strings.h"
 #include "server/logging/logging.h"
 #include "server/net/name_resolver.h"
+#include "server/redis/certificate_ends.h"
 #include "server/redis/connection.h"
 #include "server/redis/reply.h"
 #include "server/redis/slot.h"
@@ -136,6 +137,9 @@ class Client final : public RedisClient, public redis::ConnectionUser {
     return {command_count_.load(), retry_count_.load(), redirect_count_.load(),
             connect_count_.load(), topology_count_.load()};
   }
+  std::optional<std::int64_t> certificate_expires_at_s() const override {
+    return certificate_ends_.first_s();
+  }
 
  private:
   void Post(RequestPtr request) {
@@ -208,6 +212,10 @@ class Client final : public RedisClient, public redis::ConnectionUser {
           Close(connection);
           Pause(connection);
           return;
+        }
+        if (redis::IsWornOut(connection, options_, now)) {
+          connection.is_connected = false;
+          return Close(connection);
         }
         const bool is_late =
             connection.is_connected
@@ -359,6 +367,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
   void OnUp(Connection& connection) override {
     connection.is_connected = true;
     connection.last_error.clear();
+    certificate_ends_.Note(connection.address, connection.socket->PeerExpiresAt());
     // What waited for the connection was not late before it was there.
     for (auto& flight : connection.flights) flight->sent_at = Clock::now();
   }
@@ -623,6 +632,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
         continue;
       }
       ForEachConnection(at->second, [this](Connection& connection) { Close(connection); });
+      certificate_ends_.Forget(at->first);
       at = nodes_.erase(at);
     }
   }
@@ -656,6 +666,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
   std::atomic<std::uint64_t> redirect_count_{0};
   std::atomic<std::uint64_t> connect_count_{0};
   std::atomic<std::uint64_t> topology_count_{0};
+  redis::CertificateEnds certificate_ends_;
 
   std::mutex mutex_;
   std::deque<RequestPtr> incoming_;

@@ -65,6 +65,9 @@ struct RedisOptions {
   // Of which the certificates of all nodes have to be; empty: of the host by which each was called,
   // by a seed or by the cluster.
   std::string tls_name = "";
+  // Over TLS, of a connection on which nothing is asked: it is made anew, with the certificates and
+  // CAs that both ends have by then.
+  std::chrono::milliseconds tls_connection_life = std::chrono::hours(1);
   // A host's addresses; may block, and is called from other threads. Empty: the system's answer.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)> look_up_host =
       nullptr;
@@ -113,6 +116,9 @@ class RedisClient {
   virtual void ExpectIdentity(std::vector<std::string> known) = 0;
 
   virtual RedisCounters counters() const = 0;
+  // When the first of the certificates ends that the masters have shown, in seconds since 1970;
+  // nothing: none has shown one.
+  virtual std::optional<std::int64_t> certificate_expires_at_s() const = 0;
 };
 
 }  // namespace kerf

@@ -54,6 +54,9 @@ class Leaf final : public RedisIndex {
   }
   ~Leaf() override { Leaf::Close(); }
   RedisCounters counters() const override { return client_->counters(); }
+  std::optional<std::int64_t> certificate_expires_at_s() const override {
+    return client_->certificate_expires_at_s();
+  }
 
   std::string_view backend_name() const override { return "redis"; }
   bool is_remote() const override { return true; }

@@ -53,6 +53,7 @@ class RedisIndex : public Index {
 
   // Of the client that it speaks to Redis with.
   virtual RedisCounters counters() const = 0;
+  virtual std::optional<std::int64_t> certificate_expires_at_s() const = 0;
   // Of all masters, as of the last seconds.
   virtual RedisMemory memory() const = 0;
 };

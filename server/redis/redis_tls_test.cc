@@ -6,17 +6,23 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "base/tls/certificate_facts.h"
 #include "base/tls/testing/test_certificates.h"
 #include "base/unique_fd.h"
 #include "server/redis/redis_client.h"
@@ -64,6 +70,11 @@ std::shared_ptr<const TlsSource> SourceOf(const TlsFiles& files,
       TlsSource::Open({.side = TlsRules::Side::kClient, .files = files}, nullptr, interval);
   KERF_CHECK(source.ok());
   return *std::move(source);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // What a command ends with where nobody can be spoken to.
@@ -252,6 +263,41 @@ TEST(RedisTlsTest, NothingGoesOutBeforeTlsIsUp) {
   EXPECT_EQ(heard.substr(0, 2), "\x16\x03");
   EXPECT_THAT(heard, AllOf(Not(HasSubstr("a password")), Not(HasSubstr("a user")),
                            Not(HasSubstr("AUTH")), Not(HasSubstr("CLUSTER"))));
+}
+
+// Also of a connection that is as old as kerfd.
+TEST(RedisTlsTest, WhenTheCertificateOfANodeEndsIsKnown) {
+  const TestRedis redis = Start(TestRedis::Kind::kSingle);
+  const std::string folder = redis.TlsFolder();
+  RedisOptions options = redis.options();
+  options.tls_connection_life = milliseconds(100);
+  const auto client = *RedisClient::Create(options);
+  EXPECT_EQ(client->certificate_expires_at_s(), std::nullopt) << "nobody has asked it anything";
+  ASSERT_TRUE(Set(*client, "key", "value").ok());
+  const auto end_of = [](const std::string& pem) {
+    return ReadCertificateFacts(pem)->expires_at_s;
+  };
+  const std::int64_t first = client->certificate_expires_at_s().value_or(0);
+  EXPECT_EQ(first, end_of(ReadFile(folder + "/redis.pem")));
+  const TestCertificates& all = TestCertificates::Get();
+  const CertifiedKey shorter = all.Of("redis", {"127.0.0.1"}, true, true, std::chrono::hours(100));
+  ASSERT_NE(end_of(shorter.certificate), first);
+  Renew(folder, "redis", shorter);
+  const Result told = Call(*client, {"",
+                                     redis.addresses()[0],
+                                     {"CONFIG", "SET", "tls-cert-file", folder + "/redis.pem",
+                                      "tls-key-file", folder + "/redis.key"}});
+  ASSERT_TRUE(told.ok() && told->text == "OK");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (client->certificate_expires_at_s() == first && std::chrono::steady_clock::now() < until) {
+    EXPECT_EQ(Get(*client, "key"), "value");
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(client->certificate_expires_at_s(), end_of(shorter.certificate));
+  const TestRedis plain(TestRedis::Kind::kSingle);
+  const auto in_the_clear = *RedisClient::Create(plain.options());
+  ASSERT_TRUE(Set(*in_the_clear, "key", "value").ok());
+  EXPECT_EQ(in_the_clear->certificate_expires_at_s(), std::nullopt);
 }
 
 TEST(RedisTlsTest, CertificatesAreRenewedAndNoCommandFails) {

@@ -42,6 +42,7 @@ class MadeUpRedis final : public RedisClient {
   void Close() override {}
   void ExpectIdentity(std::vector<std::string>) override {}
   RedisCounters counters() const override { return {}; }
+  std::optional<std::int64_t> certificate_expires_at_s() const override { return std::nullopt; }
 
   std::string name;
   int read_count = 0;

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -75,6 +76,10 @@ class EventSocket final : public Socket {
     }
     output_ += bytes;
     if (state_ == State::kUp) WaitToWrite();
+  }
+
+  std::optional<std::int64_t> PeerExpiresAt() const override {
+    return session_ == nullptr ? std::nullopt : kerf::PeerExpiresAt(*session_);
   }
 
   std::string WaitsFor() const override {

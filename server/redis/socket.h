@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +42,10 @@ class Socket {
 
   // Sent in this order as soon as it is up; nothing goes out before.
   virtual void Write(std::string_view bytes) = 0;
+
+  // When the certificate ends that the peer has shown, in seconds since 1970; nothing: in the
+  // clear.
+  virtual std::optional<std::int64_t> PeerExpiresAt() const = 0;
 
   // Why it is not up yet, for somebody who does not wait any longer.
   virtual std::string WaitsFor() const = 0;

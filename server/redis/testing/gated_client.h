@@ -45,6 +45,9 @@ class GatedClient final : public RedisClient {
     client_->ExpectIdentity(std::move(known));
   }
   RedisCounters counters() const override { return client_->counters(); }
+  std::optional<std::int64_t> certificate_expires_at_s() const override {
+    return client_->certificate_expires_at_s();
+  }
 
   // Opens when nothing is held any more.
   void Shut(bool is_shut) {
