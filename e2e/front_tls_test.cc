@@ -67,11 +67,13 @@ class FrontTlsTest : public RedisTest {
     programs_.push_back(world_.StartKerfd(name, flags));
     return programs_.back() == nullptr ? "" : world_.LastAddressOf(name);
   }
-  void StartFront(const std::vector<std::string>& workers) {
+  void StartFront(const std::vector<std::string>& workers,
+                  const std::vector<std::string>& more_flags = {}) {
     std::vector<std::string> flags = TlsFlags("front");
     flags.insert(flags.end(), {"--role", "front", "--worker-check-ms", "200", "--worker-tls-ca",
                                world_ / "ca.pem", "--listen", "127.0.0.1:0"});
     for (const std::string& worker : workers) flags.insert(flags.end(), {"--workers", worker});
+    flags.insert(flags.end(), more_flags.begin(), more_flags.end());
     front_ = world_.StartKerfd("f0", flags);
     world_.SetEnvironment("KERF_SERVER", World::AddressOf("f0"));
   }
@@ -132,6 +134,23 @@ TEST_F(FrontTlsTest, WhatIsBackedUpThroughItComesBackByteForByte) {
   }
   const std::string log = StopFront();
   EXPECT_THAT(log, HasSubstr("as a front of 2 workers"));
+}
+
+// Addresses change and names do not: nobody needs a certificate of an address.
+TEST_F(FrontTlsTest, WhoGoesStraightKnowsAWorkerByTheNameByWhichItsFrontDoes) {
+  WriteKey("w0", KeyOf("w0", "workers.example"));
+  StartFront({StartWorker("w0")}, {"--worker-tls-name", "workers.example"});
+  ASSERT_NE(front_, nullptr);
+  world_.SetEnvironment("KERF_SERVER", world_.LastAddressOf("f0"));
+  world_.SetEnvironment("KERF_TLS_CA", world_ / "ca.pem");
+  WriteKey("agent", all_.client);
+  world_.SetEnvironment("KERF_TLS_CERT", world_ / "agent.pem");
+  world_.SetEnvironment("KERF_TLS_KEY", world_ / "agent.key");
+  const nlohmann::json backup = world_.Backup({tree_, "--direct"});
+  EXPECT_EQ(backup["detour"], "");
+  EXPECT_EQ(backup["direct_streams"], backup["streams"]);
+  EXPECT_GT(backup["streams"], 0);
+  ExpectAllThere();
 }
 
 TEST_F(FrontTlsTest, AWorkerOfAnotherCaOrNameIsNotUsed) {

@@ -12,9 +12,9 @@ bool HasAnother(const ServerAddress& front, const std::string& worker, const std
                 const std::vector<std::string>& avoided, CallCancellation& cancellation) {
   const auto channel = OpenChannel(front);
   if (!channel.ok()) return false;
-  const absl::StatusOr<std::string> place =
+  const absl::StatusOr<LocatedWorker> place =
       LocateWorker(*channel, shard_key, avoided, cancellation);
-  return place.ok() && !place->empty() && *place != worker;
+  return place.ok() && !place->address.empty() && place->address != worker;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/cpp/locate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@ namespace {
 constexpr std::chrono::seconds kLocateDeadline{5};
 // Of the text that a server gives as an address.
 constexpr std::size_t kMaxAddressBytes = 512;
+constexpr std::size_t kMaxNameBytes = 253;
 
 enum class Reach : std::uint8_t { kNone, kSocket, kLoopback, kNetwork };
 
@@ -34,12 +36,22 @@ Reach ReachOf(std::string_view address) {
   return Reach::kNetwork;
 }
 
+// Or nothing: of a certificate, and as far as it may be printed and given to libraries.
+bool IsName(std::string_view name) {
+  return name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), [](char character) {
+           return (character >= 'a' && character <= 'z') ||
+                  (character >= 'A' && character <= 'Z') ||
+                  (character >= '0' && character <= '9') || character == '-' || character == '_' ||
+                  character == '.' || character == ':';
+         });
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
-                                         const std::string& shard_key,
-                                         const std::vector<std::string>& avoid,
-                                         CallCancellation& cancellation) {
+absl::StatusOr<LocatedWorker> LocateWorker(const std::shared_ptr<grpc::Channel>& channel,
+                                           const std::string& shard_key,
+                                           const std::vector<std::string>& avoid,
+                                           CallCancellation& cancellation) {
   v1::LocateRequest request;
   request.set_shard_key(shard_key);
   for (const std::string& name : avoid) request.add_avoid(name);
@@ -50,9 +62,9 @@ absl::StatusOr<std::string> LocateWorker(const std::shared_ptr<grpc::Channel>& c
   call.AddMetadata(kRequestIdMetadata, request_id);
   const CallCancellation::Scope scope(cancellation, call);
   const grpc::Status status = v1::RoutingService::NewStub(channel)->Locate(&call, request, &place);
-  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return "";
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) return LocatedWorker();
   if (!status.ok()) return WithRequestId(FromGrpc(status), request_id);
-  return place.address();
+  return LocatedWorker{place.address(), place.tls_name()};
 }
 
 bool IsReachableAs(const std::string& server, const std::string& worker) {
@@ -74,23 +86,28 @@ absl::StatusOr<WorkerChannel> ConnectToWorker(const ServerAddress& server,
                                               const std::string& shard_key,
                                               const std::vector<std::string>& avoid,
                                               CallCancellation& cancellation) {
-  const absl::StatusOr<std::string> address = LocateWorker(channel, shard_key, avoid, cancellation);
-  if (!address.ok()) return address.status();
-  if (address->empty()) return absl::NotFoundError(Cat(server.text, " is no front"));
-  if (!IsReachableAs(server.text, *address)) {
+  KERF_ASSIGN_OR_RETURN(const LocatedWorker located,
+                        LocateWorker(channel, shard_key, avoid, cancellation));
+  const std::string& address = located.address;
+  if (address.empty()) return absl::NotFoundError(Cat(server.text, " is no front"));
+  if (!IsReachableAs(server.text, address)) {
     return absl::FailedPreconditionError(
-        Cat("the front names ", std::string_view(*address).substr(0, kMaxAddressBytes),
+        Cat("the front names ", std::string_view(address).substr(0, kMaxAddressBytes),
             ", which is no address, or another machine's here than there"));
   }
-  const ServerAddress place{*address, server.tls.WithoutName()};
+  if (!IsName(located.tls_name)) {
+    return absl::FailedPreconditionError(
+        Cat("the front has a name for the worker at ", address, " that is none"));
+  }
+  ServerAddress place{address, server.tls.WithName(located.tls_name)};
   KERF_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> worker, OpenChannel(place));
   if (!Connects(*worker, &cancellation)) {
-    KERF_RETURN_IF_ERROR(CheckTls(*address, place.tls, &cancellation));
-    return absl::UnavailableError(Cat("nobody answers at ", *address,
+    KERF_RETURN_IF_ERROR(CheckTls(address, place.tls, &cancellation));
+    return absl::UnavailableError(Cat("nobody answers at ", address,
                                       ", where the front has the worker (a NetworkPolicy or a "
                                       "firewall may be between)"));
   }
-  return WorkerChannel{*address, std::move(worker)};
+  return WorkerChannel{std::move(place), std::move(worker)};
 }
 
 }  // namespace kerf::client

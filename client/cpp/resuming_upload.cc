@@ -106,7 +106,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ResumingUpload::Connect() {
       std::lock_guard lock(mutex_);
       // The front has answered.
       *options_.reached = true;
-      address_ = std::move(worker->address);
+      address_ = std::move(worker->place.text);
+      direct_tls_ = std::move(worker->place.tls);
       is_direct_ = true;
       left_out_ = std::move(avoided);
       return std::move(worker->channel);
@@ -159,8 +160,7 @@ absl::Status ResumingUpload::RunStream() {
   // Its thread says nothing more from here on.
   static_cast<void>(stream->Wait());
   if (!may_be_tls) return status;
-  const TlsChoice tls = is_direct_ ? options_.tls.WithoutName() : options_.tls;
-  return ExplainByTls(status, {address_, tls}, &asking_);
+  return ExplainByTls(status, {address_, is_direct_ ? direct_tls_ : options_.tls}, &asking_);
 }
 
 void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {

@@ -226,6 +226,8 @@ class ResumingUpload final : private AnswerHandler {
   // server by whose word it is the second.
   std::string front_;
   std::string address_;
+  // With which that is spoken to if it is no front.
+  TlsChoice direct_tls_;
   // Whom that server was asked to leave out.
   std::vector<std::string> left_out_;
   bool is_direct_ = false;

@@ -84,9 +84,9 @@ absl::StatusOr<TlsChoice> TlsChoice::Make(const TlsFiles& files, const std::stri
   return choice;
 }
 
-TlsChoice TlsChoice::WithoutName() const {
+TlsChoice TlsChoice::WithName(std::string name) const {
   TlsChoice choice = *this;
-  choice.name_.clear();
+  choice.name_ = std::move(name);
   return choice;
 }
 

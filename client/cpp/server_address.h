@@ -29,8 +29,9 @@ class TlsChoice {
   bool is_tls() const { return inner_ != nullptr; }
   // Nobody comes between the ends of a unix socket.
   bool IsFor(std::string_view server) const { return is_tls() && !server.starts_with("unix:"); }
-  // The same for servers whose names are those of their addresses.
-  TlsChoice WithoutName() const;
+  // The same for servers of another name; empty: for those whose names are those of their
+  // addresses.
+  TlsChoice WithName(std::string name) const;
   // The same for a client that shows this token, over TLS or unix sockets alone; and of these to
   // those alone where root listens, the client's own user, or `server_user`.
   TlsChoice WithToken(std::shared_ptr<const TokenFile> token,

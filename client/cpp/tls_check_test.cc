@@ -238,7 +238,7 @@ TEST_F(TlsCheckTest, CredentialsFollowTheFiles) {
   const auto second = choice->credentials();
   EXPECT_NE(second, first);
   std::filesystem::remove(files.certificate);
-  EXPECT_EQ(choice->WithoutName().credentials(), second);
+  EXPECT_EQ(choice->WithName("").credentials(), second);
 }
 
 }  // namespace

@@ -70,6 +70,7 @@ grpc::ServerUnaryReactor* RoutingService::Locate(grpc::CallbackServerContext* co
   if (place.ok()) {
     response->set_worker(place->name);
     response->set_address(place->address);
+    response->set_tls_name(place->tls_name);
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(ToGrpcStatus(place.status()));

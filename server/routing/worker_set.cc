@@ -634,7 +634,8 @@ absl::StatusOr<WorkerPlace> WorkerSet::Locate(std::string_view shard_key,
   const std::shared_ptr<const Live> live = state_->live();
   KERF_ASSIGN_OR_RETURN(const std::size_t index,
                         state_->Find(*live, shard_key, CallKind::kUpload, avoid));
-  return WorkerPlace{live->names[index], live->workers[index]->address()};
+  const Worker& worker = *live->workers[index];
+  return WorkerPlace{live->names[index], worker.address(), worker.tls_name()};
 }
 
 void WorkerSet::Record(Worker& worker, bool is_well) {

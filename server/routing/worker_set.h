@@ -64,6 +64,8 @@ inline constexpr std::size_t kMaxAvoided = 8;
 struct WorkerPlace {
   std::string name;
   std::string address;
+  // Of which its certificate has to be; empty: it is spoken to in the clear.
+  std::string tls_name = "";
 };
 
 struct WorkerState {

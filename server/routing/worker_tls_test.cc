@@ -125,6 +125,9 @@ TEST_F(WorkerTlsTest, TheNameIsThatOfTheHostOrOfTheGroupOrTheOneThatIsSet) {
   // Its members are addresses, of which it is not.
   Front({Cat("dns:localhost:", port)});
   EXPECT_TRUE(Eventually([&] { return set_->live_count() == 1; })) << Lost();
+  // Those who go straight there are told so.
+  EXPECT_EQ(set_->Locate("")->address, by_host.address());
+  EXPECT_EQ(set_->Locate("")->tls_name, "localhost");
   Front({by_host.address()});
   EXPECT_EQ(Lost(), "TLS: its certificate is not of 127.0.0.1");
   Front({by_host.address()}, "localhost");

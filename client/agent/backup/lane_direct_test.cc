@@ -37,11 +37,17 @@ class FakeRouting final : public v1::RoutingService::Service {
     avoided_.emplace_back(request->avoid().begin(), request->avoid().end());
     if (address_.empty()) return FakeServer::Refusal(grpc::StatusCode::UNAVAILABLE, "NO_WORKER");
     response->set_address(address_);
+    response->set_tls_name(tls_name_);
     return grpc::Status::OK;
   }
   void SetAddress(const std::string& address) {
     std::lock_guard lock(mutex_);
     address_ = address;
+  }
+  // Of which it says that the worker's certificate is.
+  void SetTlsName(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    tls_name_ = name;
   }
   std::vector<std::string> keys() const {
     std::lock_guard lock(mutex_);
@@ -57,6 +63,7 @@ class FakeRouting final : public v1::RoutingService::Service {
  private:
   mutable std::mutex mutex_;
   std::string address_;
+  std::string tls_name_;
   std::vector<std::string> keys_;
   std::vector<std::vector<std::string>> avoided_;
 };
@@ -141,6 +148,37 @@ TEST_F(LaneDirectTest, OverTlsAWorkerIsKnownByItsOwnAddress) {
   ExpectWhole(files);
   EXPECT_EQ(direct_count_, 1);
   EXPECT_EQ(front_script_->stream_count(), 0);
+}
+
+// As pods are, of which no certificate has the address.
+TEST_F(LaneDirectTest, OverTlsAWorkerIsKnownByTheNameByWhichItsFrontKnowsIt) {
+  UseTls({"workers.example"});
+  routing_.SetTlsName("workers.example");
+  StartDirect(Ok, Ok);
+  const std::vector<std::string> files = {RandomContent(1'000'000)};
+  EXPECT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  EXPECT_EQ(direct_count_, 1);
+  EXPECT_EQ(front_script_->stream_count(), 0);
+}
+
+// Then by that alone, and by no words that are no name.
+TEST_F(LaneDirectTest, OverTlsAWorkerOfAnotherNameThanItsFrontSaysIsNotUsed) {
+  for (const auto& [name, why] : {std::pair{"others.example", "is not known to be others.example"},
+                                  {"others.example\n", "a name for the worker at 127.0.0.1"}}) {
+    SCOPED_TRACE(name);
+    Reset();
+    direct_count_ = 0;
+    detours_.clear();
+    UseTls({"127.0.0.1", "workers.example"});
+    routing_.SetTlsName(name);
+    StartDirect(Ok, Ok);
+    EXPECT_TRUE(Upload({RandomContent(1'000'000)}).ok());
+    End();
+    EXPECT_THAT(detours_, ElementsAre(HasSubstr(why)));
+    EXPECT_EQ(losing_->stream_count(), 0);
+    EXPECT_EQ(direct_count_, 0);
+  }
 }
 
 // The front's name is not a worker's, and who has no certificate at all is nobody.

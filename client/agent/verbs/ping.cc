@@ -106,9 +106,9 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
     if (round == 1 || (round > 1 && ms < best_ms)) best_ms = ms;
   }
   client::CallCancellation nobody;
-  const absl::StatusOr<std::string> worker_address =
+  const absl::StatusOr<client::LocatedWorker> worker =
       client::LocateWorker(*channel, kShardKey, {}, nobody);
-  if (!worker_address.ok()) return FailWithServer(context, worker_address.status(), *server);
+  if (!worker.ok()) return FailWithServer(context, worker.status(), *server);
   std::optional<v1::GetStatusResponse> state;
   state.emplace();
   grpc::ClientContext call;
@@ -122,11 +122,11 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
                           *server);
   }
   context.reporter.Json("summary",
-                        SummaryOf(*server, capabilities, *worker_address, best_ms, state));
-  const std::string by = worker_address->empty() ? ""
+                        SummaryOf(*server, capabilities, worker->address, best_ms, state));
+  const std::string by = worker->address.empty() ? ""
                                                  : Cat(" a front, which asked worker ",
                                                        Printable(capabilities.worker()), " at ",
-                                                       Printable(*worker_address), ":");
+                                                       Printable(worker->address), ":");
   context.reporter.Result(Cat(flags.address, by.empty() ? " answers:" : " is", by, " kerfd ",
                               Printable(capabilities.version()), ", ",
                               absl::StrFormat("%.2f ms", best_ms)));
