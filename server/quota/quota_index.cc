@@ -1,5 +1,6 @@
 #include "server/quota/quota_index.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -29,7 +30,7 @@ Task<absl::Status> QuotaIndex::Commit(const RepositoryId& repository, std::uint6
 
 Task<absl::Status> QuotaIndex::CommitWithin(Commitment commitment) {
   const auto& [repository, session_epoch, entries, replace, limit] = commitment;
-  if (IsUncertain(repository)) {
+  if (IsUncertain(repository, entries.size(), limit)) {
     KERF_CO_ASSIGN_OR_RETURN(const IndexStats stats, co_await Stats(repository));
     Remember(repository, stats.entry_count);
   }
@@ -99,8 +100,8 @@ bool QuotaIndex::TryPass(const RepositoryId& repository, std::uint64_t count, st
   const auto found = known_.find(repository);
   if (found == known_.end() || now - found->second.at >= options_.life) return false;
   Known& known = found->second;
-  const std::uint64_t assumed = known.counted + known.new_count + known.passed_count;
-  if (assumed + count + options_.margin > limit) return false;
+  if (known.counted + known.used_count() + count + options_.margin > limit) return false;
+  if (known.used_count() + count > AllowanceOf(known, limit)) return false;
   known.passed_count += count;
   return true;
 }
@@ -116,12 +117,22 @@ bool QuotaIndex::TryFill(const RepositoryId& repository, std::uint64_t count, st
   return true;
 }
 
-bool QuotaIndex::IsUncertain(const RepositoryId& repository) {
+std::uint64_t QuotaIndex::AllowanceOf(const Known& known, std::uint64_t limit) const {
+  const std::uint64_t room = limit - std::min(limit, known.counted);
+  return is_remote() ? std::max(options_.margin, room / options_.shared_part) : room;
+}
+
+bool QuotaIndex::IsUncertain(const RepositoryId& repository, std::uint64_t count,
+                             std::uint64_t limit) {
   const TimePoint now = clock_();
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(repository);
-  return found == known_.end() || now - found->second.at >= options_.life ||
-         found->second.passed_count > 0;
+  if (found == known_.end() || now - found->second.at >= options_.life) return true;
+  const Known& known = found->second;
+  // Of what is known to be new nobody has to count anew, as long as nobody else adds to it.
+  const bool is_used_up =
+      known.new_count > 0 && is_remote() && known.new_count + count > AllowanceOf(known, limit);
+  return known.passed_count > 0 || is_used_up;
 }
 
 void QuotaIndex::Remember(const RepositoryId& repository, std::uint64_t entry_count) {

@@ -20,6 +20,9 @@ namespace kerf {
 struct QuotaIndexOptions {
   // For so long it is believed how many entries a repository has, as others may add to it.
   std::chrono::milliseconds life{10'000};
+  // Where others add to the index, too, this part of the room that was there is let through until
+  // it is counted again, `margin` at least.
+  std::uint64_t shared_part = 16;
   // With less room than that, what is committed is looked up first: only what is new takes room.
   std::uint64_t margin = limits::kMaxIndexRequestEntries;
   // Repositories that are remembered at once.
@@ -29,8 +32,8 @@ struct QuotaIndexOptions {
 // Of a commit to a repository that is full (Quotas::MaxEntriesOf) writes what is there already, and
 // answers QUOTA_EXCEEDED for what is not, which is left out: without a delay to try again after,
 // for somebody has to make room. So what is known can be committed again, and moved, as collections
-// do. What reaches a shared index through other processes within `life` may go beyond. Passes on
-// all else.
+// do. Where N processes commit to one index, a repository may come to hold more: as many times N -
+// 1 as each lets through until it counts again, and what is under way then. Passes on all else.
 class QuotaIndex final : public ForwardingIndex {
  public:
   // All outlive it and its calls.
@@ -60,6 +63,8 @@ class QuotaIndex final : public ForwardingIndex {
     std::uint64_t new_count = 0;
     // ... and of these is not.
     std::uint64_t passed_count = 0;
+
+    std::uint64_t used_count() const { return new_count + passed_count; }
   };
   struct Commitment;
 
@@ -77,8 +82,10 @@ class QuotaIndex final : public ForwardingIndex {
   // The same of new ones.
   bool TryFill(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit);
   // Whether it has to be counted before TryFill.
-  bool IsUncertain(const RepositoryId& repository);
+  bool IsUncertain(const RepositoryId& repository, std::uint64_t count, std::uint64_t limit);
   void Remember(const RepositoryId& repository, std::uint64_t entry_count);
+  // How much may be let through before it is counted again.
+  std::uint64_t AllowanceOf(const Known& known, std::uint64_t limit) const;
 
   Quotas& quotas_;
   const Clock& clock_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ class CountingIndex final : public ForwardingIndex {
     ++lookup_count;
     return ForwardingIndex::Lookup(repository, session_epoch, digests, results);
   }
+  bool is_remote() const override { return is_shared; }
   int stats_count = 0;
   int lookup_count = 0;
+  bool is_shared = false;
   absl::Status failure;
 };
 
@@ -116,6 +119,72 @@ TEST_F(QuotaIndexTest, OthersThatFillItAreSeenInAWhile) {
   ASSERT_TRUE(WaitFor(memory_.Commit(kTight, 1, Entries(1, 9), false)).ok());
   now_ += std::chrono::seconds(10);
   EXPECT_EQ(Commit(Entries(20, 1)), "QUOTA_EXCEEDED");
+}
+
+// Four workers of one index in Redis, who all know what was there when they counted first.
+TEST_F(QuotaIndexTest, WhoSharesAnIndexTakesAPartOfTheRoomAndCountsAgain) {
+  memory_.is_shared = true;
+  const RulesGate rules("[[repository]]\nname = \"tight\"\nmax_entries = 16_000\n");
+  Quotas quotas(rules.gate(), &clock_);
+  constexpr int kWorkers = 4;
+  const QuotaIndexOptions options{.margin = 10};
+  std::vector<std::unique_ptr<QuotaIndex>> workers;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    workers.push_back(std::make_unique<QuotaIndex>(&memory_, &quotas, &clock_, options));
+  }
+  int next = 0;
+  const auto commit = [&](int worker, int count) {
+    const absl::Status status = WaitFor(
+        workers[static_cast<std::size_t>(worker)]->Commit(kTight, 1, Entries(next, count), false));
+    next += count;
+    return ReasonNameOf(status);
+  };
+  for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(commit(worker, 1), "");
+  EXPECT_EQ(memory_.stats_count, kWorkers);
+  // The last one alone fills it, while the others do nothing, ...
+  while (CountOf(kTight) < 15'990) ASSERT_EQ(commit(kWorkers - 1, 10), "");
+  // ... as often as it has to, and no oftener.
+  EXPECT_LT(memory_.stats_count, 120);
+  // They believe what they have counted, which was nothing, and have a sixteenth of it each.
+  for (int worker = 0; worker < kWorkers - 1; ++worker) {
+    for (int round = 0; round < 1'000; ++round) commit(worker, 10);
+  }
+  EXPECT_LE(CountOf(kTight), 16'000u + (kWorkers - 1) * 1'000);
+  EXPECT_GT(CountOf(kTight), 16'000u);
+  for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(commit(worker, 1), "QUOTA_EXCEEDED");
+}
+
+// Near the limit no more than one commit of each other worker goes beyond it.
+TEST_F(QuotaIndexTest, WhoSharesAnIndexIsHeldCloselyNearItsLimit) {
+  memory_.is_shared = true;
+  const QuotaIndexOptions options{.margin = 3};
+  QuotaIndex one(&memory_, &quotas_, &clock_, options);
+  QuotaIndex other(&memory_, &quotas_, &clock_, options);
+  ASSERT_TRUE(WaitFor(memory_.Commit(kTight, 1, Entries(0, 6), false)).ok());
+  const auto commit = [&](QuotaIndex& index, int number) {
+    return ReasonNameOf(WaitFor(index.Commit(kTight, 1, Entries(number, 1), false)));
+  };
+  // Both have counted 6, and find room for 4.
+  EXPECT_EQ(commit(one, 0), "");
+  EXPECT_EQ(commit(other, 0), "");
+  EXPECT_EQ(commit(one, 20), "");
+  EXPECT_EQ(commit(other, 30), "");
+  for (int number = 21; number < 30; ++number) commit(one, number);
+  for (int number = 31; number < 40; ++number) commit(other, number);
+  EXPECT_LE(CountOf(kTight), 10u + 3u);
+  EXPECT_EQ(commit(one, 40), "QUOTA_EXCEEDED");
+  EXPECT_EQ(commit(other, 41), "QUOTA_EXCEEDED");
+}
+
+// Whoever has an index for himself counts no oftener than he has to.
+TEST_F(QuotaIndexTest, WhoSharesWithNobodyCountsOnce) {
+  const RulesGate rules("[[repository]]\nname = \"tight\"\nmax_entries = 10_000\n");
+  Quotas quotas(rules.gate(), &clock_);
+  QuotaIndex index(&memory_, &quotas, &clock_, {.margin = 10});
+  for (int number = 0; number < 9'900; number += 10) {
+    ASSERT_TRUE(WaitFor(index.Commit(kTight, 1, Entries(number, 10), false)).ok());
+  }
+  EXPECT_EQ(memory_.stats_count, 1);
 }
 
 // Whoever is far from its limit costs nothing, and whoever is not no more than a question whether
