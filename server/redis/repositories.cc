@@ -1,7 +1,5 @@
 #include "server/redis/repositories.h"
 
-#include <set>
-
 #include "absl/strings/numbers.h"
 #include "base/strings.h"
 #include "server/index/codec.h"
@@ -262,11 +260,16 @@ Task<absl::Status> RedisRepositories::Run(std::string_view script, std::string k
 }
 
 Task<absl::Status> RedisRepositories::Enlist(const RepositoryId& id) {
-  return Run(redis_scripts::kEnlist, std::string(kListKey), ListedAs(id), "listing a repository");
+  const absl::Status status = co_await Run(redis_scripts::kEnlist, std::string(kListKey),
+                                           ListedAs(id), "listing a repository");
+  listed_.Forget();
+  co_return status;
 }
 
+// It may stand there already: nobody forgets a list for it.
 Detached RedisRepositories::EnlistLater(RepositoryId id) {
-  const absl::Status status = co_await Enlist(id);
+  const absl::Status status = co_await Run(redis_scripts::kEnlist, std::string(kListKey),
+                                           ListedAs(id), "listing a repository");
   if (status.ok()) co_return;
   Log(LogLevel::kDebug, Cat(MessageOf(status), "; it is listed once a kerfd finds it again"));
 }
@@ -307,6 +310,7 @@ Task<absl::Status> RedisRepositories::Unmake(const RepositoryId& id) {
 Task<absl::Status> RedisRepositories::Delist(const RepositoryId& id) {
   const absl::Status status = co_await Run(redis_scripts::kDelist, std::string(kListKey),
                                            ListedAs(id), "dropping a repository");
+  listed_.Forget();
   if (!status.ok()) co_return status;
   const RedisRepository repository(id, first_.base_bits);
   const auto state = co_await Read(repository, 0);
@@ -315,9 +319,8 @@ Task<absl::Status> RedisRepositories::Delist(const RepositoryId& id) {
   co_return co_await Enlist(id);
 }
 
-Task<absl::StatusOr<std::vector<ListedRepository>>> RedisRepositories::List(
-    const std::optional<RepositoryId>& after, std::size_t limit) {
-  std::vector<ListedRepository> page;
+Task<absl::StatusOr<std::vector<RepositoryId>>> RedisRepositories::ReadList(
+    const std::optional<RepositoryId>& after) {
   RedisCommand command;
   command.key = std::string(kListKey);
   command.arguments = {"HGETALL", command.key};
@@ -328,16 +331,29 @@ Task<absl::StatusOr<std::vector<ListedRepository>>> RedisRepositories::List(
   if (!replies[0].ok() || replies[0]->kind != RedisReply::Kind::kArray) {
     co_return NotUnderstood("listing the repositories", replies[0]);
   }
-  std::set<RepositoryId, RepositoryOrder> behind;
+  std::vector<RepositoryId> behind;
   for (std::size_t at = 0; at + 1 < replies[0]->elements.size(); at += 2) {
     auto id = index_codec::ParseRepositoryKey(index_codec::KeyKind::kCreated,
                                               replies[0]->elements[at].text);
     if (!id.ok()) co_return id.status();
-    if (!after.has_value() || RepositoryOrder()(*after, *id)) behind.insert(*std::move(id));
+    if (!after.has_value() || RepositoryOrder()(*after, *id)) behind.push_back(*std::move(id));
   }
-  commands.clear();
-  for (const RepositoryId& id : behind) {
-    if (page.size() == limit) break;
+  co_return behind;
+}
+
+Task<absl::StatusOr<std::vector<ListedRepository>>> RedisRepositories::List(
+    const std::optional<RepositoryId>& after, std::size_t limit) {
+  std::optional<std::vector<RepositoryId>> ids = listed_.Find(after, limit, clock_());
+  if (!ids.has_value()) {
+    // Before it is asked: it may be as old as that.
+    const TimePoint now = clock_();
+    auto behind = co_await ReadList(after);
+    if (!behind.ok()) co_return behind.status();
+    ids = listed_.Keep(after, *std::move(behind), limit, now);
+  }
+  std::vector<ListedRepository> page;
+  std::vector<RedisCommand> commands;
+  for (const RepositoryId& id : *ids) {
     RedisCommand& read = commands.emplace_back();
     read.key = MetaKey(RedisTagOf(id));
     read.arguments = {"HEXISTS", read.key, "created"};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -18,8 +19,10 @@
 #include "absl/status/statusor.h"
 #include "base/task.h"
 #include "server/index/index.h"
+#include "server/net/clock.h"
 #include "server/redis/buckets.h"
 #include "server/redis/known_paths.h"
+#include "server/redis/listed_repositories.h"
 #include "server/redis/redis_client.h"
 #include "server/redis/repository_state.h"
 
@@ -68,8 +71,10 @@ class RedisRepositories {
   static constexpr std::size_t kMaxKept = 1024;
 
   // `client` outlives its calls. Replicas that must have a repository that is made.
-  RedisRepositories(RedisClient* client, int replica_count, FirstBuckets first)
-      : client_(client), replica_count_(replica_count), first_(first) {}
+  RedisRepositories(
+      RedisClient* client, int replica_count, FirstBuckets first,
+      Clock clock = [] { return std::chrono::steady_clock::now(); })
+      : client_(client), replica_count_(replica_count), first_(first), clock_(std::move(clock)) {}
 
   // Null if there is none and it is not to be made. FailedPrecondition: a later kerfd has made it,
   // or its place is taken.
@@ -78,7 +83,8 @@ class RedisRepositories {
   // As it is named in Redis, or would be; not one that is kept. FailedPrecondition as of Load.
   Task<absl::StatusOr<RedisRepositoryPtr>> Peek(const RepositoryId& id);
   int first_base_bits() const { return first_.base_bits; }
-  // As those of Index.
+  // As those of Index. Of the pages of one list the first one alone asks Redis for all of it, and
+  // those that come late.
   Task<absl::StatusOr<bool>> Create(const RepositoryId& id);
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& id);
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
@@ -91,6 +97,7 @@ class RedisRepositories {
 
   // What was found is read anew when it is next asked for.
   void ForgetAll() {
+    listed_.Forget();
     const std::lock_guard lock(mutex_);
     by_tag_.clear();
     kept_.clear();
@@ -132,6 +139,9 @@ class RedisRepositories {
   std::vector<std::string> FieldsOf(const RedisRepository& repository) const;
   // Adds it to the list of all.
   Task<absl::Status> Enlist(const RepositoryId& id);
+  // All that stand in the list behind `after`, in any order.
+  Task<absl::StatusOr<std::vector<RepositoryId>>> ReadList(
+      const std::optional<RepositoryId>& after);
   // Nobody waits for it: the list lies in one slot, and those of others need not be well for a
   // commit.
   Detached EnlistLater(RepositoryId id);
@@ -141,6 +151,8 @@ class RedisRepositories {
   RedisClient* const client_;
   const int replica_count_;
   const FirstBuckets first_;
+  const Clock clock_;
+  ListedRepositories listed_;
   mutable std::mutex mutex_;
   // What was asked for last comes first.
   std::list<RedisRepositoryPtr> kept_;

@@ -1,20 +1,24 @@
-// How many repositories a process remembers, on a Redis that is made up.
+// How many repositories a process remembers, and how it lists them, on a Redis that is made up.
 #include "server/redis/repositories.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "base/wait_for.h"
+#include "server/index/codec.h"
 #include "server/redis/buckets.h"
+#include "server/redis/listed_repositories.h"
 
 namespace kerf {
 namespace {
@@ -29,10 +33,28 @@ RedisReply Text(std::string text) {
 // Has every repository that it is asked for: its name is the one that the test has said.
 class MadeUpRedis final : public RedisClient {
  public:
-  void Send(RedisCommand, Done done) override {
-    ++read_count;
+  void Send(RedisCommand command, Done done) override {
     RedisReply reply;
+    if (command.arguments[0] == "HEXISTS") {
+      ++created_count;
+      reply.kind = RedisReply::Kind::kInteger;
+      return done(reply);
+    }
+    if (command.arguments[0] == "EVALSHA") {
+      reply.kind = RedisReply::Kind::kInteger;
+      return done(reply);
+    }
     reply.kind = RedisReply::Kind::kArray;
+    if (command.arguments[0] == "HGETALL") {
+      ++list_count;
+      for (const RepositoryId& id : listed) {
+        reply.elements.push_back(
+            Text(index_codec::RepositoryKey(index_codec::KeyKind::kCreated, id)));
+        reply.elements.push_back(Text(""));
+      }
+      return done(reply);
+    }
+    ++read_count;
     reply.elements = {Text("2"), Text(name), Text("10"), {}, {}, {}, {}, {}};
     done(reply);
   }
@@ -46,6 +68,10 @@ class MadeUpRedis final : public RedisClient {
 
   std::string name;
   int read_count = 0;
+  // In the order in which Redis has them, which is none.
+  std::vector<RepositoryId> listed;
+  int list_count = 0;
+  int created_count = 0;
 };
 
 class RepositoriesTest : public ::testing::Test {
@@ -63,9 +89,78 @@ class RepositoriesTest : public ::testing::Test {
     return redis_.read_count == before;
   }
 
+  // All, by pages, as a client asks for them; how many pages that took.
+  std::vector<std::string> ListAll(std::size_t limit) {
+    std::vector<std::string> names;
+    std::optional<RepositoryId> after;
+    while (true) {
+      const auto page = WaitFor(repositories_.List(after, limit));
+      EXPECT_TRUE(page.ok()) << page.status();
+      if (!page.ok() || page->empty()) return names;
+      for (const ListedRepository& listed : *page) names.push_back(listed.id.name);
+      after = page->back().id;
+    }
+  }
+  void FillList(int count) {
+    // Each number once, and not in order.
+    for (int number = 0; number < count; ++number) {
+      const std::string digits = std::to_string(1'000'000 + (number * 7'919LL) % count);
+      redis_.listed.push_back({Cat("r", digits), DigestAlgorithm::kBlake3});
+    }
+  }
+
   MadeUpRedis redis_;
-  RedisRepositories repositories_{&redis_, 0, {kDefaultBaseBits, 0}};
+  TimePoint now_{std::chrono::hours(1)};
+  RedisRepositories repositories_{&redis_, 0, {kDefaultBaseBits, 0}, [this] { return now_; }};
 };
+
+TEST_F(RepositoriesTest, APageCostsWhatItShowsAndNotTheWholeList) {
+  FillList(10'000);
+  const std::vector<std::string> names = ListAll(100);
+  EXPECT_EQ(names.size(), 10'000u);
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(redis_.list_count, 1);
+  EXPECT_EQ(redis_.created_count, 10'000);
+  // Whoever begins anew sees what is there by then.
+  redis_.listed.push_back({"new", DigestAlgorithm::kBlake3});
+  EXPECT_EQ(ListAll(1'000).size(), 10'001u);
+  EXPECT_EQ(redis_.list_count, 2);
+}
+
+TEST_F(RepositoriesTest, AListOfLongAgoIsReadAnew) {
+  FillList(1'000);
+  const auto first = WaitFor(repositories_.List(std::nullopt, 10));
+  ASSERT_EQ(first->size(), 10u);
+  now_ += std::chrono::seconds(29);
+  const auto second = WaitFor(repositories_.List(first->back().id, 10));
+  EXPECT_EQ(redis_.list_count, 1);
+  now_ += std::chrono::seconds(1);
+  const auto third = WaitFor(repositories_.List(second->back().id, 10));
+  EXPECT_EQ(third->front().id.name, "r1000020");
+  EXPECT_EQ(redis_.list_count, 2);
+  // Of pages before those that were read nothing is known.
+  EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 10))->front().id.name, "r1000010");
+  EXPECT_EQ(redis_.list_count, 3);
+}
+
+TEST_F(RepositoriesTest, WhatIsMadeOrDroppedHereIsSeenOnTheNextPage) {
+  FillList(10);
+  const auto first = WaitFor(repositories_.List(std::nullopt, 5));
+  redis_.listed.push_back({"r9", DigestAlgorithm::kBlake3});
+  ASSERT_TRUE(WaitFor(repositories_.Create({"r9", DigestAlgorithm::kBlake3})).ok());
+  EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r9");
+  redis_.listed.pop_back();
+  ASSERT_TRUE(WaitFor(repositories_.Delist({"r9", DigestAlgorithm::kBlake3})).ok());
+  EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r1000009");
+}
+
+// Of more than it keeps what comes later is read when it is its turn.
+TEST_F(RepositoriesTest, AsManyAreListedAsThereAreAndNotAllAreKept) {
+  const int count = 3 * static_cast<int>(ListedRepositories::kMaxKept) / 2;
+  FillList(count);
+  EXPECT_EQ(ListAll(1'000).size(), static_cast<std::size_t>(count));
+  EXPECT_EQ(redis_.list_count, 2);
+}
 
 TEST_F(RepositoriesTest, AHundredThousandNamesTakeNoMoreThanSome) {
   constexpr std::size_t kMaxBytes = RedisRepositories::kMaxKept * 1'024;
