@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace kerf {
@@ -29,10 +30,7 @@ bool Take(std::string_view prefix, std::string_view* text) {
   return true;
 }
 
-bool IsHash(std::string_view text) {
-  return text.size() == kChainHashDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool IsHash(std::string_view text) { return text.size() == kChainHashDigits && IsHex(text); }
 
 std::optional<std::string_view> TakeHash(std::string_view* text) {
   const std::string_view hash = text->substr(0, kChainHashDigits);
@@ -68,14 +66,7 @@ std::string ChainHashOf(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   KERF_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, algorithm, nullptr) == 1);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(kChainHashDigits);
-  for (unsigned int index = 0; index < size; ++index) {
-    text += kDigits[digest[index] >> 4];
-    text += kDigits[digest[index] & 15];
-  }
-  return text;
+  return HexOf(std::span(digest).first(size));
 }
 
 std::string SealLine(std::string_view members, ChainPoint* last) {

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <random>
 
+#include "base/hex.h"
+
 namespace kerf {
 
 std::string NewRequestId() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   constexpr int kWords = 4;
   constexpr int kDigitsPerWord = 8;
   // Of each thread: the system's own random numbers cost a call of the system.
@@ -18,7 +19,7 @@ std::string NewRequestId() {
   std::string id;
   for (int word = 0; word < kWords; ++word) {
     std::uint32_t bits = generator();
-    for (int digit = 0; digit < kDigitsPerWord; ++digit, bits >>= 4) id += kDigits[bits & 0xF];
+    for (int digit = 0; digit < kDigitsPerWord; ++digit, bits >>= 4) id += kHexDigits[bits & 0xF];
   }
   return id;
 }

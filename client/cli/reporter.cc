@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/utf8.h"
@@ -181,14 +182,13 @@ void PutBytes(nlohmann::json& object, const std::string& key, std::string_view b
 }
 
 std::string Printable(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   while (!bytes.empty()) {
     const std::size_t length = Utf8Length(bytes);
     if (length == 0 || IsControl(bytes.substr(0, length))) {
       for (std::size_t index = 0; index < std::max<std::size_t>(length, 1); ++index) {
         const auto byte = static_cast<unsigned char>(bytes[index]);
-        text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+        text += {'\\', 'x', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
       }
       bytes.remove_prefix(std::max<std::size_t>(length, 1));
     } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "kernels/fingerprint/blake3.h"
 #include "kernels/fingerprint/sha256.h"
 #include "kernels/fingerprint/xxh3.h"
@@ -52,15 +53,8 @@ std::optional<DigestAlgorithm> ParseDigestAlgorithm(std::string_view name) {
 }
 
 std::string DigestToHex(const Digest& digest, std::size_t size_bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   KERF_CHECK(size_bytes <= digest.bytes.size());
-  std::string hex;
-  hex.reserve(2 * size_bytes);
-  for (const std::uint8_t byte : std::span(digest.bytes).first(size_bytes)) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return HexOf(std::span(digest.bytes).first(size_bytes));
 }
 
 Digest Fingerprint(DigestAlgorithm algorithm, Bytes bytes) {

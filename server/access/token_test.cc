@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/hex.h"
 #include "base/strings.h"
 #include "gtest/gtest.h"
 
@@ -72,12 +73,7 @@ TEST(TokenTest, IsThatOfItsEntryAlone) {
 TEST(TokenTest, TheHashIsThatOfTheWholeToken) {
   const auto token = ParseBearer(Cat("Bearer ", kToken));
   ASSERT_TRUE(token.has_value());
-  std::string hex;
-  for (const std::uint8_t byte : token->hash) {
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  EXPECT_EQ(hex, kHashText);
+  EXPECT_EQ(HexOf(token->hash), kHashText);
 }
 
 }  // namespace

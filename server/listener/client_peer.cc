@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace kerf {
@@ -19,12 +20,7 @@ constexpr std::size_t kStampBytes = 16;
 std::string DrawStamp() {
   std::array<unsigned char, kStampBytes> drawn{};
   KERF_CHECK(RAND_bytes(drawn.data(), static_cast<int>(drawn.size())) == 1);
-  std::string stamp;
-  for (const unsigned char byte : drawn) {
-    stamp += "0123456789abcdef"[byte >> 4];
-    stamp += "0123456789abcdef"[byte & 15];
-  }
-  return stamp + " ";
+  return HexOf(drawn) + " ";
 }
 
 // Nothing: no door has said it.

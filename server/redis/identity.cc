@@ -4,18 +4,16 @@
 #include <random>
 
 #include "absl/strings/str_split.h"
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace kerf::redis {
 namespace {
 
 constexpr std::string_view kVersion = "1";
-constexpr std::string_view kDigits = "0123456789abcdef";
 constexpr std::size_t kIdLetters = 32;
 
-bool IsId(std::string_view text) {
-  return text.size() == kIdLetters && text.find_first_not_of(kDigits) == std::string_view::npos;
-}
+bool IsId(std::string_view text) { return text.size() == kIdLetters && IsHex(text); }
 
 bool Has(const std::vector<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -47,7 +45,7 @@ absl::StatusOr<IndexIdentity> ParseIdentity(std::string_view text) {
 std::string DrawIndexId() {
   std::random_device device;
   std::string id;
-  while (id.size() < kIdLetters) id.push_back(kDigits[device() % kDigits.size()]);
+  while (id.size() < kIdLetters) id.push_back(kHexDigits[device() % kHexDigits.size()]);
   return id;
 }
 

@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace kerf {
@@ -10,13 +11,7 @@ namespace {
 std::string Sha1Hex(std::string_view text) {
   unsigned char digest[SHA_DIGEST_LENGTH];
   SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
-  }
-  return hex;
+  return HexOf(digest);
 }
 
 RedisCommand CommandOf(std::string_view verb, const std::string& script, const ScriptCall& call,

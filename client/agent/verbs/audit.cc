@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/hash_chain.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -52,8 +53,7 @@ struct LogFile {
 };
 
 std::string CheckHash(const std::string& hash) {
-  const bool is_hash = hash.size() == kChainHashDigits &&
-                       hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool is_hash = hash.size() == kChainHashDigits && IsHex(hash);
   return is_hash ? "" : "a hash is 64 digits of 0-9 and a-f, as this verb prints it";
 }
 

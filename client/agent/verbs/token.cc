@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -79,12 +80,7 @@ std::string DrawSecret() {
 std::string HexHash(const std::string& text) {
   std::array<std::uint8_t, SHA256_DIGEST_LENGTH> hash{};
   SHA256(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), hash.data());
-  std::string hex;
-  for (const std::uint8_t byte : hash) {
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
+  return HexOf(hash);
 }
 
 absl::Status WriteToken(const std::string& path, const std::string& token) {

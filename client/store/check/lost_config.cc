@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
@@ -14,10 +15,7 @@ namespace {
 
 constexpr std::size_t kStoreIdDigits = 32;
 
-bool IsStoreId(std::string_view text) {
-  return text.size() == kStoreIdDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool IsStoreId(std::string_view text) { return text.size() == kStoreIdDigits && IsHex(text); }
 
 absl::StatusOr<std::string> FindId(const SnapshotList& checked, const SnapshotList& pending,
                                    const LostConfigHints& hints) {

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -288,13 +289,7 @@ std::string RandomHex() {
       KERF_CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
     }
   }
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const std::uint8_t byte : bytes) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
-  }
-  return hex;
+  return HexOf(bytes);
 }
 
 }  // namespace kerf::agent

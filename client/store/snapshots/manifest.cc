@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "client/store/format/durable_file.h"
@@ -28,10 +29,7 @@ std::uint64_t GenerationOf(std::string_view name) {
 
 }  // namespace
 
-bool IsSnapshotId(std::string_view text) {
-  return text.size() == kSnapshotIdDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool IsSnapshotId(std::string_view text) { return text.size() == kSnapshotIdDigits && IsHex(text); }
 
 store::v1::SnapshotNote NoteOf(const store::v1::Snapshot& snapshot) {
   store::v1::SnapshotNote note;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/unique_fd.h"
@@ -78,8 +79,7 @@ std::string StoreMemory::UsualDirectory() {
 
 // Ids come from files: one that is no plain name has no memory.
 std::string StoreMemory::PathOf(std::string_view id) const {
-  const bool is_plain =
-      !id.empty() && id.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  const bool is_plain = !id.empty() && IsHex(id);
   return directory_.empty() || !is_plain ? std::string() : Cat(directory_, "/", id);
 }
 
