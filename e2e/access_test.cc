@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -22,7 +21,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "base/tls/testing/test_certificates.h"
+#include "e2e/identities.h"
 #include "e2e/redis_fixture.h"
 #include "e2e/round_trip.h"
 #include "kerf/v1/index.grpc.pb.h"
@@ -48,24 +47,13 @@ constexpr char kOldToken[] = "kerf_old_0123456789abcdefghijABCDEFGHIJ";
 class AccessTest : public RedisTest {
  protected:
   AccessTest() : RedisTest(/*file_bytes=*/1'000'000) {
-    Write("ca.pem", all_.ca.certificate);
-    for (const char* name : {"worker", "alone"}) WriteKey(name, {"127.0.0.1"});
-    WriteKey("front", {"127.0.0.1", "front.example"});
-    WriteKey("agent", {"kerf://client/agent"});
+    for (const char* name : {"worker", "alone"}) identities_.WriteKey(name, {"127.0.0.1"});
+    identities_.WriteKey("front", {"127.0.0.1", "front.example"});
+    identities_.WriteKey("agent", {"kerf://client/agent"});
     WriteAccess(Rules());
   }
 
-  void Write(const std::string& name, const std::string& text) {
-    const std::string path = world_ / name;
-    WriteTlsFile(path + ".new", text);
-    ASSERT_EQ(std::rename((path + ".new").c_str(), path.c_str()), 0);
-  }
-  void WriteKey(const std::string& name, const std::vector<std::string>& names) {
-    const CertifiedKey key = all_.Of(name, names, true, true);
-    Write(name + ".pem", key.certificate);
-    Write(name + ".key", key.key);
-  }
-  void WriteAccess(const std::string& text) { Write("access.toml", text); }
+  void WriteAccess(const std::string& text) { identities_.WriteAccess(text); }
 
   static std::string Identity(const std::string& name, const std::string& role,
                               const std::string& repository, const std::string& more = "") {
@@ -91,16 +79,9 @@ class AccessTest : public RedisTest {
                  "2020-01-01T00:00:00Z\n"));
   }
 
-  std::vector<std::string> TlsFlags(const std::string& name) {
-    return {"--tls-cert",      Cat(world_ / name, ".pem"),
-            "--tls-key",       Cat(world_ / name, ".key"),
-            "--tls-client-ca", world_ / "ca.pem",
-            "--access",        world_ / "access.toml",
-            "--listen",        "127.0.0.1:0"};
-  }
   // Where it serves over TLS.
   std::string StartKerfd(const std::string& name, std::vector<std::string> more) {
-    std::vector<std::string> flags = TlsFlags(name);
+    std::vector<std::string> flags = identities_.FlagsOf(name);
     flags.insert(flags.end(), more.begin(), more.end());
     flags.push_back("--tls-client-optional");
     programs_[name] = world_.StartKerfd(name, flags);
@@ -118,34 +99,24 @@ class AccessTest : public RedisTest {
   }
   std::string StartFront(const std::string& worker) {
     return StartKerfd("front", {"--role", "front", "--worker-check-ms", "200", "--worker-tls-ca",
-                                world_ / "ca.pem", "--workers", worker});
+                                identities_.ca_path(), "--workers", worker});
   }
 
-  // Of a client with a certificate of this name; empty: without one.
   std::shared_ptr<grpc::Channel> Connect(const std::string& address, const std::string& name) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = all_.ca.certificate;
-    if (!name.empty()) {
-      const CertifiedKey key = all_.Of("client", {name}, false, true);
-      options.pem_private_key = key.key;
-      options.pem_cert_chain = key.certificate;
-    }
-    return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
+    return identities_.Connect(address, name);
   }
 
   void ExpectWarningOfWhatAllCanRead(const std::string& token);
 
   std::string MetricsAt(const std::string& address) {
     const Completed run = world_.Run({"/usr/bin/curl", "--silent", "--show-error", "--cacert",
-                                      world_ / "ca.pem", Cat("https://", address, "/metrics")});
+                                      identities_.ca_path(), Cat("https://", address, "/metrics")});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return run.out;
   }
 
   TestRedis redis_{TestRedis::Kind::kSingle};
-  TestCertificates all_;
+  const Identities identities_{world_};
   std::map<std::string, std::unique_ptr<Program>> programs_;
 };
 
@@ -524,7 +495,7 @@ TEST_F(AccessTest, AUnixSocketKnowsItsUsers) {
   const Completed collected = world_.Kerf({"gc"});
   EXPECT_EQ(collected.exit_code, kAuthentication) << collected.err;
   // A token goes before the user.
-  Write("old.token", kOldToken);
+  identities_.Write("old.token", kOldToken);
   const Completed expired = world_.Kerf({"ping", "--token-file", "old.token"});
   EXPECT_EQ(expired.exit_code, kAuthentication) << expired.err;
   EXPECT_THAT(expired.err, HasSubstr("has expired"));

@@ -45,6 +45,8 @@ std::size_t NumberOf(const char* variable, std::size_t otherwise) {
 
 class GreedyTest : public ::testing::Test {
  protected:
+  GreedyTest() { identities_.StartServer(kAccess, MemoryFlags()); }
+
   static std::vector<std::string> MemoryFlags() {
     const char* const memory = std::getenv("KERF_GREEDY_MEMORY");
     return {"--memory", memory == nullptr ? "1G" : memory};
@@ -92,7 +94,7 @@ class GreedyTest : public ::testing::Test {
   }
 
   World world_;
-  const Identities identities_{world_, kAccess, MemoryFlags()};
+  const Identities identities_{world_};
   Random random_{TestSeed()};
 };
 

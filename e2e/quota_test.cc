@@ -41,12 +41,14 @@ repositories = ["honest"]
 
 class QuotaTest : public ::testing::Test {
  protected:
+  QuotaTest() { identities_.StartServer(kAccess); }
+
   std::shared_ptr<grpc::Channel> Connect(const std::string& name) {
     return identities_.Connect(name);
   }
 
   World world_;
-  const Identities identities_{world_, kAccess};
+  const Identities identities_{world_};
 };
 
 TEST_F(QuotaTest, MoreStreamsThanAnIdentityMayHaveAreRefused) {
