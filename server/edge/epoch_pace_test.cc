@@ -87,6 +87,17 @@ TEST_F(EpochPaceTest, AnOperatorForgives) {
   EXPECT_TRUE(IsAdmitted());
 }
 
+// Whoever waits for as long as he is told is let through, and nobody who comes much sooner.
+TEST_F(EpochPaceTest, ItIsSaidWhenItIsRaisedAgain) {
+  pace_.Count(kHome, 1, 200);
+  const absl::Status status = pace_.Admit(kHome);
+  EXPECT_NE(MessageOf(status).find("raised again in 50 s,"), std::string_view::npos) << status;
+  now_ += std::chrono::seconds(49);
+  EXPECT_FALSE(IsAdmitted());
+  now_ += std::chrono::seconds(1);
+  EXPECT_TRUE(IsAdmitted());
+}
+
 TEST_F(EpochPaceTest, RemembersThoseThatHaveRisenMost) {
   pace_.Count(kHome, 1, 1000);
   for (int number = 0; number < 50; ++number) {

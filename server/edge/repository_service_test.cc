@@ -314,6 +314,36 @@ TEST_F(RepositoryServiceTest, NobodyTakesAnEpochWhereNoStoreFollows) {
   EXPECT_EQ(Advance("home", 8), "OK");
 }
 
+// Of a repository that goes nothing is remembered: the next one of its name has done nothing yet.
+TEST_F(RepositoryServiceTest, ADropForgivesHowFarItsEpochWasTaken) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  Start(/*only_created=*/false);
+  EXPECT_EQ(Advance("home", 5), "OK");
+  EXPECT_EQ(Advance("home", 5 + kStep), "OK");
+  EXPECT_EQ(Advance("home", 7 + kStep), "TOO_MANY_CALLS");
+  Drop("home", 10);
+  EXPECT_EQ(Advance("home", 5), "OK");
+  EXPECT_EQ(Advance("home", 6), "OK");
+}
+
+// An index that has gone back in time is told so as often as it is asked, and is not raised by it.
+TEST_F(RepositoryServiceTest, WhatWasNotRaisedCountsForNothing) {
+  constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
+  Start(/*only_created=*/false);
+  EXPECT_EQ(Advance("home", 5), "OK");
+  for (int count = 0; count < 3; ++count) {
+    v1::AdvanceEpochRequest request;
+    *request.mutable_repository() = RefOf("home");
+    request.set_store_epoch(5 + kStep);
+    request.set_min_previous_epoch(6);
+    v1::AdvanceEpochResponse response;
+    EXPECT_EQ(Call(*index_stub_, &v1::IndexService::Stub::AdvanceEpoch, request, &response), "OK");
+    EXPECT_EQ(response.previous_epoch(), 5u);
+  }
+  EXPECT_EQ(EpochOf("home"), 5u);
+  EXPECT_EQ(Advance("home", 7), "OK");
+}
+
 // A lost index, and an old copy of one, are taken to their store's epoch by one call.
 TEST_F(RepositoryServiceTest, AnIndexThatLiesBehindCatchesUpInOneCall) {
   Start(/*only_created=*/false);

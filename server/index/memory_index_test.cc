@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "base/wait_for.h"
 #include "server/index/testing/conformance.h"
 
@@ -10,6 +15,22 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Memory, IndexConformance,
                          ::testing::Values(IndexBackend{[] { return CreateMemoryIndex(); }}));
+
+// That a repository is closed is not an epoch that anybody was told.
+TEST(MemoryIndexTest, OneThatIsClosedHasNoEpochForTheTotals) {
+  const RepositoryId dropped{"dropped", DigestAlgorithm::kBlake3};
+  const std::unique_ptr<Index> index = CreateMemoryIndex();
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch({"home", DigestAlgorithm::kBlake3}, 7, 0)).ok());
+  std::vector<IndexEntry> entries(3);
+  for (std::size_t number = 0; number < entries.size(); ++number) {
+    entries[number] = {{{static_cast<std::uint8_t>(number)}}, 1, "a"};
+  }
+  ASSERT_TRUE(WaitFor(index->Commit(dropped, 9, entries, false)).ok());
+  ASSERT_TRUE(WaitFor(index->AdvanceEpoch(dropped, 9, 0)).ok());
+  EXPECT_EQ(index->size().totals->epoch, 9u);
+  ASSERT_TRUE(WaitFor(index->Drop(dropped, std::nullopt, 1))->last.has_value());
+  EXPECT_EQ(index->size().totals->epoch, 7u);
+}
 
 TEST(MemoryIndexTest, HoldsNoMoreThanItMay) {
   const RepositoryId repository{"photos", DigestAlgorithm::kBlake3};

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "base/strings.h"
@@ -272,6 +274,28 @@ TEST(RocksDbIndexTest, SyncedCommitsAreCommits) {
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_TRUE(WaitFor((*index)->Commit(kRepository, 1, Entries(0, 2000), false)).ok());
   EXPECT_EQ(CountHits(**index, 1, Entries(0, 2000)), 2000u);
+}
+
+// As of the index in memory, and of what a start finds.
+TEST(RocksDbIndexTest, OneThatIsClosedHasNoEpochForTheTotals) {
+  const Folder folder("closed");
+  const RepositoryId dropped{"dropped", DigestAlgorithm::kBlake3};
+  for (const bool is_first : {true, false}) {
+    auto index = OpenRocksDbIndex(folder.path(), SmallOptions());
+    ASSERT_TRUE(index.ok()) << index.status();
+    if (is_first) {
+      ASSERT_TRUE(WaitFor((*index)->AdvanceEpoch({"home", DigestAlgorithm::kBlake3}, 7, 0)).ok());
+      std::vector<IndexEntry> entries(3);
+      for (std::size_t number = 0; number < entries.size(); ++number) {
+        entries[number] = {{{static_cast<std::uint8_t>(number)}}, 1, "a"};
+      }
+      ASSERT_TRUE(WaitFor((*index)->Commit(dropped, 9, entries, false)).ok());
+      ASSERT_TRUE(WaitFor((*index)->AdvanceEpoch(dropped, 9, 0)).ok());
+      EXPECT_EQ((*index)->CountAll()->epoch, 9u);
+      ASSERT_TRUE(WaitFor((*index)->Drop(dropped, std::nullopt, 1))->last.has_value());
+    }
+    EXPECT_EQ((*index)->CountAll()->epoch, 7u);
+  }
 }
 
 }  // namespace

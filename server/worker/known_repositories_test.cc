@@ -95,6 +95,22 @@ TEST_F(KnownRepositoriesTest, RemembersSoManyAndNoMore) {
   EXPECT_EQ(index_.asked_count, 5);
 }
 
+TEST_F(KnownRepositoriesTest, WhatIsOverMakesRoomBeforeWhatIsNot) {
+  const auto numbered = [](int number) {
+    return RepositoryId{"r" + std::to_string(number), DigestAlgorithm::kBlake3};
+  };
+  for (int number = 0; number < 4; ++number) {
+    ASSERT_TRUE(WaitFor(index_.Create(numbered(number))).ok());
+    if (number == 2) now_ += std::chrono::seconds(10);
+    EXPECT_EQ(Check(numbered(number)), "OK");
+  }
+  EXPECT_EQ(index_.asked_count, 4);
+  // The first two were over when the fourth came.
+  EXPECT_EQ(Check(numbered(2)), "OK");
+  EXPECT_EQ(Check(numbered(3)), "OK");
+  EXPECT_EQ(index_.asked_count, 4);
+}
+
 TEST_F(KnownRepositoriesTest, AnIndexThatDoesNotAnswerIsNoAnswer) {
   ASSERT_TRUE(WaitFor(index_.Create(kHome)).ok());
   index_.failure = absl::UnavailableError("away");
