@@ -167,21 +167,36 @@ return 1
 
 // KEYS[1]: the base bucket's key; KEYS[2]: how long its longest path is. ARGV: paths of the longest
 // kind. For each how many letters of it the bucket has that is there. If none is (somebody deleted
-// its key), -1 less the letters of the shortest path that may be made: no bucket is behind it.
-inline constexpr std::string_view kFind = KERF_LUA_IS_THERE R"lua(
+// its key), -1 less the letters of the shortest path that may be made: no bucket is behind it, as
+// far as was looked. That has a bound, half of is_there's, which looks there again: beside deep
+// buckets there may be millions of keys behind a lost one, and a longer path may be made, too, with
+// the fewer buckets behind it to look for.
+inline constexpr std::string_view kFind = R"lua(
 local longest = tonumber(redis.call('GET', KEYS[2]) or '0')
-local known = {}
-local function is_part_there(path)
-  if known[path] == nil then known[path] = is_there(KEYS[1], path, longest) end
-  return known[path]
+local looked_at, known = 0, {}
+-- Of a path and all behind it; nil: to look at more would hold others up.
+local function is_empty(path)
+  if known[path] ~= nil then return known[path] end
+  looked_at = looked_at + 1
+  if looked_at > 32768 then return nil end
+  local answer = redis.call('EXISTS', KEYS[1] .. path) == 0
+  if answer and #path < longest then answer = is_empty(path .. '0') end
+  if answer and #path < longest then answer = is_empty(path .. '1') end
+  known[path] = answer
+  return answer
 end
 local function find(path)
-  for bits = 0, math.min(#path, longest) do
-    if redis.call('HEXISTS', KEYS[1] .. string.sub(path, 1, bits), 'e') == 1 then return bits end
+  local bits = math.min(#path, longest)
+  for there = 0, bits do
+    if redis.call('HEXISTS', KEYS[1] .. string.sub(path, 1, there), 'e') == 1 then return there end
   end
-  for bits = 0, #path do
-    if not is_part_there(string.sub(path, 1, bits)) then return -1 - bits end
+  -- Up, for as long as what is beside the way is empty.
+  while bits > 0 do
+    local other = string.sub(path, bits, bits) == '0' and '1' or '0'
+    if not is_empty(string.sub(path, 1, bits - 1) .. other) then break end
+    bits = bits - 1
   end
+  return -1 - bits
 end
 local found = {}
 for at = 1, #ARGV do found[at] = find(ARGV[at]) end
