@@ -56,9 +56,14 @@ class TrustedSocketTest : public testing::Test {
 
   // Whether a connection to `target` comes to `listener`; those that have come before are dropped.
   static bool LeadsTo(const std::string& target, const UniqueFd& listener) {
-    while (UniqueFd(accept(listener.get(), nullptr, nullptr)).valid()) {
-    }
+    MetCount(listener);
     return Connects(target) && UniqueFd(accept(listener.get(), nullptr, nullptr)).valid();
+  }
+  // How many have connected.
+  static int MetCount(const UniqueFd& listener) {
+    int count = 0;
+    while (UniqueFd(accept(listener.get(), nullptr, nullptr)).valid()) ++count;
+    return count;
   }
   static bool Connects(const std::string& target) {
     const UniqueFd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -84,6 +89,23 @@ TEST_F(TrustedSocketTest, OnesOwnIsConnectedToAsOftenAsItComes) {
     EXPECT_TRUE(LeadsTo(socket.target(), listener));
   }
   EXPECT_TRUE(socket.Look().ok());
+  EXPECT_FALSE(Connects(socket.target()));
+}
+
+// It is met for a look once, and not before each call.
+TEST_F(TrustedSocketTest, WhatWasLookedAtIsNotMetAgain) {
+  const UniqueFd listener = Listen(path_);
+  TrustedSocket socket(path_, std::nullopt);
+  for (int look = 0; look < 5; ++look) EXPECT_TRUE(socket.Look().ok());
+  EXPECT_EQ(MetCount(listener), 1);
+}
+
+// As one that was killed leaves it.
+TEST_F(TrustedSocketTest, OneAtWhichNobodyListensIsNobodys) {
+  Listen(path_).Reset();
+  TrustedSocket socket(path_, std::nullopt);
+  const absl::Status status = socket.Look();
+  EXPECT_TRUE(status.ok()) << status;
   EXPECT_FALSE(Connects(socket.target()));
 }
 
@@ -130,25 +152,26 @@ TEST_F(TrustedSocketTest, WhoComesToStandAtThePathIsNotConnectedTo) {
   honest.Reset();
   EXPECT_TRUE(absl::IsUnauthenticated(socket.Look()));
   EXPECT_FALSE(Connects(socket.target()));
-  int met_count = 0;
-  while (UniqueFd(accept(mallory.get(), nullptr, nullptr)).valid()) ++met_count;
-  EXPECT_EQ(met_count, 2) << "the two looks";
+  EXPECT_EQ(MetCount(mallory), 2) << "the two looks";
   honest = Listen(path_);
   EXPECT_TRUE(socket.Look().ok());
   EXPECT_TRUE(LeadsTo(socket.target(), honest));
 }
 
-// A user trusts root, whoever he is.
-TEST_F(TrustedSocketTest, RootsIsAnybodysToUse) {
+// A user trusts root, whoever he is, and himself.
+TEST_F(TrustedSocketTest, RootsIsAnybodysToUseAndHisOwn) {
   if (!IsRoot()) GTEST_SKIP() << "only root can be somebody else";
-  const UniqueFd listener = Listen(path_);
-  KERF_CHECK(chmod(path_.c_str(), 0777) == 0 && seteuid(kMallory) == 0);
-  TrustedSocket socket(path_, std::nullopt);
-  const absl::Status status = socket.Look();
-  const bool leads = LeadsTo(socket.target(), listener);
-  KERF_CHECK(seteuid(0) == 0);
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(leads);
+  for (const bool is_roots : {true, false}) {
+    const UniqueFd listener = is_roots ? Listen(path_) : ListenAsMallory(path_);
+    KERF_CHECK(chmod(path_.c_str(), 0777) == 0 && seteuid(kMallory) == 0);
+    TrustedSocket socket(path_, std::nullopt);
+    const absl::Status status = socket.Look();
+    const bool leads = LeadsTo(socket.target(), listener);
+    KERF_CHECK(seteuid(0) == 0);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(leads);
+    unlink(path_.c_str());
+  }
 }
 
 TEST_F(TrustedSocketTest, ThatItMayNotBeUsedIsSaid) {
