@@ -500,6 +500,12 @@ TEST_F(AccessTest, AUnixSocketKnowsItsUsers) {
   EXPECT_EQ(expired.exit_code, kAuthentication) << expired.err;
   EXPECT_THAT(expired.err, HasSubstr("has expired"));
   EXPECT_THAT(expired.err, Not(HasSubstr(kOldToken)));
+  // Whom else it may be shown to has to be somebody.
+  for (const auto& [user, exit_code] :
+       {std::pair{"root", kAuthentication}, {"65534", kAuthentication}, {"no such", kUsage}}) {
+    const Completed run = world_.Kerf({"ping", "--token-file", "old.token", "--server-user", user});
+    EXPECT_EQ(run.exit_code, exit_code) << run.err;
+  }
 }
 
 // A secret that everybody can read is one no longer; its group may have to, and who cannot come
