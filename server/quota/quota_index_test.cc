@@ -142,7 +142,7 @@ TEST_F(QuotaIndexTest, WhoSharesAnIndexTakesAPartOfTheRoomAndCountsAgain) {
   for (int worker = 0; worker < kWorkers; ++worker) EXPECT_EQ(commit(worker, 1), "");
   EXPECT_EQ(memory_.stats_count, kWorkers);
   // The last one alone fills it, while the others do nothing, ...
-  while (CountOf(kTight) < 15'990) ASSERT_EQ(commit(kWorkers - 1, 10), "");
+  while (next < 15'990) ASSERT_EQ(commit(kWorkers - 1, 10), "");
   // ... as often as it has to, and no oftener.
   EXPECT_LT(memory_.stats_count, 120);
   // They believe what they have counted, which was nothing, and have a sixteenth of it each.
