@@ -23,8 +23,8 @@
 namespace kerf {
 namespace {
 
-constexpr char kBase[] = "k:{t}0:";
-constexpr char kLongest[] = "p:{t}0";
+constexpr char kBase[] = "k:{t:0}";
+constexpr char kLongest[] = "p:{t:0}";
 
 class FindScriptTest : public testing::Test {
  protected:

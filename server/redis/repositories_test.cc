@@ -146,11 +146,11 @@ TEST_F(RepositoriesTest, AListOfLongAgoIsReadAnew) {
 TEST_F(RepositoriesTest, WhatIsMadeOrDroppedHereIsSeenOnTheNextPage) {
   FillList(10);
   const auto first = WaitFor(repositories_.List(std::nullopt, 5));
-  redis_.listed.push_back({"r9", DigestAlgorithm::kBlake3});
-  ASSERT_TRUE(WaitFor(repositories_.Create({"r9", DigestAlgorithm::kBlake3})).ok());
-  EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r9");
+  redis_.listed.push_back({"r1000099", DigestAlgorithm::kBlake3});
+  ASSERT_TRUE(WaitFor(repositories_.Create({"r1000099", DigestAlgorithm::kBlake3})).ok());
+  EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r1000099");
   redis_.listed.pop_back();
-  ASSERT_TRUE(WaitFor(repositories_.Delist({"r9", DigestAlgorithm::kBlake3})).ok());
+  ASSERT_TRUE(WaitFor(repositories_.Delist({"r1000099", DigestAlgorithm::kBlake3})).ok());
   EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r1000009");
 }
 
