@@ -129,6 +129,7 @@ TEST_F(QuotaIndexTest, WhoSharesAnIndexTakesAPartOfTheRoomAndCountsAgain) {
   constexpr int kWorkers = 4;
   const QuotaIndexOptions options{.margin = 10};
   std::vector<std::unique_ptr<QuotaIndex>> workers;
+  workers.reserve(kWorkers);
   for (int worker = 0; worker < kWorkers; ++worker) {
     workers.push_back(std::make_unique<QuotaIndex>(&memory_, &quotas, &clock_, options));
   }

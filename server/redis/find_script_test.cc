@@ -49,6 +49,7 @@ class FindScriptTest : public testing::Test {
     const RedisReply reply = Ask(std::move(command));
     EXPECT_EQ(reply.elements.size(), paths.size()) << reply.text;
     std::vector<std::int64_t> found;
+    found.reserve(reply.elements.size());
     for (const RedisReply& element : reply.elements) found.push_back(element.integer);
     return found;
   }
@@ -114,8 +115,11 @@ TEST_F(FindScriptTest, BesideDeepBucketsALostOneIsMadeAllTheSame) {
   for (; path.size() < kDeep; path += '1') there.insert(path + "0");
   there.insert(path);
   Fill(there, kDeep);
+  constexpr int kAsked = 200;
   std::vector<std::string> asked;
-  for (int number = 0; number < 200; ++number) asked.push_back("0" + DrawPath(random, kDeep - 1));
+  asked.reserve(kAsked);
+  for (int number = 0; number < kAsked; ++number)
+    asked.push_back("0" + DrawPath(random, kDeep - 1));
   const std::vector<std::int64_t> found = Find(asked);
   for (std::size_t number = 0; number < asked.size(); ++number) {
     EXPECT_LE(found[number], -2) << "there is a bucket behind the empty path";
