@@ -131,6 +131,46 @@ TEST(CutAheadTest, CutsOfRunsAreThoseOfTheSpecification) {
   }
 }
 
+// As RapidCutter does: it asks once to try what a hint predicts, and once more for the cut; and
+// what is cut off need not be what was answered.
+void CheckAsked(const Chunker& chunker, const Profile& profile, const Bytes& bytes,
+                Random& random) {
+  const std::unique_ptr<CutAhead> ahead = chunker.MakeAhead();
+  if (ahead == nullptr) return;
+  const std::uint64_t foreign_one_in = random.Between(2, 50);
+  for (std::size_t done = 0; done < bytes.size();) {
+    const std::span<const std::uint8_t> rest = std::span(bytes).subspan(done);
+    const std::size_t seen = random.OneIn(2)
+                                 ? rest.size()
+                                 : std::min(rest.size(), profile.max_bytes + random.Below(3000));
+    const std::size_t expected = ReferenceNextCut(profile, rest);
+    for (std::uint64_t times = random.Below(4); times > 0; --times) {
+      ASSERT_EQ(ahead->NextCut(rest.first(seen)), expected)
+          << FormatProfile(profile) << " at " << done;
+      if (random.OneIn(3)) ahead->Charge(std::min<std::size_t>(seen, profile.max_bytes), expected);
+    }
+    const std::size_t passed = random.OneIn(foreign_one_in)
+                                   ? random.Between(1, std::min<std::size_t>(rest.size(), 2000))
+                                   : expected;
+    ahead->Pass(passed);
+    done += passed;
+  }
+}
+
+TEST(CutAheadTest, AskingAgainAndPassingAnotherLengthChangesNothing) {
+  const std::uint64_t seed = TestSeed();
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    Random random(seed + round);
+    const Profile profile = RandomProfile(random);
+    const Bytes bytes = MixedBytes(random, random.Between(1, 120'000));
+    const std::vector<std::string_view> backends = BackendsFor(profile);
+    const std::string_view backend = backends[random.Below(backends.size())];
+    const std::unique_ptr<Chunker> chunker = *MakeChunkerOf(backend, profile);
+    ASSERT_NO_FATAL_FAILURE(CheckAsked(*chunker, profile, bytes, random))
+        << "round " << round << ", " << backend;
+  }
+}
+
 TEST(CutAheadTest, AnotherFileBeginsWithoutWhatWasSeenOfTheLast) {
   const std::uint64_t seed = TestSeed();
   const Profile profile = *ParseProfile("mincdc:min=64,max=20000");

@@ -53,6 +53,7 @@ std::size_t TttdAhead::FirstMark(Bytes bytes, std::size_t from) const {
 }
 
 bool TttdAhead::IsClear(Bytes bytes, std::size_t size) {
+  if (!IsClearFromFirst()) return false;
   // What is short does not cost much.
   if (clear_end_ <= profile_.min_bytes + kHashWindowBytes || clear_end_ <= size / 2) return false;
   while (clear_end_ < size) {
@@ -90,6 +91,7 @@ std::size_t TttdAhead::NextCut(Bytes bytes) {
   if (cut == 0) {
     cut = chunker_.NextCut(bytes);
     const bool is_backup = cut < size / 2 && !IsMarked(DigestAt(bytes, cut), profile_.avg_bytes);
+    clear_begin_ = is_backup ? cut + 1 : 0;
     clear_end_ = is_backup ? size : 0;
   }
   near_.Count(cut);

@@ -31,16 +31,19 @@ class TttdAhead final : public CutAhead {
 
   std::size_t NextCut(std::span<const std::uint8_t> bytes) override;
   void Pass(std::size_t length_bytes) override {
+    clear_begin_ -= length_bytes < clear_begin_ ? length_bytes : clear_begin_;
     clear_end_ -= length_bytes < clear_end_ ? length_bytes : clear_end_;
     near_.Pass(length_bytes);
     near_backups_.Pass(length_bytes);
   }
   void Forget() override {
-    clear_end_ = 0;
+    clear_begin_ = clear_end_ = 0;
     near_.Forget();
     near_backups_.Forget();
   }
-  bool is_ahead() const override { return near_.is_worth_it() || clear_end_ > profile_.min_bytes; }
+  bool is_ahead() const override {
+    return near_.is_worth_it() || (IsClearFromFirst() && clear_end_ > profile_.min_bytes);
+  }
   void Charge(std::size_t, std::size_t) override {}
   std::size_t memory_bytes() const override {
     return near_.memory_bytes() + near_backups_.memory_bytes();
@@ -57,6 +60,9 @@ class TttdAhead final : public CutAhead {
   // By the marks of the first places, where the window is not whole yet, and of what is known
   // behind them; 0 if that does not say.
   std::size_t CutByKnown(std::span<const std::uint8_t> bytes, std::size_t size);
+  // Whether what is known to be clear begins where the first window is whole. It does not until the
+  // cut has been passed behind which it lies, and not if a shorter one was passed.
+  bool IsClearFromFirst() const { return clear_begin_ <= profile_.min_bytes + kRabinWindowBytes; }
   // Whether there is no mark up to `size`.
   bool IsClear(std::span<const std::uint8_t> bytes, std::size_t size);
 
@@ -66,7 +72,9 @@ class TttdAhead final : public CutAhead {
   // Of the large divisor and of the small one.
   NearMarks near_;
   NearMarks near_backups_;
-  // From the first whole window of a chunk that begins here to this place there is no mark.
+  // No place in [clear_begin_, clear_end_) whose window is whole in a chunk that begins here has a
+  // mark.
+  std::size_t clear_begin_ = 0;
   std::size_t clear_end_ = 0;
 };
 
