@@ -89,12 +89,13 @@ class WorkersTest : public RedisTest {
     EXPECT_EQ(BackupAll()["resumes"], 0);
     EXPECT_LT(steady_clock::now() - again, seconds(15));
     cut.LoseNothing();
-    for (const auto& worker : workers_) worker->Signal(SIGTERM);
-    for (const auto& worker : workers_) EXPECT_EQ(worker->Wait().exit_code, 0);
+    // Before its workers, whom it would miss.
     front_->Signal(SIGTERM);
     EXPECT_THAT(front_->Wait().err,
                 AllOf(HasSubstr("gets no new calls"), HasSubstr("the index in Redis cannot be"),
                       testing::Not(HasSubstr("no worker has its index"))));
+    for (const auto& worker : workers_) worker->Signal(SIGTERM);
+    for (const auto& worker : workers_) EXPECT_EQ(worker->Wait().exit_code, 0);
   }
 
   std::vector<std::unique_ptr<Program>> workers_;
