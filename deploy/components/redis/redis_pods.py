@@ -97,8 +97,20 @@ class Pod:
         for process in self.processes:
             os.killpg(process.pid, how)
         for process in self.processes:
-            process.wait(PATIENCE_S)
+            self._await_end(process, how)
         self.processes = []
+
+    @staticmethod
+    def _await_end(process, how):
+        """A replica that writes its first log says no to SIGTERM and goes on ("Writing initial AOF, can't exit"): it is
+        asked again. Kubernetes kills it once its time is up."""
+        for _ in range(PATIENCE_S):
+            try:
+                process.wait(1)
+                return
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, how)
+        process.wait(1)
 
     def signal(self, number):
         """To both, redis-server and keeper.sh: SIGSTOP and SIGCONT."""
