@@ -141,7 +141,7 @@ TEST(RedisClientTest, NothingAcknowledgedIsLostWithAMaster) {
   // and the one that was killed take over again before it has what the other one had. What is lost
   // so the index notices (docs/spec/index.md), not its client.
   constexpr int kNodeTimeoutMs = 6000;
-  TestRedis redis(TestRedis::Kind::kCluster, "", kNodeTimeoutMs);
+  TestRedis redis(TestRedis::Kind::kCluster, "", kNodeTimeoutMs, TestRedis::Log::kAlways);
   const auto client = *RedisClient::Create(redis.options());
   Writers writers(*client, 8);
   writers.WaitForMore(500);

@@ -36,13 +36,18 @@ RedisReply Ask(RedisClient& client, std::vector<std::string> arguments) {
   return reply.ok() ? *std::move(reply) : RedisReply();
 }
 
+std::uint64_t NumberIn(const std::string& text, const std::string& name) {
+  const std::string begins = Cat("\n", name, ":");
+  const std::size_t begin = text.find(begins) + begins.size();
+  std::uint64_t number = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(text.substr(begin, text.find('\r', begin) - begin), &number));
+  return number;
+}
+
+// Less what waits for a disk that is busy.
 std::uint64_t UsedMemory(RedisClient& client) {
   const std::string text = Ask(client, {"INFO", "memory"}).text;
-  const std::string name = "\nused_memory:";
-  const std::size_t begin = text.find(name) + name.size();
-  std::uint64_t bytes = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(text.substr(begin, text.find('\r', begin) - begin), &bytes));
-  return bytes;
+  return NumberIn(text, "used_memory") - NumberIn(text, "mem_aof_buffer");
 }
 
 // Of all keys that begin with one of a repository's.
