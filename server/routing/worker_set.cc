@@ -133,6 +133,10 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     const std::lock_guard lock(mutex_);
     return known_count_;
   }
+  WorkerSetWork work() const {
+    const std::lock_guard lock(mutex_);
+    return work_;
+  }
   std::shared_ptr<const Live> live() const {
     const std::lock_guard lock(mutex_);
     return live_;
@@ -203,6 +207,22 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
     std::shared_ptr<Worker> worker;
     CheckOutcome outcome;
   };
+  // All of a member that Publish looks at, but for whether it is ejected.
+  struct View {
+    bool was_asked = false;
+    bool is_live = false;
+    std::string name;
+    std::string index;
+    std::string trouble;
+    std::string why;
+
+    friend bool operator==(const View&, const View&) = default;
+  };
+  static View ViewOf(const Member& member) {
+    const bool is_live = member.schedule.is_live();
+    return {member.was_asked, is_live,        member.name,
+            member.index,     member.trouble, is_live ? "" : member.why};
+  }
 
   // The rest is the thread's own.
   void Run();
@@ -257,6 +277,9 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   // Of the workers that are used.
   std::string index_;
   bool is_without_index_ = false;
+  // Something that Publish looks at has changed. A thousand workers are checked a thousand times a
+  // second, and nearly always as they were.
+  bool is_to_publish_ = false;
   // Of two that have it.
   std::set<std::string> warned_names_;
   std::thread thread_;
@@ -272,6 +295,7 @@ class WorkerSet::State : public std::enable_shared_from_this<WorkerSet::State> {
   // Members, and groups without any, of which nothing has been heard.
   std::size_t unasked_count_ = 1;
   std::size_t known_count_ = 0;
+  WorkerSetWork work_;
   std::string troubles_ = "none has been asked yet";
 };
 
@@ -282,7 +306,7 @@ void WorkerSet::State::Run() {
     if (now >= next_refresh) next_refresh = Refresh(now);
     StartChecks(now);
     LookForOutliers(now);
-    Publish(now);
+    if (std::exchange(is_to_publish_, false)) Publish(now);
     TellOfUnused(now);
     TimePoint wake_at = next_refresh;
     if (!DropRetired()) wake_at = std::min(wake_at, now + kRetiredPoll);
@@ -296,6 +320,7 @@ void WorkerSet::State::Run() {
       });
       if (is_stopping_) return;
       has_failures_ = false;
+      work_.check_count += ended_.size();
       ended.swap(ended_);
       doubted.swap(doubted_);
     }
@@ -316,7 +341,10 @@ TimePoint WorkerSet::State::Refresh(TimePoint now) {
     if (!found->ok()) {
       // A name server that is away takes no worker with it.
       const std::string why(MessageOf(found->status()));
-      if (why != group.why) Log(LogLevel::kWarning, Cat("workers of ", text, ": ", why));
+      if (why != group.why) {
+        Log(LogLevel::kWarning, Cat("workers of ", text, ": ", why));
+        is_to_publish_ = true;
+      }
       group.why = why;
       continue;
     }
@@ -324,6 +352,8 @@ TimePoint WorkerSet::State::Refresh(TimePoint now) {
     for (const std::string& host_address : **found) {
       endpoints.push_back(EndpointOf(group.address, host_address));
     }
+    // One that has no addresses is known, too.
+    is_to_publish_ |= !group.endpoints.has_value() || !group.why.empty();
     group.endpoints = std::move(endpoints);
     group.why.clear();
   }
@@ -350,10 +380,11 @@ void WorkerSet::State::SetMembers(TimePoint now) {
     if (!is_gone) return false;
     Log(LogLevel::kInfo, Cat("worker ", item.first, " is no longer among the workers"));
     retired_.push_back(item.second.worker);
+    is_to_publish_ = true;
     return true;
   });
   for (const Endpoint& endpoint : wanted) {
-    members_.try_emplace(endpoint.address, endpoint, options_, now);
+    is_to_publish_ |= members_.try_emplace(endpoint.address, endpoint, options_, now).second;
   }
 }
 
@@ -381,7 +412,8 @@ void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
   // It may have gone and come again meanwhile.
   if (found == members_.end() || found->second.worker != ended.worker) return;
   Member& member = found->second;
-  const bool was_live = member.schedule.is_live();
+  const View before = ViewOf(member);
+  const bool was_live = before.is_live;
   // Said once for each reason: who never was alive is not missed otherwise.
   const bool is_new_reason = ended.outcome.is_tls && member.why != ended.outcome.why;
   member.is_checking = false;
@@ -412,6 +444,7 @@ void WorkerSet::State::TakeOutcome(const Ended& ended, TimePoint now) {
   }
   // Somebody else may come back at that address.
   if (!is_live && !member.worker->endpoint().is_name) member.name.clear();
+  is_to_publish_ |= ViewOf(member) != before;
 }
 
 void WorkerSet::State::TakeDoubt(const std::string& address, TimePoint now) {
@@ -521,6 +554,7 @@ void WorkerSet::State::LookForOutliers(TimePoint now) {
     const int failure_count = member.worker->failure_count();
     const bool is_ejected = member.outlier.Look(failure_count, now, random_);
     if (!is_ejected && !(was_ejected && !member.outlier.is_ejected())) continue;
+    is_to_publish_ = true;
     // What has failed until now counts no more.
     member.worker->CountCall(true);
     if (is_ejected) {
@@ -571,6 +605,7 @@ void WorkerSet::State::Publish(TimePoint now) {
     unasked_count_ = unasked_count;
     known_count_ = members_.size();
     troubles_ = std::move(troubles);
+    ++work_.publish_count;
   }
   changed_.notify_all();
   if (std::exchange(had_live_, has_live) != has_live && options_.on_liveness) {
@@ -650,5 +685,7 @@ std::vector<WorkerState> WorkerSet::States() const { return state_->States(); }
 std::size_t WorkerSet::live_count() const { return state_->live()->names.size(); }
 
 std::size_t WorkerSet::known_count() const { return state_->known_count(); }
+
+WorkerSetWork WorkerSet::work() const { return state_->work(); }
 
 }  // namespace kerf::routing

@@ -76,6 +76,15 @@ struct WorkerState {
   std::string lost;
 };
 
+// What a set has done since it was made.
+struct WorkerSetWork {
+  // Answers about the health of workers, and times out.
+  std::uint64_t check_count = 0;
+  // How often all that calls are routed by was found out and sorted anew: not for checks that find
+  // everything as it was.
+  std::uint64_t publish_count = 0;
+};
+
 // A worker's name is the address that the operator wrote, or, where he named a group, the name that
 // it gives itself. Thread-safe.
 class WorkerSet {
@@ -116,6 +125,7 @@ class WorkerSet {
   std::size_t live_count() const;
   // Also those that are not alive.
   std::size_t known_count() const;
+  WorkerSetWork work() const;
 
  private:
   class State;

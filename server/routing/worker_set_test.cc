@@ -535,6 +535,39 @@ TEST_F(WorkerSetTest, WhoIsAvoidedIsPassedOverWhileThereAreOthers) {
   }
 }
 
+// A thousand workers are checked a thousand times a second: to sort them each time would take half
+// a processor.
+TEST_F(WorkerSetTest, ChecksThatFindEverythingAsItWasCostNoMore) {
+  std::vector<std::unique_ptr<TestWorker>> servers;
+  std::vector<std::string> addresses;
+  for (int number = 0; number < 4; ++number) {
+    servers.push_back(std::make_unique<TestWorker>(FreshSocketAddress()));
+    addresses.push_back(servers.back()->address());
+  }
+  // Nobody is there; how it is told may change with the attempts to reach it.
+  addresses.push_back(FreshSocketAddress());
+  const WorkerSet workers(Options(addresses));
+  ASSERT_TRUE(workers.WaitForFirstChecks(kPatience));
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 4; }));
+  const auto checked = [&](std::uint64_t count) {
+    const std::uint64_t before = workers.work().check_count;
+    return Eventually([&] { return workers.work().check_count >= before + count; });
+  };
+  ASSERT_TRUE(checked(50));
+  const WorkerSetWork before = workers.work();
+  ASSERT_TRUE(checked(200));
+  // A few, for a machine that is so busy that a worker is lost meanwhile.
+  EXPECT_LE(workers.work().publish_count, before.publish_count + 10);
+  // Each change is published, by the check that has found it.
+  servers[1]->SetIndexHealth({.status = absl::UnavailableError("Redis is gone")});
+  ASSERT_TRUE(Eventually([&] { return NamesOf(workers).size() == 3; }));
+  servers[1]->SetIndexHealth({});
+  ASSERT_TRUE(Eventually([&] { return NamesOf(workers).size() == 4; }));
+  servers[2]->server().BeginDrain(milliseconds(60'000));
+  ASSERT_TRUE(Eventually([&] { return workers.live_count() == 3; }));
+  EXPECT_GT(workers.work().publish_count, before.publish_count);
+}
+
 TEST_F(WorkerSetTest, ADoubtIsCheckedAtOnce) {
   const std::string address = FreshSocketAddress();
   auto one = std::make_unique<TestWorker>(address);
