@@ -25,6 +25,8 @@ inline constexpr milliseconds kIdleEvict{30'000};
 inline constexpr milliseconds kWriteStall{60'000};
 // Until the index has answered (--index-timeout-ms).
 inline constexpr milliseconds kIndexTimeout{60'000};
+// After which a call that waits for it makes room for others.
+inline constexpr milliseconds kSlowIndexCall{500};
 // Of a wait for one thing, after which the log tells of it (--stall-warn-ms).
 inline constexpr milliseconds kStallWarn{10'000};
 // For a quota of bytes to let a stream's next message by.
@@ -101,6 +103,10 @@ static_assert(2 * kKeepPlace + kWatchdogInterval < kIdleEvict);
 static_assert(kStallWarn + kWatchdogInterval < kIdleTimeout);
 static_assert(kStallWarn + kWatchdogInterval < kWriteStall);
 static_assert(kStallWarn + kWatchdogInterval < kIndexTimeout);
+
+// Others are let by long before they have waited too long themselves. Else a part of an index that
+// is gone takes all of it away.
+static_assert(4 * (kSlowIndexCall + kWatchdogInterval) < kIndexTimeout);
 
 // kerfd says that its index is silent, and a front that its worker is lost, before those who asked
 // give up. Else the agent blames the wrong one, and knows no reason.

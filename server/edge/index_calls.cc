@@ -1,6 +1,7 @@
 #include "server/edge/index_calls.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/strings.h"
@@ -12,15 +13,14 @@
 namespace kerf {
 namespace {
 
-// Of calls whose work has begun, so that what they hold has a limit however many wait for the
-// index: four of the largest requests at the defaults, or as many as there are places for if they
-// are short.
-constexpr std::size_t kMaxBytesUnderWay = 16 << 20;
-// What a call counts for at least: a short request may have a long answer.
-constexpr std::size_t kMinCallBytes = 256 << 10;
 // Of an answer that counts as nothing while it is unread: whoever holds up the others with long
 // ones does not keep anybody from these, and there are only so many calls.
 constexpr std::size_t kShortAnswerBytes = 16 << 10;
+
+// Of one repository, so that others find a place while its calls wait.
+std::size_t PlacesOfOne(std::size_t max_calls) {
+  return std::max<std::size_t>(1, max_calls * 3 / 4);
+}
 
 }  // namespace
 
@@ -41,7 +41,7 @@ class IndexCalls::Reactor final : public grpc::ServerUnaryReactor {
 };
 
 grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
-                                          grpc::ByteBuffer* response, std::size_t request_bytes,
+                                          grpc::ByteBuffer* response, Request request,
                                           std::shared_ptr<audit::CallRecord> record, Work work) {
   auto* const reactor = new Reactor(this);
   auto call = std::make_shared<Call>();
@@ -49,8 +49,9 @@ grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
   call->response = response;
   call->request_id = RequestIdOf(*context);
   call->record = std::move(record);
-  call->began = (*clock_)();
-  call->bytes = std::max(request_bytes, kMinCallBytes);
+  call->came = (*clock_)();
+  call->bytes = std::max(request.bytes, CallRooms::kMinCallBytes);
+  call->repository = std::move(request.repository);
   call->work.emplace(std::move(work));
   const std::lock_guard lock(mutex_);
   ++waiting_count_;
@@ -58,13 +59,8 @@ grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
     AnswerLocked(*call, closed_.ok() ? call->record->admission() : closed_, nullptr);
     return reactor;
   }
-  if (calls_.size() >= limits_.max_calls) {
-    AnswerLocked(*call,
-                 MakeError(Reason::kTooManyCalls,
-                           Cat("the server answers at most ", limits_.max_calls,
-                               " calls of the index at a time"),
-                           {{"limit", Cat(limits_.max_calls)}}),
-                 nullptr);
+  if (const absl::Status status = TakePlaceLocked(*call); !status.ok()) {
+    AnswerLocked(*call, status, nullptr);
     return reactor;
   }
   calls_.insert(call);
@@ -73,14 +69,50 @@ grpc::ServerUnaryReactor* IndexCalls::Run(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-void IndexCalls::StartMoreLocked() {
-  while (!unbegun_.empty()) {
-    const std::size_t bytes = bytes_under_way_ + unbegun_.front()->bytes;
-    if (bytes > kMaxBytesUnderWay && bytes_under_way_ > 0) return;
-    bytes_under_way_ = bytes;
-    pool_->Post([this, call = std::move(unbegun_.front())] { Serve(call); });
-    unbegun_.pop_front();
+absl::Status IndexCalls::TakePlaceLocked(Call& call) {
+  if (calls_.size() >= limits_.max_calls) {
+    return MakeError(
+        Reason::kTooManyCalls,
+        Cat("the server answers at most ", limits_.max_calls, " calls of the index at a time"),
+        {{"limit", Cat(limits_.max_calls)}});
   }
+  const std::size_t limit = PlacesOfOne(limits_.max_calls);
+  auto place = places_.Enter(call.repository, limit);
+  if (!place.has_value()) {
+    return MakeError(Reason::kTooManyCalls,
+                     Cat("the server answers at most ", limit,
+                         " calls of the index about one repository at a time"),
+                     {{"limit", Cat(limit)}});
+  }
+  call.place = *std::move(place);
+  return absl::OkStatus();
+}
+
+void IndexCalls::StartMoreLocked() {
+  std::array<bool, 2> is_full{};
+  for (auto at = unbegun_.begin(); at != unbegun_.end() && !(is_full[0] && is_full[1]);) {
+    Call& call = **at;
+    bool& is_kind_full = is_full[static_cast<std::size_t>(CallRooms::KindOf(call.bytes))];
+    const auto entry =
+        is_kind_full ? CallRooms::Entry::kRoomIsFull : rooms_.Enter(call.repository, call.bytes);
+    is_kind_full |= entry == CallRooms::Entry::kRoomIsFull;
+    if (entry != CallRooms::Entry::kEntered) {
+      ++at;
+      continue;
+    }
+    call.began = (*clock_)();
+    pool_->Post([this, begun = std::move(*at)] { Serve(begun); });
+    at = unbegun_.erase(at);
+  }
+}
+
+void IndexCalls::TurnSlowLocked(TimePoint now) {
+  for (const std::shared_ptr<Call>& call : calls_) {
+    if (call->is_slow || !call->began.has_value()) continue;
+    if (now - *call->began < limits::kSlowIndexCall) continue;
+    call->is_slow = rooms_.TurnSlow(call->bytes);
+  }
+  StartMoreLocked();
 }
 
 Detached IndexCalls::Serve(std::shared_ptr<Call> call) {
@@ -93,7 +125,8 @@ Detached IndexCalls::Serve(std::shared_ptr<Call> call) {
   const std::lock_guard lock(mutex_);
   AnswerLocked(*call, FromIndexStatus(response.status()), response.ok() ? &*response : nullptr);
   calls_.erase(call);
-  bytes_under_way_ -= call->bytes;
+  call->place.Reset();
+  rooms_.Leave(call->repository, call->bytes, call->is_slow);
   StartMoreLocked();
 }
 
@@ -101,13 +134,15 @@ std::size_t IndexCalls::CheckTime(TimePoint now) {
   const std::lock_guard lock(mutex_);
   const std::size_t waiting_before_count = waiting_count_;
   for (const std::shared_ptr<Call>& call : calls_) {
-    if (now - call->began < limits_.timeout) continue;
+    if (now - call->came < limits_.timeout) continue;
     AnswerLocked(*call,
                  MakeError(Reason::kIndexUnavailable,
                            Cat("the index has not answered for ", limits_.timeout.count(), " ms")),
                  nullptr);
   }
-  return waiting_before_count - waiting_count_;
+  const std::size_t answered_count = waiting_before_count - waiting_count_;
+  TurnSlowLocked(now);
+  return answered_count;
 }
 
 void IndexCalls::FailAll(const absl::Status& status) {

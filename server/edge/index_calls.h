@@ -1,12 +1,12 @@
-// Runs the calls of the Index service: a few at a time, and none for longer than the clients shall
-// wait.
+// Runs the calls of the Index service: a few at a time, of each repository no more than leaves
+// others theirs, and none for longer than the clients shall wait.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,8 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "base/places.h"
 #include "base/task.h"
 #include "base/thread_pool.h"
+#include "server/edge/call_rooms.h"
 #include "server/net/clock.h"
 
 namespace kerf {
@@ -27,7 +29,8 @@ class CallRecord;
 }  // namespace audit
 
 struct IndexCallLimits {
-  // Calls of a process at once; more are refused with TOO_MANY_CALLS.
+  // Calls of a process at once, and three quarters of them of one repository; more are refused with
+  // TOO_MANY_CALLS.
   std::size_t max_calls = 64;
   // A call that takes longer, in the queue of the pool or in the index, is answered
   // INDEX_UNAVAILABLE. It keeps its place until the index lets go of it.
@@ -35,6 +38,9 @@ struct IndexCallLimits {
   // Of answers that clients have not read yet, all together, but for short ones; one that would be
   // too much is answered MEMORY_EXHAUSTED.
   std::size_t max_unread_bytes = std::size_t{128} << 20;
+  // Of the requests of calls that the index has had for limits::kSlowIndexCall, all together. What
+  // is more holds up others.
+  std::size_t max_slow_bytes = std::size_t{32} << 20;
 };
 
 // Thread-safe. Outlives its calls.
@@ -46,17 +52,24 @@ class IndexCalls {
 
   // `pool` and `clock` outlive it.
   IndexCalls(const IndexCallLimits& limits, ThreadPool* pool, const Clock* clock)
-      : limits_(limits), pool_(pool), clock_(clock) {}
+      : limits_(limits), pool_(pool), clock_(clock), rooms_(limits.max_slow_bytes) {}
   IndexCalls(const IndexCalls&) = delete;
   IndexCalls& operator=(const IndexCalls&) = delete;
 
-  // request_bytes: of its request, for which the work may hold a multiple. `record` hears how it
-  // ends.
-  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
-                                std::size_t request_bytes,
-                                std::shared_ptr<audit::CallRecord> record, Work work);
+  struct Request {
+    // For which the work may hold a multiple.
+    std::size_t bytes = 0;
+    // As it says itself, before anybody has looked whether it may; empty: it names none.
+    std::string repository;
+  };
 
-  // Answers the calls that take too long; how many they were.
+  // `record` hears how it ends.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
+                                Request request, std::shared_ptr<audit::CallRecord> record,
+                                Work work);
+
+  // Answers the calls that take too long, how many they were; lets others pass those that wait for
+  // long.
   std::size_t CheckTime(TimePoint now);
   // Answers all calls, and those that come later, with `status`.
   void FailAll(const absl::Status& status);
@@ -73,17 +86,26 @@ class IndexCalls {
     grpc::ByteBuffer* response = nullptr;
     std::string request_id;
     std::shared_ptr<audit::CallRecord> record;
-    TimePoint began;
-    // Of kMaxBytesUnderWay.
+    TimePoint came;
+    // Of its room.
     std::size_t bytes = 0;
+    std::string repository;
+    // Among the calls of its repository.
+    Places::Hold place;
     // Until it begins.
     std::optional<Work> work;
-    // Under mutex_.
+    // Under mutex_: when its work began, whether it has turned slow, and whether it is answered.
+    std::optional<TimePoint> began;
+    bool is_slow = false;
     bool is_answered = false;
   };
 
+  // Not OK: there is no place for it.
+  absl::Status TakePlaceLocked(Call& call);
   // Those that wait, as far as there is room.
   void StartMoreLocked();
+  // Those that the index has had for long make room.
+  void TurnSlowLocked(TimePoint now);
   // Its work, from its beginning to its end.
   Detached Serve(std::shared_ptr<Call> call);
   bool IsAnswered(const Call& call) const;
@@ -98,11 +120,12 @@ class IndexCalls {
   absl::Status closed_;
   std::size_t waiting_count_ = 0;
   std::size_t unread_bytes_ = 0;
+  Places places_;
   // Those whose work is not done, and those of them whose work has not begun.
   absl::flat_hash_set<std::shared_ptr<Call>> calls_;
-  std::deque<std::shared_ptr<Call>> unbegun_;
+  std::list<std::shared_ptr<Call>> unbegun_;
   // Of those whose work has begun.
-  std::size_t bytes_under_way_ = 0;
+  CallRooms rooms_;
 };
 
 }  // namespace kerf

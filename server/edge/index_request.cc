@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace {
 
 // Of a request beside its entries; the protocol has few.
 constexpr int kOtherFields = 16;
+// What the name of a repository and its algorithm take in front of a request, at most.
+constexpr std::size_t kPeekedBytes = 128;
+static_assert(kMaxRepositoryNameBytes + 16 <= kPeekedBytes);
 
 // Whether the message has no more fields than a request of kMaxIndexRequestEntries entries.
 bool HasFewFields(const std::string& bytes) {
@@ -107,6 +111,31 @@ absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Mess
   if (request->ParseFromString(bytes)) return absl::OkStatus();
   return MakeError(Reason::kMalformedMessage,
                    Cat("the bytes are no ", request->GetDescriptor()->full_name()));
+}
+
+std::string PeekRepository(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return "";
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()),
+                 std::min(slice.size(), kPeekedBytes - bytes.size()));
+    if (bytes.size() == kPeekedBytes) break;
+  }
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  // The field of all requests that have one.
+  constexpr std::uint32_t kRepositoryTag =
+      v1::GetIndexStatsRequest::kRepositoryFieldNumber << 3 | 2;
+  std::uint32_t length = 0;
+  std::string field;
+  v1::RepositoryRef repository;
+  if (input.ReadTag() != kRepositoryTag || !input.ReadVarint32(&length) || length > bytes.size() ||
+      !input.ReadString(&field, static_cast<int>(length)) || !repository.ParseFromString(field) ||
+      repository.repository().size() > kMaxRepositoryNameBytes) {
+    return "";
+  }
+  return repository.repository();
 }
 
 AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {

@@ -23,6 +23,7 @@
 #include "server/access/gate.h"
 #include "server/audit/call_record.h"
 #include "server/edge/epoch_pace.h"
+#include "server/edge/epoch_raises.h"
 #include "server/edge/index_calls.h"
 #include "server/index/index.h"
 #include "server/quota/quotas.h"
@@ -42,6 +43,7 @@ struct AskedIndex {
   // Where calls are told of; null: nowhere.
   audit::Sink* audit = nullptr;
   EpochPace* pace = nullptr;
+  EpochRaises* raises = nullptr;
   Quotas* quotas = nullptr;
   // Calls at once, of everybody.
   std::size_t max_calls = 0;
@@ -81,6 +83,9 @@ std::string WireDigest(const RepositoryId& repository, const Digest& digest);
 
 // `bytes` as a request, unless they say more fields than one has.
 absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Message* request);
+// The name of the repository that a request begins with, read without the rest of it, which may be
+// long; empty if it begins with something else. Nobody has looked at what it says.
+std::string PeekRepository(const grpc::ByteBuffer& buffer);
 
 template <typename Request, typename Response>
 using IndexCallHandler = Task<absl::Status> (*)(AskedIndex, std::unique_ptr<Request>, Response*);
@@ -116,8 +121,12 @@ grpc::ServerUnaryReactor* RunIndexCall(IndexCalls& calls, const AskedIndex& aske
   AdmittedCall admitted = AdmitIndexCall(asked, call);
   if (admitted.refused != nullptr) return admitted.refused;
   auto record = admitted.asked.record;
+  IndexCalls::Request about{.bytes = call.request->Length(), .repository = {}};
+  if constexpr (requires(const Request& request) { request.repository().repository(); }) {
+    about.repository = PeekRepository(*call.request);
+  }
   // A copy of the buffer has the same bytes, not a copy of them.
-  return calls.Run(call.context, call.response, call.request->Length(), std::move(record),
+  return calls.Run(call.context, call.response, std::move(about), std::move(record),
                    AnswerIndexCall(std::move(admitted.asked), *call.request, handler));
 }
 

@@ -212,12 +212,11 @@ Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochReq
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_RETURN_IF_ERROR(asked.pace->Admit(repository));
   asked.record->AskFor(audit::Count::kEpoch, store_epoch);
-  KERF_CO_ASSIGN_OR_RETURN(
-      const std::uint64_t previous_epoch,
-      co_await OnPool(asked.pool, asked.index->AdvanceEpoch(repository, store_epoch,
-                                                            request->min_previous_epoch())));
+  const EpochRaises::Answer answer = co_await OnPool(
+      asked.pool, asked.raises->Advance(repository, store_epoch, request->min_previous_epoch()));
+  KERF_CO_ASSIGN_OR_RETURN(const std::uint64_t previous_epoch, answer.previous_epoch);
   asked.record->Add(audit::Count::kPreviousEpoch, previous_epoch);
-  if (previous_epoch >= request->min_previous_epoch()) {
+  if (!answer.is_joined && previous_epoch >= request->min_previous_epoch()) {
     asked.pace->Count(repository, previous_epoch, store_epoch);
   }
   response->set_previous_epoch(previous_epoch);

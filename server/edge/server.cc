@@ -22,6 +22,7 @@
 #include "server/audit/turned_away.h"
 #include "server/edge/chunking_service.h"
 #include "server/edge/epoch_pace.h"
+#include "server/edge/epoch_raises.h"
 #include "server/edge/index_request.h"
 #include "server/edge/index_service.h"
 #include "server/edge/repository_service.h"
@@ -52,6 +53,8 @@ constexpr std::size_t kIndexCallThreads = 4;
 constexpr std::size_t kClientsOfAFront = 16;
 // Of the memory of all streams, beside it: for answers of the index that clients have not read.
 constexpr std::size_t kUnreadAnswersPart = 8;
+// For requests that the index has had for long.
+constexpr std::size_t kSlowCallsPart = 32;
 // For streams to take their last status; after it they are cancelled.
 constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
@@ -80,6 +83,7 @@ class GrpcServer final : public Server {
         metered_index_(&deadline_index_, &metrics_),
         known_repositories_(&deadline_index_, &options_.clock),
         epoch_pace_(&options_.clock),
+        epoch_raises_(&quota_index_),
         engine_{.index = &metered_index_,
                 .repositories = RepositoriesToCheck(),
                 .pool = &pool_,
@@ -105,13 +109,15 @@ class GrpcServer final : public Server {
                    .audit = options_.audit}),
         index_calls_({.max_calls = options.index_calls.max_calls,
                       .timeout = options.index_calls.timeout,
-                      .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart},
+                      .max_unread_bytes = options.memory_bytes / kUnreadAnswersPart,
+                      .max_slow_bytes = options.memory_bytes / kSlowCallsPart},
                      &index_pool_, &options_.clock),
         asked_{.index = &quota_index_,
                .pool = &index_pool_,
                .gate = &gate_,
                .audit = options_.audit,
                .pace = &epoch_pace_,
+               .raises = &epoch_raises_,
                .quotas = &quotas_,
                .max_calls = options.index_calls.max_calls,
                .repositories = RepositoriesToCheck()},
@@ -183,6 +189,7 @@ class GrpcServer final : public Server {
   MeteredIndex metered_index_;
   KnownRepositories known_repositories_;
   EpochPace epoch_pace_;
+  EpochRaises epoch_raises_;
   const EngineContext engine_;
   ChunkingService chunking_;
   IndexCalls index_calls_;
