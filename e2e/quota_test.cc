@@ -143,6 +143,16 @@ TEST_F(KerfQuotaTest, ABackupTakesItsTimeAndIsWhole) {
   EXPECT_EQ(world_.Kerf({"index", "check"}).exit_code, 0);
   EXPECT_EQ(world_.Kerf({"gc"}).exit_code, 0);
   EXPECT_EQ(world_.Kerf({"index", "check"}).exit_code, 0);
+  // Or do not, if they were told so; what was begun is gone on with.
+  for (const std::vector<std::string>& verb :
+       std::vector<std::vector<std::string>>{{"gc"}, {"index", "rebuild"}}) {
+    std::vector<std::string> hasty = verb;
+    hasty.insert(hasty.end(), {"--retry-for", "0"});
+    const Completed refused = world_.Kerf(hasty);
+    EXPECT_NE(refused.exit_code, 0) << verb[0];
+    EXPECT_THAT(refused.err, ::testing::HasSubstr("calls of the index a second")) << verb[0];
+    EXPECT_EQ(world_.Kerf(verb).exit_code, 0) << verb[0];
+  }
 }
 
 TEST_F(KerfQuotaTest, AFullRepositoryIsSaidAndWhatItKnowsGoesOn) {

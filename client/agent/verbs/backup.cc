@@ -20,9 +20,9 @@
 #include "client/agent/backup/standard_input.h"
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/retry_flag.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
-#include "client/cli/duration.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
@@ -43,8 +43,6 @@ constexpr char kExamples[] =
     "  kerf backup /srv --store /backup --json | jq .";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
-constexpr const char* kRetryFor = "5m";
-static_assert(limits::kRetryFor == std::chrono::minutes(5));
 
 struct BackupFlags {
   std::vector<std::string> paths;
@@ -62,7 +60,7 @@ struct BackupFlags {
   bool force = false;
   unsigned streams = 0;
   int level = 3;
-  std::string retry_for = kRetryFor;
+  RetryFlag retry_for;
   bool direct = false;
 };
 
@@ -138,7 +136,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   BackupOptions options;
   KERF_RETURN_IF_ERROR(AddSources(flags, options));
   KERF_ASSIGN_OR_RETURN(options.servers, client::ParseServers(flags.server.address));
-  KERF_ASSIGN_OR_RETURN(options.retry.time, ParseDuration(flags.retry_for));
+  KERF_ASSIGN_OR_RETURN(options.retry.time, flags.retry_for.Parse());
   for (const std::string& pattern : flags.excludes) {
     KERF_RETURN_IF_ERROR(options.excludes.Add(pattern));
   }
@@ -248,10 +246,6 @@ void Print(Reporter& reporter, const BackupResult& result, double seconds, bool 
             "again tells it (",
             DescribeFailure(result.index_warning), ")"));
   }
-}
-
-std::string RefuseNoDuration(const std::string& text) {
-  return std::string(MessageOf(ParseDuration(text).status()));
 }
 
 // Hints are kept of digests that nobody can forge only: no server has any for such a store.
@@ -449,12 +443,9 @@ void AddBackupVerb(Context& context) {
   verb.AddOption("--compression", flags->level, "zstd level of new packs")
       .Range(1, 19)
       .ShowDefault();
-  verb.AddOption("--retry-for", flags->retry_for,
-                 "How long a lost server is tried again without progress before the backup ends, "
-                 "as 90s or 1h; 0: not at all")
-      .Check(RefuseNoDuration)
-      .Type("TIME")
-      .ShowDefault();
+  AddRetryOption(verb,
+                 "How long a lost server is tried again without progress before the backup ends",
+                 flags->retry_for);
   verb.AddFlag("--direct", flags->direct,
                "If the server is a front: send the data past it, straight to the workers that it "
                "names; through it where a worker cannot be reached from here");

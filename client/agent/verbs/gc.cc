@@ -12,6 +12,7 @@
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/retry_flag.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/duration.h"
 #include "client/cli/progress_display.h"
@@ -25,6 +26,7 @@ namespace {
 constexpr char kExamples[] =
     "  kerf gc --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf gc --store /backup --dry-run\n"
+    "  kerf gc --store /backup --retry-for 1h    # its index takes long for an epoch\n"
     "It may run beside backups. The server is told before anything is deleted.";
 
 struct GcFlags {
@@ -32,6 +34,7 @@ struct GcFlags {
   ServerFlags server;
   double max_waste = CollectionOptions().max_waste_ratio;
   std::string keep_forgotten = "0";
+  RetryFlag retry_for;
   bool dry_run = false;
 };
 
@@ -83,6 +86,8 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
+  const auto patience = flags.retry_for.Parse();
+  if (!patience.ok()) return FailUsage(context, patience.status());
   const auto store = OpenStoreForWriting(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   if (const absl::Status status = CheckNotSetBack(**store); !status.ok()) {
@@ -90,7 +95,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   }
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                            &calls.cancellation());
+                            &calls.cancellation(), *patience);
   index.AcceptFull();
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;
@@ -123,10 +128,6 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   return is_partial ? ExitCode::kPartial : ExitCode::kOk;
 }
 
-std::string RefuseNoDuration(const std::string& text) {
-  return std::string(MessageOf(ParseDuration(text).status()));
-}
-
 // Flag::Range lets what is no number pass.
 std::string RefuseNoShare(const std::string& text) {
   double share = 0;
@@ -151,6 +152,7 @@ void AddGcVerb(Context& context) {
       .Check(RefuseNoDuration)
       .Type("DURATION")
       .ShowDefault();
+  AddIndexRetryOption(verb, flags->retry_for);
   verb.AddFlag("--dry-run", flags->dry_run, "Only say what would be done");
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }

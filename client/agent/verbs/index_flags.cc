@@ -19,6 +19,7 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
   const Verb verb = index_verb.AddVerb(name, description, examples);
   AddStoreOption(verb, flags.store);
   AddServerOption(verb, flags.server);
+  AddIndexRetryOption(verb, flags.retry_for);
   return verb;
 }
 
@@ -27,11 +28,13 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& ru
   if (!server.ok()) return FailUsage(context, server.status());
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
+  const auto patience = flags.retry_for.Parse();
+  if (!patience.ok()) return FailUsage(context, patience.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                            &calls.cancellation());
+                            &calls.cancellation(), *patience);
   return run(**store, index, *server);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "client/agent/verbs/retry_flag.h"
 #include "client/cli/context.h"
 #include "client/cpp/server_index.h"
 #include "client/store/format/chunk_ref.h"
@@ -15,9 +16,10 @@ namespace kerf::agent {
 struct IndexFlags {
   std::string store;
   ServerFlags server;
+  RetryFlag retry_for;
 };
 
-// A subcommand with --store and --server. `flags` lives as long as the command line.
+// A subcommand with --store, --server and --retry-for. `flags` lives as long as the command line.
 Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
                      const std::string& description, const std::string& examples,
                      IndexFlags& flags);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kExamples[] =
     "  kerf index rebuild --store /backup --server unix:/run/kerfd.sock\n"
+    "  kerf index rebuild --store /backup --retry-for 1h    # its index takes long for an epoch\n"
     "Afterwards the index knows each chunk of the store, and nothing else, whatever it held "
     "before.\n"
     "Backups may run meanwhile; collections wait. It can be interrupted and run again. While an\n"
