@@ -1,7 +1,8 @@
 """C++ and gRPC code from a native proto_library, by Debian's protoc.
 
-All protos belong to the package //proto and import each other relative to it (strip_import_prefix =
-"/proto"); C++ includes them the same way: "kerf/v1/chunking.pb.h".
+Kerf's own protos belong to the package //proto and import each other relative to it (strip_import_prefix =
+"/proto"); C++ includes them the same way: "kerf/v1/chunking.pb.h". What is generated lies in the package that
+asks for it, so that also protos of others can be asked for.
 """
 
 load("//bazel:kerf.bzl", "PROTO_COPTS", "PROTO_DEPS")
@@ -10,8 +11,8 @@ def _cc_proto_sources_impl(ctx):
     info = ctx.attr.proto[ProtoInfo]
     sources, headers = [], []
     for proto in info.direct_sources:
-        # Behind the virtual import path, which ends with the package's own folder.
-        stem = proto.path.rpartition("/_virtual_imports/")[2].partition("/")[2][:-len(".proto")]
+        # As others import it.
+        stem = proto.path[len(info.proto_source_root) + 1:-len(".proto")]
         sources.append(ctx.actions.declare_file(stem + ".pb.cc"))
         headers.append(ctx.actions.declare_file(stem + ".pb.h"))
         if ctx.attr.grpc:
@@ -20,7 +21,7 @@ def _cc_proto_sources_impl(ctx):
 
     arguments = ctx.actions.args()
     arguments.add_all(info.transitive_proto_path, before_each = "-I")
-    root = ctx.bin_dir.path + "/proto"
+    root = ctx.bin_dir.path + "/" + ctx.label.package
     arguments.add("--cpp_out=" + root)
     if ctx.attr.grpc:
         arguments.add("--plugin=protoc-gen-grpc=" + ctx.executable._grpc_plugin.path)

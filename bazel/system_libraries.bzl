@@ -5,10 +5,17 @@ tools/deps installs these packages; docs/adr/0002 says why each was chosen.
 
 load("//bazel:pkg_config.bzl", "pkg_config_repository")
 load("//bazel:protoc.bzl", "protoc_repository")
+load("//bazel:system_protos.bzl", "system_protos_repository")
 
 def system_libraries():
     """Declares the repositories of all outside libraries."""
     protoc_repository(name = "com_google_protobuf")
+    system_protos_repository(
+        name = "grpc_proto",
+        apt = "grpc-proto",
+        protos = {"health_proto": "grpc/health/v1/health.proto"},
+        root = "/usr/share/grpc-proto",
+    )
 
     # Static, so that the agent starts fast and runs on a machine without them.
     pkg_config_repository(

@@ -10,7 +10,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROTO = HERE.parent / "proto"
+# kerf's, and what it uses of google.rpc.
+PROTOS = [HERE.parent / "proto", HERE.parent / "base/rpc"]
 FILES = ["kerf/v1/chunking.proto", "kerf/v1/index.proto", "kerf/v1/routing.proto", "google/rpc/status.proto",
          "google/rpc/error_details.proto"]
 OF_IMAGE = HERE / "kerf.binpb"
@@ -23,7 +24,7 @@ def describe():
     if protoc is None:
         sys.exit("loadtest: no protoc; run tools/deps build")
     return subprocess.run(
-        [protoc, f"-I{PROTO}", "--include_imports", "--descriptor_set_out=/dev/stdout", *FILES],
+        [protoc, *(f"-I{folder}" for folder in PROTOS), "--include_imports", "--descriptor_set_out=/dev/stdout", *FILES],
         stdout=subprocess.PIPE, check=True).stdout
 
 
