@@ -8,6 +8,7 @@ namespace {
 
 // Not ErrorInfo's word: a call that broke has none, and its id is the client's in any case.
 constexpr char kPayload[] = "kerf/request-id";
+constexpr char kWrongAnswer[] = "kerf/wrong-answer";
 
 }  // namespace
 
@@ -21,6 +22,16 @@ absl::Status WithRequestId(const absl::Status& status, std::string_view request_
 std::string RequestIdOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   return payload.has_value() ? std::string(*payload) : "";
+}
+
+absl::Status WrongAnswer(std::string_view why) {
+  absl::Status status = absl::InternalError(ToAbsl(why));
+  status.SetPayload(kWrongAnswer, absl::Cord());
+  return status;
+}
+
+bool IsWrongAnswer(const absl::Status& status) {
+  return status.GetPayload(kWrongAnswer).has_value();
 }
 
 }  // namespace kerf::client

@@ -1,4 +1,5 @@
-// Which call it was that failed: the word by which the logs of fronts and workers know it.
+// What a call that failed is known by: the word by which the logs of fronts and workers know it,
+// and whether it was this side that gave it up.
 #pragma once
 
 #include <string>
@@ -14,5 +15,10 @@ absl::Status WithRequestId(const absl::Status& status, std::string_view request_
 
 // Empty: it is of no call.
 std::string RequestIdOf(const absl::Status& status);
+
+// Internal: what a server has answered is not of the protocol. No status of a server's, nor one of
+// gRPC's, is like it.
+absl::Status WrongAnswer(std::string_view why);
+bool IsWrongAnswer(const absl::Status& status);
 
 }  // namespace kerf::client

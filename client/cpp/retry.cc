@@ -1,7 +1,6 @@
 #include "client/cpp/retry.h"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -36,9 +35,6 @@ constexpr std::string_view kRetriedReasons[] = {
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
                                                "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
-
-// gRPC's own words for a connection that broke in the middle of a call.
-constexpr std::string_view kBrokenConnections[] = {"Received RST_STREAM", "Stream removed"};
 
 template <typename Detail>
 std::optional<Detail> DetailOf(const absl::Status& status, std::string_view type) {
@@ -105,16 +101,14 @@ Loss LossOf(const absl::Status& status) {
     if (IsOf(reason, kRetriedReasons)) return Loss::kRetry;
     return IsOf(reason, kRetriedOnceReasons) ? Loss::kRetryOnce : Loss::kFinal;
   }
+  // gRPC's own: kerfd says none of these without a reason, and each language words them
+  // differently.
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kCancelled:
-      return Loss::kRetry;
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
-      return std::any_of(std::begin(kBrokenConnections), std::end(kBrokenConnections),
-                         [&](std::string_view text) { return MessageOf(status).starts_with(text); })
-                 ? Loss::kRetry
-                 : Loss::kFinal;
+      return IsWrongAnswer(status) ? Loss::kFinal : Loss::kRetry;
     default:
       return Loss::kFinal;
   }

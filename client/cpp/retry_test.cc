@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -74,8 +75,16 @@ TEST(LossOfTest, WithoutAReasonTheConnectionMustHaveBroken) {
   EXPECT_EQ(LossOf(absl::CancelledError("")), Loss::kRetry);
   EXPECT_EQ(LossOf(absl::InternalError("Received RST_STREAM with error code 2")), Loss::kRetry);
   EXPECT_EQ(LossOf(absl::UnknownError("Stream removed")), Loss::kRetry);
-  EXPECT_EQ(LossOf(absl::InternalError("a bug")), Loss::kFinal);
-  EXPECT_EQ(LossOf(absl::UnknownError("a bug")), Loss::kFinal);
+  // Other languages have other words for the same.
+  EXPECT_EQ(LossOf(absl::InternalError("stream terminated by RST_STREAM")), Loss::kRetry);
+  EXPECT_EQ(LossOf(absl::UnknownError("")), Loss::kRetry);
+  EXPECT_EQ(LossOf(FromGrpc({grpc::StatusCode::INTERNAL, "", "no details"})), Loss::kRetry);
+  // What this side gave up for what was said is no broken connection, and no server says so.
+  EXPECT_EQ(LossOf(WrongAnswer("an answer that is none")), Loss::kFinal);
+  google::rpc::Status claimed;
+  claimed.add_details()->set_type_url("kerf/wrong-answer");
+  EXPECT_EQ(LossOf(FromGrpc({grpc::StatusCode::INTERNAL, "", claimed.SerializeAsString()})),
+            Loss::kRetry);
   for (const absl::StatusCode code :
        {absl::StatusCode::kOk, absl::StatusCode::kInvalidArgument,
         absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kNotFound,

@@ -243,15 +243,14 @@ void UploadStream::RunAnswers() {
     if (!malformed.ok()) continue;
     // A hostile one costs some 40 times as much when it is parsed.
     if (message.Length() > limits::kMaxAnswerBytes) {
-      malformed =
-          absl::InternalError(Cat("the server sent an answer of ", message.Length(),
+      malformed = WrongAnswer(Cat("the server sent an answer of ", message.Length(),
                                   " bytes; at most ", limits::kMaxAnswerBytes, " are taken"));
       reactor_->Cancel();
       continue;
     }
     grpc::ProtoBufferReader reader(&message);
     if (!reader.status().ok() || !response.ParseFromZeroCopyStream(&reader)) {
-      malformed = absl::InternalError("the server sent an answer that is no UploadResponse");
+      malformed = WrongAnswer("the server sent an answer that is no UploadResponse");
       reactor_->Cancel();
       continue;
     }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "client/cpp/channel.h"
+#include "client/cpp/failed_call.h"
 #include "client/cpp/testing/fake_server.h"
 
 namespace kerf::client {
@@ -89,6 +90,8 @@ TEST(UploadStreamTest, AnAnswerThatWouldTakeMuchMemoryEndsTheStream) {
     const absl::Status status = stream.Wait();
     EXPECT_EQ(status.ok(), size_bytes == std::size_t{2} << 20) << status;
     EXPECT_EQ(absl::IsInternal(status), !status.ok()) << status;
+    // It would say so again.
+    EXPECT_EQ(IsWrongAnswer(status), !status.ok());
   }
 }
 

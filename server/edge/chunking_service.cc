@@ -18,6 +18,7 @@
 #include "server/net/refused_call.h"
 #include "server/net/refused_unary_call.h"
 #include "server/net/request_id_of.h"
+#include "server/net/shard_key.h"
 
 namespace kerf {
 namespace {
@@ -61,6 +62,7 @@ absl::StatusOr<ChunkingService::Admitted> ChunkingService::Admit(
       options_.gate->Admit(context, access::Need::kWrite, &proven);
   record.SetCaller(proven.name, NameOf(proven.proof));
   if (!caller.ok()) return caller.status();
+  KERF_RETURN_IF_ERROR(CheckShardKeyOf(context));
   if (!record.admission().ok()) {
     options_.registry->refused().Count(record.admission());
     return record.admission();

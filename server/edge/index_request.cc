@@ -12,6 +12,7 @@
 #include "server/listener/client_peer.h"
 #include "server/net/refused_unary_call.h"
 #include "server/net/request_id_of.h"
+#include "server/net/shard_key.h"
 
 namespace kerf {
 namespace {
@@ -148,8 +149,9 @@ AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {
   access::Identity proven;
   absl::StatusOr<access::Identity> caller = asked.gate->Admit(*call.context, call.need, &proven);
   asked.record->SetCaller(proven.name, NameOf(proven.proof));
-  auto place = caller.ok() ? asked.quotas->EnterCall(*caller, asked.max_calls)
-                           : absl::StatusOr<Places::Hold>(caller.status());
+  const absl::Status admission = caller.ok() ? CheckShardKeyOf(*call.context) : caller.status();
+  auto place = admission.ok() ? asked.quotas->EnterCall(*caller, asked.max_calls)
+                              : absl::StatusOr<Places::Hold>(admission);
   if (!place.ok()) {
     asked.record->SetOutcome(place.status());
     return {.refused = Refuse(*call.context, place.status())};

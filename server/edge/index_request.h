@@ -47,7 +47,7 @@ struct AskedIndex {
   Quotas* quotas = nullptr;
   // Calls at once, of everybody.
   std::size_t max_calls = 0;
-  // Null: all repositories may be used.
+  // Null: all repositories may be used, with whatever algorithm.
   KnownRepositories* repositories = nullptr;
   access::Identity caller = {};
   access::Need need = access::Need::kAdmin;

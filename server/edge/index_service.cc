@@ -55,9 +55,20 @@ absl::StatusOr<std::vector<IndexEntry>> ReadEntries(const RepositoryId& reposito
   return result;
 }
 
-// The repository of a request, if the caller may use it.
+// The repository of a request that begins none, if the caller may use it.
 Task<absl::StatusOr<RepositoryId>> ReadKnown(const AskedIndex& asked,
                                              const v1::RepositoryRef& ref) {
+  KERF_CO_ASSIGN_OR_RETURN(RepositoryId repository, ReadRepository(asked, ref));
+  if (asked.repositories != nullptr) {
+    KERF_CO_RETURN_IF_ERROR(
+        co_await OnPool(asked.pool, asked.repositories->CheckToLook(repository)));
+  }
+  co_return repository;
+}
+
+// The same of one that may begin it.
+Task<absl::StatusOr<RepositoryId>> ReadToWrite(const AskedIndex& asked,
+                                               const v1::RepositoryRef& ref) {
   KERF_CO_ASSIGN_OR_RETURN(RepositoryId repository, ReadRepository(asked, ref));
   if (asked.repositories != nullptr) {
     KERF_CO_RETURN_IF_ERROR(co_await OnPool(asked.pool, asked.repositories->Check(repository)));
@@ -121,7 +132,7 @@ Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequ
 Task<absl::Status> Commit(AskedIndex asked, std::unique_ptr<v1::CommitChunksRequest> request,
                           v1::CommitChunksResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
-                           co_await ReadKnown(asked, request->repository()));
+                           co_await ReadToWrite(asked, request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_ASSIGN_OR_RETURN(const std::vector<IndexEntry> entries,
@@ -207,7 +218,7 @@ Task<absl::Status> Scan(AskedIndex asked, std::unique_ptr<v1::ScanChunksRequest>
 Task<absl::Status> Advance(AskedIndex asked, std::unique_ptr<v1::AdvanceEpochRequest> request,
                            v1::AdvanceEpochResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
-                           co_await ReadKnown(asked, request->repository()));
+                           co_await ReadToWrite(asked, request->repository()));
   const std::uint64_t store_epoch = request->store_epoch();
   KERF_CO_RETURN_IF_ERROR(CheckEpoch("store_epoch", store_epoch));
   KERF_CO_RETURN_IF_ERROR(asked.pace->Admit(repository));

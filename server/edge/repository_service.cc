@@ -30,6 +30,10 @@ Task<absl::Status> Create(AskedIndex asked, std::unique_ptr<v1::CreateRepository
                           v1::CreateRepositoryResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
                            ReadRepository(asked, request->repository()));
+  if (asked.repositories != nullptr) {
+    KERF_CO_RETURN_IF_ERROR(
+        co_await OnPool(asked.pool, asked.repositories->CheckAlgorithm(repository)));
+  }
   asked.record->Ask();
   KERF_CO_ASSIGN_OR_RETURN(const bool is_new,
                            co_await OnPool(asked.pool, asked.index->Create(repository)));

@@ -62,6 +62,11 @@ constexpr std::chrono::milliseconds kStopPoll{5};
 // service where it was started with none. The server itself serves without them.
 constexpr const char* kGpuHealthService = "kerf.gpu";
 
+std::vector<std::string> ServiceNames() {
+  return {v1::ChunkingService::service_full_name(), v1::IndexService::service_full_name(),
+          v1::RepositoryService::service_full_name(), v1::StatusService::service_full_name()};
+}
+
 // Not 0, which says nothing.
 std::uint64_t DrawProcess() {
   std::random_device device;
@@ -81,11 +86,12 @@ class GrpcServer final : public Server {
         quota_index_(index, &quotas_, &options_.clock),
         deadline_index_(&quota_index_, options.timeouts.index, &options_.clock),
         metered_index_(&deadline_index_, &metrics_),
-        known_repositories_(&deadline_index_, &options_.clock),
+        known_repositories_(&deadline_index_, &options_.clock,
+                            {.only_created = options.only_created_repositories}),
         epoch_pace_(&options_.clock),
         epoch_raises_(&quota_index_),
         engine_{.index = &metered_index_,
-                .repositories = RepositoriesToCheck(),
+                .repositories = &known_repositories_,
                 .pool = &pool_,
                 .input_budget = &input_budget_,
                 .work_budget = &work_budget_,
@@ -120,7 +126,7 @@ class GrpcServer final : public Server {
                .raises = &epoch_raises_,
                .quotas = &quotas_,
                .max_calls = options.index_calls.max_calls,
-               .repositories = RepositoriesToCheck()},
+               .repositories = &known_repositories_},
         index_service_(asked_, &index_calls_),
         repository_service_(asked_, &index_calls_),
         status_service_(
@@ -162,9 +168,6 @@ class GrpcServer final : public Server {
   }
 
  private:
-  KnownRepositories* RepositoriesToCheck() {
-    return options_.only_created_repositories ? &known_repositories_ : nullptr;
-  }
   void Watch();
   void Count(v1::WorkerCounts& counts) const;
   void ShowIndex(v1::IndexState& state) const;
@@ -232,13 +235,15 @@ absl::Status GrpcServer::Listen() {
             const access::Identity seen = gate_.Seen(client.seen);
             audit::RecordTurnedAway(options_.audit, client, seen.name, NameOf(seen.proof));
           }};
-  KERF_ASSIGN_OR_RETURN(
-      listener_, GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
-        builder.RegisterService(&chunking_);
-        builder.RegisterService(&index_service_);
-        builder.RegisterService(&repository_service_);
-        builder.RegisterService(&status_service_);
-      }));
+  KERF_ASSIGN_OR_RETURN(listener_, GrpcListener::Start(
+                                       options_.listen, limits,
+                                       [this](grpc::ServerBuilder& builder) {
+                                         builder.RegisterService(&chunking_);
+                                         builder.RegisterService(&index_service_);
+                                         builder.RegisterService(&repository_service_);
+                                         builder.RegisterService(&status_service_);
+                                       },
+                                       ServiceNames()));
   if (options_.gpus != nullptr) SetGpuHealth(true);
   SetIndexHealth();
   if (options_.watchdog_interval.count() > 0) watchdog_ = std::thread([this] { Watch(); });

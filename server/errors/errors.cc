@@ -38,6 +38,8 @@ constexpr std::array kReasons = {
                kNoRetry},
     ReasonInfo{Reason::kCriterionNeedsHints, "CRITERION_NEEDS_HINTS",
                absl::StatusCode::kFailedPrecondition, kNoRetry},
+    ReasonInfo{Reason::kDigestAlgorithmMismatch, "DIGEST_ALGORITHM_MISMATCH",
+               absl::StatusCode::kFailedPrecondition, kNoRetry},
     ReasonInfo{Reason::kEpochBehind, "EPOCH_BEHIND", absl::StatusCode::kFailedPrecondition,
                kNoRetry},
     ReasonInfo{Reason::kSizeMismatch, "SIZE_MISMATCH", absl::StatusCode::kOutOfRange, kNoRetry},

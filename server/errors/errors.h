@@ -24,6 +24,7 @@ enum class Reason : std::uint8_t {
   kUnfinishedFile,
   kProfileTooLarge,
   kCriterionNeedsHints,
+  kDigestAlgorithmMismatch,
   kEpochBehind,
   kSizeMismatch,
   kOffsetTooLarge,

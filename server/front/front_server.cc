@@ -14,6 +14,11 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "kerf/v1/chunking.grpc.pb.h"
+#include "kerf/v1/index.grpc.pb.h"
+#include "kerf/v1/repository.grpc.pb.h"
+#include "kerf/v1/routing.grpc.pb.h"
+#include "kerf/v1/status.grpc.pb.h"
 #include "server/audit/call_record.h"
 #include "server/audit/turned_away.h"
 #include "server/errors/errors.h"
@@ -26,13 +31,13 @@
 #include "server/logging/rated_log.h"
 #include "server/net/refused_call.h"
 #include "server/net/request_id_of.h"
+#include "server/net/shard_key.h"
 
 namespace kerf {
 namespace {
 
 using routing::CallKind;
 
-constexpr char kShardKeyMetadata[] = "kerf-shard-key";
 // A worker that is sent too much ends the connection, which is that of all clients. Its door lets
 // 7 KiB through, ours adds a client's address, and the front what it has to say itself.
 constexpr std::size_t kMaxMetadataBytes = 7 * kKiB + 256;
@@ -43,6 +48,17 @@ constexpr std::chrono::seconds kStopGrace{2};
 constexpr std::chrono::milliseconds kStopPoll{5};
 // Of a message, beside its data: one whose data is just a share is not larger than it.
 constexpr std::size_t kFramingBytes = 1024;
+
+// Its own, and those that it passes on: clients take it for kerfd itself.
+std::vector<std::string> ServiceNames() {
+  return {v1::RoutingService::service_full_name(), v1::ChunkingService::service_full_name(),
+          v1::IndexService::service_full_name(), v1::RepositoryService::service_full_name(),
+          v1::StatusService::service_full_name()};
+}
+
+// Of a connection, and not of a worker: health, reflection. What of it this server has is not
+// asked for here.
+bool IsOfGrpc(std::string_view method) { return method.starts_with("/grpc."); }
 
 // As HTTP/2 counts it.
 std::size_t MetadataBytes(const grpc::GenericCallbackServerContext& context) {
@@ -177,12 +193,14 @@ absl::Status GrpcFrontServer::Listen() {
             audit::RecordTurnedAway(options_.audit, client, seen.name, NameOf(seen.proof));
           }};
   workers_.WaitForFirstChecks(kFirstChecksPatience);
-  KERF_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcListener> listener,
-      GrpcListener::Start(options_.listen, limits, [this](grpc::ServerBuilder& builder) {
-        builder.RegisterService(&routing_service_);
-        builder.RegisterCallbackGenericService(this);
-      }));
+  KERF_ASSIGN_OR_RETURN(std::unique_ptr<GrpcListener> listener,
+                        GrpcListener::Start(
+                            options_.listen, limits,
+                            [this](grpc::ServerBuilder& builder) {
+                              builder.RegisterService(&routing_service_);
+                              builder.RegisterCallbackGenericService(this);
+                            },
+                            ServiceNames()));
   {
     const std::lock_guard lock(mutex_);
     listener_ = std::move(listener);
@@ -196,6 +214,8 @@ absl::Status GrpcFrontServer::Listen() {
 
 grpc::ServerGenericBidiReactor* GrpcFrontServer::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
+  // UNIMPLEMENTED, by which a client knows that it is to ask for an earlier version, whoever it is.
+  if (IsOfGrpc(context->method())) return CallbackGenericService::CreateReactor(context);
   if (context->client_metadata().count(routing::kFrontMetadata) > 0) {
     return Refuse(
         *context,

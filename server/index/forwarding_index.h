@@ -53,6 +53,9 @@ class ForwardingIndex : public Index {
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
     return index_->IsCreated(repository);
   }
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override {
+    return index_->IsThere(repository);
+  }
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {
     return index_->List(after, limit);

@@ -199,6 +199,9 @@ class Index {
   // Whether Create has made it known, and Drop has not begun since.
   virtual Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) = 0;
 
+  // Whether List names it: it was created, written to or told an epoch, and not dropped since.
+  virtual Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) = 0;
+
   // Up to `limit` of all repositories that were created or written to, those behind `after` (from
   // the first without it), in the order of RepositoryOrder. An empty answer is the end.
   virtual Task<absl::StatusOr<std::vector<ListedRepository>>> List(

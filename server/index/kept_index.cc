@@ -145,6 +145,10 @@ class KeptIndex final : public Index {
     return Ask<absl::StatusOr<bool>>(Kind::kRead,
                                      [&](Index& leaf) { return leaf.IsCreated(repository); });
   }
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override {
+    return Ask<absl::StatusOr<bool>>(Kind::kRead,
+                                     [&](Index& leaf) { return leaf.IsThere(repository); });
+  }
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {
     return Ask<absl::StatusOr<std::vector<ListedRepository>>>(

@@ -80,6 +80,7 @@ class MemoryIndex : public Index {
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override;
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override;
   Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
@@ -357,6 +358,11 @@ Task<absl::StatusOr<bool>> MemoryIndex::IsCreated(const RepositoryId& repository
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   const RepositoryPtr known = Find(repository);
   return known != nullptr && known->is_created.load();
+}
+
+Task<absl::StatusOr<bool>> MemoryIndex::IsThere(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  return Find(repository) != nullptr;
 }
 
 Task<absl::StatusOr<std::vector<ListedRepository>>> MemoryIndex::List(

@@ -134,6 +134,7 @@ class RocksDbIndex final : public EmbeddedIndex {
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override;
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override;
   Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,
@@ -529,6 +530,11 @@ Task<absl::StatusOr<bool>> RocksDbIndex::Create(const RepositoryId& repository) 
 Task<absl::StatusOr<bool>> RocksDbIndex::IsCreated(const RepositoryId& repository) {
   KERF_RETURN_IF_ERROR(ValidateRepository(repository));
   return IsRepositoryCreated(*database_, repository);
+}
+
+Task<absl::StatusOr<bool>> RocksDbIndex::IsThere(const RepositoryId& repository) {
+  KERF_RETURN_IF_ERROR(ValidateRepository(repository));
+  return IsRepositoryKnown(*database_, repository);
 }
 
 Task<absl::StatusOr<std::vector<ListedRepository>>> RocksDbIndex::List(

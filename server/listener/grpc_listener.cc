@@ -160,7 +160,8 @@ std::size_t ConnectionsThatFit(std::uint64_t open_file_limit) {
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
     const std::vector<std::string>& listen, const TransportLimits& limits,
-    const std::function<void(grpc::ServerBuilder&)>& add_services) {
+    const std::function<void(grpc::ServerBuilder&)>& add_services,
+    std::vector<std::string> services) {
   KeepGrpc();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -191,6 +192,8 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Start(
   if (listener->server_ == nullptr) {
     return absl::InternalError("gRPC did not start, and does not say why");
   }
+  listener->services_ = std::move(services);
+  for (const std::string& service : listener->services_) listener->SetServing(service, true);
   if (!unix_sockets.empty()) {
     listener->unix_ = std::make_unique<UnixAcceptor>(
         std::move(unix_sockets),
@@ -248,7 +251,10 @@ void GrpcListener::OpenDoor(const TransportLimits& limits, std::vector<UniqueFd>
   door_->Start();
 }
 
-void GrpcListener::SetServing(bool is_serving) { SetServing("", is_serving); }
+void GrpcListener::SetServing(bool is_serving) {
+  SetServing("", is_serving);
+  for (const std::string& service : services_) SetServing(service, is_serving);
+}
 
 void GrpcListener::SetServing(const std::string& part, bool is_serving) {
   if (auto* health = server_->GetHealthCheckService(); health != nullptr) {

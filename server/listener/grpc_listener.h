@@ -64,12 +64,14 @@ std::size_t ConnectionsThatFit(std::uint64_t open_file_limit);
 // Thread-safe, but for Stop, which is called once.
 class GrpcListener {
  public:
-  // Serves when it returns; `add_services` registers what is served beside health. `listen` are
-  // addresses as ParseListenAddress takes them. FailedPrecondition for one that is taken,
-  // InvalidArgument for one that is none.
+  // Serves when it returns; `add_services` registers what is served beside health and reflection,
+  // and `services` are the names by which health is asked for that. `listen` are addresses as
+  // ParseListenAddress takes them. FailedPrecondition for one that is taken, InvalidArgument for
+  // one that is none.
   static absl::StatusOr<std::unique_ptr<GrpcListener>> Start(
       const std::vector<std::string>& listen, const TransportLimits& limits,
-      const std::function<void(grpc::ServerBuilder& builder)>& add_services);
+      const std::function<void(grpc::ServerBuilder& builder)>& add_services,
+      std::vector<std::string> services = {});
   GrpcListener(const GrpcListener&) = delete;
   GrpcListener& operator=(const GrpcListener&) = delete;
   // One that has started is to be stopped before.
@@ -78,7 +80,7 @@ class GrpcListener {
   // The bound addresses, with the ports that were picked, in the order of `listen`.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
-  // What health says of the server itself; SERVING in the beginning.
+  // What health says of the server itself, and of each of its services; SERVING in the beginning.
   void SetServing(bool is_serving);
   // The same of one part, a health service of its own from the first call on.
   void SetServing(const std::string& part, bool is_serving);
@@ -107,6 +109,7 @@ class GrpcListener {
   std::atomic<bool> is_stopping_{false};
   std::vector<std::string> addresses_;
   std::vector<std::string> socket_paths_;
+  std::vector<std::string> services_;
 };
 
 }  // namespace kerf

@@ -234,6 +234,12 @@ class Leaf final : public RedisIndex {
     co_return co_await repositories_.IsCreated(id);
   }
 
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& id) override {
+    const absl::Status status = Admit(ValidateRepository(id));
+    if (!status.ok()) co_return status;
+    co_return co_await repositories_.IsThere(id);
+  }
+
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {
     const absl::Status status = Admit(ValidateList(after));

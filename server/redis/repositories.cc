@@ -294,6 +294,15 @@ Task<absl::StatusOr<bool>> RedisRepositories::IsCreated(const RepositoryId& id) 
   co_return state->created == id.name;
 }
 
+// Not by the list of all, in which what kerfd 0.1.0 has made may stand only later.
+Task<absl::StatusOr<bool>> RedisRepositories::IsThere(const RepositoryId& id) {
+  const RedisRepository repository(id, first_.base_bits);
+  const auto state = co_await Read(repository, 0);
+  if (!state.ok()) co_return state.status();
+  co_return state->created == id.name ||
+      (state->layout != RedisLayout::kNone && state->name == id.name);
+}
+
 Task<absl::Status> RedisRepositories::Unmake(const RepositoryId& id) {
   const std::string tag = RedisTagOf(id);
   const absl::Status status =

@@ -87,6 +87,7 @@ class RedisRepositories {
   // those that come late.
   Task<absl::StatusOr<bool>> Create(const RepositoryId& id);
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& id);
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& id);
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit);
   // From now on it is not there, for all who look; its buckets are still to be removed. Whoever

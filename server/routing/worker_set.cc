@@ -14,6 +14,7 @@
 #include "server/errors/errors.h"
 #include "server/logging/logging.h"
 #include "server/logging/rated_log.h"
+#include "server/net/shard_key.h"
 #include "server/routing/choice.h"
 #include "server/routing/health_check.h"
 #include "server/routing/rendezvous.h"
@@ -40,16 +41,6 @@ struct Live {
   std::vector<std::string> names;
   std::vector<std::shared_ptr<Worker>> workers;
 };
-
-absl::Status CheckShardKey(std::string_view shard_key) {
-  const bool is_printable = std::all_of(shard_key.begin(), shard_key.end(),
-                                        [](char letter) { return letter > ' ' && letter <= '~'; });
-  if (is_printable && shard_key.size() <= kMaxShardKeyBytes) return absl::OkStatus();
-  return MakeError(
-      Reason::kBadField,
-      Cat("a shard key is at most ", kMaxShardKeyBytes, " bytes of printable ASCII without spaces"),
-      {{"field", "kerf-shard-key"}});
-}
 
 Live Without(const Live& live, const Avoid& avoid) {
   Live others;

@@ -23,8 +23,6 @@ namespace kerf::routing {
 
 // A bound on what a name server can make a front connect to; more are left out, and logged.
 inline constexpr std::size_t kMaxWorkers = 1024;
-// The encoded length of a shard key.
-inline constexpr std::size_t kMaxShardKeyBytes = 128;
 
 struct WorkerSetOptions {
   // At least one.

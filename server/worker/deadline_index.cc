@@ -140,6 +140,11 @@ Task<absl::StatusOr<bool>> DeadlineIndex::IsCreated(const RepositoryId& reposito
   return Await(call, index_.IsCreated(call->repository));
 }
 
+Task<absl::StatusOr<bool>> DeadlineIndex::IsThere(const RepositoryId& repository) {
+  auto call = std::make_shared<Call<absl::StatusOr<bool>>>(repository);
+  return Await(call, index_.IsThere(call->repository));
+}
+
 Task<absl::StatusOr<std::vector<ListedRepository>>> DeadlineIndex::List(
     const std::optional<RepositoryId>& after, std::size_t limit) {
   auto call = std::make_shared<Call<absl::StatusOr<std::vector<ListedRepository>>>>(RepositoryId());

@@ -61,6 +61,7 @@ class DeadlineIndex final : public Index {
   Task<absl::StatusOr<IndexStats>> Stats(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> Create(const RepositoryId& repository) override;
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override;
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override;
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override;
   Task<absl::StatusOr<StepResult>> Drop(const RepositoryId& repository,

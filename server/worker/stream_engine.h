@@ -39,7 +39,7 @@ struct EngineContext {
   // Has answered every call, or will answer none, before the pool goes. It times its calls itself
   // (MeteredIndex), and ends those that take too long (DeadlineIndex).
   Index* index = nullptr;
-  // Asked at each Open; null: a repository is met when it is named.
+  // Asked at each Open; null: a repository is met when it is named, with whatever algorithm.
   KnownRepositories* repositories = nullptr;
   ThreadPool* pool = nullptr;
   // For messages that have arrived. Apart from the other budget, or waiting messages could keep

@@ -99,12 +99,38 @@ TEST_P(IndexConformance, RepositoriesAreCreatedAndListed) {
                                      {kRepository, true}, {kNeighbour, false}, {kLonger, true}}));
 }
 
+TEST_P(IndexConformance, WhatIsListedIsThere) {
+  // Three ways to begin, two of them with one name.
+  const auto is_there = [&](const RepositoryId& repository) {
+    return WaitFor(index_->IsThere(repository)).value();
+  };
+  for (const RepositoryId& repository : {kRepository, kNeighbour, kLonger}) {
+    EXPECT_FALSE(is_there(repository));
+    EXPECT_TRUE(WaitFor(index_->Forget(repository, {})).ok());
+    EXPECT_FALSE(is_there(repository));
+  }
+  ASSERT_TRUE(WaitFor(index_->Create(kRepository)).ok());
+  EXPECT_TRUE(is_there(kRepository));
+  EXPECT_FALSE(is_there(kNeighbour));
+  CommitMany(*index_, kLonger, 1, 1);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kNeighbour, 1, 0)).ok());
+  EXPECT_TRUE(is_there(kLonger));
+  EXPECT_TRUE(is_there(kNeighbour));
+  if (GetParam().reopen != nullptr) index_ = GetParam().reopen(std::move(index_));
+  for (const RepositoryId& repository : {kRepository, kNeighbour, kLonger}) {
+    EXPECT_TRUE(is_there(repository));
+    Drop(*index_, repository, 10);
+    EXPECT_FALSE(is_there(repository));
+  }
+}
+
 TEST_P(IndexConformance, RefusesNamesThatAreNone) {
   for (const RepositoryId& repository :
        {RepositoryId{"", DigestAlgorithm::kBlake3}, RepositoryId{"a/b", DigestAlgorithm::kBlake3},
         RepositoryId{"a", static_cast<DigestAlgorithm>(9)}}) {
     EXPECT_TRUE(absl::IsInvalidArgument(WaitFor(index_->Create(repository)).status()));
     EXPECT_TRUE(absl::IsInvalidArgument(WaitFor(index_->IsCreated(repository)).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(WaitFor(index_->IsThere(repository)).status()));
     EXPECT_TRUE(absl::IsInvalidArgument(WaitFor(index_->List(repository, 1)).status()));
     EXPECT_TRUE(
         absl::IsInvalidArgument(WaitFor(index_->Drop(repository, std::nullopt, 1)).status()));

@@ -68,6 +68,9 @@ class RetryingIndex final : public ForwardingIndex {
   Task<absl::StatusOr<bool>> IsCreated(const RepositoryId& repository) override {
     return Repeat([&] { return WaitFor(ForwardingIndex::IsCreated(repository)); });
   }
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override {
+    return Repeat([&] { return WaitFor(ForwardingIndex::IsThere(repository)); });
+  }
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {
     return Repeat([&] { return WaitFor(ForwardingIndex::List(after, limit)); });
