@@ -522,9 +522,32 @@ TEST_F(FrontServerTest, HealthIsThatOfTheWorkers) {
   auto worker = std::make_unique<TestWorker>(address, "one");
   EXPECT_TRUE(Eventually(
       [&] { return HealthOf(channel) == grpc::health::v1::HealthCheckResponse::SERVING; }));
+  // So is each service, those of workers too: a client asks a front as it asks kerfd.
+  const std::vector<std::string> services = {"kerf.v1.RoutingService", "kerf.v1.ChunkingService",
+                                             "kerf.v1.IndexService", "kerf.v1.RepositoryService",
+                                             "kerf.v1.StatusService"};
+  for (const std::string& service : services) {
+    EXPECT_EQ(HealthOf(channel, service), grpc::health::v1::HealthCheckResponse::SERVING);
+  }
   worker.reset();
   EXPECT_TRUE(Eventually(
       [&] { return HealthOf(channel) == grpc::health::v1::HealthCheckResponse::NOT_SERVING; }));
+  for (const std::string& service : services) {
+    EXPECT_EQ(HealthOf(channel, service), grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+  }
+}
+
+TEST_F(FrontServerTest, WhatIsOfGrpcIsNotPassedOn) {
+  // Nobody is there.
+  const auto channel = StartAndConnect(Options({FreshSocketAddress()}));
+  EXPECT_EQ(ReasonOf(CallUnary(channel, "/kerf.v1.ChunkingService/OfALaterVersion")), "NO_WORKER");
+  // A later version of reflection, of which a client goes back to the one that there is.
+  for (const char* const method : {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                   "/grpc.health.v1.Health/OfALaterVersion"}) {
+    const grpc::Status status = CallUnary(channel, method);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << method;
+    EXPECT_TRUE(status.error_details().empty());
+  }
 }
 
 // Clients and workers that come and go while others use them.

@@ -125,16 +125,32 @@ class FrontTest : public testing::Test {
     const auto opened = upload.WaitForAnswer(&v1::UploadAnswer::has_opened);
     return opened.has_value() ? opened->opened().worker() : "";
   }
-  static int HealthOf(const std::shared_ptr<grpc::Channel>& channel) {
+  static int HealthOf(const std::shared_ptr<grpc::Channel>& channel,
+                      const std::string& service = "") {
     grpc::TemplatedGenericStub<google::protobuf::MessageLite, google::protobuf::MessageLite> stub(
         channel);
     grpc::ClientContext context;
-    const grpc::health::v1::HealthCheckRequest request;
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
     grpc::health::v1::HealthCheckResponse response;
     std::promise<grpc::Status> ended;
     stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &response,
                    [&](const grpc::Status& status) { ended.set_value(status); });
     return ended.get_future().get().ok() ? response.status() : -1;
+  }
+
+  // With an empty message, and whatever it is answered.
+  static grpc::Status CallUnary(const std::shared_ptr<grpc::Channel>& channel,
+                                const std::string& method) {
+    grpc::ClientContext context;
+    const grpc::Slice nothing("");
+    const grpc::ByteBuffer request(&nothing, 1);
+    grpc::ByteBuffer response;
+    std::promise<grpc::Status> ended;
+    grpc::GenericStub(channel).UnaryCall(
+        &context, method, {}, &request, &response,
+        [&](const grpc::Status& status) { ended.set_value(status); });
+    return ended.get_future().get();
   }
 
   std::vector<std::unique_ptr<FrontServer>> fronts_;
