@@ -108,6 +108,10 @@ class RenamingIndex final : public ForwardingIndex {
     const RepositoryId own = In(repository);
     co_return co_await ForwardingIndex::IsCreated(own);
   }
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override {
+    const RepositoryId own = In(repository);
+    co_return co_await ForwardingIndex::IsThere(own);
+  }
   // Those that this test has named to it.
   Task<absl::StatusOr<std::vector<ListedRepository>>> List(const std::optional<RepositoryId>& after,
                                                            std::size_t limit) override {

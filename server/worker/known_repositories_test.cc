@@ -24,7 +24,13 @@ class CountingIndex final : public ForwardingIndex {
     if (!failure.ok()) return failure;
     return ForwardingIndex::IsCreated(repository);
   }
+  Task<absl::StatusOr<bool>> IsThere(const RepositoryId& repository) override {
+    ++looked_count;
+    if (!failure.ok()) return failure;
+    return ForwardingIndex::IsThere(repository);
+  }
   int asked_count = 0;
+  int looked_count = 0;
   absl::Status failure;
 };
 
@@ -39,6 +45,8 @@ class KnownRepositoriesTest : public testing::Test {
   TimePoint now_{std::chrono::hours(1)};
   const Clock clock_ = [this] { return now_; };
   KnownRepositories known_{&index_, &clock_, {.life = std::chrono::seconds(10), .capacity = 3}};
+  KnownRepositories any_{
+      &index_, &clock_, {.only_created = false, .life = std::chrono::seconds(10), .capacity = 3}};
 };
 
 TEST_F(KnownRepositoriesTest, OnlyThoseThatWereCreated) {
@@ -117,6 +125,54 @@ TEST_F(KnownRepositoriesTest, AnIndexThatDoesNotAnswerIsNoAnswer) {
   EXPECT_EQ(WaitFor(known_.Check(kHome)), index_.failure);
   index_.failure = absl::OkStatus();
   EXPECT_EQ(Check(), "OK");
+}
+
+TEST_F(KnownRepositoriesTest, AnyButWithOneAlgorithm) {
+  const RepositoryId sha256{"home", DigestAlgorithm::kSha256};
+  const RepositoryId xxh3{"home", DigestAlgorithm::kXxh3_128};
+  for (const RepositoryId& repository : {kHome, sha256, xxh3}) {
+    EXPECT_TRUE(WaitFor(any_.Check(repository)).ok());
+  }
+  ASSERT_TRUE(WaitFor(index_.AdvanceEpoch(sha256, 1, 0)).ok());
+  EXPECT_TRUE(WaitFor(any_.Check(sha256)).ok());
+  for (const RepositoryId& repository : {kHome, xxh3}) {
+    const absl::Status refused = WaitFor(any_.Check(repository));
+    EXPECT_EQ(ReasonNameOf(refused), "DIGEST_ALGORITHM_MISMATCH");
+    EXPECT_NE(MessageOf(refused).find("kerf repo drop home --digest sha256"),
+              std::string_view::npos);
+    // Whoever only looks is asked nothing.
+    EXPECT_TRUE(WaitFor(any_.CheckToLook(repository)).ok());
+  }
+  // A name that begins like it is another one.
+  EXPECT_TRUE(WaitFor(any_.Check({"home2", DigestAlgorithm::kBlake3})).ok());
+  EXPECT_EQ(index_.asked_count, 0) << "created or not is all the same";
+}
+
+TEST_F(KnownRepositoriesTest, WhatIsThereIsLookedForOnceInAWhile) {
+  ASSERT_TRUE(WaitFor(index_.Create(kHome)).ok());
+  for (int count = 0; count < 5; ++count) EXPECT_TRUE(WaitFor(any_.Check(kHome)).ok());
+  EXPECT_EQ(index_.looked_count, 1);
+  now_ += std::chrono::seconds(10);
+  EXPECT_TRUE(WaitFor(any_.Check(kHome)).ok());
+  EXPECT_EQ(index_.looked_count, 2);
+  ASSERT_TRUE(WaitFor(index_.Drop(kHome, std::nullopt, 10)).ok());
+  any_.Forget(kHome);
+  const RepositoryId sha256{"home", DigestAlgorithm::kSha256};
+  ASSERT_TRUE(WaitFor(index_.Create(sha256)).ok());
+  EXPECT_EQ(ReasonNameOf(WaitFor(any_.Check(kHome))), "DIGEST_ALGORITHM_MISMATCH");
+  index_.failure = absl::UnavailableError("away");
+  EXPECT_EQ(WaitFor(any_.Check(kHome)), index_.failure);
+}
+
+TEST_F(KnownRepositoriesTest, WhatIsToBeCreatedHasOneAlgorithm) {
+  ASSERT_TRUE(WaitFor(index_.Create({"home", DigestAlgorithm::kSha256})).ok());
+  EXPECT_EQ(ReasonNameOf(WaitFor(known_.CheckAlgorithm(kHome))), "DIGEST_ALGORITHM_MISMATCH");
+  // Where it is there but not created, that it may be created says nothing of its use.
+  const RepositoryId met{"met", DigestAlgorithm::kBlake3};
+  ASSERT_TRUE(WaitFor(index_.AdvanceEpoch(met, 1, 0)).ok());
+  EXPECT_TRUE(WaitFor(known_.CheckAlgorithm(met)).ok());
+  EXPECT_EQ(Check(met), "NOT_YOURS");
+  EXPECT_EQ(ReasonNameOf(WaitFor(known_.CheckToLook(met))), "NOT_YOURS");
 }
 
 }  // namespace
