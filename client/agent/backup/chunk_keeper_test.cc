@@ -165,6 +165,20 @@ TEST_F(ChunkKeeperTest, WhatTheStoreHasIsCommittedFromThere) {
   EXPECT_EQ(keeper_.counts().new_chunks, 0u);
 }
 
+// Of a later protocol: nothing but DUPLICATE saves anybody from storing.
+TEST_F(ChunkKeeperTest, AVerdictThatNobodyKnowsIsNew) {
+  constexpr auto kLater = static_cast<v1::Verdict>(99);
+  store_.WritePack({"known"});
+  ASSERT_TRUE(index_.Refresh().ok());
+  ASSERT_TRUE(Take(lane_, "content", kLater).ok());
+  ASSERT_TRUE(Take(lane_, "known", kLater).ok());
+  Finish();
+  EXPECT_TRUE(Committed(lane_, "content"));
+  EXPECT_TRUE(Committed(lane_, "known"));
+  EXPECT_EQ(keeper_.counts().new_chunks, 1u);
+  EXPECT_EQ(keeper_.counts().stale_chunks, 0u);
+}
+
 // The commit of the first answer may not have reached the index when the second one is given.
 TEST_F(ChunkKeeperTest, WhatThisRunHasStoredIsNoLossOfTheIndex) {
   ASSERT_TRUE(Take(lane_, "content", v1::VERDICT_NEW).ok());
