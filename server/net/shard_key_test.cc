@@ -14,7 +14,7 @@ std::string Named(const std::string& key) {
   return status.ok() ? "OK" : ReasonNameOf(status);
 }
 
-TEST(ShardKeyTest, IsPrintableAndBounded) {
+TEST(ShardKeyRuleTest, IsPrintableAndBounded) {
   for (const std::string& key : {std::string(), std::string("k"), std::string("home/my files/a"),
                                  std::string("!~"), std::string(kMaxShardKeyBytes, 'k')}) {
     EXPECT_EQ(Named(key), "OK") << key;

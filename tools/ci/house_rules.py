@@ -12,6 +12,7 @@ import sys
 
 import cpp_functions
 import folder_graph
+import spec_rules
 import threat_model
 
 # A folder reads the types of those before it and never includes from those after it.
@@ -125,6 +126,7 @@ def findings(root):
     yield from check_subjects(root)
     yield from folder_graph.findings(root)
     yield from threat_model.findings(root, tracked_files(root))
+    yield from spec_rules.findings(root, tracked_files(root))
     for path in tracked_files(root):
         if not path.is_file() or path.is_symlink():
             continue

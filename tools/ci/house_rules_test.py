@@ -82,6 +82,8 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.findings({"server/a_test.cc": clock, "server/testing/a.cc": clock, "client/a.cc": clock,
                                         "server/index/set_aside.cc": clock, "base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
                                         "base/b.cc": "int a;\n" * 699, "base/b_test.cc": "TEST_F(Suite, Holds) {}\n",
+                                        "tools/a_test.py": "class SnakeTest(unittest.TestCase):\n    async def test_it(self):\n        pass\n",
+                                        "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`.\n",
                                         "docs/threat_model.md": "| who |\n| --- |\n| one |\n\n" + THREATS.format(
                                             "`Suite.Holds`, `base/b.cc` |\n| y | **not defended**: later")}, "S" * 72), [])
 
@@ -106,6 +108,11 @@ class Rules(unittest.TestCase):
             ({"x.log": ""}, "by mistake"),
             ({"base/a.o": "\0"}, "binary"),
             ({"docs/threat_model.md": THREATS.format("`Suite.Gone`")}, "docs/threat_model.md:3: there is no test Suite.Gone"),
+            ({"docs/spec/a.md": "| ABC-1 | so | `Suite.Gone` |\n"}, "docs/spec/a.md: there is no test Suite.Gone"),
+            ({"docs/spec/a.md": "| ABC-1 | so | `GoneTest` |\n"}, "docs/spec/a.md: there are no tests GoneTest"),
+            ({"docs/spec/a.md": "| ABC-1 | so | `SnakeTest.test_it` |\n", "a_test.py": "class SnakeTest(Case):\n    def test_one(self):\n        pass\n"},
+             "docs/spec/a.md: there is no test SnakeTest.test_it"),
+            ({"docs/spec/a.md": "| ABC-1 | so |\n**ABC-1.** And so.\n"}, "docs/spec/a.md: ABC-1 is the number of two rules"),
             ({"docs/threat_model.md": THREATS.format("`a/gone.py`")}, "there is no test a/gone.py"),
             ({"docs/threat_model.md": THREATS.format("somebody")}, "docs/threat_model.md:3: a row ends in"),
             ({"docs/threat_model.md": THREATS.format("")}, "docs/threat_model.md:3: a row ends in"),
