@@ -126,6 +126,17 @@ TEST_F(RepoTest, DropsNothingThatNobodyWants) {
 }
 
 // Through a front, which knows nothing of these calls.
+TEST_F(RepoTest, ANameHasOneDigestAlgorithm) {
+  world_.StartServer();
+  EXPECT_EQ(Repo({"create", "one"})["is_new"], true);
+  const Completed refused = world_.Kerf({"repo", "create", "one", "--digest", "sha256"});
+  EXPECT_NE(refused.exit_code, kOk);
+  EXPECT_THAT(refused.err, HasSubstr("kerf repo drop one --digest blake3"));
+  Repo({"drop", "one", "--yes"});
+  EXPECT_EQ(Repo({"create", "one", "--digest", "sha256"})["is_new"], true);
+  EXPECT_EQ(Repo({"create", "two"})["is_new"], true);
+}
+
 TEST_F(RepoTest, AFrontPassesThemOn) {
   world_.StartServer();
   BackupAll();
