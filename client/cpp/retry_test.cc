@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "client/cpp/channel.h"
@@ -51,6 +55,42 @@ TEST(LossOfTest, ReasonsAreTakenFromTheList) {
   EXPECT_EQ(LossOf(Received(RESOURCE_EXHAUSTED, "INDEX_FULL")), Loss::kFinal);
   EXPECT_EQ(LossOf(Received(INVALID_ARGUMENT, "BAD_FIELD")), Loss::kFinal);
   EXPECT_EQ(ReasonOfLoss(Received(UNAVAILABLE, "DRAINING", {}, "elsewhere")), "");
+}
+
+// PRO-61 names those that are retried, and the table behind it all that there are.
+TEST(LossOfTest, ThePageNamesWhatIsRetried) {
+  std::ifstream file("docs/spec/protocol.md");
+  std::set<std::string> retried;
+  std::set<std::string> all;
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::size_t once = line.find(", and INTERNAL once");
+    if (line.starts_with("| PRO-61 |") && once != std::string::npos) {
+      const std::string list = line.substr(0, once);
+      const std::vector<std::string> words = absl::StrSplit(list, absl::ByAnyChar(" ,()"));
+      for (const std::string& word : words) {
+        // Not the rule's own number, nor RetryInfo.
+        if (word.size() > 7 &&
+            word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == std::string::npos) {
+          retried.insert(word);
+        }
+      }
+    }
+    const std::vector<std::string> cells = absl::StrSplit(line, " | ");
+    const bool is_reason =
+        cells.size() == 3 && cells[0].starts_with("| ") &&
+        cells[0].find_first_not_of("| ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == std::string::npos;
+    if (is_reason) all.insert(cells[0].substr(2));
+  }
+  EXPECT_GT(all.size(), 30u);
+  EXPECT_GE(retried.size(), 13u);
+  for (const std::string& reason : all) {
+    const Loss loss = reason == "INTERNAL"       ? Loss::kRetryOnce
+                      : retried.contains(reason) ? Loss::kRetry
+                                                 : Loss::kFinal;
+    EXPECT_EQ(LossOf(Received(grpc::StatusCode::UNAVAILABLE, reason, seconds(1))), loss) << reason;
+  }
+  for (const std::string& reason : retried) EXPECT_TRUE(all.contains(reason)) << reason;
 }
 
 TEST(LossOfTest, TlsIsTriedAgainForAShortTimeAndNoServerSaysSo) {
