@@ -23,7 +23,9 @@ void AddEdgeSettings(OptionSet& options, EdgeSettings& settings) {
       {"index-timeout-ms", "What waits for the index for longer is answered INDEX_UNAVAILABLE"},
       settings.index_timeout);
   options.AddNumber(
-      {"max-index-calls", "Calls of the Index service at the same time; more are refused"},
+      {"max-index-calls",
+       "Calls of the Index service at the same time, three quarters of them about one repository; "
+       "more are refused"},
       settings.max_index_calls, 1, 100'000);
   options.AddChoice<bool>(
       {"repositories",

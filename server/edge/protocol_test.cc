@@ -91,6 +91,15 @@ class ProtocolTest : public testing::Test {
     v1::CreateRepositoryResponse response;
     return v1::RepositoryService::NewStub(channel_)->CreateRepository(&context, request, &response);
   }
+  grpc::Status Reset(std::uint64_t epoch, v1::DigestAlgorithm algorithm) {
+    v1::ResetEpochRequest request;
+    *request.mutable_repository() = Home(algorithm);
+    request.set_epoch(epoch);
+    request.set_limit(10);
+    grpc::ClientContext context;
+    v1::ResetEpochResponse response;
+    return v1::RepositoryService::NewStub(channel_)->ResetEpoch(&context, request, &response);
+  }
   // The locator that a session of that epoch is answered; empty for NEW.
   std::string LocatorOf(const std::string& digest, std::uint64_t epoch = 1,
                         v1::Verdict* verdict = nullptr) {
@@ -174,9 +183,9 @@ TEST_F(ProtocolTest, ARepositoryHasOneDigestAlgorithm) {
   EXPECT_EQ(NameOf(OpenAndEnd(OpenHome(1, kSha256))), "OK");
   EXPECT_EQ(NameOf(Commit({EntryAt(std::string(32, 'd'), "here")})), "OK");
   const std::string mismatch = "DIGEST_ALGORITHM_MISMATCH";
-  for (const grpc::Status& status :
-       {OpenAndEnd(OpenHome(1, kSha256)), Commit({}, 1, kSha256), Advance(1, kSha256),
-        Create(kSha256), OpenAndEnd(OpenHome(1, v1::DIGEST_ALGORITHM_XXH3_128))}) {
+  for (const grpc::Status& status : {OpenAndEnd(OpenHome(1, kSha256)), Commit({}, 1, kSha256),
+                                     Advance(1, kSha256), Create(kSha256), Reset(7, kSha256),
+                                     OpenAndEnd(OpenHome(1, v1::DIGEST_ALGORITHM_XXH3_128))}) {
     EXPECT_EQ(NameOf(status), mismatch);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
     EXPECT_EQ(MetadataOf(status, "digest_algorithm"), "blake3");

@@ -26,14 +26,17 @@ void Tell(const RepositoryId& repository, std::string_view what) {
                            DigestAlgorithmName(repository.digest_algorithm), ") ", what));
 }
 
+// For steps of an operator that make a repository where there is none.
+Task<absl::Status> CheckToBegin(const AskedIndex& asked, const RepositoryId& repository) {
+  if (asked.repositories == nullptr) co_return absl::OkStatus();
+  co_return co_await OnPool(asked.pool, asked.repositories->CheckAlgorithm(repository));
+}
+
 Task<absl::Status> Create(AskedIndex asked, std::unique_ptr<v1::CreateRepositoryRequest> request,
                           v1::CreateRepositoryResponse* response) {
   KERF_CO_ASSIGN_OR_RETURN(const RepositoryId repository,
                            ReadRepository(asked, request->repository()));
-  if (asked.repositories != nullptr) {
-    KERF_CO_RETURN_IF_ERROR(
-        co_await OnPool(asked.pool, asked.repositories->CheckAlgorithm(repository)));
-  }
+  KERF_CO_RETURN_IF_ERROR(co_await CheckToBegin(asked, repository));
   asked.record->Ask();
   KERF_CO_ASSIGN_OR_RETURN(const bool is_new,
                            co_await OnPool(asked.pool, asked.index->Create(repository)));
@@ -102,6 +105,7 @@ Task<absl::Status> Reset(AskedIndex asked, std::unique_ptr<v1::ResetEpochRequest
   }
   KERF_CO_ASSIGN_OR_RETURN(const std::optional<Digest> after,
                            ReadAfter(repository, request->after()));
+  KERF_CO_RETURN_IF_ERROR(co_await CheckToBegin(asked, repository));
   asked.record->AskFor(audit::Count::kEpoch, epoch);
   KERF_CO_ASSIGN_OR_RETURN(
       const StepResult result,

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -48,14 +50,8 @@ The rules are in [protocol.md](protocol.md).
 
 )";
 
-std::string HexOf(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char byte : bytes) {
-    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned char>(byte) & 0xF];
-  }
-  return hex;
+std::string HexOfText(std::string_view text) {
+  return HexOf({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
 class PlainBytes final : public google::protobuf::TextFormat::FastFieldValuePrinter {
@@ -66,7 +62,7 @@ class PlainBytes final : public google::protobuf::TextFormat::FastFieldValuePrin
       return (byte >= ' ' && byte <= '~') || byte == '\n';
     });
     if (is_plain) return FastFieldValuePrinter::PrintBytes(value, generator);
-    generator->PrintString(Cat("0x", HexOf(value)));
+    generator->PrintString(Cat("0x", HexOfText(value)));
   }
 };
 
@@ -91,7 +87,7 @@ class Page {
     text_ += Cat(who, " ", what, "\n\n```\n", TextOf(message), "```\n```\n");
     const std::string bytes = message.SerializeAsString();
     for (std::size_t at = 0; at < bytes.size(); at += kBytesOfLine) {
-      text_ += Cat(HexOf(bytes.substr(at, kBytesOfLine)), "\n");
+      text_ += Cat(HexOfText(bytes.substr(at, kBytesOfLine)), "\n");
     }
     text_ += "```\n\n";
   }
