@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "client/agent/backup/testing/resuming_lane_test.h"
@@ -158,6 +159,31 @@ TEST_F(LaneResumeTest, WhatIsFinalIsNotTried) {
     End();
     EXPECT_EQ(losing_->stream_count(), 1);
   }
+}
+
+// Nor is what no server of the protocol answers, which has the code of a connection that broke.
+TEST_F(LaneResumeTest, AnAnswerThatIsNoneIsNotAskedForAgain) {
+  std::atomic<int> stream_count = 0;
+  const FakeServer wrong([&](grpc::ServerContext& context, FakeServer::Stream& stream) {
+    ++stream_count;
+    v1::UploadResponse response;
+    *response.add_answers() = CuttingServer::Opened();
+    stream.Write(response);
+    response.GetReflection()->MutableUnknownFields(&response)->AddLengthDelimited(1000)->resize(
+        limits::kMaxAnswerBytes);
+    stream.Write(response);
+    return FakeServer::StaySilent(context);
+  });
+  retry_.tries = 3;
+  adjust_upload_ = [&](client::ResumingUpload::Options& upload) {
+    upload.servers = {wrong.address()};
+  };
+  Start([](Moment) { return grpc::Status::OK; });
+  const absl::Status status = Upload({RandomContent(100'000)});
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the server sent an answer of"));
+  End();
+  EXPECT_EQ(stream_count, 1);
 }
 
 // A worker that is stopped, say, keeps its connections.
