@@ -39,9 +39,13 @@ class CutOffTest : public RedisTest {
     std::vector<std::string> flags = Flags(redis_, "1");
     flags.insert(flags.end(), {"--index-timeout-ms", Cat(kIndexTimeoutMs)});
     world_.StartServer(flags);
-    // The socket's path is relative to the folder of the world.
+    // The socket's path is relative to the folder of the world, and the tool of Redis' to this one.
+    const std::filesystem::path here = std::filesystem::current_path();
     std::filesystem::current_path(world_.path());
-    stub_ = v1::IndexService::NewStub(*client::OpenChannel({world_.address()}));
+    const std::shared_ptr<grpc::Channel> channel = *client::OpenChannel({world_.address()});
+    EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + seconds(20)));
+    std::filesystem::current_path(here);
+    stub_ = v1::IndexService::NewStub(channel);
   }
   ~CutOffTest() override {
     for (std::thread& thread : threads_) thread.join();
