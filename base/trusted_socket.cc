@@ -18,15 +18,14 @@
 namespace kerf {
 namespace {
 
-// For one that has as many connections waiting as it may have.
-constexpr timeval kPatience{.tv_sec = 3, .tv_usec = 0};
-
 // By it a file is reached that is open, whatever became of its name.
 std::string PathOf(int fd) { return Cat("/proc/self/fd/", fd); }
 
 // Who listens there: as it was when he began to, which nobody else can take over.
-absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& path) {
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& path,
+                                 std::chrono::milliseconds patience) {
+  const int waits_not = patience.count() == 0 ? SOCK_NONBLOCK : 0;
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | waits_not, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::copy(target.begin(), target.end(), address.sun_path);
@@ -34,7 +33,9 @@ absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& p
     return absl::ErrnoToStatus(errno, ToAbsl(Cat("cannot connect to ", path)));
   };
   if (!probe.valid()) return failed();
-  setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  const timeval time{.tv_sec = patience.count() / 1'000,
+                     .tv_usec = patience.count() % 1'000 * 1'000};
+  setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
   ucred peer{};
   socklen_t size = sizeof peer;
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -53,16 +54,22 @@ bool IsSame(int left, int right) {
 
 }  // namespace
 
-TrustedSocket::TrustedSocket(std::string path, std::optional<uid_t> other)
-    : path_(std::move(path)),
-      other_(other),
-      own_(geteuid()),
-      // Something that is there, and no socket.
-      held_(open("/", O_PATH | O_CLOEXEC)),
-      target_(PathOf(held_.get())) {}
+TrustedSocket::TrustedSocket(std::string path, std::optional<uid_t> other,
+                             std::chrono::milliseconds patience)
+    : path_(std::move(path)), other_(other), own_(geteuid()), patience_(patience) {}
+
+std::string TrustedSocket::target() const {
+  const std::lock_guard lock(mutex_);
+  return PathOf(held_.get());
+}
 
 absl::Status TrustedSocket::Look() {
-  if (!held_.valid()) return absl::ResourceExhaustedError("no file descriptors are left");
+  {
+    const std::lock_guard lock(mutex_);
+    // Something that is there, and no socket.
+    if (!held_.valid()) held_ = UniqueFd(open("/", O_PATH | O_CLOEXEC));
+    if (!held_.valid()) return absl::ResourceExhaustedError("no file descriptors are left");
+  }
   const UniqueFd found(open(path_.c_str(), O_PATH | O_CLOEXEC));
   struct stat facts{};
   if (!found.valid()) {
@@ -73,8 +80,8 @@ absl::Status TrustedSocket::Look() {
   const std::lock_guard lock(mutex_);
   // As long as it is held no other file has its number.
   if (has_socket_ && IsSame(found.get(), held_.get())) return absl::OkStatus();
-  const absl::StatusOr<uid_t> user = ListenerOf(PathOf(found.get()), path_);
-  // Nobody listens: whoever begins to is looked at then.
+  const absl::StatusOr<uid_t> user = ListenerOf(PathOf(found.get()), path_, patience_);
+  // Nobody listens, or takes anybody now: whoever does so later is looked at then.
   if (absl::IsUnavailable(user.status())) return absl::OkStatus();
   if (!user.ok()) return user.status();
   if (*user != 0 && *user != own_ && *user != other_) {

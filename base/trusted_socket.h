@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,27 +19,33 @@ namespace kerf {
 // Thread-safe. Needs /proc.
 class TrustedSocket {
  public:
-  // Root, the process' own user and `other` are trusted. There need be nothing at `path` yet.
-  TrustedSocket(std::string path, std::optional<uid_t> other);
+  // Root, the process' own user and `other` are trusted. There need be nothing at `path` yet. A
+  // look waits for `patience` at most at a socket that has as many connections waiting as it may
+  // have.
+  TrustedSocket(std::string path, std::optional<uid_t> other,
+                std::chrono::milliseconds patience = std::chrono::seconds(3));
   TrustedSocket(const TrustedSocket&) = delete;
   TrustedSocket& operator=(const TrustedSocket&) = delete;
 
   // A path to connect to, as often as one likes while this lives. It leads to the last socket that
-  // Look has found and that is a trusted user's; until there is one, connections are refused.
-  const std::string& target() const { return target_; }
+  // Look has found and that is a trusted user's; until there is one, connections are refused. The
+  // same for good once Look has ended with anything but ResourceExhausted.
+  std::string target() const;
 
-  // What is at the path now. OK: it is a trusted user's, or nobody listens there. Unauthenticated:
-  // it is somebody else's. Other errors: the system lets nobody see who that is.
+  // What is at the path now. OK: it is a trusted user's, or nobody listens there, or takes anybody
+  // now. Unauthenticated: it is somebody else's. ResourceExhausted: no file can be opened now.
+  // Other errors: the system lets nobody see who that is.
   absl::Status Look();
 
  private:
   const std::string path_;
   const std::optional<uid_t> other_;
   const uid_t own_;
-  std::mutex mutex_;
-  // Behind `target_`; each socket takes the number of the one before.
-  const UniqueFd held_;
-  const std::string target_;
+  const std::chrono::milliseconds patience_;
+  mutable std::mutex mutex_;
+  // Behind target(); each socket takes the number of the one before. Not valid: there was no room
+  // for it yet.
+  UniqueFd held_;
   bool has_socket_ = false;
 };
 

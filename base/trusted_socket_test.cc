@@ -1,14 +1,17 @@
 #include "base/trusted_socket.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -115,6 +118,48 @@ TEST_F(TrustedSocketTest, WhatIsNoSocketLeadsNowhere) {
   TrustedSocket socket(path_, std::nullopt);
   EXPECT_TRUE(socket.Look().ok());
   EXPECT_FALSE(Connects(socket.target()));
+}
+
+// Whoever asks may have others to serve.
+TEST_F(TrustedSocketTest, WhereAsManyWaitAsMayNobodyWaitsForLongerThanHeLikes) {
+  using std::chrono::milliseconds;
+  const sockaddr_un address = AddressOf(path_);
+  for (const milliseconds patience : {milliseconds(0), milliseconds(1'100)}) {
+    const UniqueFd listener = Listen(path_);
+    const auto is_taken = [&](std::vector<UniqueFd>* waiting) {
+      waiting->emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      return connect(waiting->back().get(), reinterpret_cast<const sockaddr*>(&address),
+                     sizeof address) == 0;
+    };
+    std::vector<UniqueFd> waiting;
+    while (is_taken(&waiting)) {
+    }
+    TrustedSocket socket(path_, std::nullopt, patience);
+    const auto begun_at = std::chrono::steady_clock::now();
+    const absl::Status status = socket.Look();
+    const auto took = std::chrono::steady_clock::now() - begun_at;
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_GE(took, patience);
+    EXPECT_LT(took, patience + std::chrono::seconds(1));
+    EXPECT_FALSE(LeadsTo(socket.target(), listener)) << "nobody has seen whose it is";
+    EXPECT_TRUE(socket.Look().ok());
+    EXPECT_TRUE(LeadsTo(socket.target(), listener));
+  }
+}
+
+TEST_F(TrustedSocketTest, WithoutFilesItIsLookedAtOnceThereAreSome) {
+  const UniqueFd listener = Listen(path_);
+  TrustedSocket socket(path_, std::nullopt);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status status = socket.Look();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_FALSE(Connects(socket.target()));
+  EXPECT_TRUE(socket.Look().ok());
+  EXPECT_TRUE(LeadsTo(socket.target(), listener));
 }
 
 TEST(SocketPathTest, IsWhatGrpcTakesItFor) {

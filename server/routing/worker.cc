@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -77,7 +78,9 @@ std::shared_ptr<grpc::Channel> Worker::TakeTokenChannel() {
   if (!endpoint_.host.empty()) return tls_ == nullptr ? nullptr : TakeChannel();
   const std::lock_guard lock(mutex_);
   if (socket_ == nullptr) {
-    socket_ = std::make_unique<TrustedSocket>(SocketPathOf(endpoint_.address), std::nullopt);
+    // One of gRPC's few threads asks: whoever keeps connections waiting there keeps only his own.
+    socket_ = std::make_unique<TrustedSocket>(SocketPathOf(endpoint_.address), std::nullopt,
+                                              std::chrono::milliseconds(0));
   }
   if (!socket_->Look().ok()) return nullptr;
   std::shared_ptr<grpc::Channel>& channel =
