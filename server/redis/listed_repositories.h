@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -39,24 +40,38 @@ class ListedRepositories {
     return Ids(first, first + static_cast<std::ptrdiff_t>(std::min(left, limit)));
   }
 
-  // All that stand in the list behind `after`, in any order, as read at `now`. The first `limit`.
-  Ids Keep(const std::optional<RepositoryId>& after, Ids all, std::size_t limit, TimePoint now) {
+  // What is read is as old as this: to be taken before Redis is asked.
+  struct Reading {
+    TimePoint at;
+    std::uint64_t change_count = 0;
+  };
+  Reading Begin(TimePoint now) const {
+    const std::lock_guard lock(mutex_);
+    return {now, change_count_};
+  }
+
+  // All that stand in the list behind `after`, in any order. The first `limit`. No page is taken of
+  // a reading behind which something was changed from here, or that is older than another one.
+  Ids Keep(const std::optional<RepositoryId>& after, Ids all, std::size_t limit,
+           const Reading& reading) {
     std::sort(all.begin(), all.end(), RepositoryOrder());
     Ids page(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), limit)));
     const std::lock_guard lock(mutex_);
+    if (reading.change_count != change_count_ || (is_known_ && reading.at < read_at_)) return page;
     is_known_ = true;
     has_all_ = all.size() <= kMaxKept;
     if (!has_all_) all.resize(kMaxKept);
     all.shrink_to_fit();
     ids_ = std::move(all);
     from_ = after;
-    read_at_ = now;
+    read_at_ = reading.at;
     return page;
   }
 
   // Something of it was changed from here.
   void Forget() {
     const std::lock_guard lock(mutex_);
+    ++change_count_;
     is_known_ = false;
     ids_ = Ids();
   }
@@ -68,6 +83,7 @@ class ListedRepositories {
 
  private:
   mutable std::mutex mutex_;
+  std::uint64_t change_count_ = 0;
   bool is_known_ = false;
   // Up to the end of the list.
   bool has_all_ = false;

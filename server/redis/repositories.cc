@@ -354,11 +354,10 @@ Task<absl::StatusOr<std::vector<ListedRepository>>> RedisRepositories::List(
     const std::optional<RepositoryId>& after, std::size_t limit) {
   std::optional<std::vector<RepositoryId>> ids = listed_.Find(after, limit, clock_());
   if (!ids.has_value()) {
-    // Before it is asked: it may be as old as that.
-    const TimePoint now = clock_();
+    const ListedRepositories::Reading reading = listed_.Begin(clock_());
     auto behind = co_await ReadList(after);
     if (!behind.ok()) co_return behind.status();
-    ids = listed_.Keep(after, *std::move(behind), limit, now);
+    ids = listed_.Keep(after, *std::move(behind), limit, reading);
   }
   std::vector<ListedRepository> page;
   std::vector<RedisCommand> commands;

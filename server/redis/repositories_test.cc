@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,7 @@ class MadeUpRedis final : public RedisClient {
             Text(index_codec::RepositoryKey(index_codec::KeyKind::kCreated, id)));
         reply.elements.push_back(Text(""));
       }
+      if (is_slow) return late.push_back([done, reply] { done(reply); });
       return done(reply);
     }
     ++read_count;
@@ -72,6 +74,9 @@ class MadeUpRedis final : public RedisClient {
   std::vector<RepositoryId> listed;
   int list_count = 0;
   int created_count = 0;
+  // What it says of the list comes when the test calls it.
+  bool is_slow = false;
+  std::vector<std::function<void()>> late;
 };
 
 class RepositoriesTest : public ::testing::Test {
@@ -152,6 +157,34 @@ TEST_F(RepositoriesTest, WhatIsMadeOrDroppedHereIsSeenOnTheNextPage) {
   redis_.listed.pop_back();
   ASSERT_TRUE(WaitFor(repositories_.Delist({"r1000099", DigestAlgorithm::kBlake3})).ok());
   EXPECT_EQ(WaitFor(repositories_.List(first->back().id, 100))->back().id.name, "r1000009");
+}
+
+// Two lists are read at once, and something is made between them; or one is, while it is read.
+TEST_F(RepositoriesTest, AnOlderReadingIsNotTakenForALaterOne) {
+  FillList(10);
+  for (const bool is_made_here : {true, false}) {
+    const std::string name = is_made_here ? "r1000098" : "r1000099";
+    redis_.is_slow = true;
+    std::vector<absl::StatusOr<std::vector<ListedRepository>>> pages;
+    const auto list = [&]() -> Detached {
+      pages.push_back(co_await repositories_.List(std::nullopt, 5));
+    };
+    list();
+    ASSERT_EQ(redis_.late.size(), 1u);
+    redis_.listed.push_back({name, DigestAlgorithm::kBlake3});
+    redis_.is_slow = false;
+    if (is_made_here) {
+      ASSERT_TRUE(WaitFor(repositories_.Create({name, DigestAlgorithm::kBlake3})).ok());
+    } else {
+      now_ += std::chrono::milliseconds(1);
+      ASSERT_TRUE(WaitFor(repositories_.List(std::nullopt, 5)).ok());
+    }
+    redis_.late[0]();
+    redis_.late.clear();
+    ASSERT_EQ(pages.size(), 1u);
+    ASSERT_TRUE(pages[0].ok());
+    EXPECT_EQ(WaitFor(repositories_.List(pages[0]->back().id, 100))->back().id.name, name);
+  }
 }
 
 // Of more than it keeps what comes later is read when it is its turn.
