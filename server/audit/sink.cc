@@ -86,10 +86,14 @@ void Sink::PutTurnedAway(std::string members, std::string_view outcome) {
     const std::lock_guard lock(mutex_);
     if (!turned_away_.Take(outcome, options_.clock())) return LeaveOutLocked(outcome);
   }
-  PutMinor(std::move(members), outcome);
+  PutMinorAbove(static_cast<double>(options_.minor_reserve) / 2, std::move(members), outcome);
 }
 
 void Sink::PutMinor(std::string members, std::string_view outcome) {
+  PutMinorAbove(0, std::move(members), outcome);
+}
+
+void Sink::PutMinorAbove(double reserve, std::string members, std::string_view outcome) {
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = options_.clock();
@@ -97,7 +101,7 @@ void Sink::PutMinor(std::string members, std::string_view outcome) {
                           static_cast<double>(options_.minor_rate);
     tokens_at_ = now;
     minor_tokens_ = std::min(minor_tokens_ + earned, static_cast<double>(options_.minor_reserve));
-    if (minor_tokens_ < 1) return LeaveOutLocked(outcome);
+    if (minor_tokens_ < reserve + 1) return LeaveOutLocked(outcome);
     minor_tokens_ -= 1;
     if (waiting_count_ + reserved_count_ >= options_.max_waiting ||
         minor_bytes_ + members.size() > options_.max_minor_bytes) {

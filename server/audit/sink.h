@@ -70,8 +70,8 @@ class Sink {
   void Put(std::string members);
   // Of one that has none, and has changed nothing; `outcome` is one of few.
   void PutMinor(std::string members, std::string_view outcome);
-  // The same of whom the door has not let in: ten a second of one outcome at most, so that no flood
-  // of them takes the lines of calls.
+  // The same of whom the door has not let in: ten a second of one outcome at most, and none where
+  // less than half of the reserve is left, so that no flood of them takes the lines of calls.
   void PutTurnedAway(std::string members, std::string_view outcome);
 
   // Unavailable: the file cannot be written, and why; or too much waits for it.
@@ -82,6 +82,8 @@ class Sink {
  private:
   Sink(const Options& options, std::unique_ptr<ChainFile> file);
 
+  // Needs, and leaves, so many lines of the reserve.
+  void PutMinorAbove(double reserve, std::string members, std::string_view outcome);
   void LeaveOutLocked(std::string_view outcome);
 
   // All that follows is the thread's.

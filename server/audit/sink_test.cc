@@ -282,6 +282,24 @@ TEST_F(SinkTest, AFloodOfWhomTheDoorTurnsAwayIsCountedAndTakesNoLinesOfCalls) {
   EXPECT_EQ(line_counts["full"] + left_out_count, 1'000u);
 }
 
+// Nor by being turned away for many reasons.
+TEST_F(SinkTest, AFloodOfManyReasonsTakesNoMoreThanHalfOfTheLinesOfCalls) {
+  options_.minor_reserve = 40;
+  options_.minor_rate = 0;
+  Open();
+  for (int count = 0; count < 100; ++count) {
+    const TurnedAway client{.peer = "ipv4:192.0.2.1:8", .outcome = Cat("reason-", count % 10)};
+    RecordTurnedAway(sink_.get(), client, "", "none");
+  }
+  for (int count = 0; count < 21; ++count) {
+    Begin()->SetOutcome(MakeError(Reason::kBadField, "bad"));
+  }
+  std::map<std::string, int> line_counts;
+  for (const auto& line : Lines()) ++line_counts[line["event"]];
+  EXPECT_EQ(line_counts["connection"], 20);
+  EXPECT_EQ(line_counts["call"], 20);
+}
+
 TEST_F(SinkTest, ManyThreadsLoseNothing) {
   Open();
   std::vector<std::thread> threads;
