@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <openssl/bio.h>
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -300,6 +302,18 @@ TEST_P(DoorTest, WhoSpeaksNoTlsIsToldOfAndWhoJustGoesIsNot) {
   door_->Stop(milliseconds(0));
   const std::lock_guard lock(mutex_);
   EXPECT_EQ(turned_away_.size(), GetParam() ? 1u : 0u);
+}
+
+// As docs/spec/audit.md has them: all others were in, and what ended them is for the metrics.
+TEST(TurnedAwayTest, IsWhoWasNotLetIn) {
+  std::vector<std::string_view> names;
+  for (std::size_t index = 0; index < kEndReasonCount; ++index) {
+    const auto reason = static_cast<EndReason>(index);
+    if (IsTurnedAway(reason)) names.push_back(NameOf(reason));
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("full", "cancels", "not_tls", "old_tls",
+                                                   "no_certificate", "expired_certificate",
+                                                   "unknown_certificate"));
 }
 
 // What is under way has the grace to end; what does not is cut off, and so is who comes meanwhile.

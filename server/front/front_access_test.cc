@@ -115,6 +115,34 @@ TEST_F(FrontAccessTest, WhoHasTooManyConnectionsIsInTheFrontsAuditLog) {
   EXPECT_NE(log.find("\"worker\":\"front\""), std::string::npos) << log;
 }
 
+// It says who it was itself, and the secret is nobody else's.
+TEST_F(FrontAccessTest, ATokenThatTheFrontTakesGoesNoFurther) {
+  // sha256sum of the token.
+  Write(
+      "[[identity]]\nname = \"token/nightly\"\n"
+      "sha256 = \"b9d93d96a930687fbef49895b334ee4d075273f24e78a16082401e9c17925e35\"\n"
+      "[[identity.grant]]\nrole = \"write\"\nrepositories = [\"*\"]\n");
+  auto source = access::AccessSource::Open(file_, nullptr);
+  ASSERT_TRUE(source.ok()) << source.status();
+  source_ = *std::move(source);
+  std::string said;
+  const ScriptedWorker worker(
+      [&](grpc::ServerContext& context, ScriptedWorker::Stream& stream) {
+        const auto& metadata = context.client_metadata();
+        const auto identity = metadata.find("kerf-identity");
+        if (identity != metadata.end())
+          said = std::string(identity->second.data(), identity->second.size());
+        return CountTokens()(context, stream);
+      },
+      FreshSocketAddress());
+  FrontOptions options = Options({worker.address()});
+  options.access = source_.get();
+  ShowToken(Start(options).addresses()[0]);
+  EXPECT_EQ(call_count_, 1);
+  EXPECT_EQ(token_count_, 0);
+  EXPECT_EQ(said, "token token/nightly");
+}
+
 // A front that does not ask leaves tokens to its workers, which see only how it speaks to them.
 TEST_F(FrontAccessTest, ATokenThatCameInTheClearIsNotPassedOn) {
   const ScriptedWorker worker(CountTokens(), FreshSocketAddress());

@@ -114,6 +114,25 @@ TEST_F(QuotaIndexTest, WhatIsForgottenMakesRoom) {
   EXPECT_EQ(Commit(Entries(30, 2)), "QUOTA_EXCEEDED");
 }
 
+// However it goes: a collection forgets what is old, and a repository may be dropped.
+TEST_F(QuotaIndexTest, WhatACollectionForgetsOrADropTakesMakesRoom) {
+  EXPECT_EQ(Commit(Entries(0, 10)), "OK");
+  EXPECT_EQ(Commit(Entries(20, 1)), "QUOTA_EXCEEDED");
+  ASSERT_TRUE(WaitFor(index_.AdvanceEpoch(kTight, 2)).ok());
+  ASSERT_TRUE(WaitFor(index_.ForgetOlder(kTight, 2, std::nullopt, 100)).ok());
+  EXPECT_EQ(CountOf(kTight), 0u);
+  const auto commit = [&](int first, int count) {
+    return ReasonNameOf(WaitFor(index_.Commit(kTight, 2, Entries(first, count), false)));
+  };
+  EXPECT_EQ(commit(30, 10), "");
+  EXPECT_EQ(commit(50, 1), "QUOTA_EXCEEDED");
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_TRUE(WaitFor(index_.Drop(kTight, std::nullopt, 100)).ok());
+  }
+  EXPECT_EQ(CountOf(kTight), 0u);
+  EXPECT_EQ(commit(60, 10), "");
+}
+
 TEST_F(QuotaIndexTest, OthersThatFillItAreSeenInAWhile) {
   EXPECT_EQ(Commit(Entries(0, 1)), "OK");
   ASSERT_TRUE(WaitFor(memory_.Commit(kTight, 1, Entries(1, 9), false)).ok());
