@@ -24,8 +24,10 @@ std::string PathOf(int fd) { return Cat("/proc/self/fd/", fd); }
 // Who listens there: as it was when he began to, which nobody else can take over.
 absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& path,
                                  std::chrono::milliseconds patience) {
-  const int waits_not = patience.count() == 0 ? SOCK_NONBLOCK : 0;
-  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | waits_not, 0));
+  int type = SOCK_STREAM | SOCK_CLOEXEC;
+  // A time limit of 0 is none.
+  if (patience.count() == 0) type |= SOCK_NONBLOCK;
+  const UniqueFd probe(socket(AF_UNIX, type, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::copy(target.begin(), target.end(), address.sun_path);

