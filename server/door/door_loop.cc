@@ -235,14 +235,14 @@ DoorLoop& DoorLoop::LeastBusy() {
 void DoorLoop::AddClient(Newcomer newcomer, Time now) {
   DoorMetrics& metrics = *context_.metrics;
   if (!context_.cancels->Has(newcomer.address.key, now)) {
-    return CountEnd(newcomer.address, EndReason::kCancels);
+    return TurnAway(newcomer.address, EndReason::kCancels);
   }
   // Its own place is taken first: other loops look for one at the same time.
   const bool is_full = metrics.connections.fetch_add(1) >= context_.options->max_connections;
   if (is_full && !MakeRoom(now)) {
     metrics.connections.fetch_sub(1);
     if (++newcomer.tried_count >= others_.size()) {
-      return CountEnd(newcomer.address, EndReason::kFull);
+      return TurnAway(newcomer.address, EndReason::kFull);
     }
     // Others may have some without calls.
     const auto here = std::find_if(others_.begin(), others_.end(),
@@ -287,7 +287,11 @@ bool DoorLoop::MakeRoom(Time now) {
 void DoorLoop::CountEnd(const ClientAddress& address, EndReason reason) {
   context_.metrics->Ended(reason).Add();
   LogEnded(address, reason);
-  if (IsTurnedAway(reason) && context_.options->on_turned_away) {
+}
+
+void DoorLoop::TurnAway(const ClientAddress& address, EndReason reason) {
+  CountEnd(address, reason);
+  if (context_.options->on_turned_away) {
     context_.options->on_turned_away({.peer = address.text, .why = reason});
   }
 }
@@ -322,7 +326,12 @@ void DoorLoop::Settle(Client& client) {
 void DoorLoop::Remove(Client& client) {
   context_.metrics->connections.fetch_sub(1);
   if (client.is_unread) std::erase(unread_, &client);
-  CountEnd(client.relay->address(), client.relay->end_reason());
+  const EndReason reason = client.relay->end_reason();
+  if (IsTurnedAwayByTls(reason)) {
+    TurnAway(client.relay->address(), reason);
+  } else {
+    CountEnd(client.relay->address(), reason);
+  }
   const std::size_t place = client.place;
   std::swap(clients_[place], clients_.back());
   clients_[place]->place = place;

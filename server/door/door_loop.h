@@ -88,8 +88,10 @@ class DoorLoop {
   void ForEach(const std::function<void(Relay& relay)>& visit);
   void Settle(Client& client);
   void Remove(Client& client);
-  // Counts and tells why a connection has ended, or was not taken.
+  // Counts and logs why a connection has ended, or was not taken.
   void CountEnd(const ClientAddress& address, EndReason reason);
+  // The same of one that was not let in, which is told of.
+  void TurnAway(const ClientAddress& address, EndReason reason);
   void ArmListeners();
   bool Control(int operation, int socket, std::uint32_t events, void* data);
 

@@ -304,16 +304,43 @@ TEST_P(DoorTest, WhoSpeaksNoTlsIsToldOfAndWhoJustGoesIsNot) {
   EXPECT_EQ(turned_away_.size(), GetParam() ? 1u : 0u);
 }
 
-// As docs/spec/audit.md has them: all others were in, and what ended them is for the metrics.
-TEST(TurnedAwayTest, IsWhoWasNotLetIn) {
+// It had calls, and what they came to is told elsewhere.
+TEST_P(DoorTest, WhoWasInAndCancelsTooMuchIsNotToldOfAsIfHeHadNotBeen) {
+  DoorOptions options;
+  options.cancel_burst = 10;
+  options.cancels_per_second = 0.001;
+  Start(options);
+  const auto made = NewClient();
+  H2Peer& client = *made;
+  std::vector<std::int32_t> streams;
+  for (int count = 0; count < 12; ++count) streams.push_back(client.Call("/hold", "", false));
+  ASSERT_TRUE(MoveUntil(client, [&] { return door_->metrics().calls.value() == 12; }));
+  for (const std::int32_t stream : streams) client.Reset(stream, NGHTTP2_CANCEL);
+  EXPECT_TRUE(MoveUntil(client, [&] { return !client.is_open(); }));
+  constexpr auto kCancels = static_cast<std::size_t>(EndReason::kCancels);
+  const auto ended = [&] { return door_->metrics().connections_ended[kCancels].value(); };
+  for (const auto deadline = Clock::now() + kPatience; ended() == 0 && Clock::now() < deadline;) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(ended(), 1u);
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_TRUE(turned_away_.empty());
+  }
+  // Who comes now is.
+  EXPECT_TRUE(IsClosedSoon(Connect()));
+  EXPECT_TRUE(IsTold(EndReason::kCancels));
+}
+
+// Beside kFull and kCancels, as docs/spec/audit.md has them.
+TEST(TurnedAwayTest, IsWhoseTlsDoesNotLetHimIn) {
   std::vector<std::string_view> names;
   for (std::size_t index = 0; index < kEndReasonCount; ++index) {
     const auto reason = static_cast<EndReason>(index);
-    if (IsTurnedAway(reason)) names.push_back(NameOf(reason));
+    if (IsTurnedAwayByTls(reason)) names.push_back(NameOf(reason));
   }
-  EXPECT_THAT(names, testing::UnorderedElementsAre("full", "cancels", "not_tls", "old_tls",
-                                                   "no_certificate", "expired_certificate",
-                                                   "unknown_certificate"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre("not_tls", "old_tls", "no_certificate",
+                                                   "expired_certificate", "unknown_certificate"));
 }
 
 // What is under way has the grace to end; what does not is cut off, and so is who comes meanwhile.

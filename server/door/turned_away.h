@@ -22,12 +22,11 @@ struct TurnedAway {
   std::string request_id = {};
 };
 
-// Whether a connection that has ended so was turned away: not because of what it did, or did not
-// do, once it was in.
-constexpr bool IsTurnedAway(EndReason reason) {
+// Whether a connection that has ended so was not let in for its TLS. All others were in, or have
+// said nothing, and what ended them is for the metrics; whom the door did not even take, because of
+// kFull or kCancels, it tells of itself.
+constexpr bool IsTurnedAwayByTls(EndReason reason) {
   switch (reason) {
-    case EndReason::kCancels:
-    case EndReason::kFull:
     case EndReason::kNotTls:
     case EndReason::kOldTls:
     case EndReason::kNoCertificate:
@@ -42,7 +41,9 @@ constexpr bool IsTurnedAway(EndReason reason) {
     case EndReason::kIdle:
     case EndReason::kNotReading:
     case EndReason::kNoPing:
+    case EndReason::kCancels:
     case EndReason::kMadeRoom:
+    case EndReason::kFull:
     case EndReason::kRefusesCertificate:
     case EndReason::kTlsFailed:
       return false;
