@@ -21,18 +21,30 @@ namespace {
 
 class WorkerTest : public testing::Test {
  protected:
-  WorkerTest() : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  WorkerTest() {
     // TEST_TMPDIR is too long for a socket's path.
     KERF_CHECK(mkdtemp(folder_.data()) != nullptr);
     path_ = folder_ + "/kerfd.sock";
     address_.sun_family = AF_UNIX;
     path_.copy(address_.sun_path, sizeof address_.sun_path - 1);
-    KERF_CHECK(
-        bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) == 0);
-    KERF_CHECK(listen(listener_.get(), 1) == 0);
+    listener_ = Listen();
   }
   ~WorkerTest() override { std::filesystem::remove_all(folder_); }
 
+  // At a new socket at the path.
+  UniqueFd Listen() {
+    UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    unlink(path_.c_str());
+    KERF_CHECK(
+        bind(listener.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) == 0);
+    KERF_CHECK(listen(listener.get(), 1) == 0);
+    return listener;
+  }
+  // Whether somebody connects to it soon.
+  static bool IsMet(const UniqueFd& listener) {
+    pollfd met{listener.get(), POLLIN, 0};
+    return poll(&met, 1, 10'000) == 1 && UniqueFd(accept(listener.get(), nullptr, nullptr)).valid();
+  }
   // Another connection that nobody takes; whether there was room for it.
   bool Wait() {
     waiting_.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
