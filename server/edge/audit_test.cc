@@ -100,16 +100,17 @@ class AuditTest : public testing::Test {
     Stop();
     return CallsNow();
   }
-  std::vector<nlohmann::json> CallsNow() const {
-    std::vector<nlohmann::json> calls;
+  std::vector<nlohmann::json> CallsNow() const { return LinesOf("call"); }
+  std::vector<nlohmann::json> LinesOf(const std::string& event) const {
+    std::vector<nlohmann::json> lines;
     std::ifstream file(audit_.path);
     for (std::string line; std::getline(file, line);) {
       const auto read = ReadChainLine(line);
       if (!read.has_value() || !read->is_intact) continue;
       nlohmann::json parsed = nlohmann::json::parse(line);
-      if (parsed["event"] == "call") calls.push_back(std::move(parsed));
+      if (parsed["event"] == event) lines.push_back(std::move(parsed));
     }
-    return calls;
+    return lines;
   }
 
   // A call has its line a moment after its answer: those of the next one come behind it then.
@@ -361,6 +362,30 @@ TEST_F(AuditTest, ItNamesWhoHasTooManyConnections) {
   EXPECT_EQ(calls[0]["outcome"], "QUOTA_EXCEEDED");
   EXPECT_EQ(calls[0]["request_id"], "call-id");
   EXPECT_EQ(calls[0]["worker"], "w1");
+}
+
+TEST_F(AuditTest, ItTellsOfConnectionsThatAreNotTaken) {
+  options_.listen = {"127.0.0.1:0"};
+  options_.max_connections = 1;
+  Start();
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(OpenFor("home")));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  Connect();
+  EXPECT_NE(Stats(), "OK");
+  upload.Cancel();
+  upload.WaitForEnd();
+  Stop();
+  const auto connections = LinesOf("connection");
+  ASSERT_FALSE(connections.empty());
+  for (const nlohmann::json& line : connections) {
+    EXPECT_EQ(line["outcome"], "full");
+    EXPECT_EQ(line["message"], "there are too many connections, and all have calls");
+    EXPECT_THAT(line["peer"].get<std::string>(), StartsWith("ipv4:127.0.0.1:"));
+    EXPECT_EQ(line["identity"], "");
+    EXPECT_EQ(line["proof"], "none");
+    EXPECT_EQ(line["worker"], "w1");
+  }
 }
 
 // The file may not grow while it lives.
