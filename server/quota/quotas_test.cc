@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "server/errors/errors.h"
 #include "server/quota/testing/rules_gate.h"
@@ -44,6 +45,15 @@ class QuotasTest : public ::testing::Test {
     return std::chrono::seconds(info.retry_delay().seconds()) +
            std::chrono::milliseconds(info.retry_delay().nanos() / 1'000'000);
   }
+  // Whose quota it is and what that is, for programs.
+  static google::rpc::QuotaFailure::Violation ViolationOf(const absl::Status& status) {
+    google::rpc::QuotaFailure failure;
+    const auto payload = status.GetPayload("type.googleapis.com/google.rpc.QuotaFailure");
+    EXPECT_TRUE(payload.has_value() && failure.ParseFromString(std::string(*payload)));
+    EXPECT_EQ(failure.violations_size(), 1);
+    return failure.violations_size() == 1 ? failure.violations(0)
+                                          : google::rpc::QuotaFailure::Violation();
+  }
   std::string Metrics() {
     metrics::Page page;
     quotas_.AddMetrics(page);
@@ -66,6 +76,11 @@ TEST_F(QuotasTest, StreamsByIdentity) {
   EXPECT_EQ(ReasonNameOf(status), "QUOTA_EXCEEDED");
   EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("kerf://a"));
   EXPECT_EQ(DelayOf(status), std::chrono::seconds(5));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  const google::rpc::QuotaFailure::Violation violation = ViolationOf(status);
+  EXPECT_THAT(violation.subject(), HasSubstr("kerf://a"));
+  EXPECT_EQ(MessageOf(status),
+            Cat("the quota of ", violation.subject(), " is used up: ", violation.description()));
   // Nothing is said of b: three quarters of all, and one at least.
   for (int count = 0; count < 12; ++count) held.push_back(*quotas_.EnterStream(b_, 16));
   EXPECT_FALSE(quotas_.EnterStream(b_, 16).ok());
