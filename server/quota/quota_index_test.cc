@@ -118,7 +118,7 @@ TEST_F(QuotaIndexTest, WhatIsForgottenMakesRoom) {
 TEST_F(QuotaIndexTest, WhatACollectionForgetsOrADropTakesMakesRoom) {
   EXPECT_EQ(Commit(Entries(0, 10)), "OK");
   EXPECT_EQ(Commit(Entries(20, 1)), "QUOTA_EXCEEDED");
-  ASSERT_TRUE(WaitFor(index_.AdvanceEpoch(kTight, 2)).ok());
+  ASSERT_TRUE(WaitFor(index_.AdvanceEpoch(kTight, 2, 0)).ok());
   ASSERT_TRUE(WaitFor(index_.ForgetOlder(kTight, 2, std::nullopt, 100)).ok());
   EXPECT_EQ(CountOf(kTight), 0u);
   const auto commit = [&](int first, int count) {
