@@ -78,7 +78,8 @@ class OutputsTest(unittest.TestCase):
                     self.assertEqual([name for name in os.listdir(self.files.mount) if name.endswith(".tmp")], [])
             self.assertEqual(self.kerf("index", "export", "--output", self.path, *there).returncode, 0)
 
-    def test_restore_where_no_time_can_be_set(self):
+    def backed_up(self):
+        """A store with a snapshot of a file with two names, and the folder of these."""
         server, ready, store = f"unix:{self.folder}/kerfd", self.folder / "ready", self.folder / "store"
         with processes.running([OUT / "kerfd", "--listen", server, "--ready-file", ready], self.folder / "log") as kerfd:
             processes.wait_until(ready.exists, READY_TIMEOUT_S, "kerfd to serve", processes=[kerfd])
@@ -88,6 +89,10 @@ class OutputsTest(unittest.TestCase):
             os.link(tree / "file", tree / "name")
             os.utime(tree / "file", (1_000_000_000, 1_000_000_000))
             self.assertEqual(self.kerf("backup", tree, "--store", store, "--server", server).returncode, 0)
+        return store, tree
+
+    def test_restore_where_no_time_can_be_set(self):
+        store, tree = self.backed_up()
         restore = ("restore", "latest", "--target", self.files.mount / "target", "--store", store)
         self.files.arm("utimens 1 0 EPERM")
         done = self.kerf(*restore)
@@ -102,6 +107,27 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual(self.kerf(*restore, "--overwrite", "if-changed").returncode, 0)
         restored = next((self.files.mount / "target").rglob("file"))
         self.assertEqual(restored.stat().st_mtime, 1_000_000_000)
+
+    def test_restore_of_what_is_not_durable(self):
+        # So fail the disk, and ext4 and btrfs that have met an error of theirs before and take nothing any more.
+        store, _ = self.backed_up()
+        for number, fault in enumerate(("fsync 1 0 EROFS", "fsync 1 0 EIO", "fsyncdir 1 0 EROFS")):
+            with self.subTest(fault):
+                self.files.arm(fault)
+                done = self.kerf("restore", "latest", "--target", self.files.mount / str(number), "--store", store)
+                self.assertGreater(self.files.clear(), 0, done.stderr)
+                self.assertEqual(done.returncode, PARTIAL, done.stderr)
+                self.assertIn("durable", done.stderr)
+
+    def test_restore_where_folders_cannot_be_synced(self):
+        # All of it at once they can.
+        store, tree = self.backed_up()
+        self.files.arm("fsyncdir 1 0 EINVAL")
+        done = self.kerf("restore", "latest", "--target", self.files.mount / "target", "--store", store)
+        self.assertGreater(self.files.clear(), 0, done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        restored = next((self.files.mount / "target").rglob("file"))
+        self.assertEqual(restored.read_bytes(), (tree / "file").read_bytes())
 
 
 if __name__ == "__main__":
