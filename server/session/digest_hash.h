@@ -2,19 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
-#include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
+#include "base/seeded_hash.h"
 #include "kernels/fingerprint/digest.h"
 
 namespace kerf {
 
-// Seeded for each process: a client chooses XXH3-128 digests freely and must not be able to make
-// them collide in a table.
+// A client chooses XXH3-128 digests freely and must not be able to make them collide in a table.
 struct SeededDigestHash {
   std::size_t operator()(const Digest& digest) const {
-    return absl::Hash<absl::string_view>{}(
-        absl::string_view(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()));
+    return SeededHash(
+        std::string_view(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()));
   }
 };
 

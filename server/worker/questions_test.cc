@@ -87,9 +87,9 @@ class QuestionsTest : public HintedWorld, public testing::WithParamInterface<Cas
   void SetUp() override {
     Start(GetParam().profile, /*is_late=*/false, kSmallCutBufferBytes);
     context_.index = &round_trips_;
-    context_.now = [this] {
+    context_.now = [this, now = std::chrono::steady_clock::now()] {
       round_trips_.Pass();
-      return std::chrono::steady_clock::now();
+      return now;
     };
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -61,6 +62,8 @@ class HintedWorld : public testing::Test {
     context_.max_cut_buffer_bytes = cut_buffer_bytes;
     context_.rapid_totals = &totals_;
     context_.asks_ahead = true;
+    // A verdict that is old is asked for anew. None is, however busy the machine may be.
+    context_.now = [now = std::chrono::steady_clock::now()] { return now; };
     Follow(store_.get());
   }
   void TearDown() override {
