@@ -1,19 +1,17 @@
 #include "client/fs/file_source.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
 #include <utility>
 
 #include "base/status.h"
-#include "base/strings.h"
+#include "client/fs/node_handle.h"
 #include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
-#include "client/fs/path.h"
 #include "client/fs/stamp_clock.h"
 #include "client/fs/xattrs.h"
 
@@ -24,95 +22,18 @@ constexpr std::uint64_t kStatBlockBytes = 512;
 // A snapshot names every extent. What is behind the last of these counts as data.
 constexpr std::size_t kMaxExtents = 65536;
 
-int OpenWithoutTouching(int directory, const std::string& path, int flags) {
-  const int fd = openat(directory, path.c_str(), flags | O_NOATIME);
-  // Only the owner and root may leave the access time alone.
-  if (fd < 0 && errno == EPERM) return openat(directory, path.c_str(), flags);
-  return fd;
-}
-
-// A file server has a lease on the file, for a client that caches it: opening waits until it is
-// given back, which the kernel sees to (/proc/sys/fs/lease-break-time). It may only wait for what
-// is a regular file for certain.
-int OpenLeased(int directory, const std::string& path) {
-  const UniqueFd handle(openat(directory, path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  struct stat status{};
-  if (!handle.valid() || fstat(handle.get(), &status) != 0) return -1;
-  if (!S_ISREG(status.st_mode)) {
-    errno = ENXIO;
-    return -1;
-  }
-  return OpenWithoutTouching(AT_FDCWD, Cat("/proc/self/fd/", handle.get()), O_RDONLY | O_CLOEXEC);
-}
-
-int OpenForReading(int directory, const std::string& path) {
-  // O_NONBLOCK: should a fifo stand there by now, open must not wait for its writer.
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  const int fd = OpenWithoutTouching(directory, path, kFlags);
-  if (fd < 0 && errno == EWOULDBLOCK) return OpenLeased(directory, path);
-  return fd;
-}
-
-absl::Status OpenError(int error, const std::string& absolute) {
-  if (error == ELOOP || error == ENXIO || error == EISDIR) {
-    return absl::FailedPreconditionError(ToAbsl(Cat("it is no longer a regular file: ", absolute)));
-  }
-  return OsError(error, "cannot open", absolute);
-}
-
-// Follows no symlink on its way.
-absl::StatusOr<UniqueFd> OpenStepByStep(const std::string& node_path) {
-  const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  UniqueFd parent;
-  int directory = root.get();
-  if (const std::string_view above = ParentOf(node_path); !above.empty()) {
-    KERF_ASSIGN_OR_RETURN(parent, OpenBelow(root.get(), above, O_PATH | O_DIRECTORY));
-    directory = parent.get();
-  }
-  const int fd = OpenForReading(directory, std::string(NameOf(node_path)));
-  if (fd < 0) return OpenError(errno, "/" + node_path);
-  return UniqueFd(fd);
-}
-
-// By its whole path, which is quicker, and then it must be the file that was scanned; otherwise
-// something on the way may be a symlink by now. In as few calls as paths of their length allow:
-// below many levels one for each would be most of the work.
-UniqueFd OpenAtOnce(const std::string& absolute, const NodeIdentity& scanned) {
-  std::string_view rest = absolute;
-  UniqueFd directory;
-  int at = AT_FDCWD;
-  while (rest.size() >= kMaxPathCallBytes) {
-    const std::size_t slash = rest.rfind('/', kMaxPathCallBytes - 1);
-    if (slash == std::string_view::npos || slash == 0) return {};
-    const std::string piece(rest.substr(0, slash));
-    UniqueFd next(openat(at, piece.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!next.valid()) return {};
-    directory = std::move(next);
-    at = directory.get();
-    rest.remove_prefix(slash + 1);
-  }
-  UniqueFd fd(OpenForReading(at, std::string(rest)));
-  struct stat status{};
-  if (!fd.valid() || fstat(fd.get(), &status) != 0) return {};
-  if (status.st_dev != scanned.device || status.st_ino != scanned.inode) fd.Reset();
-  return fd;
-}
-
 }  // namespace
 
 absl::StatusOr<FileSource> FileSource::Open(const std::string& node_path,
                                             const NodeIdentity& scanned) {
   FileSource source;
   source.path_ = "/" + node_path;
-  source.fd_ = OpenAtOnce(source.path_, scanned);
-  if (!source.fd_.valid()) {
-    KERF_ASSIGN_OR_RETURN(source.fd_, OpenStepByStep(node_path));
-  }
+  KERF_ASSIGN_OR_RETURN(const UniqueFd handle, HandleOfNode(node_path));
+  KERF_ASSIGN_OR_RETURN(source.fd_, OpenFileOf(handle, node_path));
   // Before the look at the file: what is written from then on is read, or moves its ctime.
   source.opened_at_ = StampClockNow();
   struct stat& status = source.opened_;
   if (fstat(source.fd_.get(), &status) != 0) return OsError(errno, "cannot stat", source.path_);
-  if (!S_ISREG(status.st_mode)) return OpenError(ENXIO, source.path_);
   source.identity_ = IdentityOf(status);
   source.is_settled_ = IsSettledOn(source.fd_.get(), source.identity_.changed, source.opened_at_);
   source.is_as_scanned_ = source.is_settled_ && source.identity_ == scanned;

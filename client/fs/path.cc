@@ -1,9 +1,15 @@
 #include "client/fs/path.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/strings.h"
 #include "client/fs/os_error.h"
@@ -14,6 +20,33 @@ namespace {
 bool IsNodeName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
          name.find('\0') == std::string_view::npos;
+}
+
+// openat, but that no symlink is followed. -1 also where the kernel, or a filter of system calls,
+// does not have it.
+int OpenWithoutSymlinks(int directory_fd, const std::string& path, int flags,
+                        std::uint64_t resolve = RESOLVE_BENEATH) {
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(flags | O_NOFOLLOW | O_CLOEXEC);
+  how.resolve = RESOLVE_NO_SYMLINKS | resolve;
+  return static_cast<int>(syscall(SYS_openat2, directory_fd, path.c_str(), &how, sizeof how));
+}
+
+// In as few calls as paths of their length allow.
+UniqueFd OpenBelowAtOnce(int root_fd, std::string_view path, int flags) {
+  UniqueFd directory;
+  int at = root_fd;
+  while (path.size() >= kMaxPathCallBytes) {
+    const std::size_t slash = path.rfind('/', kMaxPathCallBytes - 1);
+    if (slash == std::string_view::npos) return {};
+    UniqueFd next(
+        OpenWithoutSymlinks(at, std::string(path.substr(0, slash)), O_PATH | O_DIRECTORY));
+    if (!next.valid()) return {};
+    directory = std::move(next);
+    at = directory.get();
+    path.remove_prefix(slash + 1);
+  }
+  return UniqueFd(OpenWithoutSymlinks(at, std::string(path), flags));
 }
 
 }  // namespace
@@ -68,6 +101,24 @@ int ComparePaths(std::string_view left, std::string_view right) {
 }
 
 absl::StatusOr<UniqueFd> OpenBelow(int root_fd, std::string_view path, int flags) {
+  UniqueFd fd = OpenBelowAtOnce(root_fd, path, flags);
+  if (fd.valid()) return fd;
+  return OpenBelowStepByStep(root_fd, path, flags);
+}
+
+absl::StatusOr<UniqueFd> OpenFromRoot(std::string_view node_path, int flags) {
+  if (node_path.size() + 1 < kMaxPathCallBytes) {
+    // A descriptor of "/" for each would be half of the work.
+    UniqueFd fd(OpenWithoutSymlinks(AT_FDCWD, Cat("/", node_path), flags, 0));
+    if (fd.valid()) return fd;
+  }
+  UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!root.valid()) return OsError(errno, "cannot open", "/");
+  if (node_path.empty()) return OpenBelowStepByStep(root.get(), ".", flags);
+  return OpenBelow(root.get(), node_path, flags);
+}
+
+absl::StatusOr<UniqueFd> OpenBelowStepByStep(int root_fd, std::string_view path, int flags) {
   constexpr int kAlways = O_NOFOLLOW | O_CLOEXEC;
   UniqueFd directory;
   int at = root_fd;

@@ -33,9 +33,16 @@ bool IsAtOrBelow(std::string_view path, std::string_view ancestor);
 // ("a", "a/b", "a.c"). Negative, 0 or positive, like memcmp.
 int ComparePaths(std::string_view left, std::string_view right);
 
-// Opens the node path `path` below `root_fd` one component after the other, following no symlink,
-// so that no path is too long. `flags` apply to the last component; O_NOFOLLOW and O_CLOEXEC are
-// added. A symlink on the way is FailedPrecondition, like a non-directory.
+// Opens the node path `path` below `root_fd`, following no symlink, however long the path is.
+// `flags` apply to the last component; O_NOFOLLOW and O_CLOEXEC are added. A symlink on the way is
+// FailedPrecondition, like a non-directory. In one call where the kernel can (openat2, Linux 5.6),
+// else as OpenBelowStepByStep, which also finds the words for what is wrong.
 absl::StatusOr<UniqueFd> OpenBelow(int root_fd, std::string_view path, int flags);
+
+// The same below "/"; of "" that itself.
+absl::StatusOr<UniqueFd> OpenFromRoot(std::string_view node_path, int flags);
+
+// As OpenBelow, one component after the other: below many levels that is most of the work.
+absl::StatusOr<UniqueFd> OpenBelowStepByStep(int root_fd, std::string_view path, int flags);
 
 }  // namespace kerf::agent

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -49,19 +50,46 @@ TEST(Path, OrdersADirectoryBeforeItsChildrenAndSiblingsByByte) {
   EXPECT_GT(ComparePaths("ab", "a/b"), 0);
 }
 
-TEST(Path, OpenBelowFollowsNoSymlink) {
+// In one call, and where the kernel does not have that.
+class OpenBelowTest : public ::testing::TestWithParam<decltype(&OpenBelow)> {};
+
+TEST_P(OpenBelowTest, FollowsNoSymlink) {
   const testing::TemporaryDirectory root;
   std::filesystem::create_directories(root / "real/inner");
   std::filesystem::create_symlink("real", root / "link");
   const UniqueFd fd(open(root.path().c_str(), O_PATH | O_DIRECTORY));
-  EXPECT_TRUE(OpenBelow(fd.get(), "real/inner", O_RDONLY | O_DIRECTORY).ok());
-  EXPECT_EQ(OpenBelow(fd.get(), "link/inner", O_RDONLY).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(OpenBelow(fd.get(), "link", O_RDONLY).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(OpenBelow(fd.get(), "real/none", O_RDONLY).status().code(),
-            absl::StatusCode::kNotFound);
+  const auto code = [&](const char* path, int flags) {
+    return GetParam()(fd.get(), path, flags).status().code();
+  };
+  EXPECT_EQ(code("real/inner", O_RDONLY | O_DIRECTORY), absl::StatusCode::kOk);
+  EXPECT_EQ(code("link/inner", O_RDONLY), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code("link", O_RDONLY), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code("link", O_RDONLY | O_DIRECTORY), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(code("real/none", O_RDONLY), absl::StatusCode::kNotFound);
+  // A handle stands for the symlink itself.
+  EXPECT_EQ(code("link", O_PATH), absl::StatusCode::kOk);
+  EXPECT_NE(code("/", O_PATH), absl::StatusCode::kOk);
 }
+
+TEST_P(OpenBelowTest, NoPathIsTooLong) {
+  const testing::TemporaryDirectory root;
+  const UniqueFd top(open(root.path().c_str(), O_PATH | O_DIRECTORY));
+  const std::string name(250, 'n');
+  std::string path;
+  UniqueFd at(dup(top.get()));
+  for (int level = 0; level < 40; ++level) {
+    ASSERT_EQ(mkdirat(at.get(), name.c_str(), 0700), 0);
+    at = UniqueFd(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY));
+    path += (level == 0 ? "" : "/") + name;
+    // Of a length that a call takes just so, too.
+    EXPECT_TRUE(GetParam()(top.get(), path, O_PATH | O_DIRECTORY).ok()) << path.size();
+  }
+  ASSERT_EQ(symlinkat(".", at.get(), "link"), 0);
+  EXPECT_TRUE(GetParam()(top.get(), path + "/link", O_PATH).ok());
+  EXPECT_FALSE(GetParam()(top.get(), path + "/link/link", O_PATH).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OpenBelowTest, ::testing::Values(&OpenBelow, &OpenBelowStepByStep));
 
 }  // namespace
 }  // namespace kerf::agent

@@ -1,0 +1,22 @@
+// Opens what a node's path names, so that nobody who swaps names meanwhile makes it open anything
+// else: no device is ever touched, no fifo's writer woken, nothing mounted on demand.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace kerf::agent {
+
+// Stands for what has the path now (O_PATH), be it a symlink, and opens nothing. No symlink on the
+// way is followed: FailedPrecondition, as where a directory on the way is none any more.
+absl::StatusOr<UniqueFd> HandleOfNode(const std::string& node_path);
+
+// Opens the regular file that `handle` stands for, which was asked for by this path, for reading,
+// and leaves its access time alone where the kernel permits. FailedPrecondition if it is none.
+// Another's lease on the file is waited for: it must give it back, which the kernel sees to
+// (fcntl(2), F_SETLEASE; /proc/sys/fs/lease-break-time).
+absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& node_path);
+
+}  // namespace kerf::agent
