@@ -14,6 +14,7 @@
 
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/xattrs.h"
 
@@ -157,17 +158,28 @@ absl::Status AvoidTime(int fd, const Node& node) {
   return futimens(fd, times.data()) == 0 ? absl::OkStatus() : failed();
 }
 
+// By a descriptor that only names the node: whoever may write in the directory may have given its
+// name to another file since it was made, which root would give away.
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node) {
   Applier applier(node);
-  applier.Owner([&](uid_t uid, gid_t gid) {
-    return fchownat(directory_fd, name.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW);
-  });
-  // Modes and attributes have no call that takes a directory and does not follow; a descriptor
-  // that only names the node, through /proc, is the way.
-  const bool has_mode = node.kind != NodeKind::kSymlink;
-  if (has_mode || !node.xattrs.empty()) {
-    const UniqueFd fd(openat(directory_fd, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    const std::string path = Cat("/proc/self/fd/", fd.get());
+  const UniqueFd fd(openat(directory_fd, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) {
+    applier.NoteError(errno, "cannot find again");
+    return applier.result();
+  }
+  // A device that somebody else has linked is of the same kind.
+  if (KindOf(status.st_mode) != node.kind || status.st_nlink > 1) {
+    applier.Note(absl::FailedPreconditionError(
+        ToAbsl(Cat("something else has its name by now: /", node.path))));
+    return applier.result();
+  }
+  applier.Owner(
+      [&](uid_t uid, gid_t gid) { return fchownat(fd.get(), "", uid, gid, AT_EMPTY_PATH); });
+  // The calls that take a descriptor refuse such a one; the link of /proc leads to its inode.
+  const bool is_symlink = node.kind == NodeKind::kSymlink;
+  const std::string path = Cat("/proc/self/fd/", fd.get());
+  if (!is_symlink || !node.xattrs.empty()) {
     const auto set = [&](const char* key, const std::string& value) {
       return setxattr(path.c_str(), key, value.data(), value.size(), 0);
     };
@@ -176,14 +188,16 @@ MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const 
         [&](const char* key) { return removexattr(path.c_str(), key); });
     applier.Xattrs(true, set);
     applier.Xattrs(false, set);
-    if (has_mode && chmod(path.c_str(), applier.mode()) != 0) {
+    if (!is_symlink && chmod(path.c_str(), applier.mode()) != 0) {
       applier.NoteError(errno, "cannot set the mode of");
     }
   }
-  if (applier.result().status.ok() &&
-      utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW) != 0) {
-    applier.NoteError(errno, "cannot set the time of");
-  }
+  if (!applier.result().status.ok()) return applier.result();
+  // Of a symlink's handle only newer kernels (5.8) set the time, and there is little to gain by it.
+  const int timed =
+      is_symlink ? utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW)
+                 : utimensat(AT_FDCWD, path.c_str(), TimesOf(node).data(), 0);
+  if (timed != 0) applier.NoteError(errno, "cannot set the time of");
   return applier.result();
 }
 

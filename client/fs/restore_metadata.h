@@ -30,7 +30,8 @@ absl::Status ApplyTime(int fd, const Node& node);
 absl::Status AvoidTime(int fd, const Node& node);
 
 // Both, of anything but a file or directory: the child `name` of the directory, which may be a
-// symlink and is not followed. The time only if all else could be set.
+// symlink and is not followed. The time only if all else could be set. FailedPrecondition, and
+// nothing is changed, if something else than was made as `node` has that name by now.
 MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const Node& node);
 
 // Makes a directory that is there let in nobody whom the node does not, until it is complete: takes

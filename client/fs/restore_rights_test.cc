@@ -17,6 +17,7 @@
 
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "client/fs/restore_metadata.h"
 #include "client/fs/restorer.h"
 #include "client/fs/testing/memory_nodes.h"
 #include "client/fs/testing/memory_snapshot.h"
@@ -257,6 +258,42 @@ TEST_F(RestoreRightsTest, WhatLacksItsModeOrOwnerIsNeverTakenForUnchanged) {
     EXPECT_EQ(RestoreAll({file}, target_, policy).summary.skipped_count, 0u);
     EXPECT_EQ(RestoreAll({file}, target_, policy).summary.skipped_count, 1u);
     unlink((target_ + "/f").c_str());
+  }
+}
+
+// Who may write in the directory gives the name of what was just made to a file that is not his.
+TEST_F(RestoreRightsTest, WhatHasTheNameOfANewNodeByNowKeepsItsOwnerAndMode) {
+  const std::string secret = target_ + "/secret";
+  close(open(secret.c_str(), O_WRONLY | O_CREAT, 0600));
+  ASSERT_EQ(mkfifo((target_ + "/linked").c_str(), 0600), 0);
+  ASSERT_EQ(link((target_ + "/linked").c_str(), (target_ + "/linked too").c_str()), 0);
+  ASSERT_EQ(link(secret.c_str(), (target_ + "/fifo").c_str()), 0);
+  ASSERT_EQ(symlink("secret", (target_ + "/device").c_str()), 0);
+  const UniqueFd directory(open(target_.c_str(), O_RDONLY | O_DIRECTORY));
+  const struct {
+    const char* name;
+    NodeKind kind;
+  } cases[] = {{"fifo", NodeKind::kFifo},
+               {"device", NodeKind::kCharDevice},
+               {"linked", NodeKind::kFifo},
+               {"fifo", NodeKind::kSymlink}};
+  for (const auto& one : cases) {
+    Node node;
+    node.path = one.name;
+    node.kind = one.kind;
+    node.mode = 0777;
+    node.uid = node.gid = 12345;
+    node.modified = {1, 0};
+    EXPECT_EQ(ApplyMetadataAt(directory.get(), one.name, node).status.code(),
+              absl::StatusCode::kFailedPrecondition)
+        << one.name;
+    for (const std::string& path : {secret, target_ + "/linked too"}) {
+      struct stat status{};
+      ASSERT_EQ(lstat(path.c_str(), &status), 0);
+      EXPECT_EQ(status.st_mode & 07777, 0600u) << path;
+      EXPECT_EQ(status.st_uid, geteuid()) << path;
+      EXPECT_NE(status.st_mtim.tv_sec, 1) << path;
+    }
   }
 }
 
