@@ -125,7 +125,6 @@ TEST_F(RepoTest, DropsNothingThatNobodyWants) {
   EXPECT_THAT(List(), ElementsAre(StoreName()));
 }
 
-// Through a front, which knows nothing of these calls.
 TEST_F(RepoTest, ANameHasOneDigestAlgorithm) {
   world_.StartServer();
   EXPECT_EQ(Repo({"create", "one"})["is_new"], true);
@@ -137,6 +136,7 @@ TEST_F(RepoTest, ANameHasOneDigestAlgorithm) {
   EXPECT_EQ(Repo({"create", "two"})["is_new"], true);
 }
 
+// Through a front, which knows nothing of these calls.
 TEST_F(RepoTest, AFrontPassesThemOn) {
   world_.StartServer();
   BackupAll();
