@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace kerf {
 
@@ -19,7 +20,7 @@ class CallRooms {
   enum class Kind : std::uint8_t { kShort, kLong };
   enum class Entry : std::uint8_t {
     kEntered,
-    // Its repository has all that one may have: others may pass it.
+    // Its repository has all that one may have: those of others may pass it.
     kShareIsFull,
     // Those behind it of its kind are not to pass it: it would wait for ever.
     kRoomIsFull,
@@ -68,6 +69,32 @@ class CallRooms {
     found->second[IndexOf(bytes)] -= bytes;
     if (found->second[0] + found->second[1] == 0) shares_.erase(found);
   }
+
+  // Goes once through all that wait, in the order in which they came. What does not go in is passed
+  // by none of its kind that could keep it waiting: a large call would wait for as long as smaller
+  // ones of its repository come and go.
+  class Round {
+   public:
+    explicit Round(CallRooms* rooms) : rooms_(*rooms) {}
+
+    // Whether that call is in.
+    bool Enter(const std::string& share, std::size_t bytes) {
+      const std::size_t kind = IndexOf(bytes);
+      if (is_full_[kind] || full_shares_[kind].contains(share)) return false;
+      const Entry entry = rooms_.Enter(share, bytes);
+      if (entry == Entry::kRoomIsFull) is_full_[kind] = true;
+      if (entry == Entry::kShareIsFull) full_shares_[kind].insert(share);
+      return entry == Entry::kEntered;
+    }
+    // No other call goes in.
+    bool is_over() const { return is_full_[0] && is_full_[1]; }
+
+   private:
+    CallRooms& rooms_;
+    // By kind.
+    std::array<bool, 2> is_full_{};
+    std::array<absl::flat_hash_set<std::string>, 2> full_shares_;
+  };
 
  private:
   static std::size_t IndexOf(std::size_t bytes) { return static_cast<std::size_t>(KindOf(bytes)); }

@@ -35,6 +35,39 @@ TEST(CallRoomsTest, OneRepositoryLeavesRoomForOthers) {
   EXPECT_EQ(rooms.Enter("third", kShort), Entry::kRoomIsFull);
 }
 
+TEST(CallRoomsTest, ALargeCallIsNotPassedBySmallerOnesOfItsRepositoryForEver) {
+  CallRooms rooms(32 * kMiB);
+  for (int call = 0; call < 6; ++call) ASSERT_EQ(rooms.Enter("a", kMiB), Entry::kEntered);
+  {
+    CallRooms::Round round(&rooms);
+    EXPECT_FALSE(round.Enter("a", 4 * kMiB));
+    EXPECT_FALSE(round.Enter("a", kMiB));
+    // Short ones, and those of others, keep nobody waiting there.
+    EXPECT_TRUE(round.Enter("a", kShort));
+    EXPECT_TRUE(round.Enter("b", kMiB));
+    EXPECT_FALSE(round.is_over());
+  }
+  for (int call = 0; call < 2; ++call) rooms.Leave("a", kMiB, false);
+  CallRooms::Round round(&rooms);
+  EXPECT_TRUE(round.Enter("a", 4 * kMiB));
+  EXPECT_FALSE(round.Enter("a", kMiB));
+}
+
+TEST(CallRoomsTest, NobodyPassesWhoWaitsForARoomThatIsFull) {
+  CallRooms rooms(32 * kMiB);
+  for (const char* share : {"a", "b"}) ASSERT_EQ(Fill(rooms, share, 3 * kMiB), 2u);
+  ASSERT_EQ(rooms.Enter("c", 2 * kMiB), Entry::kEntered);
+  CallRooms::Round round(&rooms);
+  EXPECT_FALSE(round.Enter("d", 4 * kMiB));
+  EXPECT_FALSE(round.Enter("e", kMiB));
+  EXPECT_TRUE(round.Enter("e", kShort));
+  EXPECT_FALSE(round.is_over());
+  ASSERT_EQ(Fill(rooms, "f", kShort), 48u);
+  ASSERT_EQ(Fill(rooms, "g", kShort), 15u);
+  EXPECT_FALSE(round.Enter("h", kShort));
+  EXPECT_TRUE(round.is_over());
+}
+
 TEST(CallRoomsTest, WhatWaitsForLongMakesRoomAndCountsForItsRepository) {
   CallRooms rooms(12 * kMiB);
   for (int call = 0; call < 2; ++call) ASSERT_EQ(rooms.Enter("a", 4 * kMiB), Entry::kEntered);

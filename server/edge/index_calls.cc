@@ -1,7 +1,6 @@
 #include "server/edge/index_calls.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/strings.h"
@@ -89,14 +88,10 @@ absl::Status IndexCalls::TakePlaceLocked(Call& call) {
 }
 
 void IndexCalls::StartMoreLocked() {
-  std::array<bool, 2> is_full{};
-  for (auto at = unbegun_.begin(); at != unbegun_.end() && !(is_full[0] && is_full[1]);) {
+  CallRooms::Round round(&rooms_);
+  for (auto at = unbegun_.begin(); at != unbegun_.end() && !round.is_over();) {
     Call& call = **at;
-    bool& is_kind_full = is_full[static_cast<std::size_t>(CallRooms::KindOf(call.bytes))];
-    const auto entry =
-        is_kind_full ? CallRooms::Entry::kRoomIsFull : rooms_.Enter(call.repository, call.bytes);
-    is_kind_full |= entry == CallRooms::Entry::kRoomIsFull;
-    if (entry != CallRooms::Entry::kEntered) {
+    if (!round.Enter(call.repository, call.bytes)) {
       ++at;
       continue;
     }
