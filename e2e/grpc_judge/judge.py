@@ -105,7 +105,7 @@ class Judge(unittest.TestCase):
         for address in self.addresses:
             code, out, err = self.grpcurl(address, "kerf.v1.ChunkingService/GetCapabilities")
             self.assertEqual(code, 0, err)
-            self.assertIn("DIGEST_ALGORITHM_BLAKE3", json.loads(out)["digestAlgorithms"])
+            self.assertIn("DIGEST_ALGORITHM_BLAKE3", json.loads(out)["digest_algorithms"])
             code, out, err = self.grpcurl(address, "kerf.v1.IndexService/GetIndexStats")
             self.assertNotEqual(code, 0)
             for part in ("InvalidArgument", "type.googleapis.com/google.rpc.ErrorInfo", '"reason":"BAD_FIELD"', '"domain":"kerf"'):
@@ -115,7 +115,7 @@ class Judge(unittest.TestCase):
         frames = {"frames": [{"open": {**OPEN, "repository": "grpcurl"}}]}
         code, out, err = self.grpcurl("-d", "@", self.front.address, "kerf.v1.ChunkingService/Upload", text=json.dumps(frames))
         self.assertEqual(code, 0, err)
-        self.assertEqual(json.loads(out)["answers"][0]["opened"]["limits"]["maxUncommittedChunks"], 65536)
+        self.assertEqual(json.loads(out)["answers"][0]["opened"]["limits"]["max_uncommitted_chunks"], 65536)
 
     # The protos as they are
 

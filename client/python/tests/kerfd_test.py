@@ -77,7 +77,10 @@ class KerfdTest(unittest.TestCase):
         process.wait(PATIENCE_S)
 
     def open(self, servers, **options):
-        client = kerf.open(servers, "tests", options.pop("store", self.store), **{"streams": 1, **options})
+        # A repository has one digest algorithm for all its life.
+        digest = options.get("digest", "blake3")
+        repository = "tests" if digest == "blake3" else f"tests-{digest}"
+        client = kerf.open(servers, repository, options.pop("store", self.store), **{"streams": 1, **options})
         self.addCleanup(client.close)
         return client
 
