@@ -12,7 +12,7 @@
 namespace kerf {
 namespace {
 
-constexpr std::uint64_t kKeyCount = 1000;
+constexpr std::uint64_t kKeyCount = 100;
 
 std::string BytesOf(std::uint64_t number) {
   std::string bytes(sizeof number, '\0');
@@ -44,7 +44,7 @@ std::size_t HashCount(const std::set<std::string>& keys, const Hash& hash) {
 
 TEST(SeededHashTest, IsOfTheBytes) {
   const std::string key = "a key of some bytes";
-  EXPECT_EQ(SeededHash(key), SeededHash(std::string(key)));
+  EXPECT_EQ(SeededHash(key), SeededHash("a key of some bytes"));
   EXPECT_NE(SeededHash(key), SeededHash(key + '\0'));
   EXPECT_EQ(SeededHash(""), SeededHash(std::string()));
   // It would be if the secret were that which everybody knows.

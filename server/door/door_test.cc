@@ -312,9 +312,11 @@ TEST_P(DoorTest, WhoWasInAndCancelsTooMuchIsNotToldOfAsIfHeHadNotBeen) {
   Start(options);
   const auto made = NewClient();
   H2Peer& client = *made;
+  constexpr std::size_t kCalls = 12;
   std::vector<std::int32_t> streams;
-  for (int count = 0; count < 12; ++count) streams.push_back(client.Call("/hold", "", false));
-  ASSERT_TRUE(MoveUntil(client, [&] { return door_->metrics().calls.value() == 12; }));
+  streams.reserve(kCalls);
+  while (streams.size() < kCalls) streams.push_back(client.Call("/hold", "", false));
+  ASSERT_TRUE(MoveUntil(client, [&] { return door_->metrics().calls.value() == kCalls; }));
   for (const std::int32_t stream : streams) client.Reset(stream, NGHTTP2_CANCEL);
   EXPECT_TRUE(MoveUntil(client, [&] { return !client.is_open(); }));
   constexpr auto kCancels = static_cast<std::size_t>(EndReason::kCancels);
