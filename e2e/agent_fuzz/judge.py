@@ -29,7 +29,9 @@ class Snapshot:
         excused |= {path for path, node in before.items() if node.link in links}
         alone = {path for path in self.folders if not manifest.is_below_any(path, self.touched)}
         still = {path: before[path] for path in before.keys() - alone}
-        now = {path: restored[path] for path in restored.keys() - alone}
+        # A folder stays where something in it could not be removed, which is said of that.
+        kept = {path for path in restored.keys() - before.keys() if any(other.startswith(path + b"/") for other in excused)}
+        now = {path: restored[path] for path in restored.keys() - alone - kept}
         found = manifest.differences(still, now, excused | self.touched)
         if b"" in excused:
             return found
