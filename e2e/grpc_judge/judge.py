@@ -135,8 +135,8 @@ class Judge(unittest.TestCase):
         self.assertEqual(code, 0, out + err)
 
     def test_rust_compiles_them(self):
-        code, out, err = run("cargo", "test", "--quiet", "--locked", "--manifest-path", ROOT / "e2e/grpc_judge/rust/Cargo.toml",
-                             "--target-dir", BUILT / "rust", timeout=COMPILE_S,
+        code, out, err = run("cargo", "test", "--quiet", "--locked", "--manifest-path", BUILT / "rust/Cargo.toml",
+                             "--target-dir", BUILT / "rust/target", timeout=COMPILE_S,
                              env={"KERF_PROTO": str(PROTO), "KERF_TRANSCRIPT": str(ROOT / "docs/spec/transcript.md")})
         self.assertEqual(code, 0, out + err)
 
