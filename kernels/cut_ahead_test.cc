@@ -103,7 +103,9 @@ void CheckStream(const Chunker& chunker, const Profile& profile, const Bytes& by
   ASSERT_EQ(done, bytes.size());
 }
 
-TEST(CutAheadTest, CutsAreThoseOfTheSpecification) {
+// Profiles, bytes and backends that are drawn.
+template <typename Check>
+void CheckRounds(const Check& check) {
   const std::uint64_t seed = TestSeed();
   for (std::uint64_t round = 0; round < 60; ++round) {
     Random random(seed + round);
@@ -112,10 +114,12 @@ TEST(CutAheadTest, CutsAreThoseOfTheSpecification) {
     const std::vector<std::string_view> backends = BackendsFor(profile);
     const std::string_view backend = backends[random.Below(backends.size())];
     const std::unique_ptr<Chunker> chunker = *MakeChunkerOf(backend, profile);
-    ASSERT_NO_FATAL_FAILURE(CheckStream(*chunker, profile, bytes, random))
+    ASSERT_NO_FATAL_FAILURE(check(*chunker, profile, bytes, random))
         << "round " << round << ", " << backend;
   }
 }
+
+TEST(CutAheadTest, CutsAreThoseOfTheSpecification) { CheckRounds(CheckStream); }
 
 TEST(CutAheadTest, CutsOfRunsAreThoseOfTheSpecification) {
   Random random(TestSeed());
@@ -157,19 +161,7 @@ void CheckAsked(const Chunker& chunker, const Profile& profile, const Bytes& byt
   }
 }
 
-TEST(CutAheadTest, AskingAgainAndPassingAnotherLengthChangesNothing) {
-  const std::uint64_t seed = TestSeed();
-  for (std::uint64_t round = 0; round < 60; ++round) {
-    Random random(seed + round);
-    const Profile profile = RandomProfile(random);
-    const Bytes bytes = MixedBytes(random, random.Between(1, 120'000));
-    const std::vector<std::string_view> backends = BackendsFor(profile);
-    const std::string_view backend = backends[random.Below(backends.size())];
-    const std::unique_ptr<Chunker> chunker = *MakeChunkerOf(backend, profile);
-    ASSERT_NO_FATAL_FAILURE(CheckAsked(*chunker, profile, bytes, random))
-        << "round " << round << ", " << backend;
-  }
-}
+TEST(CutAheadTest, AskingAgainAndPassingAnotherLengthChangesNothing) { CheckRounds(CheckAsked); }
 
 TEST(CutAheadTest, AnotherFileBeginsWithoutWhatWasSeenOfTheLast) {
   const std::uint64_t seed = TestSeed();
