@@ -89,7 +89,7 @@ void Trouble::MakeOne(const std::vector<Master>& masters) {
       break;
     case 2:
       Say("failover " + master.node);
-      redis_.Do({"failover", master.node});
+      FailOver(master.node);
       break;
     case 3:
       Replace(master);
@@ -112,7 +112,7 @@ void Trouble::Replace(const Master& master) {
   // The other masters may not know yet that it is there.
   while (!redis_.Try({"failover", master.replica, "--force"}, output)) {
     // It took longer than the tool waits.
-    if (IsMaster(master.replica)) break;
+    if (MasterOf(master.replica) == master.replica) break;
     if (steady_clock::now() > end) {
       ADD_FAILURE() << "node " << master.replica << " does not take over: " << output;
       break;
@@ -121,21 +121,45 @@ void Trouble::Replace(const Master& master) {
   redis_.Do({"start", master.node});
 }
 
-bool Trouble::IsMaster(const std::string& number) {
+// A master that has been slow for a moment may be replaced without us, at any time.
+void Trouble::FailOver(const std::string& node) {
+  std::string output;
+  if (!redis_.Try({"failover", node}, output) && MasterOf(node) == node) {
+    ADD_FAILURE() << "nobody takes over from node " << node << ": " << output;
+  }
+}
+
+std::string Trouble::MasterOf(const std::string& number) {
   const auto status = nlohmann::json::parse(redis_.Do({"status", "--json"}));
   for (const auto& node : status["nodes"]) {
-    if (std::to_string(node["node"].get<int>()) == number) {
-      return node["role"].get<std::string>() == "master";
-    }
+    if (std::to_string(node["node"].get<int>()) != number) continue;
+    if (node["role"].get<std::string>() == "master") return number;
+    if (!node["master"].is_null()) return std::to_string(node["master"].get<int>());
   }
-  return false;
+  return "";
 }
 
 void Trouble::Move(const std::string& to) {
   for (int count = 0; count < kSlotsPerMove; ++count) {
     const std::string slot = std::to_string(RedisSlotOf(any_key_(random_)));
     Say(Cat("move ", slot, " to ", to));
-    redis_.Do({"move", slot, to});
+    MoveSlot(slot, to);
+  }
+}
+
+// A move that was broken off goes on to whoever is the master now where it went: what it has moved
+// is there, and while the slot is open nobody else finds it.
+void Trouble::MoveSlot(const std::string& slot, std::string to) {
+  const auto end = steady_clock::now() + kWholeTimeout;
+  std::string output;
+  while (!redis_.Try({"move", slot, to}, output)) {
+    if (steady_clock::now() > end) {
+      ADD_FAILURE() << "slot " << slot << " does not move to node " << to << ": " << output;
+      return;
+    }
+    if (WaitUntilWhole().empty()) return;
+    if (const std::string master = MasterOf(to); !master.empty()) to = master;
+    Say(Cat("move ", slot, " to ", to, " once more"));
   }
 }
 

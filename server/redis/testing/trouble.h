@@ -50,8 +50,11 @@ class Trouble {
   void MakeUntilEnd();
   void MakeOne(const std::vector<Master>& masters);
   void Replace(const Master& master);
-  bool IsMaster(const std::string& number);
+  void FailOver(const std::string& node);
+  // The node itself, if it is one; empty if it has none.
+  std::string MasterOf(const std::string& number);
   void Move(const std::string& to);
+  void MoveSlot(const std::string& slot, std::string to);
   // None if the nodes do not become well.
   std::vector<Master> WaitUntilWhole();
   // Up to `most` timeouts, or until it is to end.
