@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -30,15 +31,20 @@ absl::Status CallOnce(CallCancellation* cancellation,
 absl::Status CallPatiently(CallCancellation* cancellation, std::chrono::milliseconds patience,
                            const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   const auto began = std::chrono::steady_clock::now();
+  std::optional<RetryPlan> plan;
   while (true) {
     absl::Status status = CallOnce(cancellation, ask);
-    if (!IsQuotaExceeded(status)) return status;
-    const std::chrono::milliseconds wait = AskedWaitOf(status);
-    if (wait.count() == 0) return status;
-    if (std::chrono::steady_clock::now() + wait - began > patience) return status;
+    if (!HasNoRoomNow(status)) return status;
+    const auto now = std::chrono::steady_clock::now();
+    std::optional<std::chrono::milliseconds> wait = AskedWaitOf(status);
+    if (!IsQuotaExceeded(status)) {
+      if (!plan.has_value()) plan.emplace(RetryLimits{.time = patience}, std::random_device()());
+      wait = plan->WaitAfter(Loss::kRetry, *wait, now);
+    }
+    if (!wait.has_value() || now + *wait - began > patience) return status;
     if (cancellation == nullptr) {
-      std::this_thread::sleep_for(wait);
-    } else if (cancellation->Wait(wait)) {
+      std::this_thread::sleep_for(*wait);
+    } else if (cancellation->Wait(*wait)) {
       return absl::CancelledError("cancelled while it waited for its turn");
     }
   }

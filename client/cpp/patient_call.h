@@ -12,9 +12,10 @@
 namespace kerf::client {
 
 // Makes a call, which `ask` does with a context that has a request id and a deadline of a minute.
-// Where the server says that its caller, or the repository, has had too many of them
-// (QUOTA_EXCEEDED with a time to wait), waits and asks once more, for `patience` at most. The error
-// is the server's, with the request id. A `cancellation` ends call and wait; null: nobody does.
+// Where the server has no room for it now (HasNoRoomNow), waits and asks once more, for `patience`
+// at most: for as long as it says where that is a quota, of which it knows when there is some
+// again; else longer each time, at random, and as long as it says at least. The error is the
+// server's, with the request id. A `cancellation` ends call and wait; null: nobody does.
 absl::Status CallPatiently(CallCancellation* cancellation, std::chrono::milliseconds patience,
                            const std::function<grpc::Status(grpc::ClientContext& context)>& ask);
 

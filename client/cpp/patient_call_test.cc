@@ -42,10 +42,38 @@ TEST(CallPatientlyTest, WaitsForItsTurn) {
   EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(60));
 }
 
+// As a repository does whose calls have all the rooms that it may have.
+TEST(CallPatientlyTest, WaitsWhereThereIsNoRoom) {
+  for (const char* reason : {"TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {
+    int count = 0;
+    const auto began = std::chrono::steady_clock::now();
+    const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
+      return ++count < 3 ? Refused(reason, milliseconds(600)) : grpc::Status();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(count, 3);
+    EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(1'200));
+  }
+}
+
+// Whoever is refused by many servers, or beside many others, does not come again all at once.
+TEST(CallPatientlyTest, WaitsLongerThanItIsToldWhereThereIsNoRoom) {
+  int count = 0;
+  const auto began = std::chrono::steady_clock::now();
+  const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
+    return ++count < 3 ? Refused("TOO_MANY_CALLS", milliseconds(1)) : grpc::Status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  // Halves of 0.5 s and 1 s at least.
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(750));
+}
+
 TEST(CallPatientlyTest, NotWhereTimeMendsNothing) {
   for (const grpc::Status& answer :
-       {Refused("QUOTA_EXCEEDED", milliseconds(0)), Refused("TOO_MANY_CALLS", milliseconds(20)),
-        Refused("INDEX_FULL", milliseconds(20)), grpc::Status(grpc::StatusCode::UNAVAILABLE, "")}) {
+       {Refused("QUOTA_EXCEEDED", milliseconds(0)), Refused("INDEX_UNAVAILABLE", milliseconds(20)),
+        Refused("NOT_YOURS", milliseconds(20)), Refused("INDEX_FULL", milliseconds(20)),
+        grpc::Status(grpc::StatusCode::UNAVAILABLE, ""),
+        grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "")}) {
     int count = 0;
     const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
       ++count;
@@ -70,19 +98,34 @@ TEST(CallPatientlyTest, WaitsNoLongerThanItWasTold) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
+// Of `--retry-for 0` nothing is tried again.
+TEST(CallPatientlyTest, WithoutPatienceItAsksOnce) {
+  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS"}) {
+    int count = 0;
+    const absl::Status status = CallPatiently(nullptr, milliseconds(0), [&](grpc::ClientContext&) {
+      ++count;
+      return Refused(reason, milliseconds(20));
+    });
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_EQ(count, 1);
+  }
+}
+
 TEST(CallPatientlyTest, AWaitIsCancelled) {
-  CallCancellation cancellation;
-  int count = 0;
-  std::thread canceller;
-  const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(&cancellation, kPatience, [&](grpc::ClientContext&) {
-    if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
-    return Refused("QUOTA_EXCEEDED", milliseconds(60'000));
-  });
-  canceller.join();
-  EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  EXPECT_EQ(count, 1);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS"}) {
+    CallCancellation cancellation;
+    int count = 0;
+    std::thread canceller;
+    const auto began = std::chrono::steady_clock::now();
+    const absl::Status status = CallPatiently(&cancellation, kPatience, [&](grpc::ClientContext&) {
+      if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
+      return Refused(reason, milliseconds(60'000));
+    });
+    canceller.join();
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    EXPECT_EQ(count, 1);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+  }
 }
 
 }  // namespace

@@ -28,10 +28,13 @@ constexpr char kTlsTroubleType[] = "kerf/tls-trouble";
 
 constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
 constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
+constexpr std::string_view kMemoryExhausted = "MEMORY_EXHAUSTED";
+constexpr std::string_view kTooManyCalls = "TOO_MANY_CALLS";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", "DRAINING",       "IDLE_EVICTED",      "IDLE_TIMEOUT", kIndexUnavailable,
-    "MEMORY_EXHAUSTED",  "NO_WORKER",      "OPEN_TIMEOUT",      kQuotaExceeded, "READ_STALLED",
-    "TOO_MANY_STREAMS",  "TOO_MANY_CALLS", "WORKER_UNREACHABLE"};
+    "AUDIT_UNAVAILABLE", "DRAINING",    "IDLE_EVICTED",      "IDLE_TIMEOUT", kIndexUnavailable,
+    kMemoryExhausted,    "NO_WORKER",   "OPEN_TIMEOUT",      kQuotaExceeded, "READ_STALLED",
+    "TOO_MANY_STREAMS",  kTooManyCalls, "WORKER_UNREACHABLE"};
+constexpr std::string_view kNoRoomReasons[] = {kMemoryExhausted, kQuotaExceeded, kTooManyCalls};
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
                                                "WORKER_UNREACHABLE"};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
@@ -66,6 +69,10 @@ std::string ReasonOfLoss(const absl::Status& status) {
 }
 
 bool IsQuotaExceeded(const absl::Status& status) { return ReasonOfLoss(status) == kQuotaExceeded; }
+
+bool HasNoRoomNow(const absl::Status& status) {
+  return LossOf(status) == Loss::kRetry && IsOf(ReasonOfLoss(status), kNoRoomReasons);
+}
 
 bool IsIndexUnavailable(const absl::Status& status) {
   return ReasonOfLoss(status) == kIndexUnavailable || absl::IsDeadlineExceeded(status);

@@ -39,6 +39,11 @@ std::string ReasonOfLoss(const absl::Status& status);
 // Whether the caller, or the repository, has had as much as it may have (QUOTA_EXCEEDED).
 bool IsQuotaExceeded(const absl::Status& status);
 
+// Whether the server was met and has no room for this call now, or its caller has had as many as it
+// may have for a while (QUOTA_EXCEEDED with a time to wait, TOO_MANY_CALLS, MEMORY_EXHAUSTED): the
+// same call is taken later.
+bool HasNoRoomNow(const absl::Status& status);
+
 // Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
 bool IsIndexUnavailable(const absl::Status& status);
 

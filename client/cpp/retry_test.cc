@@ -93,6 +93,17 @@ TEST(LossOfTest, ThePageNamesWhatIsRetried) {
   for (const std::string& reason : retried) EXPECT_TRUE(all.contains(reason)) << reason;
 }
 
+TEST(LossOfTest, WhoHasNoRoomNowMayHaveSomeLater) {
+  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {
+    EXPECT_TRUE(HasNoRoomNow(Received(grpc::StatusCode::RESOURCE_EXHAUSTED, reason, seconds(1))));
+  }
+  EXPECT_FALSE(HasNoRoomNow(Received(grpc::StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")));
+  EXPECT_FALSE(
+      HasNoRoomNow(Received(grpc::StatusCode::RESOURCE_EXHAUSTED, "INDEX_FULL", seconds(1))));
+  EXPECT_FALSE(HasNoRoomNow(Received(grpc::StatusCode::UNAVAILABLE, "DRAINING", seconds(1))));
+  EXPECT_FALSE(HasNoRoomNow(absl::ResourceExhaustedError("gRPC's own")));
+}
+
 TEST(LossOfTest, TlsIsTriedAgainForAShortTimeAndNoServerSaysSo) {
   const absl::Status trouble = TlsTrouble("wrong");
   EXPECT_TRUE(IsTlsTrouble(trouble));

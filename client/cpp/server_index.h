@@ -46,7 +46,7 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
  public:
   // Of the repository, that is the store's id. With a `cancellation`, which outlives it and ends
   // its calls; null: nobody ends them. `patience`: how long each call waits for its turn, where the
-  // server bounds how many there may be.
+  // server has no room for it now, or bounds how many there may be (CallPatiently).
   ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
               DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr,
               std::chrono::milliseconds patience = limits::kRetryFor);

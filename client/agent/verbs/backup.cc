@@ -374,8 +374,9 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     // Of those that can be reached now.
     const auto channel = client::OpenChannel(*server, &cancellation);
     if (!channel.ok()) return channel.status();
+    // Whoever asks tries again himself, and says in the end what the last answer was.
     client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                              &cancellation, options->retry.time);
+                              &cancellation, /*patience=*/std::chrono::milliseconds(0));
     return index.Commit(epoch, chunks);
   };
 

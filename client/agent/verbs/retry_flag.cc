@@ -26,8 +26,9 @@ void AddRetryOption(const Verb& verb, const std::string& help, RetryFlag& flag) 
 void AddIndexRetryOption(const Verb& verb, RetryFlag& flag) {
   AddRetryOption(
       verb,
-      "How long each call that the server makes wait for its turn (quotas), and an epoch "
-      "that its index does not take in one go, are tried again before this ends",
+      "How long each call that the server makes wait for its turn (quotas, or too many calls at "
+      "once), and an epoch that its index does not take in one go, are tried again before this "
+      "ends",
       flag);
 }
 
