@@ -121,6 +121,11 @@ Loss LossOf(const absl::Status& status) {
   }
 }
 
+Loss LossOfRepeatable(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status) && ReasonOfLoss(status).empty()) return Loss::kRetry;
+  return LossOf(status);
+}
+
 std::chrono::milliseconds RetryPlan::TriedFor(TimePoint now) const {
   if (tries_ == 0) return {};
   return std::chrono::duration_cast<std::chrono::milliseconds>(now - first_loss_);

@@ -32,6 +32,11 @@ enum class Loss : std::uint8_t {
 // cancels itself must know that it did.
 Loss LossOf(const absl::Status& status);
 
+// The same of a call that may be made twice: one whose own deadline came first, or that of a front
+// (DEADLINE_EXCEEDED without a reason), was carried out, or will be, or not, and is tried again. A
+// stream has no deadline.
+Loss LossOfRepeatable(const absl::Status& status);
+
 // The reason that kerfd or a front gave; empty: the status is gRPC's own, and nobody may have been
 // there.
 std::string ReasonOfLoss(const absl::Status& status);

@@ -93,6 +93,15 @@ TEST(LossOfTest, ThePageNamesWhatIsRetried) {
   for (const std::string& reason : retried) EXPECT_TRUE(all.contains(reason)) << reason;
 }
 
+TEST(LossOfTest, WhatMayBeMadeTwiceIsTriedAgainBehindItsDeadline) {
+  EXPECT_EQ(LossOfRepeatable(absl::DeadlineExceededError("")), Loss::kRetry);
+  EXPECT_EQ(LossOfRepeatable(Received(grpc::StatusCode::DEADLINE_EXCEEDED, "SOMETHING_NEW")),
+            Loss::kFinal);
+  EXPECT_EQ(LossOfRepeatable(absl::UnavailableError("")), Loss::kRetry);
+  EXPECT_EQ(LossOfRepeatable(absl::AbortedError("")), Loss::kFinal);
+  EXPECT_EQ(LossOfRepeatable(Received(grpc::StatusCode::INTERNAL, "INTERNAL")), Loss::kRetryOnce);
+}
+
 TEST(LossOfTest, WhoHasNoRoomNowMayHaveSomeLater) {
   for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {
     EXPECT_TRUE(HasNoRoomNow(Received(grpc::StatusCode::RESOURCE_EXHAUSTED, reason, seconds(1))));

@@ -117,7 +117,10 @@ absl::Status LateCommits::SendBatch(std::span<const StoredChunk> batch) {
       return status;
     }
     const auto now = std::chrono::steady_clock::now();
-    const auto wait = plan_.WaitAfter(client::LossOf(status), client::AskedWaitOf(status), now);
+    // Also one that may be written by now, or later (COL-25): every write is idempotent, and the
+    // epoch is still that of the session, so that a collection refuses what it must.
+    const auto wait =
+        plan_.WaitAfter(client::LossOfRepeatable(status), client::AskedWaitOf(status), now);
     if (!wait.has_value()) return status;
     std::unique_lock lock(mutex_);
     last_error_ = status;

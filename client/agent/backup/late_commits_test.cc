@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "client/cpp/failed_call.h"
@@ -57,6 +59,35 @@ TEST_F(LateCommitsTest, OneThatRefusesIsQuoted) {
   });
   EXPECT_EQ(MessageOf(status), Cat(kTooLate, "all are gone"));
   EXPECT_EQ(client::RequestIdOf(status), "the-call");
+}
+
+// A slow server, or a front before it: what it was told may be written, or not.
+TEST_F(LateCommitsTest, WhatWasNotAnsweredInTimeIsToldAgain) {
+  const client::RetryLimits retry{.first_wait = std::chrono::milliseconds(1)};
+  std::vector<std::size_t> told;
+  LateCommits commits(index_, retry, 1,
+                      [&told](std::span<const StoredChunk> chunks, client::CallCancellation&) {
+                        told.push_back(chunks.size());
+                        return told.size() < 3 ? absl::DeadlineExceededError("Deadline Exceeded")
+                                               : absl::OkStatus();
+                      });
+  commits.Add({entry_});
+  const absl::Status status = commits.Finish();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(told, (std::vector<std::size_t>{1, 1, 1}));
+}
+
+// As a collection refuses it that came meanwhile: the session's epoch is over.
+TEST_F(LateCommitsTest, WhatIsRefusedIsNotToldAgain) {
+  int count = 0;
+  LateCommits commits(index_, client::RetryLimits(), 1,
+                      [&count](std::span<const StoredChunk>, client::CallCancellation&) {
+                        ++count;
+                        return absl::FailedPreconditionError("the epoch lies behind");
+                      });
+  commits.Add({entry_});
+  EXPECT_TRUE(absl::IsFailedPrecondition(commits.Finish()));
+  EXPECT_EQ(count, 1);
 }
 
 }  // namespace
