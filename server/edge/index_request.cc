@@ -2,9 +2,11 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 
-#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/strings.h"
@@ -17,25 +19,78 @@
 namespace kerf {
 namespace {
 
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
 // Of a request beside its entries; the protocol has few.
 constexpr int kOtherFields = 16;
-// What the name of a repository and its algorithm take in front of a request, at most.
-constexpr std::size_t kPeekedBytes = 128;
-static_assert(kMaxRepositoryNameBytes + 16 <= kPeekedBytes);
 
 // Whether the message has no more fields than a request of kMaxIndexRequestEntries entries.
 bool HasFewFields(const std::string& bytes) {
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
+  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                         static_cast<int>(bytes.size()));
   for (int count = 0; count <= kMaxIndexRequestEntries + kOtherFields; ++count) {
     const std::uint32_t tag = input.ReadTag();
     // The end, or what the parser will refuse.
-    if (tag == 0 || !google::protobuf::internal::WireFormatLite::SkipField(&input, tag)) {
-      return true;
-    }
+    if (tag == 0 || !WireFormatLite::SkipField(&input, tag)) return true;
   }
   return false;
 }
+
+constexpr std::uint32_t TagOf(int number) {
+  return WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+}
+
+// Reads the name out of a request, as protobuf does: a field that comes again is merged with what
+// came before, so that of names the last one counts.
+class RepositoryPeek {
+ public:
+  explicit RepositoryPeek(CodedInputStream& input) : input_(input) {}
+
+  // Nothing: it is no request, or has more fields than one.
+  std::optional<std::string> Read() {
+    if (!ReadFields(kRepositoryTag, [this] { return ReadReference(); })) return std::nullopt;
+    return name_;
+  }
+
+ private:
+  // The field of all requests that have one.
+  static constexpr std::uint32_t kRepositoryTag =
+      TagOf(v1::GetIndexStatsRequest::kRepositoryFieldNumber);
+  static constexpr std::uint32_t kNameTag = TagOf(v1::RepositoryRef::kRepositoryFieldNumber);
+
+  // Whether there was nothing but fields up to the end, of which `read` takes those of `wanted`.
+  template <typename Read>
+  bool ReadFields(std::uint32_t wanted, const Read& read) {
+    while (const std::uint32_t tag = input_.ReadTag()) {
+      if (++count_ > kMaxIndexRequestEntries + kOtherFields) return false;
+      if (tag == wanted ? !read() : !WireFormatLite::SkipField(&input_, tag)) return false;
+    }
+    return input_.ConsumedEntireMessage();
+  }
+
+  bool ReadReference() {
+    int length = 0;
+    if (!input_.ReadVarintSizeAsInt(&length)) return false;
+    const CodedInputStream::Limit outer = input_.PushLimit(length);
+    if (!ReadFields(kNameTag, [this] { return ReadName(); })) return false;
+    input_.PopLimit(outer);
+    return true;
+  }
+
+  bool ReadName() {
+    int length = 0;
+    if (!input_.ReadVarintSizeAsInt(&length)) return false;
+    name_.clear();
+    // No repository has a longer one.
+    if (length > static_cast<int>(kMaxRepositoryNameBytes)) return input_.Skip(length);
+    return input_.ReadString(&name_, length);
+  }
+
+  CodedInputStream& input_;
+  int count_ = 0;
+  std::string name_;
+};
 
 }  // namespace
 
@@ -115,28 +170,11 @@ absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Mess
 }
 
 std::string PeekRepository(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  if (!buffer.Dump(&slices).ok()) return "";
-  std::string bytes;
-  for (const grpc::Slice& slice : slices) {
-    bytes.append(reinterpret_cast<const char*>(slice.begin()),
-                 std::min(slice.size(), kPeekedBytes - bytes.size()));
-    if (bytes.size() == kPeekedBytes) break;
-  }
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
-  // The field of all requests that have one.
-  constexpr std::uint32_t kRepositoryTag =
-      v1::GetIndexStatsRequest::kRepositoryFieldNumber << 3 | 2;
-  std::uint32_t length = 0;
-  std::string field;
-  v1::RepositoryRef repository;
-  if (input.ReadTag() != kRepositoryTag || !input.ReadVarint32(&length) || length > bytes.size() ||
-      !input.ReadString(&field, static_cast<int>(length)) || !repository.ParseFromString(field) ||
-      repository.repository().size() > kMaxRepositoryNameBytes) {
-    return "";
-  }
-  return repository.repository();
+  // The reader asks for one that it may change; a copy has the same bytes, not a copy of them.
+  grpc::ByteBuffer bytes = buffer;
+  grpc::ProtoBufferReader slices(&bytes);
+  CodedInputStream input(&slices);
+  return RepositoryPeek(input).Read().value_or("");
 }
 
 AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {

@@ -83,8 +83,10 @@ std::string WireDigest(const RepositoryId& repository, const Digest& digest);
 
 // `bytes` as a request, unless they say more fields than one has.
 absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Message* request);
-// The name of the repository that a request begins with, read without the rest of it, which may be
-// long; empty if it begins with something else. Nobody has looked at what it says.
+// The name of the repository that a request is about, as ParseRequest will read it, without the
+// bytes in between being copied: of several the last one, wherever they stand. Empty if it says
+// none, one that is too long, or is no request, or one of more fields than a request has. Nobody
+// has looked at what it says.
 std::string PeekRepository(const grpc::ByteBuffer& buffer);
 
 template <typename Request, typename Response>
