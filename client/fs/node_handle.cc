@@ -27,8 +27,15 @@ absl::Status NoRegularFile(const std::string& node_path) {
   return absl::FailedPreconditionError(ToAbsl(Cat("it is no longer a regular file: /", node_path)));
 }
 
-// By its name again: where there is no /proc, as in a chroot; and where a server of files has put
-// another one in its place, which only a name leads to.
+// Whether no handle can be opened by its link: there is no /proc, as in a chroot, or nobody may go
+// there, as with a mask over it in a container. Else what the link says is said of the file.
+bool IsOutOfReach(const std::string& link) {
+  struct stat status{};
+  return lstat(link.c_str(), &status) != 0;
+}
+
+// By its name again, which follows no symlink either: where the handle's link is out of reach; and
+// where a server of files has put another one in its place, which only a name leads to.
 absl::StatusOr<UniqueFd> OpenByName(const std::string& node_path, int flags) {
   KERF_ASSIGN_OR_RETURN(const UniqueFd root, OpenFromRoot(ParentOf(node_path), O_PATH));
   const std::string name(NameOf(node_path));
@@ -61,9 +68,12 @@ absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& n
     fd = OpenWithoutTouching(open_link, kFlags);
   }
   if (fd.valid()) return fd;
+  const int error = errno;
   // Should a fifo stand there by now, open must not wait for its writer.
-  if (errno == ENOENT || errno == ESTALE) return OpenByName(node_path, kFlags | O_NONBLOCK);
-  return OsError(errno, "cannot open", "/" + node_path);
+  if (error == ENOENT || error == ESTALE || IsOutOfReach(link)) {
+    return OpenByName(node_path, kFlags | O_NONBLOCK);
+  }
+  return OsError(error, "cannot open", "/" + node_path);
 }
 
 }  // namespace kerf::agent

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -133,12 +134,27 @@ TEST_F(SwappedNamesTest, NorIfTheFileItselfIsSwapped) {
   EXPECT_FALSE(watch_.WasOpened());
 }
 
-// Where there is no /proc no handle can be opened: then it is opened by its name.
-TEST_F(SwappedNamesTest, WithoutProcFilesAreStillRead) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root may change its root";
-  const pid_t child = fork();
-  if (child == 0) {
-    if (chroot((directory_ / "tree").c_str()) != 0 || chdir("/") != 0) _exit(77);
+// In a process of its own, whose root is the tree, once `prepare` has seen to its /proc.
+class RootOfItsOwnTest : public SwappedNamesTest {
+ protected:
+  template <typename Prepare>
+  void ExpectFilesAreRead(const Prepare& prepare) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root may change its root";
+    const pid_t child = fork();
+    if (child == 0) {
+      if (chroot((directory_ / "tree").c_str()) != 0 || chdir("/") != 0) _exit(77);
+      if (!prepare()) _exit(78);
+      ReadFiles();
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "the root may not be changed here";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+
+ private:
+  [[noreturn]] static void ReadFiles() {
     std::vector<std::uint8_t> buffer(100);
     absl::StatusOr<FileSource> source = FileSource::Open("folder/sub/file", {});
     if (!source.ok() || *source->Read(buffer) != 11u) _exit(1);
@@ -149,13 +165,58 @@ TEST_F(SwappedNamesTest, WithoutProcFilesAreStillRead) {
     if (!absl::IsFailedPrecondition(FileSource::Open("folder/sub", {}).status())) _exit(4);
     if (symlink("folder", "way") != 0) _exit(5);
     if (!absl::IsFailedPrecondition(FileSource::Open("way/sub/file", {}).status())) _exit(6);
+    if (symlink("sub/file", "folder/last") != 0) _exit(7);
+    if (!absl::IsFailedPrecondition(FileSource::Open("folder/last", {}).status())) _exit(8);
     _exit(0);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "the root may not be changed here";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+};
+
+// Where there is no /proc no handle can be opened: then it is opened by its name.
+TEST_F(RootOfItsOwnTest, WithoutProcFilesAreStillRead) {
+  ExpectFilesAreRead([] { return true; });
+}
+
+// As a container masks it.
+TEST_F(RootOfItsOwnTest, NorDoesAProcThatIsNoFolderKeepThemFromBeingRead) {
+  ExpectFilesAreRead([] { return mknod("proc", S_IFREG | 0600, 0) == 0; });
+}
+
+TEST_F(RootOfItsOwnTest, NorOneThatMayNotBeEntered) {
+  ExpectFilesAreRead([] {
+    constexpr uid_t kAnybody = 65'534;
+    for (const char* name : {"folder", "folder/sub", "."}) {
+      if (chmod(name, 0777) != 0) return false;
+    }
+    return mkdir("proc", 0) == 0 && chmod("folder/sub/file", 0644) == 0 && setuid(kAnybody) == 0 &&
+           access("proc/self", F_OK) != 0 && errno == EACCES;
+  });
+}
+
+// A /proc that can be used says of the file itself that it may not be read: nobody then opens what
+// has its name by now.
+TEST(UnreadableFileTest, IsNotOpenedByItsName) {
+  constexpr uid_t kAnybody = 65'534;
+  if (seteuid(kAnybody) != 0 || seteuid(0) != 0) GTEST_SKIP() << "nobody else can be had here";
+  // TEST_TMPDIR is not for others.
+  std::string folder = "/tmp/kerf-handle-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  const std::string path = folder + "/file";
+  std::ofstream(path) << "of root";
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  const auto handle = HandleOfNode(path.substr(1));
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  OpenWatch watch;
+  watch.Add(path);
+  ASSERT_EQ(seteuid(kAnybody), 0);
+  const absl::Status status = OpenFileOf(*handle, path.substr(1)).status();
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_FALSE(watch.WasOpened());
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
