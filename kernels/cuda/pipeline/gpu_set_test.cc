@@ -24,6 +24,7 @@
 #include "kernels/cuda/device/faulty_device.h"
 #include "kernels/cuda/pipeline/batch_plan.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
+#include "kernels/cuda/pipeline/small_options.h"
 #include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
@@ -33,16 +34,6 @@ namespace kerf::cuda {
 namespace {
 
 constexpr std::string_view kProfileText = "fastcdc:min=256,avg=1024,max=4096,level=2";
-
-GpuCutterOptions SmallOptions() {
-  GpuCutterOptions options;
-  options.slot_count = 2;
-  options.slot = {.batch_bytes = 64 << 10, .piece_count = 8};
-  options.batch_timeout = std::chrono::minutes(2);
-  options.idle = [] {};
-  options.min_piece_bytes = 0;
-  return options;
-}
 
 // What a test knows of its devices.
 struct Gpus {

@@ -24,6 +24,7 @@
 #include "kernels/cuda/pipeline/cut_and_wait.h"
 #include "kernels/cuda/pipeline/gpu_cutter.h"
 #include "kernels/cuda/pipeline/piece_cuts.h"
+#include "kernels/cuda/pipeline/small_options.h"
 #include "kernels/cuda/plugin/emulated_kernels.h"
 #include "kernels/cuda/plugin/kernel_list.h"
 #include "kernels/profile.h"
@@ -54,16 +55,6 @@ std::shared_ptr<const BatchPlan> PlanOf(std::string_view profile, DigestAlgorith
   auto plan = MakeBatchPlan(*ParseProfile(profile), algorithm);
   EXPECT_NE(plan, nullptr) << profile;
   return plan;
-}
-
-GpuCutterOptions SmallOptions() {
-  GpuCutterOptions options;
-  options.slot_count = 2;
-  options.slot = {.batch_bytes = 64 << 10, .piece_count = 8};
-  options.batch_timeout = std::chrono::minutes(2);
-  options.idle = [] {};
-  options.min_piece_bytes = 0;
-  return options;
 }
 
 struct Started {
