@@ -19,7 +19,7 @@
 #include "base/thread_pool.h"
 #include "base/version.h"
 #include "kernels/cuda/pipeline/gpu_set.h"
-#include "server/audit/turned_away.h"
+#include "server/audit/who_comes.h"
 #include "server/edge/chunking_service.h"
 #include "server/edge/epoch_pace.h"
 #include "server/edge/epoch_raises.h"
@@ -219,22 +219,15 @@ class GrpcServer final : public Server {
 };
 
 absl::Status GrpcServer::Listen() {
-  const TransportLimits limits{
-      .max_message_bytes = options_.limits.max_message_bytes,
-      .memory_bytes = options_.memory_bytes,
-      .window_bytes = options_.memory_bytes / 2,
-      .max_streams = options_.max_streams,
-      .max_connections = options_.max_connections,
-      .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
-      .write_stall = options_.timeouts.write_stall,
-      .tls = options_.tls,
-      .asks_who = options_.access != nullptr,
-      .max_connections_of = [this](const SeenClient& seen) { return gate_.MaxConnectionsOf(seen); },
-      .on_turned_away =
-          [this](const TurnedAway& client) {
-            const access::Identity seen = gate_.Seen(client.seen);
-            audit::RecordTurnedAway(options_.audit, client, seen.name, NameOf(seen.proof));
-          }};
+  TransportLimits limits{.max_message_bytes = options_.limits.max_message_bytes,
+                         .memory_bytes = options_.memory_bytes,
+                         .window_bytes = options_.memory_bytes / 2,
+                         .max_streams = options_.max_streams,
+                         .max_connections = options_.max_connections,
+                         .clients_per_address = options_.is_behind_fronts ? kClientsOfAFront : 1,
+                         .write_stall = options_.timeouts.write_stall,
+                         .tls = options_.tls};
+  audit::AskWhoComes(&gate_, options_.audit, &limits);
   KERF_ASSIGN_OR_RETURN(listener_, GrpcListener::Start(
                                        options_.listen, limits,
                                        [this](grpc::ServerBuilder& builder) {

@@ -20,7 +20,7 @@
 #include "kerf/v1/routing.grpc.pb.h"
 #include "kerf/v1/status.grpc.pb.h"
 #include "server/audit/call_record.h"
-#include "server/audit/turned_away.h"
+#include "server/audit/who_comes.h"
 #include "server/errors/errors.h"
 #include "server/front/forwarded_call.h"
 #include "server/front/forwarded_calls.h"
@@ -176,22 +176,15 @@ class GrpcFrontServer final : public FrontServer, private grpc::CallbackGenericS
 };
 
 absl::Status GrpcFrontServer::Listen() {
-  const TransportLimits limits{
-      .max_message_bytes = options_.max_message_bytes,
-      // What surrounds messages in gRPC's buffers counts there, too.
-      .memory_bytes = 2 * options_.memory_bytes,
-      .window_bytes = options_.memory_bytes / 4,
-      .max_streams = options_.max_streams,
-      .max_connections = options_.max_connections,
-      .write_stall = options_.write_stall,
-      .tls = options_.tls,
-      .asks_who = options_.access != nullptr,
-      .max_connections_of = [this](const SeenClient& seen) { return gate_.MaxConnectionsOf(seen); },
-      .on_turned_away =
-          [this](const TurnedAway& client) {
-            const access::Identity seen = gate_.Seen(client.seen);
-            audit::RecordTurnedAway(options_.audit, client, seen.name, NameOf(seen.proof));
-          }};
+  TransportLimits limits{.max_message_bytes = options_.max_message_bytes,
+                         // What surrounds messages in gRPC's buffers counts there, too.
+                         .memory_bytes = 2 * options_.memory_bytes,
+                         .window_bytes = options_.memory_bytes / 4,
+                         .max_streams = options_.max_streams,
+                         .max_connections = options_.max_connections,
+                         .write_stall = options_.write_stall,
+                         .tls = options_.tls};
+  audit::AskWhoComes(&gate_, options_.audit, &limits);
   workers_.WaitForFirstChecks(kFirstChecksPatience);
   KERF_ASSIGN_OR_RETURN(std::unique_ptr<GrpcListener> listener,
                         GrpcListener::Start(
