@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/overflow_user.h"
 #include "base/status.h"
 #include "base/strings.h"
 
@@ -45,6 +46,17 @@ absl::StatusOr<uid_t> ListenerOf(const std::string& target, const std::string& p
     return failed();
   }
   return peer.uid;
+}
+
+// Why a link of /proc cannot be followed; OK: it can.
+absl::Status CheckReach(const std::string& target, const std::string& path) {
+  struct stat facts{};
+  if (lstat(target.c_str(), &facts) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(
+      errno, ToAbsl(Cat("cannot tell who listens at ", path,
+                        ", which needs /proc, and that is not to be used here: mount one, or show "
+                        "no token (",
+                        target, ")")));
 }
 
 bool IsSame(int left, int right) {
@@ -82,10 +94,16 @@ absl::Status TrustedSocket::Look() {
   const std::lock_guard lock(mutex_);
   // As long as it is held no other file has its number.
   if (has_socket_ && IsSame(found.get(), held_.get())) return absl::OkStatus();
+  KERF_RETURN_IF_ERROR(CheckReach(PathOf(found.get()), path_));
   const absl::StatusOr<uid_t> user = ListenerOf(PathOf(found.get()), path_, patience_);
   // Nobody listens, or takes anybody now: whoever does so later is looked at then.
   if (absl::IsUnavailable(user.status())) return absl::OkStatus();
   if (!user.ok()) return user.status();
+  // Before anything else: this process may be of such a user itself.
+  if (MayBeAnybody(*user)) {
+    return absl::FailedPreconditionError(
+        ToAbsl(Cat(path_, " is a socket of user ", *user, kMayBeAnybody)));
+  }
   if (*user != 0 && *user != own_ && *user != other_) {
     return absl::UnauthenticatedError(ToAbsl(Cat(path_, " is a socket of user ", *user)));
   }

@@ -16,7 +16,7 @@
 
 namespace kerf {
 
-// Thread-safe. Needs /proc.
+// Thread-safe. Needs /proc, through whose links it connects: without it connections are refused.
 class TrustedSocket {
  public:
   // Root, the process' own user and `other` are trusted. There need be nothing at `path` yet. A
@@ -33,8 +33,10 @@ class TrustedSocket {
   std::string target() const;
 
   // What is at the path now. OK: it is a trusted user's, or nobody listens there, or takes anybody
-  // now. Unauthenticated: it is somebody else's. ResourceExhausted: no file can be opened now.
-  // Other errors: the system lets nobody see who that is.
+  // now. Unauthenticated: it is somebody else's. FailedPrecondition: it is a user's who may be
+  // anybody (MayBeAnybody), though that were the number of one who is trusted. ResourceExhausted:
+  // no file can be opened now. Other errors: the system lets nobody see who that is, as without
+  // /proc.
   absl::Status Look();
 
  private:

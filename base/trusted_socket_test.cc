@@ -1,16 +1,20 @@
 #include "base/trusted_socket.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/check.h"
@@ -62,6 +66,13 @@ class TrustedSocketTest : public testing::Test {
   static bool LeadsTo(const std::string& target, const UniqueFd& listener) {
     MetCount(listener);
     return Connects(target) && UniqueFd(accept(listener.get(), nullptr, nullptr)).valid();
+  }
+  // Of a child that looks for itself; 0, too, where it says (77) that it cannot be tried here.
+  static int ExitCodeOf(pid_t child) {
+    int status = 0;
+    KERF_CHECK(waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status)) return -1;
+    return WEXITSTATUS(status) == 77 ? 0 : WEXITSTATUS(status);
   }
   // How many have connected.
   static int MetCount(const UniqueFd& listener) {
@@ -182,6 +193,43 @@ TEST_F(TrustedSocketTest, AnothersIsNotConnectedTo) {
   TrustedSocket named(path_, kMallory);
   EXPECT_TRUE(named.Look().ok());
   EXPECT_TRUE(LeadsTo(named.target(), listener));
+}
+
+// In a user namespace whoever has no number there has that of all others who have none.
+TEST_F(TrustedSocketTest, WhoMayBeAnybodyIsNotTrusted) {
+  if (!CanBeMallory()) GTEST_SKIP() << "nobody else can be had here";
+  const UniqueFd listener = ListenAsMallory(path_);
+  KERF_CHECK(chmod(path_.c_str(), 0777) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    // From now on nobody has a number there, nor has this process.
+    if (unshare(CLONE_NEWUSER) != 0) _exit(77);
+    for (const std::optional<uid_t> named : {std::optional<uid_t>(), {kMallory}}) {
+      TrustedSocket socket(path_, named);
+      const absl::Status status = socket.Look();
+      if (!absl::IsFailedPrecondition(status)) _exit(1);
+      if (MessageOf(status).find("no number in it") == std::string_view::npos) _exit(2);
+      if (Connects(socket.target())) _exit(3);
+    }
+    _exit(0);
+  }
+  EXPECT_EQ(ExitCodeOf(child), 0);
+}
+
+// As in a chroot: nobody learns by what is there that a token is not shown.
+TEST_F(TrustedSocketTest, ThatItNeedsProcIsSaid) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may change its root";
+  const UniqueFd listener = Listen(path_);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (chroot(folder_.c_str()) != 0 || chdir("/") != 0) _exit(77);
+    TrustedSocket socket("/kerfd.sock", std::nullopt);
+    const absl::Status status = socket.Look();
+    if (status.ok() || absl::IsUnauthenticated(status)) _exit(1);
+    if (MessageOf(status).find("which needs /proc") == std::string_view::npos) _exit(2);
+    _exit(Connects(socket.target()) ? 3 : 0);
+  }
+  EXPECT_EQ(ExitCodeOf(child), 0);
 }
 
 // It was root's a moment ago: what is connected to is what was looked at.

@@ -1,16 +1,12 @@
 #include "client/cli/context.h"
 
-#include <pwd.h>
-
-#include <charconv>
-#include <cstdint>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/small_file.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/cli/server_user.h"
 #include "client/cpp/channel.h"
 #include "client/cpp/tls_check.h"
 
@@ -24,15 +20,6 @@ void WarnIfOthersCanRead(Context& context, const std::string& path) {
   context.reporter.Warning(
       path, absl::PermissionDeniedError("every user of this machine can read this secret: take "
                                         "that from them (chmod o=), and make a new one"));
-}
-
-// By its name, or its number.
-absl::StatusOr<uid_t> UserOf(const std::string& user) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), number);
-  if (error == std::errc() && end == user.data() + user.size()) return uid_t{number};
-  if (const passwd* const entry = getpwnam(user.c_str())) return entry->pw_uid;
-  return absl::InvalidArgumentError(Cat("--server-user: this machine knows no user '", user, "'"));
 }
 
 }  // namespace
@@ -135,7 +122,7 @@ absl::StatusOr<client::ServerAddress> ServerOf(Context& context, const ServerFla
     KERF_ASSIGN_OR_RETURN(auto token, client::TokenFile::Open(flags.token_file));
     std::optional<uid_t> server_user;
     if (!flags.server_user.empty()) {
-      KERF_ASSIGN_OR_RETURN(server_user, UserOf(flags.server_user));
+      KERF_ASSIGN_OR_RETURN(server_user, ServerUserOf(flags.server_user));
     }
     tls = tls.WithToken(std::move(token), server_user);
   }

@@ -329,6 +329,11 @@ absl::Status CheckSocket(const std::string& server, const TlsChoice& tls) {
   if (tls.token() == nullptr) return absl::OkStatus();
   const absl::Status status = TrustedSocket(SocketPathOf(server), tls.server_user()).Look();
   if (status.ok()) return status;
+  if (absl::IsFailedPrecondition(status)) {
+    return TlsTrouble(Cat(MessageOf(status),
+                          ", and no token is shown there: run kerfd as a user that has a number "
+                          "here"));
+  }
   if (!absl::IsUnauthenticated(status)) return absl::UnavailableError(status.message());
   return TlsTrouble(
       Cat(MessageOf(status),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/overflow_user.h"
 #include "base/strings.h"
 
 namespace kerf::door {
@@ -36,9 +37,9 @@ ClientAddress Unix(int socket) {
   ClientAddress client;
   client.text = "unix:";
   client.key[kUnixMarkAt] = 1;
-  // Whom the system does not tell of is nobody.
+  // Whom the system does not tell of is nobody, and so is one by whom it means several.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return client;
-  client.user = peer.uid;
+  if (!MayBeAnybody(peer.uid)) client.user = peer.uid;
   std::memcpy(&client.key[kUserAt], &peer.uid, sizeof peer.uid);
   return client;
 }

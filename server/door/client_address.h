@@ -18,7 +18,8 @@ struct ClientAddress {
   Key key{};
   // With the port, as gRPC writes it: "ipv4:192.0.2.1:7", "ipv6:[2001:db8::1]:7"; "unix:".
   std::string text;
-  // Of a unix socket: whose process has connected.
+  // Of a unix socket: whose process has connected; nothing: the system does not say, or he may be
+  // anybody (MayBeAnybody).
   std::optional<std::uint32_t> user = std::nullopt;
 };
 

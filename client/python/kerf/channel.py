@@ -105,6 +105,19 @@ def peer_user_of(path: str) -> int:
         return int(user)
 
 
+def may_be_anybody(user: int, overflow: str | os.PathLike[str] = "/proc/sys/kernel/overflowuid",
+                   own: str | os.PathLike[str] = "/proc/self/uid_map") -> bool:
+    """Whether this is the number by which a user namespace names all users that have none in it (user_namespaces(7))."""
+    def text_of(path: str | os.PathLike[str]) -> str:
+        try:
+            return pathlib.Path(path).read_text(encoding="ascii")
+        except OSError:
+            return ""
+    if user != int(text_of(overflow) or 65534):
+        return False
+    return text_of(own).split() != ["0", "0", "4294967295"]
+
+
 Token = str | os.PathLike[str] | Callable[[], str]
 
 
@@ -144,6 +157,9 @@ class Proof:
             except OSError:
                 # Nobody is there: the call says so, and needs no token for that.
                 return found
+            if may_be_anybody(user):
+                raise Refused(f"{address.text}: user {user} listens there, by whom this user namespace names all users that have no "
+                              "number in it: nobody can tell who that is, and the token is not shown", server=address.text)
             if user not in (0, os.geteuid()):
                 raise Refused(f"{address.text}: user {user} listens there, and is not shown the token of user {os.geteuid()}",
                               server=address.text)

@@ -9,7 +9,7 @@ from unittest import mock
 import kerf
 from fake import fail, kill, silence
 from kerf import routing
-from kerf.channel import Address, Proof
+from kerf.channel import Address, Proof, may_be_anybody
 from testing import CHUNK_BYTES, ClientTest, Reader, content
 
 DATA = content(40 * CHUNK_BYTES)
@@ -60,6 +60,27 @@ class TokenTest(ClientTest):
                 self.assertRaisesRegex(kerf.Refused, "is not shown the token"):
             self.open(token="t").upload(b"x", b"file")
         self.assertEqual(self.fake.metadata, [])
+
+    def test_not_at_a_socket_of_whoever_has_no_number(self):
+        with mock.patch("kerf.channel.may_be_anybody", lambda user: user == os.geteuid()), \
+                self.assertRaisesRegex(kerf.Refused, "the token is not shown"):
+            self.open(token="t").upload(b"x", b"file")
+        self.assertEqual(self.fake.metadata, [])
+
+    def test_who_may_be_anybody(self):
+        with tempfile.TemporaryDirectory() as folder:
+            overflow, own = pathlib.Path(folder) / "overflowuid", pathlib.Path(folder) / "uid_map"
+            overflow.write_text("65534\n", encoding="ascii")
+            for users, anybody in (("0 0 4294967295\n", False), ("0 1000 1\n", True), ("0 0 65536\n", True), ("", True)):
+                own.write_text(users, encoding="ascii")
+                self.assertEqual(may_be_anybody(65534, overflow, own), anybody, users)
+                self.assertFalse(may_be_anybody(0, overflow, own))
+                self.assertFalse(may_be_anybody(1000, overflow, own))
+            overflow.write_text("99\n", encoding="ascii")
+            self.assertTrue(may_be_anybody(99, overflow, own))
+            overflow.unlink()
+            own.unlink()
+            self.assertTrue(may_be_anybody(65534, overflow, own))
 
     def test_root_may_see_it_and_the_own_user(self):
         for user in (0, os.geteuid()):
