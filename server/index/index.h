@@ -58,7 +58,8 @@ struct IndexStats {
 };
 
 struct ForgetResult {
-  // Entries that were there and are gone.
+  // Entries that were there and are gone: at least so many. What a leaf has done twice, because an
+  // answer was lost on its way (Redis), it may not count.
   std::uint64_t forgotten_count = 0;
   // The repository's epoch while they went.
   std::uint64_t epoch = 0;

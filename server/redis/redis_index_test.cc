@@ -1,4 +1,4 @@
-// The conformance suite against real Redis servers, and what only this leaf has.
+// What only this leaf has; the conformance suite: redis_conformance_test.cc.
 #include "server/redis/redis_index.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,6 @@
 #include "base/test_seed.h"
 #include "base/wait_for.h"
 #include "server/index/codec.h"
-#include "server/index/testing/conformance.h"
 #include "server/redis/buckets.h"
 #include "server/redis/scripts.h"
 #include "server/redis/slot.h"
@@ -36,34 +35,8 @@ using ::testing::IsEmpty;
 // A connection may end while something is written to it.
 const auto kOldHandler = std::signal(SIGPIPE, SIG_IGN);
 
-// The suite looks at all of an index again and again; with few entries that takes as long as there
-// are base buckets. kDefaultBaseBits: the tests below, redis_chaos_test, e2e/redis_test.
+// As in redis_conformance_test.cc.
 constexpr int kFewBaseBits = 4;
-
-// One server for all tests; each begins with nothing in it.
-template <TestRedis::Kind kKind>
-IndexBackend BackendOn() {
-  static TestRedis* redis = nullptr;
-  const auto get = [] {
-    if (redis == nullptr) redis = new TestRedis(kKind);
-    return redis;
-  };
-  static constexpr int kReplicaCount = kKind == TestRedis::Kind::kCluster ? 1 : 0;
-  return {[get] {
-            get()->Flush();
-            return OpenRedisOn(*get(), kReplicaCount, kFewBaseBits);
-          },
-          [get](std::unique_ptr<Index> index) {
-            index.reset();
-            return OpenRedisOn(*get(), kReplicaCount, kFewBaseBits);
-          },
-          /*another=*/nullptr, /*repeats_calls=*/false, /*commits_in_parts=*/true};
-}
-
-INSTANTIATE_TEST_SUITE_P(Redis, IndexConformance,
-                         ::testing::Values(BackendOn<TestRedis::Kind::kSingle>()));
-INSTANTIATE_TEST_SUITE_P(Cluster, IndexConformance,
-                         ::testing::Values(BackendOn<TestRedis::Kind::kCluster>()));
 
 const RepositoryId kRepository{"photos", DigestAlgorithm::kBlake3};
 

@@ -260,7 +260,7 @@ IndexBackend BackendIn() {
             return Environment::Get().Open();
           },
           [] { return Environment::Get().Open(); },
-          /*repeats_calls=*/true,
+          /*may_have_repeated=*/[] { return true; },
           /*commits_in_parts=*/true,
           EffortPercent()};
 }

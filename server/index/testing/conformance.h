@@ -22,14 +22,17 @@ struct IndexBackend {
   // Opens what the last call of `create` made once more, as another process does: then each thread
   // of a test has its own. Null: threads share one.
   std::function<std::unique_ptr<Index>()> another = nullptr;
-  // A call may be carried out in part, or as a whole, and then again before it is answered. Then it
-  // does not say of the time before it what an earlier attempt has changed.
-  bool repeats_calls = false;
+  // Whether a call since `create` may have been carried out in part, or as a whole, and then again
+  // before it was answered. Then it does not say of the time before it what an earlier attempt has
+  // changed. Null: none is.
+  std::function<bool()> may_have_repeated = nullptr;
   // A commit is carried out in parts: one that is refused may have written what the fence had not
   // reached yet.
   bool commits_in_parts = false;
   // How many rounds tests of many rounds have, of 100: fewer where each takes long.
   int effort_percent = 100;
+
+  bool MayHaveRepeated() const { return may_have_repeated && may_have_repeated(); }
 
   template <typename Count>
   Count Rounds(Count count) const {

@@ -13,8 +13,8 @@
 namespace kerf {
 
 // `redis` outlives it. Dies if there is no Redis.
-inline std::unique_ptr<Index> OpenRedisOn(const TestRedis& redis, int replica_count,
-                                          int base_bits = kDefaultBaseBits) {
+inline std::unique_ptr<RedisIndex> OpenRedisOn(const TestRedis& redis, int replica_count,
+                                               int base_bits = kDefaultBaseBits) {
   RedisIndexOptions options{redis.options_of_kerfd(), replica_count};
   options.base_bits = base_bits;
   std::vector<std::string> warnings;
