@@ -97,13 +97,33 @@ struct Connection final : Socket::Owner {
 
 // Whether one over TLS is to be made anew: it may be of certificates that nobody has any more.
 inline bool IsWornOut(const Connection& connection, const RedisOptions& options, TimePoint now) {
-  return options.tls != nullptr && connection.is_connected && connection.flights.empty() &&
-         connection.held.empty() && connection.connect_began + options.tls_connection_life <= now;
+  return options.tls != nullptr && connection.is_connected &&
+         connection.connect_began + options.tls_connection_life <= now;
+}
+
+inline bool IsIdle(const Connection& connection) {
+  return connection.flights.empty() && connection.held.empty();
 }
 
 struct Node {
   std::vector<std::unique_ptr<Connection>> readers;
   std::unique_ptr<Connection> writer;
+  // Others have their places: they get nothing more, and go once they are idle.
+  std::vector<std::unique_ptr<Connection>> leaving;
 };
+
+// However busy one is: what comes next goes to a new one, and it goes once all that is on it is
+// answered. Else a Redis that is always asked something would keep its first certificate for ever.
+// Not from within the callback of a connection.
+inline void ReplaceWornOut(Node& node, const RedisOptions& options, TimePoint now) {
+  const auto replace = [&](std::unique_ptr<Connection>& place) {
+    if (place == nullptr || !IsWornOut(*place, options, now)) return;
+    auto next = std::make_unique<Connection>(place->user, place->address);
+    node.leaving.push_back(std::exchange(place, std::move(next)));
+  };
+  for (auto& reader : node.readers) replace(reader);
+  replace(node.writer);
+  std::erase_if(node.leaving, [](const auto& connection) { return IsIdle(*connection); });
+}
 
 }  // namespace kerf::redis

@@ -213,10 +213,6 @@ class Client final : public RedisClient, public redis::ConnectionUser {
           Pause(connection);
           return;
         }
-        if (redis::IsWornOut(connection, options_, now)) {
-          connection.is_connected = false;
-          return Close(connection);
-        }
         const bool is_late =
             connection.is_connected
                 ? !connection.flights.empty() &&
@@ -231,6 +227,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
         Close(connection);
         Pause(connection);
       });
+      redis::ReplaceWornOut(node, options_, now);
     }
   }
 
@@ -238,6 +235,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
   static void ForEachConnection(Node& node, Visit visit) {
     for (auto& reader : node.readers) visit(*reader);
     if (node.writer != nullptr) visit(*node.writer);
+    for (auto& connection : node.leaving) visit(*connection);
   }
 
   void Pause(Connection& connection) {
@@ -493,7 +491,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
   // One WAIT for all that was written since the last one.
   void SendWaits() {
     for (auto& [address, node] : nodes_) {
-      if (node.writer != nullptr) SendWait(*node.writer);
+      ForEachConnection(node, [this](Connection& connection) { SendWait(connection); });
     }
     if (std::exchange(wants_topology_, false)) ReadTopology();
   }
@@ -625,7 +623,7 @@ class Client final : public RedisClient, public redis::ConnectionUser {
       const std::vector<RedisAddress>& masters = topology_.masters();
       bool is_idle = !is_it(asked) && std::none_of(masters.begin(), masters.end(), is_it);
       ForEachConnection(at->second, [&](const Connection& connection) {
-        is_idle = is_idle && connection.flights.empty() && connection.held.empty();
+        is_idle = is_idle && redis::IsIdle(connection);
       });
       if (!is_idle) {
         ++at;

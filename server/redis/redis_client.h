@@ -65,7 +65,7 @@ struct RedisOptions {
   // Of which the certificates of all nodes have to be; empty: of the host by which each was called,
   // by a seed or by the cluster.
   std::string tls_name = "";
-  // Over TLS, of a connection on which nothing is asked: it is made anew, with the certificates and
+  // Over TLS, of a connection, however busy it is: then it is made anew, with the certificates and
   // CAs that both ends have by then.
   std::chrono::milliseconds tls_connection_life = std::chrono::hours(1);
   // A host's addresses; may block, and is called from other threads. Empty: the system's answer.

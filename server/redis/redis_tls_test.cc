@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -298,6 +299,63 @@ TEST(RedisTlsTest, WhenTheCertificateOfANodeEndsIsKnown) {
   const auto in_the_clear = *RedisClient::Create(plain.options());
   ASSERT_TRUE(Set(*in_the_clear, "key", "value").ok());
   EXPECT_EQ(in_the_clear->certificate_expires_at_s(), std::nullopt);
+}
+
+// As of a worker that many upload to.
+TEST(RedisTlsTest, AConnectionThatIsAlwaysBusyIsMadeAnewToo) {
+  const TestRedis redis = Start(TestRedis::Kind::kSingle);
+  const std::string folder = redis.TlsFolder();
+  RedisOptions options = redis.options();
+  options.tls_connection_life = milliseconds(100);
+  options.read_connection_count = 1;
+  // A machine that is busy is no reason to ask again.
+  options.attempt_timeout = std::chrono::minutes(1);
+  options.connect_timeout = std::chrono::minutes(1);
+  const auto client = *RedisClient::Create(options);
+  const RedisAddress address = redis.addresses()[0];
+  std::atomic<bool> is_over = false;
+  std::atomic<int> under_way = 0;
+  std::atomic<int> failed_count = 0;
+  std::atomic<int> answered_count = 0;
+  // Answered one behind the other, so that some are on the way at any time.
+  const std::function<void()> wait_there = [&] {
+    ++under_way;
+    client->Send({"", address, {"BLPOP", "nothing", "0.05"}}, [&](const Result& reply) {
+      if (!reply.ok() || reply->kind == RedisReply::Kind::kError) ++failed_count;
+      ++answered_count;
+      if (!is_over) wait_there();
+      --under_way;
+    });
+  };
+  for (int count = 0; count < 4; ++count) wait_there();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto wait_until = [&](const std::function<bool()>& is_so) {
+    while (!is_so() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return is_so();
+  };
+  EXPECT_TRUE(wait_until([&] { return client->certificate_expires_at_s().has_value(); }));
+  const CertifiedKey shorter =
+      TestCertificates::Get().Of("redis", {"127.0.0.1"}, true, true, std::chrono::hours(100));
+  Renew(folder, "redis", shorter);
+  // By another one: what this client sends waits behind what it has sent.
+  const auto other = *RedisClient::Create(redis.options());
+  const Result told = Call(*other, {"",
+                                    address,
+                                    {"CONFIG", "SET", "tls-cert-file", folder + "/redis.pem",
+                                     "tls-key-file", folder + "/redis.key"}});
+  EXPECT_TRUE(told.ok() && told->text == "OK");
+  const std::int64_t end = ReadCertificateFacts(shorter.certificate)->expires_at_s;
+  EXPECT_TRUE(wait_until([&] { return client->certificate_expires_at_s() == end; }));
+  // Those that were replaced are gone, and have answered all.
+  const int answered_before = answered_count;
+  EXPECT_TRUE(wait_until([&] { return answered_count > answered_before + 8; }));
+  is_over = true;
+  EXPECT_TRUE(wait_until([&] { return under_way == 0; }));
+  EXPECT_EQ(failed_count, 0);
+  EXPECT_EQ(client->counters().retries, 0u);
+  client->Close();
 }
 
 TEST(RedisTlsTest, CertificatesAreRenewedAndNoCommandFails) {
