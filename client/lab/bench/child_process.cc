@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
         ToAbsl(Cat("cannot start a process: ", std::strerror(errno))));
   }
   if (id == 0) {
-    // Only async-signal-safe calls: gRPC may have started threads.
+    // Only async-signal-safe calls: gRPC may have started threads. posix_spawn knows no way to end
+    // with whoever has started it, and a kerfd that is left behind would go on for ever.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kNotStartedExitCode);
     setpgid(0, 0);
