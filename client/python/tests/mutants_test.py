@@ -203,6 +203,8 @@ MUTANTS = [
      "        if False:", "channel_test.TokenTest.test_never_in_the_clear"),
     ("PRO a token for another user", "channel.py", "            if user not in (0, os.geteuid()):", "            if False:",
      "channel_test.TokenTest.test_not_at_a_socket_of_another_user"),
+    ("PRO a token for whoever has no number", "channel.py", "            if may_be_anybody(user):", "            if False:",
+     "channel_test.TokenTest.test_not_at_a_socket_of_whoever_has_no_number"),
     ("ROUTE shard key", "routing.py", "lane {lane}", "lane{lane}", "channel_test.AddressTest.test_shard_keys_are_those_of_the_specification"),
     ("ROUTE addresses that mean others", "routing.py", "        return server.is_unix\n", "        return True\n",
      "channel_test.AddressTest.test_addresses_that_mean_another_machine_here_than_there"),
