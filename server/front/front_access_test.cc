@@ -163,7 +163,7 @@ TEST_F(FrontAccessTest, ATokenIsNotPassedOnToWhereOthersCouldReadIt) {
   ShowToken(Start(Options({in_the_clear.address()})).addresses()[0]);
   EXPECT_EQ(call_count_, 1);
   EXPECT_EQ(token_count_, 0);
-  constexpr uid_t kMallory = 65'534;
+  constexpr uid_t kMallory = 23'456;
   std::string folder = "/tmp/kerf-mallory-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::filesystem::permissions(folder, std::filesystem::perms::all);
