@@ -23,6 +23,8 @@ _OPTIONS: list[tuple[str, int | str]] = [
     # Two channels are two connections; one that broke does not keep the next one waiting.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
+    # A proxy of the environment is meant for web pages (CLI-32).
+    ("grpc.enable_http_proxy", 0),
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.max_receive_message_length", _MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", -1),
@@ -93,7 +95,8 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+        # Whoever connects to no address in particular meets his own machine.
+        return self.host in ("localhost", "::1", "::") or re.fullmatch(r"127\.[0-9.]+|0[0-9.]*", self.host) is not None
 
 
 def peer_user_of(path: str) -> int:
@@ -172,4 +175,8 @@ class Proof:
         if isinstance(self.token, str):
             return self.token
         assert self.token is not None
-        return pathlib.Path(self.token).read_text(encoding="ascii").strip()
+        path = pathlib.Path(self.token)
+        # Of a pipe whoever opens it would wait, and the token would be read once.
+        if path.exists() and not path.is_file():
+            raise Refused(f"{path} is no regular file, and has no token")
+        return path.read_text(encoding="ascii").strip()

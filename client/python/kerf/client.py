@@ -138,7 +138,7 @@ class Client:
         snapshots before others, makes that durable, and gives the digests that they reference; what it cannot read it
         raises (COL-45 to COL-47)."""
         store = self._collected("collections")
-        return Collector(store, self._index, self._keeper.lock, self._settings.retry_for_s,
+        return Collector(store, self._index, self._settings.algorithm.size_bytes, self._keeper.lock, self._settings.retry_for_s,
                          cancellation or Cancellation()).run(roots)
 
     def close(self) -> None:

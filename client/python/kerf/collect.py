@@ -42,10 +42,11 @@ class _WentBack(Exception):
 class Collector:
     """Of one run."""
 
-    def __init__(self, store: CollectedStore, index: Index, lock: AbstractContextManager[object], retry_for_s: float,
-                 cancellation: Cancellation) -> None:
+    def __init__(self, store: CollectedStore, index: Index, digest_bytes: int, lock: AbstractContextManager[object],
+                 retry_for_s: float, cancellation: Cancellation) -> None:
         self._store = store
         self._index = index
+        self._digest_bytes = digest_bytes
         self._lock = lock
         self._retry_for_s = retry_for_s
         self._cancellation = cancellation
@@ -67,6 +68,7 @@ class Collector:
         live = self._read(roots)
         with self._lock:
             places = list(self._store.chunks())
+        self._check_digests("a chunk", (place.digest for place in places))
         doomed = [place for place in places if place.digest not in live]
         if not doomed and not has_plan and not self._plan.has_gone_back:
             return Collected(0, 0, len(places), True, self._epoch)
@@ -119,7 +121,16 @@ class Collector:
     def _read(self, roots: Roots) -> set[bytes]:
         self._cancellation.check()
         with self._lock:
-            return set(roots())
+            live = set(roots())
+        self._check_digests("a root", live)
+        return live
+
+    def _check_digests(self, of: str, digests: Iterable[bytes]) -> None:
+        """CLI-33: one in hexadecimal, say, would be a root of nothing, and all that it means garbage."""
+        for digest in digests:
+            if not isinstance(digest, bytes) or len(digest) != self._digest_bytes:
+                raise StoreError(f"the digest of {of} is {len(digest)} of {type(digest).__name__}; this repository's are "
+                                 f"{self._digest_bytes} bytes")
 
     def _write_plan(self, **changes: object) -> None:
         self._plan = self._plan.with_(**changes)

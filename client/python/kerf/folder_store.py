@@ -44,24 +44,38 @@ class FolderStore:
         self._written: list[tuple[pathlib.Path, pathlib.Path]] = []
         # Folders with names that were found, and may be another writer's.
         self._found_in: set[pathlib.Path] = set()
+        # Or one is under way.
+        self._has_sync_failed = False
         self._make()
 
     def _make(self) -> None:
         for name in _FOLDERS:
-            (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_folder(self.path / name)
         if not (self.path / "config").exists():
-            if any(any((self.path / name).iterdir()) for name in _FOLDERS[:3]):
-                raise StoreError(f"{self.path} has chunks or snapshots, and no config: it is damaged, or no store")
-            self._replace("epoch", str(FIRST_EPOCH).encode())
-            self._replace("config", json.dumps({"version": 1, "digest": self.digest_name}).encode())
-            _sync(self.path.parent)
+            self._begin()
         config = json.loads((self.path / "config").read_bytes())
         if config != {"version": 1, "digest": self.digest_name}:
             raise StoreError(f"{self.path} is a store of {config}, not of version 1 and {self.digest_name}")
 
+    def _begin(self) -> None:
+        """Others may do so at the same time, and one of them be at work already: so nothing is replaced, an epoch least of
+        all (COL-1). The config comes last: where it is, all else is durable."""
+        if any(any((self.path / name).iterdir()) for name in _FOLDERS[:3]) and not (self.path / "config").exists():
+            raise StoreError(f"{self.path} has chunks or snapshots, and no config: it is damaged, or no store")
+        self._create("epoch", str(FIRST_EPOCH).encode())
+        _sync(self.path.parent)
+        self._create("config", json.dumps({"version": 1, "digest": self.digest_name}).encode())
+
     # Chunks.
 
+    def _check(self) -> None:
+        """Behind a sync that failed a later one may go well, and say nothing of the bytes that the first one has lost: so
+        they never get their names, and the store is of no more use, whichever client has it (CLI-20)."""
+        if self._has_sync_failed:
+            raise StoreError(f"{self.path} could not sync; open it anew")
+
     def put(self, digest: bytes, data: bytes) -> bytes:
+        self._check()
         locator = digest + secrets.token_bytes(_NONCE_BYTES)
         written = self.path / "tmp" / secrets.token_hex(16)
         _write(written, data)
@@ -69,6 +83,10 @@ class FolderStore:
         return locator
 
     def has(self, digest: bytes) -> list[bytes]:
+        self._check()
+        return self._places_of(digest)
+
+    def _places_of(self, digest: bytes) -> list[bytes]:
         folder = self._chunk(digest + b"\0").parent
         try:
             names = [name for name in os.listdir(folder) if name.startswith(digest.hex() + ".")]
@@ -79,6 +97,8 @@ class FolderStore:
         return [digest + bytes.fromhex(name.partition(".")[2]) for name in names]
 
     def sync(self) -> None:
+        self._check()
+        self._has_sync_failed = True
         _sync_all(written for written, _ in self._written)
         made = {place.parent for _, place in self._written if not place.parent.is_dir()}
         for folder in made:
@@ -89,6 +109,7 @@ class FolderStore:
             self._found_in.add(place.parent)
         _sync_all([*self._found_in, self.path / "chunks"])
         self._found_in.clear()
+        self._has_sync_failed = False
 
     def chunks(self) -> Iterator[Stored]:
         for folder in sorted((self.path / "chunks").iterdir()):
@@ -102,7 +123,7 @@ class FolderStore:
 
     def read(self, digest: bytes) -> bytes:
         """Of any place whose bytes are those of the digest."""
-        for locator in self.has(digest):
+        for locator in self._places_of(digest):
             try:
                 data = self._chunk(locator).read_bytes()
             except FileNotFoundError:
@@ -214,6 +235,31 @@ class FolderStore:
         _sync(written)
         os.replace(written, self.path / name)
         _sync(self.path)
+
+    def _create(self, name: str, body: bytes) -> None:
+        """Leaves what is there."""
+        written = self.path / "tmp" / secrets.token_hex(16)
+        _write(written, body)
+        _sync(written)
+        try:
+            os.link(written, self.path / name)
+        except FileExistsError:
+            pass
+        finally:
+            written.unlink()
+        _sync(self.path)
+
+
+def _make_folder(path: pathlib.Path) -> None:
+    """Also those above it, each of them durably: a chunk in a folder that a power cut takes is lost (COL-19)."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    _sync(path.parent)
 
 
 def _write(path: pathlib.Path, body: bytes) -> None:

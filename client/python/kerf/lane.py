@@ -199,9 +199,17 @@ class Lane:
         self._drop()
         file.restart()
         if file.is_complete and file.chunks:
-            patience.allow(failure)
+            self._lost_behind_the_last_chunk(failure)
             return
         patience.next(failure)
+
+    def _lost_behind_the_last_chunk(self, failure: Failure) -> None:
+        """CLI-9: the file is whole, whatever was said of it then. But what an earlier epoch was answered counts no more
+        (COL-23)."""
+        if failure.action is Action.BEHIND:
+            raise failure.error()
+        if failure.action is Action.FINAL:
+            self._warnings.append(f"a stream ended behind the last chunk of a file: {failure.error()}")
 
     def _tell_late(self, view: View) -> None:
         """COL-34: in the epoch of the session that they were answered in. Not at all, if that does not go."""

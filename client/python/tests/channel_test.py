@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import tempfile
 import unittest
 from unittest import mock
@@ -33,12 +34,27 @@ class AddressTest(unittest.TestCase):
     def test_addresses_that_mean_another_machine_here_than_there(self):
         for there, server, is_same in (("unix:/a", "unix:/b", True), ("unix:/a", "front:1", False),
                                        ("127.0.0.1:1", "front:1", False), ("127.0.0.1:1", "127.0.0.1:2", True),
-                                       ("127.0.0.1:1", "unix:/b", True), ("worker:1", "front:1", True)):
+                                       ("127.0.0.1:1", "unix:/b", True), ("worker:1", "front:1", True),
+                                       ("0.0.0.0:1", "front:1", False), ("[::]:1", "front:1", False), ("127.1:1", "front:1", False)):
             found = routing._means_the_same_here(Address.parse(there), Address.parse(server))
             self.assertEqual(found, is_same, (there, server))
 
     def test_shard_keys_are_those_of_the_specification(self):
         self.assertEqual(routing.shard_key("home", 0), "fc6e2038dd48d4c2")
+
+
+class ProxyTest(unittest.TestCase):
+    def test_that_of_the_environment_is_not_used(self):
+        # A name for which none is left out, and which nobody has.
+        with socket.create_server(("127.0.0.1", 0)) as proxy:
+            proxy.settimeout(0.5)
+            address = "http://127.0.0.1:%d" % proxy.getsockname()[1]
+            names = {name: address for name in ("grpc_proxy", "https_proxy", "http_proxy")}
+            with mock.patch.dict(os.environ, {**names, "no_grpc_proxy": "", "no_proxy": ""}), \
+                    Proof().channel(Address.parse("192.0.2.1:7461")) as channel:
+                channel.subscribe(lambda _: None, try_to_connect=True)
+                with self.assertRaises(TimeoutError):
+                    proxy.accept()
 
 
 class TokenTest(ClientTest):
@@ -97,6 +113,13 @@ class TokenTest(ClientTest):
         tokens = iter(("a", "b"))
         self.open(token=lambda: next(tokens)).upload(b"x", b"file")
         self.assertEqual(self.shown(), ["Bearer one", "Bearer two", "Bearer a"])
+
+    def test_a_pipe_is_not_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = pathlib.Path(folder) / "token"
+            os.mkfifo(pipe)
+            with self.assertRaisesRegex(kerf.Refused, "no regular file"):
+                self.open(token=pipe).upload(b"x", b"file")
 
     def test_it_is_in_no_message_of_ours(self):
         proof = Proof(kerf.Tls(ca=b"ca", cert=b"cert", key=b"PRIVATE"), "SECRET")

@@ -135,6 +135,15 @@ class CollectTest(Collecting):
                 self.assert_sound()
                 self.assert_believed()
 
+    def test_cli_33_roots_that_are_no_digests_stop_it(self):
+        for change in (lambda digest: digest.hex(), lambda digest: digest.hex().encode(), lambda digest: digest[:31]):
+            with self.open() as client, self.assertRaisesRegex(kerf.StoreError, "a root"):
+                client.collect(lambda change=change: map(change, self.store.roots()))
+        self.store.content = {locator: (digest.hex().encode(), data) for locator, (digest, data) in self.store.content.items()}
+        with self.assertRaisesRegex(kerf.StoreError, "a chunk"):
+            self.collect()
+        self.assertEqual(len(self.store.content), 5)
+
     def test_col_45_roots_that_cannot_be_read_stop_it(self):
         self.store.snapshots["new"] = b"rotten"
         with self.assertRaises(kerf.StoreError):
@@ -459,7 +468,7 @@ class IndexThatGoesBackTest(Collecting):
         page = types.SimpleNamespace(forgotten_count=0, removed_count=0, epoch=0, last=b"a")
         index = unittest.mock.Mock()
         index.forget_older.side_effect = [page, page, Died]
-        collector = Collector(self.store, index, contextlib.nullcontext(), 1.0, Cancellation())
+        collector = Collector(self.store, index, 32, contextlib.nullcontext(), 1.0, Cancellation())
         with self.assertRaisesRegex(kerf.Refused, "has not come further"):
             collector._forget_older()
 

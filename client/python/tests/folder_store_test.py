@@ -68,6 +68,33 @@ class FolderStoreTest(unittest.TestCase):
         other.sync()
         self.assertEqual(len(self.steps), 2)
 
+    def test_behind_a_sync_that_failed_nothing_of_it_is_named(self):
+        self.store.put(sha256(b"one"), b"one")
+        written, = (self.path / "tmp").iterdir()
+        written.unlink()
+        with self.assertRaises(FileNotFoundError):
+            self.store.sync()
+        # A later one goes well, with what is left of the bytes; also for another client.
+        written.write_bytes(b"")
+        for act in (self.store.sync, lambda: self.store.put(sha256(b"one"), b"one"), lambda: self.store.has(sha256(b"one"))):
+            with self.assertRaisesRegex(kerf.StoreError, "open it anew"):
+                act()
+        self.assertEqual(kerf.FolderStore(self.path, "sha256").has(sha256(b"one")), [])
+
+    def test_begun_by_two_at_a_time_its_epoch_stays(self):
+        self.store.raise_epoch(7)
+        # The other one has looked before this one was done.
+        with mock.patch.object(folder_store, "_sync"):
+            self.store._begin()
+        self.assertEqual((self.store.epoch(), os.listdir(self.path / "tmp")), (7, []))
+
+    def test_folders_above_it_are_durable(self):
+        synced = []
+        with mock.patch.object(folder_store, "_sync", synced.append):
+            kerf.FolderStore(self.path / "tmp" / "a" / "b", "sha256")
+        for folder in ("tmp", "tmp/a", "tmp/a/b"):
+            self.assertIn(self.path / folder, synced)
+
     def test_a_chunk_that_has_rotted_is_not_read(self):
         recipe = self.recipe(b"one", b"one")
         first, second = (self.store._chunk(place) for place in self.store.has(sha256(b"one")))

@@ -6,6 +6,7 @@ import threading
 import unittest
 
 import kerf
+from fake import fail
 from kerf.v1 import chunking_pb2 as pb
 from memory_store import BareStore
 from testing import CHUNK_BYTES, ClientTest, Reader, content
@@ -409,6 +410,23 @@ class WrongAnswersTest(ClientTest):
                      lambda done: pb.FileDone(file_number=done.file_number + 1, size_bytes=done.size_bytes)):
             data, recipe = self.upload_with(done=done)
             self.assertEqual(self.store.restore(recipe), data)
+
+    def test_behind_the_last_chunk_no_status_counts(self):
+        for reason, code in (("NOT_YOURS", "PERMISSION_DENIED"), ("INTERNAL", "INTERNAL"), ("DRAINING", "UNAVAILABLE")):
+            with self.subTest(reason):
+                self.setUp()
+                self.fake.faults = {("chunks", 1): fail(code, reason)}
+                client = self.open()
+                data = content(2 * CHUNK_BYTES)
+                recipe = client.upload(Reader(data), b"file")
+                self.assertEqual(self.store.restore(recipe), data)
+                self.assert_told(recipe)
+                self.assertEqual((len(self.fake.opens), len(client.warnings)), (1, int(reason == "NOT_YOURS")))
+        # But not that a collection ran: verdicts of before count no more (COL-23).
+        self.setUp()
+        self.fake.faults = {("chunks", 1): fail("FAILED_PRECONDITION", "EPOCH_BEHIND")}
+        with self.assertRaises(kerf.EpochBehind):
+            self.open().upload(Reader(content(2 * CHUNK_BYTES)), b"file")
 
     def test_answers_of_another_file(self):
         def other(stream):
