@@ -83,7 +83,8 @@ class Rules(unittest.TestCase):
                                         "server/index/set_aside.cc": clock, "base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
                                         "base/b.cc": "int a;\n" * 699, "base/b_test.cc": "TEST_F(Suite, Holds) {}\n",
                                         "tools/a_test.py": "class SnakeTest(unittest.TestCase):\n    async def test_it(self):\n        pass\n",
-                                        "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`.\n",
+                                        "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`, `TestIt`.\n",
+                                        "client/a_test.go": "func TestIt(t *testing.T) {\n}\n",
                                         "docs/threat_model.md": "| who |\n| --- |\n| one |\n\n" + THREATS.format(
                                             "`Suite.Holds`, `base/b.cc` |\n| y | **not defended**: later")}, "S" * 72), [])
 
@@ -112,6 +113,8 @@ class Rules(unittest.TestCase):
             ({"docs/spec/a.md": "| ABC-1 | so | `GoneTest` |\n"}, "docs/spec/a.md: there are no tests GoneTest"),
             ({"docs/spec/a.md": "| ABC-1 | so | `SnakeTest.test_it` |\n", "a_test.py": "class SnakeTest(Case):\n    def test_one(self):\n        pass\n"},
              "docs/spec/a.md: there is no test SnakeTest.test_it"),
+            ({"docs/spec/a.md": "| ABC-1 | so | `TestGone` |\n", "a_test.go": "func TestGo(t *testing.T) {\n}\n"},
+             "docs/spec/a.md: there is no test TestGone"),
             ({"docs/spec/a.md": "| ABC-1 | so |\n**ABC-1.** And so.\n"}, "docs/spec/a.md: ABC-1 is the number of two rules"),
             ({"docs/threat_model.md": THREATS.format("`a/gone.py`")}, "there is no test a/gone.py"),
             ({"docs/threat_model.md": THREATS.format("somebody")}, "docs/threat_model.md:3: a row ends in"),
