@@ -176,7 +176,7 @@ func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	t.Setenv("no_proxy", "")
 	proof := newProof(&Options{})
 	defer proof.close()
-	to, _ := parseAddress("192.0.2.1:7461")
+	to, _ := parseAddress("0.0.0.0:1")
 	connection, err := proof.connect(to, "", false)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,9 @@ package kerf
 import (
 	"fmt"
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -25,4 +28,20 @@ func peerUser(socket net.Conn) (int, error) {
 		return 0, fmt.Errorf("who listens there is not known: %v %v", err, wrong)
 	}
 	return int(found.Uid), nil
+}
+
+// mayBeAnybody: whether this is the number by which a user namespace names all users that have none in it
+// (user_namespaces(7)); also where nobody can tell whether there are such users.
+func mayBeAnybody(user int) bool {
+	overflow, _ := os.ReadFile("/proc/sys/kernel/overflowuid")
+	users, _ := os.ReadFile("/proc/self/uid_map")
+	return isNumberOfMany(user, string(overflow), string(users))
+}
+
+func isNumberOfMany(user int, overflow, users string) bool {
+	number, err := strconv.Atoi(strings.TrimSpace(overflow))
+	if err != nil {
+		number = 65534
+	}
+	return user == number && strings.Join(strings.Fields(users), " ") != "0 0 4294967295"
 }

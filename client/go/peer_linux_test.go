@@ -58,7 +58,7 @@ func TestTokenIsNotShownToAnotherUser(t *testing.T) {
 	}
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "s")
-	listener := listenAs(t, path, 65534)
+	listener := listenAs(t, path, 4711)
 	go func() { _ = w.fake.server.Serve(listener) }()
 	client, err := open([]string{"unix:" + path}, "tests", w.store, &Options{Digest: SHA256, Token: Token("kerf_one_x")}, fast())
 	if err != nil {
@@ -66,16 +66,55 @@ func TestTokenIsNotShownToAnotherUser(t *testing.T) {
 	}
 	defer client.Close()
 	_, err = client.Upload(context.Background(), reader(fileData), nil)
-	failsWith[*Refused](t, err, "user 65534 listens there")
+	failsWith[*Refused](t, err, "user 4711 listens there")
 	w.do(func(fake *fake) { equal(t, "calls", len(fake.metadata), 0) })
 	_, err = client.Collect(context.Background(), w.store.roots)
-	failsWith[*Refused](t, err, "user 65534 listens there")
+	failsWith[*Refused](t, err, "user 4711 listens there")
 	// Unless he is named.
-	named := w.openAt([]string{"unix:" + path}, w.store, func(o *Options) { o.Dial, o.Token, o.ServerUser = nil, Token("kerf_one_x"), 65534 })
+	named := w.openAt([]string{"unix:" + path}, w.store, func(o *Options) { o.Dial, o.Token, o.ServerUser = nil, Token("kerf_one_x"), 4711 })
 	w.upload(named, fileData)
 	w.do(func(fake *fake) {
 		same(t, "shown", fake.metadata[0].Get("authorization"), []string{"Bearer kerf_one_x"})
 	})
 	// Without a token whoever listens may be asked.
 	w.upload(w.openAt([]string{"unix:" + path}, w.store, func(o *Options) { o.Dial = nil }), fileData)
+}
+
+func TestTokenIsNotShownToWhoMayBeAnybody(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = w.fake.server.Serve(listener) }()
+	client, err := open([]string{"unix:" + path}, "tests", w.store, &Options{Digest: SHA256, Token: Token("kerf_one_x")}, fast())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	// The client's own user is one that is trusted otherwise.
+	client.proof.mayBeAnybody = func(user int) bool { return user == os.Geteuid() }
+	_, err = client.Upload(context.Background(), reader(fileData), nil)
+	failsWith[*Refused](t, err, "the token is not shown")
+	w.do(func(fake *fake) { equal(t, "calls", len(fake.metadata), 0) })
+}
+
+func TestWhoMayBeAnybody(t *testing.T) {
+	for _, one := range []struct {
+		user            int
+		overflow, users string
+		isMany          bool
+	}{
+		{65534, "65534\n", "         0          0 4294967295\n", false},
+		{65534, "65534\n", "0 1000 1\n", true},
+		{65534, "65534\n", "0 0 65536\n", true},
+		{65534, "65534\n", "", true},
+		{0, "65534\n", "0 1000 1\n", false},
+		{99, "99\n", "0 1000 1\n", true},
+		{65534, "99\n", "0 1000 1\n", false},
+		{65534, "", "", true},
+	} {
+		equal(t, one.overflow+one.users, isNumberOfMany(one.user, one.overflow, one.users), one.isMany)
+	}
 }

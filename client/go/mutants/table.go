@@ -122,6 +122,7 @@ var mutants = []mutant{
 	{"PRO-67 request ids", "proof.go", "\tif p.token == nil {\n\t\treturn found, nil\n", "\tif $ {\n\t\tfound.Delete(\"kerf-request-id\")\n\t}\n@", "TestUploadARecipe"},
 	{"a token in the clear", "proof.go", "if p.token != nil && p.tls == nil && !to.isUnix() {", "if !$ && p.token != nil && p.tls == nil && !to.isUnix() {", "TestTokenGoesNever"},
 	{"CLI-27 a token for another user", "proof.go", "if err == nil && user != 0 &&", "if !$ && err == nil && user != 0 &&", "TestTokenIsNotShown"},
+	{"CLI-27 a token for whoever has no number", "proof.go", "if err == nil && p.mayBeAnybody(user) {", "if !$ && err == nil && p.mayBeAnybody(user) {", "TestTokenIsNotShownToWhoMayBeAnybody"},
 	{"CLI-27 a token that is none", "proof.go", "\tif err == nil {\n\t\terr = checkToken(token)\n", "\tif err == nil && !$ {\n\t\terr = checkToken(token)\n", "TestTokenThatIsNone"},
 	{"CLI-32 a proxy", "proof.go", "\t\tgrpc.WithNoProxy(),\n", "\t\tpick[grpc.DialOption]($, grpc.EmptyDialOption{}, grpc.WithNoProxy()),\n", "TestProxies"},
 	// Routing.

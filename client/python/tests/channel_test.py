@@ -45,13 +45,13 @@ class AddressTest(unittest.TestCase):
 
 class ProxyTest(unittest.TestCase):
     def test_that_of_the_environment_is_not_used(self):
-        # A name for which none is left out, and which nobody has.
+        # This machine, by a name for which no proxy is left out; nobody listens there.
         with socket.create_server(("127.0.0.1", 0)) as proxy:
             proxy.settimeout(0.5)
             address = "http://127.0.0.1:%d" % proxy.getsockname()[1]
             names = {name: address for name in ("grpc_proxy", "https_proxy", "http_proxy")}
             with mock.patch.dict(os.environ, {**names, "no_grpc_proxy": "", "no_proxy": ""}), \
-                    Proof().channel(Address.parse("192.0.2.1:7461")) as channel:
+                    Proof().channel(Address.parse("0.0.0.0:1")) as channel:
                 channel.subscribe(lambda _: None, try_to_connect=True)
                 with self.assertRaises(TimeoutError):
                     proxy.accept()
@@ -160,7 +160,7 @@ class DirectTest(ClientTest):
         self.assertEqual(len(self.fake.opens), 1)
 
     def test_a_worker_that_cannot_be_reached_or_is_none(self):
-        for located in (f"{self.worker.address}.nobody", "no address at all", "192.0.2.1:1"):
+        for located in (f"{self.worker.address}.nobody", "no address at all", "127.0.0.1:1"):
             with self.subTest(located), mock.patch("kerf.routing.REACH_S", 0.3):
                 self.setUp()
                 self.fake.located = located
