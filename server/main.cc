@@ -191,7 +191,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
 absl::Status Serve(const Settings& settings) {
   // Before there are other threads.
   const StopSignals signals;
-  KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls));
+  KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls, settings.metrics.client_ca));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
                         OpenMetrics(settings.metrics, NameOf(settings.role), tls.metrics.get()));
   const ServingSettings& serving = settings.serving;

@@ -11,7 +11,9 @@ absl::StatusOr<std::unique_ptr<metrics::Port>> OpenMetrics(const MetricsSettings
                                                            std::string_view role,
                                                            const TlsSource* tls) {
   if (settings.listen.empty()) return std::unique_ptr<metrics::Port>();
-  auto port = metrics::Port::Open(settings.listen, role, tls);
+  auto port = metrics::Port::Open(settings.listen, role, tls,
+                                  settings.client_ca.empty() ? metrics::MetricsReaders::kAnybody
+                                                             : metrics::MetricsReaders::kProven);
   if (!port.ok()) return Annotate(port.status(), "--metrics-listen");
   Log(LogLevel::kInfo,
       Cat("metrics at http", tls == nullptr ? "" : "s", "://", (*port)->address(), "/metrics"));

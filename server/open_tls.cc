@@ -57,14 +57,15 @@ TlsSource::OnReload TellsOf(const std::string& whom) {
   };
 }
 
-// What is shown to clients is shown to others, too.
+// What is shown to clients is shown to others, too; who they have to be, is another matter.
 TlsFiles ClientFiles(const TlsSettings& settings, const std::string& ca) {
   return {.certificate = settings.files.certificate, .key = settings.files.key, .ca = ca};
 }
 
 }  // namespace
 
-absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
+absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings,
+                                  const std::string& metrics_client_ca) {
   OpenedTls opened;
   if (settings.files.certificate.empty()) return opened;
   KERF_ASSIGN_OR_RETURN(const CertifiedKey own, MakeOwnCertificate({.common_name = "kerfd itself",
@@ -76,11 +77,15 @@ absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings) {
                                                             settings.is_client_certificate_optional,
                                                         .also_trusted = own.certificate},
                                                        OnReload));
-  // What changes is said by the one above.
-  const TlsFiles shown = {.certificate = settings.files.certificate, .key = settings.files.key};
-  KERF_ASSIGN_OR_RETURN(
-      opened.metrics,
-      TlsSource::Open({.side = TlsRules::Side::kHttpServer, .files = shown}, nullptr));
+  // What changes is said by the one above, but of the CA, which only this one has.
+  const TlsSource::OnReload tell = [](const absl::Status& status, const TlsContext& /*context*/) {
+    LogReload("TLS of metrics", status);
+  };
+  KERF_ASSIGN_OR_RETURN(opened.metrics,
+                        TlsSource::Open({.side = TlsRules::Side::kHttpServer,
+                                         .files = ClientFiles(settings, metrics_client_ca),
+                                         .is_certificate_optional = true},
+                                        metrics_client_ca.empty() ? nullptr : tell));
   KERF_ASSIGN_OR_RETURN(opened.self,
                         TlsContext::Make({.side = TlsRules::Side::kClient},
                                          {.certificate = own.certificate, .key = own.key}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "base/tls/tls_source.h"
@@ -16,7 +17,8 @@ namespace kerf {
 struct OpenedTls {
   // Of what listens; null: it listens in the clear.
   std::unique_ptr<TlsSource> server;
-  // Of metrics, whose clients show no certificate; null as above.
+  // Of metrics, whose clients may show a certificate where there is a CA for it, and need not: not
+  // all of its pages are for those alone. Null as above.
   std::unique_ptr<TlsSource> metrics;
   // For the process to ask itself, whoever its clients have to be; null as above.
   std::shared_ptr<const TlsContext> self;
@@ -26,9 +28,11 @@ struct OpenedTls {
   std::shared_ptr<const TlsSource> redis;
 };
 
-// What changes in the files is said in the log from here on. The errors of TlsSource::Open. Without
+// What changes in the files is said in the log from here on. `metrics_client_ca` is that of who
+// reads metrics; empty: they are asked for no certificate. The errors of TlsSource::Open. Without
 // `workers` and `redis`, which are opened by those who have any.
-absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings);
+absl::StatusOr<OpenedTls> OpenTls(const TlsSettings& settings,
+                                  const std::string& metrics_client_ca);
 
 // Of a front to its workers, to which it shows what `settings` has for its clients; null: it speaks
 // to them in the clear. As OpenTls.

@@ -232,11 +232,13 @@ TlsSession TlsContext::NewSession() const {
 }
 
 std::string ProvenName(const SSL& session) {
-  const X509* const certificate = SSL_get0_peer_certificate(&session);
-  const bool is_proven = certificate != nullptr &&
-                         SSL_get_verify_mode(&session) != SSL_VERIFY_NONE &&
-                         SSL_get_verify_result(&session) == X509_V_OK;
-  return is_proven ? IdentityNameOf(*certificate) : "";
+  return IsProven(session) ? IdentityNameOf(*SSL_get0_peer_certificate(&session)) : "";
+}
+
+bool IsProven(const SSL& session) {
+  return SSL_get0_peer_certificate(&session) != nullptr &&
+         SSL_get_verify_mode(&session) != SSL_VERIFY_NONE &&
+         SSL_get_verify_result(&session) == X509_V_OK;
 }
 
 std::optional<std::int64_t> PeerExpiresAt(const SSL& session) {

@@ -80,6 +80,9 @@ class TlsContext {
 // empty: it has shown none, or one without a name.
 std::string ProvenName(const SSL& session);
 
+// Whether the peer has shown a certificate of one of the CAs that were given, whatever its name.
+bool IsProven(const SSL& session);
+
 // When the certificate ends that the peer has shown, in seconds since 1970; nothing: it has shown
 // none.
 std::optional<std::int64_t> PeerExpiresAt(const SSL& session);

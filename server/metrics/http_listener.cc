@@ -74,6 +74,7 @@ class EventListener final : public HttpListener {
   // Those that libevent has ended are let go, those whose time is over are ended.
   void Sweep();
   void Answer(evhttp_request* request);
+  bool IsOfProvenPeer(evhttp_request& request) const;
 
   const HttpLimits limits_;
   const Handler handler_;
@@ -193,13 +194,21 @@ void EventListener::Sweep() {
   evconnlistener_enable(listener_);
 }
 
+bool EventListener::IsOfProvenPeer(evhttp_request& request) const {
+  if (tls_ == nullptr) return false;
+  bufferevent* const stream =
+      evhttp_connection_get_bufferevent(evhttp_request_get_connection(&request));
+  const SSL* const session = bufferevent_openssl_get_ssl(stream);
+  return session != nullptr && IsProven(*session);
+}
+
 void EventListener::OnRequest(evhttp_request* request, void* self) {
   static_cast<EventListener*>(self)->Answer(request);
 }
 
 void EventListener::Answer(evhttp_request* request) {
   const std::string_view uri = evhttp_request_get_uri(request);
-  HttpAnswer answer = handler_(uri.substr(0, uri.find('?')));
+  HttpAnswer answer = handler_({uri.substr(0, uri.find('?')), IsOfProvenPeer(*request)});
   evkeyvalq* const headers = evhttp_request_get_output_headers(request);
   evhttp_add_header(headers, "Content-Type", answer.content_type.c_str());
   evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");

@@ -17,6 +17,13 @@ class TlsSource;
 
 namespace kerf::metrics {
 
+struct HttpQuestion {
+  // Without its query.
+  std::string_view path;
+  // Over TLS, and the peer has shown a certificate of one of the CAs of `tls`.
+  bool is_proven = false;
+};
+
 struct HttpAnswer {
   int code = 200;
   std::string content_type = "text/plain; charset=utf-8";
@@ -36,9 +43,9 @@ struct HttpLimits {
 // Answers GET and HEAD, one request a connection, in one thread of its own. Thread-safe.
 class HttpListener {
  public:
-  // What there is at a path, without its query; 404 is for it to say. Called from the listener's
-  // thread, which answers nobody else meanwhile.
-  using Handler = std::function<HttpAnswer(std::string_view path)>;
+  // What there is at a path; 404 is for it to say. Called from the listener's thread, which answers
+  // nobody else meanwhile.
+  using Handler = std::function<HttpAnswer(const HttpQuestion& question)>;
 
   // Serves when it returns. `address` is HOST:PORT, port 0 picks a free one. InvalidArgument for
   // one that is none, FailedPrecondition for one that cannot be had.

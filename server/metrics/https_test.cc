@@ -22,6 +22,7 @@
 #include "base/tls/tls_source.h"
 #include "base/unique_fd.h"
 #include "server/metrics/http_listener.h"
+#include "server/metrics/port.h"
 
 namespace kerf::metrics {
 namespace {
@@ -106,18 +107,28 @@ class HttpsTest : public testing::Test {
  protected:
   HttpsTest() {
     std::filesystem::create_directories(folder_);
-    const TlsFiles files = WriteTlsFiles(folder_, "server", all_.server);
-    source_ = *TlsSource::Open({.side = TlsRules::Side::kHttpServer, .files = files}, nullptr);
+    WriteTlsFile(folder_ + "/ca.pem", all_.ca.certificate);
+    Open("");
   }
   ~HttpsTest() override {
     listener_.reset();
     std::filesystem::remove_all(folder_);
   }
 
+  // Asks for certificates of that CA, as kerfd does; empty: for none.
+  void Open(const std::string& ca_path) {
+    source_ = *TlsSource::Open({.side = TlsRules::Side::kHttpServer,
+                                .files = WriteTlsFiles(folder_, "server", all_.server, ca_path),
+                                .is_certificate_optional = true},
+                               nullptr);
+  }
   void Start(const HttpLimits& limits = {}) {
     auto listener = HttpListener::Start(
         "127.0.0.1:0", limits,
-        [](std::string_view path) { return HttpAnswer{.body = Cat("hello ", path, "\n")}; },
+        [](const HttpQuestion& question) {
+          return HttpAnswer{
+              .body = Cat("hello ", question.path, question.is_proven ? " of mine" : "", "\n")};
+        },
         source_.get());
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
@@ -125,12 +136,17 @@ class HttpsTest : public testing::Test {
   std::unique_ptr<Client> Connect() const {
     return std::make_unique<Client>(listener_->address(), *context_);
   }
-  std::string Get() const {
-    const auto client = Connect();
-    client->Shake();
-    client->Seal(kRequest, kRequest.size());
-    client->Send();
-    return client->HearOut();
+  std::string Get() const { return Get(listener_->address(), kRequest, *context_); }
+  static std::string Get(const std::string& address, std::string_view request,
+                         const TlsContext& context) {
+    Client client(address, context);
+    client.Shake();
+    client.Seal(request, request.size());
+    client.Send();
+    return client.HearOut();
+  }
+  std::shared_ptr<const TlsContext> ContextOf(const CertifiedKey& own) const {
+    return all_.ContextOf(TlsRules::Side::kClient, own);
   }
 
   const TestCertificates& all_ = TestCertificates::Get();
@@ -173,6 +189,51 @@ TEST_F(HttpsTest, AHandshakeHasItsTime) {
   slow->Shake();
   EXPECT_EQ(slow->HearOut(), "");
   EXPECT_TRUE(Get().ends_with("hello /x\n"));
+}
+
+TEST_F(HttpsTest, WhoShowsACertificateOfTheCaIsProven) {
+  Open(folder_ + "/ca.pem");
+  Start();
+  EXPECT_TRUE(Get().ends_with("hello /x\n"));
+  const std::string& address = listener_->address();
+  EXPECT_TRUE(Get(address, kRequest, *ContextOf(all_.client)).ends_with("hello /x of mine\n"));
+  const TestCertificates others;
+  const std::string said = Get(address, kRequest, *ContextOf(others.client));
+  EXPECT_EQ(said.find("hello"), std::string::npos) << said;
+}
+
+TEST_F(HttpsTest, NobodyIsProvenWhereNoCertificateIsAskedFor) {
+  Start();
+  EXPECT_TRUE(Get(listener_->address(), kRequest, *ContextOf(all_.client)).ends_with("hello /x\n"));
+}
+
+TEST_F(HttpsTest, MetricsMayBeForThoseAloneWhoAreProven) {
+  Open(folder_ + "/ca.pem");
+  const auto port = Port::Open("127.0.0.1:0", "all", source_.get(), MetricsReaders::kProven);
+  ASSERT_TRUE(port.ok()) << port.status();
+  const auto get = [&](std::string_view path, const TlsContext& context) {
+    return Get((*port)->address(), Cat("GET ", path, " HTTP/1.1\r\nHost: h\r\n\r\n"), context);
+  };
+  const auto proven = ContextOf(all_.client);
+  for (const char* path : {"/metrics", "/metrics?x", "/metrics?/healthz"}) {
+    const std::string said = get(path, *context_);
+    EXPECT_TRUE(said.starts_with("HTTP/1.1 403 ")) << path << ": " << said;
+    EXPECT_EQ(said.find("kerf_"), std::string::npos) << path << ": " << said;
+    EXPECT_NE(get(path, *proven).find("\nkerf_ready 0\n"), std::string::npos) << path;
+  }
+  // A kubelet has no certificate.
+  EXPECT_TRUE(get("/healthz", *context_).starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(get("/readyz", *context_).starts_with("HTTP/1.1 503 "));
+  EXPECT_TRUE(get("/healthz", *proven).starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpsTest, MetricsMayBeForEverybody) {
+  Open(folder_ + "/ca.pem");
+  const auto port = Port::Open("127.0.0.1:0", "all", source_.get());
+  ASSERT_TRUE(port.ok()) << port.status();
+  const std::string said =
+      Get((*port)->address(), "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", *context_);
+  EXPECT_TRUE(said.starts_with("HTTP/1.1 200 ")) << said;
 }
 
 }  // namespace

@@ -10,15 +10,18 @@
 namespace kerf::metrics {
 namespace {
 
+constexpr int kForbidden = 403;
 constexpr int kNotFound = 404;
 constexpr int kUnavailable = 503;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& address, std::string_view role,
-                                                 const TlsSource* tls) {
-  std::unique_ptr<Port> port(new Port(role));
-  const auto answer = [port = port.get()](std::string_view path) { return port->Answer(path); };
+                                                 const TlsSource* tls, MetricsReaders readers) {
+  std::unique_ptr<Port> port(new Port(role, readers));
+  const auto answer = [port = port.get()](const HttpQuestion& question) {
+    return port->Answer(question);
+  };
   KERF_ASSIGN_OR_RETURN(port->listener_, HttpListener::Start(address, HttpLimits{}, answer, tls));
   return port;
 }
@@ -49,7 +52,8 @@ std::string Port::PageLocked() const {
   return page.text();
 }
 
-HttpAnswer Port::Answer(std::string_view path) {
+HttpAnswer Port::Answer(const HttpQuestion& question) {
+  const std::string_view path = question.path;
   HttpAnswer answer;
   std::unique_lock lock(mutex_, std::defer_lock);
   if (path == "/healthz") {
@@ -58,6 +62,11 @@ HttpAnswer Port::Answer(std::string_view path) {
     const absl::Status liveness = can_ask ? subject_.liveness() : absl::OkStatus();
     answer.code = liveness.ok() ? answer.code : kUnavailable;
     answer.body = liveness.ok() ? "ok\n" : Cat("to be started anew: ", MessageOf(liveness), "\n");
+    return answer;
+  }
+  if (path == "/metrics" && readers_ == MetricsReaders::kProven && !question.is_proven) {
+    answer.code = kForbidden;
+    answer.body = "for those who show a certificate of --metrics-client-ca\n";
     return answer;
   }
   lock.lock();

@@ -2,6 +2,7 @@
 // also while there is nothing else of it yet.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,13 +26,20 @@ struct Subject {
   std::function<absl::Status()> liveness = nullptr;
 };
 
+// Who may read /metrics. The two others are for probes as well, of whom nobody has a certificate.
+enum class MetricsReaders : std::uint8_t {
+  kAnybody,
+  // Peers that have shown a certificate of the port's TLS.
+  kProven,
+};
+
 // Thread-safe.
 class Port {
  public:
   // As HttpListener::Start. `role` is the label of kBuildInfo.
-  static absl::StatusOr<std::unique_ptr<Port>> Open(const std::string& address,
-                                                    std::string_view role,
-                                                    const TlsSource* tls = nullptr);
+  static absl::StatusOr<std::unique_ptr<Port>> Open(
+      const std::string& address, std::string_view role, const TlsSource* tls = nullptr,
+      MetricsReaders readers = MetricsReaders::kAnybody);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -45,13 +53,14 @@ class Port {
   void BeginDrain();
 
  private:
-  explicit Port(std::string_view role) : role_(role) {}
+  Port(std::string_view role, MetricsReaders readers) : role_(role), readers_(readers) {}
 
-  HttpAnswer Answer(std::string_view path);
+  HttpAnswer Answer(const HttpQuestion& question);
   absl::Status ReadinessLocked() const;
   std::string PageLocked() const;
 
   const std::string role_;
+  const MetricsReaders readers_;
   std::mutex mutex_;
   Subject subject_;
   bool is_draining_ = false;

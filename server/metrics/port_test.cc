@@ -67,7 +67,9 @@ std::size_t OpenFdCount() {
       std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
-HttpAnswer Hello(std::string_view path) { return {.body = Cat("hello ", path, "\n")}; }
+HttpAnswer Hello(const HttpQuestion& question) {
+  return {.body = Cat("hello ", question.path, "\n")};
+}
 
 std::unique_ptr<HttpListener> Listen(const HttpLimits& limits) {
   auto listener = HttpListener::Start("127.0.0.1:0", limits, Hello);

@@ -15,8 +15,8 @@ void AddTlsSettings(OptionSet& options, TlsSettings& settings) {
   options.AddText({"tls-key", "The key of --tls-cert (PEM, without a password)", "FILE"},
                   settings.files.key);
   options.AddText({"tls-client-ca",
-                   "Serve only clients that show a certificate of one of these CAs (PEM); not for "
-                   "metrics, which anybody may read",
+                   "Serve only clients that show a certificate of one of these CAs (PEM); who "
+                   "reads metrics is for --metrics-client-ca to say",
                    "FILE"},
                   settings.files.ca);
   options.AddBool({"tls-client-optional",

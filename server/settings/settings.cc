@@ -46,8 +46,8 @@ constexpr std::string_view kOrder[] = {
     // For whom.
     "repositories",
     // To watch it.
-    "metrics-listen", "metrics-ready-file", "log-level", "log-format", "stall-warn-ms",
-    "self-check-ms", "audit", "audit-max-size", "audit-on-failure",
+    "metrics-listen", "metrics-client-ca", "metrics-ready-file", "log-level", "log-format",
+    "stall-warn-ms", "self-check-ms", "audit", "audit-max-size", "audit-on-failure",
     // With what.
     "worker-name", "worker-threads", "backend", "gpu", "gpu-plugin", "gpu-devices", "gpu-memory",
     "gpu-lost",
@@ -141,6 +141,11 @@ std::string FindContradiction(const Settings& settings) {
   if (settings.access.file.empty() && settings.tls.is_client_certificate_optional) {
     return "--tls-client-optional is for --access: else whoever comes without a certificate may do "
            "everything";
+  }
+  if (std::string wrong =
+          FindMetricsContradiction(settings.metrics, !settings.tls.files.certificate.empty());
+      !wrong.empty()) {
+    return wrong;
   }
   if (std::string wrong = FindAuditContradiction(settings.audit); !wrong.empty()) return wrong;
   const bool has_redis = !settings.cutting.redis.seeds.empty();

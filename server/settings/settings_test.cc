@@ -244,6 +244,19 @@ TEST_F(SettingsTest, ANameOfWorkersIsForTls) {
   EXPECT_EQ(result.settings.front.worker_tls_name, "n");
 }
 
+TEST_F(SettingsTest, WhoReadsMetricsIsAboutThoseOverTls) {
+  std::vector<const char*> arguments = {"--metrics-client-ca", "/m"};
+  EXPECT_THAT(Read(arguments).output, testing::HasSubstr("add it"));
+  arguments.insert(arguments.end(), {"--metrics-listen", "h:2"});
+  const SettingsResult refused = Read(arguments);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, testing::HasSubstr("add --tls-cert"));
+  arguments.insert(arguments.end(), {"--tls-cert", "/c", "--tls-key", "/k"});
+  const SettingsResult result = Read(arguments);
+  ASSERT_FALSE(result.exit_code.has_value()) << result.output;
+  EXPECT_EQ(result.settings.metrics.client_ca, "/m");
+}
+
 TEST_F(SettingsTest, HowAnAuditLogFailsIsAboutOneThatThereIs) {
   const SettingsResult refused = Read({"--audit-on-failure", "go-on"});
   EXPECT_EQ(refused.exit_code, 2);
@@ -282,6 +295,7 @@ TEST_F(SettingsTest, EachOptionMeansNothingForTheOtherRole) {
                                         "--worker-refresh-ms=7",
                                         "--ready-file=/r",
                                         "--metrics-listen=h:2",
+                                        "--metrics-client-ca=/m",
                                         "--metrics-ready-file=/m",
                                         "--log-level=debug",
                                         "--log-format=json",
