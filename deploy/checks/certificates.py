@@ -3,8 +3,12 @@
 from manifests import name_of
 
 # What deploy/README.md, kerfd's access file and kerf's own settings call them by.
-_FIRST_NAMES = {"kerf-front-tls": "kerf", "kerf-worker-tls": "kerf-worker", "kerf-redis-tls": "kerf-redis"}
-_CLIENTS = {"kerf-front-tls", "kerf-redis-tls"}
+_FIRST_NAMES = {"kerf-front-tls": "kerf", "kerf-worker-tls": "kerf-worker", "kerf-redis-tls": "kerf-redis",
+                "kerf-redis-metrics-tls": "kerf-redis-metrics"}
+_CLIENTS = {"kerf-front-tls", "kerf-redis-tls", "kerf-prometheus-tls"}
+# The CA of each of these is for those who are named here, and for nobody else.
+_APART = {"kerf-redis-tls": ({"kerf-redis-tls"}, "may join their cluster"),
+          "kerf-prometheus-tls": ({"kerf-prometheus-tls", "kerf-redis-metrics-tls"}, "reads all figures")}
 
 
 def certificates(manifests, _):
@@ -21,14 +25,19 @@ def certificates(manifests, _):
             continue
         if name in _FIRST_NAMES and spec.get("dnsNames", [""])[0] != _FIRST_NAMES[name]:
             yield f"{where}: its first name is not {_FIRST_NAMES[name]}"
-        if not {"server auth", *(["client auth"] if name in _CLIENTS else [])} <= set(spec.get("usages", [])):
+        wanted = {*(["server auth"] if name in _FIRST_NAMES else []), *(["client auth"] if name in _CLIENTS else [])}
+        if not wanted <= set(spec.get("usages", [])):
             yield f"{where}: its usages do not do for {name}"
+    yield from _apart(manifests, made)
     yield from _redis(manifests, made)
 
 
 def _used(manifests):
-    return {volume["secret"]["secretName"] for workload in manifests.workloads for volume in workload.volumes.values()
-            if volume.get("secret", {}).get("secretName", "").endswith("-tls")}
+    mounted = {volume["secret"]["secretName"] for workload in manifests.workloads for volume in workload.volumes.values()
+               if volume.get("secret", {}).get("secretName", "").endswith("-tls")}
+    asked = {endpoint["tlsConfig"]["keySecret"]["name"] for monitor in manifests.of("ServiceMonitor")
+             for endpoint in monitor["spec"]["endpoints"] if "keySecret" in endpoint.get("tlsConfig", {})}
+    return mounted | asked
 
 
 def _authority(manifests, reference):
@@ -37,13 +46,20 @@ def _authority(manifests, reference):
     return None if issuer is None else issuer["spec"].get("ca", {}).get("secretName", "")
 
 
+def _apart(manifests, made):
+    for name, (friends, harm) in _APART.items():
+        if name not in made:
+            continue
+        authority = _authority(manifests, made[name]["spec"]["issuerRef"])
+        for other, thing in made.items():
+            is_of_it = not thing["spec"].get("isCA") and _authority(manifests, thing["spec"]["issuerRef"]) == authority
+            if is_of_it and other not in friends:
+                yield f"{name_of(thing)}: is of the CA of {name}, so whoever has it {harm}"
+
+
 def _redis(manifests, made):
     if (nodes := made.get("kerf-redis-tls")) is None:
         return
-    authority = _authority(manifests, nodes["spec"]["issuerRef"])
-    for thing in made.values():
-        if thing is not nodes and not thing["spec"].get("isCA") and _authority(manifests, thing["spec"]["issuerRef"]) == authority:
-            yield f"{name_of(thing)}: is of the CA of Redis' nodes, so whoever has it may join their cluster"
     pods = manifests.get("StatefulSet", "kerf-redis")
     wanted = {f"kerf-redis-{number}" for number in range(pods["spec"]["replicas"] if pods else 0)}
     for name in sorted(wanted - set(nodes["spec"].get("dnsNames", []))):

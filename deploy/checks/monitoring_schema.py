@@ -21,7 +21,8 @@ _META = {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SELECTOR = {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"}
 
 _KEY = _object(("name", "key"), name=_STRING, key=_STRING)
-_TLS = _object(("ca", "serverName"), ca=_object(("secret",), secret=_KEY), serverName=_STRING)
+_TLS = _object(("ca", "serverName"), ca=_object(("secret",), secret=_KEY), serverName=_STRING,
+               cert=_object(("secret",), secret=_KEY), keySecret=_KEY)
 
 DEFINITIONS = {
     "monitoring.ServiceMonitor": {

@@ -336,6 +336,10 @@ broken("prod", "a node without a key",
        r"keeper\.sh wants ca\.crt, tls\.crt, tls\.key of a Secret in /etc/kerf-redis-tls, which has ca\.crt")
 broken("prod", "an exporter with the node's key", lambda things: _volume(_redis(things), "redis-ca")["secret"].pop("items"),
        r"exporter\.sh wants ca\.crt of a Secret in /etc/kerf-redis-tls, which has ca\.crt, tls\.crt, tls\.key")
+broken("prod", "an exporter without a key of its own", lambda things: _volume(_redis(things), "metrics-tls")["secret"].update(
+    items=[{"key": "ca.crt", "path": "ca.crt"}]), r"exporter\.sh wants ca\.crt, tls\.crt, tls\.key of a Secret in /etc/kerf-metrics-tls")
+broken("prod", "an exporter that answers in the clear",
+       lambda things: _drop_variable(_redis(things)["containers"][2], "KERF_REDIS_METRICS_TLS"), r"has KERF_REDIS_TLS, and no KERF_REDIS_METRICS_TLS")
 broken("prod", "an exporter without a name", lambda things: _drop_variable(_redis(things)["containers"][2], "KERF_REDIS_NAME"),
        r"exporter\.sh needs KERF_REDIS_NAME")
 broken("prod", "a kerfd in the clear", lambda things: [_drop_variable(_kerfd(things), name) for name in (
@@ -367,7 +371,14 @@ broken("cert-manager", "a front under another name",
 broken("cert-manager", "a front that is no client",
        lambda things: _spec(things, "Certificate", "kerf-front")["usages"].remove("client auth"), r"its usages do not do")
 broken("cert-manager", "one CA for all", lambda things: _put(_spec(things, "Issuer", "kerf")["ca"], "secretName", "kerf-redis-ca"),
-       r"Certificate kerf-front: is of the CA of Redis' nodes")
+       r"Certificate kerf-front: is of the CA of kerf-redis-tls")
+broken("cert-manager", "an agent that reads all figures",
+       lambda things: _put(_spec(things, "Issuer", "kerf")["ca"], "secretName", "kerf-metrics-ca"),
+       r"Certificate kerf-front: is of the CA of kerf-prometheus-tls")
+broken("cert-manager", "a Prometheus that is no client",
+       lambda things: _put(_spec(things, "Certificate", "kerf-prometheus"), "usages", ["server auth"]), r"its usages do not do")
+broken("cert-manager", "a Prometheus without a certificate", lambda things: _drop(things, "Certificate", "kerf-prometheus"),
+       r"Secret kerf-prometheus-tls: no Certificate makes it")
 broken("cert-manager", "a node that its exporter does not know",
        lambda things: _spec(things, "Certificate", "kerf-redis")["dnsNames"].remove("kerf-redis-3"),
        r"lacks the name kerf-redis-3")

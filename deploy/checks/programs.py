@@ -128,7 +128,7 @@ def _check_settings(manifests, workload, container, effective, where):
         elif address and host != "0.0.0.0":
             yield f"{where}: kerfd listens at {address}, where nobody else reaches it"
     for name in ("redis-password-file", "hint-key-file", "tls-cert", "tls-key", "tls-client-ca", "worker-tls-ca",
-                 "redis-tls-ca", "access"):
+                 "redis-tls-ca", "metrics-client-ca", "access"):
         path = effective.get(name)
         found = path and manifests.file(workload, container, path)
         if path and (not found or found[0] != "Secret"):
@@ -303,6 +303,17 @@ def redis_tls(manifests, _):
             yield f"{where}: {script} wants {', '.join(sorted(wanted))} of a Secret in {folder}, which has {', '.join(sorted(keys)) or 'none'}"
         if script == "exporter.sh" and not any(one["name"] == "KERF_REDIS_NAME" for one in container.get("env", [])):
             yield f"{where}: exporter.sh needs KERF_REDIS_NAME, which its node's certificate has"
+        if script == "exporter.sh":
+            yield from _check_sealed_exporter(manifests, workload, container, where)
+
+
+def _check_sealed_exporter(manifests, workload, container, where):
+    """Where its node speaks TLS it does so as well, and asks who asks it."""
+    folder = next((one.get("value") for one in container.get("env", []) if one["name"] == "KERF_REDIS_METRICS_TLS"), None)
+    if folder is None:
+        yield f"{where}: has KERF_REDIS_TLS, and no KERF_REDIS_METRICS_TLS: it answers everybody, in the clear"
+    elif (keys := _keys_in(manifests, workload, container, folder)) != {"ca.crt", "tls.crt", "tls.key"}:
+        yield f"{where}: exporter.sh wants ca.crt, tls.crt, tls.key of a Secret in {folder}, which has {', '.join(sorted(keys)) or 'none'}"
 
 
 def _check_redis_tls(manifests, workload, container, effective, where):

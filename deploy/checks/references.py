@@ -7,7 +7,8 @@ from manifests import matches, name_of
 # The operator makes these, and deploy/README.md says how, wherever an overlay does not generate them.
 _OF_TLS = {"ca.crt", "tls.crt", "tls.key"}
 OPERATORS_SECRETS = {"kerf-redis": {"kerfd", "keeper", "kerfd.sums", "keeper.sums", "operator.sums"}, "kerf-hints": {"hint.key"},
-                     "kerf-front-tls": _OF_TLS, "kerf-worker-tls": _OF_TLS, "kerf-redis-tls": _OF_TLS, "kerf-access": {"access.toml"}}
+                     "kerf-front-tls": _OF_TLS, "kerf-worker-tls": _OF_TLS, "kerf-redis-tls": _OF_TLS,
+                     "kerf-prometheus-tls": _OF_TLS, "kerf-redis-metrics-tls": _OF_TLS, "kerf-access": {"access.toml"}}
 _GENERATED = re.compile(r"-[a-z0-9]{10}$")
 
 

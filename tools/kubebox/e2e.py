@@ -298,11 +298,15 @@ class Scenario:
         run([self.root / "out/kerf", "tls", "init", redis_tls, *(word for name in (
             "kerf-redis", *(f"kerf-redis-{number}" for number in range(REDIS_COUNT))) for word in ("--name", name))])
         self.create_certificates("kerf-redis-tls", redis_tls)
+        metrics_tls = self.work / "metrics-tls"
+        run([self.root / "out/kerf", "tls", "init", metrics_tls, "--name", "kerf-redis-metrics", "--client", "prometheus"])
+        self.create_certificates("kerf-redis-metrics-tls", metrics_tls)
+        self.create_certificates("kerf-prometheus-tls", metrics_tls, "prometheus")
         # Nodes with TLS and nodes without do not know each other: all at once, as deploy/README.md says.
         self.kubectl("delete", REDIS, timeout_s=ROLLOUT_TIMEOUT_S)
         self.kubectl("create", "secret", "generic", "kerf-access", f"--from-file=access.toml={self.work}/access.toml")
         self.deploy_overlay(self.overlay("secure", COMPONENTS + SECURE_COMPONENTS))
-        self.check_sealed_redis()
+        self.check_sealed_redis(metrics_tls)
         in_the_clear = self.agent_command()
         agents = {name: ["env", f"KERF_SERVER={SERVER}", f"KERF_TLS_CA={tls}/ca.pem", f"KERF_TLS_CERT={tls}/{name}.pem",
                          f"KERF_TLS_KEY={tls}/{name}.key", self.root / "out/kerf"] for name in ("agent", "stranger")}
@@ -316,18 +320,22 @@ class Scenario:
             if done.returncode != EXIT_NOT_AUTHORISED:
                 raise Failed(f"{' '.join(map(str, command[-4:]))}: exit code {done.returncode}: {done.stderr.strip()}")
 
-    def create_certificates(self, name, folder):
+    def create_certificates(self, name, folder, whose="kerfd"):
         self.kubectl("create", "secret", "generic", name, f"--from-file=ca.crt={folder}/ca.pem",
-                     f"--from-file=tls.crt={folder}/kerfd.pem", f"--from-file=tls.key={folder}/kerfd.key")
+                     f"--from-file=tls.crt={folder}/{whose}.pem", f"--from-file=tls.key={folder}/{whose}.key")
 
-    def check_sealed_redis(self):
-        """Its nodes answer nobody in the clear, and the exporter knows its node by name."""
+    def check_sealed_redis(self, metrics_tls):
+        """Its nodes answer nobody in the clear; the exporter knows its node by name, and answers Prometheus alone."""
         if "NOAUTH" not in self.redis_cli("PING") or self.redis_cli("PING", tls=""):
             raise Failed("Redis answers in the clear, or not over TLS")
         pod = pods.get(self.plane, NAMESPACE, "kerf-redis-0")
-        shown = run([*pods.enter(self.cluster.box, pod), "curl", "-sS", "--max-time", "10", "http://127.0.0.1:9121/metrics"])
+        ask = [*pods.enter(self.cluster.box, pod), "curl", "-sS", "--max-time", "10", "--cacert", metrics_tls / "ca.pem",
+               "--resolve", "kerf-redis-metrics:9121:127.0.0.1", "https://kerf-redis-metrics:9121/metrics"]
+        shown = run([*ask, "--cert", metrics_tls / "prometheus.pem", "--key", metrics_tls / "prometheus.key"])
         if "\nredis_up 1\n" not in shown.stdout:
             raise Failed("the exporter does not reach its node over TLS")
+        if run(ask, check=False).returncode == 0:
+            raise Failed("the exporter answers whoever asks")
 
     def images_of(self, name):
         return {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"]

@@ -14,5 +14,11 @@ fi
 REDIS_USER=exporter
 REDIS_PASSWORD=$(cat "$password")
 export REDIS_ADDR REDIS_USER REDIS_PASSWORD
+# Who asks it shows a certificate of that CA; its own is read anew for each connection. 1.45 forgets the version where it
+# asks for a certificate, and speaks TLS 1.2 with those who have one, too.
+if [ -n "${KERF_REDIS_METRICS_TLS:-}" ]; then
+  set -- -tls-server-cert-file "${KERF_REDIS_METRICS_TLS}/tls.crt" -tls-server-key-file "${KERF_REDIS_METRICS_TLS}/tls.key" \
+    -tls-server-ca-cert-file "${KERF_REDIS_METRICS_TLS}/ca.crt" -tls-server-min-version TLS1.3
+fi
 # It names itself to nobody, and leaves the settings alone: it may do neither.
-exec prometheus-redis-exporter -web.listen-address "$KERF_REDIS_METRICS_LISTEN" -set-client-name=false -config-command -
+exec prometheus-redis-exporter -web.listen-address "$KERF_REDIS_METRICS_LISTEN" -set-client-name=false -config-command - "$@"
