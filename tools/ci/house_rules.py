@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 
+import access_table
 import cpp_functions
 import folder_graph
 import spec_rules
@@ -127,6 +128,7 @@ def findings(root):
     yield from folder_graph.findings(root)
     yield from threat_model.findings(root, tracked_files(root))
     yield from spec_rules.findings(root, tracked_files(root))
+    yield from access_table.findings(root)
     for path in tracked_files(root):
         if not path.is_file() or path.is_symlink():
             continue

@@ -21,6 +21,8 @@ def body(lines):
     return "{\n" + "  Call({1, 2});  // }\n" * (lines - 2) + "}\n"
 
 
+# Who may call what is no method of kerf's own.
+ACCESS = "| method | nobody |\n| /grpc.health.v1.Health/Check | yes |\n| /grpc.health.v1.Health/Watch | yes |\n"
 # With the last cell of its row.
 THREATS = "| attack | held by |\n| --- | --- |\n| x | {} |\n"
 
@@ -81,7 +83,9 @@ class Rules(unittest.TestCase):
         clock = "auto now = std::chrono::system_clock::now();\n"
         self.assertEqual(self.findings({"server/a_test.cc": clock, "server/testing/a.cc": clock, "client/a.cc": clock,
                                         "server/index/set_aside.cc": clock, "base/a.cc": "void Free() " + body(70), "tools/a.py": "def f():\n" + "    g()\n" * 69,
-                                        "base/b.cc": "int a;\n" * 699, "base/b_test.cc": "TEST_F(Suite, Holds) {}\n",
+                                        "base/b.cc": "int a;\n" * 699, "base/b_test.cc": "TEST_F(Suite, Holds) {}\n", "base/BUILD": 'srcs = ["b_test.cc", "b.cc"]\n',
+                                        "proto/a.proto": "package p.v1;\nservice Eat {\n  rpc One(A) returns (A);\n}\n",
+                                        "docs/spec/access.md": ACCESS + "| /p.v1.Eat/One | no |\n",
                                         "tools/a_test.py": "class SnakeTest(unittest.TestCase):\n    async def test_it(self):\n        pass\n",
                                         "docs/spec/a.md": "| ABC-1 | `Suite.Holds` |\n| ABC-2 | as ABC-1, `Suite` |\n**ABC-3.** So: `SnakeTest`, `SnakeTest.test_it`, `TestIt`.\n",
                                         "client/a_test.go": "func TestIt(t *testing.T) {\n}\n",
@@ -108,6 +112,16 @@ class Rules(unittest.TestCase):
             ({"base/a b": ""}, "no name for a file"),
             ({"x.log": ""}, "by mistake"),
             ({"base/a.o": "\0"}, "binary"),
+            ({"docs/threat_model.md": THREATS.format("`--audit`")}, "docs/threat_model.md:3: a row ends in"),
+            ({"docs/threat_model.md": THREATS.format("`base/b_test.py`"), "base/b_test.py": "pass\n"},
+             "docs/threat_model.md:3: nothing runs base/b_test.py"),
+            ({"docs/threat_model.md": THREATS.format("`Suite.Holds`"), "base/b_test.cc": "TEST(Suite, Holds) {}\n", "base/BUILD": ""},
+             "docs/threat_model.md:3: there is no test Suite.Holds"),
+            ({"docs/spec/access.md": ACCESS, "proto/a.proto": "package p;\nservice Eat {\n  rpc One(A) returns (A);\n}\n"},
+             "who may call /p.Eat/One?"),
+            ({"docs/spec/access.md": ACCESS + "| /p.Eat/Two | no |\n"}, "there is no method /p.Eat/Two"),
+            ({"docs/spec/access.md": ACCESS * 2}, "/grpc.health.v1.Health/Check has two rows"),
+            ({"docs/spec/access.md": "| method | nobody |\n"}, "who may call /grpc.health.v1.Health/Watch?"),
             ({"docs/threat_model.md": THREATS.format("`Suite.Gone`")}, "docs/threat_model.md:3: there is no test Suite.Gone"),
             ({"docs/spec/a.md": "| ABC-1 | so | `Suite.Gone` |\n"}, "docs/spec/a.md: there is no test Suite.Gone"),
             ({"docs/spec/a.md": "| ABC-1 | so | `GoneTest` |\n"}, "docs/spec/a.md: there are no tests GoneTest"),
