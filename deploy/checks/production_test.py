@@ -7,6 +7,7 @@ is read in the manifests that those commands apply. Then commands and manifests 
 many ways, and each has to be found. Where `deploy/check` has left its tools; seconds.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -169,6 +170,9 @@ class Judge:
             shown = strangers.read(port, "/metrics", self.metrics_tls, "prometheus", ca, host)
             if page not in shown:
                 yield f"{where}: shows Prometheus nothing: {shown[:200]}"
+            probe = b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"
+            if port != EXPORTER and not strangers.ask(port, probe, strangers.tls()).startswith(b"HTTP/1.1 200 "):
+                yield f"{where}: does not tell a kubelet, who has no certificate, that it lives"
         elif name == "redis":
             password = self.made.secrets["kerf-redis"]["kerfd"]
             if not strangers.ask(port, b"AUTH kerfd %s\r\n" % password, strangers.tls()).startswith(b"+OK"):
@@ -236,6 +240,8 @@ class OnKubernetes:
 
 
 def main():
+    if os.geteuid() != 0:
+        sys.exit("production_test: as root, who may make networks")
     arguments = sys.argv[1:] or [ROOT / "out/tools/deploy/kustomize"]
     kustomize, kerf, kerfd = [str(pathlib.Path(path).resolve()) for path in (
         *arguments, *([ROOT / "out/kerf", ROOT / "out/kerfd"] if len(arguments) == 1 else []))]
