@@ -2,9 +2,9 @@
 """No step of the READMEs' way for production leaves a port open: production_test.py [KUSTOMIZE [KERF KERFD]], as root.
 
 Each port that the way opens is opened here, by the commands that stand in README.md and deploy/README.md, in networks of
-its own, and strangers come to it; each has to speak TLS 1.3 alone and to ask who comes. What Kubernetes does about ports
-is read in the manifests that those commands apply. Then commands and manifests are changed so that something is open, in
-many ways, and each has to be found. Where `deploy/check` has left its tools; seconds.
+its own, and strangers come to it; each has to speak TLS 1.3 alone (but for one, EXPORTER) and to ask who comes. What
+Kubernetes does about ports is read in the manifests that those commands apply. Then commands and manifests are changed so
+that something is open, in many ways, and each has to be found. With the tools that `deploy/check` has left; a minute.
 """
 
 import os
@@ -261,7 +261,7 @@ def main():
             print(f"production_test: {one}", file=sys.stderr)
         if found:
             return 1
-        print("production_test: each port of both ways speaks TLS 1.3 alone and asks who comes")
+        print("production_test: each port of both ways speaks TLS and asks who comes")
         return production_faults.run(network_findings, lambda script, change, names: cluster.findings(
             script, change, [names] if names else []), *scripts)
 
