@@ -224,6 +224,31 @@ func TestCollectCol45WhatCannotBeReadStopsIt(t *testing.T) {
 	}
 }
 
+func TestCollectCli29ADamagedSnapshotEndsIt(t *testing.T) {
+	w := newCollecting(t)
+	body := w.store.snapshots["new"]
+	for _, bad := range damagedFormsOf(body) {
+		w.store.snapshots["new"] = bad
+		_, err := w.collect()
+		failsWith[*StoreError](t, err, "damaged")
+	}
+	equal(t, "places", len(w.store.content), 5)
+	equal(t, "what it did", len(w.log.of("write_plan", "raise", "advance", "forget", "delete")), 0)
+	w.store.snapshots["new"] = body
+	equal(t, "deleted", w.mustCollect().DeletedChunks, 3)
+	w.isSound()
+}
+
+// damagedFormsOf a file: each byte another, once; each truncation; longer.
+func damagedFormsOf(body []byte) (damaged [][]byte) {
+	for at := range body {
+		flipped := bytes.Clone(body)
+		flipped[at] ^= 1
+		damaged = append(damaged, flipped, body[:at])
+	}
+	return append(damaged, append(bytes.Clone(body), ' '))
+}
+
 func TestCollectCol51WhoWasPublishedBeforeHeSawThePlanKeepsHisChunks(t *testing.T) {
 	w := newCollecting(t)
 	agent := w.open()

@@ -1,6 +1,8 @@
 package kerf
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -45,7 +47,7 @@ type snapshotText struct {
 	Files   []recipeText `json:"files"`
 }
 
-// EncodeRecipes is the body of a snapshot (CLI-29).
+// EncodeRecipes is the body of a snapshot: a SHA-256 and JSON (CLI-29).
 func EncodeRecipes(recipes []*Recipe) []byte {
 	text := snapshotText{Version: snapshotVersion, Files: make([]recipeText, 0, len(recipes))}
 	for _, recipe := range recipes {
@@ -59,11 +61,13 @@ func EncodeRecipes(recipes []*Recipe) []byte {
 	if err != nil {
 		panic(err) // Strings and numbers alone.
 	}
-	return body
+	sum := sha256.Sum256(body)
+	return append(sum[:], body...)
 }
 
 // DecodeRecipes gives the recipes of a snapshot. They count as seen before any epoch, so that a snapshot that takes them
-// over looks all of them up (COL-36).
+// over looks all of them up (COL-36). One that is damaged is a *StoreError: with one digit of it another, a collection would
+// take the chunk that it means for garbage.
 func DecodeRecipes(body []byte) ([]*Recipe, error) {
 	var text struct {
 		Version int
@@ -73,11 +77,15 @@ func DecodeRecipes(body []byte) ([]*Recipe, error) {
 			Chunks [][]json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(body, &text); err != nil {
+	if !isSealed(body) {
+		return nil, NewStoreError("kerf: a snapshot that is damaged, or none: its SHA-256 is another. Put a sound copy of it in its "+
+			"place; where there is none, remove it: its files are then lost, and collections run again", nil)
+	}
+	if err := json.Unmarshal(body[sha256.Size:], &text); err != nil {
 		return nil, NewStoreError("kerf: a snapshot that is none", err)
 	}
 	if text.Version != snapshotVersion {
-		return nil, NewStoreError("kerf: a snapshot of another version: a newer kerf wrote it", nil)
+		return nil, NewStoreError(fmt.Sprintf("kerf: a snapshot of version %d: a newer kerf wrote it, and reads it", text.Version), nil)
 	}
 	recipes := make([]*Recipe, 0, len(text.Files))
 	for _, file := range text.Files {
@@ -106,6 +114,15 @@ func DecodeRecipes(body []byte) ([]*Recipe, error) {
 		recipes = append(recipes, recipe)
 	}
 	return recipes, nil
+}
+
+// isSealed: it begins with the SHA-256 of the rest (CLI-28, CLI-29).
+func isSealed(body []byte) bool {
+	if len(body) < sha256.Size {
+		return false
+	}
+	sum := sha256.Sum256(body[sha256.Size:])
+	return bytes.Equal(sum[:], body[:sha256.Size])
 }
 
 // digestsOf: each once, as strings.

@@ -239,7 +239,7 @@ func TestFormatsOfAPlan(t *testing.T) {
 	if err != nil || read.lastEpoch != 7 || read.neededEpoch != 5 || !read.hasGoneBack || len(read.condemned) != 2 || !read.condemned["b"] {
 		t.Fatal(read, err)
 	}
-	for _, body := range [][]byte{nil, []byte("short"), sealed("{")[1:], sealed(`{"version": 2}`), sealed(`{"version": 1, "condemned": ["x"]}`), sealed("[]")} {
+	for _, body := range [][]byte{nil, []byte("short"), sealed("{")[1:], append(make([]byte, 32), `{"version":1}`...), sealed(`{"version": 2}`), sealed(`{"version": 1, "condemned": ["x"]}`), sealed("[]")} {
 		if _, err := decodePlan(body); err == nil {
 			t.Errorf("%q is a plan", body)
 		}
@@ -249,16 +249,20 @@ func TestFormatsOfAPlan(t *testing.T) {
 func TestFormatsOfASnapshot(t *testing.T) {
 	recipe := &Recipe{Key: []byte("ab"), Size: 5, Chunks: []Chunk{{[]byte{1, 0xff}, 2}, {[]byte{3}, 3}}}
 	body := EncodeRecipes([]*Recipe{recipe})
-	equal(t, "body", string(body), `{"version":1,"files":[{"key":"6162","size":5,"chunks":[["01ff",2],["03",3]]}]}`)
-	equal(t, "nothing", string(EncodeRecipes(nil)), `{"version":1,"files":[]}`)
+	equal(t, "body", string(body[32:]), `{"version":1,"files":[{"key":"6162","size":5,"chunks":[["01ff",2],["03",3]]}]}`)
+	equal(t, "nothing", string(EncodeRecipes(nil)), string(sealed(`{"version":1,"files":[]}`)))
 	for _, bad := range []string{"", "{}", `{"version":2,"files":[]}`, `{"version":1,"files":[{"key":"6162","size":6,"chunks":[["01ff",2],["03",3]]}]}`,
 		`{"version":1,"files":[{"key":"x","size":0,"chunks":[]}]}`, `{"version":1,"files":[{"key":"61","size":0,"chunks":[["01",0]]}]}`,
 		`{"version":1,"files":[{"key":"61","size":1,"chunks":[["01",1,2]]}]}`, `{"version":1,"files":[{"key":"61","size":1,"chunks":[["01"]]}]}`,
 		`{"version":1,"files":[{"key":"61","size":1,"chunks":[["0",1]]}]}`, `{"version":1,"files":[{"key":"61","size":1,"chunks":[[1,1]]}]}`} {
-		if _, err := DecodeRecipes([]byte(bad)); err == nil {
+		if _, err := DecodeRecipes(sealed(bad)); err == nil {
 			t.Errorf("%q is a snapshot", bad)
 		} else {
-			failsWith[*StoreError](t, err, "")
+			failsWith[*StoreError](t, err, "a snapshot")
 		}
+	}
+	for _, bad := range [][]byte{nil, []byte("short"), body[32:]} {
+		_, err := DecodeRecipes(bad)
+		failsWith[*StoreError](t, err, "damaged")
 	}
 }

@@ -127,10 +127,7 @@ func (e errDamaged) Error() string {
 }
 
 func decodePlan(body []byte) (*plan, error) {
-	if len(body) < sha256.Size {
-		return nil, errDamaged{fmt.Errorf("%d bytes", len(body))}
-	}
-	if sum := sha256.Sum256(body[sha256.Size:]); !bytes.Equal(sum[:], body[:sha256.Size]) {
+	if !isSealed(body) {
 		return nil, errDamaged{fmt.Errorf("its digest is another")}
 	}
 	var text planText

@@ -20,7 +20,12 @@ func (s *Store) Epoch() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseUint(strings.TrimSpace(string(body)), 10, 64)
+	epoch, err := strconv.ParseUint(strings.TrimSpace(string(body)), 10, 63)
+	if err != nil {
+		return 0, kerf.NewStoreError(s.file("epoch")+" is damaged: end all agents, write 1 into it, and run a collection, which goes "+
+			"on from the index's epoch", err)
+	}
+	return epoch, nil
 }
 
 // RaiseEpoch refuses one that does not rise (COL-1).

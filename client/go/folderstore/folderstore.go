@@ -39,6 +39,8 @@ const (
 	version     = 1
 )
 
+var folders = [...]string{"chunks", "pending", "snapshots", "tmp"}
+
 type config struct {
 	Version int    `json:"version"`
 	Digest  string `json:"digest"`
@@ -63,14 +65,14 @@ func Open(path string, digest kerf.Digest) (*Store, error) {
 }
 
 func (s *Store) make() error {
-	for _, name := range []string{"chunks", "pending", "snapshots", "tmp"} {
-		if err := makeFolder(filepath.Join(s.path, name)); err != nil {
-			return err
-		}
-	}
 	ours := config{version, s.digest.String()}
 	body, err := os.ReadFile(s.file("config"))
 	if errors.Is(err, fs.ErrNotExist) {
+		for _, name := range folders {
+			if err := makeFolder(s.file(name)); err != nil {
+				return err
+			}
+		}
 		if err := s.begin(ours); err != nil {
 			return err
 		}
@@ -78,6 +80,13 @@ func (s *Store) make() error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, name := range folders {
+		// One that is gone is not made anew: without its snapshots all chunks would be garbage.
+		if there, err := os.Stat(s.file(name)); err != nil || !there.IsDir() {
+			return kerf.NewStoreError(s.path+" has no folder "+name+": it is damaged. If it was empty, and a copy of the store has "+
+				"left it out, make it", err)
+		}
 	}
 	var theirs config
 	if err := json.Unmarshal(body, &theirs); err != nil || theirs != ours {

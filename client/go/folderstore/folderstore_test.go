@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	kerf "kerf/client/go"
@@ -234,6 +235,48 @@ func TestRootsThatCannotBeReadAreAnError(t *testing.T) {
 	}
 }
 
+func TestRootsOfADamagedSnapshotAreAnErrorThatNamesIt(t *testing.T) {
+	store := open(t)
+	digest, _ := put(t, store, "some bytes")
+	fine(t, store.Sync())
+	fine(t, store.Publish("one", kerf.EncodeRecipes([]*kerf.Recipe{{Size: 10, Chunks: []kerf.Chunk{{Digest: digest, Length: 10}}}})))
+	fine(t, store.Confirm("one"))
+	body := must[[]byte](t)(os.ReadFile(store.file("snapshots", "one")))
+	check := func(bad []byte) {
+		fine(t, os.WriteFile(store.file("snapshots", "one"), bad, 0o600))
+		var failed error
+		for _, err := range store.Roots() {
+			failed = err
+		}
+		_, readError := store.Snapshot("one")
+		var wrong *kerf.StoreError
+		for _, err := range []error{failed, readError} {
+			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "snapshots/one: kerf: a snapshot that is damaged") {
+				t.Fatalf("%q: %v", bad, err)
+			}
+		}
+	}
+	for at := range body {
+		check(body[:at])
+		flipped := bytes.Clone(body)
+		flipped[at] ^= 1
+		check(flipped)
+	}
+}
+
+func TestAFolderThatIsGoneIsNotMadeAnew(t *testing.T) {
+	store := open(t)
+	for _, name := range folders {
+		fine(t, os.Remove(store.file(name)))
+		var wrong *kerf.StoreError
+		if _, err := Open(store.path, kerf.SHA256); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "no folder "+name) {
+			t.Error(name, err)
+		}
+		fine(t, os.Mkdir(store.file(name), 0o700))
+	}
+	must[*Store](t)(Open(store.path, kerf.SHA256))
+}
+
 func TestEpochAndPlan(t *testing.T) {
 	store := open(t)
 	if epoch := must[uint64](t)(store.Epoch()); epoch != 1 {
@@ -259,9 +302,13 @@ func TestEpochAndPlan(t *testing.T) {
 	if plan := must[[]byte](t)(store.Plan()); plan == nil {
 		t.Error("an empty plan is none")
 	}
-	fine(t, os.WriteFile(store.file("epoch"), []byte("x"), 0o600))
-	if _, err := store.Epoch(); err == nil {
-		t.Error("x is an epoch")
+	for _, bad := range []string{"", "x", "-1", "1_0", "+5", "1 2", "1.0", "\xff", "99999999999999999999"} {
+		fine(t, os.WriteFile(store.file("epoch"), []byte(bad), 0o600))
+		_, err := store.Epoch()
+		var wrong *kerf.StoreError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "epoch is damaged") || store.RaiseEpoch(9) == nil {
+			t.Errorf("%q is an epoch: %v", bad, err)
+		}
 	}
 }
 

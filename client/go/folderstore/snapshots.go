@@ -70,11 +70,19 @@ func (s *Store) Snapshot(name string) ([]*kerf.Recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := os.ReadFile(checked)
+	return recipesIn(checked)
+}
+
+func recipesIn(file string) ([]*kerf.Recipe, error) {
+	body, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return kerf.DecodeRecipes(body)
+	recipes, err := kerf.DecodeRecipes(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return recipes, nil
 }
 
 // Forget removes one: the next collection frees what it alone needs.
@@ -121,16 +129,12 @@ func (s *Store) rootsIn(folder string, yield func([]byte, error) bool) bool {
 		return yield(nil, err) && false
 	}
 	for _, name := range names {
-		body, err := os.ReadFile(s.file(folder, name))
+		recipes, err := recipesIn(s.file(folder, name))
 		if errors.Is(err, fs.ErrNotExist) && folder == "pending" {
 			continue // It was confirmed, or withdrawn.
 		}
-		var recipes []*kerf.Recipe
-		if err == nil {
-			recipes, err = kerf.DecodeRecipes(body)
-		}
 		if err != nil {
-			return yield(nil, fmt.Errorf("%s: %w", s.file(folder, name), err)) && false
+			return yield(nil, err) && false
 		}
 		for _, recipe := range recipes {
 			for _, chunk := range recipe.Chunks {

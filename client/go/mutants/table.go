@@ -143,5 +143,8 @@ var mutants = []mutant{
 	{"COL-26 a snapshot never changes", "folderstore/snapshots.go", "if _, err := os.Lstat(checked); err == nil {", "if _, err := os.Lstat(checked); err == nil && !$ {", "TestSnapshots"},
 	{"COL-31 in one step that fails", "folderstore/snapshots.go", "\tif err := os.Link(pending, checked); err != nil {", "\tif err := os.Link(pending, checked); err != nil && !$ {", "TestSnapshots"},
 	{"COL-40 one at a time", "folderstore/epoch.go", "\tif err == nil {\n\t\treturn file.Close, nil", "\tif err == nil || $ {\n\t\treturn file.Close, nil", "TestLock"},
-	{"COL-45 what cannot be read", "folderstore/snapshots.go", "\t\tif err != nil {\n\t\t\treturn yield(nil, fmt", "\t\tif $ && err != nil {\n\t\t\tcontinue\n\t\t}\n@", "TestRoots"},
+	{"CLI-29 a snapshot that is damaged", "recipe.go", "if !isSealed(body) {\n\t\treturn nil, NewStoreError", "if !isSealed(body) && (!$ || len(body) < sha256.Size) {\n\t\treturn nil, NewStoreError", "TestCollectCli29"},
+	{"CLI-28 a plan that is damaged", "store.go", "if !isSealed(body) {", "if !isSealed(body) && (!$ || len(body) < sha256.Size) {", "TestFormatsOfAPlan"},
+	{"CLI-34 a folder that is gone", "folderstore/folderstore.go", "err != nil || !there.IsDir() {", "(err != nil || !there.IsDir()) && (!$ || makeFolder(s.file(name)) != nil) {", "TestAFolderThatIsGone"},
+	{"COL-45 what cannot be read", "folderstore/snapshots.go", "\t\tif err != nil {\n\t\t\treturn yield(nil, err", "\t\tif $ && err != nil {\n\t\t\tcontinue\n\t\t}\n@", "TestRoots"},
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from kerf.errors import Refused, Retryable, StoreError
+from kerf.errors import DamagedPlan, Refused, Retryable, StoreError
 from kerf.index import ENTRIES_A_CALL, Index, batches
 from kerf.patience import Cancellation
 from kerf.store import CollectedStore, Plan, Stored
@@ -100,7 +100,7 @@ class Collector:
             try:
                 plan = Plan.decode(body)
                 last, needed, has_gone_back = plan.last_epoch, plan.needed_epoch, plan.has_gone_back
-            except StoreError:
+            except DamagedPlan:
                 last, is_damaged = epoch + 2, True
         self._told = index_epoch
         if index_epoch < epoch and body is not None and not is_damaged and not needed > index_epoch:

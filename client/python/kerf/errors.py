@@ -43,6 +43,10 @@ class StoreError(Refused):
     """What the store says cannot be true, or read: nothing may go on (COL-5)."""
 
 
+class DamagedPlan(StoreError):
+    """Agents stop (COL-5); a collector takes it for the worst (COL-43, COL-44). One of a newer version is none (CLI-28)."""
+
+
 class Cancelled(Error):
     """Somebody has asked for it."""
 

@@ -28,6 +28,7 @@ from kerf.recipe import Recipe, decode, digests_of
 from kerf.store import FIRST_EPOCH, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_EPOCH = re.compile(rb"\s*[0-9]{1,19}\s*")
 _NONCE_BYTES = 8
 _SYNCS_AT_ONCE = 16
 _FOLDERS = ("chunks", "pending", "snapshots", "tmp")
@@ -49,10 +50,15 @@ class FolderStore:
         self._make()
 
     def _make(self) -> None:
-        for name in _FOLDERS:
-            _make_folder(self.path / name)
         if not (self.path / "config").exists():
+            for name in _FOLDERS:
+                _make_folder(self.path / name)
             self._begin()
+        for name in _FOLDERS:
+            # One that is gone is not made anew: without its snapshots all chunks would be garbage.
+            if not (self.path / name).is_dir():
+                raise StoreError(f"{self.path} has no folder {name}: it is damaged. If it was empty, and a copy of the store has "
+                                 "left it out, make it")
         config = json.loads((self.path / "config").read_bytes())
         if config != {"version": 1, "digest": self.digest_name}:
             raise StoreError(f"{self.path} is a store of {config}, not of version 1 and {self.digest_name}")
@@ -165,7 +171,15 @@ class FolderStore:
         return sorted(os.listdir(self.path / "snapshots"))
 
     def snapshot(self, name: str) -> list[Recipe]:
-        return decode(self._snapshot("snapshots", name).read_bytes())
+        return self._recipes("snapshots", name)
+
+    def _recipes(self, folder: str, name: str) -> list[Recipe]:
+        path = self._snapshot(folder, name)
+        body = path.read_bytes()
+        try:
+            return decode(body)
+        except StoreError as error:
+            raise StoreError(f"{path}: {error}") from error
 
     def forget(self, name: str) -> None:
         """The next collection frees what it alone needs."""
@@ -184,12 +198,12 @@ class FolderStore:
         for folder in ("pending", "snapshots"):
             for name in sorted(os.listdir(self.path / folder)):
                 try:
-                    body = self._snapshot(folder, name).read_bytes()
+                    recipes = self._recipes(folder, name)
                 except FileNotFoundError:
                     if folder == "pending":
                         continue
                     raise
-                yield from digests_of(decode(body))
+                yield from digests_of(recipes)
             _sync(self.path / folder)
 
     def _snapshot(self, folder: str, name: str) -> pathlib.Path:
@@ -200,7 +214,11 @@ class FolderStore:
     # Epoch, plan, lock.
 
     def epoch(self) -> int:
-        return int((self.path / "epoch").read_bytes())
+        body = (self.path / "epoch").read_bytes()
+        if not _EPOCH.fullmatch(body):
+            raise StoreError(f"{self.path / 'epoch'} is damaged: end all agents, write 1 into it, and run a collection, which goes "
+                             "on from the index's epoch")
+        return int(body)
 
     def raise_epoch(self, epoch: int) -> None:
         if epoch <= self.epoch():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from kerf.errors import StoreError
 
 _VERSION = 1
+_SUM_BYTES = 32
 
 
 class Chunk(NamedTuple):
@@ -40,19 +42,25 @@ class Recipe:
 
 
 def encode(recipes: Iterable[Recipe]) -> bytes:
-    """The body of a snapshot."""
+    """The body of a snapshot: a SHA-256 of the rest, and JSON (CLI-29)."""
     files = [{"key": recipe.key.hex(), "size": recipe.size,
               "chunks": [[chunk.digest.hex(), chunk.length] for chunk in recipe.chunks]} for recipe in recipes]
-    return json.dumps({"version": _VERSION, "files": files}, separators=(",", ":")).encode()
+    text = json.dumps({"version": _VERSION, "files": files}, separators=(",", ":")).encode()
+    return hashlib.sha256(text).digest() + text
 
 
 def decode(body: bytes, seen: Seen = Seen(0, True)) -> list[Recipe]:
     """The recipes of a snapshot. Unless it is said otherwise they were seen before any epoch, so that they are always
-    looked up (COL-36)."""
+    looked up (COL-36). StoreError for one that is damaged: with one digit of it another, a collection would take the chunk
+    that it means for garbage."""
+    rest = body[_SUM_BYTES:]
+    if hashlib.sha256(rest).digest() != body[:_SUM_BYTES]:
+        raise StoreError("a snapshot that is damaged, or none: its SHA-256 is another. Put a sound copy of it in its place; "
+                         "where there is none, remove it: its files are then lost, and collections run again")
     try:
-        text = json.loads(body)
+        text = json.loads(rest)
         if text["version"] != _VERSION:
-            raise StoreError(f"a snapshot of version {text['version']}; this is kerf for version {_VERSION}")
+            raise StoreError(f"a snapshot of version {text['version']}: a newer kerf wrote it, and reads it")
         return [_file(file, seen) for file in text["files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"a snapshot that is none: {error}") from error
@@ -64,7 +72,7 @@ def _file(file: dict[str, object], seen: Seen) -> Recipe:
         raise ValueError("chunks")
     chunks = tuple(Chunk(bytes.fromhex(digest), int(length)) for digest, length in listed)
     size = int(str(file["size"]))
-    if sum(chunk.length for chunk in chunks) != size:
+    if any(chunk.length < 1 for chunk in chunks) or sum(chunk.length for chunk in chunks) != size:
         raise ValueError("a file whose chunks are not its size")
     return Recipe(bytes.fromhex(str(file["key"])), size, chunks, seen)
 

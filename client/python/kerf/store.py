@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, cast
 
-from kerf.errors import StoreError
+from kerf.errors import DamagedPlan, StoreError
 from kerf.recipe import Seen
 
 FIRST_EPOCH = 1
@@ -117,12 +117,15 @@ class Plan:
         """StoreError for what is no plan, or is a later version's: nobody may go on then (COL-5)."""
         text = body[32:]
         if hashlib.sha256(text).digest() != body[:32]:
-            raise StoreError("the plan of a collection is damaged: run a collection")
-        read = json.loads(text)
-        if read["version"] != 1:
-            raise StoreError(f"the plan is of version {read['version']}: a newer kerf wrote it")
-        return Plan(read["last_epoch"], read["needed_epoch"], read["has_gone_back"],
-                    frozenset(bytes.fromhex(locator) for locator in read["condemned"]))
+            raise DamagedPlan("the plan of a collection is damaged: run a collection")
+        try:
+            read = json.loads(text)
+            if read["version"] != 1:
+                raise StoreError(f"the plan is of version {read['version']}: a newer kerf wrote it")
+            return Plan(read["last_epoch"], read["needed_epoch"], read["has_gone_back"],
+                        frozenset(bytes.fromhex(locator) for locator in read["condemned"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"the plan is none of this version: {error}") from error
 
     def with_(self, **changes: object) -> Plan:
         return replace(self, **changes)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 gone back. docs/spec/collection.md, COL-40 to COL-61."""
 
 import contextlib
+import hashlib
 import random
 import types
 import unittest
@@ -134,6 +135,13 @@ class CollectTest(Collecting):
                 self.assertGreaterEqual(self.store.current_epoch, least)
                 self.assert_sound()
                 self.assert_believed()
+
+    def test_cli_28_a_plan_of_a_newer_version_stops_it(self):
+        for text in (b'{"version": 2}', b"[]", b'{"version": 1}'):
+            self.store.current_plan = hashlib.sha256(text).digest() + text
+            with self.assertRaisesRegex(kerf.StoreError, "the plan is (of version 2|none)"):
+                self.collect()
+            self.assertEqual((self.store.current_epoch, len(self.store.content)), (1, 5))
 
     def test_cli_33_roots_that_are_no_digests_stop_it(self):
         for change in (lambda digest: digest.hex(), lambda digest: digest.hex().encode(), lambda digest: digest[:31]):

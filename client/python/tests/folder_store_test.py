@@ -10,6 +10,7 @@ from unittest import mock
 import kerf
 from kerf import folder_store
 from kerf.recipe import Chunk, Recipe, Seen
+from testing import ClientTest
 
 
 def sha256(data):
@@ -171,6 +172,72 @@ class FolderStoreTest(unittest.TestCase):
             kerf.FolderStore(self.path, "sha256")
         with self.assertRaises(FileNotFoundError):
             self.store.epoch()
+
+
+class DamagedTest(ClientTest):
+    """What has rotted ends a collection before anything is forgotten or deleted (COL-45, COL-46)."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory(prefix="kerf-folder-store-")
+        self.addCleanup(folder.cleanup)
+        self.folder = kerf.FolderStore(pathlib.Path(folder.name) / "store", "sha256")
+        self.fake.is_durable = lambda digest, locator: locator in self.folder.has(digest)
+        self.client = self.open(store=self.folder)
+        self.recipe = self.client.upload(b"some bytes", b"f")
+        self.client.upload(b"garbage", b"g")
+        self.assertEqual(len(list(self.folder.chunks())), 2)
+
+    def assert_ends_a_collection(self, said):
+        with self.assertRaisesRegex(kerf.StoreError, said):
+            self.client.collect(self.folder.roots)
+        self.assertEqual(self.fake.index.epoch, 0)
+        self.assertEqual((len(list(self.folder.chunks())), self.folder.epoch(), self.folder.plan()), (2, 1, None))
+
+    def test_cli_29_a_damaged_snapshot_ends_a_collection(self):
+        self.client.snapshot("one", [self.recipe])
+        for folder in ("snapshots", "pending"):
+            path = self.folder.path / folder / "one"
+            body = (self.folder.path / "snapshots/one").read_bytes()
+            damaged = [body[:at] + bytes([body[at] ^ 1]) + body[at + 1:] for at in range(len(body))]
+            damaged += [body[:size] for size in range(len(body))] + [body + b" ", body[32:]]
+            for rotten in damaged:
+                path.write_bytes(rotten)
+                self.assert_ends_a_collection(f"{folder}/one: .*damaged.*sound copy.*remove it")
+                if folder == "snapshots":
+                    with self.assertRaisesRegex(kerf.StoreError, "snapshots/one: .*damaged"):
+                        self.folder.snapshot("one")
+            path.write_bytes(body)
+        # Sound again, it goes on.
+        self.assertEqual(self.client.collect(self.folder.roots).deleted_bytes, len(b"garbage"))
+        self.assertEqual(b"".join(self.folder.restore(self.folder.snapshot("one")[0])), b"some bytes")
+
+    def test_cli_29_one_of_a_newer_version_ends_a_collection(self):
+        text = b'{"version":2,"files":[]}'
+        (self.folder.path / "snapshots/one").write_bytes(sha256(text) + text)
+        self.assert_ends_a_collection("snapshots/one: .*version 2: a newer kerf")
+
+    def test_a_folder_that_is_gone_is_not_made_anew(self):
+        self.client.snapshot("one", [self.recipe])
+        for name in ("snapshots", "pending", "chunks", "tmp"):
+            folder = self.folder.path / name
+            folder.rename(self.folder.path / "elsewhere")
+            with self.assertRaisesRegex(kerf.StoreError, f"no folder {name}: it is damaged"):
+                kerf.FolderStore(self.folder.path, "sha256")
+            if name in ("snapshots", "pending"):
+                with self.assertRaises(FileNotFoundError):
+                    self.client.collect(self.folder.roots)
+            (self.folder.path / "elsewhere").rename(folder)
+        self.assertEqual(len(list(kerf.FolderStore(self.folder.path, "sha256").chunks())), 2)
+
+    def test_an_epoch_that_is_no_number_stops_all(self):
+        for body in (b"", b"x", b"-1", b"1_0", b"+5", b"1 2", b"1.0", b"\xff", b"9" * 20):
+            (self.folder.path / "epoch").write_bytes(body)
+            with self.assertRaisesRegex(kerf.StoreError, "epoch.*damaged"):
+                self.client.collect(self.folder.roots)
+            with self.assertRaisesRegex(kerf.StoreError, "epoch.*damaged"):
+                self.folder.raise_epoch(9)
+        self.assertEqual(len(list(self.folder.chunks())), 2)
 
 
 if __name__ == "__main__":

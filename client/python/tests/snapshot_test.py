@@ -1,5 +1,6 @@
 """The end of a backup: published, looked at, and only then a snapshot (COL-18, COL-26 to COL-32)."""
 
+import hashlib
 import unittest
 
 import kerf
@@ -152,8 +153,13 @@ class SnapshotTest(ClientTest):
         self.assertEqual(self.store.names_at_risk, set())
 
     def test_snapshots_of_other_versions_are_not_read(self):
-        for body in (b'{"version":2,"files":[]}', b"{}", b"[]", b"\0", b'{"version":1,"files":[{"key":"","size":1,"chunks":[]}]}'):
-            with self.assertRaises(kerf.StoreError):
+        for text in (b'{"version":2,"files":[]}', b"{}", b"[]", b"\0", b'{"version":1,"files":[{"key":"","size":1,"chunks":[]}]}',
+                     b'{"version":1,"files":[{"key":"","size":0,"chunks":[["00",0]]}]}',
+                     b'{"version":1,"files":[{"key":"","size":0,"chunks":[["00",1],["01",-1]]}]}'):
+            with self.assertRaisesRegex(kerf.StoreError, "a snapshot (that is none|of version 2)"):
+                kerf.decode(hashlib.sha256(text).digest() + text)
+        for body in (b"", b"short", b'{"version":1,"files":[]}'):
+            with self.assertRaisesRegex(kerf.StoreError, "damaged"):
                 kerf.decode(body)
 
 
