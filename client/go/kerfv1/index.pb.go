@@ -642,7 +642,9 @@ func (x *ForgetChunksRequest) GetEntries() []*IndexEntry {
 
 type ForgetChunksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Entries that were there and are now gone.
+	// Entries that were there and are now gone: at least so many. A call that is made again because
+	// its answer was lost does not count what the first one has removed, and an index in Redis may be
+	// asked twice by its own worker. removed_count has them all.
 	ForgottenCount uint64 `protobuf:"varint,1,opt,name=forgotten_count,json=forgottenCount,proto3" json:"forgotten_count,omitempty"`
 	// The index's epoch while they went. One that is not what the caller last told the index: the
 	// index has gone back in time.

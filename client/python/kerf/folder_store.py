@@ -59,9 +59,13 @@ class FolderStore:
             if not (self.path / name).is_dir():
                 raise StoreError(f"{self.path} has no folder {name}: it is damaged. If it was empty, and a copy of the store has "
                                  "left it out, make it")
-        config = json.loads((self.path / "config").read_bytes())
-        if config != {"version": 1, "digest": self.digest_name}:
-            raise StoreError(f"{self.path} is a store of {config}, not of version 1 and {self.digest_name}")
+        body = (self.path / "config").read_bytes()
+        try:
+            is_ours = json.loads(body) == {"version": 1, "digest": self.digest_name}
+        except ValueError:
+            is_ours = False
+        if not is_ours:
+            raise StoreError(f"{self.path} is a store of {body!r}, not of version 1 and {self.digest_name}")
 
     def _begin(self) -> None:
         """Others may do so at the same time, and one of them be at work already: so nothing is replaced, an epoch least of

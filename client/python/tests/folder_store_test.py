@@ -165,6 +165,10 @@ class FolderStoreTest(unittest.TestCase):
     def test_what_is_no_store_of_that_kind(self):
         with self.assertRaises(kerf.StoreError):
             kerf.FolderStore(self.path, "xxh3-128")
+        for body in (b"", b"{", b"[]", b"\xff", b'{"version": 2, "digest": "sha256"}'):
+            (self.path / "config").write_bytes(body)
+            with self.assertRaisesRegex(kerf.StoreError, "not of version 1 and sha256"):
+                kerf.FolderStore(self.path, "sha256")
         self.recipe(b"one")
         for name in ("epoch", "config"):
             (self.path / name).unlink()
