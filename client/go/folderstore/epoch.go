@@ -3,6 +3,7 @@
 package folderstore
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,10 +21,12 @@ func (s *Store) Epoch() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	epoch, err := strconv.ParseUint(strings.TrimSpace(string(body)), 10, 63)
-	if err != nil {
-		return 0, kerf.NewStoreError(s.file("epoch")+" is damaged: end all agents, write 1 into it, and run a collection, which goes "+
-			"on from the index's epoch", err)
+	number, _, _ := strings.Cut(string(body), " ")
+	epoch, err := strconv.ParseUint(number, 10, 63)
+	// An epoch that an agent has seen before would hide a collection from it (COL-28).
+	if err != nil || strings.TrimSpace(string(body)) != epochLine(epoch) {
+		return 0, kerf.NewStoreError(fmt.Sprintf("%s is damaged: end all agents, write '%s' into it, and run a collection, which goes "+
+			"on from the index's epoch", s.file("epoch"), epochLine(firstEpoch)), err)
 	}
 	return epoch, nil
 }
@@ -37,7 +40,13 @@ func (s *Store) RaiseEpoch(epoch uint64) error {
 	if epoch <= there {
 		return kerf.NewStoreError(fmt.Sprintf("%s: the store's epoch is %d, and only rises: not to %d", s.path, there, epoch), nil)
 	}
-	return s.replace("epoch", strconv.AppendUint(nil, epoch, 10))
+	return s.replace("epoch", []byte(epochLine(epoch)))
+}
+
+// epochLine is the number, and its SHA-256 in hexadecimal.
+func epochLine(epoch uint64) string {
+	number := strconv.FormatUint(epoch, 10)
+	return fmt.Sprintf("%s %x", number, sha256.Sum256([]byte(number)))
 }
 
 // Plan is read anew.

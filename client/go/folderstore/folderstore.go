@@ -4,7 +4,7 @@
 // file is synced for each new chunk, which on a disk is slow.
 //
 //	chunks/abc/DIGEST.NONCE   never changed; deleted by collections
-//	epoch, plan, config       replaced as a whole
+//	epoch, plan, config       replaced as a whole; the epoch with its SHA-256
 //	pending/NAME              published, and not yet looked at again
 //	snapshots/NAME            the same file, by a link
 //	tmp/                      of agents that run; to be emptied when none does
@@ -24,7 +24,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	kerf "kerf/client/go"
@@ -109,7 +108,7 @@ func (s *Store) begin(ours config) error {
 			return kerf.NewStoreError(s.path+" has chunks or snapshots, and no config: it is damaged, or no store", err)
 		}
 	}
-	if err := s.create("epoch", []byte(strconv.Itoa(firstEpoch))); err != nil {
+	if err := s.create("epoch", []byte(epochLine(firstEpoch))); err != nil {
 		return err
 	}
 	if err := syncPath(filepath.Dir(filepath.Clean(s.path))); err != nil {

@@ -302,13 +302,31 @@ func TestEpochAndPlan(t *testing.T) {
 	if plan := must[[]byte](t)(store.Plan()); plan == nil {
 		t.Error("an empty plan is none")
 	}
-	for _, bad := range []string{"", "x", "-1", "1_0", "+5", "1 2", "1.0", "\xff", "99999999999999999999"} {
+}
+
+func TestCli35AnEpochThatIsDamagedIsNone(t *testing.T) {
+	store := open(t)
+	fine(t, store.RaiseEpoch(12))
+	body := string(must[[]byte](t)(os.ReadFile(store.file("epoch"))))
+	if body != "12 6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918" {
+		t.Error(body)
+	}
+	damaged := []string{"12", "x", "-1", "1_0", "+5", "1 2", "1.0", "\xff", "99999999999999999999"}
+	for at := range body {
+		damaged = append(damaged, body[:at], body[:at]+string([]byte{body[at] ^ 1})+body[at+1:])
+	}
+	for _, bad := range damaged {
 		fine(t, os.WriteFile(store.file("epoch"), []byte(bad), 0o600))
 		_, err := store.Epoch()
 		var wrong *kerf.StoreError
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "epoch is damaged") || store.RaiseEpoch(9) == nil {
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "epoch is damaged") || store.RaiseEpoch(99) == nil {
 			t.Errorf("%q is an epoch: %v", bad, err)
 		}
+	}
+	// As the message says.
+	fine(t, os.WriteFile(store.file("epoch"), []byte("1 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\n"), 0o600))
+	if epoch := must[uint64](t)(store.Epoch()); epoch != 1 {
+		t.Error(epoch)
 	}
 }
 

@@ -145,6 +145,7 @@ var mutants = []mutant{
 	{"COL-40 one at a time", "folderstore/epoch.go", "\tif err == nil {\n\t\treturn file.Close, nil", "\tif err == nil || $ {\n\t\treturn file.Close, nil", "TestLock"},
 	{"CLI-29 a snapshot that is damaged", "recipe.go", "if !isSealed(body) {\n\t\treturn nil, NewStoreError", "if !isSealed(body) && (!$ || len(body) < sha256.Size) {\n\t\treturn nil, NewStoreError", "TestCollectCli29"},
 	{"CLI-28 a plan that is damaged", "store.go", "if !isSealed(body) {", "if !isSealed(body) && (!$ || len(body) < sha256.Size) {", "TestFormatsOfAPlan"},
+	{"CLI-35 an epoch that is damaged", "folderstore/epoch.go", "if err != nil || strings.TrimSpace(string(body)) != epochLine(epoch) {", "if err != nil || !$ && strings.TrimSpace(string(body)) != epochLine(epoch) {", "TestCli35"},
 	{"CLI-34 a folder that is gone", "folderstore/folderstore.go", "err != nil || !there.IsDir() {", "(err != nil || !there.IsDir()) && (!$ || makeFolder(s.file(name)) != nil) {", "TestAFolderThatIsGone"},
 	{"COL-45 what cannot be read", "folderstore/snapshots.go", "\t\tif err != nil {\n\t\t\treturn yield(nil, err", "\t\tif $ && err != nil {\n\t\t\tcontinue\n\t\t}\n@", "TestRoots"},
 }

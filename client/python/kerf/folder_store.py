@@ -2,7 +2,7 @@
 chunk, which on a disk is slow.
 
     chunks/abc/DIGEST.NONCE   never changed; deleted by collections
-    epoch, plan, config       replaced as a whole
+    epoch, plan, config       replaced as a whole; the epoch with its SHA-256
     pending/NAME              published, and not yet looked at again
     snapshots/NAME            the same file, by a link
     tmp/                      of agents that run; to be emptied when none does
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -28,7 +29,7 @@ from kerf.recipe import Recipe, decode, digests_of
 from kerf.store import FIRST_EPOCH, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-_EPOCH = re.compile(rb"\s*[0-9]{1,19}\s*")
+_EPOCH = re.compile(rb"[0-9]{1,18}")
 _NONCE_BYTES = 8
 _SYNCS_AT_ONCE = 16
 _FOLDERS = ("chunks", "pending", "snapshots", "tmp")
@@ -72,7 +73,7 @@ class FolderStore:
         all (COL-1). The config comes last: where it is, all else is durable."""
         if any(any((self.path / name).iterdir()) for name in _FOLDERS[:3]) and not (self.path / "config").exists():
             raise StoreError(f"{self.path} has chunks or snapshots, and no config: it is damaged, or no store")
-        self._create("epoch", str(FIRST_EPOCH).encode())
+        self._create("epoch", _epoch_line(FIRST_EPOCH))
         _sync(self.path.parent)
         self._create("config", json.dumps({"version": 1, "digest": self.digest_name}).encode())
 
@@ -219,15 +220,17 @@ class FolderStore:
 
     def epoch(self) -> int:
         body = (self.path / "epoch").read_bytes()
-        if not _EPOCH.fullmatch(body):
-            raise StoreError(f"{self.path / 'epoch'} is damaged: end all agents, write 1 into it, and run a collection, which goes "
-                             "on from the index's epoch")
-        return int(body)
+        number = body.partition(b" ")[0]
+        # An epoch that an agent has seen before would hide a collection from it (COL-28).
+        if not _EPOCH.fullmatch(number) or body.rstrip() != _epoch_line(int(number)):
+            raise StoreError(f"{self.path / 'epoch'} is damaged: end all agents, write '{_epoch_line(FIRST_EPOCH).decode()}' into it, "
+                             "and run a collection, which goes on from the index's epoch")
+        return int(number)
 
     def raise_epoch(self, epoch: int) -> None:
         if epoch <= self.epoch():
             raise StoreError(f"the store's epoch is {self.epoch()}, and only rises: not to {epoch}")
-        self._replace("epoch", str(epoch).encode())
+        self._replace("epoch", _epoch_line(epoch))
 
     def plan(self) -> bytes | None:
         try:
@@ -270,6 +273,11 @@ class FolderStore:
         finally:
             written.unlink()
         _sync(self.path)
+
+
+def _epoch_line(epoch: int) -> bytes:
+    """The number, and its SHA-256 in hexadecimal."""
+    return f"{epoch} {hashlib.sha256(str(epoch).encode()).hexdigest()}".encode()
 
 
 def _make_folder(path: pathlib.Path) -> None:

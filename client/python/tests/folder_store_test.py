@@ -234,14 +234,22 @@ class DamagedTest(ClientTest):
             (self.folder.path / "elsewhere").rename(folder)
         self.assertEqual(len(list(kerf.FolderStore(self.folder.path, "sha256").chunks())), 2)
 
-    def test_an_epoch_that_is_no_number_stops_all(self):
-        for body in (b"", b"x", b"-1", b"1_0", b"+5", b"1 2", b"1.0", b"\xff", b"9" * 20):
+    def test_cli_35_an_epoch_that_is_damaged_stops_all(self):
+        self.folder.raise_epoch(12)
+        body = (self.folder.path / "epoch").read_bytes()
+        self.assertEqual(body, b"12 6b51d431df5d7f141cbececcf79edf3dd861c3b4069f0b11661a3eefacbba918")
+        damaged = [body[:at] + bytes([body[at] ^ 1]) + body[at + 1:] for at in range(len(body))]
+        damaged += [body[:size] for size in range(len(body))]
+        for body in (*damaged, b"12", b"x", b"-1", b"1_0", b"+5", b"1 2", b"1.0", b"\xff", b"9" * 20):
             (self.folder.path / "epoch").write_bytes(body)
             with self.assertRaisesRegex(kerf.StoreError, "epoch.*damaged"):
                 self.client.collect(self.folder.roots)
             with self.assertRaisesRegex(kerf.StoreError, "epoch.*damaged"):
-                self.folder.raise_epoch(9)
+                self.folder.raise_epoch(99)
         self.assertEqual(len(list(self.folder.chunks())), 2)
+        # As the message says.
+        (self.folder.path / "epoch").write_text("1 6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b\n")
+        self.assertEqual(self.folder.epoch(), 1)
 
 
 if __name__ == "__main__":

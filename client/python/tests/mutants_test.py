@@ -121,6 +121,8 @@ MUTANTS = [
      "folder_store_test.FolderStoreTest.test_col_45_47_roots"),
     ("CLI-29 a snapshot that is damaged", "recipe.py", "if hashlib.sha256(rest).digest() != body[:_SUM_BYTES]:", "if len(body) < _SUM_BYTES:",
      "folder_store_test.DamagedTest.test_cli_29_a_damaged_snapshot_ends_a_collection"),
+    ("CLI-35 an epoch that is damaged", "folder_store.py", " or body.rstrip() != _epoch_line(int(number)):", ":",
+     "folder_store_test.DamagedTest.test_cli_35_an_epoch_that_is_damaged_stops_all"),
     ("CLI-34 a folder that is gone", "folder_store.py", "if not (self.path / name).is_dir():", "_make_folder(self.path / name)\n            if False:",
      "folder_store_test.DamagedTest.test_a_folder_that_is_gone_is_not_made_anew"),
     ("CLI-28 a plan of a newer version", "collect.py", "except DamagedPlan:", "except StoreError:",
