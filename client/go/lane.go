@@ -425,7 +425,7 @@ func (l *lane) onAnswer(answer *kerfv1.UploadAnswer, file *file) error {
 
 // stops: PRO-40. What is pending goes by CommitChunks (COL-38, PRO-32).
 func (l *lane) stops() error {
-	return &streamEnded{&failure{Details: Details{Server: l.stream.server}, action: actionRetry, text: "the server stops"}}
+	return &streamEnded{&failure{Details: Details{Reason: "DRAINING", Server: l.stream.server}, action: actionRetry, text: "the server stops"}}
 }
 
 func (l *lane) checkFile(number uint64) error {
