@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
@@ -88,8 +89,9 @@ void Trouble::MakeOne(const std::vector<Master>& masters) {
       redis_.Do({"resume", master.node});
       break;
     case 2:
+      if (master.replica.empty()) break;
       Say("failover " + master.node);
-      FailOver(master.node);
+      FailOver(master);
       break;
     case 3:
       Replace(master);
@@ -121,11 +123,20 @@ void Trouble::Replace(const Master& master) {
   redis_.Do({"start", master.node});
 }
 
-// A master that has been slow for a moment may be replaced without us, at any time.
-void Trouble::FailOver(const std::string& node) {
+// A master that has been slow for a moment may be replaced without us, at any time, and a replica
+// that has been so is no longer known to live for a while.
+void Trouble::FailOver(const Master& master) {
+  const auto end = steady_clock::now() + kWholeTimeout;
   std::string output;
-  if (!redis_.Try({"failover", node}, output) && MasterOf(node) == node) {
-    ADD_FAILURE() << "nobody takes over from node " << node << ": " << output;
+  while (!redis_.Try({"failover", master.node}, output)) {
+    if (steady_clock::now() > end) {
+      ADD_FAILURE() << "nobody takes over from node " << master.node << ": " << output;
+      return;
+    }
+    const std::vector<Master> masters = WaitUntilWhole();
+    const auto same = std::find_if(masters.begin(), masters.end(),
+                                   [&](const Master& other) { return other.node == master.node; });
+    if (same == masters.end() || same->replica.empty()) return;
   }
 }
 

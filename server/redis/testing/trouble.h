@@ -50,7 +50,7 @@ class Trouble {
   void MakeUntilEnd();
   void MakeOne(const std::vector<Master>& masters);
   void Replace(const Master& master);
-  void FailOver(const std::string& node);
+  void FailOver(const Master& master);
   // The node itself, if it is one; empty if it has none.
   std::string MasterOf(const std::string& number);
   void Move(const std::string& to);
