@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
+
+import redis_cluster
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "tools" / "cluster"
@@ -189,6 +192,19 @@ class ClusterTest(unittest.TestCase):
         self.assertNotEqual(process.wait(timeout=TIMEOUT_S), 0)
         self.assertEqual(commands_with(str(self.folder)), [])
         self.assertFalse(self.folder.exists())
+
+
+class RedisClusterTest(unittest.TestCase):
+    def test_nodes_that_forget_each_other_meanwhile_are_introduced_again(self):
+        nodes = [mock.Mock(port=port) for port in (1, 2, 3)]
+        cluster = mock.Mock(nodes=nodes)
+        with mock.patch.object(redis_cluster, "MEET_AGAIN_S", 0.05), subprocess.Popen(["sleep", "600"]) as creator:
+            self.assertFalse(redis_cluster.Cluster.is_created(cluster, creator))
+            creator.kill()
+            creator.wait()
+            self.assertTrue(redis_cluster.Cluster.is_created(cluster, creator))
+        self.assertEqual(nodes[0].call.mock_calls,
+                         [mock.call("CLUSTER", "MEET", "127.0.0.1", "2"), mock.call("CLUSTER", "MEET", "127.0.0.1", "3")])
 
 
 if __name__ == "__main__":

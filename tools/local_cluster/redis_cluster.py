@@ -42,6 +42,7 @@ STATE = "cluster.json"
 USERS = ROOT / "deploy/components/redis/users"
 START_TIMEOUT_S = 20
 CLUSTER_TIMEOUT_S = 60
+MEET_AGAIN_S = 3
 FAILOVER_TIMEOUT_S = 30
 FAILOVER_AGAIN_S = 6
 COMMAND_TIMEOUT_S = 10
@@ -295,13 +296,30 @@ class Cluster:
 
     def join(self):
         addresses = [f"{HOST}:{node.port}" for node in self.nodes]
-        done = subprocess.run(
-            ["redis-cli", *cli_tls(self.nodes[0].tls), "--cluster", "create", *addresses, "--cluster-replicas",
-             str(self.options["replicas"]), "--cluster-yes"],
-            capture_output=True, text=True, check=False, timeout=CLUSTER_TIMEOUT_S,
-            env=environment(self.nodes[0].password))
-        if done.returncode != 0:
-            fail(f"redis-cli --cluster create: {(done.stderr or done.stdout).strip()}")
+        with subprocess.Popen(
+                ["redis-cli", *cli_tls(self.nodes[0].tls), "--cluster", "create", *addresses, "--cluster-replicas",
+                 str(self.options["replicas"]), "--cluster-yes"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env=environment(self.nodes[0].password)) as creator:
+            try:
+                wait_until(lambda: self.is_created(creator), CLUSTER_TIMEOUT_S, "redis-cli --cluster create")
+            except BaseException:
+                creator.kill()
+                raise
+            if creator.wait() != 0:
+                fail(f"redis-cli --cluster create: {creator.stdout.read().strip()}")
+
+    def is_created(self, creator):
+        """Introduces nodes once more that redis-cli has introduced already: it does so once and waits for ever, and Redis
+        forgets one that has not answered within the time of nodes, which a busy machine may need for it."""
+        try:
+            creator.wait(MEET_AGAIN_S)
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+        for node in self.nodes[1:]:
+            self.nodes[0].call("CLUSTER", "MEET", HOST, str(node.port))
+        return False
 
     def end(self):
         for node in self.nodes:
