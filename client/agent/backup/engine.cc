@@ -92,7 +92,8 @@ class Engine {
   absl::StatusOr<std::unique_ptr<Lane>> OpenLane(const std::string& profile,
                                                  const std::string& shard_name, PackWriter& writer);
   v1::Open OpenFrame(const std::string& profile) const;
-  absl::StatusOr<std::unique_ptr<PackWriter>> MakeWriter(unsigned thread_count);
+  absl::StatusOr<std::unique_ptr<PackWriter>> MakeWriter(unsigned thread_count,
+                                                         const Compression& compression);
   absl::Status Scan();
   absl::Status HandleNode(ScannedNode& scanned);
   absl::Status EmitReady(bool wait);
@@ -245,12 +246,13 @@ v1::Open Engine::OpenFrame(const std::string& profile) const {
   return open;
 }
 
-absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_count) {
+absl::StatusOr<std::unique_ptr<PackWriter>> Engine::MakeWriter(unsigned thread_count,
+                                                               const Compression& compression) {
   PackWriterOptions options;
   options.packs_directory = store_.packs_directory();
   options.temporary_directory = store_.temporary_directory();
   options.digest_algorithm = store_.digest_algorithm();
-  options.zstd_level = options_.zstd_level;
+  options.compression = compression;
   options.target_pack_bytes = options_.target_pack_bytes;
   options.thread_count = thread_count;
   options.on_sealed = [this](SealedPack pack) { keeper_.OnSealed(std::move(pack)); };
@@ -326,8 +328,8 @@ absl::Status Engine::Prepare() {
   snapshot_.set_store_id(store_.config().id());
   KERF_RETURN_IF_ERROR(index_.Refresh());
   keeper_.Distrust(guard_->Distrusted(index_));
-  KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0));
-  KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1));
+  KERF_ASSIGN_OR_RETURN(data_writer_, MakeWriter(0, options_.compression));
+  KERF_ASSIGN_OR_RETURN(metadata_writer_, MakeWriter(1, ForMetadata(options_.compression)));
   KERF_RETURN_IF_ERROR(OpenLanes());
 
   if (options_.stream_fd.has_value()) {

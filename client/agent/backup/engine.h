@@ -20,6 +20,7 @@
 #include "client/cpp/retry.h"
 #include "client/fs/exclude.h"
 #include "client/store/format/tree_codec.h"
+#include "client/store/packs/compression.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
@@ -51,7 +52,8 @@ struct BackupOptions {
   bool force = false;
   // Upload streams at once; 0 takes as many as there are cores, at most kMaxLanes.
   unsigned lane_count = 0;
-  int zstd_level = 3;
+  // Of new packs.
+  Compression compression;
   // A pack is sealed when it has grown to this.
   std::uint64_t target_pack_bytes = PackWriterOptions().target_pack_bytes;
   // Longer recipes of the snapshot before are read only for files that have not changed.

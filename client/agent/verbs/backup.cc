@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "client/agent/backup/engine.h"
 #include "client/agent/backup/standard_input.h"
+#include "client/agent/verbs/compression_flag.h"
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/retry_flag.h"
@@ -40,7 +41,8 @@ constexpr char kExamples[] =
     "  kerf backup /etc /home --store /backup --exclude '*.o' --exclude /home/*/.cache\n"
     "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
     "  pg_dump db | kerf backup --stdin-filename db.sql --store /backup\n"
-    "  kerf backup /srv --store /backup --json | jq .";
+    "  kerf backup /srv --store /backup --json | jq .\n"
+    "  kerf backup /archive --store /backup --compression max";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
 
@@ -59,7 +61,7 @@ struct BackupFlags {
   std::string stdin_filename;
   bool force = false;
   unsigned streams = 0;
-  int level = 3;
+  std::string compression = kCompression;
   RetryFlag retry_for;
   bool direct = false;
 };
@@ -148,7 +150,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   options.force = flags.force;
   options.direct = flags.direct;
   options.lane_count = flags.streams;
-  options.zstd_level = flags.level;
+  KERF_ASSIGN_OR_RETURN(options.compression, ParseCompression(flags.compression));
   options.host = flags.host.empty() ? HostName() : flags.host;
   if (const char* user = std::getenv("USER")) options.user = user;
   return options;
@@ -441,9 +443,7 @@ void AddBackupVerb(Context& context) {
   verb.AddOption("--streams", flags->streams, "Upload streams at once; 0: one for each core")
       .Range(0u, kMaxLanes)
       .ShowDefault();
-  verb.AddOption("--compression", flags->level, "zstd level of new packs")
-      .Range(1, 19)
-      .ShowDefault();
+  AddCompressionOption(verb, flags->compression);
   AddRetryOption(verb,
                  "How long a lost server is tried again without progress before the backup ends",
                  flags->retry_for);

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/units.h"
+#include "client/agent/verbs/compression_flag.h"
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
@@ -31,6 +32,7 @@ constexpr char kExamples[] =
     "  kerf copy --store /backup --to /mnt/disk/backup --host web1 --last 7\n"
     "  kerf copy --store /backup --to /mnt/disk/backup --create\n"
     "      makes the other store first, which cuts and names chunks as this one\n"
+    "  kerf copy --store /backup --to /mnt/disk/backup --compression max\n"
     "Chunks that are there already are not copied again; what is read is checked. It may be\n"
     "interrupted and goes on the next time, and may run beside backups and collections in either\n"
     "store.";
@@ -44,7 +46,7 @@ struct CopyFlags {
   std::string path;
   unsigned last = 0;
   bool create = false;
-  int level = 3;
+  std::string compression = kCompression;
 
   bool has_filter() const { return !host.empty() || !path.empty() || last > 0; }
 };
@@ -210,7 +212,9 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
     return FailWith(context, status);
   }
   CopyOptions options;
-  options.transfer.zstd_level = flags.level;
+  const absl::StatusOr<Compression> compression = ParseCompression(flags.compression);
+  if (!compression.ok()) return FailUsage(context, compression.status());
+  options.transfer.compression = *compression;
   options.transfer.cancelled = [&context] { return context.cancelled.load(); };
   std::atomic<std::uint64_t> parity_failure_count = 0;
   options.transfer.on_parity_failed = [&](const absl::Status& status) {
@@ -279,9 +283,7 @@ void AddCopyVerb(Context& context) {
       .Check(RefuseEmpty)
       .Type("ADDR");
   AddTlsOptions(verb, flags->server);
-  verb.AddOption("--compression", flags->level, "zstd level of new packs")
-      .Range(1, 19)
-      .ShowDefault();
+  AddCompressionOption(verb, flags->compression);
   verb.OnRun([&context, flags] { return Run(context, *flags); });
 }
 

@@ -248,6 +248,7 @@ TEST_F(VerbsTest, ValuesOutOfTheirRange) {
                               {"backup", ".", "--streams", "-1"},
                               {"backup", ".", "--compression", "0"},
                               {"backup", ".", "--compression", "20"},
+                              {"backup", ".", "--compression", "fastest"},
                               {"backup", ".", "--host", ""},
                               {"backup", ".", "--profile", ""},
                               {"backup", ".", "--digest", ""},

@@ -385,7 +385,7 @@ absl::Status Collection::Move() {
   writer_options.packs_directory = store_.packs_directory();
   writer_options.temporary_directory = store_.temporary_directory();
   writer_options.digest_algorithm = store_.digest_algorithm();
-  writer_options.zstd_level = options_.zstd_level;
+  writer_options.compression = options_.compression;
   writer_options.target_pack_bytes = options_.target_pack_bytes;
   writer_options.thread_count = options_.thread_count;
   std::mutex mutex;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/store/collect/epoch_round.h"
 #include "client/store/index/collection_index.h"
+#include "client/store/packs/compression.h"
 #include "client/store/snapshots/reserve.h"
 #include "client/store/snapshots/store.h"
 
@@ -41,8 +42,8 @@ struct CollectionOptions {
   std::size_t min_merged_packs = kMinMergedPacks;
   // Says what would be done and does nothing.
   bool dry_run = false;
-  // Of the packs that hold what is moved.
-  int zstd_level = 3;
+  // Of the packs that hold what is moved, files and metadata.
+  Compression compression;
   std::uint64_t target_pack_bytes = std::uint64_t{64} << 20;
   // 0: as many as there are cores.
   unsigned thread_count = 0;

@@ -22,15 +22,16 @@ ChunkTransfer::ChunkTransfer(ChunkReader& source, const Store& target, ChunkInde
       target_(target),
       index_(index),
       options_(options),
-      data_writer_(MakeWriter(options.thread_count)),
-      metadata_writer_(MakeWriter(1)) {}
+      data_writer_(MakeWriter(options.thread_count, options.compression)),
+      metadata_writer_(MakeWriter(1, ForMetadata(options.compression))) {}
 
-std::unique_ptr<PackWriter> ChunkTransfer::MakeWriter(unsigned thread_count) {
+std::unique_ptr<PackWriter> ChunkTransfer::MakeWriter(unsigned thread_count,
+                                                      const Compression& compression) {
   PackWriterOptions options;
   options.packs_directory = target_.packs_directory();
   options.temporary_directory = target_.temporary_directory();
   options.digest_algorithm = target_.digest_algorithm();
-  options.zstd_level = options_.zstd_level;
+  options.compression = compression;
   options.target_pack_bytes = options_.target_pack_bytes;
   options.thread_count = thread_count;
   options.on_sealed = [this](SealedPack pack) { OnSealed(std::move(pack)); };

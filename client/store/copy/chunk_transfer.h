@@ -13,13 +13,15 @@
 #include "client/store/format/chunk_ref.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/chunk_reader.h"
+#include "client/store/packs/compression.h"
 #include "client/store/packs/pack_writer.h"
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
 
 struct TransferOptions {
-  int zstd_level = 3;
+  // Of new packs.
+  Compression compression;
   // A pack is sealed when it has grown to this.
   std::uint64_t target_pack_bytes = PackWriterOptions().target_pack_bytes;
   // 0: as many as there are cores.
@@ -68,7 +70,7 @@ class ChunkTransfer {
   std::vector<StoredChunk> TakeSealed();
 
  private:
-  std::unique_ptr<PackWriter> MakeWriter(unsigned thread_count);
+  std::unique_ptr<PackWriter> MakeWriter(unsigned thread_count, const Compression& compression);
   void OnSealed(SealedPack pack);
   bool IsStored(const ChunkRef& chunk);
   absl::Status OfTarget(const absl::Status& status);

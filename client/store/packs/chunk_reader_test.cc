@@ -207,7 +207,7 @@ TEST_F(ChunkReaderTest, DamageEverywhereCostsNoMoreThanThereIs) {
 
 TEST_F(ChunkReaderTest, ABlockThatManyThreadsWantIsDecompressedOnce) {
   PackWriterOptions options = store_.writer_options();
-  options.block_bytes = 32u << 20;
+  options.compression.block_bytes = 32u << 20;
   PackWriter writer(std::move(options));
   std::vector<std::string> chunks;
   for (int number = 0; number < 8; ++number) {

@@ -1,8 +1,7 @@
 #include "client/store/packs/pack_writer.h"
 
-#include <zstd.h>
-
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
@@ -16,13 +15,8 @@
 namespace kerf::agent {
 namespace {
 
-constexpr unsigned kDefaultThreadCount = 2;
 // Blocks that wait for a thread, for each thread.
 constexpr std::size_t kQueuedBlocksPerThread = 2;
-
-struct ContextDeleter {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-};
 
 }  // namespace
 
@@ -47,8 +41,7 @@ struct PackWriter::OpenPack {
 
 PackWriter::PackWriter(PackWriterOptions options) : options_(std::move(options)) {
   unsigned thread_count = options_.thread_count;
-  if (thread_count == 0) thread_count = std::thread::hardware_concurrency();
-  if (thread_count == 0) thread_count = kDefaultThreadCount;
+  if (thread_count == 0) thread_count = std::max(std::thread::hardware_concurrency(), 1u) + 1;
   max_queued_blocks_ = thread_count * kQueuedBlocksPerThread;
   for (unsigned index = 0; index < thread_count; ++index) {
     threads_.emplace_back([this] { Run(); });
@@ -68,11 +61,18 @@ PackWriter::~PackWriter() {
 absl::Status PackWriter::Add(const Digest& digest, std::span<const std::uint8_t> bytes) {
   KERF_CHECK(!bytes.empty() && bytes.size() <= kMaxBlockRawBytes);
   std::unique_lock lock(mutex_);
-  if (!current_.raw.empty() && current_.raw.size() + bytes.size() > options_.block_bytes) {
+  if (!current_.raw.empty() &&
+      current_.raw.size() + bytes.size() > options_.compression.block_bytes) {
     Enqueue(lock);
   }
   if (!failure_.ok()) return failure_;
-  if (current_.raw.capacity() == 0) current_.raw.reserve(options_.block_bytes);
+  if (current_.raw.capacity() == 0) {
+    if (!spare_buffers_.empty()) {
+      current_.raw = std::move(spare_buffers_.back());
+      spare_buffers_.pop_back();
+    }
+    current_.raw.reserve(options_.compression.block_bytes);
+  }
   current_.chunks.push_back({digest, 0, static_cast<std::uint32_t>(current_.raw.size()),
                              static_cast<std::uint32_t>(bytes.size())});
   current_.raw.insert(current_.raw.end(), bytes.begin(), bytes.end());
@@ -118,9 +118,7 @@ std::uint64_t PackWriter::stored_bytes() const {
 }
 
 void PackWriter::Run() {
-  const std::unique_ptr<ZSTD_CCtx, ContextDeleter> context(ZSTD_createCCtx());
-  KERF_CHECK(context != nullptr);
-  std::vector<std::uint8_t> scratch;
+  BlockCompressor compressor(options_.compression);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
@@ -131,9 +129,15 @@ void PackWriter::Run() {
     // What comes after a failure is never called durable.
     if (!failure_.ok()) continue;
     lock.unlock();
-    const absl::Status status = WriteBlock(std::move(block), scratch, context.get());
+    const absl::Status status = WriteBlock(block, compressor);
+    block.raw.clear();
     lock.lock();
     if (!status.ok() && failure_.ok()) failure_ = status;
+    // A chunk may be larger than a block.
+    if (spare_buffers_.size() < max_queued_blocks_ &&
+        block.raw.capacity() <= 2 * std::size_t{options_.compression.block_bytes}) {
+      spare_buffers_.push_back(std::move(block.raw));
+    }
     changed_.notify_all();
   }
 }
@@ -174,31 +178,21 @@ absl::Status PackWriter::CheckFingerprints(const Block& block) const {
   return absl::OkStatus();
 }
 
-absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scratch,
-                                    void* zstd_context) {
-  KERF_RETURN_IF_ERROR(CheckFingerprints(block));
-  scratch.resize(ZSTD_compressBound(block.raw.size()));
-  const std::size_t compressed_bytes =
-      ZSTD_compressCCtx(static_cast<ZSTD_CCtx*>(zstd_context), scratch.data(), scratch.size(),
-                        block.raw.data(), block.raw.size(), options_.zstd_level);
-  if (ZSTD_isError(compressed_bytes) != 0) {
-    return absl::InternalError(Cat("zstd: ", ZSTD_getErrorName(compressed_bytes)));
-  }
-  const bool compressed = compressed_bytes < block.raw.size();
-  const std::span<const std::uint8_t> stored =
-      compressed ? std::span<const std::uint8_t>(scratch.data(), compressed_bytes)
-                 : std::span<const std::uint8_t>(block.raw);
-
-  std::unique_lock lock(mutex_);
+// The open pack and where in it the block goes, which has a place from now on.
+absl::StatusOr<std::shared_ptr<PackWriter::OpenPack>> PackWriter::Place(Block& block,
+                                                                        std::size_t stored_bytes,
+                                                                        bool is_compressed,
+                                                                        std::uint64_t& offset) {
+  const std::lock_guard lock(mutex_);
   if (pack_ == nullptr) {
     KERF_ASSIGN_OR_RETURN(pack_, CreatePack());
   }
-  const std::shared_ptr<OpenPack> pack = pack_;
-  const std::uint64_t offset = pack->size_bytes;
-  pack->size_bytes += stored.size();
+  std::shared_ptr<OpenPack> pack = pack_;
+  offset = pack->size_bytes;
+  pack->size_bytes += stored_bytes;
   const auto block_index = static_cast<std::uint32_t>(pack->footer.blocks.size());
-  pack->footer.blocks.push_back({offset, static_cast<std::uint32_t>(stored.size()),
-                                 static_cast<std::uint32_t>(block.raw.size()), compressed});
+  pack->footer.blocks.push_back({offset, static_cast<std::uint32_t>(stored_bytes),
+                                 static_cast<std::uint32_t>(block.raw.size()), is_compressed});
   for (PackChunk& chunk : block.chunks) {
     chunk.block_index = block_index;
     pack->footer.chunks.push_back(chunk);
@@ -212,17 +206,39 @@ absl::Status PackWriter::WriteBlock(Block block, std::vector<std::uint8_t>& scra
     pack->closed = true;
     pack_ = nullptr;
   }
-  lock.unlock();
+  return pack;
+}
 
+absl::Status PackWriter::WriteBlock(Block& block, BlockCompressor& compressor) {
+  using Clock = std::chrono::steady_clock;
+  KERF_RETURN_IF_ERROR(CheckFingerprints(block));
+  Effort effort = Effort::kBrisk;
+  {
+    const std::lock_guard lock(mutex_);
+    if (pace_.disk_is_slow()) effort = Effort::kThorough;
+  }
+  const Clock::time_point begin = Clock::now();
+  KERF_ASSIGN_OR_RETURN(const std::span<const std::uint8_t> frame,
+                        compressor.Compress(block.raw, effort));
+  const Clock::time_point compressed = Clock::now();
+  const std::span<const std::uint8_t> stored = frame.empty() ? block.raw : frame;
+  std::uint64_t offset = 0;
+  KERF_ASSIGN_OR_RETURN(const std::shared_ptr<OpenPack> pack,
+                        Place(block, stored.size(), !frame.empty(), offset));
   PackSums sums;
   sums.Add(offset, stored);
   KERF_RETURN_IF_ERROR(PWriteExactly(pack->fd.get(), stored, offset, pack->temporary_path));
   StartWriteback(pack->fd.get(), offset, stored.size());
-  lock.lock();
-  pack->sums.AddAll(sums);
-  const bool last = --pack->writes_running == 0 && pack->closed;
-  lock.unlock();
-  return last ? Seal(pack) : absl::OkStatus();
+  bool is_last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    pack->sums.AddAll(sums);
+    is_last = --pack->writes_running == 0 && pack->closed;
+  }
+  if (is_last) KERF_RETURN_IF_ERROR(Seal(pack));
+  const std::lock_guard lock(mutex_);
+  pace_.Note(compressed - begin, Clock::now() - compressed);
+  return absl::OkStatus();
 }
 
 absl::Status PackWriter::Seal(const std::shared_ptr<OpenPack>& pack) {

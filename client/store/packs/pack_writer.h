@@ -17,6 +17,9 @@
 #include "client/store/format/chunk_ref.h"
 #include "client/store/format/durable_file.h"
 #include "client/store/format/pack_format.h"
+#include "client/store/packs/block_compressor.h"
+#include "client/store/packs/compression.h"
+#include "client/store/packs/write_pace.h"
 
 namespace kerf::agent {
 
@@ -31,16 +34,13 @@ struct PackWriterOptions {
   std::string packs_directory;
   std::string temporary_directory;
   DigestAlgorithm digest_algorithm = DigestAlgorithm::kBlake3;
-  int zstd_level = 3;
-  // Raw bytes that are compressed together: more compresses better, less is cheaper to read one
-  // chunk of.
-  std::uint32_t block_bytes = 512 * 1024;
+  Compression compression;
   // A pack is sealed when it has grown to this,
   std::uint64_t target_pack_bytes = std::uint64_t{64} << 20;
   // or lists as many chunks: small ones that compress well must not make a footer that is larger
   // than readers take (kMaxFooterBytes).
   std::size_t max_pack_chunks = std::size_t{1} << 18;
-  // 0: as many as there are cores.
+  // 0: one more than there are cores, since one of them may wait for the disk to seal a pack.
   unsigned thread_count = 0;
   // Called once for each pack when it is durable, from one of the writer's threads; several packs
   // may come at once.
@@ -84,7 +84,9 @@ class PackWriter {
   void Enqueue(std::unique_lock<std::mutex>& lock);
   void Run();
   absl::Status CheckFingerprints(const Block& block) const;
-  absl::Status WriteBlock(Block block, std::vector<std::uint8_t>& scratch, void* zstd_context);
+  absl::Status WriteBlock(Block& block, BlockCompressor& compressor);
+  absl::StatusOr<std::shared_ptr<OpenPack>> Place(Block& block, std::size_t stored_bytes,
+                                                  bool is_compressed, std::uint64_t& offset);
   absl::StatusOr<std::shared_ptr<OpenPack>> CreatePack();
   absl::Status Seal(const std::shared_ptr<OpenPack>& pack);
   void AddParity(const std::string& path, const OpenPack& pack) const;
@@ -100,6 +102,9 @@ class PackWriter {
   std::condition_variable changed_;
   Block current_;
   std::deque<Block> queue_;
+  // Of blocks that are written: the kernel would clear the pages of new ones.
+  std::vector<std::vector<std::uint8_t>> spare_buffers_;
+  WritePace pace_;
   std::uint64_t last_ticket_ = 0;
   // Of blocks that have no place in a pack yet, and of those that are not durable yet.
   std::set<std::uint64_t> unplaced_;

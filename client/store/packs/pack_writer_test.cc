@@ -246,7 +246,7 @@ TEST_F(PackWriterTest, FlushDoesNotWaitForWhatIsAddedMeanwhile) {
 TEST_F(PackWriterTest, APackTakesNoMoreChunksThanItsFooterMayList) {
   PackWriterOptions options = Options();
   options.max_pack_chunks = 10;
-  options.block_bytes = 8;
+  options.compression.block_bytes = 8;
   PackWriter writer(std::move(options));
   for (int number = 0; number < 100; ++number) {
     ASSERT_TRUE(Add(writer, Cat("c", number)).ok());

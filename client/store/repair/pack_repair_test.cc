@@ -131,7 +131,7 @@ TEST_F(PackRepairTest, OfADamagedFrameTheBeginningIsSaved) {
   }
   SealedPack pack;
   PackWriterOptions options = test_.writer_options();
-  options.block_bytes = 1 << 20;
+  options.compression.block_bytes = 1 << 20;
   options.on_sealed = [&](SealedPack sealed) { pack = std::move(sealed); };
   {
     PackWriter writer(std::move(options));

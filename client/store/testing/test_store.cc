@@ -82,7 +82,7 @@ PackWriterOptions TestStore::writer_options() const {
   options.packs_directory = store_->packs_directory();
   options.temporary_directory = store_->temporary_directory();
   options.digest_algorithm = kAlgorithm;
-  options.block_bytes = 256;
+  options.compression.block_bytes = 256;
   options.thread_count = 1;
   options.on_sealed = [](const SealedPack&) {};
   return options;
