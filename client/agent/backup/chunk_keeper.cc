@@ -11,7 +11,7 @@ namespace kerf::agent {
 
 ChunkKeeper::ChunkKeeper(ChunkIndex& index, DigestAlgorithm digest_algorithm)
     : index_(index),
-      digest_algorithm_(digest_algorithm),
+      digest_check_(digest_algorithm),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)) {}
 
 void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer, LaneContent content) {
@@ -22,21 +22,11 @@ void ChunkKeeper::AddLane(ChunkLane& lane, PackWriter& writer, LaneContent conte
 
 absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
                                std::span<const std::uint8_t> bytes) {
-  // The writer holds what it stores against its fingerprint.
+  // The writer holds what it stores against its fingerprint. Of a chunk that is stored already
+  // nobody else would ever see that it was named wrongly: the snapshot would hold another chunk's
+  // bytes in its place.
   if (PackWriter* const writer = WriterIfNew(lane, chunk)) return writer->Add(chunk.digest, bytes);
-  return CheckFingerprint(chunk.digest, bytes);
-}
-
-// Of a chunk that is stored already nobody else would ever see that it was named wrongly: the
-// snapshot would hold another chunk's bytes in its place.
-absl::Status ChunkKeeper::CheckFingerprint(const Digest& digest,
-                                           std::span<const std::uint8_t> bytes) const {
-  const Digest own = Fingerprint(digest_algorithm_, bytes);
-  if (own == digest) return absl::OkStatus();
-  return absl::DataLossError(Cat("a chunk of ", bytes.size(), " bytes was named ",
-                                 DigestToHex(digest, digest_size_bytes_),
-                                 " but has the fingerprint ", DigestToHex(own, digest_size_bytes_),
-                                 ": the server or the memory of a machine is faulty"));
+  return digest_check_.Add(chunk.digest, bytes);
 }
 
 // Null if the chunk is stored, or on its way into a pack.

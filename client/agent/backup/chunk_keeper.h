@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "client/agent/backup/chunk_taker.h"
+#include "client/agent/backup/digest_check.h"
 #include "client/store/packs/chunk_index.h"
 #include "client/store/packs/pack_writer.h"
 
@@ -60,10 +61,14 @@ class ChunkKeeper final : public ChunkTaker {
   // Where new chunks of `lane` go. Before the lane's first file; both outlive the keeper's use.
   void AddLane(ChunkLane& lane, PackWriter& writer, LaneContent content);
 
-  // DataLoss if `bytes` do not have the answered digest; of a chunk that is written, a later call
-  // or the writer's Flush says so.
+  // DataLoss if `bytes` do not have the answered digest; a later call may say so, or of a chunk
+  // that is written the writer's Flush, and of any other CheckTaken.
   absl::Status Take(ChunkLane& lane, const AnsweredChunk& chunk,
                     std::span<const std::uint8_t> bytes) override;
+
+  // DataLoss unless every chunk that was taken, and is not written, has the digest that it was
+  // answered under. Nothing may be published of them before.
+  absl::Status CheckTaken() { return digest_check_.Finish(); }
 
   // The on_sealed callback of the pack writers: the chunks are durable, so their lanes commit them.
   void OnSealed(SealedPack pack);
@@ -93,7 +98,6 @@ class ChunkKeeper final : public ChunkTaker {
   };
 
   PackWriter* WriterIfNew(ChunkLane& lane, const AnsweredChunk& chunk);
-  absl::Status CheckFingerprint(const Digest& digest, std::span<const std::uint8_t> bytes) const;
   void AddCommit(ChunkLane& lane, const Digest& digest, std::string locator,
                  std::uint64_t resolved_chunks);
   void AddStale(ChunkLane& lane, const AnsweredChunk& chunk);
@@ -102,7 +106,7 @@ class ChunkKeeper final : public ChunkTaker {
   static void SendStales(ChunkLane& lane, LaneState& state);
 
   ChunkIndex& index_;
-  const DigestAlgorithm digest_algorithm_;
+  DigestCheck digest_check_;
   const std::size_t digest_size_bytes_;
   absl::flat_hash_set<Digest, DigestHash> distrusted_;
 

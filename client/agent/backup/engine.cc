@@ -540,6 +540,7 @@ absl::Status Engine::FlushPacks() {
 absl::Status Engine::Finish() {
   // From here on everything is durable: the snapshot waits for no server.
   KERF_RETURN_IF_ERROR(FlushPacks());
+  KERF_RETURN_IF_ERROR(keeper_.CheckTaken());
   const ChunkCounts counts = keeper_.counts();
   store::v1::SnapshotStats& stats = *snapshot_.mutable_stats();
   stats.set_new_chunk_count(counts.new_chunks);

@@ -147,6 +147,24 @@ TEST_F(EngineTest, AnHonestServerLeavesNoWarning) {
   EXPECT_EQ(SnapshotCount(), 1u);
 }
 
+// Of the last chunk of all, too, which nobody asks for any more before the snapshot is written.
+TEST_F(EngineTest, AChunkUnderTheNameOfAnotherOneMakesNoSnapshot) {
+  lane_count_ = 1;
+  bool is_last = false;
+  CuttingServer server;
+  server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+    if (frame.has_file_begin()) is_last = frame.file_begin().file_key().ends_with("/two");
+    if (!frame.has_file_end() || !is_last) return;
+    // That of the first file is in a pack, or on its way there.
+    const Digest other = RefOf(std::string(4096, 'n')).digest;
+    v1::Chunk& chunk = *response.mutable_answers(0)->mutable_chunks()->mutable_chunks(0);
+    chunk.set_digest(other.bytes.data(), DigestSizeBytes(DigestAlgorithm::kBlake3));
+  };
+  const auto result = Backup(server);
+  EXPECT_TRUE(absl::IsDataLoss(result.status())) << result.status();
+  EXPECT_EQ(SnapshotCount(), 0u);
+}
+
 TEST_F(EngineTest, TheSnapshotSaysWhatItLeftOut) {
   root_ = folder_.path();
   ASSERT_TRUE(excludes_.Add("tw?").ok());
