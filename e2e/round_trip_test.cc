@@ -61,6 +61,36 @@ TEST_F(NastyRoundTrip, NastyTree) {
   ExpectRestored(tree_);
 }
 
+// As flags, and as settings of the configuration file.
+TEST_F(NastyRoundTrip, EveryWayToCompressAndToReadAhead) {
+  MakeNasty();
+  const struct {
+    const char* compression;
+    const char* readers;
+    const char* read_order;
+  } ways[] = {{"off", "0", "path"},     {"fast", "1", "inode"}, {"default", "64", "physical"},
+              {"max", "2", "physical"}, {"auto", "8", "inode"}, {"9", "3", "path"}};
+  for (const auto& way : ways) {
+    SCOPED_TRACE(way.compression);
+    const std::string store = world_ / Cat("store-", way.compression);
+    WriteText(world_ / "config.toml",
+              Cat("[backup]\ncompression = \"", way.compression, "\"\nreaders = ", way.readers,
+                  "\nread-order = \"", way.read_order, "\"\n"));
+    EXPECT_EQ(world_.Backup({tree_, "--store", store, "--compression", way.compression, "--readers",
+                             way.readers, "--read-order", way.read_order})["warnings"],
+              0);
+    EXPECT_EQ(
+        world_.Backup({tree_, "--store", store, "--force", "--config", "config.toml"})["warnings"],
+        0);
+    RemoveTree(target_);
+    EXPECT_EQ(
+        world_.KerfJson({"restore", "latest", "--store", store, "--target", target_}).exit_code,
+        kOk);
+    ExpectRestored(tree_);
+    EXPECT_EQ(world_.KerfJson({"verify", "--read-data", "--store", store}).exit_code, kOk);
+  }
+}
+
 TEST_F(NastyRoundTrip, TheSameWithoutAnIndex) {
   MakeNasty();
   world_.Backup({tree_});

@@ -12,6 +12,7 @@
 #include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
+#include "client/fs/page_cache.h"
 #include "client/fs/stamp_clock.h"
 #include "client/fs/xattrs.h"
 
@@ -21,6 +22,8 @@ namespace {
 constexpr std::uint64_t kStatBlockBytes = 512;
 // A snapshot names every extent. What is behind the last of these counts as data.
 constexpr std::size_t kMaxExtents = 65536;
+// What is read ahead at once: a call for every few pages would be most of the work.
+constexpr std::uint64_t kAheadStepBytes = std::uint64_t{1} << 20;
 
 }  // namespace
 
@@ -29,7 +32,7 @@ absl::StatusOr<FileSource> FileSource::Open(const std::string& node_path,
   FileSource source;
   source.path_ = "/" + node_path;
   KERF_ASSIGN_OR_RETURN(const UniqueFd handle, HandleOfNode(node_path));
-  KERF_ASSIGN_OR_RETURN(source.fd_, OpenFileOf(handle, node_path));
+  KERF_ASSIGN_OR_RETURN(source.fd_, OpenFileOf(handle, node_path, OpenFor::kReading));
   // Before the look at the file: what is written from then on is read, or moves its ctime.
   source.opened_at_ = StampClockNow();
   struct stat& status = source.opened_;
@@ -106,6 +109,20 @@ absl::StatusOr<std::size_t> FileSource::Read(std::span<std::uint8_t> buffer) {
     extent_position_ += static_cast<std::uint64_t>(count);
   }
   return filled;
+}
+
+void FileSource::ReadAhead(std::uint64_t bytes) {
+  if (extent_index_ == extents_.size()) return;
+  const Extent& extent = extents_[extent_index_];
+  const std::uint64_t extent_end = extent.offset + extent.length_bytes;
+  const std::uint64_t position = extent.offset + extent_position_;
+  const std::uint64_t end = position + std::min(bytes, extent_end - position);
+  const std::uint64_t begin = std::max(ahead_end_, position);
+  if (begin >= end || (end - begin < kAheadStepBytes && end < extent_end)) return;
+  if (!keeps_what_is_read_.has_value()) keeps_what_is_read_ = KeepsWhatIsRead(fd_.get());
+  if (!*keeps_what_is_read_) return;
+  BeginReading(fd_.get(), begin, end - begin);
+  ahead_end_ = end;
 }
 
 void FileSource::EndEarly() {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ class FileSource {
   // other, holes left out. Less than the whole buffer only at the end; 0 is the end. A file that
   // grows is read up to the size that it had in the beginning; one that shrinks ends early.
   absl::StatusOr<std::size_t> Read(std::span<std::uint8_t> buffer);
+
+  // Has the kernel read the next `bytes` of the content meanwhile, as far as they lie in one extent
+  // and on a file system that keeps what is read (page_cache.h). To be called before each Read of a
+  // large file; changes nothing of what Read gives.
+  void ReadAhead(std::uint64_t bytes);
 
   // After the last Read: looks at the file again. True if it changed while it was read (size,
   // mtime or ctime, or fewer bytes than expected).
@@ -76,6 +82,10 @@ class FileSource {
   // Where reading stands: in which extent, and how far in it.
   std::size_t extent_index_ = 0;
   std::uint64_t extent_position_ = 0;
+  // In the file: up to where the kernel has been told to read.
+  std::uint64_t ahead_end_ = 0;
+  // Not asked before it matters.
+  std::optional<bool> keeps_what_is_read_;
 };
 
 }  // namespace kerf::agent

@@ -56,7 +56,44 @@ class FileSourceTest : public ::testing::Test {
   }
 
   TemporaryDirectory directory_;
+  // Of what was read without reading ahead.
+  std::uint64_t sum_ = 0;
 };
+
+// With holes, at any position, and where the file has become shorter.
+TEST_F(FileSourceTest, ReadingAheadChangesNothingOfWhatIsRead) {
+  for (const bool shrinks : {false, true}) {
+    Write("file", 3'000'000);
+    std::filesystem::resize_file(directory_ / "file", 20'000'000);
+    std::ofstream(directory_ / "file", std::ios::app) << std::string(2'500'000, 'b');
+    for (const bool reads_ahead : {false, true}) {
+      auto source = Open("file");
+      ASSERT_TRUE(source.ok()) << source.status();
+      std::vector<std::uint8_t> buffer(70'000);
+      std::uint64_t total = 0;
+      std::uint64_t sum = 0;
+      while (true) {
+        if (reads_ahead) source->ReadAhead(5'000'000);
+        const auto count = source->Read(buffer);
+        ASSERT_TRUE(count.ok()) << count.status();
+        if (*count == 0) break;
+        total += *count;
+        for (std::size_t index = 0; index < *count; ++index) sum = sum * 31 + buffer[index];
+        if (shrinks && reads_ahead) std::filesystem::resize_file(directory_ / "file", 1'000'000);
+      }
+      if (reads_ahead) source->ReadAhead(5'000'000);
+      if (shrinks && reads_ahead) {
+        EXPECT_EQ(total, 1'000'000u);
+        EXPECT_TRUE(*source->Finish());
+        continue;
+      }
+      EXPECT_EQ(total, source->content_bytes());
+      if (!reads_ahead) sum_ = sum;
+      EXPECT_EQ(sum, sum_);
+      EXPECT_FALSE(*source->Finish());
+    }
+  }
+}
 
 TEST_F(FileSourceTest, ReadsAWholeFile) {
   Write("file", 12'345);

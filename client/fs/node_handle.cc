@@ -55,7 +55,8 @@ absl::StatusOr<UniqueFd> HandleOfNode(const std::string& node_path) {
   return OpenFromRoot(node_path, O_PATH);
 }
 
-absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& node_path) {
+absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& node_path,
+                                    OpenFor purpose) {
   struct stat status{};
   if (fstat(handle.get(), &status) != 0) return OsError(errno, "cannot stat", "/" + node_path);
   if (!S_ISREG(status.st_mode)) return NoRegularFile(node_path);
@@ -64,15 +65,15 @@ absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& n
   const std::string link = Cat("/proc/self/fd/", handle.get());
   const auto open_link = [&](int how) { return open(link.c_str(), how); };
   UniqueFd fd = OpenWithoutTouching(open_link, kFlags | O_NONBLOCK);
-  if (!fd.valid() && errno == EWOULDBLOCK) {
+  const bool is_hint = purpose == OpenFor::kHint;
+  if (!fd.valid() && errno == EWOULDBLOCK && !is_hint) {
     fd = OpenWithoutTouching(open_link, kFlags);
   }
   if (fd.valid()) return fd;
   const int error = errno;
+  const bool is_by_name = !is_hint && (error == ENOENT || error == ESTALE || IsOutOfReach(link));
   // Should a fifo stand there by now, open must not wait for its writer.
-  if (error == ENOENT || error == ESTALE || IsOutOfReach(link)) {
-    return OpenByName(node_path, kFlags | O_NONBLOCK);
-  }
+  if (is_by_name) return OpenByName(node_path, kFlags | O_NONBLOCK);
   return OsError(error, "cannot open", "/" + node_path);
 }
 

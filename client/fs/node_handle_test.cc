@@ -14,12 +14,15 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/strings.h"
 #include "client/fs/file_source.h"
+#include "client/fs/page_cache.h"
 #include "client/fs/testing/open_watch.h"
 #include "client/fs/testing/temporary_directory.h"
+#include "client/fs/walk_ahead.h"
 
 namespace kerf::agent {
 namespace {
@@ -62,6 +65,8 @@ class SwappedNamesTest : public ::testing::Test {
   // What a backup does with a file, from what was seen of it.
   void Touch(const std::string& name, const NodeIdentity& scanned) const {
     const std::string path = directory_.NodePath("tree/folder/" + name);
+    static_cast<void>(BeginReadingFile(path, scanned, 100));
+    static_cast<void>(PhysicalPlace(path, scanned));
     absl::StatusOr<FileSource> source = FileSource::Open(path, scanned);
     if (!source.ok()) return;
     std::vector<std::uint8_t> buffer(100);
@@ -134,16 +139,32 @@ TEST_F(SwappedNamesTest, NorIfTheFileItselfIsSwapped) {
   EXPECT_FALSE(watch_.WasOpened());
 }
 
+TEST_F(SwappedNamesTest, WhatIsLookedIntoAheadIsNotFollowedEither) {
+  const NodeIdentity sub = Identity("tree/folder/sub");
+  Swap();
+  WalkAhead ahead(2);
+  ahead.Offer("", {{directory_.NodePath("tree/folder"), sub.device},
+                   {directory_.NodePath("tree/folder/sub"), sub.device}});
+  while (ahead.looked_count() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(watch_.WasOpened());
+}
+
 // In a process of its own, whose root is the tree, once `prepare` has seen to its /proc.
 class RootOfItsOwnTest : public SwappedNamesTest {
  protected:
   template <typename Prepare>
   void ExpectFilesAreRead(const Prepare& prepare) {
     if (geteuid() != 0) GTEST_SKIP() << "only root may change its root";
+    const NodeIdentity file = Identity("tree/folder/sub/file");
+    OpenWatch hints;
+    hints.Add(directory_ / "tree/folder/sub/file");
     const pid_t child = fork();
     if (child == 0) {
       if (chroot((directory_ / "tree").c_str()) != 0 || chdir("/") != 0) _exit(77);
       if (!prepare()) _exit(78);
+      // But not for a hint, which is not worth that another thing may be opened.
+      static_cast<void>(BeginReadingFile("folder/sub/file", file, 100));
+      if (hints.WasOpened()) _exit(9);
       ReadFiles();
     }
     int status = 0;
@@ -212,7 +233,7 @@ TEST(UnreadableFileTest, IsNotOpenedByItsName) {
   OpenWatch watch;
   watch.Add(path);
   ASSERT_EQ(seteuid(kAnybody), 0);
-  const absl::Status status = OpenFileOf(*handle, path.substr(1)).status();
+  const absl::Status status = OpenFileOf(*handle, path.substr(1), OpenFor::kReading).status();
   ASSERT_EQ(seteuid(0), 0);
   EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
   EXPECT_FALSE(watch.WasOpened());

@@ -24,6 +24,7 @@
 #include "client/fs/testing/inode_reuse.h"
 #include "client/fs/testing/memory_snapshot.h"
 #include "client/fs/testing/nasty_tree.h"
+#include "client/fs/testing/open_watch.h"
 #include "client/fs/testing/temporary_directory.h"
 #include "gmock/gmock.h"
 
@@ -83,6 +84,33 @@ TEST_F(ScannerTest, OrderIsDepthFirstByName) {
   MakeSmallTree();
   EXPECT_THAT(Scan({"tree"}), ElementsAre("tree", "tree/a", "tree/b", "tree/sub", "tree/sub/inner",
                                           "tree/sub/inner/deep", "tree/sub/x.o", "tree/sub.txt"));
+}
+
+TEST_F(ScannerTest, LookingAheadFindsTheSame) {
+  testing::RemoveUnreadable(testing::MakeNastyTree(directory_ / "tree", TestSeed()));
+  std::filesystem::create_directories(directory_ / "tree/many/left out");
+  for (int number = 0; number < 300; ++number) WriteFile(directory_ / Cat("tree/many/", number));
+  for (int number = 0; number < 40; ++number) {
+    std::filesystem::create_directories(directory_ / Cat("tree/wide/", number, "/deep/deeper"));
+  }
+  ScanOptions options;
+  ASSERT_TRUE(options.excludes.Add("left out/").ok());
+  Scan({"tree"}, options);
+  const MemorySnapshot before = std::move(snapshot_);
+  // It may be as large as it likes, or be mounted where nobody answers.
+  testing::OpenWatch watch;
+  watch.Add(directory_ / "tree/many/left out");
+  for (const unsigned thread_count : {1u, 5u}) {
+    options.ahead_thread_count = thread_count;
+    options.always_looks_ahead = true;
+    Scan({"tree"}, options);
+    ASSERT_EQ(snapshot_.nodes.size(), before.nodes.size());
+    for (std::size_t index = 0; index < before.nodes.size(); ++index) {
+      EXPECT_EQ(snapshot_.nodes[index].node, before.nodes[index].node);
+      EXPECT_EQ(snapshot_.nodes[index].identity, before.nodes[index].identity);
+    }
+  }
+  EXPECT_FALSE(watch.WasOpened());
 }
 
 TEST_F(ScannerTest, ParentsOfARootAreDirectories) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
 #include "client/fs/path.h"
+#include "client/fs/walk_ahead.h"
 #include "client/fs/xattrs.h"
 
 namespace kerf::agent {
@@ -62,6 +64,10 @@ struct Frame {
   bool whole = false;
 };
 
+// Larger directories are worth looking at in the order of the disk while the walk has begun with
+// them.
+constexpr std::size_t kManyNames = 64;
+
 std::string JoinPath(std::string_view directory, std::string_view name) {
   std::string path;
   path.reserve(directory.size() + 1 + name.size());
@@ -71,8 +77,10 @@ std::string JoinPath(std::string_view directory, std::string_view name) {
   return path;
 }
 
-// Lists the names of an open directory in byte order.
-absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>& names) {
+// Lists the names of an open directory in byte order; in `directories` those of directories, as far
+// as the file system says which they are.
+absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>& names,
+                       std::vector<std::string>* directories = nullptr) {
   names.clear();
   // A descriptor of its own: fdopendir takes it over and moves its position.
   const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -86,7 +94,9 @@ absl::Status ListNames(int fd, const std::string& path, std::vector<std::string>
   errno = 0;
   while (const dirent* entry = readdir(directory)) {
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+    if (name == "." || name == "..") continue;
+    names.emplace_back(name);
+    if (directories != nullptr && entry->d_type == DT_DIR) directories->emplace_back(name);
   }
   const int error = errno;
   closedir(directory);
@@ -133,6 +143,7 @@ class PlannedWalk : public TreeWalk {
   absl::StatusOr<UniqueFd> Handle(const std::string& name, const std::string& path,
                                   struct stat& status) const;
   void Enter(Frame frame, const Node& node);
+  void LookAhead(const Frame& frame, std::vector<std::string> directories);
   void Leave();
   absl::Status Reopen(const UniqueFd& child, Frame& frame) const;
 
@@ -141,6 +152,8 @@ class PlannedWalk : public TreeWalk {
   OwnerNames owners_;
   std::vector<Inode> skipped_;
   std::vector<Frame> frames_;
+  // Null if nothing is looked at ahead.
+  std::unique_ptr<WalkAhead> ahead_;
 };
 
 absl::Status PlannedWalk::Start(const std::vector<std::string>& roots) {
@@ -313,8 +326,11 @@ void PlannedWalk::Enter(Frame frame, const Node& node) {
   if (fstat(frame.fd.get(), &status) == 0) frame.inode = {status.st_dev, status.st_ino};
   frame.path = node.path;
   if (frame.whole) {
-    const absl::Status listed = ListNames(frame.fd.get(), AbsolutePath(node.path), frame.names);
+    std::vector<std::string> directories;
+    const absl::Status listed = ListNames(frame.fd.get(), AbsolutePath(node.path), frame.names,
+                                          options_.ahead_thread_count > 0 ? &directories : nullptr);
     if (!listed.ok()) Report(node.path, listed);
+    LookAhead(frame, std::move(directories));
   } else if (frame.plan != nullptr) {
     for (const auto& [child, unused] : frame.plan->children) frame.names.push_back(child);
   }
@@ -322,6 +338,23 @@ void PlannedWalk::Enter(Frame frame, const Node& node) {
   if (frames_.size() > kMaxOpenDirectories) {
     frames_[frames_.size() - kMaxOpenDirectories].fd.Reset();
   }
+}
+
+// Not where the walk will not go, which may be as large as it likes.
+void PlannedWalk::LookAhead(const Frame& frame, std::vector<std::string> directories) {
+  if (options_.ahead_thread_count == 0) return;
+  if (ahead_ == nullptr) ahead_ = std::make_unique<WalkAhead>(options_.ahead_thread_count);
+  if (!ahead_->IsCold() && !options_.always_looks_ahead) return;
+  std::vector<WalkAhead::Directory> offered;
+  if (frame.names.size() >= kManyNames) offered.push_back({frame.path, frame.inode.device});
+  std::sort(directories.begin(), directories.end());
+  for (const std::string& name : directories) {
+    if (offered.size() == WalkAhead::kMaxWaiting) break;
+    std::string path = JoinPath(frame.path, name);
+    if (options_.excludes.Matches(path, true)) continue;
+    offered.push_back({std::move(path), frame.inode.device});
+  }
+  ahead_->Offer(frame.path, std::move(offered));
 }
 
 void PlannedWalk::Leave() {

@@ -40,6 +40,11 @@ struct ScanOptions {
   // false leaves Node::xattrs empty: for a caller who reads them only where the ctime has changed
   // (ReadXattrs; setting an attribute changes the ctime).
   bool read_xattrs = true;
+  // Threads that look into directories ahead of the walk where these have to be read from a disk.
+  // What is emitted is the same with any number of them.
+  unsigned ahead_thread_count = 0;
+  // Looks ahead also where all is in memory: tests only.
+  bool always_looks_ahead = false;
   // Called for every directory that is left out, or emitted without what is in it, for another
   // reason than `excludes`: with its node path, from the thread that walks.
   std::function<void(const std::string& node_path)> on_left_out;

@@ -1,6 +1,7 @@
 """One round: a tree, a store, and some steps of backups, restores, collections and trouble. Each step ends with what must
 hold; the last one restores everything that anybody was promised."""
 
+import copy
 import os
 import pathlib
 import shutil
@@ -23,6 +24,9 @@ AT_SOURCE, AT_STORE, AT_TARGET = ("source", "clock"), ("store", "together", "pow
 # How many rounds have parity of their packs.
 PARITY = {"damage": 0.5, "store": 0.25, "together": 0.25, "power": 0.25}
 PARITY_PERCENTS = ("1", "5", "20")
+# Which of these a backup has must make no difference to what comes back.
+COMPRESSIONS = ("auto", "auto", "off", "fast", "default", "9")
+READERS, READ_ORDERS = (0, 1, 2, 8, 8, 64), ("path", "inode", "physical")
 # How long one that waits for another's lock is waited for.
 LOCKED_PATIENCE_S = 1.0
 NANO = 1_000_000_000
@@ -41,6 +45,8 @@ class Round:
         self.source = os.fsencode(source / self.name / "tree")
         self.backing = os.fsencode(world.source.backing / self.name / "tree")
         self.store, self.other_store = store / self.name, store / f"{self.name}-copy"
+        # Of its own, so that a seed makes the same steps as before there were such settings.
+        self.ways = copy.deepcopy(random)
         self.maker = trees.Maker(random, self.backing, self.granularity_ns)
         # What must be there, what may be, and backups that did not say how they ended.
         self.known, self.maybe, self.attempts = {}, {}, []
@@ -93,7 +99,8 @@ class Round:
 
     def start_backup(self, *options):
         return self.start("backup", self.source, "--store", self.store, "--server", self.world.server, "--streams",
-                          str(self.random.randint(1, 3)), *options)
+                          str(self.random.randint(1, 3)), "--compression", self.ways.choice(COMPRESSIONS), "--readers",
+                          str(self.ways.choice(READERS)), "--read-order", self.ways.choice(READ_ORDERS), *options)
 
     def judge_backup(self, run, states, editor=None, well=False):
         """`well`: nothing has disturbed it."""

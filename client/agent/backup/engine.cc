@@ -1,5 +1,7 @@
 #include "client/agent/backup/engine.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -42,6 +44,8 @@ constexpr std::uint64_t kMaxWindowChunks = std::uint64_t{4} << 20;
 // knows how long it takes.
 constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
 constexpr int kMaxRounds = 3;
+// Of those that read ahead: directories are few beside files.
+constexpr unsigned kMaxWalkers = 4;
 // How soon an interrupt, or a lane that has failed, is noticed while everybody waits.
 constexpr std::chrono::milliseconds kWatchInterval{100};
 
@@ -75,6 +79,7 @@ class Engine {
   ~Engine() {
     StopWatch();
     Stop();
+    warmer_.reset();
     for (std::thread& thread : lane_threads_) thread.join();
     // Lanes give chunks to the writers, and the writers say to the lanes what is durable: first
     // nothing more is given, then the writers' threads end, and only then the lanes go.
@@ -89,6 +94,7 @@ class Engine {
   FileSender::Options SenderOptions();
   absl::Status Prepare();
   absl::Status OpenLanes();
+  void PlanReadingAhead();
   absl::StatusOr<std::unique_ptr<Lane>> OpenLane(const std::string& profile,
                                                  const std::string& shard_name, PackWriter& writer);
   v1::Open OpenFrame(const std::string& profile) const;
@@ -114,6 +120,7 @@ class Engine {
   void Stop();
   bool Cancelled() const { return options_.cancelled != nullptr && options_.cancelled->load(); }
   void Watch(const std::stop_token& stop);
+  void TellOfSlowFiles();
   void StopWatch();
   absl::Status failure();
 
@@ -133,6 +140,9 @@ class Engine {
   std::unique_ptr<Scanner> scanner_;
   EntryWindow window_;
   FileQueue queue_{kMaxQueuedFiles};
+  unsigned walker_count_ = 0;
+  unsigned reader_count_ = 0;
+  std::unique_ptr<CacheWarmer> warmer_;
   FileSender sender_{keeper_, window_, progress_, SenderOptions()};
   // Whether any lane has met a server.
   const std::shared_ptr<std::atomic<bool>> reached_ = std::make_shared<std::atomic<bool>>(false);
@@ -167,6 +177,7 @@ class Engine {
 FileSender::Options Engine::SenderOptions() {
   FileSender::Options options;
   options.stream_fd = options_.stream_fd;
+  options.reads_ahead = options_.reader_count > 0;
   options.failure = [this] { return failure(); };
   options.warn = [this](const std::string& path, const absl::Status& status) {
     Warn(path, status);
@@ -215,12 +226,19 @@ void Engine::Watch(const std::stop_token& stop) {
       !watch_changed_.wait_for(lock, stop, kWatchInterval, [&] { return stop.stop_requested(); })) {
     if (stop.stop_requested()) return;
     if (Cancelled()) return Stop();
+    TellOfSlowFiles();
     for (const auto& lane : lanes_) {
       const absl::Status status = lane->Watch();
       // What becomes of one that never had a stream is its thread's matter.
       const bool is_spare = lane != lanes_.back() && !lane->opened();
       if (!status.ok() && !finishing_ && !is_spare) Fail(status);
     }
+  }
+}
+
+void Engine::TellOfSlowFiles() {
+  for (const std::string& path : sender_.slow_reads().Take(options_.slow_file_after)) {
+    if (options_.on_slow_file) options_.on_slow_file(AbsolutePath(path));
   }
 }
 
@@ -316,6 +334,16 @@ absl::Status Engine::OpenLanes() {
   return absl::OkStatus();
 }
 
+// How many threads look into directories and how many into files.
+void Engine::PlanReadingAhead() {
+  rlimit limit{};
+  if (options_.stream_fd.has_value() || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const unsigned wanted_walkers = std::min(options_.reader_count, kMaxWalkers);
+  const unsigned count = AffordableReaders(options_.reader_count + wanted_walkers, limit.rlim_cur);
+  walker_count_ = std::min(wanted_walkers, (count + 1) / 3);
+  reader_count_ = std::min(options_.reader_count, count - walker_count_);
+}
+
 absl::Status Engine::Prepare() {
   snapshot_.set_started_unix_ns(NowUnixNs());
   snapshot_.set_host(options_.host);
@@ -339,6 +367,8 @@ absl::Status Engine::Prepare() {
   ScanOptions scan;
   scan.excludes = options_.excludes;
   scan.one_file_system = options_.one_file_system;
+  PlanReadingAhead();
+  scan.ahead_thread_count = walker_count_;
   scan.skip_directories = {store_.directory()};
   scan.on_left_out = [this](const std::string& node_path) {
     const std::lock_guard lock(mutex_);
@@ -594,9 +624,15 @@ absl::StatusOr<BackupResult> Engine::Run() {
   for (std::size_t index = 0; index + 1 < lanes_.size(); ++index) {
     lane_threads_.emplace_back([this, index] { RunLane(index); });
   }
+  if (reader_count_ > 0) {
+    warmer_ = std::make_unique<CacheWarmer>(queue_, reader_count_, options_.read_order, progress_);
+  }
   if (const absl::Status status = Scan(); !status.ok()) Fail(status);
   for (std::thread& thread : lane_threads_) thread.join();
   lane_threads_.clear();
+  // Nobody is left for whom anything could be read ahead.
+  queue_.Abort();
+  warmer_.reset();
   KERF_RETURN_IF_ERROR(failure());
   finishing_ = true;
   KERF_RETURN_IF_ERROR(Finish());

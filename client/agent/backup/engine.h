@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/agent/backup/cache_warmer.h"
 #include "client/agent/backup/chunk_keeper.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/progress.h"
@@ -24,6 +25,8 @@
 #include "client/store/snapshots/store.h"
 
 namespace kerf::agent {
+
+inline constexpr std::chrono::seconds kSlowFileAfter{30};
 
 struct BackupOptions {
   std::vector<std::string> paths;
@@ -50,6 +53,10 @@ struct BackupOptions {
   bool ignore_device = false;
   // Reads every file, even one that looks unchanged.
   bool force = false;
+  // Threads that read ahead of the lanes, as far as there are descriptors for them; 0: nothing is
+  // read ahead.
+  unsigned reader_count = kDefaultReaders;
+  ReadOrder read_order = ReadOrder::kInode;
   // Upload streams at once; 0 takes as many as there are cores, at most kMaxLanes.
   unsigned lane_count = 0;
   // Of new packs.
@@ -62,6 +69,10 @@ struct BackupOptions {
   std::string user;
   // An entry that could not be read, or changed while it was read; from any thread, one at a time.
   std::function<void(const std::string& path, const absl::Status& status)> on_warning;
+  // A file that a lane has waited for this long, to open or to read it; what is behind its file
+  // system may never answer. It is no warning: the file may come yet. From one thread.
+  std::function<void(const std::string& path)> on_slow_file = {};
+  std::chrono::milliseconds slow_file_after = kSlowFileAfter;
   // As of PackWriterOptions. It is no warning: the snapshot is as it should be.
   std::function<void(const absl::Status&)> on_parity_failed = {};
   // Ends the run with Cancelled when it becomes true. When the snapshot is there and only the

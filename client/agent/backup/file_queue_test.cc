@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <set>
 #include <string>
 #include <thread>
@@ -89,6 +92,124 @@ TEST_F(FileQueueTest, WaitsWhileItIsFullOrEmpty) {
   lane.join();
   EXPECT_EQ(taken_count, 200);
   EXPECT_GT(idle_count, 0);
+}
+
+std::vector<std::string> AheadPaths(const std::vector<AheadFile>& files) {
+  std::vector<std::string> paths;
+  for (const AheadFile& file : files) paths.push_back(file.path);
+  return paths;
+}
+
+TEST_F(FileQueueTest, WhatIsReadAheadIsWhatLanesTakeNextAndEachOnce) {
+  FileQueue queue(1000);
+  queue.SetLaneCount(2);
+  const std::string left = NameAt(0, 1);
+  const std::string right = NameAt(1, 1);
+  for (int number = 0; number < 100; ++number) {
+    ASSERT_TRUE(queue.Push(Slot(Cat(number < 70 ? left : right, number), 1)));
+  }
+  std::vector<std::string> ahead = AheadPaths(queue.TakeAhead());
+  EXPECT_EQ(ahead.size(), 100u);
+  // By turns.
+  EXPECT_EQ(ahead[0], Cat(left, 0));
+  EXPECT_EQ(ahead[1], Cat(right, 70));
+  EXPECT_EQ(ahead[2], Cat(left, 1));
+  EXPECT_EQ(std::set<std::string>(ahead.begin(), ahead.end()).size(), 100u);
+  // Lanes take them as if nobody had looked.
+  EXPECT_EQ(Paths(queue.Pop(0, Never)).front(), Cat(left, 0));
+  for (int number = 100; number < 170; ++number) {
+    ASSERT_TRUE(queue.Push(Slot(Cat(left, number), 1)));
+  }
+  ahead = AheadPaths(queue.TakeAhead());
+  EXPECT_EQ(ahead.size(), 70u);
+  EXPECT_EQ(ahead.front(), Cat(left, 100));
+  queue.Close();
+  EXPECT_TRUE(queue.TakeAhead().empty());
+}
+
+TEST_F(FileQueueTest, WhatIsReadAheadIsBounded) {
+  FileQueue queue(10'000);
+  queue.SetLaneCount(3);
+  for (int number = 0; number < 200; ++number) {
+    ASSERT_TRUE(queue.Push(Slot(Cat("large/", number), std::uint64_t{1} << 40)));
+  }
+  std::uint64_t bytes = 0;
+  for (const AheadFile& file : queue.TakeAhead()) {
+    EXPECT_EQ(file.size_bytes, kAheadFileBytes);
+    bytes += file.size_bytes;
+  }
+  EXPECT_GE(bytes, kAheadBytes);
+  EXPECT_LT(bytes, kAheadBytes + 3 * kAheadFileBytes);
+  queue.Close();
+  // Half of them must have been taken before there are more.
+  std::atomic<bool> has_more = false;
+  std::thread reader([&] {
+    EXPECT_FALSE(queue.TakeAhead().empty());
+    has_more = true;
+  });
+  EXPECT_EQ(queue.Pop(0, Never).size(), 1u);
+  EXPECT_FALSE(has_more);
+  for (std::size_t number = 0; number < 40; ++number) {
+    EXPECT_EQ(queue.Pop(number % 3, Never).size(), 1u);
+  }
+  reader.join();
+}
+
+TEST_F(FileQueueTest, EmptyFilesAreNotReadAheadAndEndNothing) {
+  FileQueue queue(1000);
+  for (int number = 0; number < 100; ++number) ASSERT_TRUE(queue.Push(Slot("empty", 0)));
+  std::thread reader([&] { EXPECT_FALSE(queue.TakeAhead().empty()); });
+  for (int number = 0; number < 64; ++number) ASSERT_TRUE(queue.Push(Slot("file", 1)));
+  reader.join();
+}
+
+// Whoever takes the last file, a lane or who reads ahead: nobody waits any more.
+TEST_F(FileQueueTest, ReadingAheadEndsWithTheQueue) {
+  for (const bool is_aborted : {false, true}) {
+    FileQueue queue(10'000);
+    queue.SetLaneCount(2);
+    // More than are read ahead at once.
+    for (std::size_t number = 0; number < 3 * kAheadFiles; ++number) {
+      ASSERT_TRUE(queue.Push(Slot(Cat("folder-", number % 5, "/", number), 1)));
+    }
+    std::thread reader([&] {
+      while (!queue.TakeAhead().empty()) {
+      }
+    });
+    if (is_aborted) {
+      queue.Abort();
+    } else {
+      queue.Close();
+      while (!queue.Pop(0, [] {}).empty()) {
+      }
+    }
+    reader.join();
+  }
+}
+
+// While more is read ahead than lets anything be given.
+TEST_F(FileQueueTest, ReadingAheadEndsWhenALaneTakesTheLastThatWasNotReadAhead) {
+  FileQueue queue(10'000);
+  queue.SetLaneCount(3);
+  std::array<std::string, 3> folders;
+  for (int number = 0; std::ranges::any_of(folders, &std::string::empty); ++number) {
+    const std::string folder = Cat("folder-", number, "/");
+    folders[HomeHash(folder, 1) % 3] = folder;
+  }
+  constexpr std::size_t kShare = (kAheadFiles + 2) / 3;
+  for (std::size_t lane = 0; lane < 3; ++lane) {
+    const std::size_t count = lane == 0 ? kShare + 100 : kShare;
+    for (std::size_t number = 0; number < count; ++number) {
+      ASSERT_TRUE(queue.Push(Slot(Cat(folders[lane], number), 1)));
+    }
+  }
+  EXPECT_GE(queue.TakeAhead().size(), kAheadFiles);
+  queue.Close();
+  std::thread reader([&] { EXPECT_TRUE(queue.TakeAhead().empty()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::size_t taken_count = 0;
+  while (taken_count < kShare + 100) taken_count += queue.Pop(0, Never).size();
+  reader.join();
 }
 
 TEST_F(FileQueueTest, AnAbortEndsAllWaiting) {

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/agent/backup/file_queue.h"
 #include "client/agent/backup/standard_input.h"
 #include "client/fs/tree_walk.h"
 #include "kernels/fingerprint/digest.h"
@@ -14,6 +15,9 @@ namespace {
 
 // How soon it is noticed that the run has ended, while nothing comes from standard input.
 constexpr std::chrono::milliseconds kStreamPatience{100};
+
+// How far the disk is ahead of what is sent: some milliseconds' worth of a fast one.
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{8} << 20;
 
 // The server's name of a file: its path, or where that is longer than the protocol takes, a
 // fingerprint of it.
@@ -107,7 +111,10 @@ absl::Status FileSender::SendStream(Lane& lane, EntryWindow::Slot* slot) {
 absl::Status FileSender::SendFile(Lane& lane, EntryWindow::Slot* slot) {
   BackupEntry& entry = slot->entry;
   const std::string path = entry.tree.node.path;
-  absl::StatusOr<FileSource> source = FileSource::Open(path, entry.identity);
+  absl::StatusOr<FileSource> source = [&] {
+    const SlowReads::Wait wait(slow_reads_, path);
+    return FileSource::Open(path, entry.identity);
+  }();
   if (!source.ok()) {
     options_.warn(AbsolutePath(path), source.status());
     window_.DropParts(slot, 2);
@@ -120,8 +127,12 @@ absl::Status FileSender::SendFile(Lane& lane, EntryWindow::Slot* slot) {
   if (source->content_bytes() == 0) {
     on_complete({});
   } else {
+    // What is smaller was read ahead as a whole (cache_warmer.h).
+    const bool is_large = options_.reads_ahead && source->content_bytes() > kAheadFileBytes;
     const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
       KERF_RETURN_IF_ERROR(options_.failure());
+      const SlowReads::Wait wait(slow_reads_, path);
+      if (is_large) source->ReadAhead(kReadAheadBytes);
       KERF_ASSIGN_OR_RETURN(const std::size_t count, source->Read(span));
       CountRead(count);
       return count;

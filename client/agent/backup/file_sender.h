@@ -14,6 +14,7 @@
 #include "client/agent/backup/entry_window.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/progress.h"
+#include "client/agent/backup/slow_reads.h"
 #include "client/fs/file_source.h"
 #include "client/store/format/chunk_ref.h"
 
@@ -25,6 +26,8 @@ class FileSender {
   struct Options {
     // Where the bytes of the only file come from, if it is none of the file system's.
     std::optional<int> stream_fd;
+    // Large files are read ahead of being sent.
+    bool reads_ahead = true;
     // Why the run has ended, OK while it has not.
     std::function<absl::Status()> failure;
     // Of a file that is left out, or is not as it was.
@@ -38,6 +41,9 @@ class FileSender {
   // Both parts of the slot are reported once they are there. OK unless the lane or the run has
   // failed.
   absl::Status Send(Lane& lane, EntryWindow::Slot* slot);
+
+  // Files that a lane waits for.
+  SlowReads& slow_reads() { return slow_reads_; }
 
   // A file that need not be sent.
   void CountUnchanged(std::span<const ChunkRef> recipe);
@@ -54,6 +60,7 @@ class FileSender {
   EntryWindow& window_;
   BackupProgress& progress_;
   const Options options_;
+  SlowReads slow_reads_;
   std::atomic<std::uint64_t> unchanged_bytes_{0};
 };
 

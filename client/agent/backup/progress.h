@@ -19,10 +19,12 @@ struct BackupProgress {
   // out; and those of them that had to be stored.
   std::atomic<std::uint64_t> known_bytes{0};
   std::atomic<std::uint64_t> new_bytes{0};
+  // Looked at ahead of the lanes (cache_warmer.h).
+  std::atomic<std::uint64_t> read_ahead_files{0};
 
   void Reset() {
     for (auto* counter : {&scanned_files, &scanned_bytes, &done_files, &done_bytes,
-                          &unchanged_files, &known_bytes, &new_bytes}) {
+                          &unchanged_files, &known_bytes, &new_bytes, &read_ahead_files}) {
       *counter = 0;
     }
     scan_done = false;

@@ -42,7 +42,8 @@ constexpr char kExamples[] =
     "  kerf backup /srv --store /backup --server fronts.example:7461 --direct\n"
     "  pg_dump db | kerf backup --stdin-filename db.sql --store /backup\n"
     "  kerf backup /srv --store /backup --json | jq .\n"
-    "  kerf backup /archive --store /backup --compression max";
+    "  kerf backup /archive --store /backup --compression max --readers 2 --read-order physical\n"
+    "      as small as can be, and from a rotating disk";
 
 constexpr std::chrono::seconds kCapabilitiesDeadline{5};
 
@@ -61,6 +62,8 @@ struct BackupFlags {
   std::string stdin_filename;
   bool force = false;
   unsigned streams = 0;
+  unsigned readers = kDefaultReaders;
+  std::string read_order = "inode";
   std::string compression = kCompression;
   RetryFlag retry_for;
   bool direct = false;
@@ -150,6 +153,8 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   options.force = flags.force;
   options.direct = flags.direct;
   options.lane_count = flags.streams;
+  options.reader_count = flags.readers;
+  KERF_ASSIGN_OR_RETURN(options.read_order, ParseReadOrder(flags.read_order));
   KERF_ASSIGN_OR_RETURN(options.compression, ParseCompression(flags.compression));
   options.host = flags.host.empty() ? HostName() : flags.host;
   if (const char* user = std::getenv("USER")) options.user = user;
@@ -201,6 +206,18 @@ void PrintLost(Reporter& reporter, const client::ResumingUpload::Lost& lost) {
       Annotate(lost.status, Cat("connection lost, trying again in ",
                                 absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")"));
   reporter.Error(client::WithRequestId(annotated, client::RequestIdOf(lost.status)));
+}
+
+void TellOfSlowFile(Reporter& reporter, const std::string& path) {
+  if (reporter.json()) {
+    nlohmann::json object = {{"seconds", kSlowFileAfter.count()}};
+    PutBytes(object, "path", path);
+    reporter.Json("slow_file", std::move(object));
+    return;
+  }
+  reporter.Notice(Cat(path, " has not answered for ", kSlowFileAfter.count(),
+                      " s; the backup waits for it (leave it out with --exclude if what is behind "
+                      "its file system is gone)"));
 }
 
 // What to do when a server was away for too long.
@@ -361,6 +378,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   options->on_warning = [&reporter](const std::string& path, const absl::Status& status) {
     reporter.Warning(path, status);
   };
+  options->on_slow_file = [&reporter](const std::string& path) { TellOfSlowFile(reporter, path); };
   std::atomic<std::uint64_t> parity_failure_count = 0;
   options->on_parity_failed = [&](const absl::Status& status) {
     ++parity_failure_count;
@@ -442,6 +460,17 @@ void AddBackupVerb(Context& context) {
       .Type("NAME");
   verb.AddOption("--streams", flags->streams, "Upload streams at once; 0: one for each core")
       .Range(0u, kMaxLanes)
+      .ShowDefault();
+  verb.AddOption(
+          "--readers", flags->readers,
+          "Files that are read ahead at once; 0: none is. A rotating disk may be faster with "
+          "1 or 2")
+      .Range(0u, kMaxReaders)
+      .ShowDefault();
+  verb.AddOption("--read-order", flags->read_order,
+                 "The order in which files are read ahead: path, inode, or physical, as they lie "
+                 "on the disk, which pays on a rotating one. The snapshot is the same with each")
+      .Choices({"path", "inode", "physical"})
       .ShowDefault();
   AddCompressionOption(verb, flags->compression);
   AddRetryOption(verb,

@@ -249,6 +249,8 @@ TEST_F(VerbsTest, ValuesOutOfTheirRange) {
                               {"backup", ".", "--compression", "0"},
                               {"backup", ".", "--compression", "20"},
                               {"backup", ".", "--compression", "fastest"},
+                              {"backup", ".", "--readers", "65"},
+                              {"backup", ".", "--read-order", "random"},
                               {"backup", ".", "--host", ""},
                               {"backup", ".", "--profile", ""},
                               {"backup", ".", "--digest", ""},
