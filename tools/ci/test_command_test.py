@@ -19,8 +19,8 @@ COMMANDS = ["tools/deps", "tools/format", "tools/build", "tools/local_cluster/cl
             "tools/supply/check", "tools/cve_check", "tools/reproducible",
             "tools/kubebox/check", "e2e/releases/old_binary_test", "loadtest/run", "tools/quickstart", "tools/kube"]
 # What each part of tools/test --all begins with.
-FIRST = ["formatting", "house rules", "protos: buf's rules, and nothing broken since 0.1.0", "the checks themselves", "NetworkPolicies as packet filter rules", "release binaries",
-         "fault file system"]
+FIRST = ["formatting", "house rules", "protos: buf's rules, and nothing broken since 0.1.0", "the checks themselves", "the comparison with other tools",
+         "NetworkPolicies as packet filter rules", "release binaries", "fault file system"]
 # Of a suite of one target, with one test.
 EVENTS = ('{"id": {"testResult": {"label": "//base:a_test"}}, '
           '"testResult": {"status": "PASSED", "testActionOutput": [{"name": "test.xml", "uri": "file://%s"}]}}\n')

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import shutil
 import stat
 import string
 import subprocess
@@ -156,6 +157,33 @@ class Tars:
         self.total_bytes = sum(path.stat().st_size for path in versions[:2])
         self.description = (f"2 tar files of successive versions of that tree, {self.total_bytes / 1e6:,.0f} MB; "
                             f"edited: a third one of {self.later.stat().st_size / 1e6:,.0f} MB")
+
+    def edit(self):
+        self.later.rename(self.later_in_folder)
+
+    def revert(self):
+        self.later_in_folder.rename(self.later)
+
+
+class Releases:
+    """Files that the caller has: successive versions of one thing, of which the last one comes later."""
+
+    has_many_files = False
+
+    name = "releases"
+
+    def __init__(self, work, paths):
+        self.folder = work / "releases"
+        self.folder.mkdir()
+        *first, last = paths
+        for number, path in enumerate(first):
+            shutil.copyfile(path, self.folder / f"{number}-{path.name}")
+        self.later, self.later_in_folder = work / f"later-{last.name}", self.folder / f"{len(first)}-{last.name}"
+        shutil.copyfile(last, self.later)
+        self.file_count = len(first)
+        self.total_bytes = sum(path.stat().st_size for path in first)
+        self.description = (f"{len(first)} files ({first[0].name} to {first[-1].name}), {self.total_bytes / 1e6:,.0f} MB; "
+                            f"edited: {last.name} of {self.later.stat().st_size / 1e6:,.0f} MB")
 
     def edit(self):
         self.later.rename(self.later_in_folder)

@@ -1,13 +1,17 @@
-"""How tools/compare drives each tool: kerf, restic, borg."""
+"""How tools/compare drives each tool: kerf, restic, borg, rustic, bupstash."""
 
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 import time
 
 import processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The tools that are built of their crates.
+PEERS = ROOT / "out" / "compare_peers"
 START_TIMEOUT_S = 30
 
 
@@ -37,7 +41,11 @@ def folder_bytes(folder):
 
 
 class Tool:
-    """One fresh repository. Subclasses: name, version(), start(), backup(), restore()."""
+    """One fresh repository. Subclasses: name, PROGRAM, WHERE it comes from, version(), start(), backup(), restore()."""
+
+    @classmethod
+    def is_present(cls):
+        return shutil.which(cls.PROGRAM) is not None
 
     def __init__(self, work, log):
         self.work, self.log = work, log
@@ -54,6 +62,10 @@ class Tool:
     def stop(self):
         """Ends what start() began."""
 
+    def restored(self, target, folder):
+        """Where below `target` a restore brings `folder`."""
+        return pathlib.Path(f"{target}{folder}")
+
     def stored_bytes(self):
         return folder_bytes(self.repository)
 
@@ -64,6 +76,7 @@ class Tool:
 
 class Restic(Tool):
     name = "restic"
+    PROGRAM, WHERE = "restic", "tools/deps compare installs it from Debian"
 
     def __init__(self, work, log):
         super().__init__(work, log)
@@ -89,6 +102,7 @@ class Restic(Tool):
 
 class Borg(Tool):
     name = "borg"
+    PROGRAM, WHERE = "borg", "tools/deps compare installs it from Debian"
 
     def __init__(self, work, log):
         super().__init__(work, log)
@@ -108,7 +122,7 @@ class Borg(Tool):
         return self.run(["borg", "create", f"::{self.count}", folder])
 
     def restore(self, target, folder):
-        target.mkdir(parents=True)
+        target.mkdir(parents=True, exist_ok=True)
         return self.run(["borg", "extract", f"::{self.count}"], cwd=target)
 
     def index_bytes(self):
@@ -120,6 +134,7 @@ class Kerf(Tool):
 
     name = "kerf"
     KERF, KERFD = ROOT / "out" / "kerf", ROOT / "out" / "kerfd"
+    PROGRAM, WHERE = KERF, "tools/build makes it"
 
     def __init__(self, work, log):
         super().__init__(work, log)
@@ -161,4 +176,94 @@ class Kerf(Tool):
         return folder_bytes(self.work / "kerfd")
 
 
-TOOLS = {tool.name: tool for tool in (Kerf, Restic, Borg)}
+def kerf_of(folder):
+    """Another build, to see what a change has made of it."""
+    return type("Before", (Kerf,), {"name": "before", "KERF": folder / "kerf", "KERFD": folder / "kerfd",
+                                    "PROGRAM": folder / "kerf", "WHERE": "--before names its folder"})
+
+
+class Rustic(Tool):
+    """Writes restic's format, compressed as it does by itself."""
+
+    name = "rustic"
+    CRATE, VERSION, FLAGS = "rustic-rs", "0.11.4", ["--no-default-features"]
+    PROGRAM, WHERE = PEERS / "bin" / "rustic", "tools/compare builds it of its crate"
+
+    def __init__(self, work, log):
+        super().__init__(work, log)
+        self.environment.update(RUSTIC_PASSWORD="compare", RUSTIC_REPOSITORY=str(self.repository),
+                                RUSTIC_CACHE_DIR=str(work / "cache"), RUSTIC_NO_PROGRESS="true")
+
+    @classmethod
+    def version(cls):
+        return subprocess.run([cls.PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+    def start(self):
+        self.run([self.PROGRAM, "init"])
+
+    def backup(self, folder):
+        return self.run([self.PROGRAM, "backup", folder])
+
+    def restore(self, target, folder):
+        return self.run([self.PROGRAM, "restore", "latest", target])
+
+    def index_bytes(self):
+        return folder_bytes(self.work / "cache")
+
+
+class Bupstash(Tool):
+    """Encrypts, which cannot be left out."""
+
+    name = "bupstash"
+    CRATE, VERSION, FLAGS = "bupstash", "0.12.0", []
+    PROGRAM, WHERE = PEERS / "bin" / "bupstash", "tools/compare builds it of its crate"
+
+    def __init__(self, work, log):
+        super().__init__(work, log)
+        self.environment.update(BUPSTASH_REPOSITORY=str(self.repository), BUPSTASH_KEY=str(work / "key"),
+                                BUPSTASH_SEND_LOG=str(work / "cache" / "send-log"),
+                                BUPSTASH_QUERY_CACHE=str(work / "cache" / "query-cache"),
+                                PATH=f"{self.PROGRAM.parent}:{os.environ['PATH']}")
+        (work / "cache").mkdir()
+        self.count = 0
+
+    @classmethod
+    def version(cls):
+        text = subprocess.run([cls.PROGRAM, "version"], capture_output=True, text=True, check=True).stdout
+        return "bupstash " + text.strip().removeprefix("bupstash").lstrip("- ")
+
+    def start(self):
+        self.run([self.PROGRAM, "new-key", "-o", self.work / "key"])
+        self.run([self.PROGRAM, "init"])
+
+    def backup(self, folder):
+        self.count += 1
+        return self.run([self.PROGRAM, "put", "--quiet", f"run={self.count}", "::", folder])
+
+    def restore(self, target, folder):
+        target.mkdir(parents=True, exist_ok=True)
+        return self.run([self.PROGRAM, "restore", "--quiet", "--into", target, f"run={self.count}"])
+
+    def restored(self, target, folder):
+        return target
+
+    def index_bytes(self):
+        return folder_bytes(self.work / "cache")
+
+
+TOOLS = {tool.name: tool for tool in (Kerf, Restic, Borg, Rustic, Bupstash)}
+
+
+def build_peers(names):
+    """Builds the crates of these that are not there in their version, each by itself: one that cannot be built is said
+    so, and the others are measured."""
+    for kind in (TOOLS[name] for name in names if hasattr(TOOLS[name], "CRATE")):
+        if kind.is_present() and kind.VERSION in kind.version():
+            continue
+        print(f"compare: building {kind.CRATE} {kind.VERSION} of its crate (minutes)", flush=True)
+        command = ["cargo", "install", "--quiet", "--locked", "--force", "--root", PEERS, "--version", f"={kind.VERSION}",
+                   *kind.FLAGS, kind.CRATE]
+        try:
+            subprocess.run([str(part) for part in command], check=True, env={**os.environ, "CARGO_TARGET_DIR": f"{PEERS}/target"})
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"compare: {kind.name} could not be built: {error}", file=sys.stderr, flush=True)
