@@ -148,7 +148,12 @@ TEST_F(KerfQuotaTest, ABackupTakesItsTimeAndIsWhole) {
        std::vector<std::vector<std::string>>{{"gc"}, {"index", "rebuild"}}) {
     std::vector<std::string> hasty = verb;
     hasty.insert(hasty.end(), {"--retry-for", "0"});
-    const Completed refused = world_.Kerf(hasty);
+    // A machine that is slow enough makes each wait for its turn by itself.
+    constexpr int kMaxAttempts = 10;
+    Completed refused = world_.Kerf(hasty);
+    for (int count = 1; count < kMaxAttempts && refused.exit_code == 0; ++count) {
+      refused = world_.Kerf(hasty);
+    }
     EXPECT_NE(refused.exit_code, 0) << verb[0];
     EXPECT_THAT(refused.err, ::testing::HasSubstr("calls of the index a second")) << verb[0];
     EXPECT_EQ(world_.Kerf(verb).exit_code, 0) << verb[0];

@@ -196,7 +196,7 @@ class ClusterTest(unittest.TestCase):
 
 class RedisClusterTest(unittest.TestCase):
     def test_nodes_that_forget_each_other_meanwhile_are_introduced_again(self):
-        nodes = [mock.Mock(port=port) for port in (1, 2, 3)]
+        nodes = [mock.Mock(port=port, bus_port=port + 10) for port in (1, 2, 3)]
         cluster = mock.Mock(nodes=nodes)
         with mock.patch.object(redis_cluster, "MEET_AGAIN_S", 0.05), subprocess.Popen(["sleep", "600"]) as creator:
             self.assertFalse(redis_cluster.Cluster.is_created(cluster, creator))
@@ -204,7 +204,7 @@ class RedisClusterTest(unittest.TestCase):
             creator.wait()
             self.assertTrue(redis_cluster.Cluster.is_created(cluster, creator))
         self.assertEqual(nodes[0].call.mock_calls,
-                         [mock.call("CLUSTER", "MEET", "127.0.0.1", "2"), mock.call("CLUSTER", "MEET", "127.0.0.1", "3")])
+                         [mock.call("CLUSTER", "MEET", "127.0.0.1", str(port), str(port + 10)) for port in (2, 3)])
 
 
 if __name__ == "__main__":

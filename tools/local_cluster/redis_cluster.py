@@ -318,7 +318,7 @@ class Cluster:
         except subprocess.TimeoutExpired:
             pass
         for node in self.nodes[1:]:
-            self.nodes[0].call("CLUSTER", "MEET", HOST, str(node.port))
+            self.nodes[0].call("CLUSTER", "MEET", HOST, str(node.port), str(node.bus_port))
         return False
 
     def end(self):
