@@ -107,7 +107,9 @@ TEST_F(ScannerTest, LookingAheadFindsTheSame) {
     ASSERT_EQ(snapshot_.nodes.size(), before.nodes.size());
     for (std::size_t index = 0; index < before.nodes.size(); ++index) {
       EXPECT_EQ(snapshot_.nodes[index].node, before.nodes[index].node);
-      EXPECT_EQ(snapshot_.nodes[index].identity, before.nodes[index].identity);
+      // The ctime of a node that has just been made is not believed yet.
+      EXPECT_EQ(snapshot_.nodes[index].identity.device, before.nodes[index].identity.device);
+      EXPECT_EQ(snapshot_.nodes[index].identity.inode, before.nodes[index].identity.inode);
     }
   }
   EXPECT_FALSE(watch.WasOpened());

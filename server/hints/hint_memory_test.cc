@@ -9,7 +9,6 @@
 #include <future>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "base/strings.h"
@@ -21,6 +20,7 @@
 #include "server/hints/testing/conformance.h"
 #include "server/hints/testing/hints_test_util.h"
 #include "server/redis/testing/test_redis.h"
+#include "server/redis/testing/used_memory.h"
 
 namespace kerf {
 namespace {
@@ -100,14 +100,7 @@ std::uint64_t UsedMemory(RedisClient& client, const RedisAddress& node) {
   client.Send({"", node, {"INFO", "memory"}}, [&answer](const absl::StatusOr<RedisReply>& reply) {
     answer.set_value(reply.ok() ? reply->text : "");
   });
-  const std::string info = answer.get_future().get();
-  constexpr std::string_view kField = "used_memory:";
-  const std::size_t at = info.find(kField);
-  KERF_CHECK(at != std::string::npos);
-  const std::size_t begin = at + kField.size();
-  std::uint64_t bytes = 0;
-  KERF_CHECK(absl::SimpleAtoi(info.substr(begin, info.find('\r', begin) - begin), &bytes));
-  return bytes;
+  return UsedMemoryIn(answer.get_future().get());
 }
 
 TEST(HintMemory, Redis) {

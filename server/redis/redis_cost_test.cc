@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "base/random.h"
 #include "base/strings.h"
 #include "base/wait_for.h"
@@ -17,6 +16,7 @@
 #include "server/redis/redis_index.h"
 #include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
+#include "server/redis/testing/used_memory.h"
 #include "server/redis/wait_for.h"
 
 namespace kerf {
@@ -36,18 +36,8 @@ RedisReply Ask(RedisClient& client, std::vector<std::string> arguments) {
   return reply.ok() ? *std::move(reply) : RedisReply();
 }
 
-std::uint64_t NumberIn(const std::string& text, const std::string& name) {
-  const std::string begins = Cat("\n", name, ":");
-  const std::size_t begin = text.find(begins) + begins.size();
-  std::uint64_t number = 0;
-  EXPECT_TRUE(absl::SimpleAtoi(text.substr(begin, text.find('\r', begin) - begin), &number));
-  return number;
-}
-
-// Less what waits for a disk that is busy.
 std::uint64_t UsedMemory(RedisClient& client) {
-  const std::string text = Ask(client, {"INFO", "memory"}).text;
-  return NumberIn(text, "used_memory") - NumberIn(text, "mem_aof_buffer");
+  return UsedMemoryIn(Ask(client, {"INFO", "memory"}).text);
 }
 
 // Of all keys that begin with one of a repository's.
