@@ -450,6 +450,7 @@ TEST_F(StrangersTest, MetadataOfAnySizeBesideBackupsThroughAFront) {
   Honest honest(address);
   const auto start_backups = [&] {
     std::vector<std::unique_ptr<Program>> backups;
+    backups.reserve(kBackups);
     for (int number = 0; number < kBackups; ++number) {
       backups.push_back(world_.Start({"backup", "large", "--force", "--server", address, "--json",
                                       "--store", world_ / Cat("store-", number)}));

@@ -55,12 +55,14 @@ unsigned AffordableReaders(unsigned wanted, std::uint64_t descriptor_limit) {
 CacheWarmer::CacheWarmer(FileQueue& queue, unsigned reader_count, ReadOrder order,
                          BackupProgress& progress)
     : queue_(queue), order_(order), progress_(progress) {
-  try {
-    for (unsigned index = 0; index < reader_count; ++index) {
+  bool may_have_more = true;
+  for (unsigned index = 0; index < reader_count && may_have_more; ++index) {
+    try {
       threads_.emplace_back([this] { Run(); });
+    } catch (const std::system_error&) {
+      // As many as the system lets the user have: it is but a hint.
+      may_have_more = false;
     }
-  } catch (const std::system_error&) {
-    // As many as the system lets the user have: it is but a hint.
   }
 }
 

@@ -96,6 +96,7 @@ TEST_F(FileQueueTest, WaitsWhileItIsFullOrEmpty) {
 
 std::vector<std::string> AheadPaths(const std::vector<AheadFile>& files) {
   std::vector<std::string> paths;
+  paths.reserve(files.size());
   for (const AheadFile& file : files) paths.push_back(file.path);
   return paths;
 }

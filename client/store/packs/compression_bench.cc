@@ -78,7 +78,7 @@ void Measure(const std::string& name, std::span<const std::uint8_t> bytes) {
   }
   for (std::size_t index = 0; index < std::size(kWays); ++index) {
     std::printf(
-        "%-32s %-16s %8.1f MB/s  %6.2f %%\n", name.c_str(), kWays[index].name.data(),
+        "%-32s %-16s %8.1f MB/s  %6.2f %%\n", name.c_str(), std::string(kWays[index].name).c_str(),
         static_cast<double>(bytes.size()) / seconds[index] / 1e6,
         100.0 * static_cast<double>(stored_bytes[index]) / static_cast<double>(bytes.size()));
   }
