@@ -77,6 +77,7 @@ class CacheWarmerTest : public testing::Test {
 TEST_F(CacheWarmerTest, BringsFilesIntoMemory) {
   FileQueue queue(1000);
   std::vector<AheadFile> files;
+  files.reserve(70);
   for (int number = 0; number < 70; ++number) files.push_back(Make(Cat("file ", number)));
   const bool is_cold = std::ranges::all_of(files, [](const auto& file) { return Cool(file); });
   for (const AheadFile& file : files) Push(queue, file);
@@ -136,6 +137,7 @@ TEST_F(CacheWarmerTest, EndsWithTheQueueWhateverTheLanesDo) {
     queue.SetLaneCount(2);
     const CacheWarmer warmer(queue, reader_count, ReadOrder::kPath, progress_);
     std::vector<std::thread> lanes;
+    lanes.reserve(2);
     for (std::size_t lane = 0; lane < 2; ++lane) {
       lanes.emplace_back([&queue, lane] {
         while (!queue.Pop(lane, [] {}).empty()) {
@@ -178,6 +180,7 @@ TEST_F(CacheWarmerTest, ReadsNothingMoreOnceTheQueueIsAborted) {
 // Nor for the places of files on the disk.
 TEST_F(CacheWarmerTest, AsksForNoMorePlacesOnceItIsOver) {
   std::vector<AheadFile> files;
+  files.reserve(10);
   for (int number = 0; number < 10; ++number) files.push_back(Make(Cat(number)));
   int asked = 0;
   const auto ordered = InOrder(files, ReadOrder::kPhysical, [&asked] { return ++asked > 3; });
@@ -187,9 +190,11 @@ TEST_F(CacheWarmerTest, AsksForNoMorePlacesOnceItIsOver) {
 
 TEST_F(CacheWarmerTest, PutsFilesInTheOrderOfTheDisk) {
   std::vector<AheadFile> files;
+  files.reserve(30);
   for (int number = 0; number < 30; ++number) files.push_back(Make(Cat(97 * number % 31)));
   const auto paths = [](const std::vector<AheadFile>& some) {
     std::vector<std::string> all;
+    all.reserve(some.size());
     for (const AheadFile& file : some) all.push_back(file.path);
     return all;
   };
