@@ -53,21 +53,21 @@ def _of(folder, name):
 def over_a_network(folder, script, kerf, kerfd):
     """Findings; the last of the commands is a backup, and has to succeed."""
     root, found = folder / "machine", []
-    other, laptop = make_strangers(folder, kerf), _of(root / "work/tls", "laptop")
+    other, laptop = make_strangers(folder, kerf), _of(root / "source/tls", "laptop")
     root.mkdir()
     pod_box.make_root(root, ["backup.example"])
     (root / "home/documents").mkdir()
     (root / "home/documents/letter").write_text("Dear all\n", encoding="utf-8")
-    (root / "work/out").mkdir(parents=True)
+    (root / "source/out").mkdir(parents=True)
     for name, path in (("kerf", kerf), ("kerfd", kerfd)):
-        (root / "work/out" / name).touch()
-        pod_box.mount(path, root / "work/out" / name, flags=pod_box.BIND)
-    way.install({"kerf": "/work/out/kerf"}, root / "tools")
+        (root / "source/out" / name).touch()
+        pod_box.mount(path, root / "source/out" / name, flags=pod_box.BIND)
+    way.install({"kerf": "/source/out/kerf"}, root / "tools")
     environment = {"PATH": "/tools:/usr/bin:/bin", "HOME": "/home"}
     for number, line in enumerate(script.splitlines()):
         line = line.partition(" #")[0].rstrip()
         with open(folder / f"{number}.log", "wb") as log:
-            process = pod_box.start(root, ["/bin/bash", "-c", f"cd /work && exec {line.removesuffix('&')}"], environment, log)
+            process = pod_box.start(root, ["/bin/bash", "-c", f"cd /source && exec {line.removesuffix('&')}"], environment, log)
         if line.endswith("&"):
             until = time.monotonic() + PATIENCE_S
             while not pod_box.listening() and process.poll() is None and time.monotonic() < until:
