@@ -12,9 +12,12 @@ inline constexpr int kThrownExitCode = 1;
 
 // Runs `run` and returns what it returns. If it throws: writes "PROGRAM: what went wrong" as one
 // line to standard error and returns kThrownExitCode.
-// Debian builds absl as for debugging: its mutexes, which are gRPC's, look for deadlocks at each
-// lock (4 % of the time of a front) and abort when two are ever taken in both orders. That is off
-// from here on, for the whole process.
+// A program that was started without standard input, output or error first gets something in their
+// place, which can neither be read nor written: else the next file that is opened, a pack or what
+// is being restored, has the number, and what is printed is written into it. Debian builds absl as
+// for debugging: its mutexes, which are gRPC's, look for deadlocks at each lock (4 % of the time of
+// a front) and abort when two are ever taken in both orders. That is off from here on, for the
+// whole process.
 int CatchAll(std::string_view program, const std::function<int()>& run);
 
 }  // namespace kerf

@@ -1,6 +1,9 @@
 #include "base/last_resort.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <stdexcept>
 #include <string>
@@ -26,6 +29,27 @@ TEST(CatchAll, ReportsWhatIsThrown) {
                      }),
             kThrownExitCode);
   EXPECT_NE(testing::internal::GetCapturedStderr(), "");
+}
+
+// In a process of its own, which has closed them.
+TEST(CatchAll, NoFileGetsTheNumberOfAStandardStreamThatIsClosed) {
+  for (const int closed : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      close(closed);
+      _exit(CatchAll("kerf", [closed] {
+        const int opened = open("/dev/null", O_RDWR);
+        char byte = 0;
+        const bool is_refused =
+            closed == STDIN_FILENO ? read(closed, &byte, 1) < 0 : write(closed, "x", 1) < 0;
+        return opened > STDERR_FILENO && is_refused ? 0 : 2;
+      }));
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << closed;
+  }
 }
 
 void LockBoth(absl::Mutex& first, absl::Mutex& second) {
