@@ -21,7 +21,11 @@ def pin(one):
         return
     if hits == 0:
         raise Wrong(f"{run}: nothing was in its way: {run.tell()}")
-    # It may be pinned, or not.
+    unpin_doubtful(one, name)
+
+
+def unpin_doubtful(one, name):
+    """Behind a pin that did not end well: it may be pinned, or not."""
     one.in_peace("unpin", name, "--store", one.store, codes=(runs.OK, runs.FAILURE))
 
 

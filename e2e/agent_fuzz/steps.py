@@ -156,6 +156,7 @@ def power_cut(one):
     kind = one.random.choice(("backup", "backup", "gc", "gc", "forget", "pin", "undelete", "copy")) if snapshot else "backup"
     states = [one.tree()]
     dies = one.random.random() < 0.7
+    is_doubtful = False
     one.fault(one.world.store, (faults.of_power if dies else faults.of_changes)(one.random, faults.STORE_CHANGES))
     if kind == "backup":
         run = one.over(one.start_backup())
@@ -165,6 +166,7 @@ def power_cut(one):
     elif kind == "pin":
         if one.over(one.start("pin", snapshot.name, "--store", one.store)).code == runs.OK:
             one.pinned.add(snapshot.name)
+        is_doubtful = snapshot.name not in one.pinned
     elif kind == "undelete":
         keeping.undelete_disturbed(one)
     elif kind == "copy":
@@ -173,6 +175,8 @@ def power_cut(one):
         one.judge_forget(one.over(one.start("forget", snapshot.name, "--store", one.store)), [snapshot.name], well=False)
     one.clear(one.world.store)
     one.cut_power()
+    if is_doubtful:
+        keeping.unpin_doubtful(one, snapshot.name)
 
 
 def together(one):
