@@ -16,7 +16,7 @@ namespace kerf {
 
 // SIGTERM and SIGINT, which are blocked from here on, so that they come here alone; signals that
 // would end the process for nothing are ignored. So is SIGHUP, of which the log tells once somebody
-// asks here. To be made before the process has other threads.
+// asks here. To be made before the process has other threads that take signals.
 class StopSignals {
  public:
   StopSignals();

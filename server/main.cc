@@ -189,7 +189,7 @@ absl::Status ServeUploads(Role role, const CuttingSettings& settings,
 }
 
 absl::Status Serve(const Settings& settings) {
-  // Before there are other threads.
+  // Before there are other threads that take signals.
   const StopSignals signals;
   KERF_ASSIGN_OR_RETURN(OpenedTls tls, OpenTls(settings.tls, settings.metrics.client_ca));
   KERF_ASSIGN_OR_RETURN(const std::unique_ptr<metrics::Port> port,
@@ -237,6 +237,8 @@ int Main(int argc, char** argv) {
   }
   SetLogLevel(result.settings.log.level);
   SetLogFormat(result.settings.log.format);
+  // No upload waits for whoever takes the log.
+  const LogBehind log_behind;
   const LibraryLogLines library_log_lines;
   const Settings& settings = result.settings;
   RaiseFileLimit(settings.serving);

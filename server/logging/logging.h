@@ -1,6 +1,8 @@
 // kerfd's log: lines on standard error, for people or, as JSON, for programs. Thread-safe.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -29,6 +31,22 @@ struct LogField {
 void SetLogLevel(LogLevel level);
 // Text before the first call; before there are other threads.
 void SetLogFormat(LogFormat format);
+
+// From the first one on, lines are written by a thread of its own, so that no call waits for
+// whoever takes them: a full pipe, a disk that hangs. kMaxWaitingLogLines wait; beyond that the
+// oldest are lost, which is counted, and said in the log as soon as that goes on. One that goes
+// waits until all is written, for kLogPatience at most. Made before there are other threads, though
+// signals may be blocked later: its thread takes none.
+class LogBehind {
+ public:
+  LogBehind();
+  ~LogBehind();
+  LogBehind(const LogBehind&) = delete;
+  LogBehind& operator=(const LogBehind&) = delete;
+};
+inline constexpr std::size_t kMaxWaitingLogLines = 4'096;
+inline constexpr std::chrono::milliseconds kLogPatience{2'000};
+std::uint64_t LostLogLineCount();
 
 bool IsLogged(LogLevel level);
 

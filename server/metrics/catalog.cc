@@ -118,6 +118,8 @@ const Metric kProcessOpenFds{"process_open_fds", kGauge, kEverywhere, "Open file
 const Metric kProcessMaxFds{"process_max_fds", kGauge, kEverywhere,
                             "File descriptors that it may have open."};
 const Metric kProcessThreads{"process_threads", kGauge, kEverywhere, "Threads of the process."};
+const Metric kLogLinesLost{"kerf_log_lines_lost_total", kCounter, kEverywhere,
+                           "Lines of the log that nobody took in time; the log says where."};
 
 const Metric kDoorConnections{"kerf_door_connections", kGauge, kEverywhere,
                               "Clients that are connected over TCP now."};
@@ -326,6 +328,7 @@ constexpr std::array kAllMetrics = {&kBuildInfo,
                                     &kProcessOpenFds,
                                     &kProcessMaxFds,
                                     &kProcessThreads,
+                                    &kLogLinesLost,
                                     &kDoorConnections,
                                     &kDoorMaxConnections,
                                     &kDoorConnectionsAccepted,

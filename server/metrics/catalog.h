@@ -42,6 +42,7 @@ extern const Metric kProcessVirtualBytes;
 extern const Metric kProcessOpenFds;
 extern const Metric kProcessMaxFds;
 extern const Metric kProcessThreads;
+extern const Metric kLogLinesLost;
 
 extern const Metric kDoorConnections;
 extern const Metric kDoorMaxConnections;

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/strings.h"
 #include "base/version.h"
+#include "server/logging/logging.h"
 #include "server/metrics/process.h"
 
 namespace kerf::metrics {
@@ -48,6 +49,7 @@ std::string Port::PageLocked() const {
   page.Add(kReady, ReadinessLocked().ok() ? 1 : 0);
   page.Add(kDraining, is_draining_ ? 1 : 0);
   AddProcess(page);
+  page.Add(kLogLinesLost, LostLogLineCount());
   if (subject_.add_metrics) subject_.add_metrics(page);
   return page.text();
 }

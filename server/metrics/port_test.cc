@@ -98,7 +98,7 @@ TEST(PortTest, TellsWhetherItIsAliveAndReady) {
   EXPECT_NE(page.find("role=\"all\"} 1\n"), std::string::npos) << page;
   for (const Metric* metric :
        {&kProcessCpuSeconds, &kProcessStartTime, &kProcessResidentBytes, &kProcessVirtualBytes,
-        &kProcessOpenFds, &kProcessMaxFds, &kProcessThreads}) {
+        &kProcessOpenFds, &kProcessMaxFds, &kProcessThreads, &kLogLinesLost}) {
     EXPECT_NE(page.find(Cat("\n", metric->name, " ")), std::string::npos) << metric->name;
   }
   readiness = absl::UnavailableError("the sky is falling");
