@@ -73,15 +73,19 @@ absl::Status NotUnderstood(std::string_view what, std::string_view bytes) {
 
 }  // namespace
 
-std::string EncodeEntry(const EntryValue& value) {
+void AppendEntry(const EntryValue& value, std::string* out) {
   KERF_CHECK(!value.locator.empty() && value.locator.size() <= kMaxLocatorBytes);
+  AppendByte(kValueVersion, *out);
+  AppendVarint(value.epoch, *out);
+  AppendVarint(value.length_bytes, *out);
+  AppendByte(static_cast<std::uint8_t>(value.locator.size()), *out);
+  out->append(value.locator);
+}
+
+std::string EncodeEntry(const EntryValue& value) {
   std::string out;
   out.reserve(2 + 2 * kMaxVarintBytes + value.locator.size());
-  AppendByte(kValueVersion, out);
-  AppendVarint(value.epoch, out);
-  AppendVarint(value.length_bytes, out);
-  AppendByte(static_cast<std::uint8_t>(value.locator.size()), out);
-  out.append(value.locator);
+  AppendEntry(value, &out);
   return out;
 }
 

@@ -37,6 +37,8 @@ struct EntryValue {
 };
 
 std::string EncodeEntry(const EntryValue& value);
+// The same, behind what `out` has.
+void AppendEntry(const EntryValue& value, std::string* out);
 
 // DataLoss unless `bytes` are exactly what EncodeEntry makes of some entry.
 absl::StatusOr<EntryValue> ParseEntry(std::string_view bytes);

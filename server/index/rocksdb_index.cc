@@ -5,8 +5,9 @@
 #include <bitset>
 #include <functional>
 #include <mutex>
-#include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -14,6 +15,7 @@
 #include "rocksdb/write_batch.h"
 #include "server/index/arguments.h"
 #include "server/index/codec.h"
+#include "server/index/entry_batch.h"
 #include "server/index/epoch_fence.h"
 #include "server/index/rocksdb_repositories.h"
 #include "server/index/rocksdb_store.h"
@@ -29,75 +31,14 @@ using index_codec::KeyKind;
 // Digests that one call handles at a time: bounds what a call of any size pins in memory.
 constexpr std::size_t kBatchCount = 1024;
 
+// Of an entry in a batch of writes, with a repository's name and a locator of usual lengths.
+constexpr std::size_t kUsualWriteBytes = 96;
+
 // Read-modify-writes of digests that begin with different bits do not wait for each other.
 constexpr std::size_t kStripeBits = 5;
 constexpr std::size_t kStripeCount = std::size_t{1} << kStripeBits;
 
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-
-// The stored values of some digests, read in one go.
-class Batch {
- public:
-  Batch(const RepositoryId& repository, std::string_view prefix) : repository_(repository) {
-    prefix_ = prefix;
-  }
-
-  void Add(const Digest& digest) {
-    keys_.append(prefix_);
-    keys_.append(index_codec::DigestKey(repository_, digest));
-    ++count_;
-  }
-
-  absl::Status Read(rocksdb::DB& database, bool sorted) {
-    slices_.reserve(count_);
-    for (std::size_t index = 0; index < count_; ++index) slices_.push_back(key(index));
-    values_.resize(count_);
-    statuses_.resize(count_);
-    database.MultiGet(rocksdb::ReadOptions(), database.DefaultColumnFamily(), count_,
-                      slices_.data(), values_.data(), statuses_.data(), sorted);
-    for (const rocksdb::Status& status : statuses_) {
-      if (!status.ok() && !status.IsNotFound()) {
-        return FromRocksDb(status, "reading the index");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // The entry of the index-th digest; nothing if it has none. DataLoss. The view lasts as long as
-  // the batch.
-  absl::StatusOr<std::optional<EntryValue>> value(std::size_t index) const {
-    if (statuses_[index].IsNotFound()) return std::nullopt;
-    KERF_ASSIGN_OR_RETURN(const EntryValue entry, index_codec::ParseEntry(ToView(values_[index])));
-    return entry;
-  }
-
-  rocksdb::Slice key(std::size_t index) const {
-    const std::size_t key_bytes = keys_.size() / count_;
-    return {keys_.data() + index * key_bytes, key_bytes};
-  }
-
-  std::size_t count() const { return count_; }
-
- private:
-  const RepositoryId& repository_;
-  std::string_view prefix_;
-  std::size_t count_ = 0;
-  // All of one length, one behind the other.
-  std::string keys_;
-  std::vector<rocksdb::Slice> slices_;
-  std::vector<rocksdb::PinnableSlice> values_;
-  std::vector<rocksdb::Status> statuses_;
-};
-
-// Entries in digest order; those of one digest in the order given.
-std::vector<const IndexEntry*> Sorted(std::span<const IndexEntry> entries) {
-  std::vector<const IndexEntry*> sorted;
-  sorted.reserve(entries.size());
-  for (const IndexEntry& entry : entries) sorted.push_back(&entry);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const IndexEntry* a, const IndexEntry* b) { return a->digest < b->digest; });
-  return sorted;
-}
 
 class RocksDbIndex final : public EmbeddedIndex {
  public:
@@ -258,12 +199,13 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
   for (std::size_t begin = 0; begin < digests.size(); begin += kBatchCount) {
     const auto part = digests.subspan(begin, std::min(kBatchCount, digests.size() - begin));
-    Batch batch(repository, prefix);
-    for (const Digest& digest : part) batch.Add(digest);
-    KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/false));
+    EntryBatch batch(repository, prefix, part.size());
+    const std::vector<std::size_t> order = InDigestOrder(part);
+    for (const std::size_t position : order) batch.Add(part[position]);
+    KERF_RETURN_IF_ERROR(batch.Read(*database_));
     for (std::size_t index = 0; index < part.size(); ++index) {
       KERF_ASSIGN_OR_RETURN(const std::optional<EntryValue> value, batch.value(index));
-      LookupResult& result = results[begin + index];
+      LookupResult& result = results[begin + order[index]];
       result = LookupResult{};
       if (!value) continue;
       result.verdict = index_rules::VerdictOf(value->epoch, repository_epoch, session_epoch);
@@ -299,12 +241,13 @@ absl::Status RocksDbIndex::Write(const RepositoryId& repository, rocksdb::WriteB
 absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::string_view prefix,
                                        std::uint64_t session_epoch,
                                        std::span<const IndexEntry* const> sorted, bool replace) {
-  Batch batch(repository, prefix);
+  EntryBatch batch(repository, prefix, sorted.size());
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   const Stripes held = Lock(sorted);
   KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
-  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
-  rocksdb::WriteBatch writes;
+  KERF_RETURN_IF_ERROR(batch.Read(*database_));
+  rocksdb::WriteBatch writes(sorted.size() * kUsualWriteBytes);
+  std::string encoded;
   std::uint64_t added_count = 0;
   std::optional<EntryValue> current;
   for (std::size_t index = 0; index < sorted.size(); ++index) {
@@ -320,8 +263,9 @@ absl::Status RocksDbIndex::CommitBatch(const RepositoryId& repository, std::stri
         index_rules::EpochToWrite(held_epoch, repository_epoch, session_epoch, replace);
     if (!epoch) continue;
     current = EntryValue{*epoch, entry.length_bytes, entry.locator};
-    KERF_RETURN_IF_ERROR(FromRocksDb(
-        writes.Put(batch.key(index), index_codec::EncodeEntry(*current)), "writing the index"));
+    encoded.clear();
+    index_codec::AppendEntry(*current, &encoded);
+    KERF_RETURN_IF_ERROR(FromRocksDb(writes.Put(batch.key(index), encoded), "writing the index"));
   }
   return Write(repository, writes, added_count);
 }
@@ -334,7 +278,7 @@ Task<absl::Status> RocksDbIndex::Commit(const RepositoryId& repository, std::uin
   KERF_ASSIGN_OR_RETURN(const std::uint64_t repository_epoch, EpochOf(repository));
   KERF_RETURN_IF_ERROR(CheckSessionEpoch(session_epoch, repository_epoch));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
-  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  const std::vector<const IndexEntry*> sorted = InDigestOrder(entries);
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
     const auto part =
         std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
@@ -348,10 +292,10 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::ForgetBatch(const RepositoryId& repo
                                                         std::string_view prefix,
                                                         std::span<const IndexEntry* const> sorted,
                                                         const Goes& goes) {
-  Batch batch(repository, prefix);
+  EntryBatch batch(repository, prefix, sorted.size());
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   const Stripes held = Lock(sorted);
-  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
+  KERF_RETURN_IF_ERROR(batch.Read(*database_));
   rocksdb::WriteBatch writes;
   std::uint64_t forgotten_count = 0;
   std::optional<EntryValue> current;
@@ -391,7 +335,7 @@ absl::StatusOr<ForgetResult> RocksDbIndex::ForgetAll(const RepositoryId& reposit
   ForgetResult result;
   KERF_ASSIGN_OR_RETURN(result.epoch, EpochOf(repository));
   const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
-  const std::vector<const IndexEntry*> sorted = Sorted(entries);
+  const std::vector<const IndexEntry*> sorted = InDigestOrder(entries);
   for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
     const auto part =
         std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
@@ -586,11 +530,11 @@ absl::StatusOr<std::uint64_t> RocksDbIndex::LowerBatch(const RepositoryId& repos
                                                        std::string_view prefix,
                                                        std::span<const IndexEntry* const> sorted,
                                                        std::uint64_t epoch) {
-  Batch batch(repository, prefix);
+  EntryBatch batch(repository, prefix, sorted.size());
   for (const IndexEntry* entry : sorted) batch.Add(entry->digest);
   // One that is forgotten meanwhile does not come back.
   const Stripes held = Lock(sorted);
-  KERF_RETURN_IF_ERROR(batch.Read(*database_, /*sorted=*/true));
+  KERF_RETURN_IF_ERROR(batch.Read(*database_));
   rocksdb::WriteBatch writes;
   std::uint64_t lowered_count = 0;
   for (std::size_t index = 0; index < sorted.size(); ++index) {
@@ -625,7 +569,7 @@ Task<absl::StatusOr<StepResult>> RocksDbIndex::ResetEpoch(const RepositoryId& re
         }));
     if (seen_count < limit) result.last.reset();
     const std::string prefix = index_codec::RepositoryKey(KeyKind::kEntry, repository);
-    const std::vector<const IndexEntry*> sorted = Sorted(later);
+    const std::vector<const IndexEntry*> sorted = InDigestOrder(later);
     for (std::size_t begin = 0; begin < sorted.size(); begin += kBatchCount) {
       const auto part =
           std::span(sorted).subspan(begin, std::min(kBatchCount, sorted.size() - begin));
