@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "base/wait_for.h"
 #include "rocksdb/db.h"
+#include "rocksdb/memtablerep.h"
 #include "rocksdb/options.h"
 #include "server/index/codec.h"
 #include "server/index/rocksdb_store.h"
@@ -138,6 +139,24 @@ TEST(RocksDbIndexTest, SaysThatAnotherHasItOpen) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(MessageOf(second.status()).find(folder.path()), std::string_view::npos);
   EXPECT_NE(MessageOf(second.status()).find("already open"), std::string_view::npos);
+}
+
+// docs/adr/0025. The name of what it has in memory is in a file that nobody reads, and is left
+// whole.
+TEST(RocksDbIndexTest, ItsMemtablesDoNotSort) {
+  const Folder folder("memtables");
+  {
+    const auto database = OpenRocksDb(folder.path(), SmallOptions());
+    ASSERT_TRUE(database.ok()) << database.status();
+    EXPECT_STREQ((*database)->GetOptions().memtable_factory->Name(), "kerf.hashed");
+  }
+  int options_count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    const std::string name = file.path().filename();
+    EXPECT_FALSE(name.ends_with(".dbtmp")) << name;
+    options_count += name.starts_with("OPTIONS-") ? 1 : 0;
+  }
+  EXPECT_EQ(options_count, 1);
 }
 
 TEST(RocksDbIndexTest, NeedsAParentFolder) {
