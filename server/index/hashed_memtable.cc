@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,6 +26,9 @@ using rocksdb::Slice;
 constexpr std::size_t kTrailerBytes = 8;
 // So far ahead memory is asked for: entries that follow each other lie anywhere.
 constexpr std::size_t kAhead = 12;
+// Of more new entries than one in so many all is sorted again: looking for the place of one among
+// those that are sorted takes about as long as sorting so many.
+constexpr std::size_t kMinShare = 16;
 constexpr std::size_t kCacheLineBytes = 64;
 // Memory comes at any address.
 constexpr std::size_t kNodeAlignment = alignof(std::uint64_t);
@@ -50,6 +54,8 @@ struct Node {
   std::atomic<Node*> next{nullptr};
   // The next older entry of the same key.
   std::atomic<Node*> older{nullptr};
+  // What was inserted before it, of any key.
+  const Node* before = nullptr;
   std::uint64_t hash = 0;
 
   char* entry() { return reinterpret_cast<char*>(this + 1); }
@@ -106,7 +112,8 @@ class HashedMemtable final : public MemTableRep {
       return false;
     }
     // There is one writer.
-    entry_count_.store(entry_count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    node->before = last_.load(std::memory_order_relaxed);
+    last_.store(node, std::memory_order_release);
     return true;
   }
 
@@ -139,11 +146,28 @@ class HashedMemtable final : public MemTableRep {
   // All that was there when it was called, and perhaps more, in order.
   std::shared_ptr<const Entries> Sorted() {
     const std::lock_guard lock(sorted_mutex_);
-    // Before the entries: what comes meanwhile is not counted.
-    const std::size_t count = entry_count_.load(std::memory_order_acquire);
-    if (sorted_ != nullptr && sorted_count_ == count) return sorted_;
+    // Before the entries: what comes meanwhile is looked for again.
+    const Node* const last = last_.load(std::memory_order_acquire);
+    if (sorted_ != nullptr && sorted_last_ == last) return sorted_;
+    std::optional<Entries> entries = sorted_ == nullptr ? std::nullopt : Completed(*sorted_, last);
+    if (!entries.has_value()) entries = SortAll();
+    sorted_ = std::make_shared<const Entries>(*std::move(entries));
+    sorted_last_ = last;
+    return sorted_;
+  }
+
+  const KeyComparator& order() const { return order_; }
+
+ private:
+  struct Place {
+    std::atomic<Node*>* link = nullptr;
+    Node* node = nullptr;
+  };
+
+  Entries SortAll() const {
     std::vector<OwnedKey<Node>> keys;
-    keys.reserve(count);
+    // About as many as there are keys.
+    keys.reserve(buckets_.size());
     for (std::size_t index = 0; index < buckets_.size(); ++index) {
       if (index + kAhead < buckets_.size()) {
         __builtin_prefetch(buckets_[index + kAhead].load(std::memory_order_relaxed));
@@ -155,25 +179,42 @@ class HashedMemtable final : public MemTableRep {
     }
     SortByKey(keys, [](const Node& node) { return UserKeyOf(InternalKeyOf(node.entry())); });
     Entries entries;
-    entries.reserve(count);
+    entries.reserve(keys.size());
     for (std::size_t index = 0; index < keys.size(); ++index) {
       if (index + kAhead < keys.size()) __builtin_prefetch(keys[index + kAhead].owner);
       for (const Node* node = keys[index].owner; node != nullptr; node = OlderOf(node)) {
         entries.push_back(node->entry());
       }
     }
-    sorted_ = std::make_shared<const Entries>(std::move(entries));
-    sorted_count_ = count;
-    return sorted_;
+    return entries;
   }
 
-  const KeyComparator& order() const { return order_; }
-
- private:
-  struct Place {
-    std::atomic<Node*>* link = nullptr;
-    Node* node = nullptr;
-  };
+  // `sorted`, which has all up to sorted_last_, with what was inserted from there to `last`;
+  // nothing if that is so much that all is sorted as fast. So whoever reads a little beside a
+  // writer, again and again, pays for what was written once, and beyond that for a copy of some
+  // pointers.
+  std::optional<Entries> Completed(const Entries& sorted, const Node* last) const {
+    Entries added;
+    for (const Node* node = last; node != sorted_last_; node = node->before) {
+      if (added.size() * kMinShare >= sorted.size()) return std::nullopt;
+      added.push_back(node->entry());
+    }
+    const auto is_before = [this](const char* a, const char* b) { return order_(a, b) < 0; };
+    std::sort(added.begin(), added.end(), is_before);
+    Entries entries;
+    entries.reserve(sorted.size() + added.size());
+    auto rest = sorted.begin();
+    for (const char* entry : added) {
+      const auto behind = std::lower_bound(rest, sorted.end(), entry, is_before);
+      entries.insert(entries.end(), rest, behind);
+      rest = behind;
+      // Inserted while all was sorted, and met there.
+      if (rest != sorted.end() && *rest == entry) continue;
+      entries.push_back(entry);
+    }
+    entries.insert(entries.end(), rest, sorted.end());
+    return entries;
+  }
 
   // One of eight, by other bits than those that choose the bucket.
   static std::uint8_t MarkOf(std::uint64_t hash) {
@@ -228,11 +269,12 @@ class HashedMemtable final : public MemTableRep {
   // Which keys a bucket may have: nearly all that are asked for, or written, are in none, and this
   // says so out of the second-level cache, where a node is in memory.
   std::vector<std::atomic<std::uint8_t>> marks_;
-  std::atomic<std::size_t> entry_count_{0};
+  // The one that was inserted last.
+  std::atomic<const Node*> last_{nullptr};
 
   std::mutex sorted_mutex_;
-  // Of when there were so many entries.
-  std::size_t sorted_count_ = 0;
+  // Has all that was inserted up to there.
+  const Node* sorted_last_ = nullptr;
   std::shared_ptr<const Entries> sorted_;
 };
 

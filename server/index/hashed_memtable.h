@@ -13,8 +13,9 @@ namespace kerf {
 // For a database with RocksDB's default order of keys (by their bytes), without
 // allow_concurrent_memtable_write: one thread writes at a time, in the order of the sequence
 // numbers, and any number read meanwhile without a lock. Merges, snapshots and iterators work as
-// ever; an iterator over a memtable that is written to costs a sort of all that it has, and shows
-// what was there when it was first used: Iterator::Refresh shows no more, as with RocksDB's vector.
+// ever. The first iterator over a memtable sorts all that it has; a later one puts what was written
+// since in its place, and copies eight bytes for each entry. It shows what was there when it was
+// first used: Iterator::Refresh shows no more, as with RocksDB's vector.
 //
 // Nothing of it is in the files: a database may be opened with and without it by turns.
 //

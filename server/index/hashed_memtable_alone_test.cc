@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -165,6 +168,12 @@ class Table {
   std::unique_ptr<MemTableRep> table_;
 };
 
+std::vector<Entry> AllOf(MemTableRep::Iterator& at) {
+  std::vector<Entry> all;
+  for (at.SeekToFirst(); at.Valid(); at.Next()) all.push_back(EntryAt(at));
+  return all;
+}
+
 // With the sequence numbers from 1 on.
 std::vector<Entry> RandomEntries(std::size_t count, std::size_t key_count) {
   Random random(TestSeed());
@@ -187,9 +196,7 @@ TEST(HashedMemtableAloneTest, WhatIsThereTwiceIsTakenOnce) {
   EXPECT_EQ(table.SequencesOf("key", 2), std::vector<std::uint64_t>{});
   EXPECT_EQ(table.SequencesOf("none", 100), std::vector<std::uint64_t>{});
   const std::unique_ptr<MemTableRep::Iterator> at = table.Walk();
-  std::vector<Entry> all;
-  for (at->SeekToFirst(); at->Valid(); at->Next()) all.push_back(EntryAt(*at));
-  EXPECT_EQ(all,
+  EXPECT_EQ(AllOf(*at),
             (std::vector<Entry>{{"key", 9}, {"key", 7}, {"key", 5}, {"key", 3}, {"other", 5}}));
 }
 
@@ -271,6 +278,90 @@ TEST(HashedMemtableAloneTest, SeeksAndSteps) {
   }
 }
 
+// Each walk has what was there as it began, few or many entries behind the one before it, at either
+// end and in between, and keeps it.
+TEST(HashedMemtableAloneTest, AWalkHasWhatCameSinceTheLastOne) {
+  Random random(TestSeed());
+  for (int round = 0; round < 10; ++round) {
+    Table table(std::size_t{1} << random.Below(8));
+    std::vector<Entry> entries = RandomEntries(800, 1 + random.Below(600));
+    // Out of order, too, as a damaged log has them.
+    for (int swaps = 0; round % 2 == 1 && swaps < 100; ++swaps) {
+      std::swap(entries[random.Below(entries.size())], entries[random.Below(entries.size())]);
+    }
+    std::unique_ptr<MemTableRep::Iterator> earlier;
+    std::vector<Entry> earlier_expected;
+    for (std::size_t count = 0; count < entries.size();) {
+      const std::size_t added_count = random.Between(1, random.OneIn(4) ? 150 : 4);
+      for (std::size_t added = 0; added < added_count && count < entries.size(); ++added) {
+        ASSERT_TRUE(table.Insert(entries[count++]));
+      }
+      std::vector<Entry> expected(entries.begin(),
+                                  entries.begin() + static_cast<std::ptrdiff_t>(count));
+      std::sort(expected.begin(), expected.end());
+      std::unique_ptr<MemTableRep::Iterator> at = table.Walk();
+      ASSERT_EQ(AllOf(*at), expected) << "round " << round << ", " << count << " entries";
+      if (earlier != nullptr) {
+        ASSERT_EQ(AllOf(*earlier), earlier_expected);
+      }
+      earlier = std::move(at);
+      earlier_expected = std::move(expected);
+    }
+  }
+}
+
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Whatever keys have in common: none is looked for among many.
+TEST(HashedMemtableAloneTest, KeysOfALargeOneTakeNoLonger) {
+  constexpr std::uint64_t kCount = 30'000;
+  constexpr std::uint64_t kPartCount = 3'000;
+  Table table(kCount);
+  double first_seconds = 0;
+  double last_seconds = 0;
+  for (std::uint64_t sequence = 1; sequence <= kCount; ++sequence) {
+    const Entry entry{Cat("E\6photos\1", 1'000'000 + sequence, "anything behind it"), sequence};
+    const double begin = ThreadSeconds();
+    ASSERT_TRUE(table.Insert(entry));
+    const double seconds = ThreadSeconds() - begin;
+    if (sequence <= kPartCount) first_seconds += seconds;
+    if (sequence > kCount - kPartCount) last_seconds += seconds;
+  }
+  EXPECT_LT(last_seconds, 6 * first_seconds + 0.01);
+}
+
+// A client may ask for one entry at a time, beside others who write: not all is sorted each time.
+TEST(HashedMemtableAloneTest, WalksBesideAWriterCostWhatItWrites) {
+  constexpr std::size_t kCount = 30'000;
+  constexpr int kWalkCount = 200;
+  Table table(kCount);
+  const auto seconds_of_a_walk = [&table] {
+    const double begin = ThreadSeconds();
+    const std::unique_ptr<MemTableRep::Iterator> at = table.Walk();
+    at->Seek(InternalKey("key5", 1), nullptr);
+    EXPECT_TRUE(at->Valid());
+    return ThreadSeconds() - begin;
+  };
+  Random random(TestSeed());
+  std::uint64_t sequence = 0;
+  const auto insert = [&] {
+    ASSERT_TRUE(table.Insert({Cat("key", random.Below(std::uint64_t{1} << 60)), ++sequence}));
+  };
+  while (sequence < kCount) insert();
+  const double sorting_seconds = seconds_of_a_walk();
+  double seconds = 0;
+  for (int walk = 0; walk < kWalkCount; ++walk) {
+    insert();
+    insert();
+    seconds += seconds_of_a_walk();
+  }
+  EXPECT_LT(seconds, 0.2 * kWalkCount * sorting_seconds);
+}
+
 // Readers as RocksDB has them: each up to a sequence number that was told behind the insertion, and
 // all up to there is there for it, whatever the writer does meanwhile.
 class Readers {
@@ -328,6 +419,7 @@ TEST(HashedMemtableAloneTest, ReadersBesideTheWriter) {
     const std::vector<Entry> entries = RandomEntries(3000, 60);
     Readers readers(table, entries);
     std::vector<std::thread> threads;
+    threads.reserve(kReaderCount);
     for (std::uint64_t reader = 0; reader < kReaderCount; ++reader) {
       threads.emplace_back([&readers, reader] { readers.Read(TestSeed() + reader); });
     }
@@ -338,6 +430,40 @@ TEST(HashedMemtableAloneTest, ReadersBesideTheWriter) {
     }
     for (std::thread& thread : threads) thread.join();
     ASSERT_FALSE(HasFailure()) << bucket_count << " buckets";
+  }
+}
+
+// What comes while all is put in order is met there or not, and has one place behind that.
+TEST(HashedMemtableAloneTest, WhatComesMeanwhileHasOnePlace) {
+  constexpr std::uint64_t kCount = 2000;
+  // Few, so that they are put in their places by the next walk.
+  constexpr std::uint64_t kAddedCount = 100;
+  for (int round = 0; round < 20; ++round) {
+    Table table(kCount);
+    std::vector<Entry> entries;
+    for (std::uint64_t sequence = 1; sequence <= kCount + kAddedCount; ++sequence) {
+      entries.push_back({Cat("key", sequence * 7919 % 10'007), sequence});
+    }
+    for (std::uint64_t index = 0; index < kCount; ++index) {
+      ASSERT_TRUE(table.Insert(entries[index]));
+    }
+    std::atomic<bool> is_writing{false};
+    std::thread writer([&] {
+      for (std::uint64_t index = kCount; index < entries.size(); ++index) {
+        EXPECT_TRUE(table.Insert(entries[index]));
+        is_writing = true;
+        std::this_thread::sleep_for(std::chrono::microseconds(10));
+      }
+    });
+    while (!is_writing) std::this_thread::yield();
+    const std::unique_ptr<MemTableRep::Iterator> meanwhile = table.Walk();
+    const std::vector<Entry> met = AllOf(*meanwhile);
+    writer.join();
+    EXPECT_GT(met.size(), kCount);
+    EXPECT_TRUE(std::is_sorted(met.begin(), met.end()));
+    std::sort(entries.begin(), entries.end());
+    const std::unique_ptr<MemTableRep::Iterator> at = table.Walk();
+    ASSERT_EQ(AllOf(*at), entries) << "round " << round;
   }
 }
 
