@@ -160,6 +160,7 @@ class HashedMemtableTest : public testing::Test {
 
 std::vector<std::string> Keys(Random& random, std::size_t count) {
   std::vector<std::string> keys;
+  keys.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {
     std::string key = Cat(random.OneIn(2) ? "Ephotos" : "C", "");
     const std::uint64_t size_bytes = random.Below(12);
@@ -275,6 +276,7 @@ TEST_F(HashedMemtableTest, IteratorsMayGoFromThreadToThread) {
   }
   // More than a thread keeps room for.
   std::vector<std::unique_ptr<rocksdb::Iterator>> many;
+  many.reserve(200);
   for (int number = 0; number < 200; ++number) {
     many.emplace_back(database_->NewIterator(rocksdb::ReadOptions()));
     many.back()->SeekToFirst();
@@ -414,6 +416,7 @@ TEST_F(HashedMemtableTest, ABatchIsSeenWhole) {
     }
   };
   std::vector<std::thread> readers;
+  readers.reserve(3);
   for (std::uint64_t reader = 0; reader < 3; ++reader) {
     readers.emplace_back(read, TestSeed() + reader);
   }
@@ -459,6 +462,7 @@ TEST_F(HashedMemtableTest, ReadersSeeWhatWasWrittenBefore) {
     }
   };
   std::vector<std::thread> readers;
+  readers.reserve(3);
   for (std::uint64_t reader = 0; reader < 3; ++reader) {
     readers.emplace_back(read, TestSeed() + reader);
   }

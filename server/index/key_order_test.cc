@@ -64,6 +64,7 @@ TEST(KeyOrderTest, AShorterKeyIsBeforeItsZeros) {
 TEST(KeyOrderTest, DigestsOfSomeRepositories) {
   Random random(TestSeed());
   std::vector<std::string> texts;
+  texts.reserve(20'050);
   for (int index = 0; index < 20'000; ++index) {
     texts.push_back(Cat("E", random.OneIn(10) ? "videos" : "photos", RandomText(random, 32, 256)));
   }
@@ -78,6 +79,7 @@ TEST(KeyOrderTest, KeysOfFewBytes) {
     const std::uint64_t byte_count = random.Between(1, 4);
     const std::size_t max_bytes = random.Between(1, 40);
     std::vector<std::string> texts;
+    texts.reserve(5000);
     for (int index = 0; index < 5000; ++index) {
       texts.push_back(RandomText(random, random.Below(max_bytes + 1), byte_count));
     }
@@ -118,6 +120,7 @@ TEST(KeyOrderTest, KeysThatBeginAlikeTakeNoLonger) {
       texts.push_back(text);
     }
     std::vector<OwnedKey<std::string>> keys;
+    keys.reserve(texts.size());
     for (const std::string& text : texts) keys.push_back({&text});
     std::size_t look_count = 0;
     SortByKey(keys, [&look_count](const std::string& text) {
