@@ -3,9 +3,12 @@
 //
 //   rocksdb_ways_bench [ENTRIES [NAME...]]    a million, and all of them
 //
+// Names are taken in their order, each as often as it is given.
+//
 // Each way gets the same entries, a thousand at a time, as streams commit them: looked up before
-// (all are new), looked for again, and written. Some are looked up again, and some are deleted.
-// Then the database is closed, opened as kerf 0.1.0 opens it, and held to what was written.
+// (all are new), looked for again, and written. Some are looked up again, and some are deleted. Of
+// a way that is walked one entry is read by an iterator behind each thousand. Then the database is
+// closed, opened as kerf 0.1.0 opens it, and held to what was written.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -60,6 +63,7 @@ struct Setup {
   bool ingests = false;
   // The memtable must not be read.
   bool is_write_only = false;
+  bool is_walked = false;
 };
 
 struct Way {
@@ -247,6 +251,17 @@ std::vector<Way> OtherWays() {
   };
 }
 
+std::vector<Way> WalkedWays() {
+  return {
+      {"stands, walked", [](Setup& setup) { setup.is_walked = true; }},
+      {"hashed, walked",
+       [](Setup& setup) {
+         UseHashed(setup);
+         setup.is_walked = true;
+       }},
+  };
+}
+
 void Must(const rocksdb::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
@@ -265,12 +280,14 @@ struct Costs {
   double read_before = 0;
   double write = 0;
   double hit = 0;
+  double walk = 0;
   double run = 0;
   double rest_miss = 0;
   double rest_hit = 0;
   double background = 0;
   std::uint64_t write_count = 0;
   std::uint64_t hit_count = 0;
+  std::uint64_t walk_count = 0;
   std::uint64_t disk_bytes = 0;
 };
 
@@ -332,6 +349,7 @@ class Trial {
       Find(sorted, false, true, &costs_.read_before);
     }
     Write(keys, values);
+    if (setup_.is_walked) WalkToOne();
     ++batch_count_;
     if (batch_count_ % kHitsEvery == 0 && !setup_.is_write_only) {
       Look(random_.Below(first + 1), true, &costs_.hit);
@@ -398,10 +416,20 @@ class Trial {
 
   void Look(std::uint64_t first, bool is_there, double* seconds) {
     std::vector<std::string> keys;
+    keys.reserve(kBatchCount);
     for (std::uint64_t index = 0; index < kBatchCount; ++index) {
       keys.push_back(KeyOf(first + index));
     }
     Find(keys, is_there, false, seconds);
+  }
+
+  void WalkToOne() {
+    const std::string from = KeyOf(random_.Below(std::uint64_t{1} << 40));
+    ++costs_.walk_count;
+    const Timed timed(&costs_.walk);
+    const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
+    at->Seek(from);
+    Must(at->status());
   }
 
   void Find(const std::vector<std::string>& keys, bool is_there, bool is_sorted, double* seconds) {
@@ -486,13 +514,14 @@ void Print(const Way& way, const Costs& costs) {
   };
   const std::uint64_t count = costs.write_count;
   const std::uint64_t rest_count = kRestRounds * kBatchCount;
-  std::printf(
-      "| %s | %.2f | %.2f | **%.2f** | %.2f | %.2f | %.2f | %.2f | %.2f | %.0f |\n",
-      way.name.c_str(), micros(costs.write, count), micros(costs.run + costs.background, count),
-      micros(costs.write + costs.run + costs.background, count), micros(costs.read_before, count),
-      micros(costs.miss, count), micros(costs.hit, costs.hit_count),
-      micros(costs.rest_miss, rest_count), micros(costs.rest_hit, rest_count),
-      static_cast<double>(costs.disk_bytes) / static_cast<double>(count));
+  std::printf("| %s | %.2f | %.2f | **%.2f** | %.2f | %.2f | %.2f | %.2f | %.2f | %.0f | %.0f |\n",
+              way.name.c_str(), micros(costs.write, count),
+              micros(costs.run + costs.background, count),
+              micros(costs.write + costs.run + costs.background, count),
+              micros(costs.read_before, count), micros(costs.miss, count),
+              micros(costs.hit, costs.hit_count), micros(costs.rest_miss, rest_count),
+              micros(costs.rest_hit, rest_count), micros(costs.walk, costs.walk_count),
+              static_cast<double>(costs.disk_bytes) / static_cast<double>(count));
   std::fflush(stdout);
 }
 
@@ -504,15 +533,22 @@ int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + std::min(argc, 2), argv + argc);
   std::printf(
       "| way | write | table files | both | read before | miss | hit | miss at rest | hit at rest "
-      "| "
-      "bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+      "| walk | bytes |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   std::vector<kerf::Way> ways = kerf::WaysOfRocksDb();
   for (kerf::Way& way : kerf::OtherWays()) ways.push_back(std::move(way));
-  for (const kerf::Way& way : ways) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), way.name) == wanted.end()) {
-      continue;
+  for (kerf::Way& way : kerf::WalkedWays()) ways.push_back(std::move(way));
+  if (wanted.empty()) {
+    for (const kerf::Way& way : ways) kerf::Print(way, kerf::Trial(way, entry_count).Run());
+  }
+  for (const std::string& name : wanted) {
+    const auto way = std::find_if(ways.begin(), ways.end(),
+                                  [&name](const kerf::Way& other) { return other.name == name; });
+    if (way == ways.end()) {
+      std::fprintf(stderr, "there is no way called %s\n", name.c_str());
+      return 2;
     }
-    kerf::Print(way, kerf::Trial(way, entry_count).Run());
+    kerf::Print(*way, kerf::Trial(*way, entry_count).Run());
   }
   return 0;
 }
