@@ -364,6 +364,25 @@ TEST_F(AuditTest, ItNamesWhoHasTooManyConnections) {
   EXPECT_EQ(calls[0]["worker"], "w1");
 }
 
+// Though nobody has read the request in full.
+TEST_F(AuditTest, ACallThatMayNotNamesItsRepository) {
+  const std::string user = Cat("user/", getuid());
+  rules_.emplace(Cat("[[identity]]\nname = \"", user,
+                     "\"\n[[identity.grant]]\nrole = \"read\"\nrepositories = [\"home\"]\n"));
+  options_.access = rules_->source();
+  Start();
+  v1::RepositoryRef of_others = Home();
+  of_others.set_repository("of-others");
+  of_others.set_digest_algorithm(v1::DIGEST_ALGORITHM_SHA256);
+  EXPECT_EQ(LookUp(of_others), "NOT_YOURS");
+  const auto calls = Calls();
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_EQ(calls[0]["outcome"], "NOT_YOURS");
+  EXPECT_EQ(calls[0]["repository"], "of-others");
+  EXPECT_EQ(calls[0]["digest"], "sha256");
+  EXPECT_EQ(calls[0]["identity"], user);
+}
+
 TEST_F(AuditTest, ItTellsOfConnectionsThatAreNotTaken) {
   options_.listen = {"127.0.0.1:0"};
   options_.max_connections = 1;

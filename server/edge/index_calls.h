@@ -59,7 +59,7 @@ class IndexCalls {
   struct Request {
     // For which the work may hold a multiple.
     std::size_t bytes = 0;
-    // As it says itself, before anybody has looked whether it may; empty: it names none.
+    // As it says itself; its caller may do there what he asks. Empty: it names none.
     std::string repository;
   };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
@@ -37,20 +38,24 @@ bool HasFewFields(const std::string& bytes) {
   return false;
 }
 
-constexpr std::uint32_t TagOf(int number) {
-  return WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+constexpr std::uint32_t TagOf(
+    int number, WireFormatLite::WireType type = WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+  return WireFormatLite::MakeTag(number, type);
 }
 
-// Reads the name out of a request, as protobuf does: a field that comes again is merged with what
-// came before, so that of names the last one counts.
+// Reads the repository out of a request, as protobuf does: a field that comes again is merged with
+// what came before, so that of names the last one counts.
 class RepositoryPeek {
  public:
   explicit RepositoryPeek(CodedInputStream& input) : input_(input) {}
 
   // Nothing: it is no request, or has more fields than one.
-  std::optional<std::string> Read() {
-    if (!ReadFields(kRepositoryTag, [this] { return ReadReference(); })) return std::nullopt;
-    return name_;
+  std::optional<PeekedRepository> Read() {
+    const auto read = [this](std::uint32_t tag) {
+      return tag == kRepositoryTag ? ReadReference() : WireFormatLite::SkipField(&input_, tag);
+    };
+    if (!ReadFields(read)) return std::nullopt;
+    return std::move(peeked_);
   }
 
  private:
@@ -58,13 +63,15 @@ class RepositoryPeek {
   static constexpr std::uint32_t kRepositoryTag =
       TagOf(v1::GetIndexStatsRequest::kRepositoryFieldNumber);
   static constexpr std::uint32_t kNameTag = TagOf(v1::RepositoryRef::kRepositoryFieldNumber);
+  static constexpr std::uint32_t kDigestTag =
+      TagOf(v1::RepositoryRef::kDigestAlgorithmFieldNumber, WireFormatLite::WIRETYPE_VARINT);
 
-  // Whether there was nothing but fields up to the end, of which `read` takes those of `wanted`.
+  // Whether there was nothing but fields up to the end, each of which `read` takes or skips.
   template <typename Read>
-  bool ReadFields(std::uint32_t wanted, const Read& read) {
+  bool ReadFields(const Read& read) {
     while (const std::uint32_t tag = input_.ReadTag()) {
       if (++count_ > kMaxIndexRequestEntries + kOtherFields) return false;
-      if (tag == wanted ? !read() : !WireFormatLite::SkipField(&input_, tag)) return false;
+      if (!read(tag)) return false;
     }
     return input_.ConsumedEntireMessage();
   }
@@ -73,7 +80,11 @@ class RepositoryPeek {
     int length = 0;
     if (!input_.ReadVarintSizeAsInt(&length)) return false;
     const CodedInputStream::Limit outer = input_.PushLimit(length);
-    if (!ReadFields(kNameTag, [this] { return ReadName(); })) return false;
+    const auto read = [this](std::uint32_t tag) {
+      if (tag == kNameTag) return ReadName();
+      return tag == kDigestTag ? ReadDigestAlgorithm() : WireFormatLite::SkipField(&input_, tag);
+    };
+    if (!ReadFields(read)) return false;
     input_.PopLimit(outer);
     return true;
   }
@@ -81,15 +92,22 @@ class RepositoryPeek {
   bool ReadName() {
     int length = 0;
     if (!input_.ReadVarintSizeAsInt(&length)) return false;
-    name_.clear();
+    peeked_.name.clear();
     // No repository has a longer one.
     if (length > static_cast<int>(kMaxRepositoryNameBytes)) return input_.Skip(length);
-    return input_.ReadString(&name_, length);
+    return input_.ReadString(&peeked_.name, length);
+  }
+
+  bool ReadDigestAlgorithm() {
+    std::uint64_t number = 0;
+    if (!input_.ReadVarint64(&number)) return false;
+    peeked_.digest_algorithm = static_cast<int>(static_cast<std::uint32_t>(number));
+    return true;
   }
 
   CodedInputStream& input_;
   int count_ = 0;
-  std::string name_;
+  PeekedRepository peeked_;
 };
 
 }  // namespace
@@ -169,12 +187,12 @@ absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Mess
                    Cat("the bytes are no ", request->GetDescriptor()->full_name()));
 }
 
-std::string PeekRepository(const grpc::ByteBuffer& buffer) {
+PeekedRepository PeekRepository(const grpc::ByteBuffer& buffer) {
   // The reader asks for one that it may change; a copy has the same bytes, not a copy of them.
   grpc::ByteBuffer bytes = buffer;
   grpc::ProtoBufferReader slices(&bytes);
   CodedInputStream input(&slices);
-  return RepositoryPeek(input).Read().value_or("");
+  return RepositoryPeek(input).Read().value_or(PeekedRepository());
 }
 
 AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {
@@ -198,6 +216,17 @@ AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call) {
   asked.caller = *std::move(caller);
   asked.need = call.need;
   return {.asked = std::move(asked)};
+}
+
+grpc::ServerUnaryReactor* RefuseForbidden(const AskedIndex& asked, const IncomingCall& call,
+                                          const PeekedRepository& repository) {
+  // What is no name is said by whoever reads the request.
+  if (!ValidateRepositoryName(repository.name).ok()) return nullptr;
+  const absl::Status status = asked.gate->Check(asked.caller, asked.need, repository.name);
+  if (status.ok()) return nullptr;
+  asked.record->SetRepository(repository.name, repository.digest_algorithm);
+  asked.record->SetOutcome(status);
+  return Refuse(*call.context, status);
 }
 
 }  // namespace kerf

@@ -83,11 +83,16 @@ std::string WireDigest(const RepositoryId& repository, const Digest& digest);
 
 // `bytes` as a request, unless they say more fields than one has.
 absl::Status ParseRequest(const grpc::ByteBuffer& buffer, google::protobuf::Message* request);
-// The name of the repository that a request is about, as ParseRequest will read it, without the
-// bytes in between being copied: of several the last one, wherever they stand. Empty if it says
-// none, one that is too long, or is no request, or one of more fields than a request has. Nobody
-// has looked at what it says.
-std::string PeekRepository(const grpc::ByteBuffer& buffer);
+// The repository that a request is about, as ParseRequest will read it, without the bytes in
+// between being copied: of several names the last one, wherever they stand. The name is empty if it
+// says none, one that is too long, or is no request, or one of more fields than a request has.
+// Nobody has looked at what it says.
+struct PeekedRepository {
+  std::string name = {};
+  // kerf.v1.DigestAlgorithm's number, if it is one.
+  int digest_algorithm = 0;
+};
+PeekedRepository PeekRepository(const grpc::ByteBuffer& buffer);
 
 template <typename Request, typename Response>
 using IndexCallHandler = Task<absl::Status> (*)(AskedIndex, std::unique_ptr<Request>, Response*);
@@ -115,6 +120,11 @@ struct AdmittedCall {
   AskedIndex asked = {};
 };
 AdmittedCall AdmitIndexCall(AskedIndex asked, const IncomingCall& call);
+// Of an admitted call: null if its caller may do that in this repository, or nobody can tell yet;
+// else the call is over, as above. It comes before the call is one of the repository's: whoever may
+// do nothing there takes none of its places, and does not learn whether it has any left.
+grpc::ServerUnaryReactor* RefuseForbidden(const AskedIndex& asked, const IncomingCall& call,
+                                          const PeekedRepository& repository);
 
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* RunIndexCall(IndexCalls& calls, const AskedIndex& asked,
@@ -125,7 +135,10 @@ grpc::ServerUnaryReactor* RunIndexCall(IndexCalls& calls, const AskedIndex& aske
   auto record = admitted.asked.record;
   IndexCalls::Request about{.bytes = call.request->Length(), .repository = {}};
   if constexpr (requires(const Request& request) { request.repository().repository(); }) {
-    about.repository = PeekRepository(*call.request);
+    PeekedRepository repository = PeekRepository(*call.request);
+    auto* const refused = RefuseForbidden(admitted.asked, call, repository);
+    if (refused != nullptr) return refused;
+    about.repository = std::move(repository.name);
   }
   // A copy of the buffer has the same bytes, not a copy of them.
   return calls.Run(call.context, call.response, std::move(about), std::move(record),

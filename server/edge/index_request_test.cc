@@ -24,7 +24,7 @@ grpc::ByteBuffer Buffer(const std::string& bytes, std::size_t slice_bytes) {
   return {slices.data(), slices.size()};
 }
 
-std::string Peek(const std::string& bytes) { return PeekRepository(Buffer(bytes, 7)); }
+std::string Peek(const std::string& bytes) { return PeekRepository(Buffer(bytes, 7)).name; }
 
 // A field as it is encoded: shorter than 128 bytes, of a number below 16.
 std::string Field(int number, const std::string& content) {
@@ -44,11 +44,11 @@ std::string Request(const std::string& name, int digest_count) {
 
 TEST(PeekRepositoryTest, ReadsTheNameOfAnyRequest) {
   for (const std::size_t slice_bytes : {1, 3, 100, 1 << 20}) {
-    EXPECT_EQ(PeekRepository(Buffer(Request("home", 0), slice_bytes)), "home");
-    EXPECT_EQ(PeekRepository(Buffer(Request(std::string(64, 'n'), 100), slice_bytes)),
+    EXPECT_EQ(PeekRepository(Buffer(Request("home", 0), slice_bytes)).name, "home");
+    EXPECT_EQ(PeekRepository(Buffer(Request(std::string(64, 'n'), 100), slice_bytes)).name,
               std::string(64, 'n'));
   }
-  EXPECT_EQ(PeekRepository(Buffer(Request("home", kMaxIndexRequestEntries), 1 << 16)), "home");
+  EXPECT_EQ(PeekRepository(Buffer(Request("home", kMaxIndexRequestEntries), 1 << 16)).name, "home");
 }
 
 // Else whoever may do nothing there fills another repository's rooms with calls about his own.
@@ -91,7 +91,7 @@ TEST(PeekRepositoryTest, OfFieldsWithoutEndNoMoreAreReadThanARequestHas) {
   std::string many = Named("victim");
   for (int count = 0; count < kMaxIndexRequestEntries + 100; ++count) many += Field(15, "");
   v1::GetIndexStatsRequest request;
-  EXPECT_EQ(PeekRepository(Buffer(many + Named("mine"), 1 << 16)), "");
+  EXPECT_EQ(PeekRepository(Buffer(many + Named("mine"), 1 << 16)).name, "");
   EXPECT_FALSE(ParseRequest(Buffer(many + Named("mine"), 1 << 16), &request).ok());
   std::string within;
   for (int count = 0; count < kMaxIndexRequestEntries + 100; ++count) within += Field(14, "");
@@ -99,19 +99,20 @@ TEST(PeekRepositoryTest, OfFieldsWithoutEndNoMoreAreReadThanARequestHas) {
   for (std::size_t rest = within.size(); rest > 0; rest >>= 7) {
     length += static_cast<char>((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
   }
-  EXPECT_EQ(PeekRepository(Buffer("\x0a" + length + within, 1 << 16)), "");
+  EXPECT_EQ(PeekRepository(Buffer("\x0a" + length + within, 1 << 16)).name, "");
 }
 
 // Whatever is sent, it is what protobuf makes of it.
 TEST(PeekRepositoryTest, AgreesWithTheParser) {
   Random random(TestSeed());
   int named_count = 0;
+  int digest_count = 0;
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes;
     for (std::uint64_t count = random.Below(5); count > 0; --count) {
       const std::string name(random.OneIn(8) ? random.Below(70) : random.Below(4),
                              static_cast<char>('a' + random.Below(26)));
-      switch (random.Below(6)) {
+      switch (random.Below(7)) {
         case 0:
           bytes += Request(name, static_cast<int>(random.Below(3)));
           break;
@@ -123,6 +124,13 @@ TEST(PeekRepositoryTest, AgreesWithTheParser) {
           break;
         case 3:
           bytes += Field(1, Field(static_cast<int>(random.Between(1, 3)), name) + Field(1, "x"));
+          break;
+        case 4:
+          // A varint of one to ten bytes.
+          bytes +=
+              Field(1, std::string{2 << 3} +
+                           std::string(random.Below(10), static_cast<char>(0x80 | name.size())) +
+                           static_cast<char>(random.Below(4)));
           break;
         default:
           bytes += Named(name);
@@ -136,10 +144,14 @@ TEST(PeekRepositoryTest, AgreesWithTheParser) {
     if (!request.ParseFromString(bytes)) continue;
     const std::string& name = request.repository().repository();
     const std::string expected = name.size() > kMaxRepositoryNameBytes ? "" : name;
-    ASSERT_EQ(PeekRepository(Buffer(bytes, random.Between(1, 40))), expected) << round;
+    const PeekedRepository peeked = PeekRepository(Buffer(bytes, random.Between(1, 40)));
+    ASSERT_EQ(peeked.name, expected) << round;
+    ASSERT_EQ(peeked.digest_algorithm, request.repository().digest_algorithm()) << round;
+    digest_count += static_cast<int>(peeked.digest_algorithm != 0);
     named_count += static_cast<int>(!expected.empty());
   }
   EXPECT_GT(named_count, 1'000);
+  EXPECT_GT(digest_count, 1'000);
 }
 
 }  // namespace
