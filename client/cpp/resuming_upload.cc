@@ -1,5 +1,3 @@
-#include "client/cpp/resuming_upload.h"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,13 +7,12 @@
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 #include "client/cpp/locate.h"
+#include "client/cpp/resuming_upload.h"
 #include "client/cpp/tls_check.h"
 
 namespace kerf::client {
 namespace {
 
-// Of commits that a server leaves without an answer: some 100 MB.
-constexpr std::size_t kMaxUnansweredEntries = std::size_t{1} << 20;
 // As many as a front looks at.
 constexpr std::size_t kMaxAvoided = 8;
 // Of streams past a front, lost one behind the other without a word or an answer: see routing.md.
@@ -23,13 +20,6 @@ constexpr int kDirectTries = 2;
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
   return {data.block->data() + data.position, length_bytes};
-}
-
-std::optional<Digest> DigestOf(const std::string& bytes) {
-  Digest digest;
-  if (bytes.size() > digest.bytes.size()) return std::nullopt;
-  std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
-  return digest;
 }
 
 }  // namespace
@@ -435,50 +425,6 @@ void ResumingUpload::Flush() {
   if (stream != nullptr) stream->Flush();
 }
 
-void ResumingUpload::Commit(v1::Commit commit) {
-  std::vector<v1::CommitEntry> late;
-  {
-    std::lock_guard lock(mutex_);
-    const bool has_lost = stream_count_ > 1;
-    if (stream_ == nullptr || has_lost) {
-      v1::Commit known;
-      for (v1::CommitEntry& entry : *commit.mutable_entries()) {
-        const std::optional<Digest> digest = DigestOf(entry.digest());
-        const bool is_pending =
-            stream_ != nullptr && digest.has_value() && pending_.erase(*digest) > 0;
-        if (is_pending) {
-          *known.add_entries() = std::move(entry);
-        } else {
-          late.push_back(std::move(entry));
-        }
-      }
-      commit = std::move(known);
-    }
-    if (!commit.entries().empty()) {
-      unanswered_commits_.push_back(commit);
-      unanswered_entries_ += static_cast<std::size_t>(commit.entries_size());
-      stream_->Commit(std::move(commit));
-      if (unanswered_entries_ > kMaxUnansweredEntries && lost_.ok()) {
-        lost_ = absl::ResourceExhaustedError("the server answers chunks, but no commits");
-        stream_->Cancel();
-      }
-    }
-  }
-  if (!late.empty() && options_.on_late_commits) options_.on_late_commits(std::move(late));
-}
-
-void ResumingUpload::ReportStale(v1::ReportStale report) {
-  std::lock_guard lock(mutex_);
-  // Without a stream the late commit puts the index right.
-  if (stream_ == nullptr) return;
-  if (stream_count_ > 1) {
-    for (const v1::CommitEntry& entry : report.entries()) {
-      if (const auto digest = DigestOf(entry.digest())) pending_.insert(*digest);
-    }
-  }
-  stream_->ReportStale(std::move(report));
-}
-
 void ResumingUpload::FinishWrites() {
   std::lock_guard lock(mutex_);
   finishing_ = true;
@@ -548,142 +494,6 @@ std::string ResumingUpload::request_id() const {
 absl::Status ResumingUpload::Wait() {
   if (thread_.joinable()) thread_.join();
   return end_status_;
-}
-
-void ResumingUpload::OnAnswer(const v1::UploadAnswer& answer) {
-  {
-    std::lock_guard lock(mutex_);
-    // Of a stream that was given up nothing counts any more.
-    if (!lost_.ok() || !fatal_.ok() || cancelled_) return;
-  }
-  switch (answer.answer_case()) {
-    case v1::UploadAnswer::kOpened:
-      return OnOpened(answer);
-    case v1::UploadAnswer::kChunks:
-      return OnChunks(answer);
-    case v1::UploadAnswer::kFileDone:
-      return OnFileDone(answer);
-    case v1::UploadAnswer::kCommitted:
-      return OnCommitted(answer);
-    case v1::UploadAnswer::kGoAway:
-      // All that the server has read is answered. Its commits are left: the Index service takes
-      // those that are still missing, at any server.
-      return Lose(absl::UnavailableError("the server is shutting down"));
-    case v1::UploadAnswer::ANSWER_NOT_SET:
-      return handler_.OnAnswer(answer);
-  }
-}
-
-void ResumingUpload::OnMessageEnd() { handler_.OnMessageEnd(); }
-
-void ResumingUpload::OnEnd(const absl::Status& status) {
-  std::lock_guard lock(mutex_);
-  stream_ended_ = true;
-  stream_status_ = status;
-  changed_.notify_all();
-}
-
-void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
-  bool is_resumed = false;
-  bool is_direct = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (opened_) {
-      fatal_ = absl::InternalError("the server answered Open twice");
-      return stream_->Cancel();
-    }
-    *options_.reached = true;
-    worker_ = answer.opened().worker();
-    ever_opened_ = true;
-    is_resumed = stream_count_ > 1;
-    is_direct = is_direct_;
-  }
-  handler_.OnAnswer(answer);
-  if (options_.on_opened) options_.on_opened(is_direct);
-  if (is_resumed && options_.on_resumed) options_.on_resumed();
-  std::lock_guard lock(mutex_);
-  opened_ = true;
-  changed_.notify_all();
-}
-
-void ResumingUpload::NotePending(const v1::Chunks& chunks) {
-  if (stream_count_ == 1) return;
-  for (const v1::Chunk& chunk : chunks.chunks()) {
-    if (chunk.verdict() == v1::VERDICT_DUPLICATE) continue;
-    if (const auto digest = DigestOf(chunk.digest())) pending_.insert(*digest);
-  }
-}
-
-void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
-  std::uint64_t shift = 0;
-  {
-    std::lock_guard lock(mutex_);
-    // Before the handler commits them.
-    NotePending(answer.chunks());
-    shift = number_shift_;
-  }
-  const std::uint64_t number = answer.chunks().file_number() + shift;
-  if (shift == 0) {
-    handler_.OnAnswer(answer);
-  } else {
-    v1::UploadAnswer shifted = answer;
-    shifted.mutable_chunks()->set_file_number(number);
-    handler_.OnAnswer(shifted);
-  }
-  if (answer.chunks().chunks().empty()) return;
-  const std::uint64_t end_offset = answer.chunks().chunks().rbegin()->end_offset();
-  std::unique_lock lock(mutex_);
-  File* const file = Find(number);
-  // The handler has refused it, too, unless the stream before had been sent more.
-  if (file == nullptr || end_offset > file->given_bytes || end_offset < file->answered_bytes) {
-    lock.unlock();
-    return Fail(absl::InternalError("the server answered more bytes than were sent"));
-  }
-  unanswered_bytes_ -= end_offset - file->answered_bytes;
-  file->answered_bytes = end_offset;
-  while (!file->unanswered.empty() &&
-         file->unanswered.front().offset + file->unanswered.front().length_bytes <= end_offset) {
-    file->unanswered.pop_front();
-  }
-  has_answered_ = true;
-  plan_.Progress();
-  avoided_.clear();
-  changed_.notify_all();
-}
-
-void ResumingUpload::OnFileDone(const v1::UploadAnswer& answer) {
-  v1::UploadAnswer shifted = answer;
-  bool is_told = false;
-  {
-    std::lock_guard lock(mutex_);
-    const std::uint64_t number = answer.file_done().file_number() + number_shift_;
-    shifted.mutable_file_done()->set_file_number(number);
-    File* const file = Find(number);
-    // The handler knows it.
-    is_told = file != nullptr && std::exchange(file->done_again, false);
-  }
-  if (!is_told) handler_.OnAnswer(shifted);
-  std::lock_guard lock(mutex_);
-  File* const file = Find(shifted.file_done().file_number());
-  // The handler refuses one that is not complete; this stream may have been sent less of it.
-  if (file == nullptr || !file->complete() || file->given_bytes < file->published_bytes) return;
-  file->done = true;
-  while (!files_.empty() && files_.front().done) files_.pop_front();
-}
-
-void ResumingUpload::OnCommitted(const v1::UploadAnswer& answer) {
-  {
-    std::lock_guard lock(mutex_);
-    if (unanswered_commits_.empty()) {
-      if (fatal_.ok()) {
-        fatal_ = absl::InternalError("the server answered a commit that was not sent");
-      }
-      return stream_->Cancel();
-    }
-    unanswered_entries_ -= static_cast<std::size_t>(unanswered_commits_.front().entries_size());
-    unanswered_commits_.pop_front();
-  }
-  handler_.OnAnswer(answer);
 }
 
 }  // namespace kerf::client
