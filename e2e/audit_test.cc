@@ -315,7 +315,7 @@ TEST_F(AuditTest, AFrontTellsOfWhatItRefusesAndTheWorkerOfTheRest) {
   std::string said;
   const auto deadline = steady_clock::now() + kPatience;
   while (said.find("NO_WORKER") == std::string::npos && steady_clock::now() < deadline) {
-    EXPECT_NE(world_.Kerf({"index", "stats"}).exit_code, 0);
+    EXPECT_NE(world_.Kerf({"index", "stats", "--retry-for", "0"}).exit_code, 0);
     said = ReadText(world_ / "audit/front.log");
   }
   EXPECT_THAT(Lines("call"), testing::Not(IsEmpty()));

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/request_id.h"
@@ -15,36 +16,54 @@
 namespace kerf::client {
 namespace {
 
-absl::Status CallOnce(CallCancellation* cancellation,
-                      const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
+// That there is no room is told from here on: most calls find some by their second try, and a
+// collection makes thousands of calls.
+constexpr int kToldFromTry = 3;
+
+}  // namespace
+
+absl::Status PatientCalls::CallOnce(const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   grpc::ClientContext context;
   const std::string request_id = NewRequestId();
   context.AddMetadata(kRequestIdMetadata, request_id);
   context.set_deadline(std::chrono::system_clock::now() + limits::kIndexCallDeadline);
   std::optional<CallCancellation::Scope> scope;
-  if (cancellation != nullptr) scope.emplace(*cancellation, context);
-  return WithRequestId(FromGrpc(ask(context)), request_id);
+  if (options_.cancellation != nullptr) scope.emplace(*options_.cancellation, context);
+  absl::Status status = FromGrpc(ask(context));
+  is_met_ = is_met_ || status.ok() || !ReasonOfLoss(status).empty();
+  return WithRequestId(std::move(status), request_id);
 }
 
-}  // namespace
+bool PatientCalls::IsAway(const absl::Status& status) const {
+  if (IsAwayNow(status)) return true;
+  return is_met_ && ReasonOfLoss(status).empty() && LossOf(status) == Loss::kRetry;
+}
 
-absl::Status CallPatiently(CallCancellation* cancellation, std::chrono::milliseconds patience,
-                           const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
+std::optional<std::chrono::milliseconds> PatientCalls::WaitAfter(
+    const absl::Status& status, RetryPlan& plan, std::chrono::steady_clock::time_point now) {
+  const std::chrono::milliseconds asked = AskedWaitOf(status);
+  if (HasNoRoomNow(status) && IsQuotaExceeded(status)) return asked;
+  if (!HasNoRoomNow(status) && !IsAway(status)) return std::nullopt;
+  return plan.WaitAfter(Loss::kRetry, asked, now);
+}
+
+absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   const auto began = std::chrono::steady_clock::now();
-  std::optional<RetryPlan> plan;
-  while (true) {
-    absl::Status status = CallOnce(cancellation, ask);
-    if (!HasNoRoomNow(status)) return status;
+  RetryPlan plan(RetryLimits{.time = options_.patience}, std::random_device()());
+  for (int tries = 1;; ++tries) {
+    absl::Status status = CallOnce(ask);
+    if (status.ok()) return status;
+    // What it has ended itself nobody is waited for.
+    if (options_.cancellation != nullptr && options_.cancellation->cancelled()) return status;
     const auto now = std::chrono::steady_clock::now();
-    std::optional<std::chrono::milliseconds> wait = AskedWaitOf(status);
-    if (!IsQuotaExceeded(status)) {
-      if (!plan.has_value()) plan.emplace(RetryLimits{.time = patience}, std::random_device()());
-      wait = plan->WaitAfter(Loss::kRetry, *wait, now);
+    const std::optional<std::chrono::milliseconds> wait = WaitAfter(status, plan, now);
+    if (!wait.has_value() || now + *wait - began > options_.patience) return status;
+    if (options_.on_wait && (tries >= kToldFromTry || !HasNoRoomNow(status))) {
+      options_.on_wait({status, tries, *wait});
     }
-    if (!wait.has_value() || now + *wait - began > patience) return status;
-    if (cancellation == nullptr) {
+    if (options_.cancellation == nullptr) {
       std::this_thread::sleep_for(*wait);
-    } else if (cancellation->Wait(*wait)) {
+    } else if (options_.cancellation->Wait(*wait)) {
       return absl::CancelledError("cancelled while it waited for its turn");
     }
   }

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "client/cpp/call_cancellation.h"
+#include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -18,23 +22,33 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPatience{300'000};
 
 // As a server says it; without a time to wait for 0.
-grpc::Status Refused(const std::string& reason, milliseconds delay) {
+grpc::Status Refused(const std::string& reason, milliseconds delay,
+                     grpc::StatusCode code = grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     const std::string& worker = "") {
   google::rpc::Status details;
   google::rpc::ErrorInfo info;
   info.set_reason(reason);
   info.set_domain("kerf");
+  if (!worker.empty()) (*info.mutable_metadata())["worker"] = worker;
   details.add_details()->PackFrom(info);
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
   retry.mutable_retry_delay()->set_nanos(static_cast<int>(delay.count() % 1000) * 1'000'000);
   if (delay.count() > 0) details.add_details()->PackFrom(retry);
-  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "message", details.SerializeAsString()};
+  return {code, "message", details.SerializeAsString()};
+}
+grpc::Status Away(const std::string& reason, const std::string& worker = "") {
+  return Refused(reason, milliseconds(1), grpc::StatusCode::UNAVAILABLE, worker);
+}
+// As gRPC says it where a connection is lost, or none can be made.
+grpc::Status Broken(grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE) {
+  return {code, "Socket closed"};
 }
 
-TEST(CallPatientlyTest, WaitsForItsTurn) {
+TEST(PatientCallsTest, WaitsForItsTurn) {
   int count = 0;
   const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
+  const absl::Status status = PatientCalls({.patience = kPatience}).Call([&](grpc::ClientContext&) {
     return ++count < 4 ? Refused("QUOTA_EXCEEDED", milliseconds(20)) : grpc::Status();
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -43,13 +57,14 @@ TEST(CallPatientlyTest, WaitsForItsTurn) {
 }
 
 // As a repository does whose calls have all the rooms that it may have.
-TEST(CallPatientlyTest, WaitsWhereThereIsNoRoom) {
+TEST(PatientCallsTest, WaitsWhereThereIsNoRoom) {
   for (const char* reason : {"TOO_MANY_CALLS", "MEMORY_EXHAUSTED"}) {
     int count = 0;
     const auto began = std::chrono::steady_clock::now();
-    const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
-      return ++count < 3 ? Refused(reason, milliseconds(600)) : grpc::Status();
-    });
+    const absl::Status status =
+        PatientCalls({.patience = kPatience}).Call([&](grpc::ClientContext&) {
+          return ++count < 3 ? Refused(reason, milliseconds(600)) : grpc::Status();
+        });
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(count, 3);
     EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(1'200));
@@ -57,10 +72,10 @@ TEST(CallPatientlyTest, WaitsWhereThereIsNoRoom) {
 }
 
 // Whoever is refused by many servers, or beside many others, does not come again all at once.
-TEST(CallPatientlyTest, WaitsLongerThanItIsToldWhereThereIsNoRoom) {
+TEST(PatientCallsTest, WaitsLongerThanItIsToldWhereThereIsNoRoom) {
   int count = 0;
   const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
+  const absl::Status status = PatientCalls({.patience = kPatience}).Call([&](grpc::ClientContext&) {
     return ++count < 3 ? Refused("TOO_MANY_CALLS", milliseconds(1)) : grpc::Status();
   });
   EXPECT_TRUE(status.ok()) << status;
@@ -68,30 +83,127 @@ TEST(CallPatientlyTest, WaitsLongerThanItIsToldWhereThereIsNoRoom) {
   EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(750));
 }
 
-TEST(CallPatientlyTest, NotWhereTimeMendsNothing) {
+// As where workers or fronts are restarted one after another.
+TEST(PatientCallsTest, WaitsForWhoIsAway) {
+  for (const char* reason : {"DRAINING", "NO_WORKER", "WORKER_UNREACHABLE"}) {
+    int count = 0;
+    const absl::Status status = PatientCalls({.patience = kPatience}).Call([&](auto&) {
+      return ++count < 2 ? Away(reason) : grpc::Status();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(count, 2);
+  }
+}
+
+// The one server there is stops, its connections break, nobody listens, and it is back.
+TEST(PatientCallsTest, WaitsForAServerThatItHasMet) {
+  const std::vector<grpc::Status> answers = {Away("DRAINING"), Broken(),
+                                             Broken(grpc::StatusCode::UNKNOWN), grpc::Status()};
+  std::size_t count = 0;
+  const absl::Status status =
+      PatientCalls({.patience = kPatience}).Call([&](auto&) { return answers[count++]; });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(count, answers.size());
+}
+
+TEST(PatientCallsTest, ACallThatWasAnsweredHasMetItForTheNext) {
+  for (const grpc::Status& first :
+       {grpc::Status(), Refused("INDEX_FULL", milliseconds(0)), Refused("NOT_YOURS", {})}) {
+    PatientCalls calls({.patience = kPatience});
+    EXPECT_EQ(calls.Call([&](auto&) { return first; }).ok(), first.ok());
+    int count = 0;
+    const absl::Status status =
+        calls.Call([&](auto&) { return ++count < 2 ? Broken() : grpc::Status(); });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(count, 2);
+  }
+}
+
+// At an address that is mistyped nobody is waited for, however often it is asked.
+TEST(PatientCallsTest, NotForAServerThatNobodyHasMet) {
+  PatientCalls calls({.patience = kPatience});
+  for (int round = 1; round <= 3; ++round) {
+    int count = 0;
+    const absl::Status status = calls.Call([&](auto&) {
+      ++count;
+      return Broken();
+    });
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(PatientCallsTest, SaysWhomItWaitsFor) {
+  std::vector<CallWait> waits;
+  CallOptions options{.patience = kPatience,
+                      .on_wait = [&](const CallWait& wait) { waits.push_back(wait); }};
+  int count = 0;
+  const absl::Status status = PatientCalls(options).Call(
+      [&](auto&) { return ++count < 3 ? Away("WORKER_UNREACHABLE", "w1") : grpc::Status(); });
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(WorkerOfLoss(waits[0].why), "w1");
+  EXPECT_FALSE(RequestIdOf(waits[0].why).empty());
+  EXPECT_NE(RequestIdOf(waits[0].why), RequestIdOf(waits[1].why));
+  EXPECT_EQ(waits[0].tries, 1);
+  EXPECT_EQ(waits[1].tries, 2);
+  EXPECT_GT(waits[0].wait.count(), 0);
+}
+
+// Of each call of thousands that waits for its turn there would be a line.
+TEST(PatientCallsTest, OfRoomItSaysSoOnlyWhereThatLasts) {
+  std::vector<int> tries;
+  const CallOptions options{.patience = kPatience,
+                            .on_wait = [&](const CallWait& wait) { tries.push_back(wait.tries); }};
+  int count = 0;
+  const absl::Status status = PatientCalls(options).Call([&](auto&) {
+    return ++count < 5 ? Refused("QUOTA_EXCEEDED", milliseconds(1)) : grpc::Status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(tries, (std::vector<int>{3, 4}));
+}
+
+TEST(PatientCallsTest, TellsOfNoWaitThatDoesNotFollow) {
+  for (const milliseconds patience : {milliseconds(0), milliseconds(30)}) {
+    int told_count = 0;
+    int count = 0;
+    const CallOptions options{.patience = patience,
+                              .on_wait = [&](const CallWait&) { ++told_count; }};
+    const absl::Status status = PatientCalls(options).Call([&](auto&) {
+      ++count;
+      return Away("DRAINING");
+    });
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(told_count, count - 1);
+  }
+}
+
+TEST(PatientCallsTest, NotWhereTimeMendsNothing) {
   for (const grpc::Status& answer :
        {Refused("QUOTA_EXCEEDED", milliseconds(0)), Refused("INDEX_UNAVAILABLE", milliseconds(20)),
         Refused("NOT_YOURS", milliseconds(20)), Refused("INDEX_FULL", milliseconds(20)),
         grpc::Status(grpc::StatusCode::UNAVAILABLE, ""),
         grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "")}) {
     int count = 0;
-    const absl::Status status = CallPatiently(nullptr, kPatience, [&](grpc::ClientContext&) {
-      ++count;
-      return answer;
-    });
+    const absl::Status status =
+        PatientCalls({.patience = kPatience}).Call([&](grpc::ClientContext&) {
+          ++count;
+          return answer;
+        });
     EXPECT_FALSE(status.ok());
     EXPECT_EQ(count, 1) << status;
   }
 }
 
 // What was asked for with --retry-for: no wait begins that would end behind it.
-TEST(CallPatientlyTest, WaitsNoLongerThanItWasTold) {
+TEST(PatientCallsTest, WaitsNoLongerThanItWasTold) {
   int count = 0;
   const auto began = std::chrono::steady_clock::now();
-  const absl::Status status = CallPatiently(nullptr, milliseconds(100), [&](grpc::ClientContext&) {
-    ++count;
-    return Refused("QUOTA_EXCEEDED", milliseconds(30));
-  });
+  const absl::Status status =
+      PatientCalls({.patience = milliseconds(100)}).Call([&](grpc::ClientContext&) {
+        ++count;
+        return Refused("QUOTA_EXCEEDED", milliseconds(30));
+      });
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_GT(count, 1);
   EXPECT_LE(count, 4);
@@ -99,33 +211,52 @@ TEST(CallPatientlyTest, WaitsNoLongerThanItWasTold) {
 }
 
 // Of `--retry-for 0` nothing is tried again.
-TEST(CallPatientlyTest, WithoutPatienceItAsksOnce) {
-  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS"}) {
+TEST(PatientCallsTest, WithoutPatienceItAsksOnce) {
+  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS", "DRAINING"}) {
     int count = 0;
-    const absl::Status status = CallPatiently(nullptr, milliseconds(0), [&](grpc::ClientContext&) {
-      ++count;
-      return Refused(reason, milliseconds(20));
-    });
+    const absl::Status status =
+        PatientCalls({.patience = milliseconds(0)}).Call([&](grpc::ClientContext&) {
+          ++count;
+          return Refused(reason, milliseconds(20));
+        });
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_EQ(count, 1);
   }
 }
 
-TEST(CallPatientlyTest, AWaitIsCancelled) {
-  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS"}) {
+TEST(PatientCallsTest, AWaitIsCancelled) {
+  for (const char* reason : {"QUOTA_EXCEEDED", "TOO_MANY_CALLS", "NO_WORKER"}) {
     CallCancellation cancellation;
     int count = 0;
     std::thread canceller;
     const auto began = std::chrono::steady_clock::now();
-    const absl::Status status = CallPatiently(&cancellation, kPatience, [&](grpc::ClientContext&) {
-      if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
-      return Refused(reason, milliseconds(60'000));
-    });
+    const absl::Status status =
+        PatientCalls({&cancellation, kPatience}).Call([&](grpc::ClientContext&) {
+          if (++count == 1) canceller = std::thread([&] { cancellation.Cancel(); });
+          return Refused(reason, milliseconds(60'000));
+        });
     canceller.join();
     EXPECT_TRUE(absl::IsCancelled(status)) << status;
     EXPECT_EQ(count, 1);
     EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
   }
+}
+
+// It ends as gRPC says of a connection that broke.
+TEST(PatientCallsTest, WhatWasCancelledIsNotMadeAgain) {
+  CallCancellation cancellation;
+  int told_count = 0;
+  PatientCalls calls({&cancellation, kPatience, [&](const CallWait&) { ++told_count; }});
+  EXPECT_TRUE(calls.Call([](auto&) { return grpc::Status(); }).ok());
+  int count = 0;
+  const absl::Status status = calls.Call([&](auto&) {
+    ++count;
+    cancellation.Cancel();
+    return Broken(grpc::StatusCode::CANCELLED);
+  });
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(told_count, 0) << "the server is not away";
 }
 
 }  // namespace

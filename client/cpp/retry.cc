@@ -30,13 +30,17 @@ constexpr std::string_view kQuotaExceeded = "QUOTA_EXCEEDED";
 constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
 constexpr std::string_view kMemoryExhausted = "MEMORY_EXHAUSTED";
 constexpr std::string_view kTooManyCalls = "TOO_MANY_CALLS";
+constexpr std::string_view kDraining = "DRAINING";
+constexpr std::string_view kNoWorker = "NO_WORKER";
+constexpr std::string_view kWorkerUnreachable = "WORKER_UNREACHABLE";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", "DRAINING",    "IDLE_EVICTED",      "IDLE_TIMEOUT", kIndexUnavailable,
-    kMemoryExhausted,    "NO_WORKER",   "OPEN_TIMEOUT",      kQuotaExceeded, "READ_STALLED",
-    "TOO_MANY_STREAMS",  kTooManyCalls, "WORKER_UNREACHABLE"};
+    "AUDIT_UNAVAILABLE", kDraining,     "IDLE_EVICTED",    "IDLE_TIMEOUT", kIndexUnavailable,
+    kMemoryExhausted,    kNoWorker,     "OPEN_TIMEOUT",    kQuotaExceeded, "READ_STALLED",
+    "TOO_MANY_STREAMS",  kTooManyCalls, kWorkerUnreachable};
 constexpr std::string_view kNoRoomReasons[] = {kMemoryExhausted, kQuotaExceeded, kTooManyCalls};
+constexpr std::string_view kAwayReasons[] = {kDraining, kNoWorker, kWorkerUnreachable};
 constexpr std::string_view kWorkersFaults[] = {"AUDIT_UNAVAILABLE", kIndexUnavailable,
-                                               "WORKER_UNREACHABLE"};
+                                               kWorkerUnreachable};
 constexpr std::string_view kRetriedOnceReasons[] = {"INTERNAL"};
 
 template <typename Detail>
@@ -73,6 +77,8 @@ bool IsQuotaExceeded(const absl::Status& status) { return ReasonOfLoss(status) =
 bool HasNoRoomNow(const absl::Status& status) {
   return LossOf(status) == Loss::kRetry && IsOf(ReasonOfLoss(status), kNoRoomReasons);
 }
+
+bool IsAwayNow(const absl::Status& status) { return IsOf(ReasonOfLoss(status), kAwayReasons); }
 
 bool IsIndexUnavailable(const absl::Status& status) {
   return ReasonOfLoss(status) == kIndexUnavailable || absl::IsDeadlineExceeded(status);

@@ -49,6 +49,11 @@ bool IsQuotaExceeded(const absl::Status& status);
 // same call is taken later.
 bool HasNoRoomNow(const absl::Status& status);
 
+// Whether a server was met that stops, or a front behind which nobody can take this call now
+// (DRAINING, NO_WORKER, WORKER_UNREACHABLE), as while they are restarted one after another. The
+// call may have been carried out.
+bool IsAwayNow(const absl::Status& status);
+
 // Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
 bool IsIndexUnavailable(const absl::Status& status);
 

@@ -113,6 +113,14 @@ TEST(LossOfTest, WhoHasNoRoomNowMayHaveSomeLater) {
   EXPECT_FALSE(HasNoRoomNow(absl::ResourceExhaustedError("gRPC's own")));
 }
 
+TEST(LossOfTest, WhoIsAwayNowMayBeBackSoon) {
+  for (const char* reason : {"DRAINING", "NO_WORKER", "WORKER_UNREACHABLE"}) {
+    EXPECT_TRUE(IsAwayNow(Received(grpc::StatusCode::UNAVAILABLE, reason)));
+  }
+  EXPECT_FALSE(IsAwayNow(Received(grpc::StatusCode::UNAVAILABLE, "INDEX_UNAVAILABLE")));
+  EXPECT_FALSE(IsAwayNow(absl::UnavailableError("Socket closed")));
+}
+
 TEST(LossOfTest, TlsIsTriedAgainForAShortTimeAndNoServerSaysSo) {
   const absl::Status trouble = TlsTrouble("wrong");
   EXPECT_TRUE(IsTlsTrouble(trouble));

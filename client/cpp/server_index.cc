@@ -3,9 +3,9 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
-#include "client/cpp/patient_call.h"
 #include "client/cpp/retry.h"
 
 namespace kerf::client {
@@ -20,11 +20,10 @@ absl::Status BadAnswer() {
 
 ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel,
                          const std::string& repository, DigestAlgorithm digest_algorithm,
-                         CallCancellation* cancellation, std::chrono::milliseconds patience)
+                         CallOptions options)
     : stub_(v1::IndexService::NewStub(channel)),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)),
-      cancellation_(cancellation),
-      patience_(patience) {
+      calls_(std::move(options)) {
   repository_.set_repository(repository);
   repository_.set_digest_algorithm(static_cast<v1::DigestAlgorithm>(digest_algorithm));
 }
@@ -45,7 +44,7 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                                                               Response*),
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
-  return CallPatiently(cancellation_, patience_, [&](grpc::ClientContext& context) {
+  return calls_.Call([&](grpc::ClientContext& context) {
     return (stub_.get()->*method)(&context, request, &response);
   });
 }
@@ -85,7 +84,7 @@ absl::StatusOr<std::uint64_t> ServerIndex::AdvanceEpoch(std::uint64_t epoch,
     if (status.ok()) return response.previous_epoch();
     const auto now = std::chrono::steady_clock::now();
     const bool was_at_work = IsIndexUnavailable(status) && now - asked >= work_time_;
-    if (!was_at_work || now - began > patience_) return status;
+    if (!was_at_work || now - began > calls_.patience()) return status;
   }
 }
 

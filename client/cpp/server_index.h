@@ -11,8 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/limits.h"
-#include "client/cpp/call_cancellation.h"
+#include "client/cpp/patient_call.h"
 #include "client/store/format/chunk_ref.h"
 #include "client/store/index/collection_index.h"
 #include "client/store/index/readable_index.h"
@@ -44,12 +43,9 @@ struct ServerIndexStats {
 // is checked: DataLoss if it cannot be an answer to what was asked.
 class ServerIndex final : public agent::CollectionIndex, public agent::ReadableIndex {
  public:
-  // Of the repository, that is the store's id. With a `cancellation`, which outlives it and ends
-  // its calls; null: nobody ends them. `patience`: how long each call waits for its turn, where the
-  // server has no room for it now, or bounds how many there may be (CallPatiently).
+  // Of the repository, that is the store's id. Each call is made as PatientCalls makes it.
   ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
-              DigestAlgorithm digest_algorithm, CallCancellation* cancellation = nullptr,
-              std::chrono::milliseconds patience = limits::kRetryFor);
+              DigestAlgorithm digest_algorithm, CallOptions options = {});
 
   // From here on Commit takes it for done that a repository which is full (QUOTA_EXCEEDED) has
   // written what it had, and no more: for those who tell the index of all that there is.
@@ -88,8 +84,7 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
 
   const std::unique_ptr<v1::IndexService::Stub> stub_;
   const std::size_t digest_size_bytes_;
-  CallCancellation* const cancellation_;
-  const std::chrono::milliseconds patience_;
+  PatientCalls calls_;
   std::chrono::milliseconds work_time_{1'000};
   bool accepts_full_ = false;
   absl::Status full_status_;

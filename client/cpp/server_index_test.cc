@@ -154,7 +154,7 @@ TEST_F(ServerIndexTest, AnEpochIsNotToldAgainWhereNothingWasDone) {
 TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {
   const auto cancellation = std::make_shared<CallCancellation>();
   ServerIndex index(*OpenChannel({server_.address()}), kRepository, DigestAlgorithm::kBlake3,
-                    cancellation.get());
+                    {cancellation.get()});
   std::promise<void> over;
   server_.on_lookup = [cancellation, is_over = over.get_future().share()](
                           const v1::LookupChunksRequest&, v1::LookupChunksResponse&) {

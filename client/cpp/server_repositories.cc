@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
-#include "base/limits.h"
 #include "base/status.h"
-#include "client/cpp/patient_call.h"
 
 namespace kerf::client {
 namespace {
@@ -37,14 +36,14 @@ absl::Status GoOn(const std::string& last, Request& request) {
 }  // namespace
 
 ServerRepositories::ServerRepositories(const std::shared_ptr<grpc::Channel>& channel,
-                                       CallCancellation* cancellation)
-    : stub_(v1::RepositoryService::NewStub(channel)), cancellation_(cancellation) {}
+                                       CallOptions options)
+    : stub_(v1::RepositoryService::NewStub(channel)), calls_(std::move(options)) {}
 
 template <typename Request, typename Response>
 absl::Status ServerRepositories::Call(grpc::Status (v1::RepositoryService::Stub::*method)(
                                           grpc::ClientContext*, const Request&, Response*),
                                       const Request& request, Response& response) {
-  return CallPatiently(cancellation_, limits::kRetryFor, [&](grpc::ClientContext& context) {
+  return calls_.Call([&](grpc::ClientContext& context) {
     return (stub_.get()->*method)(&context, request, &response);
   });
 }

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/cpp/call_cancellation.h"
+#include "client/cpp/patient_call.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "kerf/v1/repository.grpc.pb.h"
@@ -31,15 +31,16 @@ class ServerRepositories {
   // Told how many entries are done; what it returns that is not OK ends the run.
   using Progress = std::function<absl::Status(std::uint64_t done_count)>;
 
-  // `cancellation` outlives it and ends its calls; null: nobody ends them.
+  // Each call is made as PatientCalls makes it.
   explicit ServerRepositories(const std::shared_ptr<grpc::Channel>& channel,
-                              CallCancellation* cancellation = nullptr);
+                              CallOptions options = {});
 
-  // Whether it is new.
+  // Whether it is new. False, too, where the answer to a first try was lost.
   absl::StatusOr<bool> Create(const ServerRepository& repository);
   // All, by name.
   absl::StatusOr<std::vector<ServerRepository>> List();
-  // How many entries went. One that is broken off can be begun again, and so for ResetEpoch.
+  // How many entries went, at least: a try whose answer was lost is not counted. One that is broken
+  // off can be begun again, and so for ResetEpoch.
   absl::StatusOr<std::uint64_t> Drop(const ServerRepository& repository, const Progress& progress);
   // How many entries were of later epochs.
   absl::StatusOr<std::uint64_t> ResetEpoch(const ServerRepository& repository, std::uint64_t epoch,
@@ -52,7 +53,7 @@ class ServerRepositories {
                     const Request& request, Response& response);
 
   const std::unique_ptr<v1::RepositoryService::Stub> stub_;
-  CallCancellation* const cancellation_;
+  PatientCalls calls_;
 };
 
 }  // namespace kerf::client

@@ -22,6 +22,7 @@
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/retry_flag.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/cut_flags.h"
 #include "client/cli/progress_display.h"
@@ -186,26 +187,6 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"direct_streams", result.direct_stream_count},
           {"detour", std::string(MessageOf(result.detour))},
           {"seconds", seconds}};
-}
-
-void PrintLost(Reporter& reporter, const client::ResumingUpload::Lost& lost) {
-  const double wait_seconds = std::chrono::duration<double>(lost.wait).count();
-  if (reporter.json()) {
-    reporter.Json("retry", {{"server", lost.server},
-                            {"worker", lost.worker},
-                            {"code", StatusCodeName(lost.status.code())},
-                            {"message", std::string(MessageOf(lost.status))},
-                            {"request_id", client::RequestIdOf(lost.status)},
-                            {"tries", lost.tries},
-                            {"wait_seconds", wait_seconds}});
-    return;
-  }
-  const std::string whose =
-      lost.worker.empty() ? Cat("server ", lost.server) : Cat("worker ", lost.worker);
-  const absl::Status annotated =
-      Annotate(lost.status, Cat("connection lost, trying again in ",
-                                absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")"));
-  reporter.Error(client::WithRequestId(annotated, client::RequestIdOf(lost.status)));
 }
 
 void TellOfSlowFile(Reporter& reporter, const std::string& path) {
@@ -387,7 +368,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   std::atomic<bool> was_lost = false;
   options->on_lost = [&](const client::ResumingUpload::Lost& lost) {
     was_lost = true;
-    PrintLost(reporter, lost);
+    TellOfRetry(reporter, "connection lost", lost);
   };
   options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
                              client::CallCancellation& cancellation) {
@@ -396,7 +377,7 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
     if (!channel.ok()) return channel.status();
     // Whoever asks tries again himself, and says in the end what the last answer was.
     client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                              &cancellation, /*patience=*/std::chrono::milliseconds(0));
+                              {&cancellation, /*patience=*/std::chrono::milliseconds(0)});
     return index.Commit(epoch, chunks);
   };
 

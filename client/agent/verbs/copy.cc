@@ -14,6 +14,7 @@
 #include "client/agent/verbs/index_warning.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
@@ -229,7 +230,8 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
     if (!server.ok()) return FailUsage(context, server.status());
     const auto channel = client::OpenChannel(*server);
     if (!channel.ok()) return FailUsage(context, channel.status());
-    index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm(), &calls.cancellation());
+    index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm(),
+                  CallOptionsOf(context, calls, *server));
     options.commit = [&index](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
       return index->Commit(epoch, chunks);
     };

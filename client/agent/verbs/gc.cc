@@ -13,6 +13,7 @@
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
 #include "client/agent/verbs/retry_flag.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/duration.h"
 #include "client/cli/progress_display.h"
@@ -26,7 +27,7 @@ namespace {
 constexpr char kExamples[] =
     "  kerf gc --store /backup --server unix:/run/kerfd.sock\n"
     "  kerf gc --store /backup --dry-run\n"
-    "  kerf gc --store /backup --retry-for 1h    # its index takes long for an epoch\n"
+    "  kerf gc --store /backup --retry-for 1h    # its index takes long for an epoch, or is away\n"
     "It may run beside backups. The server is told before anything is deleted.";
 
 struct GcFlags {
@@ -95,7 +96,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   }
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                            &calls.cancellation(), *patience);
+                            CallOptionsOf(context, calls, *server, *patience));
   index.AcceptFull();
   CollectionOptions options;
   options.max_waste_ratio = flags.max_waste;

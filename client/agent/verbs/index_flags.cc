@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/agent/verbs/shell_word.h"
 #include "client/cpp/channel.h"
 #include "client/store/format/pack_format.h"
@@ -34,7 +35,7 @@ ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& ru
   if (!store.ok()) return FailWith(context, store.status());
   InterruptedCalls calls(context);
   client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
-                            &calls.cancellation(), *patience);
+                            CallOptionsOf(context, calls, *server, *patience));
   return run(**store, index, *server);
 }
 

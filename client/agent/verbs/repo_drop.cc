@@ -42,7 +42,7 @@ bool IsWanted(const client::ServerRepository& repository) {
 absl::StatusOr<std::uint64_t> DropWithProgress(Context& context, const RepoTools& tools) {
   // Of one that nobody has created it may not be told: then the total is not known.
   client::ServerIndex index(tools.channel, tools.repository.name, tools.repository.digest_algorithm,
-                            &tools.cancellation);
+                            tools.calls);
   const auto stats = index.ReadStats();
   const std::uint64_t total_count = stats.ok() ? stats->entry_count : 0;
   std::atomic<std::uint64_t> done_count{0};

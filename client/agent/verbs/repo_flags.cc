@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/open_store.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/cli/cut_flags.h"
 #include "client/cpp/channel.h"
 
@@ -46,8 +47,9 @@ ExitCode WithRepository(Context& context, const RepoFlags& flags, const RepoRun&
     repository = {store->config().id(), store->digest_algorithm()};
   }
   InterruptedCalls calls(context);
-  client::ServerRepositories repositories(*channel, &calls.cancellation());
-  return run({repository, store.get(), repositories, *channel, calls.cancellation(), *server});
+  const client::CallOptions options = CallOptionsOf(context, calls, *server);
+  client::ServerRepositories repositories(*channel, options);
+  return run({repository, store.get(), repositories, *channel, options, *server});
 }
 
 ExitCode FailWithRepositories(Context& context, const absl::Status& status,

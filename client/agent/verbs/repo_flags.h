@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/cli/context.h"
-#include "client/cpp/call_cancellation.h"
+#include "client/cpp/patient_call.h"
 #include "client/cpp/server_repositories.h"
 #include "client/store/snapshots/store.h"
 #include "grpcpp/channel.h"
@@ -33,7 +33,8 @@ struct RepoTools {
   const Store* store = nullptr;
   client::ServerRepositories& repositories;
   const std::shared_ptr<grpc::Channel>& channel;
-  client::CallCancellation& cancellation;
+  // Of calls beside those of `repositories`.
+  const client::CallOptions& calls;
   const client::ServerAddress& server;
 };
 // Finds out which repository is meant, and calls `run`, or says what is wrong.

@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "client/agent/verbs/interrupted_calls.h"
 #include "client/agent/verbs/repo_flags.h"
+#include "client/agent/verbs/retry_notice.h"
 #include "client/agent/verbs/verbs.h"
 #include "client/cli/progress_display.h"
 #include "client/cpp/channel.h"
@@ -22,7 +23,8 @@ ExitCode Run(Context& context, const ServerFlags& flags) {
   const auto channel = client::OpenChannel(*server);
   if (!channel.ok()) return FailUsage(context, channel.status());
   InterruptedCalls calls(context);
-  const auto all = client::ServerRepositories(*channel, &calls.cancellation()).List();
+  const auto all =
+      client::ServerRepositories(*channel, CallOptionsOf(context, calls, *server)).List();
   if (!all.ok()) return FailWithRepositories(context, all.status(), *server);
   Reporter& reporter = context.reporter;
   std::size_t width = 0;

@@ -38,7 +38,7 @@ std::string EntriesOf(const client::ServerIndexStats& stats) {
 
 ExitCode Run(Context& context, const RepoTools& tools) {
   client::ServerIndex index(tools.channel, tools.repository.name, tools.repository.digest_algorithm,
-                            &tools.cancellation);
+                            tools.calls);
   const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
   if (!stats.ok()) return FailWithServer(context, stats.status(), tools.server);
   const client::ServerQuota& quota = stats->quota;

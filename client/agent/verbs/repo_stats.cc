@@ -16,7 +16,7 @@ constexpr char kExamples[] =
 
 ExitCode Run(Context& context, const RepoTools& tools) {
   client::ServerIndex index(tools.channel, tools.repository.name, tools.repository.digest_algorithm,
-                            &tools.cancellation);
+                            tools.calls);
   const absl::StatusOr<client::ServerIndexStats> stats = index.ReadStats();
   if (!stats.ok()) return FailWithServer(context, stats.status(), tools.server);
   const std::string digest(DigestAlgorithmName(tools.repository.digest_algorithm));

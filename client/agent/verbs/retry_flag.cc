@@ -27,8 +27,8 @@ void AddIndexRetryOption(const Verb& verb, RetryFlag& flag) {
   AddRetryOption(
       verb,
       "How long each call that the server makes wait for its turn (quotas, or too many calls at "
-      "once), and an epoch that its index does not take in one go, are tried again before this "
-      "ends",
+      "once), or that meets a server which stops or is away, and an epoch that its index does not "
+      "take in one go, are tried again before this ends",
       flag);
 }
 

@@ -1,0 +1,47 @@
+#include "client/agent/verbs/retry_notice.h"
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "base/status.h"
+#include "base/strings.h"
+#include "client/cpp/failed_call.h"
+#include "client/cpp/retry.h"
+
+namespace kerf::agent {
+
+void TellOfRetry(Reporter& reporter, std::string_view what,
+                 const client::ResumingUpload::Lost& lost) {
+  const double wait_seconds = std::chrono::duration<double>(lost.wait).count();
+  if (reporter.json()) {
+    reporter.Json("retry", {{"server", lost.server},
+                            {"worker", lost.worker},
+                            {"code", StatusCodeName(lost.status.code())},
+                            {"message", std::string(MessageOf(lost.status))},
+                            {"request_id", client::RequestIdOf(lost.status)},
+                            {"tries", lost.tries},
+                            {"wait_seconds", wait_seconds}});
+    return;
+  }
+  const std::string whose =
+      lost.worker.empty() ? Cat("server ", lost.server) : Cat("worker ", lost.worker);
+  const absl::Status annotated = Annotate(
+      lost.status,
+      Cat(what, ", trying again in ", absl::StrFormat("%.1f s", wait_seconds), " (", whose, ")"));
+  reporter.Error(client::WithRequestId(annotated, client::RequestIdOf(lost.status)));
+}
+
+client::CallOptions CallOptionsOf(Context& context, InterruptedCalls& calls,
+                                  const client::ServerAddress& server,
+                                  std::chrono::milliseconds patience) {
+  return {&calls.cancellation(), patience,
+          [&reporter = context.reporter, address = server.text](const client::CallWait& wait) {
+            const std::string_view what = client::HasNoRoomNow(wait.why)
+                                              ? "the server has no room for a call"
+                                              : "the server is away";
+            TellOfRetry(reporter, what,
+                        {address, client::WorkerOfLoss(wait.why), wait.why, wait.tries, wait.wait});
+          }};
+}
+
+}  // namespace kerf::agent
