@@ -98,6 +98,26 @@ TEST_F(IdleTest, AClientThatIsThereKeepsItsPlace) {
   EXPECT_TRUE(end.ok()) << end;
 }
 
+// `a program | kerf backup`: however long that program says nothing, and though the server bears it
+// for less than that, and nothing is tried for as long.
+TEST_F(IdleTest, ASourceThatIsSilentForLongEndsNoBackup) {
+  world_.StartServer({"--idle-timeout-ms", "300"});
+  const std::string content = Cat(std::string(3'000'000, 'a'), "b");
+  WriteText(world_ / "first", content);
+  WriteText(world_ / "last", "the end");
+  const Completed end =
+      world_.Run({"/bin/sh", "-c",
+                  Cat("(cat first; sleep 3; cat first; sleep 3; cat last) | ",
+                      std::filesystem::canonical(BuiltProgram("client/agent/kerf")).string(),
+                      " backup --stdin-filename dump --store ", world_.store(), " --server ",
+                      world_.address(), " --retry-for 1s")});
+  EXPECT_EQ(end.exit_code, 0) << end.out << end.err;
+  EXPECT_THAT(end.err, testing::Not(HasSubstr("trying again"))) << "nothing was lost";
+  ASSERT_EQ(world_.Kerf({"restore", "latest", "--target", "out"}).exit_code, 0);
+  EXPECT_TRUE(ReadText(world_ / "out/dump") == Cat(content, content, "the end"));
+  EXPECT_THAT(world_.StopServer(), HasSubstr("IDLE_TIMEOUT"));
+}
+
 TEST_F(IdleTest, ABackupThatHasToMakeRoomSaysSo) {
   std::filesystem::create_directory(world_ / "tree");
   Completed end;

@@ -1,3 +1,5 @@
+#include "client/cpp/resuming_upload.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -7,7 +9,6 @@
 #include "client/cpp/channel.h"
 #include "client/cpp/failed_call.h"
 #include "client/cpp/locate.h"
-#include "client/cpp/resuming_upload.h"
 #include "client/cpp/tls_check.h"
 
 namespace kerf::client {
@@ -143,6 +144,8 @@ absl::Status ResumingUpload::RunStream() {
   changed_.wait(lock, [this] { return stream_ended_; });
   stream_ = nullptr;
   live_ = false;
+  // Whoever waits in DataSpan has come already.
+  writer_calls_at_loss_ = is_writer_waiting_ ? writer_calls_ - 1 : writer_calls_;
   fatal_ = WithRequestId(fatal_, request_id_);
   const absl::Status status = WithRequestId(lost_.ok() ? stream_status_ : lost_, request_id_);
   const bool may_be_tls = !opened_ && lost_.ok() && fatal_.ok();
@@ -270,16 +273,20 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
     ++server_index_;
     return ++first_tries_ < options_.servers.size() ? absl::OkStatus() : loss;
   }
+  const bool is_own_silence = IsSourceSilentLocked(loss);
+  // Then nothing was tried, and the server is well.
+  if (is_own_silence) plan_.Progress();
   const auto wait = plan_.WaitAfter(kind, AskedWaitOf(loss), now);
   if (!wait.has_value()) {
     return kind == Loss::kRetry && options_.retry.time.count() > 0
                ? GaveUp(plan_, options_.servers, loss, now)
                : loss;
   }
-  ++server_index_;
+  if (!is_own_silence) ++server_index_;
   // Before the first Opened the writer waits for it, and has begun no file.
-  const auto is_wanted = [this] {
-    return !ever_opened_ || !files_.empty() || finishing_ || cancelled_;
+  const auto is_wanted = [&] {
+    if (!ever_opened_ || finishing_ || cancelled_) return true;
+    return !files_.empty() && !IsSourceSilentLocked(loss);
   };
   if (is_wanted() && options_.on_lost) {
     const Lost lost{address_, worker_, loss, plan_.tries(), *wait};
@@ -289,13 +296,25 @@ absl::Status ResumingUpload::WaitForNextTry(const absl::Status& loss) {
   }
   changed_.wait_until(lock, now + *wait,
                       [this] { return cancelled_ || (finishing_ && files_.empty()); });
-  // A stream that was between files is missed only when there is a file again: till then nothing is
-  // tried, and afterwards nothing has been.
+  // A stream that was between files is missed only when there is a file again, and one whose source
+  // is silent when that gives something: till then nothing is tried, and afterwards nothing has
+  // been.
   if (!is_wanted()) {
     changed_.wait(lock, is_wanted);
     plan_.Progress();
   }
   return cancelled_ ? absl::CancelledError("the upload was cancelled") : absl::OkStatus();
+}
+
+bool ResumingUpload::IsSourceSilentLocked(const absl::Status& loss) const {
+  // What was begun before has been answered, or the server would owe something.
+  return lost_.ok() && IsOwnSilence(loss) && files_.size() == 1 && !files_.front().ended &&
+         writer_calls_ == writer_calls_at_loss_;
+}
+
+void ResumingUpload::NoteWriterLocked() {
+  ++writer_calls_;
+  if (!live_) changed_.notify_all();
 }
 
 void ResumingUpload::NoteWorkerLocked(const absl::Status& loss) {
@@ -328,7 +347,7 @@ std::uint64_t ResumingUpload::BeginFile(std::string_view file_key, std::uint64_t
     file.size_hint_bytes = size_hint_bytes;
     if (live_) stream = stream_;
     shift = number_shift_;
-    changed_.notify_all();
+    NoteWriterLocked();
   }
   content_hash_.Reset();
   if (stream != nullptr) {
@@ -361,10 +380,13 @@ std::span<std::uint8_t> ResumingUpload::DataSpan() {
       if (span_stream_ != nullptr && !has_room) span_stream_->Flush();
     }
     std::unique_lock lock(mutex_);
+    NoteWriterLocked();
+    is_writer_waiting_ = true;
     changed_.wait(lock, [&] {
       return ended_ || (live_ && stream_count_ != dead_stream_count &&
                         unanswered_bytes_ < max_unanswered_bytes_);
     });
+    is_writer_waiting_ = false;
   }
 }
 
@@ -377,6 +399,7 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
   file.unanswered.push_back({data, count, file.published_bytes, span_stream_count_});
   unpublished_ = true;
   unanswered_bytes_ += count;
+  NoteWriterLocked();
   return data;
 }
 
@@ -408,6 +431,7 @@ void ResumingUpload::EndFile(std::uint64_t size_bytes) {
   {
     std::lock_guard lock(mutex_);
     files_.back().ended = true;
+    NoteWriterLocked();
     KERF_CHECK(files_.back().published_bytes == size_bytes);
     if (live_) stream = stream_;
   }
@@ -420,6 +444,7 @@ void ResumingUpload::Flush() {
   std::shared_ptr<UploadStream> stream;
   {
     std::lock_guard lock(mutex_);
+    NoteWriterLocked();
     if (live_) stream = stream_;
   }
   if (stream != nullptr) stream->Flush();

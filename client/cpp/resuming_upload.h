@@ -170,6 +170,11 @@ class ResumingUpload final : private AnswerHandler {
   void Settle();
   // After `loss`: waits until the next try; not OK if there is none.
   absl::Status WaitForNextTry(const absl::Status& loss);
+  // Whether nobody misses the stream that was lost by `loss`: the source of the file that it was in
+  // gives nothing, which is why the server has ended it.
+  bool IsSourceSilentLocked(const absl::Status& loss) const;
+  // The writer has said something, or waits until it can.
+  void NoteWriterLocked();
   // A worker that was met without getting anywhere is passed over until something is got.
   void NoteWorkerLocked(const absl::Status& loss);
   void Publish();
@@ -205,6 +210,11 @@ class ResumingUpload final : private AnswerHandler {
   std::uint64_t number_shift_ = 0;
   std::deque<File> files_;
   std::uint64_t files_begun_ = 0;
+  // How often the writer has come since it was made, and until the present stream was lost.
+  std::uint64_t writer_calls_ = 0;
+  std::uint64_t writer_calls_at_loss_ = 0;
+  // In DataSpan.
+  bool is_writer_waiting_ = false;
   // The last range of the last file waits for the next call of the writer.
   bool unpublished_ = false;
   std::uint64_t unanswered_bytes_ = 0;

@@ -31,10 +31,11 @@ constexpr std::string_view kIndexUnavailable = "INDEX_UNAVAILABLE";
 constexpr std::string_view kMemoryExhausted = "MEMORY_EXHAUSTED";
 constexpr std::string_view kTooManyCalls = "TOO_MANY_CALLS";
 constexpr std::string_view kDraining = "DRAINING";
+constexpr std::string_view kIdleTimeout = "IDLE_TIMEOUT";
 constexpr std::string_view kNoWorker = "NO_WORKER";
 constexpr std::string_view kWorkerUnreachable = "WORKER_UNREACHABLE";
 constexpr std::string_view kRetriedReasons[] = {
-    "AUDIT_UNAVAILABLE", kDraining,     "IDLE_EVICTED",    "IDLE_TIMEOUT", kIndexUnavailable,
+    "AUDIT_UNAVAILABLE", kDraining,     "IDLE_EVICTED",    kIdleTimeout,   kIndexUnavailable,
     kMemoryExhausted,    kNoWorker,     "OPEN_TIMEOUT",    kQuotaExceeded, "READ_STALLED",
     "TOO_MANY_STREAMS",  kTooManyCalls, kWorkerUnreachable};
 constexpr std::string_view kNoRoomReasons[] = {kMemoryExhausted, kQuotaExceeded, kTooManyCalls};
@@ -79,6 +80,8 @@ bool HasNoRoomNow(const absl::Status& status) {
 }
 
 bool IsAwayNow(const absl::Status& status) { return IsOf(ReasonOfLoss(status), kAwayReasons); }
+
+bool IsOwnSilence(const absl::Status& status) { return ReasonOfLoss(status) == kIdleTimeout; }
 
 bool IsIndexUnavailable(const absl::Status& status) {
   return ReasonOfLoss(status) == kIndexUnavailable || absl::IsDeadlineExceeded(status);

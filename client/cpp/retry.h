@@ -54,6 +54,10 @@ bool HasNoRoomNow(const absl::Status& status);
 // call may have been carried out.
 bool IsAwayNow(const absl::Status& status);
 
+// Whether the client itself said nothing in the middle of a file for as long as the server bears it
+// (IDLE_TIMEOUT).
+bool IsOwnSilence(const absl::Status& status);
+
 // Whether the index was not reached, or has not answered in time (INDEX_UNAVAILABLE, a deadline).
 bool IsIndexUnavailable(const absl::Status& status);
 

@@ -146,6 +146,100 @@ TEST_F(LaneResumeTest, WithoutProgressItGivesUp) {
   EXPECT_EQ(lost_.size(), 4u);
 }
 
+// As a pipe whose writer computes for an hour: the server ends the stream, and nobody misses it
+// until there is something to send. That is no time of trying, and said to nobody.
+TEST_F(LaneResumeTest, ASourceThatIsSilentForLongIsWaitedFor) {
+  constexpr int kSilenceCount = 4;
+  retry_.time = std::chrono::milliseconds(300);
+  retry_.tries = 2;
+  std::atomic<int> silence_count = 0;
+  std::atomic<int> ended_count = 0;
+  // Before it answers anything: from one silence to the next nothing is got.
+  Start([&](Moment now) {
+    if (now != Moment::kInData || ended_count == kSilenceCount) return grpc::Status::OK;
+    while (silence_count == ended_count) std::this_thread::yield();
+    ++ended_count;
+    return FakeServer::Refusal(grpc::StatusCode::DEADLINE_EXCEEDED, "IDLE_TIMEOUT");
+  });
+  // More than a message.
+  constexpr std::size_t kBetween = 1'000'000;
+  before_read_ = [&](std::size_t position) {
+    const int before = silence_count;
+    if (before == kSilenceCount || position < kBetween * static_cast<std::size_t>(before + 1)) {
+      return;
+    }
+    ++silence_count;
+    while (ended_count <= before) std::this_thread::yield();
+    std::this_thread::sleep_for(retry_.time + std::chrono::milliseconds(100));
+    EXPECT_EQ(losing_->stream_count(), before + 1) << "nothing was to be sent";
+  };
+  const std::vector<std::string> files = {RandomContent((kSilenceCount + 1) * kBetween)};
+  const absl::Status status = Upload(files);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(silence_count, kSilenceCount);
+  EXPECT_EQ(losing_->stream_count(), kSilenceCount + 1);
+  EXPECT_THAT(lost_, IsEmpty());
+  ExpectWhole(files);
+}
+
+TEST_F(LaneResumeTest, ASourceMayEndBehindASilence) {
+  constexpr std::size_t kSize = 1'000'000;
+  std::atomic<bool> is_silent = false;
+  std::atomic<bool> is_ended = false;
+  Start([&](Moment now) {
+    if (now != Moment::kInData || is_ended) return grpc::Status::OK;
+    while (!is_silent) std::this_thread::yield();
+    is_ended = true;
+    return FakeServer::Refusal(grpc::StatusCode::DEADLINE_EXCEEDED, "IDLE_TIMEOUT");
+  });
+  before_read_ = [&](std::size_t position) {
+    if (position < kSize || is_silent.exchange(true)) return;
+    while (!is_ended) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  const std::vector<std::string> files = {RandomContent(kSize)};
+  const absl::Status status = Upload(files);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(losing_->stream_count(), 2);
+  ExpectWhole(files);
+}
+
+// While nobody knows whether it will ever give anything.
+TEST_F(LaneResumeTest, WhoWaitsForASilentSourceCanBeCancelled) {
+  std::atomic<bool> is_silent = false;
+  std::atomic<bool> is_ended = false;
+  Start([&](Moment now) {
+    if (now != Moment::kInData) return grpc::Status::OK;
+    while (!is_silent) std::this_thread::yield();
+    is_ended = true;
+    return FakeServer::Refusal(grpc::StatusCode::DEADLINE_EXCEEDED, "IDLE_TIMEOUT");
+  });
+  before_read_ = [&](std::size_t position) {
+    if (position < 1'000'000 || is_silent.exchange(true)) return;
+    while (!is_ended) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    lane_->Cancel();
+    while (lane_->Watch().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const absl::Status status = Send(RandomContent(3'000'000));
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
+// It was not the source that kept the stream waiting: there is more to send, so it is missed.
+TEST_F(LaneResumeTest, WhoHasMoreToSendTriesAgainAtOnce) {
+  retry_.tries = 3;
+  std::atomic<bool> has_data = false;
+  Start([&](Moment now) {
+    if (now == Moment::kInData) has_data = true;
+    const bool ends = now == Moment::kInData || (has_data && now == Moment::kOpened);
+    return ends ? FakeServer::Refusal(grpc::StatusCode::DEADLINE_EXCEEDED, "IDLE_TIMEOUT")
+                : grpc::Status::OK;
+  });
+  const absl::Status status = Upload({RandomContent(5'000'000)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gave up after 3 tries"));
+}
+
 TEST_F(LaneResumeTest, WhatIsFinalIsNotTried) {
   for (const grpc::StatusCode code :
        {grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::DATA_LOSS,

@@ -112,6 +112,7 @@ class ResumingLaneTest : public ::testing::Test {
   absl::Status Send(const std::string& content) {
     std::size_t position = 0;
     const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      if (before_read_) before_read_(position);
       std::size_t count = std::min(span.size(), content.size() - position);
       // A reader may give less than there is room for.
       if (count > 1) count = 1 + random_.Below(count);
@@ -201,6 +202,8 @@ class ResumingLaneTest : public ::testing::Test {
                              .longest_wait = std::chrono::milliseconds(4)};
   std::chrono::milliseconds doubt_after_ = kDoubtAfter;
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
+  // Called each time that a file is read, with what of it was read before.
+  std::function<void(std::size_t position)> before_read_;
   // What a test wants otherwise.
   std::function<void(client::ResumingUpload::Options&)> adjust_upload_;
   std::shared_ptr<grpc::ServerCredentials> credentials_ = grpc::InsecureServerCredentials();
