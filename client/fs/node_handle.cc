@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/fs/handle_link.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
 
@@ -25,13 +26,6 @@ UniqueFd OpenWithoutTouching(const Open& open, int flags) {
 
 absl::Status NoRegularFile(const std::string& node_path) {
   return absl::FailedPreconditionError(ToAbsl(Cat("it is no longer a regular file: /", node_path)));
-}
-
-// Whether no handle can be opened by its link: there is no /proc, as in a chroot, or nobody may go
-// there, as with a mask over it in a container. Else what the link says is said of the file.
-bool IsOutOfReach(const std::string& link) {
-  struct stat status{};
-  return lstat(link.c_str(), &status) != 0;
 }
 
 // By its name again, which follows no symlink either: where the handle's link is out of reach; and
@@ -62,7 +56,7 @@ absl::StatusOr<UniqueFd> OpenFileOf(const UniqueFd& handle, const std::string& n
   if (!S_ISREG(status.st_mode)) return NoRegularFile(node_path);
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
   // What the handle stands for, whatever has the name by now.
-  const std::string link = Cat("/proc/self/fd/", handle.get());
+  const std::string link = LinkOfHandle(handle.get());
   const auto open_link = [&](int how) { return open(link.c_str(), how); };
   UniqueFd fd = OpenWithoutTouching(open_link, kFlags | O_NONBLOCK);
   const bool is_hint = purpose == OpenFor::kHint;

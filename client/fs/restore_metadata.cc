@@ -14,6 +14,7 @@
 
 #include "base/strings.h"
 #include "base/unique_fd.h"
+#include "client/fs/handle_link.h"
 #include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/xattrs.h"
@@ -123,6 +124,31 @@ class Applier {
   MetadataResult result_;
 };
 
+// Of what was made just now in that directory. The calls that take a descriptor refuse a handle;
+// its link leads to its inode.
+void ApplyXattrsOfHandle(int directory_fd, int handle, const Node& node, Applier& applier) {
+  const std::string link = LinkOfHandle(handle);
+  if (IsOutOfReach(link)) {
+    // Then nothing is set, and nothing has to be taken away unless the directory gives what is made
+    // in it an ACL.
+    const bool has_none = node.xattrs.empty() &&
+                          fgetxattr(directory_fd, kDefaultAcl, nullptr, 0) < 0 && IsAbsence(errno);
+    if (!has_none) {
+      applier.Note(
+          HandleError(handle, 0, "cannot set the extended attributes of", "/" + node.path));
+    }
+    return;
+  }
+  const auto set = [&](const char* key, const std::string& value) {
+    return setxattr(link.c_str(), key, value.data(), value.size(), 0);
+  };
+  applier.RemoveOthers(
+      [&](char* data, std::size_t size) { return listxattr(link.c_str(), data, size); },
+      [&](const char* key) { return removexattr(link.c_str(), key); });
+  applier.Xattrs(true, set);
+  applier.Xattrs(false, set);
+}
+
 }  // namespace
 
 MetadataResult ApplyAttributes(int fd, const Node& node) {
@@ -176,28 +202,20 @@ MetadataResult ApplyMetadataAt(int directory_fd, const std::string& name, const 
   }
   applier.Owner(
       [&](uid_t uid, gid_t gid) { return fchownat(fd.get(), "", uid, gid, AT_EMPTY_PATH); });
-  // The calls that take a descriptor refuse such a one; the link of /proc leads to its inode.
   const bool is_symlink = node.kind == NodeKind::kSymlink;
-  const std::string path = Cat("/proc/self/fd/", fd.get());
+  const std::string shown = "/" + node.path;
   if (!is_symlink || !node.xattrs.empty()) {
-    const auto set = [&](const char* key, const std::string& value) {
-      return setxattr(path.c_str(), key, value.data(), value.size(), 0);
-    };
-    applier.RemoveOthers(
-        [&](char* data, std::size_t size) { return listxattr(path.c_str(), data, size); },
-        [&](const char* key) { return removexattr(path.c_str(), key); });
-    applier.Xattrs(true, set);
-    applier.Xattrs(false, set);
-    if (!is_symlink && chmod(path.c_str(), applier.mode()) != 0) {
-      applier.NoteError(errno, "cannot set the mode of");
+    ApplyXattrsOfHandle(directory_fd, fd.get(), node, applier);
+    if (!is_symlink && ChangeModeOfHandle(fd.get(), applier.mode()) != 0) {
+      applier.Note(HandleError(fd.get(), errno, "cannot set the mode of", shown));
     }
   }
   if (!applier.result().status.ok()) return applier.result();
   // Of a symlink's handle only newer kernels (5.8) set the time, and there is little to gain by it.
   const int timed =
       is_symlink ? utimensat(directory_fd, name.c_str(), TimesOf(node).data(), AT_SYMLINK_NOFOLLOW)
-                 : utimensat(AT_FDCWD, path.c_str(), TimesOf(node).data(), 0);
-  if (timed != 0) applier.NoteError(errno, "cannot set the time of");
+                 : ChangeTimesOfHandle(fd.get(), TimesOf(node));
+  if (timed != 0) applier.Note(HandleError(fd.get(), errno, "cannot set the time of", shown));
   return applier.result();
 }
 

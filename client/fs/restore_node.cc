@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "client/fs/handle_link.h"
 #include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
 #include "client/fs/path.h"
@@ -239,14 +240,21 @@ absl::StatusOr<UniqueFd> EnterDirectory(int parent_fd, const std::string& name, 
   if (!handle.valid() || fstat(handle.get(), &status) != 0) {
     return OsError(errno == ELOOP ? ENOTDIR : errno, "cannot enter the directory", Shown(node));
   }
+  absl::Status access;
   if ((status.st_mode & kOwnerAccess) != kOwnerAccess && status.st_uid == geteuid()) {
     const mode_t mode = (status.st_mode & 07777) | kOwnerAccess;
-    if (chmod(Cat("/proc/self/fd/", handle.get()).c_str(), mode) != 0) {
-      return OsError(errno, "cannot get access to the directory", Shown(node));
+    if (ChangeModeOfHandle(handle.get(), mode) != 0) {
+      access = HandleError(handle.get(), errno, "cannot get access to the directory", Shown(node));
     }
   }
+  // Also where that failed: root needs no such right, and whoever may read it gets the others
+  // below.
   UniqueFd fd(openat(handle.get(), ".", O_RDONLY | kFlags));
-  if (!fd.valid()) return OsError(errno, "cannot open the directory", Shown(node));
+  if (!fd.valid()) {
+    const int error = errno;
+    KERF_RETURN_IF_ERROR(access);
+    return OsError(error, "cannot open the directory", Shown(node));
+  }
   KERF_RETURN_IF_ERROR(RestrictDirectory(fd.get(), node));
   return fd;
 }

@@ -77,7 +77,7 @@ bool SetXattr(const std::string& path, const char* name, const std::string& valu
 std::vector<Xattr> XattrsOf(const std::string& path) {
   const UniqueFd handle(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   std::vector<Xattr> xattrs;
-  EXPECT_TRUE(ReadXattrsOfHandle(handle.get(), path, xattrs).ok());
+  EXPECT_TRUE(ReadXattrsOfHandle(handle, path, xattrs).ok());
   return xattrs;
 }
 

@@ -310,9 +310,8 @@ absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, 
   if (!options_.read_xattrs) return absl::OkStatus();
   const bool is_open = below.fd.valid() && below.whole;
   const absl::Status read =
-      is_open
-          ? ReadXattrs(below.fd.get(), path, node.xattrs)
-          : ReadXattrsOfHandle(below.fd.valid() ? below.fd.get() : handle.get(), path, node.xattrs);
+      is_open ? ReadXattrs(below.fd.get(), path, node.xattrs)
+              : ReadXattrsOfHandle(below.fd.valid() ? below.fd : handle, path, node.xattrs);
   if (!read.ok()) {
     // The node is worth more than its attributes.
     node.xattrs.clear();

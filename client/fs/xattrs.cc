@@ -1,12 +1,18 @@
 #include "client/fs/xattrs.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "absl/status/statusor.h"
+#include "client/fs/handle_link.h"
+#include "client/fs/node_handle.h"
 #include "client/fs/os_error.h"
 
 namespace kerf::agent {
@@ -60,6 +66,22 @@ absl::Status Read(const std::string& path, std::vector<Xattr>& xattrs, List list
   return absl::OkStatus();
 }
 
+// A directory by its handle, a regular file by its path if that leads to the same one. Nothing else
+// is opened for its attributes: that may do something.
+UniqueFd OpenWithoutLink(const UniqueFd& handle, const std::string& path) {
+  struct stat wanted{};
+  if (fstat(handle.get(), &wanted) != 0) return {};
+  if (S_ISDIR(wanted.st_mode)) {
+    return UniqueFd(openat(handle.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  if (!S_ISREG(wanted.st_mode) || !path.starts_with('/')) return {};
+  absl::StatusOr<UniqueFd> fd = OpenFileOf(handle, path.substr(1), OpenFor::kReading);
+  struct stat found{};
+  const bool is_same = fd.ok() && fstat(fd->get(), &found) == 0 && found.st_dev == wanted.st_dev &&
+                       found.st_ino == wanted.st_ino;
+  return is_same ? *std::move(fd) : UniqueFd();
+}
+
 }  // namespace
 
 int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
@@ -77,14 +99,19 @@ absl::Status ReadXattrs(int fd, const std::string& path, std::vector<Xattr>& xat
 
 // The calls that take a descriptor refuse such a one. The link of /proc leads to its inode, and if
 // that is a symlink not on to what it names.
-absl::Status ReadXattrsOfHandle(int handle, const std::string& path, std::vector<Xattr>& xattrs) {
-  const std::string link = Cat("/proc/self/fd/", handle);
-  return Read(
+absl::Status ReadXattrsOfHandle(const UniqueFd& handle, const std::string& path,
+                                std::vector<Xattr>& xattrs) {
+  const std::string link = LinkOfHandle(handle.get());
+  const absl::Status read = Read(
       path, xattrs,
       [&](char* data, std::size_t size) { return listxattr(link.c_str(), data, size); },
       [&](const char* name, char* data, std::size_t size) {
         return getxattr(link.c_str(), name, data, size);
       });
+  if (read.ok() || !IsOutOfReach(link)) return read;
+  const UniqueFd fd = OpenWithoutLink(handle, path);
+  if (fd.valid()) return ReadXattrs(fd.get(), path, xattrs);
+  return HandleError(handle.get(), 0, "cannot list the extended attributes of", path);
 }
 
 }  // namespace kerf::agent

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/unique_fd.h"
 #include "client/fs/node.h"
 
 namespace kerf::agent {
@@ -24,7 +25,10 @@ int ListXattrs(const std::function<ssize_t(char* data, std::size_t size)>& list,
 absl::Status ReadXattrs(int fd, const std::string& path, std::vector<Xattr>& xattrs);
 
 // The same for what `handle`, which was opened with O_PATH, stands for; it may be a symlink itself.
-// By no path: what has one may be another thing from one call to the next.
-absl::Status ReadXattrsOfHandle(int handle, const std::string& path, std::vector<Xattr>& xattrs);
+// By no path: what has one may be another thing from one call to the next. Where /proc cannot be
+// used, directories and regular files are opened, the latter by their path, which has to lead to
+// the same file; of all else it is FailedPrecondition.
+absl::Status ReadXattrsOfHandle(const UniqueFd& handle, const std::string& path,
+                                std::vector<Xattr>& xattrs);
 
 }  // namespace kerf::agent
