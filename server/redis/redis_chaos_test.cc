@@ -23,6 +23,7 @@
 #include "base/wait_for.h"
 #include "nlohmann/json.hpp"
 #include "server/redis/buckets.h"
+#include "server/redis/testing/expect_counts.h"
 #include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/testing/trouble.h"
@@ -438,13 +439,13 @@ TEST(RedisChaosTest, AnOldCopyOfANodesFilesIsUnverified) {
   const auto gone = std::span(entries).first(100);
   const auto kept = std::span(entries).subspan(100);
   ASSERT_TRUE(WaitFor(index->Commit(kRepository, 1, entries, false)).ok());
-  ASSERT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 2, 0)).value(), 0u);
+  ExpectEpochBefore(*index, WaitFor(index->AdvanceEpoch(kRepository, 2, 0)), 0, 2);
   const std::string folder = redis.NodeFolder(1) + "/appendonlydir";
   redis.Do({"kill", "1"});
   CopyFolder(folder, folder + ".old");
   redis.Do({"start", "1"});
-  ASSERT_EQ(WaitFor(index->Forget(kRepository, gone))->forgotten_count, gone.size());
-  ASSERT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 3, 2)).value(), 2u);
+  ExpectForgotten(*index, WaitFor(index->Forget(kRepository, gone)), gone.size());
+  ExpectEpochBefore(*index, WaitFor(index->AdvanceEpoch(kRepository, 3, 2)), 2, 3);
   EXPECT_EQ(VerdictsOf(*index, 3, gone)[Verdict::kNew], 100);
   EXPECT_EQ(VerdictsOf(*index, 3, kept)[Verdict::kDuplicate], 200);
   redis.Do({"kill", "1"});
@@ -468,7 +469,8 @@ TEST(RedisChaosTest, WhatAnotherRemovedIsCountedUntilItIsSetBack) {
   redis.Do({"kill", "1"});
   CopyFolder(folder, folder + ".old");
   redis.Do({"start", "1"});
-  ASSERT_EQ(WaitFor(OpenRedisOn(redis, 0)->Forget(kRepository, entries))->forgotten_count, 50u);
+  const auto another = OpenRedisOn(redis, 0);
+  ExpectForgotten(*another, WaitFor(another->Forget(kRepository, entries)), entries.size());
   auto seen = WaitFor(index->Forget(kRepository, entries));
   EXPECT_EQ(seen->forgotten_count, 0u);
   EXPECT_EQ(seen->epoch, 2u);
@@ -496,8 +498,8 @@ TEST(RedisChaosTest, AReplicaThatLagsIsUnverifiedOnceItIsMaster) {
   const int master = status_of(replica)["master"].get<int>();
   redis.Do({"kill", std::to_string(replica)});
   const auto careless = OpenRedisOn(redis, 0);
-  ASSERT_EQ(WaitFor(careless->Forget(kRepository, entries))->forgotten_count, entries.size());
-  ASSERT_EQ(WaitFor(careless->AdvanceEpoch(kRepository, 3, 2)).value(), 2u);
+  ExpectForgotten(*careless, WaitFor(careless->Forget(kRepository, entries)), entries.size());
+  ExpectEpochBefore(*careless, WaitFor(careless->AdvanceEpoch(kRepository, 3, 2)), 2, 3);
   EXPECT_EQ(VerdictsOf(*careless, 3, entries)[Verdict::kNew], 300);
   redis.Do({"kill", std::to_string(master)});
   redis.Do({"start", std::to_string(replica)});

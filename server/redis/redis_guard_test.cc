@@ -21,6 +21,7 @@
 #include "base/test_seed.h"
 #include "base/wait_for.h"
 #include "server/redis/redis_index.h"
+#include "server/redis/testing/expect_counts.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
 
@@ -127,9 +128,7 @@ void ExpectCollectedWhileFull(const TestRedis& redis, int replica_count) {
   const auto index = Open(redis, replica_count);
   const auto raised = WaitFor(index->AdvanceEpoch(kRepository, 2, 0));
   ASSERT_TRUE(raised.ok()) << raised.status();
-  const auto forgotten = WaitFor(index->Forget(kRepository, garbage));
-  ASSERT_TRUE(forgotten.ok()) << forgotten.status();
-  EXPECT_EQ(forgotten->forgotten_count, garbage.size());
+  ExpectForgotten(*index, WaitFor(index->Forget(kRepository, garbage)), garbage.size());
   for (IndexEntry& entry : kept) entry.locator = std::string(22, 'z');
   const absl::Status moved = WaitFor(index->Commit(kRepository, 2, kept, true));
   ASSERT_TRUE(moved.ok()) << moved;

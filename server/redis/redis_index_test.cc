@@ -21,6 +21,7 @@
 #include "server/redis/buckets.h"
 #include "server/redis/scripts.h"
 #include "server/redis/slot.h"
+#include "server/redis/testing/expect_counts.h"
 #include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
@@ -125,7 +126,7 @@ TEST(RedisIndexTest, ABucketThatGrowsIsSplitAndStaysWhole) {
   ExpectThere(*index, 6, entries, Verdict::kUnverified);
   EXPECT_EQ(WaitFor(index->Scan(kRepository, std::nullopt, entries.size() + 1))->size(),
             entries.size());
-  EXPECT_EQ(WaitFor(other->Forget(kRepository, entries))->forgotten_count, entries.size());
+  ExpectForgotten(*other, WaitFor(other->Forget(kRepository, entries)), entries.size());
   ExpectThere(*index, 5, entries, Verdict::kNew);
 }
 
@@ -435,7 +436,7 @@ TEST(RedisIndexTest, ABucketThatIsLostHoldsTheEpochBack) {
   // It is made anew, and knows nothing of what was.
   ASSERT_TRUE(WaitFor(index->Commit(kRepository, 3, entries, false)).ok());
   EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 3)).value(), 0u);
-  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 5, 0)).value(), 0u);
+  ExpectEpochBefore(*index, WaitFor(index->AdvanceEpoch(kRepository, 5, 0)), 0, 5);
   EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 5u);
 }
 
@@ -485,14 +486,14 @@ TEST(RedisIndexTest, BucketsThatAreLostBesideOthersAreMadeAgain) {
     // One process makes buckets by commits, another does by raising the epoch.
     ASSERT_TRUE(WaitFor(index->Commit(kRepository, 3, std::span(entries).first(100), false)).ok());
     const auto other = OpenRedisOn(redis, 0);
-    EXPECT_EQ(WaitFor(other->AdvanceEpoch(kRepository, 5, 0)).value(), 0u);
+    ExpectEpochBefore(*other, WaitFor(other->AdvanceEpoch(kRepository, 5, 0)), 0, 5);
     EXPECT_EQ(WaitFor(index->Stats(kRepository))->epoch, 5u);
     ASSERT_TRUE(WaitFor(index->Commit(kRepository, 5, entries, true)).ok());
     ExpectThere(*index, 5, entries, Verdict::kDuplicate);
     ExpectThere(*other, 5, entries, Verdict::kDuplicate);
     EXPECT_EQ(WaitFor(other->Scan(kRepository, std::nullopt, entries.size() + 1))->size(),
               entries.size());
-    EXPECT_EQ(WaitFor(other->Forget(kRepository, entries))->forgotten_count, entries.size());
+    ExpectForgotten(*other, WaitFor(other->Forget(kRepository, entries)), entries.size());
     ExpectThere(*index, 5, entries, Verdict::kNew);
   }
 }
@@ -524,7 +525,7 @@ TEST(RedisIndexTest, WhatIsHiddenWhenTheLongestPathIsLostDoesNotComeBack) {
   ASSERT_TRUE(WaitFor(index->AdvanceEpoch(kRepository, 5, 0)).ok());
   const auto added = std::span(entries).subspan(1'000);
   commit(*index, 5, added);
-  EXPECT_EQ(WaitFor(index->AdvanceEpoch(kRepository, 7, 5)).value(), 5u);
+  ExpectEpochBefore(*index, WaitFor(index->AdvanceEpoch(kRepository, 7, 5)), 5, 7);
   const auto other = OpenRedisOn(redis, 0);
   ExpectThere(*other, 7, old, Verdict::kNew);
   ExpectThere(*other, 7, added, Verdict::kDuplicate);

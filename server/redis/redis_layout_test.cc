@@ -20,6 +20,7 @@
 #include "base/wait_for.h"
 #include "server/redis/buckets.h"
 #include "server/redis/redis_index.h"
+#include "server/redis/testing/expect_counts.h"
 #include "server/redis/testing/open_redis.h"
 #include "server/redis/testing/test_redis.h"
 #include "server/redis/wait_for.h"
@@ -94,7 +95,7 @@ class RedisLayoutTest : public ::testing::Test {
          Cat(kBaseBits)});
   }
 
-  std::unique_ptr<Index> OpenWith(RedisLayout layout) {
+  std::unique_ptr<RedisIndex> OpenWith(RedisLayout layout) {
     RedisIndexOptions options{redis_.options_of_kerfd()};
     options.base_bits = kBaseBits;
     options.layout = layout;
@@ -124,11 +125,11 @@ class RedisLayoutTest : public ::testing::Test {
     return results[0].verdict;
   }
   static std::uint64_t EpochOf(Index& index) { return WaitFor(index.Stats(kRepository))->epoch; }
-  // The epoch before.
-  static std::uint64_t Advance(Index& index, std::uint64_t epoch, std::uint64_t min_before) {
-    const auto before = WaitFor(index.AdvanceEpoch(kRepository, epoch, min_before));
-    EXPECT_TRUE(before.ok()) << before.status();
-    return before.value_or(~std::uint64_t{0});
+  // `before`: the epoch before.
+  static void ExpectAdvance(RedisIndex& index, std::uint64_t epoch, std::uint64_t min_before,
+                            std::uint64_t before) {
+    ExpectEpochBefore(index, WaitFor(index.AdvanceEpoch(kRepository, epoch, min_before)), before,
+                      epoch);
   }
 
   const TestRedis redis_{TestRedis::Kind::kSingle};
@@ -155,11 +156,11 @@ TEST_F(RedisLayoutTest, WhatTheLastReleaseHasLeftIsReadAddedToAndCollected) {
   EXPECT_EQ(none.forgotten_count, 0u);
   EXPECT_EQ(none.removed_count, 1u);
   EXPECT_EQ(none.epoch, 3u);
-  EXPECT_EQ(Advance(*index, 4, 3), 3u);
+  ExpectAdvance(*index, 4, 3, 3);
   EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*index, 3, kWhereOneWent)));
-  EXPECT_EQ(Forget(*index, kOfEpoch2).forgotten_count, 1u);
+  ExpectForgotten(*index, Forget(*index, kOfEpoch2), 1);
   const auto older = WaitFor(index->ForgetOlder(kRepository, 2, std::nullopt, 100));
-  EXPECT_EQ(older->forgotten.forgotten_count, 1u);
+  ExpectForgotten(*index, older->forgotten, 1);
   EXPECT_EQ(older->forgotten.epoch, 4u);
   EXPECT_EQ(VerdictOf(*index, 4, kOfEpoch1), Verdict::kNew);
   EXPECT_EQ(VerdictOf(*index, 4, kOfEpoch3), Verdict::kDuplicate);
@@ -175,18 +176,18 @@ TEST_F(RedisLayoutTest, ALostBucketOfTheFirstLayoutHoldsTheEpochBack) {
   Ask({"DEL", BucketKey(tag_, 3, "")});
   EXPECT_EQ(EpochOf(*index), 0u);
   EXPECT_EQ(Forget(*index, kInEmpty).epoch, 0u);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
   ASSERT_TRUE(Commit(*index, 3, kInEmpty).ok());
   EXPECT_EQ(VerdictOf(*index, 4, kInEmpty), Verdict::kUnverified);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
-  EXPECT_EQ(Advance(*index, 4, 0), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
+  ExpectAdvance(*index, 4, 0, 0);
   EXPECT_EQ(EpochOf(*index), 4u);
 }
 
 TEST_F(RedisLayoutTest, ABucketIsMadeForItsFirstEntry) {
   const auto index = OpenWith(RedisLayout::kLazy);
   EXPECT_EQ(VerdictOf(*index, 1, kInEmpty), Verdict::kNew);
-  EXPECT_EQ(Advance(*index, 3, 0), 0u);
+  ExpectAdvance(*index, 3, 0, 0);
   EXPECT_EQ(BucketCount(), 0u);
   EXPECT_EQ(EpochOf(*index), 3u);
   EXPECT_EQ(VerdictOf(*index, 3, kInEmpty), Verdict::kNew);
@@ -196,7 +197,7 @@ TEST_F(RedisLayoutTest, ABucketIsMadeForItsFirstEntry) {
   ASSERT_TRUE(Commit(*index, 3, kInEmpty).ok());
   EXPECT_EQ(BucketCount(), 1u);
   EXPECT_EQ(EpochOf(*index), 3u);
-  EXPECT_EQ(Advance(*index, 4, 3), 3u);
+  ExpectAdvance(*index, 4, 3, 3);
   EXPECT_EQ(BucketCount(), 1u);
   // Another one, which reads that from Redis.
   const auto other = OpenWith(RedisLayout::kLazy);
@@ -204,7 +205,7 @@ TEST_F(RedisLayoutTest, ABucketIsMadeForItsFirstEntry) {
   EXPECT_EQ(Forget(*other, kOfEpoch1).epoch, 4u);
   EXPECT_EQ(EpochOf(*other), 4u);
   EXPECT_EQ(WaitFor(other->ForgetOlder(kRepository, 3, std::nullopt, 100))->forgotten.epoch, 4u);
-  EXPECT_EQ(Advance(*other, 4, 4), 4u);
+  ExpectAdvance(*other, 4, 4, 4);
 }
 
 // None of them is in another's way.
@@ -226,7 +227,7 @@ TEST_F(RedisLayoutTest, ManyMakeBucketsAtOnce) {
     EXPECT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ(WaitFor(index->Stats(kRepository))->entry_count, kCount);
-  EXPECT_EQ(Advance(*index, 2, 1), 1u);
+  ExpectAdvance(*index, 2, 1, 1);
   // A bit for each, as AdvanceEpoch counts them, too.
   EXPECT_EQ(Ask({"HGET", Meta(), "begun"}).text, std::string(kCount / 8, '\xFF'));
   EXPECT_EQ(Ask({"HGET", Meta(), "told"}).text, std::string(kCount / 8, '\xFF'));
@@ -237,8 +238,8 @@ TEST_F(RedisLayoutTest, AnEpochThatIsLargeIsKnownWithoutABucket) {
   const auto index = OpenWith(RedisLayout::kLazy);
   constexpr std::uint64_t kFirst = std::uint64_t{1} << 40;
   constexpr std::uint64_t kStep = std::uint64_t{1} << 20;
-  EXPECT_EQ(Advance(*index, kFirst, 0), 0u);
-  EXPECT_EQ(Advance(*index, kFirst + kStep, kFirst), kFirst);
+  ExpectAdvance(*index, kFirst, 0, 0);
+  ExpectAdvance(*index, kFirst + kStep, kFirst, kFirst);
   EXPECT_EQ(VerdictOf(*index, kFirst + kStep + 1, kInEmpty), Verdict::kNew);
   const std::vector<Digest> digests = {kInEmpty.digest};
   std::vector<LookupResult> results(1);
@@ -252,29 +253,29 @@ TEST_F(RedisLayoutTest, AnEpochThatIsLargeIsKnownWithoutABucket) {
 TEST_F(RedisLayoutTest, ABucketThatWasToldAndIsLostHoldsTheEpochBack) {
   const auto index = OpenWith(RedisLayout::kLazy);
   ASSERT_TRUE(Commit(*index, 1, kInEmpty).ok());
-  EXPECT_EQ(Advance(*index, 3, 0), 0u);
+  ExpectAdvance(*index, 3, 0, 0);
   Ask({"DEL", BucketKey(tag_, 3, "")});
   EXPECT_EQ(Forget(*index, kInEmpty).epoch, 0u);
   EXPECT_EQ(EpochOf(*index), 0u);
   EXPECT_EQ(WaitFor(index->ForgetOlder(kRepository, 2, std::nullopt, 100))->forgotten.epoch, 0u);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
   // A late commit may make it anew; nobody believes it.
   ASSERT_TRUE(Commit(*index, 1, kInEmpty).ok());
   EXPECT_EQ(VerdictOf(*index, 3, kInEmpty), Verdict::kUnverified);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
-  EXPECT_EQ(Advance(*index, 4, 0), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
+  ExpectAdvance(*index, 4, 0, 0);
   EXPECT_EQ(EpochOf(*index), 4u);
 }
 
 // Whoever has begun a bucket has died: that is no loss, and nobody comes too late.
 TEST_F(RedisLayoutTest, ABucketThatWasBegunAloneHoldsNothingBack) {
   const auto index = OpenWith(RedisLayout::kLazy);
-  EXPECT_EQ(Advance(*index, 3, 0), 0u);
+  ExpectAdvance(*index, 3, 0, 0);
   ASSERT_TRUE(Commit(*index, 3, kInEmpty).ok());
   Ask({"DEL", BucketKey(tag_, 3, "")});
   EXPECT_EQ(EpochOf(*index), 3u);
   EXPECT_EQ(Forget(*index, kInEmpty).epoch, 3u);
-  EXPECT_EQ(Advance(*index, 4, 3), 3u);
+  ExpectAdvance(*index, 4, 3, 3);
   // It was made there, so that it keeps out who would have made it.
   EXPECT_EQ(BucketCount(), 1u);
   EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*index, 3, kInEmpty)));
@@ -285,18 +286,18 @@ TEST_F(RedisLayoutTest, ABucketThatWasBegunAloneHoldsNothingBack) {
 TEST_F(RedisLayoutTest, ARepositoryThatIsSetBackHoldsTheEpochBack) {
   const auto index = OpenWith(RedisLayout::kLazy);
   ASSERT_TRUE(Commit(*index, 1, kInEmpty).ok());
-  EXPECT_EQ(Advance(*index, 2, 0), 0u);
+  ExpectAdvance(*index, 2, 0, 0);
   const std::string old = Ask({"DUMP", Meta()}).text;
-  EXPECT_EQ(Advance(*index, 3, 2), 2u);
+  ExpectAdvance(*index, 3, 2, 2);
   Ask({"RESTORE", Meta(), "0", old, "REPLACE"});
   EXPECT_EQ(EpochOf(*index), 2u);
   EXPECT_EQ(Forget(*index, kOfEpoch1).epoch, 2u);
-  EXPECT_EQ(Advance(*index, 4, 3), 2u);
+  ExpectAdvance(*index, 4, 3, 2);
   Ask({"DEL", Meta()});
   EXPECT_EQ(EpochOf(*index), 0u);
   EXPECT_EQ(Forget(*index, kOfEpoch1).epoch, 0u);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
-  EXPECT_EQ(Advance(*index, 4, 0), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
+  ExpectAdvance(*index, 4, 0, 0);
   EXPECT_EQ(EpochOf(*index), 4u);
   EXPECT_EQ(VerdictOf(*index, 4, kInEmpty), Verdict::kDuplicate);
 }
@@ -315,7 +316,7 @@ TEST_F(RedisLayoutTest, ALayoutThatIsNotKnownIsRefused) {
 TEST_F(RedisLayoutTest, TheWayBackMakesAllBucketsWithTheirEpoch) {
   const auto index = OpenWith(RedisLayout::kLazy);
   ASSERT_TRUE(Commit(*index, 1, kInEmpty).ok());
-  EXPECT_EQ(Advance(*index, 3, 0), 0u);
+  ExpectAdvance(*index, 3, 0, 0);
   const auto back = OpenWith(RedisLayout::kWhole);
   EXPECT_EQ(EpochOf(*back), 3u);
   EXPECT_EQ(Version(), "1");
@@ -325,8 +326,8 @@ TEST_F(RedisLayoutTest, TheWayBackMakesAllBucketsWithTheirEpoch) {
   // One that has known it before goes on with it.
   EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*index, 2, kOfEpoch1)));
   EXPECT_TRUE(Commit(*index, 3, kOfEpoch1).ok());
-  EXPECT_EQ(Advance(*index, 4, 3), 3u);
-  EXPECT_EQ(Advance(*back, 5, 4), 4u);
+  ExpectAdvance(*index, 4, 3, 3);
+  ExpectAdvance(*back, 5, 4, 4);
   // What it makes is of the first layout from the start.
   const RepositoryId other{"music", DigestAlgorithm::kBlake3};
   ASSERT_TRUE(WaitFor(back->AdvanceEpoch(other, 1, 0)).ok());
@@ -345,9 +346,9 @@ TEST_F(RedisLayoutTest, AnOldKerfdThatMakesTheSameRepositoryLosesNothing) {
     EXPECT_EQ(EpochOf(*each), 0u);
   }
   ASSERT_TRUE(Commit(*later, 1, kOfEpoch1).ok());
-  EXPECT_EQ(Advance(*index, 2, 0), 0u);
+  ExpectAdvance(*index, 2, 0, 0);
   EXPECT_TRUE(absl::IsFailedPrecondition(Commit(*later, 1, kWhereOneWent)));
-  EXPECT_EQ(Advance(*later, 3, 2), 2u);
+  ExpectAdvance(*later, 3, 2, 2);
   EXPECT_EQ(VerdictOf(*index, 3, kInEmpty), Verdict::kDuplicate);
 }
 
@@ -356,14 +357,14 @@ TEST_F(RedisLayoutTest, AnOldKerfdThatMakesTheSameRepositoryLosesNothing) {
 TEST_F(RedisLayoutTest, AnOldKerfdThatComesLateIsNotBelieved) {
   const auto index = OpenWith(RedisLayout::kLazy);
   ASSERT_TRUE(Commit(*index, 1, kInEmpty).ok());
-  EXPECT_EQ(Advance(*index, 3, 0), 0u);
+  ExpectAdvance(*index, 3, 0, 0);
   DoAsOldKerfd();
   EXPECT_EQ(EpochOf(*index), 0u);
-  EXPECT_EQ(Advance(*index, 4, 3), 0u);
+  ExpectAdvance(*index, 4, 3, 0);
   ASSERT_TRUE(Commit(*index, 1, kOfEpoch1).ok());
   EXPECT_EQ(VerdictOf(*index, 3, kOfEpoch1), Verdict::kUnverified);
   EXPECT_EQ(VerdictOf(*index, 3, kInEmpty), Verdict::kDuplicate);
-  EXPECT_EQ(Advance(*index, 4, 0), 0u);
+  ExpectAdvance(*index, 4, 0, 0);
   EXPECT_EQ(EpochOf(*index), 4u);
 }
 
