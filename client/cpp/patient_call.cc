@@ -30,6 +30,12 @@ absl::Status PatientCalls::CallOnce(const std::function<grpc::Status(grpc::Clien
   std::optional<CallCancellation::Scope> scope;
   if (options_.cancellation != nullptr) scope.emplace(*options_.cancellation, context);
   absl::Status status = FromGrpc(ask(context));
+  // Cancelled is what the user does, and an exit code of his. A server that stops in the middle of
+  // a call says so, too, in gRPC's words and without a reason.
+  const bool is_ours = options_.cancellation != nullptr && options_.cancellation->cancelled();
+  if (absl::IsCancelled(status) && !is_ours) {
+    status = absl::UnavailableError("the server ended the call: it stops, or its connection broke");
+  }
   is_met_ = is_met_ || status.ok() || !ReasonOfLoss(status).empty();
   return WithRequestId(std::move(status), request_id);
 }

@@ -98,7 +98,8 @@ TEST(PatientCallsTest, WaitsForWhoIsAway) {
 // The one server there is stops, its connections break, nobody listens, and it is back.
 TEST(PatientCallsTest, WaitsForAServerThatItHasMet) {
   const std::vector<grpc::Status> answers = {Away("DRAINING"), Broken(),
-                                             Broken(grpc::StatusCode::UNKNOWN), grpc::Status()};
+                                             Broken(grpc::StatusCode::UNKNOWN),
+                                             Broken(grpc::StatusCode::CANCELLED), grpc::Status()};
   std::size_t count = 0;
   const absl::Status status =
       PatientCalls({.patience = kPatience}).Call([&](auto&) { return answers[count++]; });
@@ -222,6 +223,18 @@ TEST(PatientCallsTest, WithoutPatienceItAsksOnce) {
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_EQ(count, 1);
   }
+}
+
+// As gRPC says it of a server that stops in the middle of a call. Else the program would end as if
+// its user had stopped it.
+TEST(PatientCallsTest, OnlyTheCallerCancels) {
+  const auto end = [](auto&) { return Broken(grpc::StatusCode::CANCELLED); };
+  EXPECT_TRUE(absl::IsUnavailable(PatientCalls({.patience = kPatience}).Call(end)));
+  CallCancellation cancellation;
+  PatientCalls calls({.cancellation = &cancellation, .patience = kPatience});
+  EXPECT_TRUE(absl::IsUnavailable(calls.Call(end)));
+  cancellation.Cancel();
+  EXPECT_TRUE(absl::IsCancelled(calls.Call(end)));
 }
 
 TEST(PatientCallsTest, AWaitIsCancelled) {
