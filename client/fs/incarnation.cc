@@ -27,7 +27,7 @@ Incarnation IncarnationOf(int fd, const struct stat& status, const Timestamp& no
   incarnation.identity = IdentityOf(status);
   incarnation.is_settled = IsSettledOn(fd, incarnation.identity.changed, now);
   // A program behind FUSE may give a handle again, as it may give a number.
-  if (WhoStamps(fd) == StampedBy::kThisMachine) incarnation.handle = HandleOf(fd);
+  if (WhoStamps(fd) != StampedBy::kSomebodyElse) incarnation.handle = HandleOf(fd);
   return incarnation;
 }
 

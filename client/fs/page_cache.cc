@@ -72,7 +72,7 @@ bool KeepsWhatIsRead(int fd) {
   struct statfs status{};
   if (fstatfs(fd, &status) != 0) return false;
   const auto type = static_cast<std::uint64_t>(status.f_type) & UINT32_MAX;
-  return type == NFS_SUPER_MAGIC || WhoStamps(fd) == StampedBy::kThisMachine;
+  return type == NFS_SUPER_MAGIC || WhoStamps(fd) != StampedBy::kSomebodyElse;
 }
 
 void BeginReading(int fd, std::uint64_t offset, std::uint64_t size_bytes) {

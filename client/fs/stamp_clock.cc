@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 namespace kerf::agent {
@@ -30,18 +31,11 @@ constexpr std::uint64_t kLocal[] = {
     F2FS_SUPER_MAGIC,
     NILFS_SUPER_MAGIC,
     REISERFS_SUPER_MAGIC,
-    MSDOS_SUPER_MAGIC,
-    EXFAT_SUPER_MAGIC,
-    ISOFS_SUPER_MAGIC,
     UDF_SUPER_MAGIC,
-    SQUASHFS_MAGIC,
-    EROFS_SUPER_MAGIC_V1,
-    MINIX_SUPER_MAGIC,
     MINIX2_SUPER_MAGIC,
     MINIX3_SUPER_MAGIC,
     ECRYPTFS_SUPER_MAGIC,
     JFFS2_SUPER_MAGIC,
-    CRAMFS_MAGIC,
     kZfs,
     kBcachefs,
     kJfs,
@@ -49,6 +43,19 @@ constexpr std::uint64_t kLocal[] = {
     kNtfs,
     kHfsPlus,
 };
+
+// Whose ctime says nothing. FAT: the kernel keeps it the same as the mtime, which any program sets;
+// exFAT and the first minix: it is the mtime as often as an inode is read. The others are images,
+// whose times their makers choose, all the same one for builds that are to be reproducible.
+constexpr std::uint64_t kAnybodys[] = {
+    MSDOS_SUPER_MAGIC, EXFAT_SUPER_MAGIC, MINIX_SUPER_MAGIC, MINIX_SUPER_MAGIC2,
+    ISOFS_SUPER_MAGIC, SQUASHFS_MAGIC,    CRAMFS_MAGIC,      EROFS_SUPER_MAGIC_V1,
+};
+
+template <std::size_t kCount>
+bool IsOneOf(const std::uint64_t (&types)[kCount], std::uint64_t type) {
+  return std::find(std::begin(types), std::end(types), type) != std::end(types);
+}
 
 }  // namespace
 
@@ -62,11 +69,12 @@ StampedBy WhoStamps(int fd) {
   struct statfs status{};
   if (fstatfs(fd, &status) != 0) return StampedBy::kSomebodyElse;
   const auto type = static_cast<std::uint64_t>(status.f_type) & UINT32_MAX;
-  const bool is_local = std::find(std::begin(kLocal), std::end(kLocal), type) != std::end(kLocal);
-  return is_local ? StampedBy::kThisMachine : StampedBy::kSomebodyElse;
+  if (IsOneOf(kAnybodys, type)) return StampedBy::kAnybody;
+  return IsOneOf(kLocal, type) ? StampedBy::kThisMachine : StampedBy::kSomebodyElse;
 }
 
 bool IsSettled(const Timestamp& changed, const Timestamp& now, StampedBy stamped_by) {
+  if (stamped_by == StampedBy::kAnybody) return false;
   const std::int64_t wait_seconds =
       stamped_by == StampedBy::kThisMachine ? kSettleSeconds : kForeignSettleSeconds;
   const Timestamp latest{now.seconds - wait_seconds, now.nanoseconds};
@@ -74,10 +82,7 @@ bool IsSettled(const Timestamp& changed, const Timestamp& now, StampedBy stamped
 }
 
 bool IsSettledOn(int fd, const Timestamp& changed, const Timestamp& now) {
-  // Most files are older than matters to either.
-  return IsSettled(changed, now, StampedBy::kSomebodyElse) ||
-         (IsSettled(changed, now, StampedBy::kThisMachine) &&
-          WhoStamps(fd) == StampedBy::kThisMachine);
+  return IsSettled(changed, now, WhoStamps(fd));
 }
 
 }  // namespace kerf::agent

@@ -52,6 +52,11 @@ TEST(StampClock, NoTimeAtAllIsNotSettled) {
   EXPECT_TRUE(SettledHere(0, 1));
 }
 
+TEST(StampClock, WhatAnybodySetsIsNeverSettled) {
+  EXPECT_FALSE(IsSettled({1'700'000'000, 0}, kNow, StampedBy::kAnybody));
+  EXPECT_FALSE(IsSettled({-1, 0}, kNow, StampedBy::kAnybody));
+}
+
 // What is written now gets no ctime before what the clock showed, and none behind what it shows
 // then: it is the clock that stamps.
 TEST(StampClock, IsTheOneThatStamps) {

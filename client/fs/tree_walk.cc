@@ -20,6 +20,7 @@
 #include "client/fs/os_error.h"
 #include "client/fs/owner_names.h"
 #include "client/fs/path.h"
+#include "client/fs/stamp_clock.h"
 #include "client/fs/walk_ahead.h"
 #include "client/fs/xattrs.h"
 
@@ -55,6 +56,8 @@ struct Frame {
   // Of the directory, "" for "/".
   std::string path;
   Inode inode;
+  // Nobody can set the ctimes of its file system to what they were.
+  bool has_own_ctimes = true;
   // What of it is walked: its names, sorted.
   std::vector<std::string> names;
   std::size_t next = 0;
@@ -184,6 +187,7 @@ absl::Status PlannedWalk::Start(const std::vector<std::string>& roots) {
     return OsError(errno, "cannot open", "/");
   }
   top.inode = {status.st_dev, status.st_ino};
+  top.has_own_ctimes = WhoStamps(top.fd.get()) != StampedBy::kAnybody;
   top.plan = &plan_;
   top.whole = plan_.is_root;
   if (top.whole) {
@@ -300,6 +304,8 @@ absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, 
   }
   FillFromStat(status, owners_, node);
   scanned.identity = IdentityOf(status);
+  // Also where an earlier kerf has believed it, and the snapshot before names it.
+  if (!frames_.back().has_own_ctimes) scanned.identity.changed = {};
   if (node.kind == NodeKind::kSymlink) {
     node.link_target.resize(PATH_MAX);
     const ssize_t length =
@@ -323,6 +329,10 @@ absl::Status PlannedWalk::Describe(const std::string& name, struct stat status, 
 void PlannedWalk::Enter(Frame frame, const Node& node) {
   struct stat status{};
   if (fstat(frame.fd.get(), &status) == 0) frame.inode = {status.st_dev, status.st_ino};
+  const Frame& above = frames_.back();
+  frame.has_own_ctimes = frame.inode.device == above.inode.device
+                             ? above.has_own_ctimes
+                             : WhoStamps(frame.fd.get()) != StampedBy::kAnybody;
   frame.path = node.path;
   if (frame.whole) {
     std::vector<std::string> directories;
