@@ -37,7 +37,7 @@ absl::Status PatientCalls::CallOnce(const std::function<grpc::Status(grpc::Clien
     status = absl::UnavailableError("the server ended the call: it stops, or its connection broke");
   }
   is_met_ = is_met_ || status.ok() || !ReasonOfLoss(status).empty();
-  return WithRequestId(std::move(status), request_id);
+  return WithRequestId(status, request_id);
 }
 
 bool PatientCalls::IsAway(const absl::Status& status) const {

@@ -111,9 +111,16 @@ LogBehind::LogBehind() {
 
 LogBehind::~LogBehind() {
   const Behind& there = *behind.load();
-  const std::uint64_t count = there.sink->flush_count();
-  there.logger->flush();
-  there.sink->WaitForFlush(count, kLogPatience);
+  const auto deadline = std::chrono::steady_clock::now() + kLogPatience;
+  // What it hears of may be an earlier one; its own has been taken once the queue is empty, and all
+  // that was before it is written.
+  do {
+    const std::uint64_t count = there.sink->flush_count();
+    there.logger->flush();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (!there.sink->WaitForFlush(count, left)) return;
+  } while (there.pool->queue_size() > 0);
 }
 
 std::uint64_t LostLogLineCount() {
