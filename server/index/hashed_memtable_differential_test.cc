@@ -15,12 +15,12 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "rocksdb/db.h"
-#include "rocksdb/merge_operator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "server/index/hashed_memtable.h"
+#include "server/index/testing/append_merge.h"
 
 namespace kerf {
 namespace {
@@ -30,19 +30,6 @@ constexpr int kOpeningCount = 40;
 constexpr int kStepsOfOpening = 150;
 constexpr std::size_t kMaxOpenCount = 4;
 constexpr std::size_t kPrefixBytes = 2;
-
-class Append : public rocksdb::AssociativeMergeOperator {
- public:
-  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* existing,
-             const rocksdb::Slice& added, std::string* sum,
-             rocksdb::Logger* /*logger*/) const override {
-    sum->clear();
-    if (existing != nullptr) sum->append(existing->data(), existing->size());
-    sum->append(added.data(), added.size());
-    return true;
-  }
-  const char* Name() const override { return "append"; }
-};
 
 struct Side {
   std::string path;
@@ -112,7 +99,7 @@ class DifferentialTest : public testing::Test {
     if (random_.OneIn(4)) std::swap(sides_[0].path, sides_[1].path);
     rocksdb::Options options;
     options.create_if_missing = true;
-    options.merge_operator = std::make_shared<Append>();
+    options.merge_operator = std::make_shared<AppendMerge>();
     options.write_buffer_size = std::size_t{16 << 10} << random_.Below(6);
     options.arena_block_size = random_.OneIn(2) ? 4 << 10 : 0;
     options.max_write_buffer_number = static_cast<int>(random_.Between(2, 5));

@@ -21,28 +21,14 @@
 #include "base/strings.h"
 #include "base/test_seed.h"
 #include "rocksdb/db.h"
-#include "rocksdb/merge_operator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
+#include "server/index/testing/append_merge.h"
 
 namespace kerf {
 namespace {
 
 using Model = std::map<std::string, std::string>;
-
-// Puts one text behind the other.
-class Append : public rocksdb::AssociativeMergeOperator {
- public:
-  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* existing,
-             const rocksdb::Slice& added, std::string* sum,
-             rocksdb::Logger* /*logger*/) const override {
-    sum->clear();
-    if (existing != nullptr) sum->append(existing->data(), existing->size());
-    sum->append(added.data(), added.size());
-    return true;
-  }
-  const char* Name() const override { return "append"; }
-};
 
 class HashedMemtableTest : public testing::Test {
  protected:
@@ -62,7 +48,7 @@ class HashedMemtableTest : public testing::Test {
     database_.reset();
     rocksdb::Options options;
     options.create_if_missing = true;
-    options.merge_operator = std::make_shared<Append>();
+    options.merge_operator = std::make_shared<AppendMerge>();
     options.write_buffer_size = memtable_bytes;
     if (is_hashed) {
       options.memtable_factory = NewHashedMemtables(bucket_count);
