@@ -6,6 +6,7 @@ usage: dashboard_test.py [FOLDER WITH kerf AND kerfd]   with the Python of deplo
 """
 
 import contextlib
+import http
 import json
 import os
 import pathlib
@@ -52,11 +53,13 @@ def first_line(path):
 
 
 def ask(port, path, **parameters):
-    """What Prometheus answers; None while it does not."""
+    """What Prometheus answers; None while it does not, or is still starting: it listens before it opens its store."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=5) as answer:
             return json.load(answer)["data"]
     except urllib.error.HTTPError as error:
+        if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE:
+            return None
         fail(f"Prometheus refuses {parameters}: {error.read().decode(errors='replace')}")
     except OSError:
         return None
