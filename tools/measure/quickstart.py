@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/python"))
@@ -94,15 +95,34 @@ def change_files(tree, seed=1):
     return len(files)
 
 
-def compare(trees, restored):
-    """Content by diff, everything else by tar; both are outside tools."""
+def is_same(tree, copy):
+    """Content by diff, everything else by tar; both are outside tools, and print what differs."""
+    if subprocess.run(["diff", "-r", "--brief", "--no-dereference", str(tree), str(copy)], check=False).returncode != 0:
+        return False
+    archive = subprocess.Popen(["tar", "--create", "--xattrs", "-C", str(tree), "."], stdout=subprocess.PIPE)
+    compared = subprocess.run(["tar", "--compare", "--xattrs", "-C", str(copy)], stdin=archive.stdout, check=False)
+    archive.stdout.close()
+    if archive.wait() != 0:
+        sys.exit(f"quickstart: tar could not read {tree}")
+    return compared.returncode == 0
+
+
+def touched_since(tree, since_s):
+    """What of the tree, its folders included, was written, renamed or made in or after that second of this machine's clock."""
+    return [path for path in [tree, *sorted(tree.rglob("*"))] if path.lstat().st_ctime >= int(since_s)]
+
+
+def compare(trees, restored, since_s):
+    """Ends the show when a tree was not restored as it is now; says so when that tree is no longer what was backed up."""
     for tree in trees:
         copy = restored / str(tree).lstrip("/")
-        subprocess.run(["diff", "-r", "--no-dereference", str(tree), str(copy)], check=True)
-        archive = subprocess.Popen(["tar", "--create", "--xattrs", "-C", str(tree), "."], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "--compare", "--xattrs", "-C", str(copy)], stdin=archive.stdout, check=True)
-        if archive.wait() != 0:
-            sys.exit(f"quickstart: tar could not read {tree}")
+        if is_same(tree, copy):
+            continue
+        touched = touched_since(tree, since_s)
+        if not touched:
+            sys.exit(f"quickstart: {copy} is not what was backed up of {tree}: a fault of kerf")
+        sys.exit(f"quickstart: {tree} was changed by another program while it was backed up ({len(touched)} paths, {touched[0]} one of "
+                 "them), so that it cannot be compared; run this again, or name a tree that stays as it is")
 
 
 def tree_bytes(path):
@@ -132,6 +152,7 @@ def run(work, trees, index, between):
     store = work / "store"
     server, address = start_server(work, "kerfd", index)
     rows = []
+    since_s = time.time()
     try:
         for tree in trees:
             subprocess.run(["tar", "--create", "--file", "/dev/null", str(tree)], check=False,
@@ -159,7 +180,7 @@ def run(work, trees, index, between):
             target = work / name.replace(" ", "-")
             say(f"{name} and compare with diff and tar")
             restored = kerf_json(["restore", summary["snapshot"], "--store", str(store), "--target", str(target)])
-            compare(originals, target)
+            compare(originals, target, since_s)
             rows.append((name, restored["files"], restored["bytes"], None, None, restored["seconds"]))
             shutil.rmtree(target)
 
