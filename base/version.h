@@ -1,10 +1,11 @@
-// The version of kerf and kerfd.
+// The version of kerf: of its programs, images and clients. tools/ci/versions.py holds all that name
+// it to this one, and CHANGELOG.md; docs/upgrade.md says how it goes on.
 #pragma once
 
 #include <string_view>
 
 namespace kerf {
 
-inline constexpr std::string_view kVersion = "0.1.0";
+inline constexpr std::string_view kVersion = "0.2.0-dev";
 
 }  // namespace kerf

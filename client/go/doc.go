@@ -7,4 +7,4 @@
 package kerf
 
 // Version is kerf's.
-const Version = "0.1.0"
+const Version = "0.2.0-dev"

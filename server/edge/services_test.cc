@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/version.h"
 #include "base/wait_for.h"
 #include "kerf/v1/chunking.grpc.pb.h"
 #include "kerf/v1/index.grpc.pb.h"
@@ -59,7 +60,7 @@ TEST_F(ServicesTest, SaysWhatItCanDo) {
   grpc::ClientContext context;
   v1::GetCapabilitiesResponse response;
   ASSERT_TRUE(stub->GetCapabilities(&context, {}, &response).ok());
-  EXPECT_EQ(response.version(), "0.1.0");
+  EXPECT_EQ(response.version(), kVersion);
   EXPECT_GT(response.profiles_size(), 0);
   EXPECT_EQ(response.digest_algorithms_size(), 3);
   // It has no hints.

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/version.h"
+
 namespace kerf {
 namespace {
 
@@ -456,7 +458,7 @@ TEST_F(SettingsTest, HelpAndVersion) {
   EXPECT_NE(result.output.find("KERFD_DATA_DIR"), std::string::npos);
   result = Read({"--version"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.output, "kerfd 0.1.0\n");
+  EXPECT_EQ(result.output, "kerfd " + std::string(kVersion) + "\n");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ import cpp_functions
 import folder_graph
 import spec_rules
 import threat_model
+import versions
 
 # A folder reads the types of those before it and never includes from those after it.
 LAYERS = ["base", "proto", "kernels", "server", "client", "e2e"]
@@ -27,7 +28,7 @@ CPP_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
 PYTHON_PROGRAM = re.compile(r"#!.*\bpython")
 MAX_TRACKED_BYTES = 1_000_000
 # What stands in the root, dotfiles aside.
-TOP_LEVEL = {"BUILD", "LICENSE", "README.md", "WORKSPACE", "base", "bazel", "client", "deploy", "docs", "e2e", "kernels",
+TOP_LEVEL = {"BUILD", "CHANGELOG.md", "LICENSE", "README.md", "WORKSPACE", "base", "bazel", "client", "deploy", "docs", "e2e", "kernels",
              "loadtest", "proto", "server", "tools"}
 NAME_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*")
 # Inputs of fuzzers, and what a release has written.
@@ -129,6 +130,7 @@ def findings(root):
     yield from threat_model.findings(root, tracked_files(root))
     yield from spec_rules.findings(root, tracked_files(root))
     yield from access_table.findings(root)
+    yield from versions.findings(root, tracked_files(root))
     for path in tracked_files(root):
         if not path.is_file() or path.is_symlink():
             continue

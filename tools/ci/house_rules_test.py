@@ -133,6 +133,8 @@ class Rules(unittest.TestCase):
             ({"docs/threat_model.md": THREATS.format("`a/gone.py`")}, "there is no test a/gone.py"),
             ({"docs/threat_model.md": THREATS.format("somebody")}, "docs/threat_model.md:3: a row ends in"),
             ({"docs/threat_model.md": THREATS.format("")}, "docs/threat_model.md:3: a row ends in"),
+            ({"docs/upgrade.md": THREATS.format("**not defended**")}, "docs/upgrade.md:3: a row ends in"),
+            ({"docs/upgrade.md": THREATS.format("`Suite.Gone`")}, "docs/upgrade.md:3: there is no test Suite.Gone"),
             ({"server/a/a.cc": '#include "server/b/b.h"\n', "server/a/a.h": "#pragma once\n",
               "server/b/b.h": '#pragma once\n#include "server/a/a.h"\n'}, "circle"),
         ):

@@ -1,11 +1,12 @@
-"""Each row of docs/threat_model.md about an attack ends in tests that exist and that something runs, or in "not defended"."""
+"""Each row of docs/threat_model.md about an attack, and of docs/upgrade.md about two releases, ends in tests that exist and
+that something runs, or in "not defended" and "not tested"."""
 
 import pathlib
 import re
 
-PAGE = pathlib.Path("docs/threat_model.md")
 HELD_BY = "held by"
-NOT_DEFENDED = "**not defended**"
+# Each with what a row says that nothing holds.
+PAGES = {pathlib.Path("docs/threat_model.md"): "**not defended**", pathlib.Path("docs/upgrade.md"): "**not tested**"}
 TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 QUOTED = re.compile(r"`([^`]+)`")
 
@@ -47,19 +48,21 @@ def is_run(path, files):
 
 
 def findings(root, files):
-    page = root / PAGE
-    if not page.is_file():
-        return
     known = tests(files)
-    text = page.read_text(encoding="utf-8")
-    for number, held_by in rows(text):
+    for page, nothing in PAGES.items():
+        if (root / page).is_file():
+            yield from findings_of(page, nothing, known, root, files)
+
+
+def findings_of(page, nothing, known, root, files):
+    for number, held_by in rows((root / page).read_text(encoding="utf-8")):
         # An option may be told of; it holds nothing.
         named = [name for name in QUOTED.findall(held_by) if not name.startswith("--")]
-        if not named and not held_by.startswith(NOT_DEFENDED):
-            yield f"{PAGE}:{number}: a row ends in the name of a test, or in {NOT_DEFENDED}"
+        if not named and not held_by.startswith(nothing):
+            yield f"{page}:{number}: a row ends in the name of a test, or in {nothing}"
         for name in named:
             if "/" in name and (root / name).is_file():
                 if not is_run(root / name, files):
-                    yield f"{PAGE}:{number}: nothing runs {name}"
+                    yield f"{page}:{number}: nothing runs {name}"
             elif name not in known:
-                yield f"{PAGE}:{number}: there is no test {name}"
+                yield f"{page}:{number}: there is no test {name}"

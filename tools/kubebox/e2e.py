@@ -15,6 +15,7 @@ import network_trial
 import nodes
 import pods
 import policy_faults
+import version
 from load import Load, restore_and_compare
 from oci_image import write_image
 from processes import Failed, run, wait_until
@@ -26,13 +27,14 @@ FRONTS, WORKERS, REDIS = "deployment/kerf-front", "statefulset/kerf-worker", "st
 FRONT_COUNT, WORKER_COUNT, REDIS_COUNT = 2, 3, 6
 # Of network_trial.STAND_INS.
 AGENT = "agent"
+VERSION = version.of_tree(pathlib.Path(__file__).resolve().parents[2])
 # What deploy/overlays/dev runs, the same under a later name, and one that never serves.
-IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in ("0.1.0", "0.1.1", "broken"))
+IMAGE, NEXT_IMAGE, BROKEN_IMAGE = (f"localhost/kerf:{tag}" for tag in (VERSION, f"{VERSION}-next", "broken"))
 ROLLOUT_TIMEOUT_S = 300
 BROKEN_DEADLINE_S = 40
 # Of deploy/overlays/dev, which has its sum alone.
 OPERATOR_PASSWORD = "known-to-whoever-reads-this"
-LOAD_IMAGE, LOAD_WORKERS = "localhost/kerf-loadtest:0.1.0", 2
+LOAD_IMAGE, LOAD_WORKERS = f"localhost/kerf-loadtest:{VERSION}", 2
 LOAD_TIMEOUT_S = 300
 # Of kerf: a server has refused who asks.
 EXIT_NOT_AUTHORISED = 4
@@ -98,7 +100,7 @@ class Scenario:
         for name in ("kerf", "kerf-redis", "kerf-loadtest"):
             tar = self.work / f"{name}.tar"
             run([self.root / "deploy/image/rootfs", name, tar], timeout_s=300)
-            self.import_image(f"localhost/{name}:0.1.0", tar.read_bytes())
+            self.import_image(f"localhost/{name}:{VERSION}", tar.read_bytes())
         self.import_image(NEXT_IMAGE, (self.work / "kerf.tar").read_bytes())
         # It starts and stays, but nobody will ever find it ready.
         broken = io.BytesIO()

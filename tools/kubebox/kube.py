@@ -240,7 +240,7 @@ def main():
     verb.add_argument("--dry-run", action="store_true",
                       help="namespaces really, the rest is only checked")
     verb = add("image", image, "gives the nodes an image")
-    verb.add_argument("name", help="as pods name it, for example localhost/kerf:0.1.0")
+    verb.add_argument("name", help="as pods name it, for example localhost/kerf:0.2.0-dev")
     verb.add_argument("root", type=pathlib.Path, metavar="ROOT.tar", help="its files")
     for name, action, summary in (("kubectl", kubectl, "kubectl, as this cluster's admin"),
                                   ("enter", enter, "a command beside the pods")):

@@ -1,3 +1,3 @@
-"""The version of the package, which is kerf's (base/version.h; client/python/build holds the two equal)."""
+"""The version of the package, which is kerf's (base/version.h; tools/ci/versions.py holds the two equal)."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0-dev"
