@@ -140,6 +140,22 @@ TEST_F(ChangingFiles, OneThatShrinks) {
   EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
 }
 
+// As those of programs behind FUSE that make what they are asked for, and of /proc: of 0 bytes
+// until they are read.
+TEST_F(ChangingFiles, OneWhoseSizeNobodyTellsIsBackedUpAsAWhole) {
+  const std::string text = ReadText("/proc/filesystems");
+  ASSERT_FALSE(text.empty());
+  const JsonRun run = world_.KerfJson({"backup", "/proc/filesystems"});
+  EXPECT_EQ(run.exit_code, kOk) << run.err;
+  EXPECT_EQ(run.Only("summary")["total_bytes"], text.size());
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  EXPECT_EQ(ReadText(target_ + "/proc/filesystems"), text);
+  // Where the first byte of a program's memory would be there is nothing, and no end either.
+  const JsonRun unreadable = world_.KerfJson({"backup", Cat("/proc/", getpid(), "/mem")});
+  EXPECT_EQ(unreadable.exit_code, kPartial);
+  EXPECT_THAT(std::string(unreadable.Only("warning")["path"]), HasSubstr("/mem"));
+}
+
 TEST_F(ChangingFiles, OneThatIsReplacedBeforeItIsReadIsTakenAsItIsNow) {
   Completed end;
   const bool done = BackUpWithChangeInBetween(

@@ -1,6 +1,8 @@
 #include "client/fs/file_source.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/strings.h"
 #include "client/fs/node_handle.h"
 #include "client/fs/node_stat.h"
 #include "client/fs/os_error.h"
@@ -24,6 +27,19 @@ constexpr std::uint64_t kStatBlockBytes = 512;
 constexpr std::size_t kMaxExtents = 65536;
 // What is read ahead at once: a call for every few pages would be most of the work.
 constexpr std::uint64_t kAheadStepBytes = std::uint64_t{1} << 20;
+// What is looked for in a file of size 0: most of what /proc has is no longer.
+constexpr std::size_t kLookBytes = 4096;
+// Of a file in which the kernel shows its state no more is read behind the size: some are as long
+// as an address space (/proc/PID/pagemap), and none is what anybody backs up for its length.
+constexpr std::uint64_t kMaxStateBytes = std::uint64_t{64} << 20;
+
+bool IsStateOfTheKernel(int fd) {
+  struct statfs status{};
+  if (fstatfs(fd, &status) != 0) return false;
+  const auto type = static_cast<std::uint64_t>(status.f_type) & UINT32_MAX;
+  return type == PROC_SUPER_MAGIC || type == SYSFS_MAGIC || type == DEBUGFS_MAGIC ||
+         type == TRACEFS_MAGIC;
+}
 
 }  // namespace
 
@@ -108,7 +124,74 @@ absl::StatusOr<std::size_t> FileSource::Read(std::span<std::uint8_t> buffer) {
     filled += static_cast<std::size_t>(count);
     extent_position_ += static_cast<std::uint64_t>(count);
   }
+  return filled + ReadBehindTheSize(buffer.subspan(filled));
+}
+
+bool FileSource::MayHaveContent() {
+  if (content_bytes_ > 0) return true;
+  looked_at_.resize(kLookBytes);
+  looked_at_.resize(PieceBehindTheSize(looked_at_));
+  return !looked_at_.empty();
+}
+
+std::size_t FileSource::ReadBehindTheSize(std::span<std::uint8_t> buffer) {
+  const std::size_t known = std::min(looked_at_.size(), buffer.size());
+  std::copy_n(looked_at_.begin(), known, buffer.begin());
+  looked_at_.erase(looked_at_.begin(), looked_at_.begin() + static_cast<std::ptrdiff_t>(known));
+  std::size_t filled = known;
+  while (filled < buffer.size() && !is_at_end_) {
+    filled += PieceBehindTheSize(buffer.subspan(filled));
+  }
   return filled;
+}
+
+// What the next call of the system gives there; 0: it is the end.
+std::size_t FileSource::PieceBehindTheSize(std::span<std::uint8_t> buffer) {
+  while (!is_at_end_ && !shrunk_) {
+    const ssize_t count =
+        pread(fd_.get(), buffer.data(), buffer.size(), static_cast<off_t>(size_bytes_));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      EndBehindTheSize(count < 0 ? errno : 0);
+      break;
+    }
+    struct stat status{};
+    // Where the size moves it is no wrong one, and whoever writes may do so for ever: Finish tells.
+    if (fstat(fd_.get(), &status) != 0 || status.st_size != opened_.st_size) break;
+    CountBehindTheSize(static_cast<std::uint64_t>(count));
+    return static_cast<std::size_t>(count);
+  }
+  is_at_end_ = true;
+  return 0;
+}
+
+void FileSource::CountBehindTheSize(std::uint64_t count) {
+  if (extents_.empty() || extents_.back().offset + extents_.back().length_bytes != size_bytes_) {
+    extents_.push_back({size_bytes_, 0});
+  }
+  extents_.back().length_bytes += count;
+  size_bytes_ += count;
+  // Reading extents is over.
+  extent_index_ = extents_.size();
+  extent_position_ = 0;
+  const std::uint64_t told_bytes = static_cast<std::uint64_t>(opened_.st_size);
+  if (size_bytes_ - told_bytes < kMaxStateBytes || !IsStateOfTheKernel(fd_.get())) return;
+  is_at_end_ = true;
+  cut_short_ = absl::OutOfRangeError(ToAbsl(
+      Cat("it gives more than ", kMaxStateBytes,
+          " bytes, which no file of the kernel's own state is backed up beyond: the snapshot "
+          "has its beginning (--exclude leaves it out)")));
+}
+
+void FileSource::EndBehindTheSize(int error) {
+  const bool is_all_there =
+      opened_.st_size > 0 && size_bytes_ == static_cast<std::uint64_t>(opened_.st_size);
+  // A program behind a file system may call a read behind the end an error.
+  if (error == 0 || is_all_there) return;
+  cut_short_ = OsError(error,
+                       Cat("it may have more than the ", size_bytes_,
+                           " bytes that were read, for its size is wrong, and cannot read on in"),
+                       path_);
 }
 
 void FileSource::ReadAhead(std::uint64_t bytes) {
@@ -139,7 +222,7 @@ absl::StatusOr<bool> FileSource::Finish() {
   struct stat status{};
   if (fstat(fd_.get(), &status) != 0) return OsError(errno, "cannot stat", path_);
   fd_.Reset();
-  return shrunk_ || static_cast<std::uint64_t>(status.st_size) != size_bytes_ ||
+  return shrunk_ || status.st_size != opened_.st_size ||
          ModifiedOf(status) != ModifiedOf(opened_) ||
          IdentityOf(status).changed != identity_.changed;
 }

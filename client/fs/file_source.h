@@ -38,8 +38,13 @@ class FileSource {
 
   // Fills the front of `buffer` with the next bytes of the content: of the extents one after the
   // other, holes left out. Less than the whole buffer only at the end; 0 is the end. A file that
-  // grows is read up to the size that it had in the beginning; one that shrinks ends early.
+  // grows is read up to the size that it had in the beginning; one that shrinks ends early. Where a
+  // file system tells of too small a size (/proc tells of none, programs behind FUSE of 0 for what
+  // they make as it is read) what is behind it is content as well.
   absl::StatusOr<std::size_t> Read(std::span<std::uint8_t> buffer);
+
+  // Before the first Read: whether that may give anything. Looks into a file of size 0.
+  bool MayHaveContent();
 
   // Has the kernel read the next `bytes` of the content meanwhile, as far as they lie in one extent
   // and on a file system that keeps what is read (page_cache.h). To be called before each Read of a
@@ -50,9 +55,14 @@ class FileSource {
   // mtime or ctime, or fewer bytes than expected).
   absl::StatusOr<bool> Finish();
 
-  // Size on opening, holes included.
+  // After the last Read: why what lies behind the size that the file system tells of is not, or not
+  // as a whole, among what Read gave. OK: nothing does.
+  const absl::Status& cut_short() const { return cut_short_; }
+
+  // Size on opening, holes included; once it is read, that of what was read.
   std::uint64_t size_bytes() const { return size_bytes_; }
-  // Of the content: what Read will give if the file does not change.
+  // Of the content: what Read will give if the file does not change, and its size is what the file
+  // system tells of.
   std::uint64_t content_bytes() const { return content_bytes_; }
 
   // After Finish: sets what belongs to the bytes that were read: size, sparse, extents, mode,
@@ -66,6 +76,10 @@ class FileSource {
 
   absl::Status FindExtents();
   void EndEarly();
+  std::size_t ReadBehindTheSize(std::span<std::uint8_t> buffer);
+  std::size_t PieceBehindTheSize(std::span<std::uint8_t> buffer);
+  void EndBehindTheSize(int error);
+  void CountBehindTheSize(std::uint64_t count);
 
   UniqueFd fd_;
   std::string path_;
@@ -78,6 +92,11 @@ class FileSource {
   bool is_as_scanned_ = false;
   bool sparse_ = false;
   bool shrunk_ = false;
+  // Nothing more is looked for behind the size.
+  bool is_at_end_ = false;
+  // What MayHaveContent found, and Read has not given yet.
+  std::vector<std::uint8_t> looked_at_;
+  absl::Status cut_short_;
   std::vector<Extent> extents_;
   // Where reading stands: in which extent, and how far in it.
   std::size_t extent_index_ = 0;

@@ -8,8 +8,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "base/strings.h"
 #include "base/unique_fd.h"
 #include "client/fs/node_stat.h"
 #include "client/fs/testing/inode_reuse.h"
@@ -300,6 +304,82 @@ TEST_F(FileSourceTest, ALeaseIsWaitedFor) {
   reader.join();
   EXPECT_TRUE(status.ok()) << status;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::string TextOf(const std::string& path) {
+  std::ifstream stream(path);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Of which the kernel says that they have no byte.
+class SizelessFileTest : public ::testing::Test {
+ protected:
+  static absl::StatusOr<FileSource> Open(const std::string& path) {
+    return FileSource::Open(path.substr(1), NodeIdentity());
+  }
+
+  static std::string Read(FileSource& source, std::size_t step_bytes) {
+    std::string text;
+    std::vector<std::uint8_t> buffer(step_bytes);
+    while (true) {
+      const auto count = source.Read(buffer);
+      EXPECT_TRUE(count.ok()) << count.status();
+      if (!count.ok() || *count == 0) return text;
+      text.append(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(*count));
+    }
+  }
+};
+
+TEST_F(SizelessFileTest, IsReadToItsEnd) {
+  const std::string text = TextOf("/proc/filesystems");
+  ASSERT_GT(text.size(), 7u);
+  for (const bool is_asked_before : {false, true}) {
+    for (const std::size_t step_bytes : {std::size_t{1}, std::size_t{7}, std::size_t{1} << 20}) {
+      auto source = Open("/proc/filesystems");
+      ASSERT_TRUE(source.ok()) << source.status();
+      ASSERT_EQ(source->size_bytes(), 0u);
+      if (is_asked_before) EXPECT_TRUE(source->MayHaveContent());
+      EXPECT_EQ(Read(*source, step_bytes), text);
+      EXPECT_TRUE(source->cut_short().ok()) << source->cut_short();
+      EXPECT_FALSE(*source->Finish());
+      Node node;
+      NodeIdentity identity;
+      source->Describe(node, identity);
+      EXPECT_EQ(node.size_bytes, text.size());
+      EXPECT_FALSE(node.sparse);
+    }
+  }
+}
+
+// Nothing lies where the address space of a program begins.
+TEST_F(SizelessFileTest, ItIsSaidWhereItCannotBeRead) {
+  auto source = Open(Cat("/proc/", getpid(), "/mem"));
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_FALSE(source->MayHaveContent());
+  EXPECT_EQ(Read(*source, 100), "");
+  EXPECT_FALSE(source->cut_short().ok());
+  EXPECT_FALSE(*source->Finish());
+}
+
+// 256 GiB, and an entry for each program.
+TEST_F(SizelessFileTest, WhatIsAsLongAsAnAddressSpaceIsCutAndItIsSaid) {
+  auto source = Open(Cat("/proc/", getpid(), "/pagemap"));
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::size_t size = Read(*source, 1 << 20).size();
+  EXPECT_GE(size, std::size_t{64} << 20);
+  EXPECT_LT(size, std::size_t{66} << 20);
+  EXPECT_TRUE(absl::IsOutOfRange(source->cut_short())) << source->cut_short();
+}
+
+TEST_F(FileSourceTest, AnEmptyFileThatGrowsMeanwhileIsReadUpToItsFirstSizeAndChanged) {
+  Write("file", 0);
+  auto source = Open("file");
+  ASSERT_TRUE(source.ok());
+  std::ofstream(directory_ / "file", std::ios::app) << "late";
+  EXPECT_FALSE(source->MayHaveContent());
+  EXPECT_EQ(ReadAll(*source), 0u);
+  EXPECT_TRUE(source->cut_short().ok());
+  EXPECT_TRUE(*source->Finish());
 }
 
 TEST_F(FileSourceTest, FindsHoles) {

@@ -1,5 +1,6 @@
 #include "client/agent/backup/file_sender.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -123,17 +124,25 @@ absl::Status FileSender::SendFile(Lane& lane, EntryWindow::Slot* slot) {
   TakeWhatIsOpen(*source, *slot);
   const Lane::OnComplete on_complete =
       WhenComplete(slot, source->size_bytes() - source->content_bytes());
+  const bool may_have_content = [&] {
+    const SlowReads::Wait wait(slow_reads_, path);
+    return source->MayHaveContent();
+  }();
   absl::Status read_status;
-  if (source->content_bytes() == 0) {
+  if (!may_have_content) {
     on_complete({});
   } else {
     // What is smaller was read ahead as a whole (cache_warmer.h).
     const bool is_large = options_.reads_ahead && source->content_bytes() > kAheadFileBytes;
+    std::uint64_t told_bytes = source->content_bytes();
     const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
       KERF_RETURN_IF_ERROR(options_.failure());
       const SlowReads::Wait wait(slow_reads_, path);
       if (is_large) source->ReadAhead(kReadAheadBytes);
       KERF_ASSIGN_OR_RETURN(const std::size_t count, source->Read(span));
+      const std::uint64_t untold_bytes = count - std::min<std::uint64_t>(count, told_bytes);
+      told_bytes -= count - untold_bytes;
+      progress_.scanned_bytes.fetch_add(untold_bytes, std::memory_order_relaxed);
       CountRead(count);
       return count;
     };
@@ -158,6 +167,7 @@ absl::Status FileSender::SendFile(Lane& lane, EntryWindow::Slot* slot) {
         AbsolutePath(path),
         absl::AbortedError("it changed while it was read; what was read is in the snapshot"));
   }
+  if (!source->cut_short().ok()) options_.warn(AbsolutePath(path), source->cut_short());
   source->Describe(entry.tree.node, entry.identity);
   window_.CompleteParts(slot, 1);
   return absl::OkStatus();
