@@ -146,7 +146,7 @@ TEST_F(ChangingFiles, OneWhoseSizeNobodyTellsIsBackedUpAsAWhole) {
   const std::string text = ReadText("/proc/filesystems");
   ASSERT_FALSE(text.empty());
   const JsonRun run = world_.KerfJson({"backup", "/proc/filesystems"});
-  EXPECT_EQ(run.exit_code, kOk) << run.err;
+  EXPECT_EQ(run.exit_code, kOk);
   EXPECT_EQ(run.Only("summary")["total_bytes"], text.size());
   EXPECT_EQ(Restore("latest").exit_code, kOk);
   EXPECT_EQ(ReadText(target_ + "/proc/filesystems"), text);

@@ -302,8 +302,8 @@ func (c *Client) Reuse(recipe *Recipe) (*Recipe, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	for digest := range digestsOf([]*Recipe{recipe}) {
-		here, err := c.keeper.find(view, []byte(digest))
+	for digest, length := range lengthsOf([]*Recipe{recipe}) {
+		here, err := c.keeper.find(view, []byte(digest), length)
 		if here == nil || err != nil {
 			return nil, false, err
 		}
@@ -355,7 +355,7 @@ func (c *Client) lostOf(recipes []*Recipe) ([][]byte, error) {
 	}
 	for _, recipe := range recipes {
 		if recipe.Seen != now.seen() || recipe.Seen.HasPlan {
-			return c.keeper.lost(now, digestsOf(recipes))
+			return c.keeper.lost(now, lengthsOf(recipes))
 		}
 	}
 	return nil, nil

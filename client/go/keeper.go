@@ -74,7 +74,7 @@ func (k *keeper) place(view *view, digest, data []byte, verdict kerfv1.Verdict) 
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.isDirty = true
-	here, isAnywhere, err := k.findLocked(view, digest)
+	here, isAnywhere, err := k.findLocked(view, digest, len(data))
 	if err != nil {
 		return placement{}, err
 	}
@@ -87,19 +87,19 @@ func (k *keeper) place(view *view, digest, data []byte, verdict kerfv1.Verdict) 
 }
 
 // find: a place that stays, by that plan, durable behind the next sync (COL-20); nil if there is none.
-func (k *keeper) find(view *view, digest []byte) ([]byte, error) {
+func (k *keeper) find(view *view, digest []byte, length int) ([]byte, error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.isDirty = true
-	here, _, err := k.findLocked(view, digest)
+	here, _, err := k.findLocked(view, digest, length)
 	return here, err
 }
 
 // lost: those of which the store has no place that stays (COL-29). The rest is durable behind this (COL-20).
-func (k *keeper) lost(view *view, wanted map[string]bool) ([][]byte, error) {
+func (k *keeper) lost(view *view, wanted map[string]int) ([][]byte, error) {
 	var gone [][]byte
-	for digest := range wanted {
-		here, err := k.find(view, []byte(digest))
+	for digest, length := range wanted {
+		here, err := k.find(view, []byte(digest), length)
 		if err != nil {
 			return nil, err
 		}
@@ -140,14 +140,14 @@ func (k *keeper) checkLocked() error {
 }
 
 // findLocked: a place that stays, and whether there is any at all.
-func (k *keeper) findLocked(view *view, digest []byte) ([]byte, bool, error) {
+func (k *keeper) findLocked(view *view, digest []byte, length int) ([]byte, bool, error) {
 	if err := k.checkLocked(); err != nil {
 		return nil, false, err
 	}
 	if mine := k.unsynced[unsyncedKey{view.epoch, string(digest)}]; mine != nil && view.isSafe(mine) {
 		return mine, true, nil
 	}
-	places, err := k.store.Has(digest)
+	places, err := k.has(digest, length)
 	if err != nil {
 		return nil, false, fmt.Errorf("kerf: the store cannot say what it has: %w", err)
 	}
@@ -160,6 +160,13 @@ func (k *keeper) findLocked(view *view, digest []byte) ([]byte, bool, error) {
 		}
 	}
 	return nil, len(places) > 0, nil
+}
+
+func (k *keeper) has(digest []byte, length int) ([][]byte, error) {
+	if sized, is := k.store.(SizedStore); is {
+		return sized.HasOfLength(digest, length)
+	}
+	return k.store.Has(digest)
 }
 
 func (k *keeper) putLocked(view *view, digest, data []byte) ([]byte, error) {

@@ -263,7 +263,7 @@ func (m *memoryStore) roots() iter.Seq2[[]byte, error] {
 				yield(nil, err)
 				return
 			}
-			for digest := range digestsOf(recipes) {
+			for digest := range lengthsOf(recipes) {
 				if !yield([]byte(digest), nil) {
 					return
 				}

@@ -125,12 +125,12 @@ func isSealed(body []byte) bool {
 	return bytes.Equal(sum[:], body[:sha256.Size])
 }
 
-// digestsOf: each once, as strings.
-func digestsOf(recipes []*Recipe) map[string]bool {
-	found := map[string]bool{}
+// lengthsOf: of each digest, as a string.
+func lengthsOf(recipes []*Recipe) map[string]int {
+	found := map[string]int{}
 	for _, recipe := range recipes {
 		for _, chunk := range recipe.Chunks {
-			found[string(chunk.Digest)] = true
+			found[string(chunk.Digest)] = chunk.Length
 		}
 	}
 	return found

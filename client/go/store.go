@@ -26,6 +26,12 @@ type Store interface {
 	Sync() error
 }
 
+// A SizedStore may be any store: what it holds in another length than the chunk's has rotted, and does not count (CLI-36).
+type SizedStore interface {
+	// HasOfLength is Has, of places with that many bytes.
+	HasOfLength(digest []byte, length int) (locators [][]byte, err error)
+}
+
 // A CollectedStore is one of which Client.Collect deletes what no snapshot needs, and nobody else deletes anything.
 type CollectedStore interface {
 	Store

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,33 @@ func TestUploadCol13And16AStaleDuplicateIsStoredReportedAndCommitted(t *testing.
 	}
 	same(t, "order", w.log.of("report", "commit"), []string{"report", "commit"})
 	w.isTold(again)
+}
+
+// A sizedStore is a memoryStore that looks how long a chunk is.
+type sizedStore struct{ *memoryStore }
+
+func (s sizedStore) HasOfLength(digest []byte, length int) ([][]byte, error) {
+	places, err := s.Has(digest)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.DeleteFunc(places, func(place []byte) bool { return len(s.content[string(place)].data) != length }), err
+}
+
+func TestUploadAChunkThatHasRotted(t *testing.T) {
+	w := newWorld(t)
+	client := w.openAt([]string{w.fake.name}, sizedStore{w.store})
+	data := content(3 * fakeChunkBytes)
+	recipe := w.upload(client, data)
+	locator := w.fake.index.entries[string(recipe.Chunks[1].Digest)].locator
+	rotten := w.store.content[locator]
+	rotten.data = rotten.data[1:]
+	w.store.content[locator] = rotten
+	if _, whole, err := client.Reuse(recipe); whole || err != nil {
+		t.Fatal("CLI-36: a file with a chunk that has rotted is taken over", err)
+	}
+	again := w.upload(client, data)
+	equal(t, "new", again.NewChunks, 1)
+	equal(t, "reports", len(w.fake.reports), 1)
 }
 
 func TestUploadCol15WhatIsCondemnedIsStoredAnewWhateverTheVerdict(t *testing.T) {

@@ -4,6 +4,7 @@
 // file is synced for each new chunk, which on a disk is slow.
 //
 //	chunks/abc/DIGEST.NONCE   never changed; deleted by collections
+//	chunks/abc/.DIGEST.NONCE  a sync has failed that should have made that name durable: it is read, and counts for no more
 //	epoch, plan, config       replaced as a whole; the epoch with its SHA-256
 //	pending/NAME              published, and not yet looked at again
 //	snapshots/NAME            the same file, by a link
@@ -24,6 +25,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	kerf "kerf/client/go"
@@ -156,12 +158,39 @@ func (s *Store) Put(digest, data []byte) ([]byte, error) {
 	return locator, nil
 }
 
+// anyLength is that of no chunk.
+const anyLength = 0
+
 // Has lists the chunk's folder.
-func (s *Store) Has(digest []byte) ([][]byte, error) {
+func (s *Store) Has(digest []byte) ([][]byte, error) { return s.HasOfLength(digest, anyLength) }
+
+// HasOfLength passes over a file of another length, which has rotted (CLI-36). So has one that is empty, whatever the length.
+func (s *Store) HasOfLength(digest []byte, length int) ([][]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return s.placesOf(digest)
+	places, err := s.placesOf(digest)
+	if err != nil {
+		return nil, err
+	}
+	var found [][]byte
+	for _, place := range places {
+		if place.isInDoubt {
+			continue
+		}
+		info, err := os.Stat(place.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if info.Size() > 0 && (length == anyLength || info.Size() == int64(length)) {
+			found = append(found, place.locator)
+			s.foundIn[filepath.Dir(place.path)] = true
+		}
+	}
+	return found, nil
 }
 
 // check: behind a Sync that failed a later one may go well, and say nothing of the bytes that the first one has lost: so
@@ -173,27 +202,40 @@ func (s *Store) check() error {
 	return nil
 }
 
-func (s *Store) placesOf(digest []byte) ([][]byte, error) {
-	place, err := s.chunk(append(bytes.Clone(digest), make([]byte, nonceBytes)...))
+type place struct {
+	locator []byte
+	path    string
+	// Its name may not be durable, whatever a later sync says.
+	isInDoubt bool
+}
+
+func (s *Store) placesOf(digest []byte) ([]place, error) {
+	first, err := s.chunk(append(bytes.Clone(digest), make([]byte, nonceBytes)...))
 	if err != nil {
 		return nil, err
 	}
-	folder := filepath.Dir(place)
-	entries, err := os.ReadDir(folder)
+	folder := filepath.Dir(first)
+	names, err := namesIn(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var found [][]byte
-	for _, entry := range entries {
-		if locator, is := locatorOf(entry.Name()); is && bytes.Equal(locator[:len(locator)-nonceBytes], digest) {
-			found = append(found, locator)
-			s.foundIn[folder] = true
+	var found []place
+	for _, name := range names {
+		if locator, is := locatorOf(name); is && bytes.Equal(locator[:len(locator)-nonceBytes], digest) {
+			path := filepath.Join(folder, name)
+			found = append(found, place{locator, path, slices.Contains(names, filepath.Base(doubtOf(path)))})
 		}
 	}
 	return found, nil
+}
+
+// doubtOf: where it is said that a chunk's name may not be durable.
+func doubtOf(path string) string {
+	folder, name := filepath.Split(path)
+	return folder + "." + name
 }
 
 // Sync makes bytes durable, then names, then folders.
@@ -218,6 +260,23 @@ func (s *Store) syncAndName() error {
 	if err := syncAll(written); err != nil {
 		return err
 	}
+	var named []string
+	err := s.name(&named)
+	if err == nil {
+		folders := []string{s.file("chunks")}
+		for folder := range s.foundIn {
+			folders = append(folders, folder)
+		}
+		err = syncAll(folders)
+	}
+	if err != nil {
+		return errors.Join(err, doubt(named))
+	}
+	clear(s.foundIn)
+	return nil
+}
+
+func (s *Store) name(named *[]string) error {
 	for file, place := range s.written {
 		if err := os.MkdirAll(filepath.Dir(place), folderMode); err != nil {
 			return err
@@ -225,18 +284,24 @@ func (s *Store) syncAndName() error {
 		if err := os.Rename(file, place); err != nil {
 			return err
 		}
+		*named = append(*named, place)
 		delete(s.written, file)
 		s.foundIn[filepath.Dir(place)] = true
 	}
-	folders := []string{s.file("chunks")}
-	for folder := range s.foundIn {
-		folders = append(folders, folder)
-	}
-	if err := syncAll(folders); err != nil {
-		return err
-	}
-	clear(s.foundIn)
 	return nil
+}
+
+// doubt: the names are there, and a later sync may go well and say nothing of them: so whoever looks takes none for stored
+// (CLI-20). They are not removed, for another client may have found them, and be sure of them by a sync of its own.
+func doubt(places []string) (err error) {
+	for _, place := range places {
+		file, failed := os.OpenFile(doubtOf(place), os.O_WRONLY|os.O_CREATE, fileMode)
+		if failed == nil {
+			failed = file.Close()
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // Chunks lists all of them.
@@ -254,6 +319,9 @@ func (s *Store) Chunks() iter.Seq2[kerf.Stored, error] {
 				return
 			}
 			for _, entry := range entries {
+				if strings.HasPrefix(entry.Name(), ".") {
+					continue
+				}
 				if place, err := s.stored(entry); !yield(place, err) || err != nil {
 					return
 				}
@@ -280,29 +348,26 @@ func (s *Store) Delete(place kerf.Stored) error {
 	if err != nil {
 		return err
 	}
-	return removeIfThere(path)
+	return errors.Join(removeIfThere(path), removeIfThere(doubtOf(path)))
 }
 
-// Read gives a chunk, of any place whose bytes are those of the digest (COL-14).
+// Read gives a chunk, of any place whose bytes are those of the digest (COL-14): one that the disk does not give is no reason
+// to leave the others out.
 func (s *Store) Read(digest []byte) ([]byte, error) {
-	locators, err := s.placesOf(digest)
+	places, err := s.placesOf(digest)
 	if err != nil {
 		return nil, err
 	}
-	for _, locator := range locators {
-		path, err := s.chunk(locator)
-		if err != nil {
-			return nil, err
-		}
-		data, err := os.ReadFile(path)
-		if err == nil && bytes.Equal(s.digest.Of(data), digest) {
+	for _, place := range places {
+		data, failed := os.ReadFile(place.path)
+		if failed == nil && bytes.Equal(s.digest.Of(data), digest) {
 			return data, nil
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil, kerf.NewStoreError(fmt.Sprintf("%s: the chunk %x is not there, or damaged", s.path, digest), nil)
+	return nil, kerf.NewStoreError(fmt.Sprintf("%s: the chunk %x is not there, or damaged", s.path, digest), err)
 }
 
 func (s *Store) chunk(locator []byte) (string, error) {

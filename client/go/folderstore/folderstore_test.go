@@ -17,6 +17,7 @@ import (
 
 // A Store has all that a collection needs.
 var _ kerf.CollectedStore = (*Store)(nil)
+var _ kerf.SizedStore = (*Store)(nil)
 
 func open(t *testing.T) *Store {
 	t.Helper()
@@ -76,8 +77,21 @@ func TestChunks(t *testing.T) {
 	if data := must[[]byte](t)(store.Read(digest)); string(data) != "some bytes" {
 		t.Fatalf("%q", data)
 	}
+	// Nor is one that the disk does not give a reason not to look at the other one.
+	for _, places := range [][2][]byte{{locator, second}, {second, locator}} {
+		one, other := must[string](t)(store.chunk(places[0])), must[string](t)(store.chunk(places[1]))
+		fine(t, os.Remove(one))
+		fine(t, os.Mkdir(one, 0o700))
+		fine(t, os.WriteFile(other, []byte("some bytes"), 0o600))
+		if data := must[[]byte](t)(store.Read(digest)); string(data) != "some bytes" {
+			t.Fatalf("%q", data)
+		}
+		fine(t, os.Remove(one))
+		fine(t, os.WriteFile(one, []byte("other bytes"), 0o600))
+	}
 	fine(t, store.Delete(kerf.Stored{Locator: second}))
 	fine(t, store.Delete(kerf.Stored{Locator: second}))
+	fine(t, os.WriteFile(must[string](t)(store.chunk(locator)), []byte("other bytes"), 0o600))
 	_, err := store.Read(digest)
 	var wrong *kerf.StoreError
 	if !errors.As(err, &wrong) {
@@ -153,6 +167,55 @@ func TestBehindASyncThatFailedNothingOfItIsNamed(t *testing.T) {
 	}
 	if there := must[[][]byte](t)(must[*Store](t)(Open(store.path, kerf.SHA256)).Has(digest)); len(there) != 0 {
 		t.Error("bytes that were lost have a name")
+	}
+}
+
+func TestANameWhoseFolderCouldNotBeSyncedIsNotNamed(t *testing.T) {
+	store := open(t)
+	one, _ := put(t, store, "one")
+	fine(t, store.Sync())
+	put(t, store, "one")
+	two, _ := put(t, store, "two")
+	store.foundIn[store.file("chunks", "none")] = true
+	if store.Sync() == nil {
+		t.Fatal("it has synced a folder that is not there")
+	}
+	other := must[*Store](t)(Open(store.path, kerf.SHA256))
+	for range 2 {
+		if len(must[[][]byte](t)(other.Has(one))) != 1 || len(must[[][]byte](t)(other.Has(two))) != 0 {
+			t.Fatal("CLI-20: a name that may not be durable counts")
+		}
+		fine(t, other.Sync())
+	}
+	// Whoever has found the name before, and synced it himself, finds his bytes; a collection finds the place.
+	if data := must[[]byte](t)(other.Read(two)); string(data) != "two" {
+		t.Fatalf("%q", data)
+	}
+	places := 0
+	for place, err := range other.Chunks() {
+		fine(t, err)
+		fine(t, other.Delete(place))
+		places++
+	}
+	left := must[[]string](t)(filepath.Glob(other.file("chunks", "*", "*")))
+	if places != 3 || len(left) != 0 {
+		t.Error(places, left)
+	}
+}
+
+func TestAFileOfAnotherLengthIsNotThere(t *testing.T) {
+	store := open(t)
+	digest, first := put(t, store, "one")
+	_, second := put(t, store, "one")
+	_, third := put(t, store, "one")
+	fine(t, store.Sync())
+	fine(t, os.WriteFile(must[string](t)(store.chunk(first)), nil, 0o600))
+	fine(t, os.WriteFile(must[string](t)(store.chunk(second)), []byte("on"), 0o600))
+	if there := must[[][]byte](t)(store.Has(digest)); len(there) != 2 {
+		t.Error("CLI-36: an empty one counts")
+	}
+	if there := must[[][]byte](t)(store.HasOfLength(digest, 3)); len(there) != 1 || !bytes.Equal(there[0], third) {
+		t.Error("CLI-36: a short one counts")
 	}
 }
 

@@ -15,9 +15,9 @@ from kerf.errors import (ChunksLost, Cancelled, Disagreement, EpochBehind, Error
 from kerf.folder_store import FolderStore
 from kerf.patience import Cancellation
 from kerf.recipe import Chunk, Recipe, Seen, decode, encode
-from kerf.store import CollectedStore, Store, Stored
+from kerf.store import CollectedStore, SizedStore, Store, Stored
 from kerf.version import VERSION as __version__
 
 __all__ = ["Cancellation", "Cancelled", "Chunk", "ChunksLost", "Client", "Collected", "CollectedStore", "Disagreement",
-           "EpochBehind", "Error", "FolderStore", "Recipe", "Refused", "Retryable", "Seen", "Store", "StoreError", "Stored",
+           "EpochBehind", "Error", "FolderStore", "Recipe", "Refused", "Retryable", "Seen", "SizedStore", "Store", "StoreError", "Stored",
            "Tls", "__version__", "decode", "encode", "open"]

@@ -106,7 +106,7 @@ class Client:
         """A file of a checked snapshot that has not changed, unread. None if not all of its chunks are in the store to
         stay: upload it (COL-18)."""
         view = self._current_view()
-        if any(self._keeper.find(view, digest) is None for digest in wanted_by([recipe])):
+        if any(self._keeper.find(view, digest, length) is None for digest, length in wanted_by([recipe]).items()):
             return None
         return replace(recipe, seen=view.seen, new_chunks=0, new_bytes=0, untold_chunks=0)
 

@@ -2,6 +2,7 @@
 chunk, which on a disk is slow.
 
     chunks/abc/DIGEST.NONCE   never changed; deleted by collections
+    chunks/abc/.DIGEST.NONCE  a sync has failed that should have made that name durable: it is read, and counts for no more
     epoch, plan, config       replaced as a whole; the epoch with its SHA-256
     pending/NAME              published, and not yet looked at again
     snapshots/NAME            the same file, by a link
@@ -94,18 +95,25 @@ class FolderStore:
         return locator
 
     def has(self, digest: bytes) -> list[bytes]:
-        self._check()
-        return self._places_of(digest)
+        return self.has_of_length(digest, None)
 
-    def _places_of(self, digest: bytes) -> list[bytes]:
+    def has_of_length(self, digest: bytes, length: int | None) -> list[bytes]:
+        """A file of another length has rotted (CLI-36). Of None, one that is empty: no chunk is."""
+        self._check()
+        folder, names = self._names_of(digest)
+        named = [name for name in names if not names[name] and _is_whole(folder / name, length)]
+        if named:
+            self._found_in.add(folder)
+        return [digest + bytes.fromhex(name.partition(".")[2]) for name in named]
+
+    def _names_of(self, digest: bytes) -> tuple[pathlib.Path, dict[str, bool]]:
+        """The folder, and whether each name there may not be durable, whatever a later sync says."""
         folder = self._chunk(digest + b"\0").parent
         try:
-            names = [name for name in os.listdir(folder) if name.startswith(digest.hex() + ".")]
+            there = set(os.listdir(folder))
         except FileNotFoundError:
-            return []
-        if names:
-            self._found_in.add(folder)
-        return [digest + bytes.fromhex(name.partition(".")[2]) for name in names]
+            there = set()
+        return folder, {name: "." + name in there for name in there if name.startswith(digest.hex() + ".")}
 
     def sync(self) -> None:
         self._check()
@@ -114,34 +122,57 @@ class FolderStore:
         made = {place.parent for _, place in self._written if not place.parent.is_dir()}
         for folder in made:
             folder.mkdir(mode=0o700, exist_ok=True)
-        while self._written:
-            written, place = self._written.pop()
-            os.rename(written, place)
-            self._found_in.add(place.parent)
-        _sync_all([*self._found_in, self.path / "chunks"])
+        named = []
+        try:
+            while self._written:
+                written, place = self._written.pop()
+                os.rename(written, place)
+                named.append(place)
+                self._found_in.add(place.parent)
+            _sync_all([*self._found_in, self.path / "chunks"])
+        except BaseException:
+            self._doubt(named)
+            raise
         self._found_in.clear()
         self._has_sync_failed = False
+
+    def _doubt(self, places: list[pathlib.Path]) -> None:
+        """The names are there, and a later sync may go well and say nothing of them: so whoever looks takes none for stored
+        (CLI-20). They are not removed, for another client may have found them, and be sure of them by a sync of its own."""
+        for place in places:
+            (place.parent / f".{place.name}").touch(0o600)
 
     def chunks(self) -> Iterator[Stored]:
         for folder in sorted((self.path / "chunks").iterdir()):
             for entry in os.scandir(folder):
+                if entry.name.startswith("."):
+                    continue
                 digest, _, nonce = entry.name.partition(".")
                 locator = bytes.fromhex(digest) + bytes.fromhex(nonce)
                 yield Stored(bytes.fromhex(digest), entry.stat().st_size, locator)
 
     def delete(self, place: Stored) -> None:
-        self._chunk(place.locator).unlink(missing_ok=True)
+        chunk = self._chunk(place.locator)
+        chunk.unlink(missing_ok=True)
+        (chunk.parent / f".{chunk.name}").unlink(missing_ok=True)
 
     def read(self, digest: bytes) -> bytes:
-        """Of any place whose bytes are those of the digest."""
-        for locator in self._places_of(digest):
+        """Of any place whose bytes are those of the digest. One that the disk does not give is no reason to leave the others
+        out (COL-14)."""
+        error: OSError | None = None
+        folder, names = self._names_of(digest)
+        for name in names:
             try:
-                data = self._chunk(locator).read_bytes()
+                data = (folder / name).read_bytes()
             except FileNotFoundError:
+                continue
+            except OSError as unreadable:
+                error = unreadable
                 continue
             if self._algorithm.digest(data) == digest:
                 return data
-        raise StoreError(f"{self.path}: the chunk {digest.hex()} is not there, or damaged")
+        raise StoreError(f"{self.path}: the chunk {digest.hex()} is not there, or damaged"
+                         + (f", or cannot be read ({error})" if error else "")) from error
 
     def _chunk(self, locator: bytes) -> pathlib.Path:
         size = self._algorithm.size_bytes
@@ -278,6 +309,14 @@ class FolderStore:
 def _epoch_line(epoch: int) -> bytes:
     """The number, and its SHA-256 in hexadecimal."""
     return f"{epoch} {hashlib.sha256(str(epoch).encode()).hexdigest()}".encode()
+
+
+def _is_whole(path: pathlib.Path, length: int | None) -> bool:
+    try:
+        there = path.stat().st_size
+    except FileNotFoundError:
+        return False
+    return there > 0 if length is None else there == length
 
 
 def _make_folder(path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kerf import digests
 from kerf.errors import StoreError
 from kerf.recipe import Recipe
-from kerf.store import Store, View, view_of
+from kerf.store import SizedStore, Store, View, view_of
 from kerf.v1 import chunking_pb2 as pb
 
 MAX_LOCATOR_BYTES = 64
@@ -58,7 +58,7 @@ class Keeper:
         verdict that is not known is NEW."""
         is_duplicate = verdict == pb.VERDICT_DUPLICATE
         with self.lock:
-            here, is_anywhere = self._find(view, digest)
+            here, is_anywhere = self._find(view, digest, len(data))
             self._is_synced = False
             if here is not None:
                 return Placement(here, False, not is_duplicate, False)
@@ -66,15 +66,15 @@ class Keeper:
             is_stale = is_duplicate and not is_anywhere
             return Placement(locator, True, is_stale or not is_duplicate, is_stale)
 
-    def find(self, view: View, digest: bytes) -> bytes | None:
+    def find(self, view: View, digest: bytes, length: int) -> bytes | None:
         """A place that stays, by that plan; durable behind the next sync (COL-20)."""
         with self.lock:
             self._is_synced = False
-            return self._find(view, digest)[0]
+            return self._find(view, digest, length)[0]
 
-    def lost(self, view: View, wanted: set[bytes]) -> list[bytes]:
+    def lost(self, view: View, wanted: dict[bytes, int]) -> list[bytes]:
         """COL-29: those of which the store has no place that stays. The rest is durable behind this."""
-        gone = [digest for digest in sorted(wanted) if self.find(view, digest) is None]
+        gone = [digest for digest in sorted(wanted) if self.find(view, digest, wanted[digest]) is None]
         self.sync()
         return gone
 
@@ -98,13 +98,13 @@ class Keeper:
             raise StoreError(f"the store could not sync ({self._sync_error}): nothing more is stored by this client"
                              ) from self._sync_error
 
-    def _find(self, view: View, digest: bytes) -> tuple[bytes | None, bool]:
+    def _find(self, view: View, digest: bytes, length: int) -> tuple[bytes | None, bool]:
         """A place that stays, and whether there is any at all."""
         self._check()
         mine = self._unsynced.get((view.epoch, digest))
         if mine is not None and view.is_safe(mine):
             return mine, True
-        places = self._store.has(digest)
+        places = (self._store.has_of_length(digest, length) if isinstance(self._store, SizedStore) else self._store.has(digest))
         return next((place for place in places if view.is_safe(place)), None), bool(places)
 
     def _put(self, view: View, digest: bytes, data: bytes) -> bytes:
@@ -117,5 +117,6 @@ class Keeper:
         return locator
 
 
-def wanted_by(recipes: list[Recipe]) -> set[bytes]:
-    return {chunk.digest for recipe in recipes for chunk in recipe.chunks}
+def wanted_by(recipes: list[Recipe]) -> dict[bytes, int]:
+    """How long each chunk is."""
+    return {chunk.digest: chunk.length for recipe in recipes for chunk in recipe.chunks}

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from kerf.errors import DamagedPlan, StoreError
 from kerf.recipe import Seen
@@ -42,6 +42,14 @@ class Store(Protocol):
     def sync(self) -> None:
         """Returns once all that was put, and all that `has` has named, is durable: bytes, names, directories. Raises
         if that cannot be: then what was put since the last sync counts for nothing, and the client is of no more use."""
+
+
+@runtime_checkable
+class SizedStore(Protocol):
+    """May be part of any store: what it holds in another length than the chunk's has rotted, and does not count (CLI-36)."""
+
+    def has_of_length(self, digest: bytes, length: int) -> Sequence[bytes]:
+        """As has, of places with that many bytes."""
 
 
 class CollectedStore(Store, Protocol):

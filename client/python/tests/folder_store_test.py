@@ -82,6 +82,43 @@ class FolderStoreTest(unittest.TestCase):
                 act()
         self.assertEqual(kerf.FolderStore(self.path, "sha256").has(sha256(b"one")), [])
 
+    def test_cli_20_a_name_whose_folder_could_not_be_synced_is_not_named(self):
+        self.recipe(b"one")
+        self.store.put(sha256(b"one"), b"one")
+        self.store.put(sha256(b"two"), b"two")
+        sync = folder_store._sync
+
+        def fails(path):
+            if path.parent.name == "chunks":
+                raise OSError(5, "Input/output error", path)
+            sync(path)
+
+        with mock.patch.object(folder_store, "_sync", fails), self.assertRaises(OSError):
+            self.store.sync()
+        other = kerf.FolderStore(self.path, "sha256")
+        self.assertEqual((len(other.has(sha256(b"one"))), other.has(sha256(b"two"))), (1, []))
+        other.sync()
+        self.assertEqual(other.has(sha256(b"two")), [])
+        # Whoever has found the name before, and synced it himself, finds his bytes; a collection finds the place.
+        self.assertEqual(other.read(sha256(b"two")), b"two")
+        places = list(other.chunks())
+        self.assertEqual(sorted(place.digest for place in places), sorted([sha256(b"one")] * 2 + [sha256(b"two")]))
+        other.put(sha256(b"two"), b"two")
+        other.sync()
+        self.assertEqual(len(other.has(sha256(b"two"))), 1)
+        for place in other.chunks():
+            other.delete(place)
+        self.assertEqual([os.listdir(folder) for folder in (self.path / "chunks").iterdir()], [[], []])
+
+    def test_cli_36_a_file_of_another_length_is_not_there(self):
+        self.recipe(b"one", b"one", b"one")
+        first, second, third = (self.store._chunk(place) for place in self.store.has(sha256(b"one")))
+        first.write_bytes(b"")
+        second.write_bytes(b"on")
+        self.assertEqual(len(self.store.has(sha256(b"one"))), 2)
+        self.assertEqual([self.store._chunk(place) for place in self.store.has_of_length(sha256(b"one"), 3)], [third])
+        self.assertEqual(self.store.read(sha256(b"one")), b"one")
+
     def test_begun_by_two_at_a_time_its_epoch_stays(self):
         self.store.raise_epoch(7)
         # The other one has looked before this one was done.
@@ -101,7 +138,18 @@ class FolderStoreTest(unittest.TestCase):
         first, second = (self.store._chunk(place) for place in self.store.has(sha256(b"one")))
         first.write_bytes(b"eno")
         self.assertEqual(self.store.read(sha256(b"one")), b"one")
-        second.unlink()
+        # Nor is one that the disk does not give a reason not to look at the others.
+        for one, other in ((first, second), (second, first)):
+            one.unlink()
+            one.mkdir()
+            other.write_bytes(b"one")
+            self.assertEqual(self.store.read(sha256(b"one")), b"one")
+            one.rmdir()
+        first.unlink()
+        second.mkdir()
+        with self.assertRaisesRegex(kerf.StoreError, "directory"):
+            self.store.read(sha256(b"one"))
+        second.rmdir()
         with self.assertRaises(kerf.StoreError):
             b"".join(self.store.restore(recipe))
 
@@ -176,6 +224,26 @@ class FolderStoreTest(unittest.TestCase):
             kerf.FolderStore(self.path, "sha256")
         with self.assertRaises(FileNotFoundError):
             self.store.epoch()
+
+
+class RottenChunkTest(ClientTest):
+    def test_cli_36_it_is_stored_anew(self):
+        folder = tempfile.TemporaryDirectory(prefix="kerf-folder-store-")
+        self.addCleanup(folder.cleanup)
+        store = kerf.FolderStore(pathlib.Path(folder.name) / "store", "sha256")
+        self.fake.is_durable = lambda digest, locator: locator in store.has(digest)
+        client = self.open(store=store)
+        recipe = client.upload(b"some bytes", b"f")
+        place, = store.chunks()
+        for rotten in (b"", b"some byte"):
+            store._chunk(place.locator).write_bytes(rotten)
+            self.assertIsNone(client.reuse(recipe))
+            again = client.upload(b"some bytes", b"f")
+            self.assertEqual((again.new_chunks, b"".join(store.restore(again))), (1, b"some bytes"))
+            client.snapshot(f"of-{len(rotten)}", [again])
+            for stored in store.chunks():
+                if stored.locator != place.locator:
+                    store.delete(stored)
 
 
 class DamagedTest(ClientTest):
