@@ -103,6 +103,9 @@ void Verification::AddProgress(const std::function<void(VerifyProgress&)>& chang
 
 void Verification::CheckSmallFiles() {
   for (StoreFlaw& flaw : FindFlaws(store_.directory())) Find("", "", std::move(flaw.status));
+  for (StoreFlaw& copy : FindMissingCopies(store_.directory())) {
+    Find("", "", std::move(copy.status));
+  }
   if (const absl::Status status = store_.ReadEpoch().status(); !status.ok()) {
     Find("", "", status);
   }

@@ -421,6 +421,25 @@ TEST_F(VerifyTest, ADamagedSmallFileIsNamed) {
   EXPECT_TRUE(Found(Verify(false), "", SnapshotPath()));
 }
 
+TEST_F(VerifyTest, ASecondCopyThatIsGoneIsFoundAndMadeByWhoWrites) {
+  for (const char* name : {"copies/config", "copies/epoch"}) {
+    const std::string path = test_.directory() + "/" + name;
+    std::filesystem::remove(path);
+    const VerifyReport report = Verify(false);
+    EXPECT_EQ(report.finding_count, 1u) << name;
+    EXPECT_TRUE(Found(report, "", Cat(path, " is not there"))) << name;
+    ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
+    EXPECT_EQ(Verify(false).finding_count, 0u) << name;
+  }
+}
+
+TEST_F(VerifyTest, AStoreOfAKerfThatMadeNoCopiesLacksNone) {
+  for (const char* name : {"copies", "manifest"}) {
+    std::filesystem::remove_all(test_.directory() + "/" + name);
+  }
+  EXPECT_EQ(Verify(false).finding_count, 0u);
+}
+
 TEST_F(VerifyTest, ASnapshotThatDoesNotFitItsStreamsIsFound) {
   snapshot_.mutable_stats()->set_entry_count(2);
   ASSERT_TRUE(test_.store().WriteSnapshot(snapshot_).ok());

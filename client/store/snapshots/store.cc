@@ -75,6 +75,24 @@ std::vector<StoreFlaw> FindFlaws(const std::string& directory) {
   return FindFlaws(directory, ReadConfigCopies(directory), ReadEpochCopies(directory));
 }
 
+std::vector<StoreFlaw> FindMissingCopies(const std::string& directory) {
+  std::vector<StoreFlaw> missing;
+  // Who notes a snapshot has opened the store for writing before, and made them: where nothing is
+  // noted it may be about to be made, or be one of kerf 0.1.0, which had none.
+  const absl::StatusOr<std::vector<std::string>> noted = Manifest(directory).ListIds();
+  if (!noted.ok() || noted->empty()) return missing;
+  const auto look = [&](const std::string& path, const absl::Status& status) {
+    if (!absl::IsNotFound(status)) return;
+    const std::string text =
+        Cat(path, " is gone: there is no second copy. The next verb that writes ",
+            "to the store makes it, as `kerf repair --apply` does");
+    missing.push_back({path, absl::DataLossError(ToAbsl(text))});
+  };
+  look(ConfigCopyPath(directory), ReadConfigCopies(directory).copy.status());
+  look(EpochCopyPath(directory), ReadEpochCopies(directory).copy.status());
+  return missing;
+}
+
 Store::Store(std::string directory, store::v1::StoreConfig config, std::vector<StoreFlaw> flaws)
     : directory_(std::move(directory)),
       config_(std::move(config)),

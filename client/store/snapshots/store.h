@@ -27,6 +27,10 @@ inline constexpr std::string_view kMetadataProfile =
 // What is not as it should be now of the store in `directory`, though it can be used.
 std::vector<StoreFlaw> FindFlaws(const std::string& directory);
 
+// Second copies that are gone though the store had them. Whoever opens it for writing makes them,
+// so they are no flaw of what he opens; whoever only looks finds that one more loss takes the rest.
+std::vector<StoreFlaw> FindMissingCopies(const std::string& directory);
+
 // Any number of processes may use a store at once. Thread-safe.
 class Store {
  public:
