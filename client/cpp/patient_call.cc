@@ -55,6 +55,7 @@ std::optional<std::chrono::milliseconds> PatientCalls::WaitAfter(
 
 absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientContext&)>& ask) {
   const auto began = std::chrono::steady_clock::now();
+  was_perhaps_done_before_ = false;
   RetryPlan plan(RetryLimits{.time = options_.patience}, std::random_device()());
   for (int tries = 1;; ++tries) {
     absl::Status status = CallOnce(ask);
@@ -64,6 +65,8 @@ absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientCon
     const auto now = std::chrono::steady_clock::now();
     const std::optional<std::chrono::milliseconds> wait = WaitAfter(status, plan, now);
     if (!wait.has_value() || now + *wait - began > options_.patience) return status;
+    // Whoever has no room has not begun.
+    was_perhaps_done_before_ = was_perhaps_done_before_ || !HasNoRoomNow(status);
     if (options_.on_wait && (tries >= kToldFromTry || !HasNoRoomNow(status))) {
       options_.on_wait({status, tries, *wait});
     }

@@ -49,6 +49,10 @@ class PatientCalls {
   // least. The error is the server's, with the request id.
   absl::Status Call(const std::function<grpc::Status(grpc::ClientContext& context)>& ask);
 
+  // Of the last Call: a try before the one that was answered may have been carried out. What the
+  // answer says of before the call is then perhaps that try's own doing.
+  bool was_perhaps_done_before() const { return was_perhaps_done_before_; }
+
   std::chrono::milliseconds patience() const { return options_.patience; }
 
  private:
@@ -61,6 +65,7 @@ class PatientCalls {
   const CallOptions options_;
   // Somebody has answered with kerf's own words.
   bool is_met_ = false;
+  bool was_perhaps_done_before_ = false;
 };
 
 }  // namespace kerf::client

@@ -134,6 +134,20 @@ TEST(PatientCallsTest, NotForAServerThatNobodyHasMet) {
   }
 }
 
+TEST(PatientCallsTest, KnowsWhetherATryBeforeMayHaveBeenCarriedOut) {
+  PatientCalls calls({.patience = kPatience});
+  const auto ask = [&](const std::vector<grpc::Status>& answers) {
+    std::size_t count = 0;
+    EXPECT_TRUE(calls.Call([&](auto&) { return answers[count++]; }).ok());
+    return calls.was_perhaps_done_before();
+  };
+  EXPECT_FALSE(ask({grpc::Status()}));
+  EXPECT_TRUE(ask({Broken(), grpc::Status()}));
+  EXPECT_TRUE(ask({Away("DRAINING"), Refused("TOO_MANY_CALLS", milliseconds(1)), grpc::Status()}));
+  EXPECT_FALSE(ask({Refused("TOO_MANY_CALLS", milliseconds(1)), grpc::Status()}));
+  EXPECT_FALSE(ask({grpc::Status()})) << "that was another call";
+}
+
 TEST(PatientCallsTest, SaysWhomItWaitsFor) {
   std::vector<CallWait> waits;
   CallOptions options{.patience = kPatience,

@@ -1,6 +1,7 @@
 #include "client/cpp/server_repositories.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -48,11 +49,12 @@ absl::Status ServerRepositories::Call(grpc::Status (v1::RepositoryService::Stub:
   });
 }
 
-absl::StatusOr<bool> ServerRepositories::Create(const ServerRepository& repository) {
+absl::StatusOr<std::optional<bool>> ServerRepositories::Create(const ServerRepository& repository) {
   v1::CreateRepositoryRequest request;
   *request.mutable_repository() = RefOf(repository);
   v1::CreateRepositoryResponse response;
   KERF_RETURN_IF_ERROR(Call(&v1::RepositoryService::Stub::CreateRepository, request, response));
+  if (!response.is_new() && calls_.was_perhaps_done_before()) return std::nullopt;
   return response.is_new();
 }
 

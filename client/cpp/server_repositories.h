@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,9 @@ class ServerRepositories {
   explicit ServerRepositories(const std::shared_ptr<grpc::Channel>& channel,
                               CallOptions options = {});
 
-  // Whether it is new. False, too, where the answer to a first try was lost.
-  absl::StatusOr<bool> Create(const ServerRepository& repository);
+  // Whether it is new. Nothing: it is there, and was made by a try whose answer was lost, or by
+  // somebody else.
+  absl::StatusOr<std::optional<bool>> Create(const ServerRepository& repository);
   // All, by name.
   absl::StatusOr<std::vector<ServerRepository>> List();
   // How many entries went, at least: a try whose answer was lost is not counted. One that is broken

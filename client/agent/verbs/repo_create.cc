@@ -1,4 +1,8 @@
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 #include "client/agent/verbs/repo_flags.h"
@@ -15,13 +19,18 @@ constexpr char kExamples[] =
     "is.";
 
 ExitCode Run(Context& context, const RepoTools& tools) {
-  const absl::StatusOr<bool> is_new = tools.repositories.Create(tools.repository);
+  const absl::StatusOr<std::optional<bool>> is_new = tools.repositories.Create(tools.repository);
   if (!is_new.ok()) return FailWithRepositories(context, is_new.status(), tools.server);
   const std::string digest(DigestAlgorithmName(tools.repository.digest_algorithm));
-  context.reporter.Json(
-      "summary", {{"repository", tools.repository.name}, {"digest", digest}, {"is_new", *is_new}});
-  context.reporter.Line(
-      Cat(*is_new ? "created " : "was there: ", tools.repository.name, " (", digest, ")"));
+  nlohmann::json summary = {
+      {"repository", tools.repository.name}, {"digest", digest}, {"is_new", nullptr}};
+  std::string_view what = "is there: ";
+  if (is_new->has_value()) {
+    summary["is_new"] = **is_new;
+    what = **is_new ? "created " : "was there: ";
+  }
+  context.reporter.Json("summary", std::move(summary));
+  context.reporter.Line(Cat(what, tools.repository.name, " (", digest, ")"));
   return ExitCode::kOk;
 }
 
