@@ -59,6 +59,12 @@ LinkOptions ServerLink(const RelayContext& context) {
           .max_ahead_bytes = context.max_ahead_bytes};
 }
 
+bool IsPost(const Headers& headers) {
+  return std::any_of(headers.begin(), headers.end(), [](const auto& header) {
+    return header.first == ":method" && header.second == "POST";
+  });
+}
+
 }  // namespace
 
 Relay::Relay(const RelayContext* context, UniqueFd client, ClientAddress address, Time now)
@@ -246,6 +252,9 @@ void Relay::BeginCall(RelayedCall& call, bool is_last) {
     return client_->Reset(call.client_stream, NGHTTP2_REFUSED_STREAM);
   }
   context_.metrics->calls.Add();
+  // All of gRPC is POST. A CONNECT has no path, by which gRPC would look for whom it is; and 200,
+  // by which a refusal begins, would tell its client that a tunnel is there.
+  if (!IsPost(call.headers)) return RefuseMethod(call);
   if (call.is_too_large) return TurnAway(call, RefusedCallReason::kLargeMetadata);
   if (!TakePlace()) {
     // Others of his may find a place where this one has none.
@@ -329,6 +338,12 @@ void Relay::TurnAway(RelayedCall& call, RefusedCallReason reason) {
     context_.options->on_turned_away(std::move(client));
   }
   Fail(call, reason);
+}
+
+void Relay::RefuseMethod(RelayedCall& call) {
+  call.is_answered = true;
+  call.answer.is_whole = true;
+  client_->SubmitResponse(call.client_stream, {{":status", "405"}, {"allow", "POST"}}, nullptr);
 }
 
 void Relay::Fail(RelayedCall& call, RefusedCallReason reason) {

@@ -168,6 +168,7 @@ class Relay final : private LinkEvents {
   void Fail(RelayedCall& call, RefusedCallReason reason);
   // The same of one that nobody else has seen.
   void TurnAway(RelayedCall& call, RefusedCallReason reason);
+  void RefuseMethod(RelayedCall& call);
   void ForgetIfOver(RelayedCall& call);
   void CountCancelled(std::size_t count);
   // Of an answer, which nobody will see any more or all of which was sent.

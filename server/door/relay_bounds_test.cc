@@ -359,6 +359,34 @@ TEST_P(RelayBoundsTest, ABlockThatIsTooLargeEndsTheConnection) {
   EXPECT_FALSE(world_.cancels().Take({}, 1, world_.now()));
 }
 
+// Those of a proxy, which have no path, and of a browser.
+TEST_P(RelayBoundsTest, WhatIsNoPostDoesNotComeToGrpc) {
+  RelayWorld world;
+  // CONNECT is in no static table; GET is 2 there.
+  const std::string authority("\x01\x01h", 3);
+  SendRaw(world.client_socket(), RawBeginning() +
+                                     RawFrame(kRawHeaders, kRawEndHeaders, 1,
+                                              "\x02\x07"
+                                              "CONNECT" +
+                                                  authority) +
+                                     RawFrame(kRawHeaders, kRawEndHeaders | kRawEndStream, 3,
+                                              "\x82\x86\x04\x06/count" + authority));
+  world.Run();
+  EXPECT_TRUE(world.servers.empty());
+  std::string answer(1'000, '\0');
+  const ssize_t size = recv(world.client_socket(), answer.data(), answer.size(), 0);
+  ASSERT_GT(size, 0);
+  answer.resize(static_cast<std::size_t>(size));
+  // Of each: a status that HPACK has no number for, and whom it would take.
+  EXPECT_NE(answer.find("405"), std::string::npos);
+  EXPECT_NE(answer.find("POST"), std::string::npos);
+  EXPECT_FALSE(world.relay().has_calls());
+  EXPECT_FALSE(world.relay().is_done());
+  SendRaw(world.client_socket(), RawRequest(5, "/count", true));
+  world.Run();
+  EXPECT_EQ(world.servers.size(), 1u);
+}
+
 // Who it was, as far as anybody knows, and what he wanted. A call that gRPC has seen is not told of
 // here: whoever has taken it tells of it.
 TEST_P(RelayBoundsTest, WhoIsNotLetInIsToldOf) {
