@@ -1,7 +1,8 @@
 """tools/cve_check: what is known to be wrong with what kerf is built from?
 
-  tools/cve_check                                out/*.spdx.json (tools/build) and out/images/*.spdx.json (deploy/image/rootfs_test.py)
-  tools/cve_check out/kerfd.spdx.json            these documents alone
+  tools/cve_check                                out/*.spdx.json (tools/build), out/images/*.spdx.json (deploy/image/rootfs_test.py), and
+                                                 what the Python client needs and its wheel is made with (client/python/*requirements.txt)
+  tools/cve_check out/kerfd.spdx.json            these documents alone; also requirements of pip (*.txt)
   tools/cve_check --json                         the same as one JSON object
   tools/cve_check --let-run-out                  as in tools/test: a review whose time is over is a warning
   tools/cve_check --update tracker data.json     the snapshot anew, from the JSON of Debian's security tracker (a file or a URL)
@@ -29,10 +30,12 @@ import debian
 import exceptions
 import known_faults
 import updates
+import wheels
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _BUILT_FROM = re.compile(r"built package from: (\S+) (\S+)")
 _WHEEL = re.compile(r"pkg:pypi/([^@]+)@([^?]+)")
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
 def components(document):
@@ -49,12 +52,29 @@ def components(document):
                 yield known_faults.Component("pypi", match[1], match[2])
 
 
+def pins(path):
+    """What pip is to install, of which each version is pinned."""
+    text = path.read_text(encoding="utf-8")
+    found = [known_faults.Component("pypi", wheels.canonical(name), version) for name, version in _PIN.findall(text)]
+    # A line that goes on is one: the hashes of a pin.
+    if not found or len(found) != sum(bool(re.match(r"[^\s#]", line)) for line in text.splitlines()):
+        raise ValueError("each line has to pin a version")
+    return found
+
+
 def gather(paths):
     """Component -> names of the documents that have it."""
     found = {}
-    for path in paths:
+    for path in map(pathlib.Path, paths):
+        if path.suffix == ".txt":
+            try:
+                for component in pins(path):
+                    found.setdefault(component, set()).add("/".join(path.parts[-2:]))
+            except (OSError, ValueError) as error:
+                raise known_faults.Failed(f"{path} is no list of pinned wheels: {error}") from error
+            continue
         try:
-            document = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+            document = json.loads(path.read_text(encoding="utf-8"))
             for component in components(document):
                 found.setdefault(component, set()).add(document["name"])
         except (OSError, ValueError, KeyError) as error:
@@ -82,7 +102,8 @@ def default_paths():
                if not (ROOT / "out" / f"{name}.spdx.json").is_file()]
     if missing:
         raise known_faults.Failed(f"out/ lacks the documents of {', '.join(missing)}: tools/build and deploy/image/rootfs_test.py make them")
-    return paths
+    # Wheels of which no program and no image has anything: whoever installs the client gets them with it.
+    return paths + sorted((ROOT / "client/python").glob("*requirements.txt"))
 
 
 def describe(finding, parts):

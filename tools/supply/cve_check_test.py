@@ -64,6 +64,22 @@ class Findings(unittest.TestCase):
         for version in ("1.0", "3.0.9", "3.1.10"):
             self.assertEqual(self.found("pypi", "flask", version), [])
 
+    def test_wheels_that_pip_is_told_to_install_are_looked_up(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "requirements.txt"
+            path.write_text("# For tests.\nFlask==3.1.9 \\\n  --hash=sha256:00 \\\n  --hash=sha256:01\nzope.event==1.0\n")
+            parts = cve_check.gather([path])
+            self.assertEqual({(part.name, part.version) for part in parts}, {("flask", "3.1.9"), ("zope-event", "1.0")})
+            found = [known_faults.Snapshot(SNAPSHOT).findings(part) for part in sorted(parts)]
+            self.assertEqual([one.identifier for findings in found for one in findings], ["CVE-2024-0001"])
+            for text in ("", "flask\n", "flask==3.1.9\ngrpcio>=1\n"):
+                path.write_text(text)
+                with self.assertRaisesRegex(known_faults.Failed, "pinned"):
+                    cve_check.gather([path])
+        # What the client needs is among what is looked at.
+        needed = cve_check.gather((cve_check.ROOT / "client/python").glob("*requirements.txt"))
+        self.assertLessEqual({"grpcio", "protobuf", "xxhash", "flit-core"}, {part.name for part in needed})
+
     def test_what_only_declares_is_not_looked_up(self):
         parts = list(cve_check.components(document(("linux", "6.1"), kind="BUILD_DEPENDENCY_OF")))
         self.assertEqual(parts, [])

@@ -18,6 +18,11 @@ class Wheel:
     files: frozenset
 
 
+def canonical(name):
+    """As the index writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def read(info):
     metadata = email.parser.HeaderParser().parsestr((info / "METADATA").read_text(encoding="utf-8", errors="replace"))
     record = info / "RECORD"
@@ -25,7 +30,7 @@ def read(info):
     if record.is_file():
         with record.open(encoding="utf-8", newline="") as lines:
             files = {row[0] for row in csv.reader(lines) if row}
-    return Wheel(re.sub(r"[-_.]+", "-", metadata["Name"]).lower(), metadata["Version"], metadata.get("License-Expression"),
+    return Wheel(canonical(metadata["Name"]), metadata["Version"], metadata.get("License-Expression"),
                  frozenset(files))
 
 
