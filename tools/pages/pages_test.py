@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Each fault that tools/site is to find is made once, and has to be found: run it with tools/site --test."""
+
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import build_site
+import help_text
+import links
+import named
+import prose
+import references
+import repository
+import runbooks
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HELP = """Back up files
+Usage: prog [OPTIONS] [paths...]
+
+Positionals:
+  paths PATH ...              What to back up
+
+Options:
+  -h,--help                   Print this help message and exit
+  --store DIR REQUIRED (Env:KERF_STORE)
+                              The folder in which chunks
+                              are kept
+  --retry-for TIME=5m         How long
+  -q,--quiet                  Only results
+
+Subcommands:
+  list                        Show all
+
+Examples:
+  prog --store /backup
+"""
+
+
+def tree_with(root, folder):
+    """What the checks of runbooks and reasons read, copied."""
+    for name in ("server/errors/errors.cc", "base/limits.h", "docs/spec/protocol.md", "docs/metrics.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, folder / name)
+    for name in ("docs/runbooks", "deploy/components", "docs/reference"):
+        shutil.copytree(root / name, folder / name)
+
+
+class HelpTextTest(unittest.TestCase):
+    def test_is_taken_apart(self):
+        verb = help_text.parse("prog", HELP)
+        options = {option.name: option for option in verb.options}
+        self.assertEqual(["paths", "--help", "--store", "--retry-for", "--quiet"], list(options))
+        self.assertEqual("KERF_STORE", options["--store"].environment)
+        self.assertEqual("The folder in which chunks are kept", options["--store"].description)
+        self.assertEqual(("TIME", "5m"), (options["--retry-for"].kind, options["--retry-for"].default))
+        self.assertEqual("-q", options["--quiet"].short)
+        self.assertEqual((("list", "Show all"),), verb.verbs)
+
+    def test_a_program_that_fails_is_no_empty_page(self):
+        with self.assertRaises(help_text.ProgramFailed):
+            help_text.run("false")
+
+
+class ProseTest(unittest.TestCase):
+    def test_a_long_paragraph_is_found(self):
+        self.assertEqual([(3, 130)], list(prose.long_paragraphs("# A\n\n" + "word " * 130)))
+        self.assertEqual([(1, 130)], list(prose.long_paragraphs("- " + "word\n  " * 130)))
+
+    def test_one_of_120_words_a_table_and_code_are_none(self):
+        text = "word " * 120 + "\n\n| a |\n| --- |\n| " + "word " * 130 + "|\n\n```\n" + "word " * 130 + "\n```\n"
+        self.assertEqual([], list(prose.long_paragraphs(text)))
+
+
+class RunbooksTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        tree_with(ROOT, self.root)
+
+    def change(self, name, before, after):
+        path = self.root / name
+        text = path.read_text(encoding="utf-8")
+        self.assertIn(before, text)
+        path.write_text(text.replace(before, after), encoding="utf-8")
+
+    def found(self):
+        return "\n".join(runbooks.findings(self.root))
+
+    def test_today_all_is_well(self):
+        self.assertEqual("", self.found())
+
+    def test_an_alert_without_a_runbook(self):
+        (self.root / runbooks.ALERTS / "KerfNoWorkers.md").unlink()
+        self.assertIn("the alert KerfNoWorkers has no runbook", self.found())
+
+    def test_a_runbook_without_an_alert(self):
+        self.change("deploy/components/monitoring/alerts.yaml", "alert: KerfGpuLost", "alert: KerfGpuGone")
+        self.assertIn("KerfGpuLost.md: there is no alert KerfGpuLost", self.found())
+
+    def test_a_reason_without_a_runbook_and_one_that_is_gone(self):
+        self.change("server/errors/errors.cc", '"NO_WORKER"', '"NOBODY_THERE"')
+        self.assertIn("the reason NOBODY_THERE has no runbook", self.found())
+        self.assertIn("reasons/NO_WORKER.md: there is no", self.found())
+
+    def test_an_alert_that_names_another_page(self):
+        self.change("deploy/components/redis-metrics/alerts.yaml", "alerts/KerfRedisDown.html", "alerts/KerfRedisMissing.html")
+        self.assertIn("runbook_url of KerfRedisDown is not", self.found())
+
+    def test_a_runbook_without_a_section(self):
+        self.change(f"{runbooks.REASONS}/DRAINING.md", "## What to do", "## Do this")
+        self.assertIn("DRAINING.md: its sections are not", self.found())
+
+    def test_a_reason_that_the_protocol_does_not_tell_of(self):
+        self.change("docs/spec/protocol.md", "| NO_WORKER | UNAVAILABLE |", "| NO_WORKERS | UNAVAILABLE |")
+        with self.assertRaises(KeyError):
+            references.errors_page(repository.reasons(self.root), repository.meanings_of_reasons(self.root))
+
+
+class LinksTest(unittest.TestCase):
+    def found_in(self, body):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "there.html").write_text('<h1 id="place">x</h1>', encoding="utf-8")
+            (pathlib.Path(folder) / "page.html").write_text(body, encoding="utf-8")
+            return "\n".join(links.findings(pathlib.Path(folder)))
+
+    def test_good_ones(self):
+        self.assertEqual("", self.found_in('<a href="there.html#place"><a href="#"><a href="https://example.org/x"><p id="here"><a href="#here">'))
+
+    def test_dead_ones(self):
+        self.assertIn("leads nowhere", self.found_in('<a href="gone.html">'))
+        self.assertIn("no such place", self.found_in('<a href="there.html#gone">'))
+        self.assertIn("not over https", self.found_in('<a href="http://example.org">'))
+        self.assertIn("is fetched from elsewhere", self.found_in('<script src="https://example.org/x.js">'))
+
+
+def known():
+    result = named.Known.__new__(named.Known)
+    result.verbs = {"kerf": help_text.parse("kerf", HELP), "kerf list": help_text.parse("kerf list", "List\n\nOptions:\n  --long  x\n")}
+    result.kerfd_flags = {"--listen"}
+    result.everywhere = {"--json"}
+    result.kerf_flags = {"--store", "--long", "--json"}
+    result.metrics = {"kerf_streams", "kerf_stage_seconds"}
+    result.reasons = {"NO_WORKER"}
+    result.variables = {"KERF_STORE", "KERFD_LISTEN"}
+    return result
+
+
+class NamedTest(unittest.TestCase):
+    def found_in(self, text):
+        return [what for _, what in named.wrong_in(known(), text)]
+
+    def test_what_is_there(self):
+        self.assertEqual([], self.found_in("`kerf list --long --json`, `--store DIR`, `kerf_streams`, `kerf_stage_seconds_bucket`, `kerf_st...`, NO_WORKER, "
+                                           "KERF_STORE\n\n    out/kerfd --listen unix:/x | kubectl -n kerf get pods --all\n"))
+
+    def test_what_is_not(self):
+        for text, what in (("    kerf list --short\n", "kerf list has no flag --short"), ("`kerfd --port`", "kerfd has no flag --port"),
+                           ("    kerf lists\n", "there is no kerf lists"), ("`--stores`", "there is no flag --stores"),
+                           ("`kerf_stream`", "there is no metric kerf_stream"), ("NO_WORKERS", "there is no reason NO_WORKERS"),
+                           ("`KERF_STORES`", "there is no variable KERF_STORES")):
+            self.assertEqual([what], self.found_in(text), text)
+
+
+class ReferencesTest(unittest.TestCase):
+    """With programs that say what they are told to."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "docs").mkdir()
+        (self.root / "docs/metrics.md").write_text("metrics\n", encoding="utf-8")
+
+    def kerfd(self, flag, key):
+        program = self.root / f"kerfd-{flag}-{key}"
+        program.write_text(f"#!/bin/sh\ncase $1 in --help) printf 'kerfd\\n\\nOptions:\\n  --{flag} DIR  x\\n' ;; --print-metrics) echo metrics ;; "
+                           f"*) printf '# {key} = []\\n' ;; esac\n", encoding="utf-8")
+        program.chmod(0o755)
+        return program
+
+    def test_a_page_that_is_old(self):
+        made = {f"{references.FOLDER}/kerf.md": "new\n"}
+        (self.root / references.FOLDER).mkdir()
+        self.assertIn("kerf.md: not what the programs say", "\n".join(references.findings(self.root, made, self.kerfd("redis", "redis"))))
+        (self.root / references.FOLDER / "kerf.md").write_text("new\n", encoding="utf-8")
+        self.assertEqual([], list(references.findings(self.root, made, self.kerfd("redis", "redis"))))
+        (self.root / references.FOLDER / "other.md").write_text("x\n", encoding="utf-8")
+        self.assertIn("other.md: nothing makes it", "\n".join(references.findings(self.root, made, self.kerfd("redis", "redis"))))
+
+    def test_a_flag_that_is_no_key_and_a_key_that_is_no_flag(self):
+        found = "\n".join(references.findings(self.root, {}, self.kerfd("redis", "workers")))
+        self.assertIn("'redis' is a flag that --print-config leaves out", found)
+        self.assertIn("'workers' is a key of --print-config and no flag", found)
+
+    def test_metrics_that_are_old(self):
+        (self.root / "docs/metrics.md").write_text("older\n", encoding="utf-8")
+        self.assertIn("docs/metrics.md: not what kerfd says", "\n".join(references.findings(self.root, {}, self.kerfd("redis", "redis"))))
+
+
+class BuildTest(unittest.TestCase):
+    def said_of(self, page):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "source"
+            (source / "docs").mkdir(parents=True)
+            (source / "docs/index.md").write_text(page, encoding="utf-8")
+            return "\n".join(build_site.build(source, pathlib.Path(folder) / "html"))
+
+    def test_a_page(self):
+        self.assertEqual("", self.said_of("# A page\n\nText, and [itself](index.md#a-page).\n"))
+
+    def test_dead_links_stop_it(self):
+        self.assertIn("gone.md", self.said_of("# A page\n\n[gone](gone.md)\n"))
+        self.assertIn("no-such-place", self.said_of("# A page\n\n[gone](index.md#no-such-place)\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
