@@ -63,7 +63,7 @@ def variable_of_kerfd(option):
 
 
 def settings_page(kerf_verbs, kerfd):
-    rows = [(_code(option.name), _code(variable_of_kerfd(option)), _code(option.kind.replace("UINT:", "").strip(":")),
+    rows = [(f"{_code(option.name)} {_code(variable_of_kerfd(option))}", _code(option.kind.replace("UINT:", "").strip(":")),
              _code(option.default), option.description) for option in settings_of_kerfd(kerfd)]
     variables = [(_code(name), _code(flag), description, ", ".join(_code(user) for user in users) if len(users) < 6 else f"{len(users)} verbs")
                  for name, (flag, description, users) in sorted(_variables(kerf_verbs).items())]
@@ -74,7 +74,7 @@ def settings_page(kerf_verbs, kerfd):
         "Each is a flag, an environment variable and a key of the TOML file of `--config`; the first goes before the second, that "
         "before the third. The key is the flag's name without its dashes. A list in a variable has commas. `kerfd --print-config` "
         "prints what is in force, as such a file. Why it is so: [ADR 0015](../adr/0015-settings.md).",
-        _table(["flag", "variable", "value", "default", "meaning"], rows),
+        _table(["flag, variable", "value", "default", "meaning"], rows),
         "## kerf",
         "Every flag may stand in the file of `--config`: TOML, keys are the long names of flags, those of one verb in a table of "
         "its name. These have an environment variable, too, which goes before the file and behind the flag:",
