@@ -27,7 +27,10 @@ _WORDS_OF_OTHERS = {
     "STATIC_LINK", "VERDICT_DUPLICATE", "VERDICT_NEW", "XDG_STATE_HOME",
 }
 _PARTS_OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
-_OF_METRICS_PAGE = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+_OF_METRICS_PAGE = re.compile(r"^\| `(\w+)` \|.*\| (.*) \|$", re.MULTILINE)
+_SELECTION = re.compile(r"\b(kerf_[a-z0-9_]+)\{([^}]*)\}")
+_LABEL = re.compile(r"(\w+)=~?\"([^\"]*)\"")
+_BY_REASON = "a reason of docs/spec/protocol.md"
 
 
 class Known:
@@ -39,7 +42,8 @@ class Known:
         self.kerfd_flags = {option.name for option in self.kerfd.options}
         self.everywhere = {option.name for option in self.verbs["kerf"].options}
         self.kerf_flags = {option.name for verb in self.verbs.values() for option in verb.options}
-        self.metrics = set(_OF_METRICS_PAGE.findall((root / "docs/metrics.md").read_text(encoding="utf-8")))
+        # Metric -> what its page says of its labels.
+        self.metrics = dict(_OF_METRICS_PAGE.findall((root / "docs/metrics.md").read_text(encoding="utf-8")))
         self.reasons = {reason.name for reason in repository.reasons(root)}
         self.variables = {option.environment for verb in self.verbs.values() for option in verb.options if option.environment}
         # Of builds and tests: no program lists these.
@@ -75,6 +79,11 @@ def wrong_in(known, text):
         for name, more in _METRIC.findall(piece.text):
             if not _is_metric(known, name, more):
                 yield piece.line, f"there is no metric {name}"
+        for metric, selection in _SELECTION.findall(piece.text):
+            for label, values in _LABEL.findall(selection):
+                for value in values.split("|"):
+                    if not _is_label(known, metric, label, value):
+                        yield piece.line, f"{metric} has no {label}=\"{value}\""
     for number, line in enumerate(text.splitlines(), 1):
         for name in _VARIABLE.findall(line):
             if name not in known.variables:
@@ -82,6 +91,13 @@ def wrong_in(known, text):
         for name in _REASON.findall(line):
             if name not in known.reasons | _WORDS_OF_OTHERS and not name.startswith(("KERF_", "KERFD_")):
                 yield number, f"there is no reason {name}"
+
+
+def _is_label(known, metric, label, value):
+    labels = known.metrics.get(_PARTS_OF_HISTOGRAM.sub("", metric), "")
+    _, is_there, values = labels.partition(f"`{label}`: ")
+    values = values.partition("; `")[0]
+    return bool(is_there) and (re.search(rf"\b{re.escape(value)}\b", values) is not None or (_BY_REASON in values and value in known.reasons))
 
 
 def _is_metric(known, name, more):
