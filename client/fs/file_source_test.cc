@@ -338,7 +338,9 @@ TEST_F(SizelessFileTest, IsReadToItsEnd) {
       auto source = Open("/proc/filesystems");
       ASSERT_TRUE(source.ok()) << source.status();
       ASSERT_EQ(source->size_bytes(), 0u);
-      if (is_asked_before) EXPECT_TRUE(source->MayHaveContent());
+      if (is_asked_before) {
+        EXPECT_TRUE(source->MayHaveContent());
+      }
       EXPECT_EQ(Read(*source, step_bytes), text);
       EXPECT_TRUE(source->cut_short().ok()) << source->cut_short();
       EXPECT_FALSE(*source->Finish());
