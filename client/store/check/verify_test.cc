@@ -427,7 +427,7 @@ TEST_F(VerifyTest, ASecondCopyThatIsGoneIsFoundAndMadeByWhoWrites) {
     std::filesystem::remove(path);
     const VerifyReport report = Verify(false);
     EXPECT_EQ(report.finding_count, 1u) << name;
-    EXPECT_TRUE(Found(report, "", Cat(path, " is not there"))) << name;
+    EXPECT_TRUE(Found(report, "", Cat(path, " is gone"))) << name;
     ASSERT_TRUE(Store::OpenForWriting(test_.directory()).ok());
     EXPECT_EQ(Verify(false).finding_count, 0u) << name;
   }
