@@ -11,7 +11,9 @@ namespace kerf {
 inline constexpr int kThrownExitCode = 1;
 
 // Runs `run` and returns what it returns. If it throws: writes "PROGRAM: what went wrong" as one
-// line to standard error and returns kThrownExitCode.
+// line to standard error and returns kThrownExitCode. From here on, for the whole process: where a
+// library aborts, and the system lets the process have no more files, or bounds its memory, that is
+// said, and the process ends with kThrownExitCode; any other abort stays one.
 // A program that was started without standard input, output or error first gets something in their
 // place, which can neither be read nor written: else the next file that is opened, a pack or what
 // is being restored, has the number, and what is printed is written into it. Debian builds absl as

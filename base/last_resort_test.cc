@@ -2,11 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "absl/synchronization/mutex.h"
 
@@ -50,6 +57,66 @@ TEST(CatchAll, NoFileGetsTheNumberOfAStandardStreamThatIsClosed) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << closed;
   }
+}
+
+// What a child that runs `what` in CatchAll has said, and how it ended.
+std::string SaidBy(const std::function<int()>& what, int& status) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  EXPECT_GE(child, 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    _exit(CatchAll("kerf", what));
+  }
+  close(ends[1]);
+  std::string said;
+  char part[256];
+  for (ssize_t size; (size = read(ends[0], part, sizeof part)) > 0;) {
+    said.append(part, static_cast<std::size_t>(size));
+  }
+  close(ends[0]);
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return said;
+}
+
+void ExpectSays(const std::function<int()>& what, std::string_view text) {
+  int status = 0;
+  const std::string said = SaidBy(what, status);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kThrownExitCode) << status;
+  EXPECT_NE(said.find(text), std::string::npos) << said;
+}
+
+// As gRPC does where it gets no file.
+TEST(CatchAll, ALibraryThatAbortsForWantOfSomethingIsExplained) {
+  ExpectSays(
+      []() -> int {
+        const rlimit few{3, 3};
+        setrlimit(RLIMIT_NOFILE, &few);
+        abort();
+      },
+      "ulimit -n");
+  ExpectSays(
+      []() -> int {
+        const rlimit little{std::size_t{1} << 40, std::size_t{1} << 40};
+        setrlimit(RLIMIT_AS, &little);
+        abort();
+      },
+      "ulimit -v");
+  ExpectSays(
+      []() -> int {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+      },
+      "no thread can be started");
+  ExpectSays([]() -> int { throw std::bad_alloc(); }, "no memory");
+}
+
+TEST(CatchAll, AnyOtherAbortStaysOne) {
+  int status = 0;
+  EXPECT_EQ(SaidBy([]() -> int { abort(); }, status), "");
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
 }
 
 void LockBoth(absl::Mutex& first, absl::Mutex& second) {
