@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace kerf::bench {
@@ -20,6 +21,9 @@ constexpr int kNotStartedExitCode = 127;
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     const std::vector<std::string>& arguments, const std::string& log_path) {
+  // The system ends a child with the thread that has started it (prctl(2)), not with its process: of
+  // a thread that comes to its end before, the child would be gone in the middle of a run.
+  KERF_CHECK(gettid() == getpid());
   if (access(arguments[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(
         ToAbsl(Cat("cannot run ", arguments[0], ": ", std::strerror(errno))));

@@ -12,7 +12,7 @@
 namespace kerf::bench {
 
 // In a process group of its own, so that a terminal's Ctrl-C reaches it only through us. Ended with
-// the object, and by the system if the thread that started it is gone. Not thread-safe.
+// the object, and by the system if this program is gone. Of the program's first thread alone.
 class ChildProcess {
  public:
   // arguments[0] is the program's path. Its output goes to `log_path`. NotFound: there is no such
