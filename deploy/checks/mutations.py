@@ -300,6 +300,9 @@ broken("dev", "a seventh node", lambda things: _put(_spec(things, "StatefulSet",
 broken("dev", "redis with more memory than there is",
        lambda things: _replace(_settings(things, "kerf-redis"), "redis.conf", "maxmemory 1gb", "maxmemory 2gb"),
        r"not 1\.5 times redis\.conf's maxmemory")
+broken("dev", "hints that would take the room of entries",
+       lambda things: _replace(_settings(things, "kerf-redis"), "redis.conf", "volatile-lru", "noeviction"),
+       r"maxmemory-policy is none of volatile-")
 broken("dev", "a kerfd without a name",
        lambda things: _replace(_settings(things, "kerf-worker"), "kerfd.toml", 'redis-user = "kerfd"', ""),
        r"redis-user is '', which is no user for kerfd")

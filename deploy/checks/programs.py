@@ -221,6 +221,8 @@ def redis(manifests, facts):
                     yield f"{where}: keeper.sh has no '{verb}', only {', '.join(known)}"
             yield from _check_peers(workload, data)
             yield from _check_users(manifests, workload, container, data, where)
+            if not re.search(r"^maxmemory-policy volatile-", data["redis.conf"], re.M):
+                yield f"{where}: redis.conf's maxmemory-policy is none of volatile-*: workers write no hints, or entries of the index go"
             maximum = re.search(r"^maxmemory (\d+)mb$|^maxmemory (\d+)gb$", data["redis.conf"], re.M)
             bytes_ = int(maximum[1]) << 20 if maximum[1] else int(maximum[2]) << 30
             limit = quantity(container["resources"]["limits"]["memory"])
