@@ -65,6 +65,8 @@ ON_KUBERNETES = (
     (r".*kerf-prometheus-tls.*\n", "", r"needs the Secret kerf-prometheus-tls, which the way does not make", FRONT),
     (r" --from-file=ca.crt=redis-tls/ca.pem", "", r"needs ca\.crt of the Secret kerf-redis-tls", REDIS),
     (r"\nkubectl apply .*", "", r"nothing is applied", ()),
+    (r"(kerf-worker-tls .*=)tls/kerfd\.pem (.*=)tls/kerfd\.key", r"\1tls/front.pem \2tls/front.key",
+     r"workers have the certificate of fronts", ()),
 )
 # Of what is applied, and which pods have to run for it to be seen.
 MANIFESTS = (

@@ -107,6 +107,18 @@ def what_kubernetes_does(manifests):
                 yield f"{rendered.name_of(monitor)}: Prometheus asks in the clear, or shows nobody who it is"
 
 
+def _called(where):
+    """By what name it is reached, which its certificate has to have."""
+    return "kerf-worker" if where.startswith("StatefulSet kerf-worker") else "kerf"
+
+
+def who_may_be_a_front(secrets):
+    """Nobody but a front: it speaks for everybody at the workers."""
+    front, worker = (secrets.get(f"kerf-{one}-tls", {}) for one in ("front", "worker"))
+    if front and worker and (front.get("tls.crt") == worker.get("tls.crt") or front.get("tls.key") == worker.get("tls.key")):
+        yield "kerf-worker-tls: workers have the certificate of fronts, and with it may be one"
+
+
 class Judge:
     """Of pods that run in a box."""
 
@@ -165,7 +177,7 @@ class Judge:
         may_be_old = name != "metrics" or port == EXPORTER
         yield from strangers.findings(port, where, others, (None, None) if may_be_old else prometheus)
         if name == "metrics":
-            host, page = ("kerf-redis-metrics", "\nredis_up ") if port == EXPORTER else ("kerf", "\nkerf_ready ")
+            host, page = ("kerf-redis-metrics", "\nredis_up ") if port == EXPORTER else (_called(where), "\nkerf_ready ")
             ca = self.metrics_tls / "ca.pem" if port == EXPORTER else self.tls / "ca.pem"
             shown = strangers.read(port, "/metrics", self.metrics_tls, "prometheus", ca, host)
             if page not in shown:
@@ -190,7 +202,7 @@ class Judge:
     def call(self, port, where):
         ca = str(self.tls / "ca.pem")
         for whose, method, allowed in (("nobody", strangers.STATUS, {NOT_YOURS, UNKNOWN_CALLER}), ("agent", strangers.HEALTH, {OK})):
-            status = strangers.call(port, method, self.tls, whose, ca, "kerf")
+            status = strangers.call(port, method, self.tls, whose, ca, _called(where))
             if status not in allowed:
                 yield f"{where}: {whose} of its CA is answered {status} by {method}"
 
@@ -224,6 +236,7 @@ class OnKubernetes:
             made, found = self.walk(script), []
             if not made.applied:
                 return ["nothing is applied"]
+            found += who_may_be_a_front(made.secrets)
             for overlay in made.applied:
                 manifests = self.manifests(ROOT / overlay)
                 if change:
