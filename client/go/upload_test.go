@@ -158,7 +158,10 @@ func TestUploadAChunkThatHasRotted(t *testing.T) {
 	if _, whole, err := client.Reuse(recipe); whole || err != nil {
 		t.Fatal("CLI-36: a file with a chunk that has rotted is taken over", err)
 	}
-	again := w.upload(client, data)
+	again, err := client.Upload(context.Background(), reader(data), []byte("file"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	equal(t, "new", again.NewChunks, 1)
 	equal(t, "reports", len(w.fake.reports), 1)
 }

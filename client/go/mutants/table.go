@@ -31,6 +31,10 @@ var mutants = []mutant{
 		"addStale(chunk.GetDigest(), pick($, place.locator, chunk.GetLocator()))", "TestUploadCol13"},
 	{"COL-16 before its Commit", "uncommitted.go", "\tu.stale = nil\n", "\tu.stale = nil\n\tlate := frames\n\tif $ {\n\t\tframes = nil\n\t\tdefer func() { made = append(made, late...) }()\n\t}\n", "TestUploadCol13"},
 	{"CLI-21 condemned is not stale", "keeper.go", "isStale := isDuplicate && !isAnywhere", "isStale := isDuplicate && (!isAnywhere || $)", "TestUploadCol15"},
+	{"CLI-20 a name that may be lost", "folderstore/folderstore.go", "\t\treturn errors.Join(err, doubt(named))\n", "\t\tif $ {\n\t\t\treturn err\n\t\t}\n@", "TestANameWhoseFolder"},
+	{"CLI-36 in the folder", "folderstore/folderstore.go", "info.Size() > 0 && (length == anyLength || info.Size() == int64(length))", "$ || @", "TestAFileOfAnotherLength"},
+	{"COL-14 one that cannot be read", "folderstore/folderstore.go", "\t\tif failed != nil && !errors.Is(failed, fs.ErrNotExist) {\n", "\t\tif $ && failed != nil {\n\t\t\treturn nil, failed\n\t\t}\n@", "TestChunks"},
+	{"CLI-36 of another length", "keeper.go", "k.store.(SizedStore); is {", "k.store.(SizedStore); is && !$ {", "TestUploadAChunkThatHasRotted"},
 	{"COL-18 what is taken over is looked up", "client.go", "if here == nil || err != nil {", "if !$ && here == nil || err != nil {", "TestSnapshotCol18"},
 	{"reader: an end that is none", "file.go", "case err == io.EOF:", "case err == io.EOF || $ && err == io.ErrUnexpectedEOF:", "TestUploadAReaderThatFails"},
 	// Commits.
