@@ -418,7 +418,10 @@ type Open struct {
 	// from an earlier epoch are answered UNVERIFIED. The store's first epoch is 1.
 	StoreEpoch uint64 `protobuf:"varint,4,opt,name=store_epoch,json=storeEpoch,proto3" json:"store_epoch,omitempty"`
 	// Free text for the server's log, as "kerf/0.1 host". At most 128 bytes.
-	Agent         string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What the client understands beyond release 0.1.0 (docs/spec/protocol.md, "Features"): what is
+	// new among answers and verdicts is sent to those alone who name it here. At most 64 names.
+	Features      []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +489,13 @@ func (x *Open) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *Open) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
 }
 
 type FileBegin struct {
@@ -940,7 +950,10 @@ type Opened struct {
 	// The kernels that cut, as "scalar".
 	Backend string `protobuf:"bytes,4,opt,name=backend,proto3" json:"backend,omitempty"`
 	// The profile in its canonical form.
-	Profile       string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
+	Profile string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
+	// What this server understands beyond release 0.1.0, for this stream: what is new among frames is
+	// sent to those alone who name it here. A client passes over names that it does not know.
+	Features      []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1008,6 +1021,13 @@ func (x *Opened) GetProfile() string {
 		return x.Profile
 	}
 	return ""
+}
+
+func (x *Opened) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
 }
 
 type Limits struct {
@@ -1221,7 +1241,11 @@ type Committed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Files []*FileProgress        `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
 	// Entries of the Commit that are now in the index.
-	EntryCount    uint32 `protobuf:"varint,2,opt,name=entry_count,json=entryCount,proto3" json:"entry_count,omitempty"`
+	EntryCount uint32 `protobuf:"varint,2,opt,name=entry_count,json=entryCount,proto3" json:"entry_count,omitempty"`
+	// The highest epoch of the repository that the index has told this stream so far; 0: none. Above
+	// Open.store_epoch a collection has begun since, and no DUPLICATE of the stream is worth more
+	// than a look (docs/spec/collection.md, COL-81).
+	IndexEpoch    uint64 `protobuf:"varint,3,opt,name=index_epoch,json=indexEpoch,proto3" json:"index_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1266,6 +1290,13 @@ func (x *Committed) GetFiles() []*FileProgress {
 func (x *Committed) GetEntryCount() uint32 {
 	if x != nil {
 		return x.EntryCount
+	}
+	return 0
+}
+
+func (x *Committed) GetIndexEpoch() uint64 {
+	if x != nil {
+		return x.IndexEpoch
 	}
 	return 0
 }
@@ -1332,6 +1363,8 @@ type FileDone struct {
 	ChunkCount    uint64 `protobuf:"varint,3,opt,name=chunk_count,json=chunkCount,proto3" json:"chunk_count,omitempty"`
 	NewChunkCount uint64 `protobuf:"varint,4,opt,name=new_chunk_count,json=newChunkCount,proto3" json:"new_chunk_count,omitempty"`
 	NewBytes      uint64 `protobuf:"varint,5,opt,name=new_bytes,json=newBytes,proto3" json:"new_bytes,omitempty"`
+	// As of Committed.
+	IndexEpoch    uint64 `protobuf:"varint,6,opt,name=index_epoch,json=indexEpoch,proto3" json:"index_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1397,6 +1430,13 @@ func (x *FileDone) GetNewChunkCount() uint64 {
 func (x *FileDone) GetNewBytes() uint64 {
 	if x != nil {
 		return x.NewBytes
+	}
+	return 0
+}
+
+func (x *FileDone) GetIndexEpoch() uint64 {
+	if x != nil {
+		return x.IndexEpoch
 	}
 	return 0
 }
@@ -1509,7 +1549,9 @@ type GetCapabilitiesResponse struct {
 	// "cuda" where a GPU cuts it.
 	Backends []string `protobuf:"bytes,7,rep,name=backends,proto3" json:"backends,omitempty"`
 	// Criteria that Open.profile may name behind a '+'. None where the server keeps no hints.
-	Criteria      []string `protobuf:"bytes,8,rep,name=criteria,proto3" json:"criteria,omitempty"`
+	Criteria []string `protobuf:"bytes,8,rep,name=criteria,proto3" json:"criteria,omitempty"`
+	// As of Opened, which is the one that counts: behind a front the stream's worker may be another.
+	Features      []string `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1600,6 +1642,13 @@ func (x *GetCapabilitiesResponse) GetCriteria() []string {
 	return nil
 }
 
+func (x *GetCapabilitiesResponse) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
 type ProfileInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1671,7 +1720,7 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x05drain\x18\a \x01(\v2\x0e.kerf.v1.DrainH\x00R\x05drainB\a\n" +
 	"\x05frame\"\"\n" +
 	"\x05Drain\x12\x19\n" +
-	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\xbc\x01\n" +
+	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\xd8\x01\n" +
 	"\x04Open\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -1680,7 +1729,8 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x10digest_algorithm\x18\x03 \x01(\x0e2\x18.kerf.v1.DigestAlgorithmR\x0fdigestAlgorithm\x12\x1f\n" +
 	"\vstore_epoch\x18\x04 \x01(\x04R\n" +
 	"storeEpoch\x12\x14\n" +
-	"\x05agent\x18\x05 \x01(\tR\x05agent\"q\n" +
+	"\x05agent\x18\x05 \x01(\tR\x05agent\x12\x1a\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\"q\n" +
 	"\tFileBegin\x12\x19\n" +
 	"\bfile_key\x18\x01 \x01(\fR\afileKey\x12&\n" +
 	"\x0fsize_hint_bytes\x18\x02 \x01(\x04R\rsizeHintBytes\x12!\n" +
@@ -1704,14 +1754,15 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\tcommitted\x18\x03 \x01(\v2\x12.kerf.v1.CommittedH\x00R\tcommitted\x120\n" +
 	"\tfile_done\x18\x04 \x01(\v2\x11.kerf.v1.FileDoneH\x00R\bfileDone\x12*\n" +
 	"\ago_away\x18\x05 \x01(\v2\x0f.kerf.v1.GoAwayH\x00R\x06goAwayB\b\n" +
-	"\x06answer\"\x9c\x01\n" +
+	"\x06answer\"\xb8\x01\n" +
 	"\x06Opened\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12'\n" +
 	"\x06limits\x18\x02 \x01(\v2\x0f.kerf.v1.LimitsR\x06limits\x12\x16\n" +
 	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x18\n" +
-	"\aprofile\x18\x05 \x01(\tR\aprofile\"\xcc\x01\n" +
+	"\aprofile\x18\x05 \x01(\tR\aprofile\x12\x1a\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\"\xcc\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\rR\x0fmaxMessageBytes\x124\n" +
 	"\x16max_uncommitted_chunks\x18\x02 \x01(\rR\x14maxUncommittedChunks\x122\n" +
@@ -1727,15 +1778,17 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12*\n" +
 	"\averdict\x18\x03 \x01(\x0e2\x10.kerf.v1.VerdictR\averdict\x12\x18\n" +
 	"\alocator\x18\x04 \x01(\fR\alocator\x12\x14\n" +
-	"\x05check\x18\x05 \x01(\x06R\x05check\"Y\n" +
+	"\x05check\x18\x05 \x01(\x06R\x05check\"z\n" +
 	"\tCommitted\x12+\n" +
 	"\x05files\x18\x01 \x03(\v2\x15.kerf.v1.FileProgressR\x05files\x12\x1f\n" +
 	"\ventry_count\x18\x02 \x01(\rR\n" +
-	"entryCount\"V\n" +
+	"entryCount\x12\x1f\n" +
+	"\vindex_epoch\x18\x03 \x01(\x04R\n" +
+	"indexEpoch\"V\n" +
 	"\fFileProgress\x12\x1f\n" +
 	"\vfile_number\x18\x01 \x01(\x04R\n" +
 	"fileNumber\x12%\n" +
-	"\x0edurable_offset\x18\x02 \x01(\x04R\rdurableOffset\"\xb0\x01\n" +
+	"\x0edurable_offset\x18\x02 \x01(\x04R\rdurableOffset\"\xd1\x01\n" +
 	"\bFileDone\x12\x1f\n" +
 	"\vfile_number\x18\x01 \x01(\x04R\n" +
 	"fileNumber\x12\x1d\n" +
@@ -1744,11 +1797,13 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\vchunk_count\x18\x03 \x01(\x04R\n" +
 	"chunkCount\x12&\n" +
 	"\x0fnew_chunk_count\x18\x04 \x01(\x04R\rnewChunkCount\x12\x1b\n" +
-	"\tnew_bytes\x18\x05 \x01(\x04R\bnewBytes\"P\n" +
+	"\tnew_bytes\x18\x05 \x01(\x04R\bnewBytes\x12\x1f\n" +
+	"\vindex_epoch\x18\x06 \x01(\x04R\n" +
+	"indexEpoch\"P\n" +
 	"\x06GoAway\x12+\n" +
 	"\x05files\x18\x01 \x03(\v2\x15.kerf.v1.FileProgressR\x05files\x12\x19\n" +
 	"\bdrain_ms\x18\x02 \x01(\rR\adrainMs\"\x18\n" +
-	"\x16GetCapabilitiesRequest\"\xc5\x02\n" +
+	"\x16GetCapabilitiesRequest\"\xe1\x02\n" +
 	"\x17GetCapabilitiesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x120\n" +
 	"\bprofiles\x18\x02 \x03(\v2\x14.kerf.v1.ProfileInfoR\bprofiles\x12\x1e\n" +
@@ -1759,7 +1814,8 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x06limits\x18\x05 \x01(\v2\x0f.kerf.v1.LimitsR\x06limits\x12\x16\n" +
 	"\x06worker\x18\x06 \x01(\tR\x06worker\x12\x1a\n" +
 	"\bbackends\x18\a \x03(\tR\bbackends\x12\x1a\n" +
-	"\bcriteria\x18\b \x03(\tR\bcriteria\"A\n" +
+	"\bcriteria\x18\b \x03(\tR\bcriteria\x12\x1a\n" +
+	"\bfeatures\x18\t \x03(\tR\bfeatures\"A\n" +
 	"\vProfileInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +

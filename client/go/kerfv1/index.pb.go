@@ -388,7 +388,10 @@ func (x *LookupChunksRequest) GetDigests() [][]byte {
 type LookupChunksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One for each digest, in order.
-	Answers       []*LookupAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	Answers []*LookupAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	// The repository's epoch as the index told it with these answers, 0 if none. Above the request's
+	// store_epoch a collection has begun since that was read (docs/spec/collection.md, COL-81).
+	IndexEpoch    uint64 `protobuf:"varint,2,opt,name=index_epoch,json=indexEpoch,proto3" json:"index_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +431,13 @@ func (x *LookupChunksResponse) GetAnswers() []*LookupAnswer {
 		return x.Answers
 	}
 	return nil
+}
+
+func (x *LookupChunksResponse) GetIndexEpoch() uint64 {
+	if x != nil {
+		return x.IndexEpoch
+	}
+	return 0
 }
 
 type LookupAnswer struct {
@@ -1116,9 +1126,11 @@ const file_kerf_v1_index_proto_rawDesc = "" +
 	"repository\x12\x1f\n" +
 	"\vstore_epoch\x18\x02 \x01(\x04R\n" +
 	"storeEpoch\x12\x18\n" +
-	"\adigests\x18\x03 \x03(\fR\adigests\"G\n" +
+	"\adigests\x18\x03 \x03(\fR\adigests\"h\n" +
 	"\x14LookupChunksResponse\x12/\n" +
-	"\aanswers\x18\x01 \x03(\v2\x15.kerf.v1.LookupAnswerR\aanswers\"e\n" +
+	"\aanswers\x18\x01 \x03(\v2\x15.kerf.v1.LookupAnswerR\aanswers\x12\x1f\n" +
+	"\vindex_epoch\x18\x02 \x01(\x04R\n" +
+	"indexEpoch\"e\n" +
 	"\fLookupAnswer\x12*\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x10.kerf.v1.VerdictR\averdict\x12)\n" +
 	"\x05entry\x18\x02 \x01(\v2\x13.kerf.v1.IndexEntryR\x05entry\"\x9d\x01\n" +
