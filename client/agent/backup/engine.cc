@@ -44,6 +44,8 @@ constexpr std::uint64_t kMaxWindowChunks = std::uint64_t{4} << 20;
 // knows how long it takes.
 constexpr std::size_t kMaxQueuedFiles = kMaxWindowEntries;
 constexpr int kMaxRounds = 3;
+// Of docs/spec/protocol.md, "Features": what a server then says of its index's epoch is heeded.
+constexpr char kIndexEpochFeature[] = "index-epoch";
 // Of those that read ahead: directories are few beside files.
 constexpr unsigned kMaxWalkers = 4;
 // How soon an interrupt, or a lane that has failed, is noticed while everybody waits.
@@ -115,6 +117,7 @@ class Engine {
   absl::Status SendLate(std::span<const StoredChunk> chunks,
                         client::CallCancellation& cancellation) const;
   void OnLost(const client::ResumingUpload::Lost& lost);
+  void NoteIndexEpoch(std::uint64_t epoch);
   void Warn(const std::string& path, const absl::Status& status);
   void Fail(const absl::Status& status);
   void Stop();
@@ -162,6 +165,8 @@ class Engine {
   // Directories, but those that are excluded.
   std::vector<std::string> left_out_;
   std::uint64_t warning_count_ = 0;
+  // The highest that any lane was told.
+  std::uint64_t index_epoch_ = 0;
   std::atomic<std::uint64_t> resume_count_{0};
   std::atomic<std::uint64_t> stream_count_{0};
   std::atomic<std::uint64_t> direct_stream_count_{0};
@@ -194,6 +199,11 @@ void Engine::Warn(const std::string& path, const absl::Status& status) {
 void Engine::OnLost(const client::ResumingUpload::Lost& lost) {
   std::lock_guard lock(mutex_);
   if (options_.on_lost) options_.on_lost(lost);
+}
+
+void Engine::NoteIndexEpoch(std::uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  index_epoch_ = std::max(index_epoch_, epoch);
 }
 
 absl::Status Engine::SendLate(std::span<const StoredChunk> chunks,
@@ -261,6 +271,7 @@ v1::Open Engine::OpenFrame(const std::string& profile) const {
   open.set_digest_algorithm(store_.config().digest_algorithm());
   open.set_store_epoch(snapshot_.store_epoch());
   open.set_agent(Cat("kerf ", options_.host).substr(0, 128));
+  open.add_features(kIndexEpochFeature);
   return open;
 }
 
@@ -309,6 +320,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   options.answer_limit = options_.answer_limit;
   options.digest_size_bytes = digest_size_bytes_;
   options.on_pressure = [this] { return FlushPacks(); };
+  options.on_index_epoch = [this](std::uint64_t epoch) { NoteIndexEpoch(epoch); };
   auto lane = std::make_unique<Lane>(std::move(options), keeper_);
   keeper_.AddLane(*lane, writer,
                   &writer == metadata_writer_.get() ? LaneContent::kMetadata : LaneContent::kFiles);
@@ -607,6 +619,10 @@ absl::Status Engine::Publish() {
   // A snapshot must not be there before all that it needs.
   KERF_CHECK(keeper_.unsealed_count() == 0);
   KERF_RETURN_IF_ERROR(PublishPending(store_, snapshot_));
+  {
+    std::lock_guard lock(mutex_);
+    guard_->NoteIndexEpoch(index_epoch_);
+  }
   ChunkReader reader(index_, ChunkReader::Options());
   KERF_ASSIGN_OR_RETURN(
       const FinishCheck check, guard_->Check(store_, index_, [&](const ChunkVisitor& visit) {

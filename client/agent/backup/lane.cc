@@ -43,7 +43,8 @@ Lane::Lane(Options options, ChunkTaker& taker)
       servers_(absl::StrJoin(options.upload.servers, ", ")),
       doubt_after_(options.doubt_after),
       answer_limit_(options.answer_limit),
-      on_pressure_(std::move(options.on_pressure)) {
+      on_pressure_(std::move(options.on_pressure)),
+      on_index_epoch_(std::move(options.on_index_epoch)) {
   options.upload.stream.max_blocks = MaxBlocks(profile_);
   // The first answer may be there before the stream has its name: it waits for the lock.
   std::lock_guard lock(mutex_);
@@ -334,9 +335,12 @@ absl::Status Lane::HandleAnswer(const v1::UploadAnswer& answer) {
     case v1::UploadAnswer::kChunks:
       return OnChunks(answer.chunks());
     case v1::UploadAnswer::kFileDone:
+      on_index_epoch_(answer.file_done().index_epoch());
       return OnFileDone(answer.file_done().file_number());
-    case v1::UploadAnswer::kGoAway:
     case v1::UploadAnswer::kCommitted:
+      on_index_epoch_(answer.committed().index_epoch());
+      return absl::OkStatus();
+    case v1::UploadAnswer::kGoAway:
     case v1::UploadAnswer::ANSWER_NOT_SET:
       return absl::OkStatus();
   }

@@ -66,6 +66,8 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
     // Called by the writer when the server's limits for uncommitted chunks or files are near: makes
     // what has been taken durable and commits it.
     std::function<absl::Status()> on_pressure;
+    // Told each time what a server says of its index's epoch, on the answer thread.
+    std::function<void(std::uint64_t)> on_index_epoch = [](std::uint64_t) {};
   };
 
   Lane(Options options, ChunkTaker& taker);
@@ -160,6 +162,7 @@ class Lane final : public client::AnswerHandler, public ChunkLane {
   const std::chrono::milliseconds doubt_after_;
   const std::chrono::milliseconds answer_limit_;
   const std::function<absl::Status()> on_pressure_;
+  const std::function<void(std::uint64_t)> on_index_epoch_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

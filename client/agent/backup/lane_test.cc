@@ -67,6 +67,7 @@ class LaneTest : public testing::Test {
     options.profile = *ParseProfile(kProfile);
     options.answer_limit = answer_limit;
     options.on_pressure = on_pressure_;
+    options.on_index_epoch = on_index_epoch_;
     lane_ = std::make_unique<Lane>(std::move(options), taker_);
   }
 
@@ -104,6 +105,7 @@ class LaneTest : public testing::Test {
 
   std::chrono::milliseconds keep_place_ = client::UploadStream::Options().keep_place;
   std::function<absl::Status()> on_pressure_;
+  std::function<void(std::uint64_t)> on_index_epoch_ = [](std::uint64_t) {};
   std::promise<void> reached_;
   std::atomic<bool> reached_once_ = false;
   std::atomic<int> completed_count_ = 0;
@@ -174,6 +176,43 @@ TEST_F(LaneTest, AChunkOfOtherBytesThanWereSentIsRefused) {
   const absl::Status status = SendAll(8192);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_EQ(taker_.taken_count, 1);
+}
+
+TEST_F(LaneTest, AnAnswerThatNobodyKnowsIsPassedOver) {
+  CuttingServer server;
+  server.lie = [](const v1::UploadFrame& /*frame*/, v1::UploadResponse& response) {
+    v1::UploadAnswer later;
+    later.GetReflection()->MutableUnknownFields(&later)->AddLengthDelimited(1'000, "later");
+    v1::UploadResponse mixed;
+    for (const v1::UploadAnswer& answer : response.answers()) {
+      *mixed.add_answers() = later;
+      *mixed.add_answers() = answer;
+    }
+    response = mixed;
+  };
+  Start(server);
+  const absl::Status status = SendAll(10 * 4096);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(taker_.taken_count, 10);
+  EXPECT_EQ(completed_count_, 1);
+}
+
+// Of a Commit, too, which may be all that a stream is told for hours.
+TEST_F(LaneTest, WhatAServerSaysOfItsIndexsEpochIsTold) {
+  std::multiset<std::uint64_t> told;
+  on_index_epoch_ = [&told](std::uint64_t epoch) { told.insert(epoch); };
+  CuttingServer server;
+  server.lie = [](const v1::UploadFrame& /*frame*/, v1::UploadResponse& response) {
+    for (v1::UploadAnswer& answer : *response.mutable_answers()) {
+      if (answer.has_file_done()) answer.mutable_file_done()->set_index_epoch(7);
+      if (answer.has_committed()) answer.mutable_committed()->set_index_epoch(8);
+    }
+  };
+  Start(server);
+  const absl::Status status = SendAll(4096);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(told.contains(7));
+  EXPECT_TRUE(told.contains(8));
 }
 
 TEST_F(LaneTest, MoreFilesDoneThanWereSentAreRefused) {

@@ -62,7 +62,10 @@ absl::StatusOr<FinishCheck> CollectionGuard::Check(
   FinishCheck check;
   KERF_ASSIGN_OR_RETURN(check.next, Begin(store));
   const CollectionGuard& now = check.next;
-  if (now.epoch_ == epoch_ && !plan_present() && !now.plan_present()) return check;
+  const bool has_index_moved_on = index_epoch_ > epoch_;
+  if (now.epoch_ == epoch_ && !plan_present() && !now.plan_present() && !has_index_moved_on) {
+    return check;
+  }
 
   // Only what is there after the plan was read counts.
   KERF_RETURN_IF_ERROR(index.Refresh());

@@ -9,6 +9,7 @@
 //         the new epoch
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,6 +38,12 @@ class CollectionGuard {
 
   // For the sessions that the agent opens from now on.
   std::uint64_t epoch() const { return epoch_; }
+
+  // What a server has told a session of epoch() of its index (COL-81). Above epoch() a collection
+  // has begun since Begin, whatever the store says: Check looks at everything.
+  void NoteIndexEpoch(std::uint64_t index_epoch) {
+    index_epoch_ = std::max(index_epoch_, index_epoch);
+  }
   bool plan_present() const { return plan_.has_value(); }
 
   // Chunks that the store holds in places only that will be deleted. `index` must have been
@@ -56,6 +63,8 @@ class CollectionGuard {
 
  private:
   std::uint64_t epoch_ = 0;
+  // The highest that was noted; 0: none.
+  std::uint64_t index_epoch_ = 0;
   std::optional<CollectionPlan> plan_;
 };
 

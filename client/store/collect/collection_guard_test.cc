@@ -63,6 +63,17 @@ TEST_F(CollectionGuardTest, WithoutACollectionNothingIsLookedAt) {
   EXPECT_EQ(visit_count_, 0);
 }
 
+TEST_F(CollectionGuardTest, AnIndexEpochThatRoseIsReasonToLook) {
+  CollectionGuard guard = Begin();
+  // An index may be behind its store: nobody has told it.
+  for (const std::uint64_t epoch : {0, 1}) guard.NoteIndexEpoch(epoch);
+  EXPECT_TRUE(Check(guard, {"nowhere"}).lost.empty());
+  EXPECT_EQ(visit_count_, 0);
+  // What was told once stays told.
+  for (const std::uint64_t epoch : {2, 1}) guard.NoteIndexEpoch(epoch);
+  EXPECT_EQ(Check(guard, {"nowhere"}).lost, Refs({"nowhere"}));
+}
+
 TEST_F(CollectionGuardTest, OnlyChunksWithNoSafePlaceAreCondemned) {
   const SealedPack goes = test_.WritePack({"goes", "moves", "also elsewhere", "goes twice"});
   const SealedPack goes_too = test_.WritePack({"goes twice"});
