@@ -33,10 +33,17 @@ constexpr std::string_view kUpload = "/kerf.v1.ChunkingService/Upload";
 constexpr int kAnswers = 1;
 constexpr int kOpened = 1;
 constexpr int kChunks = 2;
+constexpr int kCommitted = 3;
+constexpr int kFileDone = 4;
 constexpr int kLimitsOfOpened = 2;
 constexpr int kProfileOfOpened = 5;
 constexpr int kFileNumberOfChunks = 1;
 constexpr int kChunksOfChunks = 2;
+// The index's epoch, which releases after 0.1.0 tell.
+constexpr int kEpochOfCommitted = 3;
+constexpr int kEpochOfFileDone = 6;
+constexpr std::string_view kLookup = "/kerf.v1.IndexService/LookupChunks";
+constexpr int kEpochOfLookup = 2;
 
 std::string Hex(std::string_view bytes) { return absl::BytesToHexString(ToAbsl(bytes)); }
 
@@ -71,6 +78,15 @@ std::uint64_t Number(const std::string& bytes, int number) {
   return 0;
 }
 
+// `bytes` without what an older release does not say.
+std::string Without(const std::string& bytes, int number) {
+  const std::unique_ptr<UnknownFieldSet> fields = Parse(bytes);
+  fields->DeleteByNumber(number);
+  std::string rest;
+  EXPECT_TRUE(fields->SerializeToString(&rest));
+  return rest;
+}
+
 std::string First(const std::vector<std::string>& texts) {
   return texts.empty() ? "missing" : texts.front();
 }
@@ -95,6 +111,9 @@ std::vector<std::string> DescribeUploadAnswers(const std::string& concatenated_r
     } else if (kind == kOpened) {
       others.push_back(Cat("opened with limits ", Hex(First(Texts(content, kLimitsOfOpened))),
                            " and profile ", First(Texts(content, kProfileOfOpened))));
+    } else if (kind == kCommitted || kind == kFileDone) {
+      const int epoch = kind == kCommitted ? kEpochOfCommitted : kEpochOfFileDone;
+      others.push_back(Cat("answer ", kind, ": ", Hex(Without(content, epoch))));
     } else {
       others.push_back(Cat("answer ", kind, ": ", Hex(content)));
     }
@@ -115,7 +134,9 @@ std::vector<std::string> Describe(const std::string& method,
     for (const std::string& message : messages) all += message;
     return DescribeUploadAnswers(all);
   }
-  std::transform(messages.begin(), messages.end(), std::back_inserter(lines), Hex);
+  for (const std::string& message : messages) {
+    lines.push_back(Hex(method == kLookup ? Without(message, kEpochOfLookup) : message));
+  }
   return lines;
 }
 

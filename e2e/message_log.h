@@ -29,8 +29,9 @@ struct LoggedCall {
   std::string method;
   // What the server said, as far as it is the same each time. Of an Upload a line for each chunk,
   // chunks first and in the order of the files, and for each other answer; left out is what names
-  // the stream, its server and its kernels, and how answers shared messages. Of any other call each
-  // message. All with the messages' bytes in hexadecimal digits.
+  // the stream, its server and its kernels, how answers shared messages, and the index's epoch,
+  // which 0.1.0 does not tell. Of any other call each message. All with the messages' bytes in
+  // hexadecimal digits.
   std::vector<std::string> answers;
 };
 

@@ -19,6 +19,7 @@
 #include "server/net/refused_unary_call.h"
 #include "server/net/request_id_of.h"
 #include "server/net/shard_key.h"
+#include "server/session/features.h"
 
 namespace kerf {
 namespace {
@@ -113,6 +114,7 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
   response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
   response->set_worker(options_.engine->worker_name);
+  for (const std::string_view name : kServerFeatures) response->add_features(std::string(name));
   const Profile default_profile = *ParseProfile(kDefaultProfileName);
   cuda::GpuSet* const gpus = options_.engine->gpus;
   if (gpus != nullptr && gpus->PlanOf(default_profile, DigestAlgorithm::kBlake3) != nullptr) {

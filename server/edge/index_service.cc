@@ -1,5 +1,6 @@
 #include "server/edge/index_service.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +120,8 @@ Task<absl::Status> Lookup(AskedIndex asked, std::unique_ptr<v1::LookupChunksRequ
   KERF_CO_RETURN_IF_ERROR(
       co_await OnPool(asked.pool, asked.index->Lookup(repository, store_epoch, digests, results)));
   for (std::size_t position = 0; position < results.size(); ++position) {
+    response->set_index_epoch(
+        std::max(response->index_epoch(), results[position].repository_epoch));
     v1::LookupAnswer* const answer = response->add_answers();
     answer->set_verdict(static_cast<v1::Verdict>(results[position].verdict));
     if (results[position].verdict == Verdict::kNew) continue;

@@ -4,9 +4,13 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <future>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -248,6 +252,150 @@ TEST_F(ProtocolTest, OnlyWhatIsWrittenIsHeldAgainstTheFence) {
   const std::size_t advice = message.find("read the store's epoch");
   EXPECT_NE(advice, std::string::npos) << message;
   EXPECT_EQ(message.find("read the store's epoch", advice + 1), std::string::npos) << message;
+}
+
+TEST_F(ProtocolTest, AStreamLearnsThatTheEpochHasRisen) {
+  const std::string digest = DigestOf("a chunk");
+  ASSERT_EQ(NameOf(Commit({EntryAt(digest, "here")})), "OK");
+  const auto upload = SendOne("a chunk");
+  const auto first = upload->WaitForAnswer(&v1::UploadAnswer::has_file_done);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->file_done().index_epoch(), 0u);
+  ASSERT_EQ(NameOf(Advance(2)), "OK");
+  // A Commit that asks the index, though it writes nothing.
+  SendEntry(*upload, /*is_stale=*/false, digest, "elsewhere");
+  const auto committed = upload->WaitForAnswer(&v1::UploadAnswer::has_committed);
+  ASSERT_TRUE(committed.has_value());
+  EXPECT_EQ(committed->committed().index_epoch(), 2u);
+  ASSERT_EQ(NameOf(Advance(3)), "OK");
+  ASSERT_TRUE(upload->SendFile("a chunk"));
+  const auto second = upload->WaitForAnswer(&v1::UploadAnswer::has_file_done, 2);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(upload->ChunksOf(2)[0].verdict(), v1::VERDICT_DUPLICATE);
+  EXPECT_EQ(second->file_done().index_epoch(), 3u);
+  EXPECT_EQ(EndOf(*upload), "OK");
+}
+
+TEST_F(ProtocolTest, ALookupTellsTheIndexsEpoch) {
+  const std::string digest = DigestOf("a chunk");
+  ASSERT_EQ(NameOf(Commit({EntryAt(digest, "here")})), "OK");
+  for (const std::uint64_t epoch : {0, 2}) {
+    if (epoch > 0) {
+      ASSERT_EQ(NameOf(Advance(epoch)), "OK");
+    }
+    v1::LookupChunksRequest request;
+    *request.mutable_repository() = Home();
+    request.set_store_epoch(1);
+    request.add_digests(digest);
+    request.add_digests(DigestOf("another chunk"));
+    grpc::ClientContext context;
+    v1::LookupChunksResponse response;
+    ASSERT_EQ(NameOf(stub_->LookupChunks(&context, request, &response)), "OK");
+    EXPECT_EQ(response.index_epoch(), epoch);
+  }
+}
+
+// A frame of one field, of a number that no release has; "of a later release" is its content.
+v1::UploadFrame LaterFrame() {
+  v1::UploadFrame frame;
+  frame.GetReflection()->MutableUnknownFields(&frame)->AddLengthDelimited(1'000,
+                                                                          "of a later release");
+  return frame;
+}
+
+TEST_F(ProtocolTest, AFrameOfALaterReleaseIsPassedOver) {
+  TestUpload upload(channel_);
+  v1::UploadRequest request;
+  *request.add_frames() = LaterFrame();
+  *request.add_frames()->mutable_open() = OpenHome();
+  *request.add_frames() = LaterFrame();
+  ASSERT_TRUE(upload.Send(request));
+  request.Clear();
+  request.add_frames()->mutable_file_begin();
+  request.add_frames()->set_data("a ");
+  *request.add_frames() = LaterFrame();
+  request.add_frames()->set_data("chunk");
+  v1::FileEnd& end = *request.add_frames()->mutable_file_end();
+  end.set_size_bytes(7);
+  end.set_content_hash(ContentHashOf("a chunk"));
+  *request.add_frames() = LaterFrame();
+  ASSERT_TRUE(upload.Send(request));
+  EXPECT_EQ(EndOf(upload), "OK");
+  EXPECT_EQ(upload.RecipeOf(1), PlainRecipe("a chunk", OpenHome()));
+  // It opens no stream, and one that says nothing at all is a mistake.
+  TestUpload unopened(channel_);
+  request.Clear();
+  *request.add_frames() = LaterFrame();
+  request.add_frames()->mutable_file_begin();
+  ASSERT_TRUE(unopened.Send(request));
+  EXPECT_EQ(NameOf(unopened.WaitForEnd()), "FRAME_ORDER");
+  TestUpload empty(channel_);
+  ASSERT_TRUE(empty.SendFrame([](v1::UploadFrame& /*frame*/) {}));
+  EXPECT_EQ(NameOf(empty.WaitForEnd()), "MALFORMED_MESSAGE");
+}
+
+TEST_F(ProtocolTest, FeaturesAreAnnounced) {
+  const std::vector<std::string> expected = {"index-epoch", "unknown-frames"};
+  const auto sorted = [](const auto& names) {
+    std::vector<std::string> copy(names.begin(), names.end());
+    std::sort(copy.begin(), copy.end());
+    return copy;
+  };
+  TestUpload upload(channel_);
+  v1::Open open = OpenHome();
+  open.add_features("of-a-later-release");
+  ASSERT_TRUE(upload.SendOpen(open));
+  const auto opened = upload.WaitForAnswer(&v1::UploadAnswer::has_opened);
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_EQ(sorted(opened->opened().features()), expected);
+  grpc::ClientContext context;
+  v1::GetCapabilitiesResponse capabilities;
+  const auto stub = v1::ChunkingService::NewStub(channel_);
+  ASSERT_EQ(NameOf(stub->GetCapabilities(&context, {}, &capabilities)), "OK");
+  EXPECT_EQ(sorted(capabilities.features()), expected);
+}
+
+// What release 0.1.0 knows, and of each kind that came later the feature without whose name nobody
+// is sent it: whoever adds a kind writes that here, too.
+TEST_F(ProtocolTest, WhatCameBehind010HasAFeature) {
+  const std::map<std::string, std::string> later = {};
+  const auto stub = v1::ChunkingService::NewStub(channel_);
+  grpc::ClientContext context;
+  v1::GetCapabilitiesResponse capabilities;
+  ASSERT_EQ(NameOf(stub->GetCapabilities(&context, {}, &capabilities)), "OK");
+  const std::vector<std::string> announced(capabilities.features().begin(),
+                                           capabilities.features().end());
+  const std::set<std::string> old = {"open",
+                                     "file_begin",
+                                     "data",
+                                     "file_end",
+                                     "commit",
+                                     "report_stale",
+                                     "drain",
+                                     "opened",
+                                     "chunks",
+                                     "committed",
+                                     "file_done",
+                                     "go_away",
+                                     "VERDICT_UNSPECIFIED",
+                                     "VERDICT_NEW",
+                                     "VERDICT_DUPLICATE",
+                                     "VERDICT_UNVERIFIED"};
+  std::vector<std::string> kinds;
+  for (const auto* descriptor : {v1::UploadFrame::descriptor(), v1::UploadAnswer::descriptor()}) {
+    for (int index = 0; index < descriptor->field_count(); ++index) {
+      kinds.push_back(descriptor->field(index)->name());
+    }
+  }
+  for (int index = 0; index < v1::Verdict_descriptor()->value_count(); ++index) {
+    kinds.push_back(v1::Verdict_descriptor()->value(index)->name());
+  }
+  for (const std::string& kind : kinds) {
+    if (old.contains(kind)) continue;
+    ASSERT_TRUE(later.contains(kind)) << kind << " has no feature";
+    EXPECT_NE(std::find(announced.begin(), announced.end(), later.at(kind)), announced.end())
+        << kind << ": nobody announces " << later.at(kind);
+  }
 }
 
 TEST_F(ProtocolTest, AStreamMayEndWithWhatIsNotCommitted) {

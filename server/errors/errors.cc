@@ -178,6 +178,9 @@ absl::Status FromIndexStatus(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
+    // Its epoch is said with a reason (rules.h): the index, as a later kerfd has made it, is not to
+    // be used by this one.
+    case absl::StatusCode::kFailedPrecondition:
       reason = Reason::kIndexUnavailable;
       break;
     case absl::StatusCode::kResourceExhausted:
@@ -186,19 +189,10 @@ absl::Status FromIndexStatus(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
       reason = Reason::kBadField;
       break;
-    case absl::StatusCode::kFailedPrecondition:
-      reason = Reason::kEpochBehind;
-      break;
     default:
       break;
   }
-  const std::string_view advice =
-      reason == Reason::kEpochBehind
-          ? "; read the store's epoch and what it holds again, and open a new stream with that; if "
-            "the epoch is still the same, the store was set back to an older copy of itself: run "
-            "`kerf gc` once"
-          : "";
-  return MakeError(reason, Cat("the index: ", MessageOf(status), advice));
+  return MakeError(reason, Cat("the index: ", MessageOf(status)));
 }
 
 std::string EncodeStatusDetails(const absl::Status& status) {

@@ -34,7 +34,7 @@ class EpochFence {
   std::shared_mutex mutex_;
 };
 
-// FailedPrecondition where a commit of that session comes too late, InvalidArgument where it is of
+// EPOCH_BEHIND where a commit of that session comes too late, InvalidArgument where it is of
 // an epoch that no store can have (rules.h).
 inline absl::Status CheckSessionEpoch(std::uint64_t session_epoch, std::uint64_t repository_epoch) {
   if (absl::Status status = index_rules::CheckNotClosed(repository_epoch); !status.ok()) {
@@ -43,9 +43,9 @@ inline absl::Status CheckSessionEpoch(std::uint64_t session_epoch, std::uint64_t
   if (session_epoch >= repository_epoch) {
     return index_rules::CheckNotAhead(session_epoch, repository_epoch);
   }
-  return absl::FailedPreconditionError(
-      ToAbsl(Cat("the session's epoch ", session_epoch, " lies behind the repository's epoch ",
-                 repository_epoch, ": a collection of garbage ran")));
+  return index_rules::EpochBehind(Cat("the session's epoch ", session_epoch,
+                                      " lies behind the repository's epoch ", repository_epoch,
+                                      ": a collection of garbage ran"));
 }
 
 }  // namespace kerf

@@ -48,6 +48,9 @@ struct LookupResult {
   // Unless verdict is kNew.
   std::uint32_t length_bytes = 0;
   std::string locator;
+  // The repository's as it was read for this verdict, kNew too; 0: none was told, or it is closed.
+  // A leaf that lies in several places may know different ones of them.
+  std::uint64_t repository_epoch = 0;
 };
 
 struct IndexStats {

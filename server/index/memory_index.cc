@@ -180,6 +180,7 @@ Task<absl::Status> MemoryIndex::Lookup(const RepositoryId& repository, std::uint
   KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, repository_epoch));
   if (known == nullptr) return absl::OkStatus();
   for (std::size_t index = 0; index < digests.size(); ++index) {
+    results[index].repository_epoch = index_rules::EpochToTell(repository_epoch);
     Shard& shard = ShardOf(digests[index]);
     const std::shared_lock lock(shard.mutex);
     const auto found = shard.entries.find(Key{known->number, digests[index]});

@@ -207,6 +207,7 @@ Task<absl::Status> RocksDbIndex::Lookup(const RepositoryId& repository, std::uin
       KERF_ASSIGN_OR_RETURN(const std::optional<EntryValue> value, batch.value(index));
       LookupResult& result = results[begin + order[index]];
       result = LookupResult{};
+      result.repository_epoch = index_rules::EpochToTell(repository_epoch);
       if (!value) continue;
       result.verdict = index_rules::VerdictOf(value->epoch, repository_epoch, session_epoch);
       result.length_bytes = value->length_bytes;

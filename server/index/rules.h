@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/strings.h"
+#include "server/errors/errors.h"
 #include "server/index/index.h"
 
 namespace kerf::index_rules {
@@ -38,6 +39,11 @@ inline std::optional<std::uint64_t> EpochToWrite(std::optional<std::uint64_t> he
   return std::max(*held_epoch, session_epoch);
 }
 
+// What a lookup tells of the repository's epoch.
+inline std::uint64_t EpochToTell(std::uint64_t repository_epoch) {
+  return repository_epoch == kClosedEpoch ? 0 : repository_epoch;
+}
+
 // How far ahead of a repository's epoch another one may be. A store is ahead of an index that is
 // new or lost, which is at 0, by all that it has counted; of one that is an old copy of itself, or
 // that collections did not tell because they have died, by a few for each collection since then. A
@@ -63,20 +69,29 @@ inline absl::Status CheckNotAhead(std::uint64_t epoch, std::uint64_t repository_
                  "an operator's `kerf repo reset-epoch`")));
 }
 
-// Of a repository at kClosedEpoch: FailedPrecondition.
+// EPOCH_BEHIND, which is FailedPrecondition: no other refusal of an index is that.
+inline absl::Status EpochBehind(std::string_view why) {
+  return MakeError(Reason::kEpochBehind,
+                   Cat("the index: ", why,
+                       "; read the store's epoch and what it holds again, and open a new stream "
+                       "with that; if the epoch is still the same, the store was set back to an "
+                       "older copy of itself: run `kerf gc` once"));
+}
+
+// Of a repository at kClosedEpoch: EPOCH_BEHIND.
 inline absl::Status CheckNotClosed(std::uint64_t repository_epoch) {
   if (repository_epoch != kClosedEpoch) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return EpochBehind(
       "the repository is being dropped, or its epoch reset; if nobody does that now it was broken "
       "off: `kerf repo drop` or `kerf repo reset-epoch` is to be run again");
 }
 
-// FailedPrecondition if `epoch` lies behind `before`, InvalidArgument if it is beyond the limits.
+// EPOCH_BEHIND if `epoch` lies behind `before`, InvalidArgument if it is beyond the limits.
 inline absl::Status CheckAdvance(std::uint64_t before, std::uint64_t epoch) {
   if (absl::Status status = CheckNotClosed(before); !status.ok()) return status;
   if (epoch < before) {
-    return absl::FailedPreconditionError(ToAbsl(
-        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch)));
+    return EpochBehind(
+        Cat("the index of this repository is at epoch ", before, ", which is past ", epoch));
   }
   return CheckNotAhead(epoch, before);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/errors/errors.h"
+
 namespace kerf::index_rules {
 namespace {
 
@@ -62,6 +64,17 @@ TEST(IndexRules, NothingOfAClosedRepositoryIsBelieved) {
   EXPECT_TRUE(CheckNotClosed(kMaxEpoch).ok());
   // Entries can still be looked up and forgotten.
   EXPECT_TRUE(CheckNotAhead(5, kClosedEpoch).ok());
+}
+
+TEST(IndexRules, AClosedRepositoryHasNoEpochToTell) {
+  EXPECT_EQ(EpochToTell(kClosedEpoch), 0u);
+  EXPECT_EQ(EpochToTell(kMaxEpoch), kMaxEpoch);
+  EXPECT_EQ(EpochToTell(0), 0u);
+}
+
+TEST(IndexRules, AnEpochThatIsPassedIsSaidWithItsReason) {
+  EXPECT_EQ(ReasonNameOf(CheckAdvance(5, 4)), "EPOCH_BEHIND");
+  EXPECT_EQ(ReasonNameOf(CheckNotClosed(kClosedEpoch)), "EPOCH_BEHIND");
 }
 
 TEST(IndexRules, AResetLeavesNoLaterEpoch) {

@@ -131,6 +131,7 @@ absl::StatusOr<LookupResult> LookupIn(const BucketContent& content, std::size_t 
                                       std::uint64_t session_epoch) {
   KERF_RETURN_IF_ERROR(index_rules::CheckNotAhead(session_epoch, content.epoch));
   LookupResult result;
+  result.repository_epoch = index_rules::EpochToTell(content.epoch);
   if (content.values[index].empty()) return result;
   KERF_ASSIGN_OR_RETURN(const index_codec::EntryValue value,
                         index_codec::ParseEntry(content.values[index]));

@@ -9,12 +9,32 @@
 #include "base/strings.h"
 #include "server/errors/errors.h"
 #include "server/index/rules.h"
+#include "server/session/features.h"
 
 namespace kerf {
 namespace {
 
 absl::Status BadField(std::string_view field, std::string_view what) {
   return MakeError(Reason::kBadField, Cat(field, ": ", what), {{"field", std::string(field)}});
+}
+
+bool IsFeatureName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxFeatureBytes &&
+         std::all_of(name.begin(), name.end(), [](char character) {
+           return (character >= 'a' && character <= 'z') ||
+                  (character >= '0' && character <= '9') || character == '-';
+         });
+}
+
+// Names that the server does not know are those of later clients.
+absl::Status CheckFeatures(const google::protobuf::RepeatedPtrField<std::string>& names) {
+  if (static_cast<std::size_t>(names.size()) > kMaxFeatures) {
+    return BadField("open.features",
+                    Cat("has ", names.size(), " names; at most ", kMaxFeatures, " are taken"));
+  }
+  if (std::all_of(names.begin(), names.end(), IsFeatureName)) return absl::OkStatus();
+  return BadField("open.features",
+                  Cat("a name has 1 to ", kMaxFeatureBytes, " of [a-z0-9-], and one has not"));
 }
 
 absl::StatusOr<DigestAlgorithm> ReadAlgorithm(v1::DigestAlgorithm algorithm) {
@@ -59,6 +79,7 @@ absl::Status Session::Open(const v1::Open& open) {
     return BadField("open.agent", Cat("has ", open.agent().size(), " bytes; at most ",
                                       kMaxAgentBytes, " are taken"));
   }
+  KERF_RETURN_IF_ERROR(CheckFeatures(open.features()));
   is_open_ = true;
   return absl::OkStatus();
 }

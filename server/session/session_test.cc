@@ -98,6 +98,20 @@ TEST_F(SessionTest, RefusesABadOpen) {
             "BAD_FIELD");
   EXPECT_EQ(reason([](v1::Open& open) { open.set_store_epoch(UINT64_MAX); }), "BAD_FIELD");
   EXPECT_EQ(reason([](v1::Open& open) { open.set_agent(std::string(129, 'x')); }), "BAD_FIELD");
+  for (const std::string& name : {std::string(), std::string("Upper"), std::string("sp ace"),
+                                  std::string("\xff"), std::string(65, 'x')}) {
+    EXPECT_EQ(reason([&](v1::Open& open) { open.add_features(name); }), "BAD_FIELD") << name;
+  }
+  EXPECT_EQ(reason([](v1::Open& open) {
+              for (int count = 0; count < 65; ++count) open.add_features("name");
+            }),
+            "BAD_FIELD");
+}
+
+TEST_F(SessionTest, TakesFeaturesThatItDoesNotKnow) {
+  v1::Open open = GoodOpen();
+  for (int count = 0; count < 64; ++count) open.add_features(std::string(64, 'z'));
+  EXPECT_TRUE(Session(SessionLimits{}).Open(open).ok());
 }
 
 TEST_F(SessionTest, NothingComesBeforeOpen) {

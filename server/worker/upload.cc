@@ -17,6 +17,7 @@
 #include "server/hints/hint_cache.h"
 #include "server/index/index.h"
 #include "server/index/rules.h"
+#include "server/session/features.h"
 #include "server/worker/answer_encoder.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/cut_digests.h"
@@ -41,6 +42,10 @@ constexpr std::size_t kCallCopies = 2;
 std::vector<ChunkAnswer>& ThreadAnswers() {
   static thread_local std::vector<ChunkAnswer> answers;
   return answers;
+}
+
+bool HasUnknownFields(const v1::UploadFrame& frame) {
+  return !frame.GetReflection()->GetUnknownFields(frame).empty();
 }
 
 bool IsForeseen(const std::vector<LookupResult>& foreseen, std::size_t index) {
@@ -125,7 +130,9 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
     case v1::UploadFrame::kDrain:
       return OnDrain(std::chrono::milliseconds(frame.drain().drain_ms()));
     default:
-      return MakeError(Reason::kMalformedMessage, "a frame without content that kerf.v1 knows");
+      // Of a later release, whose sender knows that it may be passed over (PRO-93).
+      if (HasUnknownFields(frame)) return absl::OkStatus();
+      return MakeError(Reason::kMalformedMessage, "a frame without content");
   }
 }
 
@@ -183,6 +190,7 @@ absl::Status Upload::Begin() {
   opened.set_worker(context_.worker_name);
   opened.set_backend(std::string(gpu_ != nullptr ? kGpuBackend : ChosenBackend(profile.rule)));
   opened.set_profile(FormatUploadProfile(profile));
+  for (const std::string_view name : kServerFeatures) opened.add_features(std::string(name));
   AppendAnswer(answer, &answers_);
   return AccountSession();
 }
@@ -302,6 +310,7 @@ Task<absl::Status> Upload::OnCommit(const v1::Commit& commit) {
     const std::shared_ptr<StreamCall> call = NewCall();
     call->digests = std::move(plan.others);
     KERF_CO_RETURN_IF_ERROR(co_await LookUp(call));
+    NoteEpoch(*call);
     for (std::size_t index = 0; index < call->results.size(); ++index) {
       if (call->results[index].verdict == Verdict::kNew && refusal_.ok()) {
         co_return session_.UnknownDigest(call->digests[index]);
@@ -326,6 +335,7 @@ Task<absl::Status> Upload::OnCommit(const v1::Commit& commit) {
   v1::UploadAnswer answer;
   v1::Committed& committed = *answer.mutable_committed();
   committed = session_.ApplyCommit(commit, held_count);
+  committed.set_index_epoch(index_epoch_);
   if (hints_ != nullptr) {
     for (const auto& file : committed.files()) {
       hints_->Committed(file.file_number(), file.durable_offset());
@@ -343,6 +353,7 @@ Task<absl::Status> Upload::OnReportStale(const v1::ReportStale& report) {
   lookup->digests.reserve(entries.size());
   for (const IndexEntry& entry : entries) lookup->digests.push_back(entry.digest);
   KERF_CO_RETURN_IF_ERROR(co_await LookUp(lookup, entries.size() * sizeof(IndexEntry)));
+  NoteEpoch(*lookup);
   if (hints_ != nullptr) hints_->DropVerdicts();
   const std::shared_ptr<StreamCall> forget = NewCall();
   forget->entries = std::move(entries);
@@ -438,6 +449,7 @@ void Upload::AppendQuestions(std::span<const Digest> digests, const Foreseen& fo
 }
 
 absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen, StreamCall& call) {
+  NoteEpoch(call);
   const std::span<const CutChunk> chunks = cutter_->chunks();
   const std::size_t digest_bytes =
       DigestSizeBytes(session_.parameters().repository.digest_algorithm);
@@ -503,6 +515,7 @@ absl::Status Upload::AnswerDone() {
   for (v1::FileDone& done : session_.TakeDone()) {
     if (hints_ != nullptr) hints_->Done(done.file_number());
     *answer.mutable_file_done() = std::move(done);
+    answer.mutable_file_done()->set_index_epoch(index_epoch_);
     AppendAnswer(answer, &answers_);
   }
   return absl::OkStatus();
@@ -531,6 +544,12 @@ std::shared_ptr<StreamCall> Upload::NewCall() const {
   call->repository = session_.parameters().repository;
   call->session_epoch = session_.parameters().store_epoch;
   return call;
+}
+
+void Upload::NoteEpoch(const StreamCall& call) {
+  for (const LookupResult& result : call.results) {
+    index_epoch_ = std::max(index_epoch_, result.repository_epoch);
+  }
 }
 
 Strand::Answer Upload::LookUp(std::shared_ptr<StreamCall> call, std::size_t held_bytes) {

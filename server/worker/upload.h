@@ -105,6 +105,8 @@ class Upload {
   absl::Status AccountSession();
 
   std::shared_ptr<StreamCall> NewCall() const;
+  // What the answer to a lookup tells of the repository's epoch.
+  void NoteEpoch(const StreamCall& call);
   // Of the index. `held_bytes` wait beside the call.
   Strand::Answer LookUp(std::shared_ptr<StreamCall> call, std::size_t held_bytes = 0);
   Strand::Answer Commit(std::shared_ptr<StreamCall> call);
@@ -141,6 +143,8 @@ class Upload {
   std::span<const Bytes> data_;
   std::size_t data_offset_ = 0;
   std::string answers_;
+  // The highest epoch of the repository that the index has told.
+  std::uint64_t index_epoch_ = 0;
   // What AddTotals has added.
   RapidCounters added_;
   std::uint64_t added_ahead_count_ = 0;

@@ -127,6 +127,19 @@ TEST_P(IndexConformance, ForgetRemovesUnlessTheChunkHasMoved) {
   EXPECT_EQ(WaitFor(index_->Stats(kRepository))->entry_count, 0u);
 }
 
+TEST_P(IndexConformance, ALookupTellsTheRepositorysEpoch) {
+  ASSERT_TRUE(CommitOne(*index_, 1, EntryOf(1, "a")).ok());
+  EXPECT_EQ(LookupOne(*index_, 1, DigestOf(kRepository, 1)).repository_epoch, 0u);
+  ASSERT_TRUE(WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)).ok());
+  // Whatever the epoch of the session is, and of an entry that is not believed, too.
+  for (const std::uint64_t session_epoch : {1, 3, 4}) {
+    EXPECT_EQ(LookupOne(*index_, session_epoch, DigestOf(kRepository, 1)).repository_epoch, 3u);
+  }
+  // Of what is not there a leaf may know no epoch, and never another one.
+  const std::uint64_t told = LookupOne(*index_, 1, DigestOf(kRepository, 2)).repository_epoch;
+  EXPECT_TRUE(told == 0 || told == 3) << told;
+}
+
 TEST_P(IndexConformance, EpochNeverFalls) {
   ExpectEpochBefore(GetParam(), WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)), 0, 3);
   EXPECT_EQ(WaitFor(index_->AdvanceEpoch(kRepository, 3, 0)).value(), 3u);
