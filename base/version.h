@@ -1,5 +1,5 @@
-// The version of kerf: of its programs, images and clients. tools/ci/versions.py holds all that name
-// it to this one, and CHANGELOG.md; docs/upgrade.md says how it goes on.
+// The version of kerf: of its programs, images and clients. tools/ci/versions.py holds all that
+// name it to this one, and CHANGELOG.md; docs/upgrade.md says how it goes on.
 #pragma once
 
 #include <string_view>

@@ -21,8 +21,8 @@ constexpr int kNotStartedExitCode = 127;
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
     const std::vector<std::string>& arguments, const std::string& log_path) {
-  // The system ends a child with the thread that has started it (prctl(2)), not with its process: of
-  // a thread that comes to its end before, the child would be gone in the middle of a run.
+  // The system ends a child with the thread that has started it (prctl(2)), not with its process:
+  // of a thread that comes to its end before, the child would be gone in the middle of a run.
   KERF_CHECK(gettid() == getpid());
   if (access(arguments[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(
