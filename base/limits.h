@@ -87,8 +87,11 @@ inline constexpr std::uint32_t kMaxMessageBytes = 4 * kMiB;
 inline constexpr std::size_t kMaxAnswerBytes = 2 * kMiB;
 // What gRPC takes of an answer, in front and agent.
 inline constexpr int kMaxReceivedBytes = 4 * kMiB;
-// Of a Commit of a stream.
+// Of a Commit of a stream, and of all else there that lists chunks.
 inline constexpr std::uint32_t kMaxCommitEntries = 4'096;
+// Of files, that one message names by chunks which the client has cut. A quota of bytes is owed
+// them once they are known.
+inline constexpr std::uint32_t kMaxNamedBytes = 16 * kMiB;
 // Of CommitChunks, and all else that names chunks to the Index service.
 inline constexpr int kMaxIndexRequestEntries = 65'536;
 // Of a CommitChunks by which kerf tells what a lost stream did not.

@@ -20,6 +20,7 @@
 #include "server/net/request_id_of.h"
 #include "server/net/shard_key.h"
 #include "server/session/features.h"
+#include "server/session/session.h"
 
 namespace kerf {
 namespace {
@@ -108,11 +109,8 @@ grpc::ServerUnaryReactor* ChunkingService::GetCapabilities(
   response->add_digest_algorithms(v1::DIGEST_ALGORITHM_BLAKE3);
   response->add_digest_algorithms(v1::DIGEST_ALGORITHM_SHA256);
   response->add_digest_algorithms(v1::DIGEST_ALGORITHM_XXH3_128);
-  const SessionLimits& limits = options_.engine->limits;
-  response->mutable_limits()->set_max_message_bytes(limits.max_message_bytes);
-  response->mutable_limits()->set_max_uncommitted_chunks(limits.max_uncommitted_chunks);
-  response->mutable_limits()->set_max_uncommitted_files(limits.max_uncommitted_files);
-  response->mutable_limits()->set_max_commit_entries(limits.max_commit_entries);
+  FillLimits(options_.engine->limits, response->mutable_limits());
+  response->mutable_limits()->set_max_named_bytes(options_.engine->limits.max_named_bytes);
   response->set_worker(options_.engine->worker_name);
   for (const std::string_view name : kServerFeatures) response->add_features(std::string(name));
   const Profile default_profile = *ParseProfile(kDefaultProfileName);

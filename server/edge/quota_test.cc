@@ -162,6 +162,35 @@ TEST_F(QuotaTest, MoreBytesThanASecondIsGoodForWait) {
   EXPECT_EQ(upload->RecipeOf(1), PlainRecipe(content, OpenFor("home")));
 }
 
+// A client that cuts itself names in some bytes what counts as files do, and owes it.
+TEST_F(QuotaTest, WhatIsNamedCountsAsIfItHadCome) {
+  Start("max_bytes_per_second = 262_144\n");
+  v1::Open open = OpenFor("home");
+  open.set_cutter(v1::CUTTER_CLIENT);
+  TestUpload upload(channel_);
+  ASSERT_TRUE(upload.SendOpen(open));
+  ASSERT_TRUE(upload.WaitForAnswer(&v1::UploadAnswer::has_opened).has_value());
+  const std::string content = Content(1, 32 * kSliceBytes);
+  const std::vector<RecipeChunk> recipe = PlainRecipe(content, open);
+  // Some 64 KiB of the file in each message.
+  std::thread sender([&] { EXPECT_TRUE(upload.SendNamed(recipe, 8)); });
+  ASSERT_TRUE(ComesTrue([&] { return Exceeded("bytes") == 1; }));
+  EXPECT_LE(SettledAt(), 7 * kSliceBytes);
+  double passed_s = 0;
+  while (Ingested() < static_cast<double>(content.size()) && passed_s < 30) {
+    Pass(milliseconds(250));
+    passed_s += 0.25;
+    // One message more than there is room for, and only then it is known how much that was.
+    EXPECT_LE(SettledAt(), 262'144 * (passed_s + 1) + 3 * kSliceBytes);
+  }
+  EXPECT_GE(passed_s, 5);
+  EXPECT_LE(passed_s, 10);
+  Pass(milliseconds(1000));
+  server_->CheckTimeouts();
+  sender.join();
+  EXPECT_TRUE(upload.WaitForChunks(1, content.size()));
+}
+
 // The client waits for kerfd, not the other way round: it is neither idle nor silent.
 TEST_F(QuotaTest, WhoWaitsForItsTurnIsNotTakenForSilentAndSaysWhatItWaitsFor) {
   repositories_ = "[[repository]]\nname = \"slow\"\nmax_bytes_per_second = 65_536\n";

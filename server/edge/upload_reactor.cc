@@ -167,6 +167,11 @@ absl::Status UploadReactor::MayStoreIn(std::string_view repository) {
   return absl::OkStatus();
 }
 
+void UploadReactor::CountNamed(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  options_.quotas->Correct(caller_, repository_, static_cast<double>(bytes));
+}
+
 void UploadReactor::Send(std::string encoded_answers) {
   const std::lock_guard lock(mutex_);
   if (is_finished_) return;

@@ -104,6 +104,7 @@ class UploadReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   void OnDone() override;
 
   absl::Status MayStoreIn(std::string_view repository) override;
+  void CountNamed(std::uint64_t bytes) override;
   void Send(std::string encoded_answers) override;
   std::size_t unsent_bytes() const override;
   void ResumeInput() override;

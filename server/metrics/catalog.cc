@@ -167,8 +167,10 @@ const Metric kStreamsEnded{"kerf_streams_ended_total", kCounter, kWorkers,
                            "Uploads that have ended, by how.", kEndedLabels};
 const Metric kGoAways{"kerf_goaways_total", kCounter, kWorkers,
                       "Uploads that were told, in band, to go on elsewhere."};
-const Metric kIngestBytes{"kerf_ingest_bytes_total", kCounter, kWorkers,
-                          "Bytes of upload messages, frames included."};
+const Metric kIngestBytes{
+    "kerf_ingest_bytes_total", kCounter, kWorkers,
+    "Bytes of upload messages, frames included, and of files that clients have "
+    "cut and named by their chunks."};
 const Metric kChunks{"kerf_chunks_total", kCounter, kWorkers, "Chunks that were answered.",
                      kVerdictLabels};
 const Metric kChunkBytes{"kerf_chunk_bytes_total", kCounter, kWorkers,

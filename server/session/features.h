@@ -13,7 +13,11 @@ inline constexpr std::string_view kIndexEpochFeature = "index-epoch";
 // A frame of a kind that the server does not know is passed over.
 inline constexpr std::string_view kUnknownFramesFeature = "unknown-frames";
 
-inline constexpr std::array kServerFeatures = {kIndexEpochFeature, kUnknownFramesFeature};
+// It takes ChunkDigests of whoever asks for it in Open.
+inline constexpr std::string_view kChunkDigestsFeature = "chunk-digests";
+
+inline constexpr std::array kServerFeatures = {kIndexEpochFeature, kUnknownFramesFeature,
+                                               kChunkDigestsFeature};
 
 // What an Open may announce: names of 1 to kMaxFeatureBytes of [a-z0-9-].
 inline constexpr std::size_t kMaxFeatures = 64;

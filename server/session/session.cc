@@ -53,6 +53,13 @@ absl::StatusOr<DigestAlgorithm> ReadAlgorithm(v1::DigestAlgorithm algorithm) {
 
 }  // namespace
 
+void FillLimits(const SessionLimits& limits, v1::Limits* told) {
+  told->set_max_message_bytes(limits.max_message_bytes);
+  told->set_max_uncommitted_chunks(limits.max_uncommitted_chunks);
+  told->set_max_uncommitted_files(limits.max_uncommitted_files);
+  told->set_max_commit_entries(limits.max_commit_entries);
+}
+
 absl::Status Session::Open(const v1::Open& open) {
   if (is_open_) {
     return MakeError(Reason::kFrameOrder, "Open may only be the first frame of a stream");
@@ -111,6 +118,7 @@ absl::Status Session::BeginFile(const v1::FileBegin& begin) {
                      {{"limit", Cat(limits_.max_uncommitted_files)}});
   }
   in_file_ = true;
+  has_short_chunk_ = false;
   ++file_number_;
   received_offset_ = begin.start_offset();
   File& file = files_[file_number_];
@@ -118,15 +126,70 @@ absl::Status Session::BeginFile(const v1::FileBegin& begin) {
   return absl::OkStatus();
 }
 
-absl::Status Session::AddData(std::uint64_t data_bytes) {
-  KERF_RETURN_IF_ERROR(RequireOpen("Data"));
+absl::Status Session::CheckMayBring(std::string_view frame, bool is_of_client_who_cuts) const {
+  KERF_RETURN_IF_ERROR(RequireOpen(frame));
   if (!in_file_) {
-    return MakeError(Reason::kFrameOrder, "Data outside a file: FileBegin comes first");
+    return MakeError(Reason::kFrameOrder, Cat(frame, " outside a file: FileBegin comes first"));
   }
+  if (is_of_client_who_cuts == client_cuts_) return absl::OkStatus();
+  return MakeError(Reason::kFrameOrder,
+                   client_cuts_
+                       ? Cat(frame, " on a stream whose client cuts: it sends ChunkDigests")
+                       : Cat(frame,
+                             " on a stream that the server cuts: Opened.cutter is "
+                             "not CUTTER_CLIENT, so the client sends Data"));
+}
+
+absl::Status Session::AddData(std::uint64_t data_bytes) {
+  KERF_RETURN_IF_ERROR(CheckMayBring("Data", false));
   if (data_bytes > kMaxFileBytes - received_offset_) {
     return MakeError(Reason::kOffsetTooLarge, Cat("file ", file_number_, " passes 2^63-1 bytes"));
   }
   received_offset_ += data_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckLengths(const v1::ChunkDigests& named) const {
+  const Profile& rule = parameters_.profile.rule;
+  bool is_behind_short = has_short_chunk_;
+  for (const std::uint32_t length_bytes : named.lengths_bytes()) {
+    if (length_bytes == 0 || length_bytes > rule.max_bytes) {
+      return BadField(
+          "chunk_digests.lengths_bytes",
+          Cat("a chunk of ", length_bytes, " bytes; the profile's have 1 to ", rule.max_bytes));
+    }
+    if (is_behind_short) {
+      return BadField("chunk_digests.lengths_bytes",
+                      Cat("a chunk behind one of fewer than ", rule.min_bytes,
+                          " bytes, which the profile cuts at the end of a file only"));
+    }
+    is_behind_short = length_bytes < rule.min_bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::AddDigests(const v1::ChunkDigests& named) {
+  KERF_RETURN_IF_ERROR(CheckMayBring("ChunkDigests", true));
+  KERF_RETURN_IF_ERROR(CheckEntryCount("ChunkDigests", named.lengths_bytes_size()));
+  if (named.lengths_bytes().empty()) {
+    return BadField("chunk_digests.lengths_bytes", "is empty: a frame names one chunk at least");
+  }
+  const std::size_t digest_bytes = DigestSizeBytes(parameters_.repository.digest_algorithm);
+  const std::size_t wanted_bytes =
+      static_cast<std::size_t>(named.lengths_bytes_size()) * digest_bytes;
+  if (named.digests().size() != wanted_bytes) {
+    return BadField("chunk_digests.digests",
+                    Cat("has ", named.digests().size(), " bytes; ", named.lengths_bytes_size(),
+                        " digests of ", digest_bytes, " bytes have ", wanted_bytes));
+  }
+  KERF_RETURN_IF_ERROR(CheckLengths(named));
+  std::uint64_t named_bytes = 0;
+  for (const std::uint32_t length_bytes : named.lengths_bytes()) named_bytes += length_bytes;
+  if (named_bytes > kMaxFileBytes - received_offset_) {
+    return MakeError(Reason::kOffsetTooLarge, Cat("file ", file_number_, " passes 2^63-1 bytes"));
+  }
+  has_short_chunk_ = *named.lengths_bytes().rbegin() < parameters_.profile.rule.min_bytes;
+  received_offset_ += named_bytes;
   return absl::OkStatus();
 }
 

@@ -46,6 +46,9 @@ struct JudgedChunk {
   Verdict verdict = Verdict::kNew;
 };
 
+// What the client is told of the limits.
+void FillLimits(const SessionLimits& limits, v1::Limits* told);
+
 // What a Commit asks for.
 struct CommitPlan {
   // To be written. An entry whose length the session does not know (reported stale, and not in the
@@ -67,9 +70,16 @@ class Session {
   // Once open.
   const SessionParameters& parameters() const { return parameters_; }
 
+  // Once open and before the first file: ChunkDigests come in place of Data.
+  void LetClientCut() { client_cuts_ = true; }
+  bool client_cuts() const { return client_cuts_; }
+
   // FRAME_ORDER for a frame that may not come now.
   absl::Status BeginFile(const v1::FileBegin& begin);
   absl::Status AddData(std::uint64_t data_bytes);
+  // Checks the chunks that the client names as a whole, and counts their bytes as AddData would.
+  // All that it knows of a chunk is what it is told: that it may be one of the profile's.
+  absl::Status AddDigests(const v1::ChunkDigests& named);
   // `arrived_hash` is of the data that AddData has counted since BeginFile. Call it after the
   // file's last byte was counted; its chunks may be answered later.
   absl::Status EndFile(const v1::FileEnd& end, const ContentHash& arrived_hash);
@@ -146,6 +156,8 @@ class Session {
   };
 
   absl::Status RequireOpen(std::string_view frame) const;
+  absl::Status CheckMayBring(std::string_view frame, bool is_of_client_who_cuts) const;
+  absl::Status CheckLengths(const v1::ChunkDigests& named) const;
   absl::StatusOr<Digest> ReadDigest(std::string_view field, const std::string& bytes) const;
   absl::Status CheckEntryCount(std::string_view frame, int entry_count) const;
   absl::Status CheckEntry(std::string_view field, const v1::CommitEntry& entry) const;
@@ -162,6 +174,9 @@ class Session {
   bool is_open_ = false;
   bool in_file_ = false;
   bool is_draining_ = false;
+  bool client_cuts_ = false;
+  // The client has named a chunk of the file that only its end allows.
+  bool has_short_chunk_ = false;
   std::uint64_t file_number_ = 0;
   std::uint64_t received_offset_ = 0;
   absl::flat_hash_map<std::uint64_t, File> files_;

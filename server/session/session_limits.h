@@ -12,6 +12,7 @@ struct SessionLimits {
   std::uint32_t max_uncommitted_chunks = 65'536;
   std::uint32_t max_uncommitted_files = 16'384;
   std::uint32_t max_commit_entries = limits::kMaxCommitEntries;
+  std::uint32_t max_named_bytes = limits::kMaxNamedBytes;
 };
 
 }  // namespace kerf

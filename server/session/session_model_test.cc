@@ -34,6 +34,8 @@ struct ModelFile {
   std::uint64_t told_offset = 0;
   bool ended = false;
   bool done = false;
+  // The client has named a chunk that only the end of a file allows.
+  bool ends_with_short = false;
   std::vector<ModelChunk> chunks;
 
   std::uint64_t Answered() const {
@@ -61,13 +63,14 @@ Digest DigestOf(std::uint8_t value) {
 
 class World {
  public:
-  explicit World(std::uint64_t seed) : random_(seed) {
+  World(std::uint64_t seed, bool client_cuts) : random_(seed), client_cuts_(client_cuts) {
     v1::Open open;
     open.set_repository("r");
     open.set_profile("fastcdc2020-8k");
     open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
     open.set_store_epoch(3);
     EXPECT_TRUE(session_.Open(open).ok());
+    if (client_cuts_) session_.LetClientCut();
   }
 
   void Step() {
@@ -125,7 +128,38 @@ class World {
     }
   }
 
+  // One frame names all that it says, or nothing.
+  void Digests() {
+    v1::ChunkDigests named;
+    bool is_good = in_file_;
+    bool ends = in_file_ && files_.back().ends_with_short;
+    std::uint64_t sum_bytes = 0;
+    for (std::uint64_t left = random_.Below(10); left > 0; --left) {
+      const std::uint32_t length_bytes = PickLength();
+      is_good = is_good && !ends && length_bytes > 0 && length_bytes <= kMaxBytes;
+      ends = length_bytes < kMinBytes;
+      sum_bytes += length_bytes;
+      named.add_lengths_bytes(length_bytes);
+    }
+    const auto count = static_cast<std::size_t>(named.lengths_bytes_size());
+    named.set_digests(std::string(32 * count + (random_.OneIn(16) ? 1 : 0), 'd'));
+    is_good = is_good && count > 0 && count <= limits_.max_commit_entries &&
+              named.digests().size() == 32 * count;
+    EXPECT_EQ(session_.AddDigests(named).ok(), is_good);
+    if (!is_good) return;
+    files_.back().received_offset += sum_bytes;
+    files_.back().ends_with_short = ends;
+  }
+
+  std::uint32_t PickLength() {
+    if (random_.OneIn(40)) return static_cast<std::uint32_t>(random_.Below(2) * (kMaxBytes + 1));
+    if (random_.OneIn(12)) return static_cast<std::uint32_t>(random_.Below(kMinBytes));
+    return static_cast<std::uint32_t>(random_.Between(kMinBytes, kMaxBytes));
+  }
+
   void Data() {
+    if (client_cuts_) return Digests();
+    EXPECT_FALSE(session_.AddDigests({}).ok());
     const std::uint64_t count = random_.Below(200);
     EXPECT_EQ(session_.AddData(count).ok(), in_file_);
     if (in_file_) files_.back().received_offset += count;
@@ -151,7 +185,7 @@ class World {
       ModelChunk chunk;
       chunk.digest = static_cast<std::uint8_t>(random_.Below(kDigestCount));
       // One digest, one length.
-      chunk.length_bytes = static_cast<std::uint32_t>(1 + chunk.digest);
+      chunk.length_bytes = static_cast<std::uint32_t>(1 + chunk.digest) * (client_cuts_ ? 4096 : 1);
       if (chunk.length_bytes > open_bytes)
         chunk.length_bytes = static_cast<std::uint32_t>(open_bytes);
       chunk.end_offset = file.Answered() + chunk.length_bytes;
@@ -268,7 +302,12 @@ class World {
     EXPECT_EQ(told, expected);
   }
 
+  // Of fastcdc2020-8k.
+  static constexpr std::uint32_t kMinBytes = 2048;
+  static constexpr std::uint32_t kMaxBytes = 32'768;
+
   Random random_;
+  const bool client_cuts_;
   const SessionLimits limits_{
       .max_uncommitted_chunks = 40, .max_uncommitted_files = 12, .max_commit_entries = 8};
   Session session_{limits_};
@@ -281,7 +320,7 @@ class World {
 TEST(SessionModel, AgreesOnEveryStep) {
   Random seeds(TestSeed());
   for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) {
-    World world(seeds.Next());
+    World world(seeds.Next(), round % 3 == 2);
     for (int step = 0; step < kStepsPerRound && !testing::Test::HasFailure(); ++step) world.Step();
     world.CheckDrain();
   }

@@ -50,6 +50,15 @@ v1::Commit CommitOf(std::initializer_list<std::uint8_t> digests) {
   return commit;
 }
 
+v1::ChunkDigests Named(std::initializer_list<std::uint32_t> lengths_bytes) {
+  v1::ChunkDigests named;
+  for (const std::uint32_t length_bytes : lengths_bytes) {
+    named.mutable_digests()->append(BytesOf(DigestOf(1)));
+    named.add_lengths_bytes(length_bytes);
+  }
+  return named;
+}
+
 JudgedChunk Chunk(std::uint64_t file, std::uint64_t end, std::uint32_t length, std::uint8_t digest,
                   Verdict verdict = Verdict::kNew) {
   return {file, end, length, DigestOf(digest), verdict};
@@ -275,6 +284,52 @@ TEST_F(SessionTest, LimitsHold) {
   SendFile(0, 1);
   SendFile(0, 1);
   EXPECT_EQ(ReasonNameOf(session_.BeginFile(Begin())), "TOO_MANY_UNCOMMITTED_FILES");
+}
+
+// fastcdc2020-8k has chunks of 2,048 to 32,768 bytes.
+TEST_F(SessionTest, AClientWhoCutsNamesChunksOfTheProfile) {
+  OpenIt();
+  session_.LetClientCut();
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2048}))), "FRAME_ORDER");
+  ASSERT_TRUE(session_.BeginFile(Begin(100)).ok());
+  EXPECT_EQ(ReasonNameOf(session_.AddData(0)), "FRAME_ORDER");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests({})), "BAD_FIELD");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({0}))), "BAD_FIELD");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({32'769}))), "BAD_FIELD");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({UINT32_MAX}))), "BAD_FIELD");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2047, 2048}))), "BAD_FIELD");
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({4096, 4096, 4096, 4096}))), "TOO_MANY_ENTRIES");
+  for (const std::size_t digests_bytes : {0, 31, 33, 63, 65, 96}) {
+    v1::ChunkDigests named = Named({2048, 2048});
+    named.mutable_digests()->resize(digests_bytes);
+    EXPECT_EQ(ReasonNameOf(session_.AddDigests(named)), "BAD_FIELD") << digests_bytes;
+  }
+  // What was refused counts for nothing.
+  EXPECT_EQ(session_.received_offset(), 100u);
+  ASSERT_TRUE(session_.AddDigests(Named({2048, 32'768})).ok());
+  ASSERT_TRUE(session_.AddDigests(Named({2048, 1})).ok());
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2048}))), "BAD_FIELD");
+  EXPECT_EQ(session_.received_offset(), 100u + 2048 + 32'768 + 2048 + 1);
+  EXPECT_EQ(ReasonNameOf(session_.EndFile(End(100), {})), "SIZE_MISMATCH");
+  ASSERT_TRUE(session_.EndFile(End(session_.received_offset()), {}).ok());
+  // The next file is another one.
+  ASSERT_TRUE(session_.BeginFile(Begin()).ok());
+  EXPECT_TRUE(session_.AddDigests(Named({2048})).ok());
+}
+
+TEST_F(SessionTest, NobodyNamesChunksWhomNobodyAsked) {
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2048}))), "FRAME_ORDER");
+  OpenIt();
+  ASSERT_TRUE(session_.BeginFile(Begin()).ok());
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2048}))), "FRAME_ORDER");
+}
+
+TEST_F(SessionTest, NoFileIsNamedBeyondTheLastOffset) {
+  OpenIt();
+  session_.LetClientCut();
+  ASSERT_TRUE(session_.BeginFile(Begin(kMaxFileBytes - 5000)).ok());
+  EXPECT_EQ(ReasonNameOf(session_.AddDigests(Named({2500, 2501}))), "OFFSET_TOO_LARGE");
+  EXPECT_TRUE(session_.AddDigests(Named({2500, 2500})).ok());
 }
 
 TEST_F(SessionTest, GoAwaySaysWhereToResume) {

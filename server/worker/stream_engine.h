@@ -90,6 +90,10 @@ class StreamSink {
   // with what is answered.
   virtual absl::Status MayStoreIn(std::string_view /*repository*/) { return absl::OkStatus(); }
 
+  // The message in hand names so much of files whose bytes stay with the client: it counts as if it
+  // had brought them.
+  virtual void CountNamed(std::uint64_t /*bytes*/) {}
+
   // Encoded answers (answer_encoder.h) to be written as soon as the transport takes them, in order.
   virtual void Send(std::string encoded_answers) = 0;
 

@@ -19,14 +19,13 @@
 #include "server/index/rules.h"
 #include "server/session/features.h"
 #include "server/worker/answer_encoder.h"
+#include "server/worker/batch_answers.h"
 #include "server/worker/buffer_pool.h"
 #include "server/worker/cut_digests.h"
 
 namespace kerf {
 namespace {
 
-// Chunks of one lookup.
-constexpr std::size_t kBatchChunks = 1024;
 // Data is copied and cut in steps of this size while it is in the cache.
 constexpr std::size_t kStepBytes = 64 * 1024;
 // Answers are handed to the transport at least this often, so that the client can begin to store.
@@ -37,12 +36,6 @@ constexpr std::size_t kGpuPieceBytes = 2u << 20;
 constexpr std::size_t kStreamBytes = 16 * 1024;
 // Of what the index is asked: the stream's and, as it may outlive the stream, the index's own.
 constexpr std::size_t kCallCopies = 2;
-
-// Space of Answer, kept by the thread and not by each of thousands of streams.
-std::vector<ChunkAnswer>& ThreadAnswers() {
-  static thread_local std::vector<ChunkAnswer> answers;
-  return answers;
-}
 
 bool HasUnknownFields(const v1::UploadFrame& frame) {
   return !frame.GetReflection()->GetUnknownFields(frame).empty();
@@ -87,6 +80,7 @@ Task<absl::Status> Upload::Serve() {
     }
     message_ = std::move(item->message);
     KERF_CO_RETURN_IF_ERROR(co_await ServeMessage());
+    message_named_bytes_ = 0;
     if (strand_.Release(std::move(message_))) co_await strand_.Yield();
   }
 }
@@ -123,6 +117,9 @@ Task<absl::Status> Upload::OnControl(const v1::UploadFrame& frame) {
     case v1::UploadFrame::kFileEnd:
       if (session_.is_draining()) return absl::OkStatus();
       return OnFileEnd(frame.file_end());
+    case v1::UploadFrame::kChunkDigests:
+      if (session_.is_draining()) return absl::OkStatus();
+      return OnChunkDigests(frame.chunk_digests());
     case v1::UploadFrame::kCommit:
       return OnCommit(frame.commit());
     case v1::UploadFrame::kReportStale:
@@ -142,7 +139,7 @@ Task<absl::Status> Upload::OnOpen(const v1::Open& open) {
                            open.agent());
   KERF_CO_RETURN_IF_ERROR(session_.Open(open));
   KERF_CO_RETURN_IF_ERROR(co_await CheckOpen());
-  co_return Begin();
+  co_return Begin(open.cutter());
 }
 
 Task<absl::Status> Upload::CheckOpen() {
@@ -159,10 +156,47 @@ Task<absl::Status> Upload::CheckOpen() {
   co_return absl::OkStatus();
 }
 
-absl::Status Upload::Begin() {
+absl::Status Upload::Begin(v1::Cutter wanted) {
   const UploadProfile& profile = session_.parameters().profile;
   const RepositoryId& repository = session_.parameters().repository;
   KERF_RETURN_IF_ERROR(CheckCriterion(context_.hints.get(), repository, profile));
+  if (ClientCuts(wanted)) {
+    session_.LetClientCut();
+    strand_.ReadOneByOne();
+    named_ = std::make_unique<NamedChunks>(repository.digest_algorithm);
+  } else {
+    KERF_RETURN_IF_ERROR(BeginCutting());
+  }
+  v1::UploadAnswer answer;
+  v1::Opened& opened = *answer.mutable_opened();
+  opened.set_session_id(strand_.session_id());
+  FillLimits(context_.limits, opened.mutable_limits());
+  opened.set_worker(context_.worker_name);
+  if (session_.client_cuts()) {
+    opened.set_cutter(v1::CUTTER_CLIENT);
+    opened.mutable_limits()->set_max_named_bytes(context_.limits.max_named_bytes);
+  } else {
+    opened.set_backend(std::string(gpu_ != nullptr ? kGpuBackend : ChosenBackend(profile.rule)));
+  }
+  opened.set_profile(FormatUploadProfile(profile));
+  for (const std::string_view name : kServerFeatures) opened.add_features(std::string(name));
+  AppendAnswer(answer, &answers_);
+  return AccountSession();
+}
+
+bool Upload::ClientCuts(v1::Cutter wanted) const {
+  const UploadProfile& profile = session_.parameters().profile;
+  // Its cuts depend on hints, which the server has.
+  if (profile.criterion.has_value()) return false;
+  if (wanted == v1::CUTTER_CLIENT) return true;
+  if (wanted != v1::CUTTER_CLIENT_UNLESS_GPU) return false;
+  const DigestAlgorithm algorithm = session_.parameters().repository.digest_algorithm;
+  return context_.gpus == nullptr || context_.gpus->PlanOf(profile.rule, algorithm) == nullptr;
+}
+
+absl::Status Upload::BeginCutting() {
+  const UploadProfile& profile = session_.parameters().profile;
+  const RepositoryId& repository = session_.parameters().repository;
   chunker_ = MakeChunker(profile.rule);
   if (context_.gpus != nullptr && !profile.criterion.has_value()) {
     auto plan = context_.gpus->PlanOf(profile.rule, repository.digest_algorithm);
@@ -180,19 +214,7 @@ absl::Status Upload::Begin() {
     }
   }
   cutter_ = std::make_unique<CutBuffer>(chunker_.get(), capacity_bytes, context_.buffers, hinted);
-  v1::UploadAnswer answer;
-  v1::Opened& opened = *answer.mutable_opened();
-  opened.set_session_id(strand_.session_id());
-  opened.mutable_limits()->set_max_message_bytes(context_.limits.max_message_bytes);
-  opened.mutable_limits()->set_max_uncommitted_chunks(context_.limits.max_uncommitted_chunks);
-  opened.mutable_limits()->set_max_uncommitted_files(context_.limits.max_uncommitted_files);
-  opened.mutable_limits()->set_max_commit_entries(context_.limits.max_commit_entries);
-  opened.set_worker(context_.worker_name);
-  opened.set_backend(std::string(gpu_ != nullptr ? kGpuBackend : ChosenBackend(profile.rule)));
-  opened.set_profile(FormatUploadProfile(profile));
-  for (const std::string_view name : kServerFeatures) opened.add_features(std::string(name));
-  AppendAnswer(answer, &answers_);
-  return AccountSession();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::size_t> Upload::CutBufferBytes() const {
@@ -221,7 +243,11 @@ absl::StatusOr<std::size_t> Upload::CutBufferBytes() const {
 
 absl::Status Upload::OnFileBegin(const v1::FileBegin& begin) {
   KERF_RETURN_IF_ERROR(session_.BeginFile(begin));
-  cutter_->BeginFile(session_.file_number(), begin.start_offset());
+  if (named_ != nullptr) {
+    named_->BeginFile(session_.file_number(), begin.start_offset());
+  } else {
+    cutter_->BeginFile(session_.file_number(), begin.start_offset());
+  }
   return absl::OkStatus();
 }
 
@@ -276,6 +302,7 @@ Task<absl::Status> Upload::TakeRest(Taken taken) {
 
 Task<absl::Status> Upload::OnFileEnd(const v1::FileEnd& end) {
   if (!session_.in_file()) return session_.EndFile(end, ContentHash{});
+  if (named_ != nullptr) return EndNamedFile(end);
   return uses_gpu() ? EndFileByGpu(end) : FinishFile(end);
 }
 
@@ -372,7 +399,7 @@ Task<absl::Status> Upload::OnDrain(std::chrono::milliseconds drain) {
   if (session_.is_draining()) co_return absl::OkStatus();
   if (!session_.is_open()) co_return MakeError(Reason::kDraining, "the server is stopping");
   KERF_CO_RETURN_IF_ERROR(co_await AnswerChunks());
-  cutter_->AbandonFile();
+  if (cutter_ != nullptr) cutter_->AbandonFile();
   if (hints_ != nullptr) hints_->FileAbandoned();
   v1::UploadAnswer answer;
   if (context_.metrics != nullptr) context_.metrics->goaways.Add();
@@ -382,6 +409,7 @@ Task<absl::Status> Upload::OnDrain(std::chrono::milliseconds drain) {
 }
 
 bool Upload::has_unanswered() const {
+  if (named_ != nullptr) return !named_->chunks().empty();
   if (cutter_ == nullptr) return false;
   return !cutter_->chunks().empty() ||
          (gpu_ != nullptr && cutter_->uncut_bytes() >= chunker_->max_chunk_bytes());
@@ -401,6 +429,7 @@ Task<absl::Status> Upload::AnswerAll() {
 }
 
 Task<absl::Status> Upload::AnswerChunks() {
+  if (named_ != nullptr) return AnswerNamed();
   if (cutter_->chunks().empty()) return absl::OkStatus();
   return AnswerBatch();
 }
@@ -451,39 +480,18 @@ void Upload::AppendQuestions(std::span<const Digest> digests, const Foreseen& fo
 absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen, StreamCall& call) {
   NoteEpoch(call);
   const std::span<const CutChunk> chunks = cutter_->chunks();
-  const std::size_t digest_bytes =
-      DigestSizeBytes(session_.parameters().repository.digest_algorithm);
-  std::vector<ChunkAnswer>& answered = ThreadAnswers();
-  answered.clear();
-  std::uint64_t file_number = chunks.front().file_number;
   std::size_t asked_count = 0;
-  ChunkTally tally;
-  std::uint64_t new_count = 0;
+  BatchAnswers batch(&session_, &answers_);
   for (std::size_t index = 0; index < chunks.size(); ++index) {
     const CutChunk& chunk = chunks[index];
-    const Digest& digest = digests[index];
     LookupResult& result =
         IsForeseen(foreseen, index) ? foreseen[index] : call.results[asked_count++];
-    // Never the same chunk, whatever the digest says.
-    if (result.length_bytes != chunk.bytes.size()) result = LookupResult{};
-    KERF_RETURN_IF_ERROR(session_.AddChunk({chunk.file_number, chunk.end_offset,
-                                            static_cast<std::uint32_t>(chunk.bytes.size()), digest,
-                                            result.verdict}));
-    if (hints_ != nullptr) hints_->Answered(chunk, digest, result.verdict);
-    tally.Add(result.verdict, chunk.bytes.size());
-    new_count += result.verdict == Verdict::kNew ? 1 : 0;
-    if (chunk.file_number != file_number) {
-      AppendChunks(file_number, answered, digest_bytes, &answers_);
-      answered.clear();
-      file_number = chunk.file_number;
-    }
-    answered.push_back(
-        {chunk.end_offset, &digest, result.verdict, result.locator, Xxh3Of64(chunk.bytes)});
+    KERF_RETURN_IF_ERROR(batch.Add(chunk.file_number, chunk.end_offset,
+                                   static_cast<std::uint32_t>(chunk.bytes.size()), digests[index],
+                                   Xxh3Of64(chunk.bytes), &result));
+    if (hints_ != nullptr) hints_->Answered(chunk, digests[index], result.verdict);
   }
-  AppendChunks(file_number, answered, digest_bytes, &answers_);
-  if (context_.metrics != nullptr) tally.FlushTo(*context_.metrics);
-  strand_.record().Add(audit::Count::kChunks, chunks.size());
-  strand_.record().Add(audit::Count::kNewChunks, new_count);
+  FinishBatch(batch, chunks.size());
   FollowHints();
   if (hints_ != nullptr && call.digests.size() > asked_count) {
     hints_->LearnAhead(std::span(call.digests).subspan(asked_count),
@@ -491,6 +499,16 @@ absl::Status Upload::Answer(std::span<const Digest> digests, Foreseen& foreseen,
   }
   cutter_->ClearChunks();
   if (cutter_->uncut_bytes() == 0) cutter_->Compact();
+  return FinishAnswer();
+}
+
+void Upload::FinishBatch(BatchAnswers& batch, std::size_t chunk_count) {
+  batch.Finish(context_.metrics);
+  strand_.record().Add(audit::Count::kChunks, chunk_count);
+  strand_.record().Add(audit::Count::kNewChunks, batch.new_count());
+}
+
+absl::Status Upload::FinishAnswer() {
   KERF_RETURN_IF_ERROR(AccountSession());
   KERF_RETURN_IF_ERROR(AnswerDone());
   if (answers_.size() >= kSendBytes) SendAnswers();
@@ -522,7 +540,8 @@ absl::Status Upload::AnswerDone() {
 }
 
 absl::Status Upload::AccountSession() {
-  const std::size_t bytes = kStreamBytes + session_.memory_bytes();
+  const std::size_t bytes =
+      kStreamBytes + session_.memory_bytes() + (named_ != nullptr ? named_->memory_bytes() : 0);
   const MemoryBudget& budget = *context_.work_budget;
   const std::size_t free_bytes = session_memory_.bytes() + budget.limit_bytes() -
                                  std::min(budget.limit_bytes(), budget.used_bytes());
@@ -614,6 +633,7 @@ bool Upload::ReserveBuffer() {
 }
 
 void Upload::Park() {
+  if (named_ != nullptr) named_->Park();
   if (cutter_ == nullptr) return;
   cutter_->Park();
   if (gpu_ != nullptr) gpu_->Park();

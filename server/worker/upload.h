@@ -21,10 +21,13 @@
 #include "server/worker/cut_buffer.h"
 #include "server/worker/file_hints.h"
 #include "server/worker/gpu_pieces.h"
+#include "server/worker/named_chunks.h"
 #include "server/worker/rapid_totals.h"
 #include "server/worker/strand.h"
 
 namespace kerf {
+
+class BatchAnswers;
 
 // Belongs to its strand, which gives it its turns. It waits in four places only: for a turn, for
 // memory, for the client (to send, or to read), and for one call at a time on the index or a GPU.
@@ -49,6 +52,9 @@ class Upload {
   void AddTotals();
 
  private:
+  // Chunks of one lookup.
+  static constexpr std::size_t kBatchChunks = 1024;
+
   // The calls of a batch may only be asked for some of it: of each chunk what was known before, or
   // nothing of any.
   using Foreseen = std::vector<LookupResult>;
@@ -75,11 +81,17 @@ class Upload {
   Task<absl::Status> OnOpen(const v1::Open& open);
   // Whether the stream may be what its Open says.
   Task<absl::Status> CheckOpen();
-  absl::Status Begin();
+  absl::Status Begin(v1::Cutter wanted);
+  bool ClientCuts(v1::Cutter wanted) const;
+  absl::Status BeginCutting();
   absl::StatusOr<std::size_t> CutBufferBytes() const;
   absl::Status OnFileBegin(const v1::FileBegin& begin);
   Taken TakeData();
   Task<absl::Status> TakeRest(Taken taken);
+  Task<absl::Status> OnChunkDigests(const v1::ChunkDigests& named);
+  absl::Status CountNamed(std::uint64_t named_bytes);
+  Task<absl::Status> EndNamedFile(const v1::FileEnd& end);
+  Task<absl::Status> AnswerNamed();
   Task<absl::Status> OnFileEnd(const v1::FileEnd& end);
   Task<absl::Status> EndFileByGpu(const v1::FileEnd& end);
   Task<absl::Status> FinishFile(const v1::FileEnd& end);
@@ -98,6 +110,8 @@ class Upload {
   void AppendQuestions(std::span<const Digest> digests, const Foreseen& foreseen,
                        std::vector<Digest>* asked);
   absl::Status Answer(std::span<const Digest> digests, Foreseen& foreseen, StreamCall& call);
+  void FinishBatch(BatchAnswers& batch, std::size_t chunk_count);
+  absl::Status FinishAnswer();
   // What was answered last tells how the file goes on.
   void FollowHints();
   void CountLookup(std::atomic<std::uint64_t> RapidTotals::* counter);
@@ -134,14 +148,16 @@ class Upload {
   std::unique_ptr<GpuPieces> gpu_;
   // Null: without hints. Outlives the cutter.
   std::unique_ptr<FileHints> hints_;
-  // Null until the stream is open.
+  // One of the two once the stream is open: where the client cuts, the second.
   std::unique_ptr<CutBuffer> cutter_;
+  std::unique_ptr<NamedChunks> named_;
   Reservation buffer_memory_;
   Reservation session_memory_;
   // In hand, and of its data frame what has not been taken.
   std::unique_ptr<FrameSource> message_;
   std::span<const Bytes> data_;
   std::size_t data_offset_ = 0;
+  std::uint64_t message_named_bytes_ = 0;
   std::string answers_;
   // The highest epoch of the repository that the index has told.
   std::uint64_t index_epoch_ = 0;

@@ -85,6 +85,59 @@ func (DigestAlgorithm) EnumDescriptor() ([]byte, []int) {
 	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{0}
 }
 
+// Who cuts the files of a stream and fingerprints their chunks.
+type Cutter int32
+
+const (
+	// The server, from Data.
+	Cutter_CUTTER_UNSPECIFIED Cutter = 0
+	// The client, which sends ChunkDigests.
+	Cutter_CUTTER_CLIENT Cutter = 1
+	// Only in Open: the client, unless a GPU of the server cuts this profile.
+	Cutter_CUTTER_CLIENT_UNLESS_GPU Cutter = 2
+)
+
+// Enum value maps for Cutter.
+var (
+	Cutter_name = map[int32]string{
+		0: "CUTTER_UNSPECIFIED",
+		1: "CUTTER_CLIENT",
+		2: "CUTTER_CLIENT_UNLESS_GPU",
+	}
+	Cutter_value = map[string]int32{
+		"CUTTER_UNSPECIFIED":       0,
+		"CUTTER_CLIENT":            1,
+		"CUTTER_CLIENT_UNLESS_GPU": 2,
+	}
+)
+
+func (x Cutter) Enum() *Cutter {
+	p := new(Cutter)
+	*p = x
+	return p
+}
+
+func (x Cutter) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Cutter) Descriptor() protoreflect.EnumDescriptor {
+	return file_kerf_v1_chunking_proto_enumTypes[1].Descriptor()
+}
+
+func (Cutter) Type() protoreflect.EnumType {
+	return &file_kerf_v1_chunking_proto_enumTypes[1]
+}
+
+func (x Cutter) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Cutter.Descriptor instead.
+func (Cutter) EnumDescriptor() ([]byte, []int) {
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{1}
+}
+
 type Verdict int32
 
 const (
@@ -126,11 +179,11 @@ func (x Verdict) String() string {
 }
 
 func (Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_kerf_v1_chunking_proto_enumTypes[1].Descriptor()
+	return file_kerf_v1_chunking_proto_enumTypes[2].Descriptor()
 }
 
 func (Verdict) Type() protoreflect.EnumType {
-	return &file_kerf_v1_chunking_proto_enumTypes[1]
+	return &file_kerf_v1_chunking_proto_enumTypes[2]
 }
 
 func (x Verdict) Number() protoreflect.EnumNumber {
@@ -139,7 +192,7 @@ func (x Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Verdict.Descriptor instead.
 func (Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{1}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{2}
 }
 
 // Several frames share one message so that small files do not cost a message each. A message holds
@@ -200,6 +253,7 @@ type UploadFrame struct {
 	//	*UploadFrame_Commit
 	//	*UploadFrame_ReportStale
 	//	*UploadFrame_Drain
+	//	*UploadFrame_ChunkDigests
 	Frame         isUploadFrame_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -305,6 +359,15 @@ func (x *UploadFrame) GetDrain() *Drain {
 	return nil
 }
 
+func (x *UploadFrame) GetChunkDigests() *ChunkDigests {
+	if x != nil {
+		if x, ok := x.Frame.(*UploadFrame_ChunkDigests); ok {
+			return x.ChunkDigests
+		}
+	}
+	return nil
+}
+
 type isUploadFrame_Frame interface {
 	isUploadFrame_Frame()
 }
@@ -344,6 +407,11 @@ type UploadFrame_Drain struct {
 	Drain *Drain `protobuf:"bytes,7,opt,name=drain,proto3,oneof"`
 }
 
+type UploadFrame_ChunkDigests struct {
+	// In place of Data, on a stream whose Opened.cutter is CUTTER_CLIENT.
+	ChunkDigests *ChunkDigests `protobuf:"bytes,8,opt,name=chunk_digests,json=chunkDigests,proto3,oneof"`
+}
+
 func (*UploadFrame_Open) isUploadFrame_Frame() {}
 
 func (*UploadFrame_FileBegin) isUploadFrame_Frame() {}
@@ -357,6 +425,8 @@ func (*UploadFrame_Commit) isUploadFrame_Frame() {}
 func (*UploadFrame_ReportStale) isUploadFrame_Frame() {}
 
 func (*UploadFrame_Drain) isUploadFrame_Frame() {}
+
+func (*UploadFrame_ChunkDigests) isUploadFrame_Frame() {}
 
 // The server shall end this stream as if it stopped itself: it answers what it has read, then
 // GoAway. A front that stops puts it between the client's messages; it knows no durable offsets.
@@ -421,7 +491,10 @@ type Open struct {
 	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What the client understands beyond release 0.1.0 (docs/spec/protocol.md, "Features"): what is
 	// new among answers and verdicts is sent to those alone who name it here. At most 64 names.
-	Features      []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
+	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
+	// What the client would like; Opened says what is. A server that does not know the field cuts
+	// itself.
+	Cutter        Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +571,13 @@ func (x *Open) GetFeatures() []string {
 	return nil
 }
 
+func (x *Open) GetCutter() Cutter {
+	if x != nil {
+		return x.Cutter
+	}
+	return Cutter_CUTTER_UNSPECIFIED
+}
+
 type FileBegin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's name for the file, stable across backups, at most 4096 bytes. Opaque to the server;
@@ -564,12 +644,71 @@ func (x *FileBegin) GetStartOffset() uint64 {
 	return 0
 }
 
+// The next chunks of the file, as the client has cut and fingerprinted them by the stream's profile
+// and digest algorithm. Their bytes stay with the client. At most Limits.max_commit_entries, one at
+// least.
+type ChunkDigests struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One behind the other: 32 bytes each, of XXH3-128 16.
+	Digests []byte `protobuf:"bytes,1,opt,name=digests,proto3" json:"digests,omitempty"`
+	// One for each digest, within the profile's bounds: only the last chunk of a file may be shorter.
+	LengthsBytes  []uint32 `protobuf:"varint,2,rep,packed,name=lengths_bytes,json=lengthsBytes,proto3" json:"lengths_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChunkDigests) Reset() {
+	*x = ChunkDigests{}
+	mi := &file_kerf_v1_chunking_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChunkDigests) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChunkDigests) ProtoMessage() {}
+
+func (x *ChunkDigests) ProtoReflect() protoreflect.Message {
+	mi := &file_kerf_v1_chunking_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChunkDigests.ProtoReflect.Descriptor instead.
+func (*ChunkDigests) Descriptor() ([]byte, []int) {
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ChunkDigests) GetDigests() []byte {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *ChunkDigests) GetLengthsBytes() []uint32 {
+	if x != nil {
+		return x.LengthsBytes
+	}
+	return nil
+}
+
 type FileEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Size of the whole file: start_offset plus all Data.
+	// Size of the whole file: start_offset plus all Data, or plus the lengths of all ChunkDigests.
 	SizeBytes uint64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// XXH3-128 (seed 0, canonical form, 16 bytes) of the Data of this stream's part of the file. The
-	// server compares it with what arrived and ends the stream with DATA_LOSS if they differ.
+	// XXH3-128 (seed 0, canonical form, 16 bytes) of the Data of this stream's part of the file, or
+	// of what ChunkDigests have said of it: of each chunk the digest, then the length in 4 bytes, the
+	// lowest first. The server compares it with what arrived and ends the stream with DATA_LOSS if
+	// they differ.
 	ContentHash   []byte `protobuf:"bytes,2,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -577,7 +716,7 @@ type FileEnd struct {
 
 func (x *FileEnd) Reset() {
 	*x = FileEnd{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[5]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +728,7 @@ func (x *FileEnd) String() string {
 func (*FileEnd) ProtoMessage() {}
 
 func (x *FileEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[5]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +741,7 @@ func (x *FileEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileEnd.ProtoReflect.Descriptor instead.
 func (*FileEnd) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{5}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FileEnd) GetSizeBytes() uint64 {
@@ -628,7 +767,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +779,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[6]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +792,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{6}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Commit) GetEntries() []*CommitEntry {
@@ -675,7 +814,7 @@ type CommitEntry struct {
 
 func (x *CommitEntry) Reset() {
 	*x = CommitEntry{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +826,7 @@ func (x *CommitEntry) String() string {
 func (*CommitEntry) ProtoMessage() {}
 
 func (x *CommitEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[7]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +839,7 @@ func (x *CommitEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitEntry.ProtoReflect.Descriptor instead.
 func (*CommitEntry) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{7}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CommitEntry) GetDigest() []byte {
@@ -726,7 +865,7 @@ type ReportStale struct {
 
 func (x *ReportStale) Reset() {
 	*x = ReportStale{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +877,7 @@ func (x *ReportStale) String() string {
 func (*ReportStale) ProtoMessage() {}
 
 func (x *ReportStale) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[8]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +890,7 @@ func (x *ReportStale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportStale.ProtoReflect.Descriptor instead.
 func (*ReportStale) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{8}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportStale) GetEntries() []*CommitEntry {
@@ -770,7 +909,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +921,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[9]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +934,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{9}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UploadResponse) GetAnswers() []*UploadAnswer {
@@ -821,7 +960,7 @@ type UploadAnswer struct {
 
 func (x *UploadAnswer) Reset() {
 	*x = UploadAnswer{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +972,7 @@ func (x *UploadAnswer) String() string {
 func (*UploadAnswer) ProtoMessage() {}
 
 func (x *UploadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[10]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +985,7 @@ func (x *UploadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAnswer.ProtoReflect.Descriptor instead.
 func (*UploadAnswer) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{10}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UploadAnswer) GetAnswer() isUploadAnswer_Answer {
@@ -947,20 +1086,23 @@ type Opened struct {
 	Limits    *Limits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
 	// The worker that serves the stream.
 	Worker string `protobuf:"bytes,3,opt,name=worker,proto3" json:"worker,omitempty"`
-	// The kernels that cut, as "scalar".
+	// The kernels that cut, as "scalar". Empty where the client cuts.
 	Backend string `protobuf:"bytes,4,opt,name=backend,proto3" json:"backend,omitempty"`
 	// The profile in its canonical form.
 	Profile string `protobuf:"bytes,5,opt,name=profile,proto3" json:"profile,omitempty"`
 	// What this server understands beyond release 0.1.0, for this stream: what is new among frames is
 	// sent to those alone who name it here. A client passes over names that it does not know.
-	Features      []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
+	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
+	// CUTTER_CLIENT: the client sends ChunkDigests and no Data. Else it sends Data. The client cuts
+	// only if its Open asks for it and the profile has no criterion.
+	Cutter        Cutter `protobuf:"varint,7,opt,name=cutter,proto3,enum=kerf.v1.Cutter" json:"cutter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1114,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[11]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1127,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{11}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Opened) GetSessionId() string {
@@ -1030,6 +1172,13 @@ func (x *Opened) GetFeatures() []string {
 	return nil
 }
 
+func (x *Opened) GetCutter() Cutter {
+	if x != nil {
+		return x.Cutter
+	}
+	return Cutter_CUTTER_UNSPECIFIED
+}
+
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Encoded size of one UploadRequest.
@@ -1039,15 +1188,18 @@ type Limits struct {
 	MaxUncommittedChunks uint32 `protobuf:"varint,2,opt,name=max_uncommitted_chunks,json=maxUncommittedChunks,proto3" json:"max_uncommitted_chunks,omitempty"`
 	// Files of this stream without FileDone.
 	MaxUncommittedFiles uint32 `protobuf:"varint,3,opt,name=max_uncommitted_files,json=maxUncommittedFiles,proto3" json:"max_uncommitted_files,omitempty"`
-	// Entries of one Commit or ReportStale; at least 16. An agent with more sends several.
+	// Entries of one Commit, ReportStale or ChunkDigests; at least 16. An agent with more sends
+	// several.
 	MaxCommitEntries uint32 `protobuf:"varint,4,opt,name=max_commit_entries,json=maxCommitEntries,proto3" json:"max_commit_entries,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Sum of the lengths in the ChunkDigests of one UploadRequest; where there may be some.
+	MaxNamedBytes uint32 `protobuf:"varint,5,opt,name=max_named_bytes,json=maxNamedBytes,proto3" json:"max_named_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1211,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[12]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1224,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{12}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint32 {
@@ -1103,6 +1255,13 @@ func (x *Limits) GetMaxCommitEntries() uint32 {
 	return 0
 }
 
+func (x *Limits) GetMaxNamedBytes() uint32 {
+	if x != nil {
+		return x.MaxNamedBytes
+	}
+	return 0
+}
+
 type Chunks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file's position in the stream: its FileBegin was the n-th, counted from 1.
@@ -1114,7 +1273,7 @@ type Chunks struct {
 
 func (x *Chunks) Reset() {
 	*x = Chunks{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1285,7 @@ func (x *Chunks) String() string {
 func (*Chunks) ProtoMessage() {}
 
 func (x *Chunks) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[13]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1298,7 @@ func (x *Chunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunks.ProtoReflect.Descriptor instead.
 func (*Chunks) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{13}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Chunks) GetFileNumber() uint64 {
@@ -1165,7 +1324,7 @@ type Chunk struct {
 	// Only with DUPLICATE and UNVERIFIED.
 	Locator []byte `protobuf:"bytes,4,opt,name=locator,proto3" json:"locator,omitempty"`
 	// XXH3-64 (seed 0) of the chunk's bytes as they arrived. An agent compares it with its own bytes
-	// before it stores them under `digest`.
+	// before it stores them under `digest`. 0 where the client cuts: no bytes arrive.
 	Check         uint64 `protobuf:"fixed64,5,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1173,7 +1332,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1344,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[14]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1357,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{14}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Chunk) GetEndOffset() uint64 {
@@ -1252,7 +1411,7 @@ type Committed struct {
 
 func (x *Committed) Reset() {
 	*x = Committed{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1423,7 @@ func (x *Committed) String() string {
 func (*Committed) ProtoMessage() {}
 
 func (x *Committed) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[15]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1436,7 @@ func (x *Committed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Committed.ProtoReflect.Descriptor instead.
 func (*Committed) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{15}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Committed) GetFiles() []*FileProgress {
@@ -1313,7 +1472,7 @@ type FileProgress struct {
 
 func (x *FileProgress) Reset() {
 	*x = FileProgress{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1484,7 @@ func (x *FileProgress) String() string {
 func (*FileProgress) ProtoMessage() {}
 
 func (x *FileProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[16]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1497,7 @@ func (x *FileProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileProgress.ProtoReflect.Descriptor instead.
 func (*FileProgress) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{16}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FileProgress) GetFileNumber() uint64 {
@@ -1371,7 +1530,7 @@ type FileDone struct {
 
 func (x *FileDone) Reset() {
 	*x = FileDone{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1542,7 @@ func (x *FileDone) String() string {
 func (*FileDone) ProtoMessage() {}
 
 func (x *FileDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[17]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1555,7 @@ func (x *FileDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileDone.ProtoReflect.Descriptor instead.
 func (*FileDone) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{17}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FileDone) GetFileNumber() uint64 {
@@ -1456,7 +1615,7 @@ type GoAway struct {
 
 func (x *GoAway) Reset() {
 	*x = GoAway{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1627,7 @@ func (x *GoAway) String() string {
 func (*GoAway) ProtoMessage() {}
 
 func (x *GoAway) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[18]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1640,7 @@ func (x *GoAway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GoAway.ProtoReflect.Descriptor instead.
 func (*GoAway) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{18}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GoAway) GetFiles() []*FileProgress {
@@ -1506,7 +1665,7 @@ type GetCapabilitiesRequest struct {
 
 func (x *GetCapabilitiesRequest) Reset() {
 	*x = GetCapabilitiesRequest{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1677,7 @@ func (x *GetCapabilitiesRequest) String() string {
 func (*GetCapabilitiesRequest) ProtoMessage() {}
 
 func (x *GetCapabilitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[19]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1690,7 @@ func (x *GetCapabilitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCapabilitiesRequest.ProtoReflect.Descriptor instead.
 func (*GetCapabilitiesRequest) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{19}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{20}
 }
 
 type GetCapabilitiesResponse struct {
@@ -1558,7 +1717,7 @@ type GetCapabilitiesResponse struct {
 
 func (x *GetCapabilitiesResponse) Reset() {
 	*x = GetCapabilitiesResponse{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1729,7 @@ func (x *GetCapabilitiesResponse) String() string {
 func (*GetCapabilitiesResponse) ProtoMessage() {}
 
 func (x *GetCapabilitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[20]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1742,7 @@ func (x *GetCapabilitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCapabilitiesResponse.ProtoReflect.Descriptor instead.
 func (*GetCapabilitiesResponse) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{20}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetCapabilitiesResponse) GetVersion() string {
@@ -1660,7 +1819,7 @@ type ProfileInfo struct {
 
 func (x *ProfileInfo) Reset() {
 	*x = ProfileInfo{}
-	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1831,7 @@ func (x *ProfileInfo) String() string {
 func (*ProfileInfo) ProtoMessage() {}
 
 func (x *ProfileInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_kerf_v1_chunking_proto_msgTypes[21]
+	mi := &file_kerf_v1_chunking_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1844,7 @@ func (x *ProfileInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileInfo.ProtoReflect.Descriptor instead.
 func (*ProfileInfo) Descriptor() ([]byte, []int) {
-	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{21}
+	return file_kerf_v1_chunking_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProfileInfo) GetName() string {
@@ -1708,7 +1867,7 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\n" +
 	"\x16kerf/v1/chunking.proto\x12\akerf.v1\"=\n" +
 	"\rUploadRequest\x12,\n" +
-	"\x06frames\x18\x01 \x03(\v2\x14.kerf.v1.UploadFrameR\x06frames\"\xc3\x02\n" +
+	"\x06frames\x18\x01 \x03(\v2\x14.kerf.v1.UploadFrameR\x06frames\"\x81\x03\n" +
 	"\vUploadFrame\x12#\n" +
 	"\x04open\x18\x01 \x01(\v2\r.kerf.v1.OpenH\x00R\x04open\x123\n" +
 	"\n" +
@@ -1717,10 +1876,11 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\bfile_end\x18\x04 \x01(\v2\x10.kerf.v1.FileEndH\x00R\afileEnd\x12)\n" +
 	"\x06commit\x18\x05 \x01(\v2\x0f.kerf.v1.CommitH\x00R\x06commit\x129\n" +
 	"\freport_stale\x18\x06 \x01(\v2\x14.kerf.v1.ReportStaleH\x00R\vreportStale\x12&\n" +
-	"\x05drain\x18\a \x01(\v2\x0e.kerf.v1.DrainH\x00R\x05drainB\a\n" +
+	"\x05drain\x18\a \x01(\v2\x0e.kerf.v1.DrainH\x00R\x05drain\x12<\n" +
+	"\rchunk_digests\x18\b \x01(\v2\x15.kerf.v1.ChunkDigestsH\x00R\fchunkDigestsB\a\n" +
 	"\x05frame\"\"\n" +
 	"\x05Drain\x12\x19\n" +
-	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\xd8\x01\n" +
+	"\bdrain_ms\x18\x01 \x01(\rR\adrainMs\"\x81\x02\n" +
 	"\x04Open\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -1730,11 +1890,15 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\vstore_epoch\x18\x04 \x01(\x04R\n" +
 	"storeEpoch\x12\x14\n" +
 	"\x05agent\x18\x05 \x01(\tR\x05agent\x12\x1a\n" +
-	"\bfeatures\x18\x06 \x03(\tR\bfeatures\"q\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x12'\n" +
+	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\"q\n" +
 	"\tFileBegin\x12\x19\n" +
 	"\bfile_key\x18\x01 \x01(\fR\afileKey\x12&\n" +
 	"\x0fsize_hint_bytes\x18\x02 \x01(\x04R\rsizeHintBytes\x12!\n" +
-	"\fstart_offset\x18\x03 \x01(\x04R\vstartOffset\"K\n" +
+	"\fstart_offset\x18\x03 \x01(\x04R\vstartOffset\"M\n" +
+	"\fChunkDigests\x12\x18\n" +
+	"\adigests\x18\x01 \x01(\fR\adigests\x12#\n" +
+	"\rlengths_bytes\x18\x02 \x03(\rR\flengthsBytes\"K\n" +
 	"\aFileEnd\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x01 \x01(\x04R\tsizeBytes\x12!\n" +
@@ -1754,7 +1918,7 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\tcommitted\x18\x03 \x01(\v2\x12.kerf.v1.CommittedH\x00R\tcommitted\x120\n" +
 	"\tfile_done\x18\x04 \x01(\v2\x11.kerf.v1.FileDoneH\x00R\bfileDone\x12*\n" +
 	"\ago_away\x18\x05 \x01(\v2\x0f.kerf.v1.GoAwayH\x00R\x06goAwayB\b\n" +
-	"\x06answer\"\xb8\x01\n" +
+	"\x06answer\"\xe1\x01\n" +
 	"\x06Opened\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12'\n" +
@@ -1762,12 +1926,14 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x06worker\x18\x03 \x01(\tR\x06worker\x12\x18\n" +
 	"\abackend\x18\x04 \x01(\tR\abackend\x12\x18\n" +
 	"\aprofile\x18\x05 \x01(\tR\aprofile\x12\x1a\n" +
-	"\bfeatures\x18\x06 \x03(\tR\bfeatures\"\xcc\x01\n" +
+	"\bfeatures\x18\x06 \x03(\tR\bfeatures\x12'\n" +
+	"\x06cutter\x18\a \x01(\x0e2\x0f.kerf.v1.CutterR\x06cutter\"\xf4\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\rR\x0fmaxMessageBytes\x124\n" +
 	"\x16max_uncommitted_chunks\x18\x02 \x01(\rR\x14maxUncommittedChunks\x122\n" +
 	"\x15max_uncommitted_files\x18\x03 \x01(\rR\x13maxUncommittedFiles\x12,\n" +
-	"\x12max_commit_entries\x18\x04 \x01(\rR\x10maxCommitEntries\"Q\n" +
+	"\x12max_commit_entries\x18\x04 \x01(\rR\x10maxCommitEntries\x12&\n" +
+	"\x0fmax_named_bytes\x18\x05 \x01(\rR\rmaxNamedBytes\"Q\n" +
 	"\x06Chunks\x12\x1f\n" +
 	"\vfile_number\x18\x01 \x01(\x04R\n" +
 	"fileNumber\x12&\n" +
@@ -1825,7 +1991,11 @@ const file_kerf_v1_chunking_proto_rawDesc = "" +
 	"\x1cDIGEST_ALGORITHM_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17DIGEST_ALGORITHM_BLAKE3\x10\x01\x12\x1b\n" +
 	"\x17DIGEST_ALGORITHM_SHA256\x10\x02\x12\x1d\n" +
-	"\x19DIGEST_ALGORITHM_XXH3_128\x10\x03*b\n" +
+	"\x19DIGEST_ALGORITHM_XXH3_128\x10\x03*Q\n" +
+	"\x06Cutter\x12\x16\n" +
+	"\x12CUTTER_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rCUTTER_CLIENT\x10\x01\x12\x1c\n" +
+	"\x18CUTTER_CLIENT_UNLESS_GPU\x10\x02*b\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_NEW\x10\x01\x12\x15\n" +
@@ -1847,68 +2017,73 @@ func file_kerf_v1_chunking_proto_rawDescGZIP() []byte {
 	return file_kerf_v1_chunking_proto_rawDescData
 }
 
-var file_kerf_v1_chunking_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kerf_v1_chunking_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_kerf_v1_chunking_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_kerf_v1_chunking_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_kerf_v1_chunking_proto_goTypes = []any{
 	(DigestAlgorithm)(0),            // 0: kerf.v1.DigestAlgorithm
-	(Verdict)(0),                    // 1: kerf.v1.Verdict
-	(*UploadRequest)(nil),           // 2: kerf.v1.UploadRequest
-	(*UploadFrame)(nil),             // 3: kerf.v1.UploadFrame
-	(*Drain)(nil),                   // 4: kerf.v1.Drain
-	(*Open)(nil),                    // 5: kerf.v1.Open
-	(*FileBegin)(nil),               // 6: kerf.v1.FileBegin
-	(*FileEnd)(nil),                 // 7: kerf.v1.FileEnd
-	(*Commit)(nil),                  // 8: kerf.v1.Commit
-	(*CommitEntry)(nil),             // 9: kerf.v1.CommitEntry
-	(*ReportStale)(nil),             // 10: kerf.v1.ReportStale
-	(*UploadResponse)(nil),          // 11: kerf.v1.UploadResponse
-	(*UploadAnswer)(nil),            // 12: kerf.v1.UploadAnswer
-	(*Opened)(nil),                  // 13: kerf.v1.Opened
-	(*Limits)(nil),                  // 14: kerf.v1.Limits
-	(*Chunks)(nil),                  // 15: kerf.v1.Chunks
-	(*Chunk)(nil),                   // 16: kerf.v1.Chunk
-	(*Committed)(nil),               // 17: kerf.v1.Committed
-	(*FileProgress)(nil),            // 18: kerf.v1.FileProgress
-	(*FileDone)(nil),                // 19: kerf.v1.FileDone
-	(*GoAway)(nil),                  // 20: kerf.v1.GoAway
-	(*GetCapabilitiesRequest)(nil),  // 21: kerf.v1.GetCapabilitiesRequest
-	(*GetCapabilitiesResponse)(nil), // 22: kerf.v1.GetCapabilitiesResponse
-	(*ProfileInfo)(nil),             // 23: kerf.v1.ProfileInfo
+	(Cutter)(0),                     // 1: kerf.v1.Cutter
+	(Verdict)(0),                    // 2: kerf.v1.Verdict
+	(*UploadRequest)(nil),           // 3: kerf.v1.UploadRequest
+	(*UploadFrame)(nil),             // 4: kerf.v1.UploadFrame
+	(*Drain)(nil),                   // 5: kerf.v1.Drain
+	(*Open)(nil),                    // 6: kerf.v1.Open
+	(*FileBegin)(nil),               // 7: kerf.v1.FileBegin
+	(*ChunkDigests)(nil),            // 8: kerf.v1.ChunkDigests
+	(*FileEnd)(nil),                 // 9: kerf.v1.FileEnd
+	(*Commit)(nil),                  // 10: kerf.v1.Commit
+	(*CommitEntry)(nil),             // 11: kerf.v1.CommitEntry
+	(*ReportStale)(nil),             // 12: kerf.v1.ReportStale
+	(*UploadResponse)(nil),          // 13: kerf.v1.UploadResponse
+	(*UploadAnswer)(nil),            // 14: kerf.v1.UploadAnswer
+	(*Opened)(nil),                  // 15: kerf.v1.Opened
+	(*Limits)(nil),                  // 16: kerf.v1.Limits
+	(*Chunks)(nil),                  // 17: kerf.v1.Chunks
+	(*Chunk)(nil),                   // 18: kerf.v1.Chunk
+	(*Committed)(nil),               // 19: kerf.v1.Committed
+	(*FileProgress)(nil),            // 20: kerf.v1.FileProgress
+	(*FileDone)(nil),                // 21: kerf.v1.FileDone
+	(*GoAway)(nil),                  // 22: kerf.v1.GoAway
+	(*GetCapabilitiesRequest)(nil),  // 23: kerf.v1.GetCapabilitiesRequest
+	(*GetCapabilitiesResponse)(nil), // 24: kerf.v1.GetCapabilitiesResponse
+	(*ProfileInfo)(nil),             // 25: kerf.v1.ProfileInfo
 }
 var file_kerf_v1_chunking_proto_depIdxs = []int32{
-	3,  // 0: kerf.v1.UploadRequest.frames:type_name -> kerf.v1.UploadFrame
-	5,  // 1: kerf.v1.UploadFrame.open:type_name -> kerf.v1.Open
-	6,  // 2: kerf.v1.UploadFrame.file_begin:type_name -> kerf.v1.FileBegin
-	7,  // 3: kerf.v1.UploadFrame.file_end:type_name -> kerf.v1.FileEnd
-	8,  // 4: kerf.v1.UploadFrame.commit:type_name -> kerf.v1.Commit
-	10, // 5: kerf.v1.UploadFrame.report_stale:type_name -> kerf.v1.ReportStale
-	4,  // 6: kerf.v1.UploadFrame.drain:type_name -> kerf.v1.Drain
-	0,  // 7: kerf.v1.Open.digest_algorithm:type_name -> kerf.v1.DigestAlgorithm
-	9,  // 8: kerf.v1.Commit.entries:type_name -> kerf.v1.CommitEntry
-	9,  // 9: kerf.v1.ReportStale.entries:type_name -> kerf.v1.CommitEntry
-	12, // 10: kerf.v1.UploadResponse.answers:type_name -> kerf.v1.UploadAnswer
-	13, // 11: kerf.v1.UploadAnswer.opened:type_name -> kerf.v1.Opened
-	15, // 12: kerf.v1.UploadAnswer.chunks:type_name -> kerf.v1.Chunks
-	17, // 13: kerf.v1.UploadAnswer.committed:type_name -> kerf.v1.Committed
-	19, // 14: kerf.v1.UploadAnswer.file_done:type_name -> kerf.v1.FileDone
-	20, // 15: kerf.v1.UploadAnswer.go_away:type_name -> kerf.v1.GoAway
-	14, // 16: kerf.v1.Opened.limits:type_name -> kerf.v1.Limits
-	16, // 17: kerf.v1.Chunks.chunks:type_name -> kerf.v1.Chunk
-	1,  // 18: kerf.v1.Chunk.verdict:type_name -> kerf.v1.Verdict
-	18, // 19: kerf.v1.Committed.files:type_name -> kerf.v1.FileProgress
-	18, // 20: kerf.v1.GoAway.files:type_name -> kerf.v1.FileProgress
-	23, // 21: kerf.v1.GetCapabilitiesResponse.profiles:type_name -> kerf.v1.ProfileInfo
-	0,  // 22: kerf.v1.GetCapabilitiesResponse.digest_algorithms:type_name -> kerf.v1.DigestAlgorithm
-	14, // 23: kerf.v1.GetCapabilitiesResponse.limits:type_name -> kerf.v1.Limits
-	2,  // 24: kerf.v1.ChunkingService.Upload:input_type -> kerf.v1.UploadRequest
-	21, // 25: kerf.v1.ChunkingService.GetCapabilities:input_type -> kerf.v1.GetCapabilitiesRequest
-	11, // 26: kerf.v1.ChunkingService.Upload:output_type -> kerf.v1.UploadResponse
-	22, // 27: kerf.v1.ChunkingService.GetCapabilities:output_type -> kerf.v1.GetCapabilitiesResponse
-	26, // [26:28] is the sub-list for method output_type
-	24, // [24:26] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	4,  // 0: kerf.v1.UploadRequest.frames:type_name -> kerf.v1.UploadFrame
+	6,  // 1: kerf.v1.UploadFrame.open:type_name -> kerf.v1.Open
+	7,  // 2: kerf.v1.UploadFrame.file_begin:type_name -> kerf.v1.FileBegin
+	9,  // 3: kerf.v1.UploadFrame.file_end:type_name -> kerf.v1.FileEnd
+	10, // 4: kerf.v1.UploadFrame.commit:type_name -> kerf.v1.Commit
+	12, // 5: kerf.v1.UploadFrame.report_stale:type_name -> kerf.v1.ReportStale
+	5,  // 6: kerf.v1.UploadFrame.drain:type_name -> kerf.v1.Drain
+	8,  // 7: kerf.v1.UploadFrame.chunk_digests:type_name -> kerf.v1.ChunkDigests
+	0,  // 8: kerf.v1.Open.digest_algorithm:type_name -> kerf.v1.DigestAlgorithm
+	1,  // 9: kerf.v1.Open.cutter:type_name -> kerf.v1.Cutter
+	11, // 10: kerf.v1.Commit.entries:type_name -> kerf.v1.CommitEntry
+	11, // 11: kerf.v1.ReportStale.entries:type_name -> kerf.v1.CommitEntry
+	14, // 12: kerf.v1.UploadResponse.answers:type_name -> kerf.v1.UploadAnswer
+	15, // 13: kerf.v1.UploadAnswer.opened:type_name -> kerf.v1.Opened
+	17, // 14: kerf.v1.UploadAnswer.chunks:type_name -> kerf.v1.Chunks
+	19, // 15: kerf.v1.UploadAnswer.committed:type_name -> kerf.v1.Committed
+	21, // 16: kerf.v1.UploadAnswer.file_done:type_name -> kerf.v1.FileDone
+	22, // 17: kerf.v1.UploadAnswer.go_away:type_name -> kerf.v1.GoAway
+	16, // 18: kerf.v1.Opened.limits:type_name -> kerf.v1.Limits
+	1,  // 19: kerf.v1.Opened.cutter:type_name -> kerf.v1.Cutter
+	18, // 20: kerf.v1.Chunks.chunks:type_name -> kerf.v1.Chunk
+	2,  // 21: kerf.v1.Chunk.verdict:type_name -> kerf.v1.Verdict
+	20, // 22: kerf.v1.Committed.files:type_name -> kerf.v1.FileProgress
+	20, // 23: kerf.v1.GoAway.files:type_name -> kerf.v1.FileProgress
+	25, // 24: kerf.v1.GetCapabilitiesResponse.profiles:type_name -> kerf.v1.ProfileInfo
+	0,  // 25: kerf.v1.GetCapabilitiesResponse.digest_algorithms:type_name -> kerf.v1.DigestAlgorithm
+	16, // 26: kerf.v1.GetCapabilitiesResponse.limits:type_name -> kerf.v1.Limits
+	3,  // 27: kerf.v1.ChunkingService.Upload:input_type -> kerf.v1.UploadRequest
+	23, // 28: kerf.v1.ChunkingService.GetCapabilities:input_type -> kerf.v1.GetCapabilitiesRequest
+	13, // 29: kerf.v1.ChunkingService.Upload:output_type -> kerf.v1.UploadResponse
+	24, // 30: kerf.v1.ChunkingService.GetCapabilities:output_type -> kerf.v1.GetCapabilitiesResponse
+	29, // [29:31] is the sub-list for method output_type
+	27, // [27:29] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_kerf_v1_chunking_proto_init() }
@@ -1924,8 +2099,9 @@ func file_kerf_v1_chunking_proto_init() {
 		(*UploadFrame_Commit)(nil),
 		(*UploadFrame_ReportStale)(nil),
 		(*UploadFrame_Drain)(nil),
+		(*UploadFrame_ChunkDigests)(nil),
 	}
-	file_kerf_v1_chunking_proto_msgTypes[10].OneofWrappers = []any{
+	file_kerf_v1_chunking_proto_msgTypes[11].OneofWrappers = []any{
 		(*UploadAnswer_Opened)(nil),
 		(*UploadAnswer_Chunks)(nil),
 		(*UploadAnswer_Committed)(nil),
@@ -1937,8 +2113,8 @@ func file_kerf_v1_chunking_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kerf_v1_chunking_proto_rawDesc), len(file_kerf_v1_chunking_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   22,
+			NumEnums:      3,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

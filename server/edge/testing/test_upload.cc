@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -110,6 +111,29 @@ std::vector<RecipeChunk> PlainRecipe(std::string_view content, const v1::Open& o
   return recipe;
 }
 
+std::string NamedHashOf(const std::vector<RecipeChunk>& recipe, std::uint64_t start_offset) {
+  std::string named;
+  for (const RecipeChunk& chunk : recipe) {
+    named += chunk.digest;
+    const std::uint64_t length_bytes =
+        chunk.end_offset - std::exchange(start_offset, chunk.end_offset);
+    for (int shift = 0; shift < 32; shift += 8) {
+      named.push_back(static_cast<char>(length_bytes >> shift));
+    }
+  }
+  return ContentHashOf(named);
+}
+
+v1::ChunkDigests DigestsOf(const std::vector<RecipeChunk>& recipe, std::uint64_t start_offset) {
+  v1::ChunkDigests named;
+  for (const RecipeChunk& chunk : recipe) {
+    named.mutable_digests()->append(chunk.digest);
+    named.add_lengths_bytes(static_cast<std::uint32_t>(
+        chunk.end_offset - std::exchange(start_offset, chunk.end_offset)));
+  }
+  return named;
+}
+
 TestUpload::TestUpload(const std::shared_ptr<grpc::Channel>& channel, bool read,
                        const std::string& shard_key)
     : stub_(v1::ChunkingService::NewStub(channel)), stream_(stub_->Upload(&context(shard_key))) {
@@ -175,6 +199,30 @@ bool TestUpload::SendFile(std::string_view content, std::size_t slice_bytes,
   v1::FileEnd& end = *request.add_frames()->mutable_file_end();
   end.set_size_bytes(start_offset + content.size());
   end.set_content_hash(ContentHashOf(content));
+  return Send(request);
+}
+
+bool TestUpload::SendNamed(const std::vector<RecipeChunk>& recipe, std::size_t frame_chunks,
+                           std::uint64_t start_offset) {
+  v1::UploadRequest request;
+  v1::FileBegin& begin = *request.add_frames()->mutable_file_begin();
+  begin.set_file_key("a file");
+  begin.set_start_offset(start_offset);
+  const std::size_t step = frame_chunks == 0 ? 4096 : frame_chunks;
+  std::uint64_t offset = start_offset;
+  for (std::size_t first = 0; first < recipe.size(); first += step) {
+    const auto from = recipe.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::vector<RecipeChunk> part(
+        from, from + static_cast<std::ptrdiff_t>(std::min(step, recipe.size() - first)));
+    *request.add_frames()->mutable_chunk_digests() = DigestsOf(part, offset);
+    offset = part.back().end_offset;
+    if (frame_chunks == 0) continue;
+    if (!Send(request)) return false;
+    request.Clear();
+  }
+  v1::FileEnd& end = *request.add_frames()->mutable_file_end();
+  end.set_size_bytes(offset);
+  end.set_content_hash(NamedHashOf(recipe, start_offset));
   return Send(request);
 }
 

@@ -44,6 +44,11 @@ struct RecipeChunk {
 std::vector<RecipeChunk> PlainRecipe(std::string_view content, const v1::Open& open,
                                      std::uint64_t start_offset = 0);
 
+// What FileEnd says of chunks that are named: those of `recipe`, which begins at start_offset.
+std::string NamedHashOf(const std::vector<RecipeChunk>& recipe, std::uint64_t start_offset = 0);
+// The same chunks in one frame.
+v1::ChunkDigests DigestsOf(const std::vector<RecipeChunk>& recipe, std::uint64_t start_offset = 0);
+
 // One Upload stream: frames are written by the caller, answers are gathered by a thread.
 class TestUpload {
  public:
@@ -64,6 +69,10 @@ class TestUpload {
   // The file in data frames of slice_bytes, one message each; all in one message for 0.
   bool SendFile(std::string_view content, std::size_t slice_bytes = 0,
                 std::uint64_t start_offset = 0);
+  // The file by its chunks, as a client sends it that cuts; so many in each frame, a message each;
+  // all in one message for 0.
+  bool SendNamed(const std::vector<RecipeChunk>& recipe, std::size_t frame_chunks = 0,
+                 std::uint64_t start_offset = 0);
   // Commits all chunks that were answered NEW or UNVERIFIED since the last call, under `locator`.
   bool CommitAnswered(const std::string& locator = "here");
   void WritesDone() { stream_->WritesDone(); }
