@@ -63,6 +63,22 @@ TEST_F(ClusterTest, ABackupCanGoPastTheFront) {
   EXPECT_EQ(through["direct_streams"], 0);
 }
 
+TEST_F(ClusterTest, WhatAnAgentCutsGoesThroughFrontsAndPastThem) {
+  const nlohmann::json first = world_.Backup({tree_, "--cut", "local"});
+  EXPECT_GT(first["new_chunks"], 0);
+  EXPECT_EQ(first["local_cut_streams"], first["streams"]);
+  ExpectAllThere();
+  for (const std::vector<std::string>& way :
+       {std::vector<std::string>{}, {"--direct"}, {"--direct", "--cut", "local"}}) {
+    std::vector<std::string> arguments = {tree_, "--force"};
+    arguments.insert(arguments.end(), way.begin(), way.end());
+    const nlohmann::json again = world_.Backup(arguments);
+    EXPECT_LT(again["new_bytes"], 50'000) << again.dump();
+    EXPECT_EQ(again["index_warning"], "") << again.dump();
+  }
+  EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, 0);
+}
+
 // Workers have sockets, and the front is met by TCP: it might be another machine's.
 TEST_F(ClusterTest, ABackupThatCannotGoPastTheFrontGoesThroughIt) {
   world_.SetEnvironment("KERF_SERVER", world_.LastAddressOf(FrontName(0)));

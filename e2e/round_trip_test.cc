@@ -91,6 +91,28 @@ TEST_F(NastyRoundTrip, EveryWayToCompressAndToReadAhead) {
   }
 }
 
+// The server and the agent cut alike: what one way has stored the other one finds.
+TEST_F(NastyRoundTrip, BothWaysToCut) {
+  MakeNasty();
+  const nlohmann::json local = world_.Backup({tree_, "--cut", "local"});
+  EXPECT_GT(local["new_chunks"], 0);
+  EXPECT_GT(local["streams"], 0);
+  EXPECT_EQ(local["local_cut_streams"], local["streams"]);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+  const nlohmann::json remote = world_.Backup({tree_, "--force"});
+  EXPECT_EQ(remote["local_cut_streams"], 0);
+  EXPECT_LT(remote["new_bytes"], kMetadataBytes);
+  const nlohmann::json fastest = world_.Backup({tree_, "--force", "--cut", "auto"});
+  EXPECT_LT(fastest["new_bytes"], kMetadataBytes);
+  EXPECT_EQ(fastest["stale_chunks"], 0);
+  EXPECT_EQ(world_.KerfJson({"verify", "--read-data"}).exit_code, kOk);
+  EXPECT_EQ(world_.KerfJson({"index", "check"}).exit_code, kOk);
+  RemoveTree(target_);
+  EXPECT_EQ(Restore("latest").exit_code, kOk);
+  ExpectRestored(tree_);
+}
+
 TEST_F(NastyRoundTrip, TheSameWithoutAnIndex) {
   MakeNasty();
   world_.Backup({tree_});

@@ -11,22 +11,29 @@ BlockPool::BlockPool(std::size_t block_bytes, std::size_t max_blocks)
 }
 
 BlockRef BlockPool::Acquire() {
+  std::unique_lock lock(state_->mutex);
+  state_->freed.wait(lock, [this] { return state_->closed || state_->available > 0; });
+  return state_->closed ? nullptr : AcquireLocked(lock);
+}
+
+BlockRef BlockPool::TryAcquire() {
+  std::unique_lock lock(state_->mutex);
+  return state_->closed || state_->available == 0 ? nullptr : AcquireLocked(lock);
+}
+
+BlockRef BlockPool::AcquireLocked(std::unique_lock<std::mutex>& lock) {
   std::unique_ptr<MessageBlock> block;
-  {
-    std::unique_lock lock(state_->mutex);
-    state_->freed.wait(lock, [this] { return state_->closed || state_->available > 0; });
-    if (state_->closed) return nullptr;
-    --state_->available;
-    if (!state_->idle.empty()) {
-      block = std::move(state_->idle.back());
-      state_->idle.pop_back();
-    }
+  --state_->available;
+  if (!state_->idle.empty()) {
+    block = std::move(state_->idle.back());
+    state_->idle.pop_back();
   }
+  lock.unlock();
   if (block == nullptr) block = std::make_unique<MessageBlock>(state_->block_bytes);
   block->Clear();
   return {block.release(), [state = state_](MessageBlock* raw) {
             std::unique_ptr<MessageBlock> returned(raw);
-            std::lock_guard lock(state->mutex);
+            std::lock_guard returning(state->mutex);
             ++state->available;
             state->idle.push_back(std::move(returned));
             state->freed.notify_one();

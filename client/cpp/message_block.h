@@ -44,6 +44,8 @@ class BlockPool {
 
   // An empty block; waits until one is free. Null once Close() was called.
   BlockRef Acquire();
+  // The same, or null where it would wait.
+  BlockRef TryAcquire();
 
   // Ends all waiting; for a stream that has failed.
   void Close();
@@ -59,6 +61,8 @@ class BlockPool {
     std::size_t available = 0;
     bool closed = false;
   };
+
+  BlockRef AcquireLocked(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<State> state_;
 };

@@ -10,6 +10,7 @@
 #include "client/cpp/failed_call.h"
 #include "client/cpp/locate.h"
 #include "client/cpp/tls_check.h"
+#include "kernels/rapid/upload_profile.h"
 
 namespace kerf::client {
 namespace {
@@ -18,6 +19,19 @@ namespace {
 constexpr std::size_t kMaxAvoided = 8;
 // Of streams past a front, lost one behind the other without a word or an answer: see routing.md.
 constexpr int kDirectTries = 2;
+
+// Null where the server is to cut, or alone can.
+std::unique_ptr<LocalCutter> MakeCutter(const v1::Open& open) {
+  if (open.cutter() == v1::CUTTER_UNSPECIFIED ||
+      open.digest_algorithm() == v1::DIGEST_ALGORITHM_UNSPECIFIED) {
+    return nullptr;
+  }
+  const absl::StatusOr<UploadProfile> profile = ParseUploadProfile(open.profile());
+  // What is wrong with it the server says.
+  if (!profile.ok() || profile->criterion.has_value()) return nullptr;
+  return std::make_unique<LocalCutter>(profile->rule,
+                                       static_cast<DigestAlgorithm>(open.digest_algorithm()));
+}
 
 std::span<const std::uint8_t> BytesOf(const DataRef& data, std::size_t length_bytes) {
   return {data.block->data() + data.position, length_bytes};
@@ -29,6 +43,7 @@ ResumingUpload::ResumingUpload(Options options, AnswerHandler& handler)
     : handler_(handler),
       options_(std::move(options)),
       max_unanswered_bytes_(options_.stream.block_bytes * options_.stream.max_blocks),
+      cutter_(MakeCutter(options_.stream.open)),
       plan_(options_.retry, options_.seed),
       server_index_(options_.first_server),
       question_(options_.stream.shard_key, options_.question_pause) {
@@ -130,6 +145,8 @@ absl::Status ResumingUpload::RunStream() {
     AnswerHandler& answers = *this;
     UploadStream::Options stream_options = options_.stream;
     stream_options.avoid = avoided_;
+    is_cut_here_ = false;
+    if (cutter_ == nullptr) stream_options.open.clear_cutter();
     stream = std::make_shared<UploadStream>(*channel, stream_options, answers);
     stream_ = stream;
     request_id_ = stream->request_id();
@@ -158,12 +175,14 @@ absl::Status ResumingUpload::RunStream() {
 
 void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
   std::lock_guard writing(writer_mutex_);
+  names_chunks_ = is_cut_here_;
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   {
     std::lock_guard lock(mutex_);
     first = number_shift_ + 1;
     last = files_begun_;
+    if (names_chunks_) stream->NameChunks(naming_);
   }
   for (std::uint64_t number = first; number <= last; ++number) {
     if (!SendFileAgain(*stream, number)) return;
@@ -178,14 +197,15 @@ void ResumingUpload::SendAgain(const std::shared_ptr<UploadStream>& stream) {
 // From the last cut that was answered. False if the stream has ended.
 bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
   std::unique_lock lock(mutex_);
-  const File* file = Find(number);
+  File* file = Find(number);
   if (file == nullptr) return RefuseDone(lock);
+  file->named.clear();
   const std::string key = file->key;
   const std::uint64_t size_hint_bytes = file->size_hint_bytes;
   std::uint64_t offset = file->answered_bytes;
   lock.unlock();
   KERF_CHECK(stream.BeginFile(key, size_hint_bytes, offset) + number_shift_ == number);
-  content_hash_.Reset();
+  BeginContent();
   while (true) {
     lock.lock();
     File* const now = Find(number);
@@ -194,7 +214,11 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
     if (offset >= now->published_bytes) {
       const bool ended = now->ended;
       lock.unlock();
-      if (ended) stream.EndFile(offset, content_hash_.Digest());
+      if (ended && names_chunks_) {
+        NameEnd(stream, number, offset);
+      } else if (ended) {
+        stream.EndFile(offset, content_hash_.Digest());
+      }
       return true;
     }
     const auto range =
@@ -206,8 +230,45 @@ bool ResumingUpload::SendFileAgain(UploadStream& stream, std::uint64_t number) {
     offset += bytes.size();
     now->given_bytes = offset;
     lock.unlock();
+    if (names_chunks_) {
+      NameBytes(stream, number, bytes);
+      continue;
+    }
     content_hash_.Update(bytes);
     if (!SendBytes(stream, bytes)) return false;
+  }
+}
+
+void ResumingUpload::BeginContent() {
+  content_hash_.Reset();
+  if (cutter_ == nullptr) return;
+  cutter_->Begin();
+  recipe_hash_.Reset();
+}
+
+void ResumingUpload::NameBytes(UploadStream& stream, std::uint64_t number,
+                               std::span<const std::uint8_t> bytes) {
+  cutter_->Add(bytes, [&](auto chunks) { Name(stream, number, chunks); });
+}
+
+void ResumingUpload::NameEnd(UploadStream& stream, std::uint64_t number, std::uint64_t size_bytes) {
+  cutter_->End([&](auto chunks) { Name(stream, number, chunks); });
+  stream.EndFile(size_bytes, recipe_hash_.Value());
+}
+
+void ResumingUpload::Name(UploadStream& stream, std::uint64_t number,
+                          std::span<const LocalCutter::Chunk> chunks) {
+  std::size_t digest_bytes = 0;
+  {
+    // Before they can be answered.
+    std::lock_guard lock(mutex_);
+    digest_bytes = naming_.digest_bytes;
+    File* const file = Find(number);
+    if (file != nullptr) file->named.insert(file->named.end(), chunks.begin(), chunks.end());
+  }
+  for (const LocalCutter::Chunk& chunk : chunks) {
+    recipe_hash_.Add(chunk.digest, digest_bytes, chunk.length_bytes);
+    stream.NameChunk(chunk.digest, chunk.length_bytes);
   }
 }
 
@@ -349,7 +410,7 @@ std::uint64_t ResumingUpload::BeginFile(std::string_view file_key, std::uint64_t
     shift = number_shift_;
     NoteWriterLocked();
   }
-  content_hash_.Reset();
+  BeginContent();
   if (stream != nullptr) {
     KERF_CHECK(stream->BeginFile(file_key, size_hint_bytes, 0) + shift == number);
   }
@@ -407,6 +468,8 @@ DataRef ResumingUpload::CommitData(std::size_t count) {
 void ResumingUpload::Publish() {
   std::shared_ptr<UploadStream> stream;
   FileRange range;
+  std::uint64_t number = 0;
+  bool is_in_stream = false;
   {
     std::lock_guard lock(mutex_);
     if (!std::exchange(unpublished_, false)) return;
@@ -416,26 +479,32 @@ void ResumingUpload::Publish() {
     // Else it is among what the next stream is given first.
     if (!live_) return;
     file.given_bytes = file.published_bytes;
+    number = file.number;
     stream = stream_;
-    if (range.stream_count == stream_count_) stream = nullptr;
+    is_in_stream = range.stream_count == stream_count_;
   }
   const std::span<const std::uint8_t> bytes = BytesOf(range.data, range.length_bytes);
+  if (names_chunks_) return NameBytes(*stream, number, bytes);
   content_hash_.Update(bytes);
-  if (stream != nullptr) static_cast<void>(SendBytes(*stream, bytes));
+  if (!is_in_stream) static_cast<void>(SendBytes(*stream, bytes));
 }
 
 void ResumingUpload::EndFile(std::uint64_t size_bytes) {
   std::lock_guard writing(writer_mutex_);
   Publish();
   std::shared_ptr<UploadStream> stream;
+  std::uint64_t number = 0;
   {
     std::lock_guard lock(mutex_);
     files_.back().ended = true;
+    number = files_.back().number;
     NoteWriterLocked();
     KERF_CHECK(files_.back().published_bytes == size_bytes);
     if (live_) stream = stream_;
   }
-  if (stream != nullptr) stream->EndFile(size_bytes, content_hash_.Digest());
+  if (stream == nullptr) return;
+  if (names_chunks_) return NameEnd(*stream, number, size_bytes);
+  stream->EndFile(size_bytes, content_hash_.Digest());
 }
 
 void ResumingUpload::Flush() {

@@ -22,12 +22,14 @@
 #include "absl/status/statusor.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/front_question.h"
+#include "client/cpp/local_cutter.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/server_address.h"
 #include "client/cpp/upload_stream.h"
 #include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
 #include "kernels/fingerprint/digest.h"
+#include "kernels/fingerprint/recipe_hash.h"
 #include "kernels/fingerprint/xxh3.h"
 
 namespace kerf::client {
@@ -53,6 +55,8 @@ class ResumingUpload final : private AnswerHandler {
   };
 
   struct Options {
+    // Of its open: where `cutter` asks for it and the server lets it, files are cut here, by the
+    // `profile` and `digest_algorithm`, and their chunks named. A profile with a criterion is not.
     UploadStream::Options stream = {};
     // At least one; each try goes to the next one.
     std::vector<std::string> servers = {};
@@ -76,6 +80,8 @@ class ResumingUpload final : private AnswerHandler {
     std::function<void()> on_resumed = {};
     // Of each stream that is opened: whether it goes past a front.
     std::function<void(bool is_direct)> on_opened = {};
+    // Of each stream that is opened whose files are cut here.
+    std::function<void()> on_cut_here = {};
     // Of each stream that was to go past a front and does not: why.
     std::function<void(const absl::Status& why)> on_detour = {};
     // Entries whose stream was lost before it answered their commit: no other stream takes them,
@@ -116,6 +122,9 @@ class ResumingUpload final : private AnswerHandler {
   void AskFront();
   // Since when the present stream is open or being opened; nothing while there is none.
   std::optional<std::chrono::steady_clock::time_point> stream_since() const;
+  // For the handler, of the answer that it is told: its chunks are those that were cut and
+  // fingerprinted here, of the bytes that CommitData has been given. There is no check in them.
+  bool is_cut_here() const { return is_cut_here_; }
   // Of the present stream, or of the last one (failed_call.h); empty: there was none.
   std::string request_id() const;
   // Waits for OnEnd, and returns its status.
@@ -141,6 +150,8 @@ class ResumingUpload final : private AnswerHandler {
     // What the writer has passed on, and what of it was given to the present stream.
     std::uint64_t published_bytes = 0;
     std::uint64_t given_bytes = 0;
+    // To the present stream, and not answered; where it is cut here.
+    std::deque<LocalCutter::Chunk> named;
     bool ended = false;
     bool done = false;
     // Was done before its stream was lost, and is sent again only because its number is needed.
@@ -157,6 +168,8 @@ class ResumingUpload final : private AnswerHandler {
   void OnFileDone(const v1::UploadAnswer& answer);
   void OnCommitted(const v1::UploadAnswer& answer);
   void NotePending(const v1::Chunks& chunks);
+  // Whether these are the next ones that were named of the file, which then are so no more.
+  bool TakeNamed(std::uint64_t number, const v1::Chunks& chunks);
 
   void Run();
   absl::Status RunStreams();
@@ -165,6 +178,11 @@ class ResumingUpload final : private AnswerHandler {
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect();
   void SendAgain(const std::shared_ptr<UploadStream>& stream);
   bool SendFileAgain(UploadStream& stream, std::uint64_t number);
+  // What the file goes on with, or ends with, on a stream whose files are cut here.
+  void NameBytes(UploadStream& stream, std::uint64_t number, std::span<const std::uint8_t> bytes);
+  void NameEnd(UploadStream& stream, std::uint64_t number, std::uint64_t size_bytes);
+  void Name(UploadStream& stream, std::uint64_t number, std::span<const LocalCutter::Chunk> chunks);
+  void BeginContent();
   static bool SendBytes(UploadStream& stream, std::span<const std::uint8_t> bytes);
   bool RefuseDone(std::unique_lock<std::mutex>& lock);
   void Settle();
@@ -188,6 +206,10 @@ class ResumingUpload final : private AnswerHandler {
   // Whoever gives a stream data, in this order: writer_mutex_, mutex_.
   std::mutex writer_mutex_;
   Xxh3Stream content_hash_;
+  // Null: never. Whether the stream that is live has its files cut here.
+  const std::unique_ptr<LocalCutter> cutter_;
+  bool names_chunks_ = false;
+  RecipeHash recipe_hash_;
   // Keeps the block of the last DataSpan.
   std::shared_ptr<UploadStream> span_stream_;
   std::uint64_t span_stream_count_ = 0;
@@ -199,6 +221,9 @@ class ResumingUpload final : private AnswerHandler {
   // It has been given all that was lost, and takes what comes.
   bool live_ = false;
   bool opened_ = false;
+  // Of the present stream, as Opened has it.
+  std::atomic<bool> is_cut_here_ = false;
+  NamingLimits naming_;
   bool ever_opened_ = false;
   bool stream_ended_ = false;
   absl::Status stream_status_;

@@ -1,9 +1,11 @@
 // What the server answers, and the commits that follow from it.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/strings.h"
 #include "client/cpp/resuming_upload.h"
 
 namespace kerf::client {
@@ -17,6 +19,12 @@ std::optional<Digest> DigestOf(const std::string& bytes) {
   if (bytes.size() > digest.bytes.size()) return std::nullopt;
   std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
   return digest;
+}
+
+NamingLimits NamingOf(const v1::Limits& limits, const v1::Open& open) {
+  return {.digest_bytes = DigestSizeBytes(static_cast<DigestAlgorithm>(open.digest_algorithm())),
+          .max_frame_chunks = std::max<std::uint32_t>(limits.max_commit_entries(), 1),
+          .max_message_bytes = limits.max_named_bytes()};
 }
 
 }  // namespace
@@ -107,6 +115,13 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
       fatal_ = absl::InternalError("the server answered Open twice");
       return stream_->Cancel();
     }
+    const bool is_cut_here = answer.opened().cutter() == v1::CUTTER_CLIENT;
+    if (is_cut_here && cutter_ == nullptr) {
+      fatal_ = absl::InternalError("the server wants files cut that it was to cut itself");
+      return stream_->Cancel();
+    }
+    is_cut_here_ = is_cut_here;
+    if (is_cut_here) naming_ = NamingOf(answer.opened().limits(), options_.stream.open);
     *options_.reached = true;
     worker_ = answer.opened().worker();
     ever_opened_ = true;
@@ -115,6 +130,7 @@ void ResumingUpload::OnOpened(const v1::UploadAnswer& answer) {
   }
   handler_.OnAnswer(answer);
   if (options_.on_opened) options_.on_opened(is_direct);
+  if (is_cut_here_ && options_.on_cut_here) options_.on_cut_here();
   if (is_resumed && options_.on_resumed) options_.on_resumed();
   std::lock_guard lock(mutex_);
   opened_ = true;
@@ -129,6 +145,21 @@ void ResumingUpload::NotePending(const v1::Chunks& chunks) {
   }
 }
 
+bool ResumingUpload::TakeNamed(std::uint64_t number, const v1::Chunks& chunks) {
+  std::lock_guard lock(mutex_);
+  File* const file = Find(number);
+  if (file == nullptr) return false;
+  std::uint64_t end_offset = file->answered_bytes;
+  for (const v1::Chunk& chunk : chunks.chunks()) {
+    if (file->named.empty()) return false;
+    const LocalCutter::Chunk& named = file->named.front();
+    end_offset += named.length_bytes;
+    if (chunk.end_offset() != end_offset || DigestOf(chunk.digest()) != named.digest) return false;
+    file->named.pop_front();
+  }
+  return true;
+}
+
 void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
   std::uint64_t shift = 0;
   {
@@ -138,6 +169,11 @@ void ResumingUpload::OnChunks(const v1::UploadAnswer& answer) {
     shift = number_shift_;
   }
   const std::uint64_t number = answer.chunks().file_number() + shift;
+  // Nobody else compares them with what was read.
+  if (is_cut_here_ && !TakeNamed(number, answer.chunks())) {
+    return Fail(absl::InternalError(
+        Cat("the server answered chunks of file ", number, " that were not named to it")));
+  }
   if (shift == 0) {
     handler_.OnAnswer(answer);
   } else {

@@ -1,5 +1,6 @@
 #include "client/cpp/upload_stream.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -32,6 +33,14 @@ constexpr std::uint8_t kDataTag = (3 << 3) | 2;
 // that are not read yet.
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kDataHeaderBytes = 2 * (1 + kLengthBytes);
+// Of messages that name chunks: so many of them wait to be sent, at most.
+constexpr std::size_t kNamesBlockBytes = std::size_t{64} * 1024;
+constexpr std::size_t kNamesBlocks = 4;
+// A frame of names fits into what such a block has left, or into the next one.
+constexpr std::uint32_t kMaxFrameNames = 512;
+// So much of files is named by one message, and answered at once: less costs more messages, and
+// more keeps the server, and this side's store, waiting.
+constexpr std::uint32_t kMaxMessageNamedBytes = std::uint32_t{2} << 20;
 // Messages that wait for the handler.
 constexpr std::size_t kMaxUnreadMessages = 16;
 constexpr std::size_t kMaxUnreadBytes = std::size_t{1} << 20;
@@ -223,6 +232,7 @@ UploadStream::UploadStream(const std::shared_ptr<grpc::Channel>& channel, const 
     : handler_(handler),
       request_id_(NewRequestId()),
       pool_(options.block_bytes, options.max_blocks),
+      names_pool_(kNamesBlockBytes, kNamesBlocks),
       reactor_(std::make_unique<Reactor>(channel, options, request_id_)) {
   v1::UploadFrame frame;
   *frame.mutable_open() = options.open;
@@ -259,13 +269,62 @@ void UploadStream::RunAnswers() {
   }
   end_status_ = WithRequestId(malformed.ok() ? reactor_->final_status() : malformed, request_id_);
   pool_.Close();
+  names_pool_.Close();
   handler_.OnEnd(end_status_);
+}
+
+void UploadStream::NameChunks(const NamingLimits& limits) {
+  KERF_CHECK(block_ == nullptr && file_count_ == 0);
+  names_chunks_ = true;
+  naming_ = limits;
+  naming_.max_frame_chunks = std::min(limits.max_frame_chunks, kMaxFrameNames);
+  naming_.max_message_bytes = std::min(limits.max_message_bytes, kMaxMessageNamedBytes);
+}
+
+void UploadStream::NameChunk(const Digest& digest, std::uint32_t length_bytes) {
+  if (message_named_bytes_ > 0 && message_named_bytes_ + length_bytes > naming_.max_message_bytes) {
+    Flush();
+  }
+  v1::ChunkDigests& names = *names_.mutable_chunk_digests();
+  names.mutable_digests()->append(reinterpret_cast<const char*>(digest.bytes.data()),
+                                  naming_.digest_bytes);
+  names.add_lengths_bytes(length_bytes);
+  message_named_bytes_ += length_bytes;
+  if (static_cast<std::uint32_t>(names.lengths_bytes_size()) >= naming_.max_frame_chunks) {
+    CloseNames();
+  }
+}
+
+void UploadStream::CloseNames() {
+  if (names_.chunk_digests().lengths_bytes().empty()) return;
+  const std::size_t frame_bytes = 1 + kLengthBytes + names_.ByteSizeLong();
+  // Sending what is there must not take these for sent.
+  if (block_ != nullptr && block_->free_bytes() < frame_bytes) {
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t length_bytes : names_.chunk_digests().lengths_bytes()) {
+      bytes += length_bytes;
+    }
+    SendBlock();
+    message_named_bytes_ = bytes;
+  }
+  AppendFrame(names_);
+  names_.mutable_chunk_digests()->Clear();
 }
 
 bool UploadStream::EnsureRoom(std::size_t count) {
   if (block_ != nullptr && block_->free_bytes() < count) SendBlock();
-  if (block_ == nullptr) block_ = pool_.Acquire();
+  if (block_ == nullptr) block_ = names_chunks_ ? names_pool_.Acquire() : pool_.Acquire();
   return block_ != nullptr;
+}
+
+bool UploadStream::EnsureContentRoom() {
+  if (content_ != nullptr && content_->free_bytes() < kMinSpanBytes) content_ = nullptr;
+  if (content_ == nullptr) content_ = pool_.TryAcquire();
+  if (content_ != nullptr) return true;
+  // Blocks come back with the answers to what is named, so that has to be sent.
+  Flush();
+  content_ = pool_.Acquire();
+  return content_ != nullptr;
 }
 
 void UploadStream::AppendFrame(const v1::UploadFrame& frame) {
@@ -290,11 +349,21 @@ std::uint64_t UploadStream::BeginFile(std::string_view file_key, std::uint64_t s
 }
 
 std::span<std::uint8_t> UploadStream::DataSpan() {
+  if (names_chunks_) {
+    if (!EnsureContentRoom()) return {};
+    return {content_->end(), content_->free_bytes()};
+  }
   if (!EnsureRoom(kDataHeaderBytes + kMinSpanBytes)) return {};
   return {block_->end() + kDataHeaderBytes, block_->free_bytes() - kDataHeaderBytes};
 }
 
 DataRef UploadStream::CommitData(std::size_t count) {
+  if (names_chunks_) {
+    if (count == 0 || content_ == nullptr) return {};
+    const DataRef reference{content_, content_->size_bytes()};
+    content_->Grow(count);
+    return reference;
+  }
   if (count == 0 || block_ == nullptr) return {};
   KERF_CHECK(count + kDataHeaderBytes <= block_->free_bytes());
   std::uint8_t* out = block_->end();
@@ -312,16 +381,21 @@ void UploadStream::EndFile(std::uint64_t size_bytes, std::span<const std::uint8_
   v1::FileEnd& end = *frame.mutable_file_end();
   end.set_size_bytes(size_bytes);
   end.set_content_hash(content_hash.data(), content_hash.size());
+  CloseNames();
   AppendFrame(frame);
 }
 
 void UploadStream::SendBlock() {
   if (block_ == nullptr || block_->size_bytes() == 0) return;
+  message_named_bytes_ = 0;
   reactor_->Enqueue(SliceOf(std::move(block_)), Reactor::Kind::kBlock);
   block_ = nullptr;
 }
 
-void UploadStream::Flush() { SendBlock(); }
+void UploadStream::Flush() {
+  CloseNames();
+  SendBlock();
+}
 
 void UploadStream::SendFrame(const v1::UploadFrame& frame) {
   v1::UploadRequest request;

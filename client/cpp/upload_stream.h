@@ -15,6 +15,7 @@
 #include "client/cpp/message_block.h"
 #include "grpcpp/channel.h"
 #include "kerf/v1/chunking.pb.h"
+#include "kernels/fingerprint/digest.h"
 
 namespace kerf::client {
 
@@ -28,6 +29,13 @@ class AnswerHandler {
   virtual void OnMessageEnd() {}
   // Exactly once, last. OK only if the server ended the stream after FinishWrites.
   virtual void OnEnd(const absl::Status& status) = 0;
+};
+
+// What a server takes of a client that cuts; as of Opened.
+struct NamingLimits {
+  std::size_t digest_bytes = 0;
+  std::uint32_t max_frame_chunks = 0;
+  std::uint32_t max_message_bytes = 0;
 };
 
 // Where bytes of a file lie until their chunks are answered.
@@ -68,6 +76,12 @@ class UploadStream {
   UploadStream(const UploadStream&) = delete;
   UploadStream& operator=(const UploadStream&) = delete;
 
+  // Before the first file, once Opened has let this side cut: data is kept and not sent, and
+  // NameChunk says in its place what it is.
+  void NameChunks(const NamingLimits& limits);
+  // The next chunk of the file. Its bytes may have been committed or not.
+  void NameChunk(const Digest& digest, std::uint32_t length_bytes);
+
   // Returns the file's number in the stream.
   std::uint64_t BeginFile(std::string_view file_key, std::uint64_t size_hint_bytes,
                           std::uint64_t start_offset);
@@ -100,7 +114,10 @@ class UploadStream {
   class Reactor;
 
   bool EnsureRoom(std::size_t count);
+  bool EnsureContentRoom();
   void AppendFrame(const v1::UploadFrame& frame);
+  // Ends the frame of names that is being made.
+  void CloseNames();
   void SendBlock();
   void SendFrame(const v1::UploadFrame& frame);
   void RunAnswers();
@@ -108,7 +125,17 @@ class UploadStream {
   AnswerHandler& handler_;
   const std::string request_id_;
   BlockPool pool_;
+  // The message that is being made.
   BlockRef block_;
+  // While chunks are named messages are small, and have blocks of their own: data that waits for
+  // their answers must not keep them from being sent.
+  BlockPool names_pool_;
+  bool names_chunks_ = false;
+  NamingLimits naming_;
+  BlockRef content_;
+  v1::UploadFrame names_;
+  // Of files, that the message names.
+  std::uint64_t message_named_bytes_ = 0;
   std::uint64_t file_count_ = 0;
   std::unique_ptr<Reactor> reactor_;
   absl::Status end_status_;

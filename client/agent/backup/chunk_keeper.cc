@@ -26,7 +26,7 @@ absl::Status ChunkKeeper::Take(ChunkLane& lane, const AnsweredChunk& chunk,
   // nobody else would ever see that it was named wrongly: the snapshot would hold another chunk's
   // bytes in its place.
   if (PackWriter* const writer = WriterIfNew(lane, chunk)) return writer->Add(chunk.digest, bytes);
-  return digest_check_.Add(chunk.digest, bytes);
+  return chunk.is_cut_here ? absl::OkStatus() : digest_check_.Add(chunk.digest, bytes);
 }
 
 // Null if the chunk is stored, or on its way into a pack.

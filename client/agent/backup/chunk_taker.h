@@ -18,6 +18,8 @@ struct AnsweredChunk {
   v1::Verdict verdict = v1::VERDICT_NEW;
   // Unless verdict is VERDICT_NEW.
   std::string locator;
+  // The digest was made here, of these bytes, and not by the server.
+  bool is_cut_here = false;
 };
 
 // The way back to the server. Thread-safe.

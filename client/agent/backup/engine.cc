@@ -170,6 +170,7 @@ class Engine {
   std::atomic<std::uint64_t> resume_count_{0};
   std::atomic<std::uint64_t> stream_count_{0};
   std::atomic<std::uint64_t> direct_stream_count_{0};
+  std::atomic<std::uint64_t> local_cut_stream_count_{0};
   std::mutex detour_mutex_;
   absl::Status detour_;
   // Everything is durable: what the lanes still say fails nothing.
@@ -297,6 +298,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
   upload.stream.open = OpenFrame(profile);
   KERF_ASSIGN_OR_RETURN(const UploadProfile parsed, ParseUploadProfile(profile));
   options.profile = parsed.rule;
+  upload.stream.open.set_cutter(CutterFor(options_.who_cuts, parsed.rule));
   upload.stream.shard_key = client::ShardKey(upload.stream.open.repository(), shard_name);
   upload.servers = options_.servers;
   upload.tls = options_.tls;
@@ -310,6 +312,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::OpenLane(const std::string& profil
     ++stream_count_;
     if (is_direct) ++direct_stream_count_;
   };
+  upload.on_cut_here = [this] { ++local_cut_stream_count_; };
   upload.on_detour = [this](const absl::Status& why) {
     const std::lock_guard lock(detour_mutex_);
     detour_ = why;
@@ -654,8 +657,9 @@ absl::StatusOr<BackupResult> Engine::Run() {
   KERF_RETURN_IF_ERROR(Finish());
   const absl::Status index_warning = HearLastWords();
   const std::lock_guard lock(detour_mutex_);
-  return BackupResult{snapshot_,     keeper_.counts(), warning_count_,       index_warning,
-                      resume_count_, stream_count_,    direct_stream_count_, detour_};
+  return BackupResult{
+      snapshot_,     keeper_.counts(),     warning_count_,          index_warning, resume_count_,
+      stream_count_, direct_stream_count_, local_cut_stream_count_, detour_};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "client/agent/backup/chunk_keeper.h"
 #include "client/agent/backup/lane.h"
 #include "client/agent/backup/progress.h"
+#include "client/agent/backup/who_cuts.h"
 #include "client/cpp/call_cancellation.h"
 #include "client/cpp/resuming_upload.h"
 #include "client/cpp/retry.h"
@@ -38,6 +39,7 @@ struct BackupOptions {
   client::TlsChoice tls = {};
   // Sends streams past a front, to the workers that it names, where those can be reached.
   bool direct = false;
+  WhoCuts who_cuts = WhoCuts::kServer;
   // What is tried without progress before the run fails.
   client::RetryLimits retry = {};
   // A stream was lost and will be tried again; from any thread, one at a time.
@@ -98,6 +100,8 @@ struct BackupResult {
   // past a front.
   std::uint64_t stream_count = 0;
   std::uint64_t direct_stream_count = 0;
+  // Of the same, those whose files were cut by this side.
+  std::uint64_t local_cut_stream_count = 0;
   // Why the last stream that was to go past a front did not; OK: all did, or none was to.
   absl::Status detour;
 };

@@ -67,6 +67,7 @@ struct BackupFlags {
   std::string read_order = "inode";
   std::string compression = kCompression;
   RetryFlag retry_for;
+  std::string cut = "remote";
   bool direct = false;
 };
 
@@ -153,6 +154,7 @@ absl::StatusOr<BackupOptions> MakeOptions(const BackupFlags& flags) {
   options.ignore_device = flags.ignore_device;
   options.force = flags.force;
   options.direct = flags.direct;
+  KERF_ASSIGN_OR_RETURN(options.who_cuts, ParseWhoCuts(flags.cut));
   options.lane_count = flags.streams;
   options.reader_count = flags.readers;
   KERF_ASSIGN_OR_RETURN(options.read_order, ParseReadOrder(flags.read_order));
@@ -185,6 +187,7 @@ nlohmann::json Summary(const BackupResult& result, double seconds) {
           {"resumes", result.resume_count},
           {"streams", result.stream_count},
           {"direct_streams", result.direct_stream_count},
+          {"local_cut_streams", result.local_cut_stream_count},
           {"detour", std::string(MessageOf(result.detour))},
           {"seconds", seconds}};
 }
@@ -457,6 +460,14 @@ void AddBackupVerb(Context& context) {
   AddRetryOption(verb,
                  "How long a lost server is tried again without progress before the backup ends",
                  flags->retry_for);
+  verb.AddOption(
+          "--cut", flags->cut,
+          "Where files are cut and their chunks fingerprinted: remote, by the server; local, "
+          "by this program, which then sends no file, only what its chunks are called; auto: "
+          "local, where this machine has fast kernels for the profile and the server no "
+          "GPU. An older server cuts itself. The snapshot is the same with each")
+      .Choices({"auto", "remote", "local"})
+      .ShowDefault();
   verb.AddFlag("--direct", flags->direct,
                "If the server is a front: send the data past it, straight to the workers that it "
                "names; through it where a worker cannot be reached from here");

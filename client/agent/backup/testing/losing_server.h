@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/agent/backup/testing/cutting_server.h"
+#include "kernels/fingerprint/recipe_hash.h"
 #include "kernels/fingerprint/xxh3.h"
 
 namespace kerf::agent {
@@ -33,6 +34,7 @@ class LosingServer {
  private:
   struct State {
     std::function<grpc::Status(Moment)> choose;
+    std::function<bool()> lets_client_cut;
     std::mutex mutex;
     std::set<std::string> index;
     std::vector<std::string> faults;
@@ -47,12 +49,17 @@ class LosingServer {
 
  public:
   static constexpr std::size_t kChunkBytes = 4096;
+  static constexpr std::uint32_t kMaxNamedBytes = 64 * 1024;
 
   // What a stream that ends there ends with; OK: it goes on. On several streams at once.
   using Choose = std::function<grpc::Status(Moment)>;
 
-  explicit LosingServer(Choose choose) : state_(std::make_shared<State>()) {
+  // The second says of each stream whose client would like to cut whether it may.
+  explicit LosingServer(
+      Choose choose, std::function<bool()> lets_client_cut = [] { return false; })
+      : state_(std::make_shared<State>()) {
     state_->choose = std::move(choose);
+    state_->lets_client_cut = std::move(lets_client_cut);
   }
 
   grpc::Status operator()(grpc::ServerContext& /*context*/,
@@ -100,6 +107,7 @@ class LosingServer {
       std::uint64_t offset = 0;
       std::string uncut;
       std::string all;
+      RecipeHash named;
       std::set<std::string> pending;
       bool ended = false;
       bool done = false;
@@ -122,6 +130,12 @@ class LosingServer {
           if (!Reaches(Moment::kBeforeOpened)) return false;
           v1::UploadResponse response;
           *response.add_answers() = CuttingServer::Opened();
+          names_ = frame.open().cutter() != v1::CUTTER_UNSPECIFIED && state_.lets_client_cut();
+          if (names_) {
+            v1::Opened& opened = *response.mutable_answers(0)->mutable_opened();
+            opened.set_cutter(v1::CUTTER_CLIENT);
+            opened.mutable_limits()->set_max_named_bytes(kMaxNamedBytes);
+          }
           stream_.Write(response);
           return Reaches(Moment::kOpened);
         }
@@ -131,7 +145,11 @@ class LosingServer {
           file.offset = frame.file_begin().start_offset();
           return file.offset % kChunkBytes == 0 || Fault("begins behind no cut");
         }
+        case v1::UploadFrame::kChunkDigests:
+          if (!names_) return Fault("names chunks, and nobody has asked");
+          return Reaches(Moment::kInData) && Name(files_.back(), frame.chunk_digests());
         case v1::UploadFrame::kData: {
+          if (names_) return Fault("bytes, and names were wanted");
           if (!Reaches(Moment::kInData)) return false;
           {
             std::lock_guard lock(state_.mutex);
@@ -143,8 +161,9 @@ class LosingServer {
         }
         case v1::UploadFrame::kFileEnd: {
           File& file = files_.back();
-          const auto hash =
-              Xxh3Of128({reinterpret_cast<const std::uint8_t*>(file.all.data()), file.all.size()});
+          const std::span<const std::uint8_t> all(
+              reinterpret_cast<const std::uint8_t*>(file.all.data()), file.all.size());
+          const auto hash = names_ ? file.named.Value() : Xxh3Of128(all);
           if (frame.file_end().content_hash() != std::string(hash.begin(), hash.end())) {
             return Fault("another content");
           }
@@ -159,6 +178,39 @@ class LosingServer {
         default:
           return true;
       }
+    }
+
+    void Judge(File& file, v1::Chunk& chunk) {
+      std::lock_guard lock(state_.mutex);
+      if (state_.index.contains(chunk.digest())) {
+        chunk.set_verdict(v1::VERDICT_DUPLICATE);
+        chunk.set_locator("place");
+      } else {
+        chunk.set_verdict(v1::VERDICT_NEW);
+        file.pending.insert(chunk.digest());
+      }
+    }
+
+    bool Name(File& file, const v1::ChunkDigests& named) {
+      v1::UploadResponse response;
+      v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
+      chunks.set_file_number(file.number);
+      if (named.digests().size() != 32 * static_cast<std::size_t>(named.lengths_bytes_size())) {
+        return Fault("as many digests as lengths");
+      }
+      for (int index = 0; index < named.lengths_bytes_size(); ++index) {
+        Digest digest;
+        named.digests().copy(reinterpret_cast<char*>(digest.bytes.data()), 32,
+                             32 * static_cast<std::size_t>(index));
+        file.named.Add(digest, 32, named.lengths_bytes(index));
+        file.offset += named.lengths_bytes(index);
+        v1::Chunk& chunk = *chunks.add_chunks();
+        chunk.set_end_offset(file.offset);
+        chunk.set_digest(digest.bytes.data(), 32);
+        Judge(file, chunk);
+      }
+      stream_.Write(response);
+      return Reaches(Moment::kChunksSent);
     }
 
     // One chunk always waits for more bytes, as long as there may be some.
@@ -177,14 +229,7 @@ class LosingServer {
         const Digest digest = Fingerprint(DigestAlgorithm::kBlake3, span);
         chunk.set_digest(digest.bytes.data(), digest.bytes.size());
         chunk.set_check(Xxh3Of64(span));
-        std::lock_guard lock(state_.mutex);
-        if (state_.index.contains(chunk.digest())) {
-          chunk.set_verdict(v1::VERDICT_DUPLICATE);
-          chunk.set_locator("place");
-        } else {
-          chunk.set_verdict(v1::VERDICT_NEW);
-          file.pending.insert(chunk.digest());
-        }
+        Judge(file, chunk);
       }
       if (chunks.chunks().empty()) return true;
       stream_.Write(response);
@@ -223,6 +268,7 @@ class LosingServer {
     client::FakeServer::Stream& stream_;
     std::deque<File> files_;
     std::uint64_t file_count_ = 0;
+    bool names_ = false;
     grpc::Status end_;
   };
 

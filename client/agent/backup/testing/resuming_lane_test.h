@@ -70,13 +70,23 @@ class ResumingLaneTest : public ::testing::Test {
  protected:
   static constexpr char kProfile[] = "fastcdc2020:min=2048,avg=8192,max=32768,level=1";
 
+  // By which LosingServer cuts indeed.
+  static constexpr char kServersRule[] = "fixed:size=4096";
+
   void Start(LosingServer::Choose choose) {
     taker_ = std::make_unique<StoringTaker>();
     taker_->commit_after = 1 + random_.Below(20);
-    losing_ = std::make_unique<LosingServer>(std::move(choose));
+    const auto never = [] { return false; };
+    losing_ = std::make_unique<LosingServer>(std::move(choose),
+                                             lets_client_cut_ ? lets_client_cut_ : never);
     server_ = std::make_unique<client::FakeServer>(*losing_, nullptr, credentials_);
     Lane::Options options;
-    options.upload.stream.open.set_profile(kProfile);
+    const std::string profile = lets_client_cut_ ? kServersRule : kProfile;
+    options.upload.stream.open.set_profile(profile);
+    if (lets_client_cut_) {
+      options.upload.stream.open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+      options.upload.stream.open.set_cutter(v1::CUTTER_CLIENT);
+    }
     options.upload.servers = {server_->address()};
     options.upload.retry = retry_;
     options.upload.seed = random_.Next();
@@ -90,7 +100,7 @@ class ResumingLaneTest : public ::testing::Test {
       for (const v1::CommitEntry& entry : entries) late_.insert(entry.digest());
     };
     if (adjust_upload_) adjust_upload_(options.upload);
-    options.profile = *ParseProfile(kProfile);
+    options.profile = *ParseProfile(profile);
     options.doubt_after = doubt_after_;
     options.answer_limit = answer_limit_;
     options.on_pressure = [this] { return taker_->Send(); };
@@ -204,6 +214,8 @@ class ResumingLaneTest : public ::testing::Test {
   std::chrono::milliseconds answer_limit_ = kAnswerLimit;
   // Called each time that a file is read, with what of it was read before.
   std::function<void(std::size_t position)> before_read_;
+  // Set: the client would like to cut, and this says of each stream whether it may.
+  std::function<bool()> lets_client_cut_;
   // What a test wants otherwise.
   std::function<void(client::ResumingUpload::Options&)> adjust_upload_;
   std::shared_ptr<grpc::ServerCredentials> credentials_ = grpc::InsecureServerCredentials();

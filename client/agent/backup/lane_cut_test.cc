@@ -1,0 +1,177 @@
+// A lane that cuts where the server lets it: whatever its streams meet, what it uploads is the
+// same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "client/agent/backup/testing/cutting_server.h"
+#include "client/agent/backup/testing/resuming_lane_test.h"
+
+namespace kerf::agent {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LaneCutTest : public ResumingLaneTest {
+ protected:
+  static grpc::Status Stay(Moment /*now*/) { return grpc::Status::OK; }
+
+  std::vector<std::string> SomeFiles() {
+    std::vector<std::string> files;
+    const std::uint64_t file_count = 1 + random_.Below(12);
+    for (std::uint64_t number = 0; number < file_count; ++number) {
+      const std::size_t limits[] = {0, 100, 10'000, 400'000, 1'500'000};
+      files.push_back(RandomContent(random_.Below(limits[random_.Below(5)] + 1)));
+    }
+    return files;
+  }
+};
+
+TEST_F(LaneCutTest, NoByteOfAFileIsSent) {
+  lets_client_cut_ = [] { return true; };
+  Start(Stay);
+  const std::vector<std::string> files = {RandomContent(3'000'000), "", RandomContent(1),
+                                          RandomContent(4096), RandomContent(4097)};
+  ASSERT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  EXPECT_EQ(losing_->data_bytes(), 0u);
+}
+
+TEST_F(LaneCutTest, AServerThatSaysNothingOfItCuts) {
+  lets_client_cut_ = [] { return false; };
+  Start(Stay);
+  const std::vector<std::string> files = {RandomContent(300'000)};
+  ASSERT_TRUE(Upload(files).ok());
+  ExpectWhole(files);
+  EXPECT_EQ(losing_->data_bytes(), files[0].size());
+}
+
+// Streams that are cut here all the time, and by turns at both ends.
+TEST_F(LaneCutTest, EveryMomentIsSurvived) {
+  for (int moment = 1; moment < kMomentCount; ++moment) {
+    for (const int nth : {1, 2, 5}) {
+      for (const bool always : {true, false}) {
+        SCOPED_TRACE(Cat("moment ", moment, ", time ", nth, ", always ", always));
+        Reset();
+        std::atomic<int> stream = nth;
+        lets_client_cut_ = [&, always] { return always || ++stream % 2 == 0; };
+        std::atomic<int> count = 0;
+        Start([&, moment, nth](Moment now) {
+          if (static_cast<int>(now) != moment) return grpc::Status::OK;
+          return ++count == nth ? kLost : grpc::Status::OK;
+        });
+        const std::vector<std::string> files = {RandomContent(300'000), "", RandomContent(100),
+                                                RandomContent(2'000'000), RandomContent(50'000)};
+        const absl::Status status = Upload(files);
+        EXPECT_TRUE(status.ok()) << status;
+        ExpectWhole(files);
+      }
+    }
+  }
+}
+
+TEST_F(LaneCutTest, RandomLossesChangeNothing) {
+  for (int round = 0; round < 60; ++round) {
+    Reset();
+    const std::vector<std::string> files = SomeFiles();
+    std::mutex mutex;
+    Random chances(random_.Next());
+    const std::uint64_t rarity = 8 + random_.Below(40);
+    bool opened = false;
+    lets_client_cut_ = [&] {
+      const std::lock_guard lock(mutex);
+      return chances.OneIn(2);
+    };
+    Start([&](Moment now) {
+      const std::lock_guard lock(mutex);
+      opened = opened || now == Moment::kOpened;
+      return opened && chances.OneIn(rarity) ? kLost : grpc::Status::OK;
+    });
+    const absl::Status status = Upload(files);
+    ASSERT_TRUE(status.ok()) << status << ", round " << round << ", seed " << seed_;
+    ExpectWhole(files);
+    if (HasFailure()) break;
+  }
+}
+
+// Nobody else compares the answers with the bytes.
+TEST_F(LaneCutTest, AnAnswerOfAnotherChunkEndsIt) {
+  struct Lie {
+    const char* what;
+    void (*tell)(v1::Chunks&);
+  };
+  const Lie lies[] = {
+      {"digest",
+       [](v1::Chunks& chunks) { (*chunks.mutable_chunks(0)->mutable_digest())[31] ^= 1; }},
+      {"end", [](v1::Chunks& chunks) { chunks.mutable_chunks(0)->set_end_offset(4095); }},
+      {"order", [](v1::Chunks& chunks) { chunks.mutable_chunks()->SwapElements(0, 1); }},
+      {"file", [](v1::Chunks& chunks) { chunks.set_file_number(7); }},
+      {"more", [](v1::Chunks& chunks) { *chunks.add_chunks() = chunks.chunks(0); }},
+  };
+  for (const Lie& lie : lies) {
+    SCOPED_TRACE(lie.what);
+    CuttingServer server;
+    v1::Opened& opened = *server.opened.mutable_opened();
+    opened.set_cutter(v1::CUTTER_CLIENT);
+    opened.mutable_limits()->set_max_named_bytes(1 << 20);
+    server.lie = [&](const v1::UploadFrame& frame, v1::UploadResponse& response) {
+      if (!frame.has_chunk_digests()) return;
+      v1::Chunks& chunks = *response.add_answers()->mutable_chunks();
+      chunks.set_file_number(1);
+      std::uint64_t offset = 0;
+      for (int index = 0; index < frame.chunk_digests().lengths_bytes_size(); ++index) {
+        v1::Chunk& chunk = *chunks.add_chunks();
+        chunk.set_end_offset(offset += frame.chunk_digests().lengths_bytes(index));
+        chunk.set_digest(
+            frame.chunk_digests().digests().substr(32 * static_cast<std::size_t>(index), 32));
+        chunk.set_verdict(v1::VERDICT_NEW);
+      }
+      lie.tell(chunks);
+    };
+    client::FakeServer fake(server);
+    Lane::Options options;
+    options.upload.servers = {fake.address()};
+    options.upload.stream.open.set_profile(kServersRule);
+    options.upload.stream.open.set_digest_algorithm(v1::DIGEST_ALGORITHM_BLAKE3);
+    options.upload.stream.open.set_cutter(v1::CUTTER_CLIENT);
+    options.profile = *ParseProfile(kServersRule);
+    StoringTaker taker;
+    Lane lane(std::move(options), taker);
+    const std::string content = RandomContent(40'000);
+    bool is_read = false;
+    const auto read = [&](std::span<std::uint8_t> span) -> absl::StatusOr<std::size_t> {
+      if (std::exchange(is_read, true)) return std::size_t{0};
+      std::memcpy(span.data(), content.data(), content.size());
+      return content.size();
+    };
+    absl::Status read_status;
+    absl::Status status = lane.SendFile("file", 0, read, [](const FileOutcome&) {}, read_status);
+    if (status.ok()) status = lane.WaitAnswered();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not named"));
+    EXPECT_EQ(taker.taken_count, 0u);
+  }
+}
+
+// It would be asked to cut by who knows what.
+TEST_F(LaneCutTest, AServerThatWantsNamesUnaskedEndsIt) {
+  CuttingServer server;
+  server.opened.mutable_opened()->set_cutter(v1::CUTTER_CLIENT);
+  client::FakeServer fake(server);
+  Lane::Options options;
+  options.upload.servers = {fake.address()};
+  options.upload.stream.open.set_profile(kProfile);
+  options.profile = *ParseProfile(kProfile);
+  StoringTaker taker;
+  Lane lane(std::move(options), taker);
+  EXPECT_EQ(lane.WaitOpened(std::chrono::seconds(60)).status().code(), absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace kerf::agent

@@ -1,0 +1,104 @@
+#include "client/cpp/local_cutter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/strings.h"
+#include "base/test_seed.h"
+#include "kernels/chunker.h"
+#include "kernels/fingerprint/digest.h"
+#include "kernels/profile.h"
+
+namespace kerf::client {
+namespace {
+
+struct Cut {
+  Digest digest;
+  std::uint32_t length_bytes = 0;
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+
+std::vector<Cut> WholeCuts(const Profile& profile, DigestAlgorithm algorithm,
+                           std::span<const std::uint8_t> bytes) {
+  const auto chunker = MakeChunker(profile);
+  std::vector<Cut> cuts;
+  while (!bytes.empty()) {
+    const std::size_t length = chunker->NextCut(bytes);
+    cuts.push_back(
+        {Fingerprint(algorithm, bytes.first(length)), static_cast<std::uint32_t>(length)});
+    bytes = bytes.subspan(length);
+  }
+  return cuts;
+}
+
+class LocalCutterTest : public testing::Test {
+ protected:
+  // Pieces of all sizes, of a file after another one that was given up.
+  std::vector<Cut> CutsOf(LocalCutter& cutter, std::span<const std::uint8_t> bytes) {
+    std::vector<Cut> cuts;
+    const auto take = [&](std::span<const LocalCutter::Chunk> chunks) {
+      for (const LocalCutter::Chunk& chunk : chunks) {
+        cuts.push_back({chunk.digest, chunk.length_bytes});
+      }
+    };
+    if (random_.OneIn(2)) cutter.Add(bytes.first(random_.Below(bytes.size() + 1)), take);
+    cutter.Begin();
+    cuts.clear();
+    const std::size_t sizes[] = {1, 100, 5'000, 100'000, 1'000'000};
+    const std::size_t max_bytes = sizes[random_.Below(5)];
+    // One that is not of the heap's is gone when the call is over.
+    for (int piece_count = 0; !bytes.empty() && piece_count < kMaxPieces; ++piece_count) {
+      const std::size_t count = 1 + random_.Below(std::min(max_bytes, bytes.size()));
+      std::vector<std::uint8_t> piece(bytes.begin(),
+                                      bytes.begin() + static_cast<std::ptrdiff_t>(count));
+      cutter.Add(piece, take);
+      std::fill(piece.begin(), piece.end(), std::uint8_t{0xEE});
+      bytes = bytes.subspan(count);
+    }
+    cutter.Add(bytes, take);
+    cutter.End(take);
+    return cuts;
+  }
+
+  // The rest comes as one.
+  static constexpr int kMaxPieces = 20'000;
+  static constexpr std::size_t kMaxFileBytes = std::size_t{3} << 20;
+
+  const std::uint64_t seed_ = TestSeed();
+  Random random_{seed_};
+};
+
+TEST_F(LocalCutterTest, CutsAsOneWhoHasTheWholeFile) {
+  for (const NamedProfile& named : NamedProfiles()) {
+    SCOPED_TRACE(Cat(named.name, ", seed ", seed_));
+    const Profile profile = *ParseProfile(named.name);
+    const auto algorithm = static_cast<DigestAlgorithm>(1 + random_.Below(3));
+    LocalCutter cutter(profile, algorithm);
+    for (int round = 0; round < 8; ++round) {
+      std::vector<std::uint8_t> bytes(
+          random_.Below(std::min<std::size_t>(10ul * profile.max_bytes, kMaxFileBytes)));
+      if (random_.OneIn(4)) bytes.resize(random_.Below(100));
+      switch (random_.Below(3)) {
+        case 0:
+          random_.Fill(bytes);
+          break;
+        case 1:
+          // Of few values, which give many candidates, or none.
+          for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_.Below(3));
+          break;
+        default:
+          break;
+      }
+      ASSERT_EQ(CutsOf(cutter, bytes), WholeCuts(profile, algorithm, bytes)) << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kerf::client
