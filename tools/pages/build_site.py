@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import figures
 import links
 import prose
 import named
@@ -82,6 +83,7 @@ def check(root, out, kerf, kerfd):
     texts = pages(root)
     yield from references.findings(root, references.make(root, kerf, kerfd), kerfd)
     yield from runbooks.findings(root)
+    yield from figures.findings(root)
     yield from findings_in_pages(named.Known(root, kerf, kerfd), texts)
     source = out / "source"
     stage(root, source)

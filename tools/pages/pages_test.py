@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import build_site
+import figures
 import help_text
 import links
 import named
@@ -117,6 +118,24 @@ class RunbooksTest(unittest.TestCase):
         self.change("docs/spec/protocol.md", "| NO_WORKER | UNAVAILABLE |", "| NO_WORKERS | UNAVAILABLE |")
         with self.assertRaises(KeyError):
             references.errors_page(repository.reasons(self.root), repository.meanings_of_reasons(self.root))
+
+
+class FiguresTest(unittest.TestCase):
+    def found_with(self, before, after):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in ("docs/comparison.md", "docs/performance.md", "docs/profiles.md", "docs/adr/0007-default-profile.md"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text((ROOT / name).read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+            return "\n".join(figures.findings(root))
+
+    def test_those_of_today_are_those_that_were_measured(self):
+        self.assertEqual("", self.found_with("x", "x"))
+
+    def test_others_are_found(self):
+        self.assertIn("has no row 'restore, s", self.found_with("| restore, s | 3.89 / 9.64 / 12.81 | 7.85 / 9.60 / 11.02 |\n| stored",
+                                                               "| restore, s | 3.09 / 9.64 / 12.81 | 7.85 / 9.60 / 11.02 |\n| stored"))
+        self.assertIn("no figures under 'Savings, measured'", self.found_with("## Savings, measured", "## Savings"))
 
 
 class LinksTest(unittest.TestCase):
