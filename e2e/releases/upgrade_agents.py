@@ -72,7 +72,7 @@ class Client(fault_agents.Agent):
                 del self.committed[snapshot]
             else:
                 self.problem(f"forget ended with {code}: {messages[-1:]}")
-        code, messages = self.run("gc", "--max-waste", "0", "--server", self.random.choice(self.fronts()))
+        code, messages = self.run("gc", "--max-waste", "0", "--server", self.random.choice(self.fronts()).split(",")[0])
         if code == OK:
             self.collections += 1
         elif code != UNAVAILABLE:
