@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -115,22 +116,34 @@ bool Connects(grpc::Channel& channel, const CallCancellation* cancellation) {
   return false;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& server,
-                                                           const CallCancellation* cancellation) {
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> OpenChannels(
+    const ServerAddress& server, const CallCancellation* cancellation) {
   KeepGrpc();
   const absl::StatusOr<std::vector<std::string>> servers = ParseServers(server.text);
   if (!servers.ok()) return servers.status();
-  std::shared_ptr<grpc::Channel> channel;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (const std::string& one : *servers) {
     if (server.tls.token() != nullptr && !server.tls.IsFor(one) && !IsUnixSocket(one)) {
       return absl::InvalidArgumentError(
           Cat("a token is shown over TLS or a unix socket alone, and not to ", one,
               " in the clear: add --tls-ca"));
     }
-    channel = MakeChannel(one, server.tls);
-    if (servers->size() == 1 || Connects(*channel, cancellation)) break;
+    channels.push_back(MakeChannel(one, server.tls));
   }
-  return channel;
+  if (channels.size() == 1) return channels;
+  const auto first = std::find_if(channels.begin(), channels.end(), [&](const auto& channel) {
+    return Connects(*channel, cancellation);
+  });
+  // Where nobody answers it is the last one that says why.
+  std::rotate(channels.begin(), first == channels.end() ? std::prev(first) : first, channels.end());
+  return channels;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const ServerAddress& server,
+                                                           const CallCancellation* cancellation) {
+  auto channels = OpenChannels(server, cancellation);
+  if (!channels.ok()) return channels.status();
+  return std::move(channels->front());
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {

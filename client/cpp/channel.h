@@ -32,6 +32,11 @@ absl::StatusOr<std::vector<std::string>> ParseServers(std::string_view text);
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const ServerAddress& server, const CallCancellation* cancellation = nullptr);
 
+// The same of each of the servers: first the one that OpenChannel would give, behind it the others
+// in their order, and those before it.
+absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> OpenChannels(
+    const ServerAddress& server, const CallCancellation* cancellation = nullptr);
+
 // Whether somebody answers within some seconds; that nobody is at the address is known at once.
 bool Connects(grpc::Channel& channel, const CallCancellation* cancellation);
 

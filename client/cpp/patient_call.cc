@@ -57,13 +57,17 @@ absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientCon
   const auto began = std::chrono::steady_clock::now();
   was_perhaps_done_before_ = false;
   RetryPlan plan(RetryLimits{.time = options_.patience}, std::random_device()());
+  int unasked_count = options_.others_count;
   for (int tries = 1;; ++tries) {
     absl::Status status = CallOnce(ask);
     if (status.ok()) return status;
     // What it has ended itself nobody is waited for.
     if (options_.cancellation != nullptr && options_.cancellation->cancelled()) return status;
     const auto now = std::chrono::steady_clock::now();
-    const std::optional<std::chrono::milliseconds> wait = WaitAfter(status, plan, now);
+    const bool has_index_elsewhere = IsIndexUnavailable(status) && unasked_count-- > 0;
+    const std::optional<std::chrono::milliseconds> wait =
+        has_index_elsewhere ? plan.WaitAfter(Loss::kRetry, AskedWaitOf(status), now)
+                            : WaitAfter(status, plan, now);
     if (!wait.has_value() || now + *wait - began > options_.patience) return status;
     // Whoever has no room has not begun.
     was_perhaps_done_before_ = was_perhaps_done_before_ || !HasNoRoomNow(status);
@@ -75,6 +79,7 @@ absl::Status PatientCalls::Call(const std::function<grpc::Status(grpc::ClientCon
     } else if (options_.cancellation->Wait(*wait)) {
       return absl::CancelledError("cancelled while it waited for its turn");
     }
+    if (options_.others_count > 0 && !HasNoRoomNow(status)) options_.go_elsewhere();
   }
 }
 

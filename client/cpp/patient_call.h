@@ -32,6 +32,10 @@ struct CallOptions {
   std::chrono::milliseconds patience = limits::kRetryFor;
   // Told before each wait for a server that is away, and of one that has no room where that lasts.
   std::function<void(const CallWait&)> on_wait = {};
+  // Where the caller knows of other servers, each as good as this one: how many, and what has the
+  // next try go to the next of them. Called behind each wait for one that is away or has no index.
+  int others_count = 0;
+  std::function<void()> go_elsewhere = {};
 };
 
 // Calls of one server, or of the fronts and workers behind one address, that may be made twice: all
@@ -44,7 +48,8 @@ class PatientCalls {
   // Where the server has no room for it now (HasNoRoomNow), or stops, or nobody stands behind it
   // who could take it (IsAwayNow), waits and asks once more, for the patience at most; so, too,
   // where the connection broke, once the server has been met: at an address that is mistyped nobody
-  // comes by waiting. It waits for as long as the server says where that is a quota, of which it
+  // comes by waiting. An index that this server does not reach is asked for once at each of the
+  // others. It waits for as long as the server says where that is a quota, of which it
   // knows when there is some again; else longer each time, at random, and as long as it says at
   // least. The error is the server's, with the request id.
   absl::Status Call(const std::function<grpc::Status(grpc::ClientContext& context)>& ask);

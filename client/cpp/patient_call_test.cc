@@ -210,6 +210,31 @@ TEST(PatientCallsTest, NotWhereTimeMendsNothing) {
   }
 }
 
+// As `--server A,B` names them: who has no index has not said that the other one has none.
+TEST(PatientCallsTest, AnIndexThatIsNotThereIsAskedForElsewhere) {
+  const auto ask = [](int others_count, std::vector<grpc::Status> answers, absl::Status& status) {
+    int server = 0;
+    std::vector<int> asked;
+    CallOptions options{.patience = kPatience, .others_count = others_count, .go_elsewhere = [&] {
+                          server = (server + 1) % (others_count + 1);
+                        }};
+    status = PatientCalls(options).Call([&](auto&) {
+      asked.push_back(server);
+      return asked.size() <= answers.size() ? answers[asked.size() - 1] : grpc::Status();
+    });
+    return asked;
+  };
+  const grpc::Status no_index = Refused("INDEX_UNAVAILABLE", milliseconds(1));
+  absl::Status status;
+  EXPECT_EQ(ask(2, {no_index}, status), (std::vector{0, 1}));
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ask(2, {no_index, no_index, no_index, no_index}, status), (std::vector{0, 1, 2}));
+  EXPECT_TRUE(IsIndexUnavailable(status)) << status;
+  EXPECT_EQ(ask(1, {Away("DRAINING"), Refused("TOO_MANY_CALLS", milliseconds(1))}, status),
+            (std::vector{0, 1, 1}));
+  EXPECT_EQ(ask(0, {no_index}, status), (std::vector{0}));
+}
+
 // What was asked for with --retry-for: no wait begins that would end behind it.
 TEST(PatientCallsTest, WaitsNoLongerThanItWasTold) {
   int count = 0;

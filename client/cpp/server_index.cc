@@ -1,5 +1,6 @@
 #include "client/cpp/server_index.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -18,14 +19,22 @@ absl::Status BadAnswer() {
 
 }  // namespace
 
-ServerIndex::ServerIndex(const std::shared_ptr<grpc::Channel>& channel,
+ServerIndex::ServerIndex(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                          const std::string& repository, DigestAlgorithm digest_algorithm,
                          CallOptions options)
-    : stub_(v1::IndexService::NewStub(channel)),
+    : stubs_(channels.size()),
       digest_size_bytes_(DigestSizeBytes(digest_algorithm)),
-      calls_(std::move(options)) {
+      calls_(WithOthers(std::move(options))) {
+  std::transform(channels.begin(), channels.end(), stubs_.begin(),
+                 [](const auto& channel) { return v1::IndexService::NewStub(channel); });
   repository_.set_repository(repository);
   repository_.set_digest_algorithm(static_cast<v1::DigestAlgorithm>(digest_algorithm));
+}
+
+CallOptions ServerIndex::WithOthers(CallOptions options) {
+  options.others_count = static_cast<int>(stubs_.size()) - 1;
+  options.go_elsewhere = [this] { current_ = (current_ + 1) % stubs_.size(); };
+  return options;
 }
 
 template <typename Request>
@@ -45,7 +54,7 @@ absl::Status ServerIndex::Call(grpc::Status (v1::IndexService::Stub::*method)(gr
                                Request& request, Response& response) {
   *request.mutable_repository() = repository_;
   return calls_.Call([&](grpc::ClientContext& context) {
-    return (stub_.get()->*method)(&context, request, &response);
+    return (stubs_[current_].get()->*method)(&context, request, &response);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,7 +46,15 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
  public:
   // Of the repository, that is the store's id. Each call is made as PatientCalls makes it.
   ServerIndex(const std::shared_ptr<grpc::Channel>& channel, const std::string& repository,
-              DigestAlgorithm digest_algorithm, CallOptions options = {});
+              DigestAlgorithm digest_algorithm, CallOptions options = {})
+      : ServerIndex(std::vector{channel}, repository, digest_algorithm, std::move(options)) {}
+  // At the first of several servers, of which each is as good as the others, and where that is away
+  // or has no index at the next.
+  ServerIndex(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
+              const std::string& repository, DigestAlgorithm digest_algorithm,
+              CallOptions options = {});
+  ServerIndex(const ServerIndex&) = delete;
+  ServerIndex& operator=(const ServerIndex&) = delete;
 
   // From here on Commit takes it for done that a repository which is full (QUOTA_EXCEEDED) has
   // written what it had, and no more: for those who tell the index of all that there is.
@@ -82,7 +91,11 @@ class ServerIndex final : public agent::CollectionIndex, public agent::ReadableI
                                                                    const Request&, Response*),
                     Request& request, Response& response);
 
-  const std::unique_ptr<v1::IndexService::Stub> stub_;
+  CallOptions WithOthers(CallOptions options);
+
+  std::vector<std::unique_ptr<v1::IndexService::Stub>> stubs_;
+  // Which of them is asked.
+  std::size_t current_ = 0;
   const std::size_t digest_size_bytes_;
   PatientCalls calls_;
   std::chrono::milliseconds work_time_{1'000};

@@ -151,6 +151,27 @@ TEST_F(ServerIndexTest, AnEpochIsNotToldAgainWhereNothingWasDone) {
   }
 }
 
+TEST_F(ServerIndexTest, WhereOneServerHasNoIndexTheNextOneIsAsked) {
+  LyingIndex other;
+  ServerIndex index(*OpenChannels({Cat(server_.address(), ",", other.address())}), kRepository,
+                    DigestAlgorithm::kBlake3);
+  int asked_count = 0;
+  server_.on_advance = [&](const v1::AdvanceEpochRequest&, v1::AdvanceEpochResponse&) {
+    ++asked_count;
+    return IndexUnavailable();
+  };
+  other.on_advance = [](const v1::AdvanceEpochRequest&, v1::AdvanceEpochResponse& response) {
+    response.set_previous_epoch(6);
+    return grpc::Status::OK;
+  };
+  for (int round = 0; round < 2; ++round) {
+    const auto previous = index.AdvanceEpoch(7, 5);
+    ASSERT_TRUE(previous.ok()) << previous.status();
+    EXPECT_EQ(*previous, 6u);
+  }
+  EXPECT_EQ(asked_count, 1) << "who has none is not asked again";
+}
+
 TEST_F(ServerIndexTest, ACallCanBeEndedByAnotherThread) {
   const auto cancellation = std::make_shared<CallCancellation>();
   ServerIndex index(*OpenChannel({server_.address()}), kRepository, DigestAlgorithm::kBlake3,

@@ -376,10 +376,10 @@ ExitCode Run(Context& context, const BackupFlags& flags) {
   options->commit_late = [&](std::uint64_t epoch, std::span<const StoredChunk> chunks,
                              client::CallCancellation& cancellation) {
     // Of those that can be reached now.
-    const auto channel = client::OpenChannel(*server, &cancellation);
-    if (!channel.ok()) return channel.status();
+    const auto channels = client::OpenChannels(*server, &cancellation);
+    if (!channels.ok()) return channels.status();
     // Whoever asks tries again himself, and says in the end what the last answer was.
-    client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+    client::ServerIndex index(*channels, (*store)->config().id(), (*store)->digest_algorithm(),
                               {&cancellation, /*patience=*/std::chrono::milliseconds(0)});
     return index.Commit(epoch, chunks);
   };

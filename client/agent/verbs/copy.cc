@@ -228,9 +228,9 @@ ExitCode Run(Context& context, const CopyFlags& flags) {
   if (!flags.server.address.empty()) {
     const auto server = ServerOf(context, flags.server);
     if (!server.ok()) return FailUsage(context, server.status());
-    const auto channel = client::OpenChannel(*server);
-    if (!channel.ok()) return FailUsage(context, channel.status());
-    index.emplace(*channel, (*to)->config().id(), (*to)->digest_algorithm(),
+    const auto channels = client::OpenChannels(*server);
+    if (!channels.ok()) return FailUsage(context, channels.status());
+    index.emplace(*channels, (*to)->config().id(), (*to)->digest_algorithm(),
                   CallOptionsOf(context, calls, *server));
     options.commit = [&index](std::uint64_t epoch, std::span<const StoredChunk> chunks) {
       return index->Commit(epoch, chunks);

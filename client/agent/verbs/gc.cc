@@ -85,8 +85,8 @@ ExitCode Run(Context& context, const GcFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
-  const auto channel = client::OpenChannel(*server);
-  if (!channel.ok()) return FailUsage(context, channel.status());
+  const auto channels = client::OpenChannels(*server);
+  if (!channels.ok()) return FailUsage(context, channels.status());
   const auto patience = flags.retry_for.Parse();
   if (!patience.ok()) return FailUsage(context, patience.status());
   const auto store = OpenStoreForWriting(context, flags.store);
@@ -95,7 +95,7 @@ ExitCode Run(Context& context, const GcFlags& flags) {
     return FailWith(context, status);
   }
   InterruptedCalls calls(context);
-  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+  client::ServerIndex index(*channels, (*store)->config().id(), (*store)->digest_algorithm(),
                             CallOptionsOf(context, calls, *server, *patience));
   index.AcceptFull();
   CollectionOptions options;

@@ -27,14 +27,14 @@ Verb AddIndexSubverb(const Verb& index_verb, const std::string& name,
 ExitCode WithIndex(Context& context, const IndexFlags& flags, const IndexRun& run) {
   const auto server = ServerOf(context, flags.server);
   if (!server.ok()) return FailUsage(context, server.status());
-  const auto channel = client::OpenChannel(*server);
-  if (!channel.ok()) return FailUsage(context, channel.status());
+  const auto channels = client::OpenChannels(*server);
+  if (!channels.ok()) return FailUsage(context, channels.status());
   const auto patience = flags.retry_for.Parse();
   if (!patience.ok()) return FailUsage(context, patience.status());
   const auto store = OpenStore(context, flags.store);
   if (!store.ok()) return FailWith(context, store.status());
   InterruptedCalls calls(context);
-  client::ServerIndex index(*channel, (*store)->config().id(), (*store)->digest_algorithm(),
+  client::ServerIndex index(*channels, (*store)->config().id(), (*store)->digest_algorithm(),
                             CallOptionsOf(context, calls, *server, *patience));
   return run(**store, index, *server);
 }
